@@ -1,0 +1,226 @@
+//! Every way to be refused: one type for each operation that can refuse. What was handed in comes
+//! back with the error.
+
+use core::fmt;
+use core::time::Duration;
+
+/// Why a [`Geometry`](crate::Geometry) was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// The list of levels is empty.
+    NoLevels,
+    /// A level has no slots.
+    NoSlots {
+        /// Which level, counted from the innermost, 0.
+        level: usize,
+    },
+    /// The levels have more slots together than [`Geometry::MAX_SLOTS`](crate::Geometry::MAX_SLOTS).
+    TooManySlots {
+        /// The level at which the sum went past the limit, counted from the innermost, 0.
+        level: usize,
+        /// How many slots that level asks for.
+        slots: usize,
+    },
+    /// The sizes multiplied exceed 64 bits, so the range of the levels cannot be counted in ticks.
+    RangeOverflow {
+        /// The level at which the product overflowed, counted from the innermost, 0.
+        level: usize,
+        /// How many slots that level asks for.
+        slots: usize,
+    },
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GeometryError::NoLevels => f.write_str("a geometry needs at least one level"),
+            GeometryError::NoSlots { level } => {
+                write!(f, "level {level} has 0 slots, it needs at least one")
+            }
+            GeometryError::TooManySlots { level, slots } => write!(
+                f,
+                "level {level} asks for {slots} slots, which makes more than 2^24 in all levels"
+            ),
+            GeometryError::RangeOverflow { level, slots } => write!(
+                f,
+                "with the {slots} slots of level {level} the range of the levels exceeds 2^64 ticks"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for GeometryError {}
+
+/// Why a [`Builder`](crate::Builder) could not build.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The tick is zero, or longer than 2^64 nanoseconds (584 years).
+    Tick(Duration),
+    /// The number of threads is zero, or above [`Builder::MAX_THREADS`](crate::Builder::MAX_THREADS).
+    Threads(usize),
+    /// The number of shards is zero, or above [`Builder::MAX_SHARDS`](crate::Builder::MAX_SHARDS).
+    Shards(usize),
+    /// The bound on pending jobs is zero: such a wheel could not take one job.
+    MaxPending(usize),
+    /// The bound on jobs in flight is zero: such a wheel could not run one job.
+    MaxInFlight(usize),
+    /// The name contains a NUL byte, which names of threads cannot.
+    Name(String),
+    /// The operating system refused to start the ticker's thread.
+    Ticker(std::io::Error),
+    /// The pool could not be built, most often because the system refused to start its threads.
+    Pool(rayon::ThreadPoolBuildError),
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigError::Tick(tick) => {
+                write!(
+                    f,
+                    "a tick of {tick:?}: it must be above zero and below 584 years"
+                )
+            }
+            ConfigError::Threads(threads) => {
+                write!(f, "{threads} threads: the pool needs between 1 and 1024")
+            }
+            ConfigError::Shards(shards) => {
+                write!(f, "{shards} shards: the wheel needs between 1 and 1024")
+            }
+            ConfigError::MaxPending(bound) => {
+                write!(
+                    f,
+                    "a bound of {bound} pending jobs: the wheel could not take any"
+                )
+            }
+            ConfigError::MaxInFlight(bound) => {
+                write!(
+                    f,
+                    "a bound of {bound} jobs in flight: the wheel could not run any"
+                )
+            }
+            ConfigError::Name(name) => {
+                write!(
+                    f,
+                    "the name {name:?} contains a NUL byte, names of threads cannot"
+                )
+            }
+            ConfigError::Ticker(error) => write!(f, "the ticker's thread did not start: {error}"),
+            ConfigError::Pool(error) => write!(f, "the pool could not be built: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ConfigError::Ticker(error) => Some(error),
+            ConfigError::Pool(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Why an insert was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum InsertErrorKind {
+    /// The wheel already holds as many pending jobs as
+    /// [`Builder::max_pending`](crate::Builder::max_pending) allows.
+    Full,
+    /// The wheel was dropped or shut down.
+    Shutdown,
+}
+
+impl fmt::Display for InsertErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            InsertErrorKind::Full => "the wheel is full",
+            InsertErrorKind::Shutdown => "the wheel is shut down",
+        })
+    }
+}
+
+/// A refused insert. The job comes back with it, unharmed.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tickwheel::{InsertErrorKind, Wheel};
+/// let wheel = Wheel::builder().max_pending(1).build()?;
+/// wheel.insert(Duration::from_secs(60), || ());
+/// let refused = wheel.try_insert(Duration::from_secs(60), || "second").unwrap_err();
+/// assert_eq!(refused.kind(), InsertErrorKind::Full);
+/// let job = refused.into_inner();
+/// assert_eq!(job(), "second");
+/// # Ok::<(), tickwheel::ConfigError>(())
+/// ```
+pub struct InsertError<F> {
+    kind: InsertErrorKind,
+    job: F,
+}
+
+impl<F> InsertError<F> {
+    pub(crate) fn new(kind: InsertErrorKind, job: F) -> InsertError<F> {
+        InsertError { kind, job }
+    }
+
+    /// Why the job was refused.
+    pub fn kind(&self) -> InsertErrorKind {
+        self.kind
+    }
+
+    /// The job that was refused.
+    pub fn into_inner(self) -> F {
+        self.job
+    }
+}
+
+impl<F> fmt::Debug for InsertError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InsertError")
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for InsertError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl<F> std::error::Error for InsertError<F> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+
+    #[test]
+    fn every_message_names_the_value() {
+        let messages = [
+            GeometryError::NoSlots { level: 3 }.to_string(),
+            GeometryError::TooManySlots { level: 3, slots: 9 }.to_string(),
+            GeometryError::RangeOverflow { level: 3, slots: 9 }.to_string(),
+            ConfigError::Tick(Duration::from_secs(3)).to_string(),
+            ConfigError::Threads(3).to_string(),
+            ConfigError::Shards(3).to_string(),
+            ConfigError::MaxPending(3).to_string(),
+            ConfigError::MaxInFlight(3).to_string(),
+            ConfigError::Name("3\0".into()).to_string(),
+            ConfigError::Ticker(std::io::Error::other("3")).to_string(),
+        ];
+        for message in messages {
+            assert!(message.contains('3'), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_system_error_is_the_source() {
+        let error = ConfigError::Ticker(std::io::Error::other("no more threads"));
+        assert_eq!(error.source().unwrap().to_string(), "no more threads");
+        assert!(ConfigError::Threads(0).source().is_none());
+    }
+}

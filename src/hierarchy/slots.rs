@@ -1,0 +1,260 @@
+//! The slots of all rings, and what lies in them.
+//!
+//! Ground rules:
+//!
+//! - A slot is an array of entries of 8 bytes, in no order. Taking one out moves the last into its
+//!   place; whoever takes it out tells the moved one's node (`Hierarchy::unlink`).
+//! - A slot is occupied exactly while it has an entry, and then `first_visit` is no later than the
+//!   tick at which any of them has to be visited.
+//! - An emptied slot gives its array to the spares, where the next slot to be occupied finds it.
+//!   Spares hold no more room than there are entries, or [`SPARE_ROOM`]: a burst does not pin memory
+//!   for ever.
+//! - A visit scans its slot from the back, so that what it takes out is the last entry, and nothing
+//!   has to move. One that runs out of budget leaves its [`Scan`] here; an entry that is then added
+//!   to the slot makes the next visit scan it from the back again.
+
+use core::ops::Range;
+
+use super::occupancy::Occupancy;
+use super::ring::Spot;
+use crate::table::Place;
+use crate::time::Tick;
+
+/// Room for this many entries may lie in spares, however few timers there are.
+const SPARE_ROOM: usize = 4096;
+
+/// What lies in a slot: the place of a timer's node, and the cycle in which it is due, or
+/// [`FAR`](super::ring::FAR).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) place: Place,
+    pub(super) cycle: u32,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    entries: Vec<Entry>,
+    first_visit: Tick,
+}
+
+/// How far a visit has come in its slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scan {
+    slot: u32,
+    /// So many entries, at the front, have not been looked at.
+    pub(super) left: usize,
+    /// The earliest visit to one of those that were, and stay.
+    kept: Option<Tick>,
+}
+
+impl Scan {
+    /// Notes that an entry stays, which is to be visited at `visit`.
+    pub(super) fn keep(&mut self, visit: Tick) {
+        self.kept = Some(self.kept.map_or(visit, |kept| kept.min(visit)));
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Box<[Slot]>,
+    occupancy: Occupancy,
+    paused: Option<Scan>,
+    entries: usize,
+    spares: Vec<Vec<Entry>>,
+    spare_room: usize,
+}
+
+impl Slots {
+    pub(super) fn new(count: u32) -> Slots {
+        Slots {
+            slots: (0..count).map(|_| Slot::default()).collect(),
+            occupancy: Occupancy::new(count),
+            paused: None,
+            entries: 0,
+            spares: Vec::new(),
+            spare_room: 0,
+        }
+    }
+
+    /// How many entries lie in all slots.
+    pub(super) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    pub(super) fn first_occupied(&self, range: Range<u32>) -> Option<u32> {
+        self.occupancy.first_in(range)
+    }
+
+    /// The earliest tick at which something in an occupied slot may be due.
+    pub(super) fn first_visit(&self, slot: u32) -> Tick {
+        self.slots[slot as usize].first_visit
+    }
+
+    /// What lies in a slot.
+    pub(super) fn of(&self, slot: u32) -> &[Entry] {
+        &self.slots[slot as usize].entries
+    }
+
+    /// The position that the next entry put into `slot` will have.
+    #[inline]
+    pub(super) fn next_position(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].entries.len() as u32
+    }
+
+    /// Adds an entry.
+    #[inline]
+    pub(super) fn push(&mut self, spot: Spot, place: Place) {
+        let slot = &mut self.slots[spot.slot as usize];
+        if slot.entries.is_empty() {
+            self.occupancy.set(spot.slot);
+            slot.first_visit = spot.visit;
+            if let Some(spare) = self.spares.pop() {
+                self.spare_room -= spare.capacity();
+                slot.entries = spare;
+            }
+        } else {
+            slot.first_visit = slot.first_visit.min(spot.visit);
+        }
+        slot.entries.push(Entry {
+            place,
+            cycle: spot.cycle,
+        });
+        self.entries += 1;
+        if self.paused.is_some_and(|scan| scan.slot == spot.slot) {
+            self.paused = None;
+        }
+    }
+
+    /// Takes an entry out; what moved into its position, if anything did.
+    #[inline]
+    pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<Place> {
+        let entries = &mut self.slots[slot as usize].entries;
+        entries.swap_remove(position as usize);
+        self.entries -= 1;
+        if entries.is_empty() {
+            let emptied = core::mem::take(entries);
+            self.occupancy.clear(slot);
+            self.retire(emptied);
+            return None;
+        }
+        entries.get(position as usize).map(|moved| moved.place)
+    }
+
+    /// Whether the slot of `spot` has an entry that may be due at its visit.
+    pub(super) fn has_work(&self, spot: Spot) -> bool {
+        self.occupancy.is_set(spot.slot) && self.first_visit(spot.slot) == spot.visit
+    }
+
+    /// Begins to scan a slot, or takes up the scan that was paused there.
+    pub(super) fn begin_scan(&mut self, slot: u32) -> Scan {
+        let len = self.of(slot).len();
+        match self.paused.take() {
+            // Entries may have gone since.
+            Some(scan) if scan.slot == slot => Scan {
+                left: scan.left.min(len),
+                ..scan
+            },
+            _ => Scan {
+                slot,
+                left: len,
+                kept: None,
+            },
+        }
+    }
+
+    /// Leaves a scan for the next visit.
+    pub(super) fn pause(&mut self, scan: Scan) {
+        self.paused = Some(scan);
+    }
+
+    /// The scan has seen every entry: what is left of them is known.
+    pub(super) fn end_scan(&mut self, scan: Scan) {
+        if let Some(kept) = scan.kept {
+            self.slots[scan.slot as usize].first_visit = kept;
+        }
+    }
+
+    /// Gives the entry at `position` another cycle; its slot is the same.
+    pub(super) fn postpone(&mut self, slot: u32, position: usize, cycle: u32) {
+        self.slots[slot as usize].entries[position].cycle = cycle;
+    }
+
+    /// Orders a slot, and forgets any paused scan of it.
+    pub(super) fn sort_by_key<K: Ord>(&mut self, slot: u32, key: impl Fn(&Entry) -> K) {
+        self.slots[slot as usize].entries.sort_by_key(key);
+        self.paused = None;
+    }
+
+    /// Takes every entry out.
+    pub(super) fn clear(&mut self) {
+        *self = Slots::new(self.slots.len() as u32);
+    }
+
+    /// The paused scan: its slot, and how many entries it has not seen.
+    pub(super) fn paused(&self) -> Option<(u32, usize)> {
+        self.paused.map(|scan| (scan.slot, scan.left))
+    }
+
+    /// Whether the bits tell the truth about the slots.
+    pub(super) fn is_marked(&self) -> bool {
+        let bits = |(number, slot): (usize, &Slot)| {
+            self.occupancy.is_set(number as u32) != slot.entries.is_empty()
+        };
+        self.occupancy.is_summed() && self.slots.iter().enumerate().all(bits)
+    }
+
+    /// The room in spares as counted, and as it is; `None` if one of them is not empty.
+    pub(super) fn spare_room(&self) -> Option<(usize, usize)> {
+        let empty = self.spares.iter().all(Vec::is_empty);
+        empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
+    }
+
+    fn retire(&mut self, emptied: Vec<Entry>) {
+        self.spare_room += emptied.capacity();
+        self.spares.push(emptied);
+        let allowed = self.entries.max(SPARE_ROOM);
+        while self.spare_room > allowed {
+            let surplus = self.spares.pop().expect("spare room lies in spares");
+            self.spare_room -= surplus.capacity();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(slot: u32) -> Spot {
+        Spot {
+            slot,
+            cycle: 0,
+            visit: Tick::new(1),
+        }
+    }
+
+    #[test]
+    fn a_burst_in_one_slot_does_not_pin_its_memory() {
+        let mut slots = Slots::new(4);
+        let burst = 8 * SPARE_ROOM as u32;
+        (0..burst).for_each(|place| slots.push(spot(2), place));
+        (0..burst).rev().for_each(|position| {
+            slots.remove(2, position);
+        });
+        assert_eq!(slots.slots[2].entries.capacity(), 0);
+        assert!(slots.spare_room <= SPARE_ROOM);
+    }
+
+    #[test]
+    fn a_small_array_is_used_again() {
+        let mut slots = Slots::new(4);
+        slots.push(spot(0), 7);
+        let room = slots.slots[0].entries.capacity();
+        slots.remove(0, 0);
+        assert_eq!(slots.spare_room, room);
+        slots.push(spot(3), 8);
+        assert_eq!(
+            (slots.spare_room, slots.slots[3].entries.capacity()),
+            (0, room)
+        );
+    }
+}

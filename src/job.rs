@@ -1,0 +1,160 @@
+//! The user's closure, and the fence that keeps its panics from everybody else.
+//!
+//! Ground rules:
+//!
+//! - User code is four things: a job's call, the drop of a job that was not called, the panic
+//!   handler, and the drop of a panic's payload. Each of them may panic; all of them pass the
+//!   [`Fence`] here.
+//! - What unwinds is counted once and handed to the user's handler. A handler that panics is
+//!   counted too and silenced. A payload that panics when it is dropped is leaked, because dropping
+//!   what comes out of it could go on for ever.
+
+use core::any::Any;
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// The user's panic handler.
+pub(crate) type OnPanic = Box<dyn Fn(Payload) + Send + Sync>;
+
+/// A job that has not run: what [`Wheel::take`](crate::Wheel::take) gives back, and what
+/// [`Wheel::shutdown`](crate::Wheel::shutdown) hands over.
+///
+/// Dropping it drops the closure without calling it.
+pub struct Job(Box<dyn FnOnce() + Send>);
+
+impl Job {
+    pub(crate) fn new<F: FnOnce() + Send + 'static>(call: Box<F>) -> Job {
+        Job(call)
+    }
+
+    /// Runs the job on this thread.
+    ///
+    /// # Panics
+    ///
+    /// When the job does: here nothing stands between it and the caller.
+    pub fn run(self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").finish_non_exhaustive()
+    }
+}
+
+/// Stands between user code and the wheel: nothing unwinds past it.
+#[derive(Default)]
+pub(crate) struct Fence {
+    panicked: AtomicU64,
+    on_panic: Option<OnPanic>,
+}
+
+impl Fence {
+    pub(crate) fn new(on_panic: Option<OnPanic>) -> Fence {
+        Fence {
+            panicked: AtomicU64::new(0),
+            on_panic,
+        }
+    }
+
+    /// Runs the job.
+    pub(crate) fn run(&self, job: Job) {
+        self.guard(|| job.run());
+    }
+
+    /// Drops a job that will not run, or anything else of the user's.
+    pub(crate) fn discard<T>(&self, jobs: T) {
+        self.guard(|| drop(jobs));
+    }
+
+    /// How many panics have been stopped.
+    pub(crate) fn panicked(&self) -> u64 {
+        self.panicked.load(Ordering::Relaxed)
+    }
+
+    fn guard(&self, user: impl FnOnce()) {
+        // Unwind safe: `user` owns what it touches, and the wheel's own state is not in it.
+        let Err(payload) = catch_unwind(AssertUnwindSafe(user)) else {
+            return;
+        };
+        self.panicked.fetch_add(1, Ordering::Relaxed);
+        let report = || match &self.on_panic {
+            Some(on_panic) => on_panic(payload),
+            None => drop(payload),
+        };
+        if let Err(from_handler) = catch_unwind(AssertUnwindSafe(report)) {
+            self.panicked.fetch_add(1, Ordering::Relaxed);
+            core::mem::forget(from_handler);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::panic_any;
+    use std::sync::{Arc, Mutex};
+
+    fn job(f: impl FnOnce() + Send + 'static) -> Job {
+        Job::new(Box::new(f))
+    }
+
+    struct PanicsOnDrop(&'static str);
+
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            panic_any(self.0);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_counted_and_handed_to_the_handler() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let handler_seen = Arc::clone(&seen);
+        let fence = Fence::new(Some(Box::new(move |payload| {
+            let text = *payload.downcast::<&'static str>().unwrap();
+            handler_seen.lock().unwrap().push(text);
+        })));
+        fence.run(job(|| panic_any("called")));
+        fence.run(job(|| ()));
+        let captured = PanicsOnDrop("dropped");
+        fence.discard(job(move || drop(captured)));
+        assert_eq!(*seen.lock().unwrap(), ["called", "dropped"]);
+        assert_eq!(fence.panicked(), 2);
+    }
+
+    #[test]
+    fn a_handler_that_panics_is_silenced() {
+        let fence = Fence::new(Some(Box::new(|_| panic_any("handler"))));
+        fence.run(job(|| panic_any("job")));
+        assert_eq!(fence.panicked(), 2);
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_dropped_is_silenced() {
+        let fence = Fence::default();
+        fence.run(job(|| panic_any(PanicsOnDrop("payload"))));
+        assert_eq!(fence.panicked(), 2);
+    }
+
+    #[test]
+    fn one_bad_drop_among_many_spares_the_rest() {
+        let fence = Fence::default();
+        let count = Arc::new(());
+        let jobs: Vec<Job> = (0..3)
+            .map(|n| {
+                let (bomb, held) = (PanicsOnDrop("one of many"), Arc::clone(&count));
+                job(move || drop((n, bomb, held)))
+            })
+            .collect();
+        for each in jobs {
+            fence.discard(each);
+        }
+        assert_eq!((fence.panicked(), Arc::strong_count(&count)), (3, 1));
+    }
+}

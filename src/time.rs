@@ -1,0 +1,227 @@
+//! Wheel time: points ([`Tick`]), distances ([`Span`]), and the only place where a [`Duration`]
+//! becomes either ([`Scale`]).
+//!
+//! Ground rules:
+//!
+//! - A point and a distance never mix: `Tick - Tick` is a [`Span`], `Tick + Tick` does not compile.
+//! - Everything saturates. [`Tick::MAX`] means "never".
+//! - A deadline rounds **up**, the present rounds **down**: that is the whole of "never early".
+
+use core::fmt;
+use core::ops::{Add, Sub};
+use core::time::Duration;
+
+/// A point in wheel time: a count of ticks since the wheel began.
+///
+/// [`Tick::MAX`] stands for "never": arithmetic saturates there, and the clock of a
+/// [`Wheel`](crate::Wheel) does not reach it.
+///
+/// ```
+/// use tickwheel::{Span, Tick};
+/// assert_eq!(Tick::new(10) - Tick::new(4), Span::new(6));
+/// assert_eq!(Tick::new(10) + Span::new(5), Tick::new(15));
+/// assert_eq!(Tick::MAX + Span::new(1), Tick::MAX);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Tick(u64);
+
+impl Tick {
+    /// The last tick, which stands for "never".
+    pub const MAX: Tick = Tick(u64::MAX);
+
+    /// The point `count` ticks after the wheel began.
+    #[must_use]
+    pub const fn new(count: u64) -> Tick {
+        Tick(count)
+    }
+
+    /// How many ticks after the wheel began this is.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// A distance between two [`Tick`]s.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(u64);
+
+impl Span {
+    /// The longest distance.
+    pub const MAX: Span = Span(u64::MAX);
+
+    /// A distance of `ticks` ticks.
+    #[must_use]
+    pub const fn new(ticks: u64) -> Span {
+        Span(ticks)
+    }
+
+    /// The distance in ticks.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Add<Span> for Tick {
+    type Output = Tick;
+
+    /// The point `span` later; [`Tick::MAX`] where that is past the end.
+    fn add(self, span: Span) -> Tick {
+        Tick(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub for Tick {
+    type Output = Span;
+
+    /// How far `earlier` lies before this point; zero when it does not.
+    fn sub(self, earlier: Tick) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl fmt::Debug for Tick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Tick::MAX => f.write_str("Tick(MAX)"),
+            Tick(count) => write!(f, "Tick({count})"),
+        }
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Span({})", self.0)
+    }
+}
+
+/// A moment as the clock tells it: nanoseconds since the wheel began, 584 years at most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// Past everything a clock reads.
+    pub(crate) const NEVER: Moment = Moment(u64::MAX);
+
+    /// The moment `elapsed` after the wheel began.
+    pub(crate) fn after(elapsed: Duration) -> Moment {
+        Moment(nanos(elapsed))
+    }
+
+    /// How long after the wheel began this is.
+    pub(crate) fn elapsed(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    /// The moment `delay` later.
+    pub(crate) fn plus(self, delay: Duration) -> Moment {
+        Moment(self.0.saturating_add(nanos(delay)))
+    }
+
+    /// How long after `earlier` this is; zero when it is not.
+    pub(crate) fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// How long a tick is, and with it every rounding between moments and ticks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    tick_nanos: u64,
+}
+
+impl Scale {
+    /// A scale of `tick` a tick; `None` when that is zero or beyond 584 years.
+    pub(crate) fn new(tick: Duration) -> Option<Scale> {
+        let tick_nanos = u64::try_from(tick.as_nanos()).ok()?;
+        (tick_nanos > 0).then_some(Scale { tick_nanos })
+    }
+
+    /// The last tick that has wholly begun at `moment`: rounds down, and stays below "never".
+    pub(crate) fn present(self, moment: Moment) -> Tick {
+        Tick((moment.0 / self.tick_nanos).min(u64::MAX - 1))
+    }
+
+    /// The first tick that begins at or after `moment`: rounds up, and past the end is "never".
+    pub(crate) fn deadline(self, moment: Moment) -> Tick {
+        match moment {
+            Moment::NEVER => Tick::MAX,
+            Moment(nanos) => Tick(nanos.div_ceil(self.tick_nanos)),
+        }
+    }
+
+    /// When `tick` begins.
+    pub(crate) fn begin(self, tick: Tick) -> Moment {
+        Moment(tick.0.saturating_mul(self.tick_nanos))
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    // Not `as_nanos`: 128-bit arithmetic on the way of every insert.
+    duration
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(duration.subsec_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn scale() -> Scale {
+        Scale::new(MS).unwrap()
+    }
+
+    #[test]
+    fn a_deadline_rounds_up_and_the_present_rounds_down() {
+        let just_after = Moment::after(MS * 7).plus(Duration::from_nanos(1));
+        assert_eq!(scale().present(just_after), Tick::new(7));
+        assert_eq!(scale().deadline(just_after), Tick::new(8));
+        let exact = Moment::after(MS * 7);
+        assert_eq!(scale().present(exact), Tick::new(7));
+        assert_eq!(scale().deadline(exact), Tick::new(7));
+        assert_eq!(scale().begin(Tick::new(7)), exact);
+    }
+
+    #[test]
+    fn the_longest_delay_is_never_and_the_present_is_not() {
+        let never = Moment::after(MS).plus(Duration::MAX);
+        assert_eq!(never, Moment::NEVER);
+        assert_eq!(scale().deadline(never), Tick::MAX);
+        let finest = Scale::new(Duration::from_nanos(1)).unwrap();
+        assert_eq!(finest.present(Moment::NEVER), Tick::new(u64::MAX - 1));
+        assert_eq!(scale().begin(Tick::MAX), Moment::NEVER);
+    }
+
+    #[test]
+    fn a_scale_needs_a_length_that_can_be_counted() {
+        assert!(Scale::new(Duration::ZERO).is_none());
+        assert!(Scale::new(Duration::MAX).is_none());
+        assert!(Scale::new(Duration::from_secs(3600)).is_some());
+        assert!(Scale::new(Duration::from_nanos(u64::MAX)).is_some());
+        assert!(Scale::new(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1)).is_none());
+    }
+
+    #[test]
+    fn moments_saturate() {
+        assert_eq!(
+            Moment::after(MS).since(Moment::after(MS * 3)),
+            Duration::ZERO
+        );
+        assert_eq!(Moment::after(MS * 3).since(Moment::after(MS)), MS * 2);
+        assert_eq!(Moment::after(MS).plus(MS).elapsed(), MS * 2);
+        assert_eq!(Tick::new(3) - Tick::new(5), Span::new(0));
+    }
+
+    #[test]
+    fn debug_names_never() {
+        assert_eq!(
+            format!("{:?} {:?}", Tick::MAX, Tick::new(3)),
+            "Tick(MAX) Tick(3)"
+        );
+        assert_eq!(format!("{:?}", Span::new(4)), "Span(4)");
+    }
+}
