@@ -28,9 +28,7 @@ impl Generations {
         if self.next == self.end {
             // Relaxed: the numbers need to differ, they order nothing.
             let block = NEXT_BLOCK.fetch_add(1, Ordering::Relaxed);
-            self.next = block
-                .checked_mul(BLOCK)
-                .expect("2^64 timers in one process");
+            self.next = block.checked_mul(BLOCK).expect("2^64 timers in one process");
             self.end = self.next + (BLOCK - 1);
         }
         self.next += 1;

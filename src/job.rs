@@ -56,10 +56,7 @@ pub(crate) struct Fence {
 
 impl Fence {
     pub(crate) fn new(on_panic: Option<OnPanic>) -> Fence {
-        Fence {
-            panicked: AtomicU64::new(0),
-            on_panic,
-        }
+        Fence { panicked: AtomicU64::new(0), on_panic }
     }
 
     /// Runs the job.
@@ -91,6 +88,14 @@ impl Fence {
             self.panicked.fetch_add(1, Ordering::Relaxed);
             core::mem::forget(from_handler);
         }
+    }
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        // The handler is the user's too, and the last to let go of it may be a thread of the pool.
+        let on_panic = self.on_panic.take();
+        self.guard(|| drop(on_panic));
     }
 }
 
@@ -140,6 +145,14 @@ mod tests {
         let fence = Fence::default();
         fence.run(job(|| panic_any(PanicsOnDrop("payload"))));
         assert_eq!(fence.panicked(), 2);
+    }
+
+    #[test]
+    fn a_handler_that_panics_when_dropped_is_silenced() {
+        let captured = PanicsOnDrop("handler's own");
+        drop(Fence::new(Some(Box::new(move |_| {
+            let _ = &captured;
+        }))));
     }
 
     #[test]

@@ -1,14 +1,79 @@
-//! x
+//! A hashed timing wheel with hierarchical levels, for programs with too many timeouts for anything
+//! else: idle timeouts of connections and devices, retries, orders that close themselves.
+//!
+//! ```
+//! use std::{sync::mpsc, time::Duration};
+//! use tickwheel::Wheel;
+//!
+//! let wheel = Wheel::new();
+//! let (closed, orders) = mpsc::channel();
+//! wheel.insert(Duration::from_millis(20), move || closed.send("order 1 closed").unwrap());
+//! let paid = wheel.insert(Duration::from_millis(20), || println!("order 2 closed"));
+//! assert!(wheel.cancel(paid));
+//! assert_eq!(orders.recv(), Ok("order 1 closed"));
+//! for unfired in wheel.shutdown() {
+//!     println!("{:?} would have run in {:?}", unfired.handle, unfired.remaining);
+//! }
+//! ```
+//!
+//! Jobs run on a rayon pool, never early, at most a tick and a wake-up late. [`Wheel::cancel`] and
+//! [`Wheel::reset`] take constant time and are exact; a stale [`Handle`] does nothing. A panic stays
+//! where it happened. With nothing due, no thread wakes. [`Builder::manual`] gives a wheel without
+//! threads, whose time a [`Driver`] moves. [`Hierarchy`] is the structure alone, for those who bring
+//! clock and threads.
+//!
+//! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
+//! 1987). `docs/guarantees.md` lists every promise with its test, `docs/architecture.md` says where
+//! things are.
+
 #![forbid(unsafe_code)]
-#![allow(dead_code)]
+#![deny(missing_docs)]
+
+// The order is the architecture: a module names only modules above it (`tests/architecture.rs`).
+
+// Values.
 mod time;
 mod error;
 mod job;
 mod identity;
+
+// The pure structure.
 mod table;
 mod hierarchy;
-pub use error::*;
+
+// Edges: what comes from outside, and what becomes of a due job.
+mod sync;
+mod clock;
+mod stats;
+mod dispatch;
+
+// The engine.
+mod shard;
+mod alarm;
+mod handle;
+mod engine;
+mod ticker;
+mod staff;
+
+// The door.
+mod unfired;
+mod scheduler;
+mod wheel;
+mod driver;
+mod builder;
+
+#[cfg(all(test, loom))]
+mod protocols;
+
+pub use builder::Builder;
+pub use driver::Driver;
+pub use error::{ConfigError, GeometryError, InsertError, InsertErrorKind};
+pub use handle::Handle;
 pub use hierarchy::{Geometry, Hierarchy, Location, Turn, Violation};
 pub use job::Job;
+pub use scheduler::Scheduler;
+pub use stats::{Lateness, Stats};
 pub use table::Key;
 pub use time::{Span, Tick};
+pub use unfired::{Unfired, UnfiredJob};
+pub use wheel::Wheel;

@@ -51,10 +51,7 @@ pub(crate) struct Table<T> {
 
 impl<T> Table<T> {
     pub(crate) fn new() -> Table<T> {
-        Table {
-            nodes: Slab::new(),
-            generations: Generations::default(),
-        }
+        Table { nodes: Slab::new(), generations: Generations::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -64,27 +61,17 @@ impl<T> Table<T> {
     /// Adds a node whose entry is about to be put at `position` of `slot`.
     pub(crate) fn insert(&mut self, deadline: Tick, slot: u32, position: u32, value: T) -> Key {
         let generation = self.generations.next();
-        let node = Node {
-            generation,
-            deadline,
-            slot,
-            position,
-            value,
-        };
+        let node = Node { generation, deadline, slot, position, value };
         let place = Place::try_from(self.nodes.insert(node)).expect("fewer than 2^32 timers");
         Key { generation, place }
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&Node<T>> {
-        self.nodes
-            .get(key.place as usize)
-            .filter(|node| node.generation == key.generation)
+        self.nodes.get(key.place as usize).filter(|node| node.generation == key.generation)
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
-        self.nodes
-            .get_mut(key.place as usize)
-            .filter(|node| node.generation == key.generation)
+        self.nodes.get_mut(key.place as usize).filter(|node| node.generation == key.generation)
     }
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<Node<T>> {
@@ -104,43 +91,23 @@ impl<T> Table<T> {
     /// Removes the node at a place that an entry pointed to.
     pub(crate) fn take(&mut self, place: Place) -> (Key, T) {
         let node = self.nodes.remove(place as usize);
-        (
-            Key {
-                generation: node.generation,
-                place,
-            },
-            node.value,
-        )
+        (Key { generation: node.generation, place }, node.value)
     }
 
     /// Every node with its key, in the order of places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Node<T>)> {
         self.nodes.iter().map(|(place, node)| {
             let place = Place::try_from(place).expect("checked by insert");
-            (
-                Key {
-                    generation: node.generation,
-                    place,
-                },
-                node,
-            )
+            (Key { generation: node.generation, place }, node)
         })
     }
 
     /// Takes every node out. The memory goes with them; the generations go on.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Node<T>)> + use<T> {
-        core::mem::take(&mut self.nodes)
-            .into_iter()
-            .map(|(place, node)| {
-                let place = Place::try_from(place).expect("checked by insert");
-                (
-                    Key {
-                        generation: node.generation,
-                        place,
-                    },
-                    node,
-                )
-            })
+        core::mem::take(&mut self.nodes).into_iter().map(|(place, node)| {
+            let place = Place::try_from(place).expect("checked by insert");
+            (Key { generation: node.generation, place }, node)
+        })
     }
 }
 
@@ -185,14 +152,8 @@ mod tests {
     fn a_forged_key_finds_nothing() {
         let mut table = Table::new();
         let key = insert(&mut table, 1);
-        let beyond = Key {
-            place: u32::MAX,
-            ..key
-        };
-        let guessed = Key {
-            generation: Generation::MAX,
-            ..key
-        };
+        let beyond = Key { place: u32::MAX, ..key };
+        let guessed = Key { generation: Generation::MAX, ..key };
         assert!(table.remove(beyond).is_none() && table.remove(guessed).is_none());
         assert_eq!(table.len(), 1);
     }

@@ -207,10 +207,7 @@ mod tests {
 
     #[test]
     fn moments_saturate() {
-        assert_eq!(
-            Moment::after(MS).since(Moment::after(MS * 3)),
-            Duration::ZERO
-        );
+        assert_eq!(Moment::after(MS).since(Moment::after(MS * 3)), Duration::ZERO);
         assert_eq!(Moment::after(MS * 3).since(Moment::after(MS)), MS * 2);
         assert_eq!(Moment::after(MS).plus(MS).elapsed(), MS * 2);
         assert_eq!(Tick::new(3) - Tick::new(5), Span::new(0));
@@ -218,10 +215,7 @@ mod tests {
 
     #[test]
     fn debug_names_never() {
-        assert_eq!(
-            format!("{:?} {:?}", Tick::MAX, Tick::new(3)),
-            "Tick(MAX) Tick(3)"
-        );
+        assert_eq!(format!("{:?} {:?}", Tick::MAX, Tick::new(3)), "Tick(MAX) Tick(3)");
         assert_eq!(format!("{:?}", Span::new(4)), "Span(4)");
     }
 }

@@ -73,22 +73,14 @@ impl<T> Hierarchy<T> {
                 Tick::new(since_start * ring.width()),
             );
             let stands = ring.position();
-            hold!(
-                stands == right,
-                "I1",
-                "level {level} stands at {stands:?}, not {right:?}"
-            );
+            hold!(stands == right, "I1", "level {level} stands at {stands:?}, not {right:?}");
         }
         Ok(())
     }
 
     fn check_nodes(&self) -> Result<(), Violation> {
         let (nodes, entries) = (self.table.len(), self.slots.entries());
-        hold!(
-            nodes == entries,
-            "I2",
-            "{nodes} timers have {entries} entries"
-        );
+        hold!(nodes == entries, "I2", "{nodes} timers have {entries} entries");
         for (key, node) in self.table.iter() {
             let entry = self.slots.of(node.slot).get(node.position as usize);
             hold!(
@@ -98,10 +90,7 @@ impl<T> Hierarchy<T> {
                 node.slot,
                 node.position
             );
-            let sorted = self
-                .slots
-                .paused()
-                .is_some_and(|(paused, _)| paused == node.slot);
+            let sorted = self.slots.paused().is_some_and(|(paused, _)| paused == node.slot);
             hold!(
                 node.deadline > self.cursor || self.late || sorted,
                 "I8",
@@ -125,27 +114,11 @@ impl<T> Hierarchy<T> {
             let cycles = ring.cycles_before(visit);
             let limit = if outermost { u64::from(MAX_CYCLES) } else { 0 };
             let far = outermost && entry.cycle == FAR;
-            hold!(
-                cycles <= limit || far,
-                "I3",
-                "level {level} holds {entry:?} of {cycles} cycles"
-            );
+            hold!(cycles <= limit || far, "I3", "level {level} holds {entry:?} of {cycles} cycles");
             let still_to_come = deadline.max(Tick::new(self.cursor.get() + 1));
-            hold!(
-                visit <= still_to_come,
-                "I4",
-                "{deadline:?} is visited at {visit:?}, too late"
-            );
-            hold!(
-                first > self.cursor,
-                "I4",
-                "slot {slot} was to be visited at {first:?}"
-            );
-            hold!(
-                first <= visit,
-                "I5",
-                "slot {slot} waits until {first:?}, not {visit:?}"
-            );
+            hold!(visit <= still_to_come, "I4", "{deadline:?} is visited at {visit:?}, too late");
+            hold!(first > self.cursor, "I4", "slot {slot} was to be visited at {first:?}");
+            hold!(first <= visit, "I5", "slot {slot} waits until {first:?}, not {visit:?}");
             hold!(
                 position < unseen || far || entry.cycle != ring.next_spot().cycle,
                 "I9",
@@ -156,11 +129,7 @@ impl<T> Hierarchy<T> {
     }
 
     fn check_slots(&self) -> Result<(), Violation> {
-        hold!(
-            self.slots.is_marked(),
-            "I6",
-            "the bits and the slots disagree"
-        );
+        hold!(self.slots.is_marked(), "I6", "the bits and the slots disagree");
         let room = self.slots.spare_room();
         hold!(
             room.is_some_and(|(counted, actual)| counted == actual),
@@ -172,12 +141,7 @@ impl<T> Hierarchy<T> {
 
     fn check_next_turn(&self) -> Result<(), Violation> {
         let next = self.next_turn();
-        hold!(
-            next.is_some() != self.is_empty(),
-            "I10",
-            "{next:?} with {} timers",
-            self.len()
-        );
+        hold!(next.is_some() != self.is_empty(), "I10", "{next:?} with {} timers", self.len());
         for (level, ring) in self.rings.iter().enumerate() {
             for slot in ring.numbers() {
                 for entry in self.slots.of(slot) {

@@ -77,10 +77,7 @@ impl Geometry {
                 .checked_mul(slots as u64)
                 .ok_or(GeometryError::RangeOverflow { level, slots })?;
         }
-        Ok(Geometry {
-            sizes: sizes.to_vec(),
-            range: Span::new(range),
-        })
+        Ok(Geometry { sizes: sizes.to_vec(), range: Span::new(range) })
     }
 
     /// How many slots each level has, innermost first.
@@ -101,19 +98,14 @@ impl Geometry {
     pub fn range_at(&self, tick: Duration) -> Duration {
         let nanos = u128::from(self.range.get()).saturating_mul(tick.as_nanos());
         let seconds = u64::try_from(nanos / 1_000_000_000);
-        seconds.map_or(Duration::MAX, |s| {
-            Duration::new(s, (nanos % 1_000_000_000) as u32)
-        })
+        seconds.map_or(Duration::MAX, |s| Duration::new(s, (nanos % 1_000_000_000) as u32))
     }
 }
 
 impl Default for Geometry {
     /// Four levels of 256 slots: 49.7 days at a tick of a millisecond, before any cycle count.
     fn default() -> Geometry {
-        Geometry {
-            sizes: vec![256; 4],
-            range: Span::new(1 << 32),
-        }
+        Geometry { sizes: vec![256; 4], range: Span::new(1 << 32) }
     }
 }
 
@@ -129,25 +121,10 @@ mod tests {
         assert_eq!(Geometry::ring(0), Err(E::NoSlots { level: 0 }));
         assert_eq!(Geometry::levels(&[4, 0]), Err(E::NoSlots { level: 1 }));
         for slots in [max + 1, usize::MAX] {
-            assert_eq!(
-                Geometry::ring(slots),
-                Err(E::TooManySlots { level: 0, slots })
-            );
+            assert_eq!(Geometry::ring(slots), Err(E::TooManySlots { level: 0, slots }));
         }
-        assert_eq!(
-            Geometry::levels(&[1, max]),
-            Err(E::TooManySlots {
-                level: 1,
-                slots: max
-            })
-        );
-        assert_eq!(
-            Geometry::levels(&[256; 8]),
-            Err(E::RangeOverflow {
-                level: 7,
-                slots: 256
-            })
-        );
+        assert_eq!(Geometry::levels(&[1, max]), Err(E::TooManySlots { level: 1, slots: max }));
+        assert_eq!(Geometry::levels(&[256; 8]), Err(E::RangeOverflow { level: 7, slots: 256 }));
         assert!(Geometry::levels(&[256; 7]).is_ok());
     }
 
@@ -159,14 +136,8 @@ mod tests {
     #[test]
     fn the_range_in_time_saturates() {
         let ring = Geometry::ring(3600).unwrap();
-        assert_eq!(
-            ring.range_at(Duration::from_secs(1)),
-            Duration::from_secs(3600)
-        );
-        assert_eq!(
-            ring.range_at(Duration::from_micros(1)),
-            Duration::from_micros(3600)
-        );
+        assert_eq!(ring.range_at(Duration::from_secs(1)), Duration::from_secs(3600));
+        assert_eq!(ring.range_at(Duration::from_micros(1)), Duration::from_micros(3600));
         assert_eq!(ring.range_at(Duration::MAX), Duration::MAX);
     }
 }

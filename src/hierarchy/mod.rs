@@ -143,11 +143,11 @@ impl<T> Hierarchy<T> {
         let postponed = deadline >= node.deadline;
         let (slot, position) = (node.slot, node.position);
         node.deadline = deadline;
+        self.disorder(slot);
         if postponed {
             // The visit that comes too early will place it again.
             self.late |= deadline <= self.cursor;
         } else {
-            self.disorder(slot);
             self.unlink(slot, position);
             let spot = self.locate(deadline);
             self.link(key.place, spot);
@@ -192,10 +192,7 @@ impl<T> Hierarchy<T> {
     /// outermost ring, when all that is pending has cycles to wait.
     #[must_use]
     pub fn next_turn(&self) -> Option<Tick> {
-        self.rings
-            .iter()
-            .filter_map(|ring| ring.next_visit(&self.slots))
-            .min()
+        self.rings.iter().filter_map(|ring| ring.next_visit(&self.slots)).min()
     }
 
     /// How many timers are pending.
@@ -220,9 +217,7 @@ impl<T> Hierarchy<T> {
     pub fn drain(&mut self) -> impl Iterator<Item = (Key, Tick, T)> + use<T> {
         self.slots.clear();
         self.late = false;
-        self.table
-            .take_all()
-            .map(|(key, node)| (key, node.deadline, node.value))
+        self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
 
     /// Where a timer's entry lies, if the timer is pending. For drawings and tests.
@@ -230,11 +225,7 @@ impl<T> Hierarchy<T> {
     pub fn location(&self, key: Key) -> Option<Location> {
         let node = self.table.get(key)?;
         let on_ring = |ring: &&Ring| ring.numbers().contains(&node.slot);
-        let (level, ring) = self
-            .rings
-            .iter()
-            .enumerate()
-            .find(|(_, ring)| on_ring(ring))?;
+        let (level, ring) = self.rings.iter().enumerate().find(|(_, ring)| on_ring(ring))?;
         let visit = match self.slots.of(node.slot)[node.position as usize].cycle {
             FAR => ring.spot_far(node.deadline).visit,
             cycle => ring.visit_of(node.slot, cycle),
@@ -247,14 +238,11 @@ impl<T> Hierarchy<T> {
         })
     }
 
-    /// An entry is about to come into a slot, or to leave it out of turn. If a visit has paused
-    /// there, the slot may have been put in order for it, which does not survive.
+    /// An entry is about to come into a slot, to leave it out of turn, or to change its deadline. If
+    /// a visit has paused there, the slot may have been put in order for it, which does not survive.
     #[inline]
     fn disorder(&mut self, slot: u32) {
-        self.late |= self
-            .slots
-            .paused()
-            .is_some_and(|(paused, _)| paused == slot);
+        self.late |= self.slots.paused().is_some_and(|(paused, _)| paused == slot);
     }
 
     /// Where an entry with this deadline belongs, and is about to be put: on the innermost ring

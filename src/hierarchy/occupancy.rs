@@ -74,10 +74,7 @@ fn first_from(words: &[u64], bit: u32) -> Option<u32> {
     if first != 0 {
         return Some(start as u32 * BITS + first.trailing_zeros());
     }
-    let (skipped, &bits) = words[start + 1..]
-        .iter()
-        .enumerate()
-        .find(|&(_, &bits)| bits != 0)?;
+    let (skipped, &bits) = words[start + 1..].iter().enumerate().find(|&(_, &bits)| bits != 0)?;
     Some((start + 1 + skipped) as u32 * BITS + bits.trailing_zeros())
 }
 

@@ -45,10 +45,7 @@ struct Width {
 
 impl Width {
     fn new(ticks: u64) -> Width {
-        Width {
-            ticks,
-            shift: ticks.is_power_of_two().then(|| ticks.trailing_zeros()),
-        }
+        Width { ticks, shift: ticks.is_power_of_two().then(|| ticks.trailing_zeros()) }
     }
 
     /// How many whole slots fit into `ticks`.
@@ -122,9 +119,7 @@ impl Ring {
     pub(super) fn spot_far(&self, tick: Tick) -> Spot {
         let ahead = self.width.slots_in(tick.get() - self.begin);
         let (cycles, index) = self.cycles_in(ahead);
-        let near = u32::try_from(cycles)
-            .ok()
-            .filter(|&cycles| cycles <= MAX_CYCLES);
+        let near = u32::try_from(cycles).ok().filter(|&cycles| cycles <= MAX_CYCLES);
         Spot {
             slot: self.first + index,
             cycle: near.map_or(FAR, |cycles| self.cycle_after(cycles)),
@@ -198,18 +193,10 @@ impl Ring {
         let index = self.cursor + ahead;
         let visit = Tick::new(self.begin + u64::from(ahead) * self.width.ticks);
         if index < self.slots {
-            Spot {
-                slot: self.first + index,
-                cycle: self.cycle,
-                visit,
-            }
+            Spot { slot: self.first + index, cycle: self.cycle, visit }
         } else {
             let slot = self.first + (index - self.slots);
-            Spot {
-                slot,
-                cycle: self.cycle_after(1),
-                visit,
-            }
+            Spot { slot, cycle: self.cycle_after(1), visit }
         }
     }
 
@@ -291,10 +278,7 @@ mod tests {
     #[test]
     fn a_ring_reaches_one_cycle_past_its_cursor() {
         let ring = ring_at(4, 10, 25);
-        assert!(
-            ring.reaches(Tick::new(69)),
-            "the cursor's own slot, one cycle on"
-        );
+        assert!(ring.reaches(Tick::new(69)), "the cursor's own slot, one cycle on");
         assert!(!ring.reaches(Tick::new(70)));
     }
 

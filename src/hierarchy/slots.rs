@@ -115,10 +115,7 @@ impl Slots {
         } else {
             slot.first_visit = slot.first_visit.min(spot.visit);
         }
-        slot.entries.push(Entry {
-            place,
-            cycle: spot.cycle,
-        });
+        slot.entries.push(Entry { place, cycle: spot.cycle });
         self.entries += 1;
         if self.paused.is_some_and(|scan| scan.slot == spot.slot) {
             self.paused = None;
@@ -150,15 +147,8 @@ impl Slots {
         let len = self.of(slot).len();
         match self.paused.take() {
             // Entries may have gone since.
-            Some(scan) if scan.slot == slot => Scan {
-                left: scan.left.min(len),
-                ..scan
-            },
-            _ => Scan {
-                slot,
-                left: len,
-                kept: None,
-            },
+            Some(scan) if scan.slot == slot => Scan { left: scan.left.min(len), ..scan },
+            _ => Scan { slot, left: len, kept: None },
         }
     }
 
@@ -225,11 +215,7 @@ mod tests {
     use super::*;
 
     fn spot(slot: u32) -> Spot {
-        Spot {
-            slot,
-            cycle: 0,
-            visit: Tick::new(1),
-        }
+        Spot { slot, cycle: 0, visit: Tick::new(1) }
     }
 
     #[test]
@@ -252,9 +238,6 @@ mod tests {
         slots.remove(0, 0);
         assert_eq!(slots.spare_room, room);
         slots.push(spot(3), 8);
-        assert_eq!(
-            (slots.spare_room, slots.slots[3].entries.capacity()),
-            (0, room)
-        );
+        assert_eq!((slots.spare_room, slots.slots[3].entries.capacity()), (0, room));
     }
 }

@@ -43,18 +43,12 @@ impl<T> Hierarchy<T> {
         while let Some(tick) = self.next_turn().filter(|&tick| tick <= to) {
             self.turn_to(Tick::new(tick.get() - 1));
             if !self.work_off(tick, &mut budget, due) {
-                return Turn {
-                    now: self.now(),
-                    finished: false,
-                };
+                return Turn { now: self.now(), finished: false };
             }
             self.turn_to(tick);
         }
         self.turn_to(to);
-        Turn {
-            now: self.now(),
-            finished: true,
-        }
+        Turn { now: self.now(), finished: true }
     }
 
     /// Moves the cursors of all rings; there is no work up to `to`.
@@ -143,8 +137,7 @@ impl<T> Hierarchy<T> {
     fn sort_late(&mut self, slot: u32) {
         self.late = false;
         let table = &self.table;
-        self.slots
-            .sort_by_key(slot, |entry| Reverse(table.at(entry.place).deadline));
+        self.slots.sort_by_key(slot, |entry| Reverse(table.at(entry.place).deadline));
         for (position, entry) in self.slots.of(slot).iter().enumerate() {
             self.table.at_mut(entry.place).position = position as u32;
         }

@@ -28,19 +28,14 @@ fn fires_at(sizes: &[usize], now: u64, delay: u64) -> u64 {
     let mut wheel = with(sizes);
     assert!(advance(&mut wheel, now).is_empty());
     insert(&mut wheel, now + delay);
-    (now + 1..)
-        .find(|&tick| !advance(&mut wheel, tick).is_empty())
-        .unwrap()
+    (now + 1..).find(|&tick| !advance(&mut wheel, tick).is_empty()).unwrap()
 }
 
 #[test]
 fn worked_examples_and_their_places() {
-    for (slots, now, delay, slot, cycles) in [
-        (60, 2, 147, 29, 2),
-        (3600, 1, 7219, 20, 2),
-        (3600, 3599, 2, 1, 0),
-        (60, 0, 60, 0, 0),
-    ] {
+    for (slots, now, delay, slot, cycles) in
+        [(60, 2, 147, 29, 2), (3600, 1, 7219, 20, 2), (3600, 3599, 2, 1, 0), (60, 0, 60, 0, 0)]
+    {
         let mut wheel = with(&[slots]);
         advance(&mut wheel, now);
         let key = insert(&mut wheel, now + delay);
@@ -109,10 +104,7 @@ fn removal_of_the_first_the_last_and_the_only_entry_of_a_slot() {
         wheel.check().unwrap();
         let mut left = advance(&mut wheel, 8);
         left.sort_unstable();
-        assert_eq!(
-            left,
-            (0..3).filter(|&n| n != removed as u64).collect::<Vec<_>>()
-        );
+        assert_eq!(left, (0..3).filter(|&n| n != removed as u64).collect::<Vec<_>>());
     }
     let mut wheel = with(&[8]);
     let only = insert(&mut wheel, 5);
@@ -223,12 +215,7 @@ fn the_end_of_time_comes_again_and_again() {
 #[test]
 fn years_of_uptime() {
     // 64-bit arithmetic: 2^32 milliseconds (49.7 days), 2.2 years, 292 million years.
-    for start in [
-        (1_u64 << 32) - 3,
-        1 << 36,
-        i64::MAX as u64 - 3,
-        u64::MAX - 400,
-    ] {
+    for start in [(1_u64 << 32) - 3, 1 << 36, i64::MAX as u64 - 3, u64::MAX - 400] {
         for sizes in [&[256, 256, 256, 256][..], &[3600], &[10, 7]] {
             let mut wheel = with(sizes);
             advance(&mut wheel, start);
@@ -256,9 +243,7 @@ fn a_reset_to_later_then_earlier_fires_once_at_the_last_deadline() {
 #[test]
 fn an_advance_with_a_small_budget_resumes_among_cancels_and_inserts() {
     let mut wheel = with(&[4]);
-    let keys: Vec<Key> = (0..100)
-        .map(|n| wheel.insert(Tick::new(2 + 4 * (n % 2)), n))
-        .collect();
+    let keys: Vec<Key> = (0..100).map(|n| wheel.insert(Tick::new(2 + 4 * (n % 2)), n)).collect();
     let mut due = Vec::new();
     let mut turns = 0;
     while !wheel.advance(Tick::new(2), 7, &mut due).finished {
@@ -266,21 +251,14 @@ fn an_advance_with_a_small_budget_resumes_among_cancels_and_inserts() {
         assert_eq!(wheel.now(), Tick::new(1));
         wheel.check().unwrap();
         if turns == 3 {
-            let gone: Vec<u64> = keys[..10]
-                .iter()
-                .filter_map(|&key| wheel.cancel(key))
-                .collect();
+            let gone: Vec<u64> = keys[..10].iter().filter_map(|&key| wheel.cancel(key)).collect();
             assert!(gone.len() >= 5, "the odd ones wait for another cycle");
             wheel.insert(Tick::new(2), 100);
         }
     }
     let fired: Vec<u64> = due.iter().map(|&(_, value)| value).collect();
     assert!(fired.contains(&100) && fired.iter().all(|value| value % 2 == 0));
-    assert!(
-        (1..100)
-            .filter(|n| n % 2 == 1 && *n >= 10)
-            .all(|n| wheel.contains(keys[n]))
-    );
+    assert!((1..100).filter(|n| n % 2 == 1 && *n >= 10).all(|n| wheel.contains(keys[n])));
     assert_eq!(wheel.now(), Tick::new(2));
 }
 
@@ -295,10 +273,7 @@ fn a_million_timers_on_one_tick() {
         turns += 1;
     }
     assert_eq!(due.len(), 1_000_000);
-    assert!(
-        turns <= 3001,
-        "each entry is looked at once a level: {turns} turns"
-    );
+    assert!(turns <= 3001, "each entry is looked at once a level: {turns} turns");
     wheel.check().unwrap();
 }
 

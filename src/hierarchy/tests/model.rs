@@ -147,14 +147,7 @@ impl Model {
         assert!(turn.finished && turn.now == Tick::new(begin));
         let foreign = (0..8).map(|n| other.insert(Tick::new(n), 0)).collect();
         let (heap, pending) = (BinaryHeap::new(), HashMap::new());
-        Model {
-            real,
-            range,
-            heap,
-            pending,
-            given: Vec::new(),
-            foreign,
-        }
+        Model { real, range, heap, pending, given: Vec::new(), foreign }
     }
 
     fn tick(&self, when: When) -> Tick {
@@ -162,11 +155,9 @@ impl Model {
         match when {
             When::Before(by) => Tick::new(now.get().saturating_sub(by)),
             When::In(by) => now + Span::new(by),
-            When::Ranges(n, off) => Tick::new(
-                (now + Span::new(n * self.range))
-                    .get()
-                    .saturating_add_signed(off),
-            ),
+            When::Ranges(n, off) => {
+                Tick::new((now + Span::new(n * self.range)).get().saturating_add_signed(off))
+            }
             When::Far(tick) => Tick::new(tick),
             When::Never => Tick::MAX,
         }
@@ -180,10 +171,7 @@ impl Model {
             Which::ForgedPlace(place) => pick(&self.foreign, 0).map(|key| Key { place, ..key }),
             Which::ForgedGeneration(n, by) => pick(&self.given, n).map(|key| {
                 let forged = key.generation.get().wrapping_add(by);
-                Key {
-                    generation: Generation::new(forged).unwrap_or(key.generation),
-                    ..key
-                }
+                Key { generation: Generation::new(forged).unwrap_or(key.generation), ..key }
             }),
         }
     }
@@ -199,10 +187,7 @@ impl Model {
                 let (given, id) = (self.tick(when), self.given.len() as u32);
                 let due = self.due(given);
                 let key = self.real.insert(given, id);
-                assert!(
-                    !self.given.contains(&key),
-                    "property 4: {key:?} was given before"
-                );
+                assert!(!self.given.contains(&key), "property 4: {key:?} was given before");
                 self.given.push(key);
                 self.pending.insert(key, Pending { given, due, id });
                 self.heap.push(Reverse((due, id)));
@@ -217,17 +202,9 @@ impl Model {
                 let given = self.tick(when);
                 let due = self.due(given);
                 let expected = self.pending.get_mut(&key);
-                assert_eq!(
-                    self.real.reset(key, given),
-                    expected.is_some(),
-                    "property 4"
-                );
+                assert_eq!(self.real.reset(key, given), expected.is_some(), "property 4");
                 if let Some(pending) = expected {
-                    *pending = Pending {
-                        given,
-                        due,
-                        ..*pending
-                    };
+                    *pending = Pending { given, due, ..*pending };
                     self.heap.push(Reverse((due, pending.id)));
                 }
             }
@@ -235,16 +212,10 @@ impl Model {
                 let Some(key) = self.key(which) else { return };
                 let expected = self.pending.get(&key);
                 assert_eq!(self.real.contains(key), expected.is_some(), "property 4");
-                assert_eq!(
-                    self.real.deadline(key),
-                    expected.map(|pending| pending.given)
-                );
+                assert_eq!(self.real.deadline(key), expected.map(|pending| pending.given));
                 assert_eq!(self.real.get(key), expected.map(|pending| &pending.id));
                 assert_eq!(self.real.location(key).is_some(), expected.is_some());
-                assert_eq!(
-                    self.real.get_mut(key).copied(),
-                    expected.map(|pending| pending.id)
-                );
+                assert_eq!(self.real.get_mut(key).copied(), expected.map(|pending| pending.id));
             }
             Op::Advance(to, limit) => self.advance(to, limit),
             Op::Clear => {
@@ -270,49 +241,28 @@ impl Model {
         let mut due = Vec::new();
         let turn = self.real.advance(to, limit, &mut due);
         assert_eq!(turn.now, self.real.now());
-        assert!(
-            due.len() <= limit,
-            "property 3: {} with a limit of {limit}",
-            due.len()
-        );
+        assert!(due.len() <= limit, "property 3: {} with a limit of {limit}", due.len());
         if turn.finished {
             assert_eq!(turn.now, now.max(to));
         } else {
-            assert!(
-                turn.now < to || to == Tick::MAX,
-                "property 3: unfinished at {turn:?}"
-            );
+            assert!(turn.now < to || to == Tick::MAX, "property 3: unfinished at {turn:?}");
             assert!(turn.now >= now, "time went back");
             assert!(due.len() < limit || limit < usize::MAX);
         }
         let mut last = Tick::new(0);
         for (key, value) in due {
-            let fired = self
-                .pending
-                .remove(&key)
-                .expect("property 1: not pending, but fired");
+            let fired = self.pending.remove(&key).expect("property 1: not pending, but fired");
             assert_eq!(value, fired.id, "property 1: somebody else's value");
             assert!(fired.due <= to, "property 1: early");
-            assert!(
-                last <= fired.given,
-                "property 2: {:?} after {last:?}",
-                fired.given
-            );
+            assert!(last <= fired.given, "property 2: {:?} after {last:?}", fired.given);
             last = fired.given;
             self.heap.push(Reverse((fired.due, fired.id)));
-            assert_eq!(
-                self.pop_if_first(fired),
-                None,
-                "property 1 and 3: not the earliest"
-            );
+            assert_eq!(self.pop_if_first(fired), None, "property 1 and 3: not the earliest");
         }
         if turn.finished
             && let Some(first) = self.first()
         {
-            assert!(
-                first > to || now == Tick::MAX && to < now,
-                "property 1: {first:?} is late"
-            );
+            assert!(first > to || now == Tick::MAX && to < now, "property 1: {first:?} is late");
         }
     }
 
@@ -326,11 +276,7 @@ impl Model {
     fn first(&mut self) -> Option<Tick> {
         while let Some(&Reverse((due, id))) = self.heap.peek() {
             let key = self.given[id as usize];
-            if self
-                .pending
-                .get(&key)
-                .is_some_and(|pending| pending.due == due)
-            {
+            if self.pending.get(&key).is_some_and(|pending| pending.due == due) {
                 return Some(due);
             }
             self.heap.pop();
@@ -348,10 +294,7 @@ impl Model {
         assert_eq!(first.is_some(), next.is_some(), "property 5");
         if let (Some(first), Some(next)) = (first, next) {
             assert!(next <= first, "property 5: {next:?} comes after {first:?}");
-            assert!(
-                next > self.real.now() || next == Tick::MAX,
-                "property 5: {next:?} is past"
-            );
+            assert!(next > self.real.now() || next == Tick::MAX, "property 5: {next:?} is past");
         }
     }
 }
@@ -366,20 +309,13 @@ fn replay(sizes: &[usize], begin: u64, ops: &[Op]) {
     // In the end everything comes out, once.
     model.apply(Op::Advance(To::End, usize::MAX));
     model.agree();
-    assert!(
-        model.real.is_empty(),
-        "property 1: the end left {:?}",
-        model.pending
-    );
+    assert!(model.real.is_empty(), "property 1: the end left {:?}", model.pending);
 }
 
 /// `PROPTEST_CASES` asks for more.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
-    ProptestConfig {
-        cases: default.cases.max(4096),
-        ..default
-    }
+    ProptestConfig { cases: default.cases.max(4096), ..default }
 }
 
 proptest! {

@@ -1,0 +1,88 @@
+//! What happens to a job once it is due: it is handed over, it starts, it ends or unwinds.
+//!
+//! | file | who runs the job |
+//! | --- | --- |
+//! | `inline.rs` | the thread that drives a manual wheel, at once |
+//! | `pool.rs` | a rayon pool, through a channel |
+//!
+//! Ground rules: a [`Due`] job is out of the wheel, nobody can cancel it; it runs once or is handed
+//! back by a shutdown. Both runners keep the books in one [`Ledger`].
+
+pub(crate) mod inline;
+pub(crate) mod pool;
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::job::{Fence, Job};
+use crate::stats::{Histogram, Stats};
+use crate::table::Key;
+use crate::time::Moment;
+
+/// A job that has come due, on its way to be run.
+pub(crate) struct Due {
+    pub(crate) job: Job,
+    /// Who it was: the shard it came from, and its key there.
+    pub(crate) shard: u32,
+    pub(crate) key: Key,
+    /// When it was due.
+    pub(crate) due: Moment,
+}
+
+/// The books on jobs that came due.
+pub(crate) struct Ledger {
+    fence: Fence,
+    handed_over: AtomicU64,
+    ended: AtomicU64,
+    handover: Histogram,
+    start: Histogram,
+}
+
+impl Ledger {
+    pub(crate) fn new(fence: Fence) -> Ledger {
+        Ledger {
+            fence,
+            handed_over: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            handover: Histogram::new(),
+            start: Histogram::new(),
+        }
+    }
+
+    /// The fence that all user code passes.
+    pub(crate) fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// Notes that a job has left the wheel for whoever runs it.
+    pub(crate) fn hand_over(&self, due: Moment, now: Moment) {
+        self.handed_over.fetch_add(1, Ordering::SeqCst);
+        self.handover.record(now.since(due));
+    }
+
+    /// Runs a job that was handed over at `handed_over`.
+    pub(crate) fn run(&self, job: Job, handed_over: Moment, now: Moment) {
+        self.start.record(now.since(handed_over));
+        self.fence.run(job);
+        self.end();
+    }
+
+    /// Notes that a job handed over has run, or never will.
+    pub(crate) fn end(&self) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many jobs are handed over and have not ended.
+    pub(crate) fn in_flight(&self) -> usize {
+        // In this order: a job that ends between the two must not make the difference negative.
+        let ended = self.ended.load(Ordering::SeqCst);
+        (self.handed_over.load(Ordering::SeqCst) - ended) as usize
+    }
+
+    /// Fills in what the ledger knows.
+    pub(crate) fn report(&self, stats: &mut Stats) {
+        stats.in_flight = self.in_flight();
+        stats.panicked = self.fence.panicked();
+        stats.handover = self.handover.lateness();
+        stats.start = self.start.lateness();
+    }
+}

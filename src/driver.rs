@@ -1,0 +1,114 @@
+//! The hand that moves the clock of a manual wheel.
+
+use core::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::dispatch::inline;
+use crate::engine::Engine;
+use crate::sync::{Mutex, lock};
+use crate::time::{Moment, Tick};
+
+/// Moves the clock of a manual wheel, and runs what comes due: for tests and simulations, and for
+/// programs with an event loop of their own. From [`Builder::manual`](crate::Builder::manual).
+///
+/// Time stands until [`Driver::advance`] is called. Once the wheel is gone, time still passes and
+/// nothing runs.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Wheel;
+/// let (wheel, driver) = Wheel::builder().tick(Duration::from_secs(1)).manual()?;
+/// wheel.insert(Duration::from_secs(72 * 3600), || println!("order closed"));
+/// assert_eq!(driver.advance(Duration::from_secs(72 * 3600 - 1)), 0);
+/// assert_eq!(driver.advance(Duration::from_secs(1)), 1);
+/// # Ok::<(), tickwheel::ConfigError>(())
+/// ```
+pub struct Driver {
+    engine: Arc<Engine>,
+    course: Mutex<Course>,
+}
+
+struct Course {
+    /// Where time is to go.
+    target: Moment,
+    /// Somebody is on the way there.
+    running: bool,
+}
+
+impl Driver {
+    pub(crate) fn new(engine: Arc<Engine>) -> Driver {
+        let course = Course { target: engine.clock().now(), running: false };
+        Driver { engine, course: Mutex::new(course) }
+    }
+
+    /// Lets `by` pass and runs what comes due on the way, on this thread, one job after the other in
+    /// the order of deadlines; how many jobs ran.
+    ///
+    /// Each job sees the time of its own deadline, so what it inserts may come due within the same
+    /// call. A job may cancel or reset whatever has not run, also if it is due at the same tick.
+    ///
+    /// Called by a job that it runs, or meanwhile by another thread, it only adds to the time that
+    /// is to pass, and answers 0: the call that is under way runs and counts what that makes due.
+    ///
+    /// A job that panics is counted and reported, as on a pool, and costs nobody else anything.
+    pub fn advance(&self, by: Duration) -> usize {
+        {
+            let mut course = lock(&self.course);
+            course.target = course.target.plus(by);
+            if core::mem::replace(&mut course.running, true) {
+                return 0;
+            }
+        }
+        let mut ran = 0;
+        while let Some(tick) = self.next_tick() {
+            ran += self.work_off(tick);
+        }
+        ran
+    }
+
+    /// What the wheel's clock reads. Where the system cannot represent that, some earlier instant.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.engine.clock().instant(self.engine.clock().now())
+    }
+
+    /// Moves the clock to the next tick with work, or to the end of the way and stops there.
+    fn next_tick(&self) -> Option<Tick> {
+        let (clock, scale) = (self.engine.clock(), self.engine.scale());
+        let next = self.engine.expected();
+        let mut course = lock(&self.course);
+        if next > scale.present(course.target) {
+            clock.set(course.target);
+            course.running = false;
+            return None;
+        }
+        // The tick may have passed: moving timers inwards can wait until one of them is due.
+        clock.set(clock.now().max(scale.begin(next)));
+        Some(next)
+    }
+
+    /// Runs what is due at `tick`; how many jobs that were. One by one: what has not run can be
+    /// cancelled.
+    fn work_off(&self, tick: Tick) -> usize {
+        let mut ran = 0;
+        let mut due = Vec::new();
+        for shard in 0..self.engine.shards() {
+            let mut finished = false;
+            while !finished {
+                finished = self.engine.turn(shard, tick, 1, &mut due);
+                for due in due.drain(..) {
+                    inline::run(self.engine.ledger(), self.engine.clock(), due);
+                    ran += 1;
+                }
+            }
+        }
+        ran
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("now", &self.now()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! Locks, atomics and sleep: from `std`, or from `loom` when the protocols are model-checked
+//! (`--cfg loom`). Everything above the edges takes them from here.
+//!
+//! No lock of this crate is ever held while user code runs, so none can be poisoned by it: [`lock`]
+//! ignores poison.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+use core::time::Duration;
+use std::sync::PoisonError;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn wait<'a, T>(bell: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    bell.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where one thread sleeps until another wakes it. A wake that comes before the sleep is kept, and
+/// ends that sleep at once: it cannot be lost.
+pub(crate) struct Parker {
+    woken: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Parker {
+    pub(crate) fn new() -> Parker {
+        Parker { woken: Mutex::new(false), bell: Condvar::new() }
+    }
+
+    /// Ends the sleep that is on, or the next one.
+    pub(crate) fn wake(&self) {
+        *lock(&self.woken) = true;
+        self.bell.notify_one();
+    }
+
+    /// Sleeps until woken, or until `timeout` has passed; may end sooner.
+    pub(crate) fn park(&self, timeout: Option<Duration>) {
+        let mut woken = lock(&self.woken);
+        if !*woken {
+            woken = self.wait(woken, timeout);
+        }
+        *woken = false;
+    }
+
+    #[cfg(not(loom))]
+    fn wait<'a>(
+        &self,
+        woken: MutexGuard<'a, bool>,
+        timeout: Option<Duration>,
+    ) -> MutexGuard<'a, bool> {
+        match timeout {
+            None => wait(&self.bell, woken),
+            Some(timeout) => {
+                let result = self.bell.wait_timeout(woken, timeout);
+                result.unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
+    /// In a model time stands still: a sleep with an end never ends by itself, so a wake that is
+    /// needed and does not come is a deadlock, which the model checker reports.
+    #[cfg(loom)]
+    fn wait<'a>(&self, woken: MutexGuard<'a, bool>, _: Option<Duration>) -> MutexGuard<'a, bool> {
+        wait(&self.bell, woken)
+    }
+}

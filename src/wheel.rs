@@ -1,0 +1,219 @@
+//! The front door, and the owner: when the wheel goes, its threads go.
+
+use core::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::engine::Engine;
+use crate::error::InsertError;
+use crate::handle::Handle;
+use crate::hierarchy::Location;
+use crate::job::Job;
+use crate::scheduler::Scheduler;
+use crate::staff::Staff;
+use crate::stats::Stats;
+use crate::unfired::{Unfired, UnfiredJob};
+
+/// A timer for hundreds of thousands of timeouts at once: takes a delay and a job, gives back a
+/// [`Handle`], and runs the job on a rayon pool once the delay has passed, unless the handle was
+/// used before that to cancel it.
+///
+/// Every verb takes `&self` and may be called from any thread, from a running job, and from the
+/// drop of a captured value. All but [`Wheel::len`] and [`Wheel::stats`] cost the same whatever the
+/// number of timers: one lock, shared with few, held for some tens of nanoseconds.
+///
+/// # What a wheel promises
+///
+/// A job never starts before its delay has passed, counted from before the insert was called. It is
+/// handed to the pool at most one tick after that, plus the time that the ticker takes to wake. It
+/// runs at most once. A job that panics is counted and reported, one that blocks holds up its own
+/// thread. The order of jobs that are due at one tick is not promised. `docs/guarantees.md` has every
+/// promise, each with its test.
+///
+/// # When it goes
+///
+/// Dropping a wheel stops the ticker and waits for it, discards what is pending, and does not wait
+/// for running jobs. [`Wheel::shutdown`] does, and hands back what never ran. A job may drop the
+/// wheel it runs on, or shut it down.
+pub struct Wheel {
+    engine: Arc<Engine>,
+    /// A manual wheel has none.
+    staff: Option<Staff>,
+}
+
+impl Wheel {
+    pub(crate) fn assemble(engine: Arc<Engine>, staff: Option<Staff>) -> Wheel {
+        Wheel { engine, staff }
+    }
+
+    /// Runs `job` on the pool once `delay` has passed. [`Duration::MAX`] means never; the job can
+    /// still be cancelled, reset or taken.
+    ///
+    /// The delay counts from before the call, and is rounded up to whole ticks. One allocation, for
+    /// the closure, and none for a closure without captures.
+    ///
+    /// # Panics
+    ///
+    /// When the wheel is full, which only one with [`Builder::max_pending`](crate::Builder::max_pending)
+    /// can be, and with 2^32 jobs pending in one shard. See [`Wheel::try_insert`].
+    #[inline]
+    pub fn insert<F>(&self, delay: Duration, job: F) -> Handle
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.engine.insert(delay, job).unwrap_or_else(|refused| panic!("{refused}"))
+    }
+
+    /// Runs `job` on the pool at `at`, which may be past: then it is due at the next tick.
+    ///
+    /// # Panics
+    ///
+    /// As [`Wheel::insert`].
+    pub fn insert_at<F>(&self, at: Instant, job: F) -> Handle
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.engine.insert_at(at, job).unwrap_or_else(|refused| panic!("{refused}"))
+    }
+
+    /// As [`Wheel::insert`], and gives the job back when the wheel is full.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the job: there are
+    /// [`Builder::max_pending`](crate::Builder::max_pending) jobs pending.
+    #[inline]
+    pub fn try_insert<F>(&self, delay: Duration, job: F) -> Result<Handle, InsertError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.engine.insert(delay, job)
+    }
+
+    /// As [`Wheel::insert_at`], and gives the job back when the wheel is full.
+    ///
+    /// # Errors
+    ///
+    /// As [`Wheel::try_insert`].
+    pub fn try_insert_at<F>(&self, at: Instant, job: F) -> Result<Handle, InsertError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.engine.insert_at(at, job)
+    }
+
+    /// Cancels a job. `true` means that it will never run, and that it is dropped already, its
+    /// memory included. `false` means that nothing was changed: it has been handed to the pool, or
+    /// has run, or was cancelled before, or is not of this wheel.
+    ///
+    /// The job is dropped on the calling thread; should a captured value panic then, that is counted
+    /// and reported as a job's panic is.
+    #[inline]
+    pub fn cancel(&self, handle: Handle) -> bool {
+        self.engine.cancel(handle)
+    }
+
+    /// Cancels a job and gives it back; `None` where [`Wheel::cancel`] answers `false`.
+    #[inline]
+    pub fn take(&self, handle: Handle) -> Option<Job> {
+        self.engine.take(handle)
+    }
+
+    /// Gives a pending job a new delay, counted from now; whether it was still pending.
+    ///
+    /// To a later time this is one store: push back an idle timeout with every packet that arrives.
+    #[inline]
+    pub fn reset(&self, handle: Handle, delay: Duration) -> bool {
+        self.engine.reset(handle, delay)
+    }
+
+    /// Gives a pending job a new time; whether it was still pending.
+    pub fn reset_at(&self, handle: Handle, at: Instant) -> bool {
+        self.engine.reset_at(handle, at)
+    }
+
+    /// Whether the job is in the wheel: not handed to the pool, not cancelled.
+    #[must_use]
+    pub fn is_pending(&self, handle: Handle) -> bool {
+        self.engine.is_pending(handle)
+    }
+
+    /// How long it is until a pending job is due, rounded up to a tick: zero when it is due and
+    /// waits to be handed over, [`Duration::MAX`] when it never will be. `None` when it is not
+    /// pending.
+    #[must_use]
+    pub fn remaining(&self, handle: Handle) -> Option<Duration> {
+        self.engine.remaining(handle)
+    }
+
+    /// Where on the rings a pending job lies: for drawings, and for the curious.
+    #[must_use]
+    pub fn location(&self, handle: Handle) -> Option<Location> {
+        self.engine.location(handle)
+    }
+
+    /// How many jobs are pending. Takes every shard's lock, one after the other.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.engine.len()
+    }
+
+    /// Whether no job is pending.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counters and lateness so far. Takes every shard's lock, one after the other, and some
+    /// microseconds for the percentiles.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// A way to use the wheel that does not keep it alive.
+    #[must_use]
+    pub fn scheduler(&self) -> Scheduler {
+        Scheduler::new(Arc::clone(&self.engine))
+    }
+
+    /// Stops the wheel: takes no more jobs, starts no more jobs, waits until running ones have
+    /// ended and the wheel's threads are gone, and hands back every job that never ran.
+    ///
+    /// Waits as long as the jobs that are running take. Called by a job of this wheel, it does not
+    /// wait for that job, nor for the threads. A pool that was handed to the builder goes on.
+    pub fn shutdown(mut self) -> Unfired {
+        let mut pending = self.engine.stop();
+        pending.sort_by_key(|&(_, deadline, _)| deadline);
+        let mut jobs = Vec::new();
+        if let Some(staff) = self.staff.take() {
+            jobs.extend(staff.dismiss_and_wait().map(|due| UnfiredJob {
+                handle: Handle::new(due.shard, due.key),
+                remaining: Duration::ZERO,
+                job: due.job,
+            }));
+        }
+        jobs.extend(pending.into_iter().map(|(handle, deadline, job)| UnfiredJob {
+            handle,
+            remaining: self.engine.until(deadline),
+            job,
+        }));
+        Unfired::new(jobs, Arc::clone(&self.engine))
+    }
+}
+
+impl Drop for Wheel {
+    fn drop(&mut self) {
+        let pending = self.engine.stop();
+        if let Some(staff) = self.staff.take() {
+            staff.dismiss().for_each(|due| self.engine.discard(due.job));
+        }
+        pending.into_iter().for_each(|(_, _, job)| self.engine.discard(job));
+    }
+}
+
+impl fmt::Debug for Wheel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wheel").field("pending", &self.len()).finish_non_exhaustive()
+    }
+}
