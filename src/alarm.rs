@@ -52,12 +52,18 @@ impl Alarm {
 
     /// The ticker is about to look at the shards.
     pub(crate) fn awake(&self) {
-        self.plan.store(AWAKE, Ordering::SeqCst);
+        self.change(AWAKE);
     }
 
     /// The ticker means to sleep until `tick`, and looks at the shards once more before it does.
     pub(crate) fn plan(&self, tick: Tick) {
-        self.plan.store(tick.get(), Ordering::SeqCst);
+        self.change(tick.get());
+    }
+
+    fn change(&self, plan: u64) {
+        // A swap, not a store: it reads what inserts have written, and so comes after them for
+        // everybody. What an insert wrote to an older plan cannot be taken for the new one.
+        self.plan.swap(plan, Ordering::SeqCst);
     }
 
     /// Sleeps until woken, or for so long.

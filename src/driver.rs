@@ -61,10 +61,13 @@ impl Driver {
             }
         }
         let mut ran = 0;
-        while let Some(tick) = self.next_tick() {
+        loop {
+            let tick = self.step();
             ran += self.work_off(tick);
+            if self.has_arrived() {
+                return ran;
+            }
         }
-        ran
     }
 
     /// What the wheel's clock reads. Where the system cannot represent that, some earlier instant.
@@ -73,19 +76,27 @@ impl Driver {
         self.engine.clock().instant(self.engine.clock().now())
     }
 
-    /// Moves the clock to the next tick with work, or to the end of the way and stops there.
-    fn next_tick(&self) -> Option<Tick> {
+    /// Moves the clock to the next tick with work, or to the end of the way; which tick that is.
+    fn step(&self) -> Tick {
         let (clock, scale) = (self.engine.clock(), self.engine.scale());
+        let target = lock(&self.course).target;
         let next = self.engine.expected();
-        let mut course = lock(&self.course);
-        if next > scale.present(course.target) {
-            clock.set(course.target);
-            course.running = false;
-            return None;
+        if next > scale.present(target) {
+            clock.set(target);
+            return scale.present(target);
         }
         // The tick may have passed: moving timers inwards can wait until one of them is due.
         clock.set(clock.now().max(scale.begin(next)));
-        Some(next)
+        next
+    }
+
+    /// Whether nothing is left to do on the way; the next call may then begin.
+    fn has_arrived(&self) -> bool {
+        let mut course = lock(&self.course);
+        let arrived = self.engine.clock().now() >= course.target
+            && self.engine.expected() > self.engine.scale().present(course.target);
+        course.running = !arrived;
+        arrived
     }
 
     /// Runs what is due at `tick`; how many jobs that were. One by one: what has not run can be

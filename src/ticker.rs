@@ -14,23 +14,22 @@
 
 use std::sync::Arc;
 
-use crate::dispatch::Due;
-use crate::dispatch::pool::Pool;
+use crate::dispatch::{Due, Outlet};
 use crate::engine::Engine;
 use crate::time::Tick;
 
 /// How many entries are looked at before a shard's lock is given back.
 const TURN: usize = 256;
 
-pub(crate) struct Ticker {
+pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,
-    pool: Pool,
+    outlet: O,
     due: Vec<Due>,
 }
 
-impl Ticker {
-    pub(crate) fn new(engine: Arc<Engine>, pool: Pool) -> Ticker {
-        Ticker { engine, pool, due: Vec::with_capacity(TURN) }
+impl<O: Outlet> Ticker<O> {
+    pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
+        Ticker { engine, outlet, due: Vec::with_capacity(TURN) }
     }
 
     /// Turns the wheel until the engine is stopped.
@@ -65,14 +64,14 @@ impl Ticker {
     fn work_off(&mut self, tick: Tick, present: Tick) -> bool {
         for shard in 0..self.engine.shards() {
             loop {
-                let limit = self.pool.room().min(TURN);
+                let limit = self.outlet.room().min(TURN);
                 if limit == 0 {
                     return false;
                 }
                 let finished = self.engine.turn(shard, tick, limit, &mut self.due);
                 if !self.due.is_empty() {
                     self.engine.set_behind(present - tick);
-                    self.pool.hand_over(&mut self.due);
+                    self.outlet.hand_over(&mut self.due);
                 }
                 if finished {
                     break;

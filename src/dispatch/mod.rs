@@ -11,10 +11,9 @@
 pub(crate) mod inline;
 pub(crate) mod pool;
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use crate::job::{Fence, Job};
 use crate::stats::{Histogram, Stats};
+use crate::sync::{AtomicU64, Ordering};
 use crate::table::Key;
 use crate::time::Moment;
 
@@ -26,6 +25,15 @@ pub(crate) struct Due {
     pub(crate) key: Key,
     /// When it was due.
     pub(crate) due: Moment,
+}
+
+/// Where the ticker hands due jobs over.
+pub(crate) trait Outlet {
+    /// How many more jobs may be in flight. With none, the ticker is woken when one has ended.
+    fn room(&self) -> usize;
+
+    /// Takes the jobs, which are due. Returns at once.
+    fn hand_over(&self, jobs: &mut Vec<Due>);
 }
 
 /// The books on jobs that came due.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rayon::ThreadPool;
 
-use super::{Due, Ledger};
+use super::{Due, Ledger, Outlet};
 use crate::clock::Clock;
 use crate::job::Job;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, Parker, fence, lock, wait};
@@ -48,39 +48,26 @@ impl Pool {
     pub(crate) fn new(threads: Arc<ThreadPool>, crew: Arc<Crew>) -> Pool {
         Pool { threads, crew }
     }
+}
 
-    /// Hands jobs over. Returns at once.
-    pub(crate) fn hand_over(&self, jobs: &mut Vec<Due>) {
+impl Outlet for Pool {
+    fn room(&self) -> usize {
+        self.crew.room()
+    }
+
+    fn hand_over(&self, jobs: &mut Vec<Due>) {
         let now = self.crew.clock.now();
         let count = jobs.len();
         for due in jobs.drain(..) {
-            self.crew.ledger.hand_over(due.due, now);
-            let queued = Queued { due, handed_over: now };
-            self.crew.sender.send(queued).expect("the crew holds a receiver");
+            self.crew.send(due, now);
         }
-        fence(Ordering::SeqCst);
+        // More drainers than jobs would find nothing to do.
         for _ in 0..count {
-            if !self.crew.places.take() {
+            if !self.crew.enlist() {
                 break;
             }
             let crew = Arc::clone(&self.crew);
             self.threads.spawn(move || crew.drain());
-        }
-    }
-
-    /// How many more jobs may be in flight. With none, the parker that the crew was given is woken
-    /// when one has ended.
-    pub(crate) fn room(&self) -> usize {
-        let crew = &*self.crew;
-        let room = || crew.max_in_flight.saturating_sub(crew.ledger.in_flight());
-        match room() {
-            0 => {
-                // Say that room is wanted, then look again: of this and a job's end, one sees the
-                // other.
-                crew.room_wanted.store(true, Ordering::SeqCst);
-                room()
-            }
-            some => some,
         }
     }
 }
@@ -113,6 +100,34 @@ impl Crew {
         Crew { sender, queue, places, duty, ledger, clock, max_in_flight, room_wanted, parker }
     }
 
+    /// Puts a job into the queue. A drainer has to be enlisted after that.
+    pub(crate) fn send(&self, due: Due, now: Moment) {
+        self.ledger.hand_over(due.due, now);
+        let queued = Queued { due, handed_over: now };
+        self.sender.send(queued).expect("the crew holds a receiver");
+    }
+
+    /// Whether there is a place for another drainer, which is then taken.
+    pub(crate) fn enlist(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.places.take()
+    }
+
+    /// How many more jobs may be in flight. With none, the parker is woken when one has ended.
+    pub(crate) fn room(&self) -> usize {
+        let room = || self.max_in_flight.saturating_sub(self.ledger.in_flight());
+        match room() {
+            0 => {
+                // Say that room is wanted, then look again: of this and the end of a job, one sees
+                // the other.
+                self.room_wanted.store(true, Ordering::Relaxed);
+                fence(Ordering::SeqCst);
+                room()
+            }
+            some => some,
+        }
+    }
+
     /// Lets no drainer take another job. Does not wait.
     pub(crate) fn stop(&self) {
         self.duty.stop();
@@ -137,7 +152,7 @@ impl Crew {
     }
 
     /// What a drainer does: runs jobs until there are none.
-    fn drain(&self) {
+    pub(crate) fn drain(&self) {
         loop {
             if !self.duty.begin() {
                 return;
@@ -147,7 +162,7 @@ impl Crew {
             if emptied {
                 self.places.give_back();
                 fence(Ordering::SeqCst);
-                if self.queue.is_empty() || !self.places.take() {
+                if self.queue.is_empty() || !self.enlist() {
                     return;
                 }
             } else {
@@ -170,9 +185,13 @@ impl Crew {
 
     fn run(&self, job: Job, handed_over: Moment) {
         self.ledger.run(job, handed_over, self.clock.now());
-        if self.room_wanted.load(Ordering::SeqCst) && self.room_wanted.swap(false, Ordering::SeqCst)
-        {
-            self.parker.wake();
+        if self.max_in_flight < usize::MAX {
+            fence(Ordering::SeqCst);
+            if self.room_wanted.load(Ordering::Relaxed)
+                && self.room_wanted.swap(false, Ordering::Relaxed)
+            {
+                self.parker.wake();
+            }
         }
     }
 }

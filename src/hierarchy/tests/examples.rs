@@ -205,7 +205,7 @@ fn a_jump_over_many_cycles_does_not_spin() {
 fn the_end_of_time_comes_again_and_again() {
     let mut wheel = with(&[256, 256, 256, 256]);
     insert(&mut wheel, u64::MAX);
-    assert_eq!(advance(&mut wheel, u64::MAX - 1), []);
+    assert!(advance(&mut wheel, u64::MAX - 1).is_empty());
     assert_eq!(advance(&mut wheel, u64::MAX), [u64::MAX]);
     assert_eq!(wheel.now(), Tick::MAX);
     insert(&mut wheel, 5);
