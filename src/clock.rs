@@ -36,6 +36,12 @@ impl Clock {
         }
     }
 
+    /// Whether time stands while jobs run.
+    #[inline]
+    pub(crate) fn is_manual(&self) -> bool {
+        self.hand.is_some()
+    }
+
     /// Moves the hand of a manual clock.
     pub(crate) fn set(&self, moment: Moment) {
         if let Some(hand) = &self.hand {

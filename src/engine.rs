@@ -7,6 +7,8 @@
 //! Ground rules:
 //!
 //! - The clock is read before anything else: what an insert then waits for counts for the delay.
+//! - Nothing that is inserted now is due now: on a manual clock, which stands while jobs run, a job
+//!   that inserts itself anew without a delay would never let time pass.
 //! - A bounded engine counts a job before it is in a shard and until it has left: the bound is never
 //!   exceeded, not even for a moment.
 //! - Whatever is the user's is called and dropped outside the locks and behind the fence.
@@ -94,7 +96,7 @@ impl Engine {
             };
             return Err(InsertError::new(kind, job));
         }
-        let deadline = self.scale.deadline(moment);
+        let deadline = self.deadline(moment);
         let shard = lane() % self.shards.len() as u32;
         match self.shards[shard as usize].insert(deadline, Box::new(job)) {
             Ok(Planned { done: key, earliest }) => {
@@ -141,7 +143,7 @@ impl Engine {
     #[inline]
     fn reset_at_moment(&self, handle: Handle, moment: Moment) -> bool {
         let Some(shard) = self.shard_of(handle) else { return false };
-        let deadline = self.scale.deadline(moment);
+        let deadline = self.deadline(moment);
         let Planned { done, earliest } = shard.reset(handle.key(), deadline);
         if earliest {
             self.alarm.earlier(deadline);
@@ -150,11 +152,11 @@ impl Engine {
     }
 
     pub(crate) fn is_pending(&self, handle: Handle) -> bool {
-        self.deadline(handle).is_some()
+        self.deadline_of(handle).is_some()
     }
 
     pub(crate) fn remaining(&self, handle: Handle) -> Option<Duration> {
-        Some(self.until(self.deadline(handle)?))
+        Some(self.until(self.deadline_of(handle)?))
     }
 
     pub(crate) fn location(&self, handle: Handle) -> Option<Location> {
@@ -261,11 +263,21 @@ impl Engine {
         self.ledger.fence().discard(job);
     }
 
+    #[inline]
+    fn deadline(&self, moment: Moment) -> Tick {
+        let deadline = self.scale.deadline(moment);
+        match self.clock.is_manual() {
+            true => deadline.max(self.present() + Span::new(1)),
+            // Time passes by itself; the structure sees to the rest.
+            false => deadline,
+        }
+    }
+
     fn shard_of(&self, handle: Handle) -> Option<&Shard> {
         self.shards.get(handle.shard() as usize)
     }
 
-    fn deadline(&self, handle: Handle) -> Option<Tick> {
+    fn deadline_of(&self, handle: Handle) -> Option<Tick> {
         self.shard_of(handle)?.deadline(handle.key())
     }
 

@@ -49,7 +49,8 @@ impl Wheel {
     /// Runs `job` on the pool once `delay` has passed. [`Duration::MAX`] means never; the job can
     /// still be cancelled, reset or taken.
     ///
-    /// The delay counts from before the call, and is rounded up to whole ticks. One allocation, for
+    /// The delay counts from before the call, and is rounded up to whole ticks; without a delay, the
+    /// job is due at the next tick. One allocation, for
     /// the closure, and none for a closure without captures.
     ///
     /// # Panics

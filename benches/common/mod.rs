@@ -1,0 +1,197 @@
+//! What the benches share: random numbers, a population of pending timers that stays as large as it
+//! is, and a clock around the part of a batch that is measured.
+//!
+//! Ground rules:
+//!
+//! - The populations are random in time and in memory: an operation picks its timers at random, so
+//!   at a million of them it pays for cache misses, as it will in a program.
+//! - Nothing random is drawn while the clock runs. What an operation takes is laid out before.
+//! - A population is built when a bench first asks for it: one that is filtered out costs nothing.
+
+// Every bench compiles this file for itself and uses its own part of it.
+#![allow(dead_code)]
+// A program that measures owns its clock.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::{Duration, Instant};
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion};
+use tickwheel::{Geometry, Handle, Hierarchy, Key, Tick, Wheel};
+
+/// How many timers are pending.
+pub(crate) const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
+
+/// Deadlines lie from 1 to so many ticks ahead, unless a bench says otherwise.
+pub(crate) const HORIZON: u64 = 60_000;
+
+/// So many operations lie between two readings of the clock, at most.
+const BATCH: usize = 1024;
+
+/// Short enough for a file a minute: these are nanoseconds, and a million of them a sample.
+pub(crate) fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGroup<'a, WallTime> {
+    let mut group = criterion.benchmark_group(name);
+    group.sample_size(10);
+    group.warm_up_time(Duration::from_millis(300));
+    group.measurement_time(Duration::from_secs(1));
+    group
+}
+
+/// The sequence `splitmix64` of S. Vigna: small, fast, and the same in every run.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new() -> Random {
+        Random(42)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// From 1 to `last`.
+    pub(crate) fn ahead(&mut self, last: u64) -> u64 {
+        1 + self.below(last)
+    }
+}
+
+/// The verbs that the structure alone and the wheel have in common.
+pub(crate) trait Timers {
+    /// What a bench calls it.
+    const NAME: &str;
+    /// A deadline, ready for use.
+    type When: Copy;
+    type Key: Copy;
+
+    fn empty() -> Self;
+
+    /// The deadline that is so many ticks ahead, of [`HORIZON`] and more.
+    fn when(ahead: u64) -> Self::When;
+
+    fn insert(&mut self, when: Self::When) -> Self::Key;
+
+    fn cancel(&mut self, key: Self::Key) -> bool;
+
+    fn reset(&mut self, key: Self::Key, when: Self::When) -> bool;
+}
+
+impl Timers for Hierarchy<u64> {
+    const NAME: &str = "hierarchy";
+    type When = Tick;
+    type Key = Key;
+
+    fn empty() -> Hierarchy<u64> {
+        Hierarchy::new(Geometry::default())
+    }
+
+    fn when(ahead: u64) -> Tick {
+        Tick::new(ahead)
+    }
+
+    fn insert(&mut self, when: Tick) -> Key {
+        Hierarchy::insert(self, when, when.get())
+    }
+
+    fn cancel(&mut self, key: Key) -> bool {
+        Hierarchy::cancel(self, key).is_some()
+    }
+
+    fn reset(&mut self, key: Key, when: Tick) -> bool {
+        Hierarchy::reset(self, key, when)
+    }
+}
+
+/// With its clock running and its ticker asleep. The jobs capture 8 bytes: each is an allocation.
+impl Timers for Wheel {
+    const NAME: &str = "wheel";
+    type When = Duration;
+    type Key = Handle;
+
+    fn empty() -> Wheel {
+        Wheel::new()
+    }
+
+    /// An hour later and 180 times as far apart, so that nothing comes due while it is measured, and
+    /// as many slots are in use: a timer lies one level further out.
+    fn when(ahead: u64) -> Duration {
+        Duration::from_secs(3600) + Duration::from_millis(ahead * 180)
+    }
+
+    fn insert(&mut self, when: Duration) -> Handle {
+        Wheel::insert(self, when, job(when.as_secs()))
+    }
+
+    fn cancel(&mut self, key: Handle) -> bool {
+        Wheel::cancel(self, key)
+    }
+
+    fn reset(&mut self, key: Handle, when: Duration) -> bool {
+        Wheel::reset(self, key, when)
+    }
+}
+
+/// A job that captures 8 bytes.
+pub(crate) fn job(number: u64) -> impl FnOnce() + Send + 'static {
+    move || {
+        std::hint::black_box(number);
+    }
+}
+
+/// Pending timers, always as many of them, and random numbers for the next batch.
+pub(crate) struct Population<T: Timers> {
+    pub(crate) timers: T,
+    keys: Vec<T::Key>,
+    whens: Vec<T::When>,
+    random: Random,
+}
+
+impl<T: Timers> Population<T> {
+    pub(crate) fn new(size: usize) -> Population<T> {
+        let (mut timers, mut random) = (T::empty(), Random::new());
+        let keys = (0..size).map(|_| timers.insert(T::when(random.ahead(HORIZON)))).collect();
+        Population { timers, keys, whens: Vec::with_capacity(BATCH), random }
+    }
+
+    /// Does `iters` operations in batches, and says how long their measured part took. A batch is a
+    /// random choice of keys, no key twice, and as many random deadlines.
+    pub(crate) fn measure(
+        &mut self,
+        iters: u64,
+        mut batch: impl FnMut(&mut T, &mut [T::Key], &[T::When]) -> Duration,
+    ) -> Duration {
+        let (mut left, mut total) = (iters, Duration::ZERO);
+        while left > 0 {
+            let size = BATCH.min(self.keys.len()).min(usize::try_from(left).unwrap_or(BATCH));
+            self.draw(size);
+            total += batch(&mut self.timers, &mut self.keys[..size], &self.whens);
+            left -= size as u64;
+        }
+        total
+    }
+
+    /// Moves random keys to the front: the first steps of a Fisher-Yates shuffle.
+    fn draw(&mut self, size: usize) {
+        self.whens.clear();
+        for place in 0..size {
+            let other = place + self.random.below((self.keys.len() - place) as u64) as usize;
+            self.keys.swap(place, other);
+            self.whens.push(T::when(self.random.ahead(HORIZON)));
+        }
+    }
+}
+
+/// How long `work` takes.
+pub(crate) fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}

@@ -1,0 +1,81 @@
+//! Timeouts that do not come to pass, from several threads at one wheel: each thread inserts a job 30
+//! seconds ahead and cancels it, over and over.
+//!
+//! The figure is for one such pair, whichever thread made it, and its inverse is the throughput of
+//! all threads together. The clock runs from when the first thread starts until the last is done.
+//!
+//! ```text
+//! cargo bench --bench contention
+//! ```
+
+// A program that measures owns its clock.
+#![allow(clippy::disallowed_methods)]
+
+mod common;
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{HORIZON, Random, SIZES, Timers, job};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tickwheel::Wheel;
+
+const PRODUCERS: [u64; 4] = [1, 2, 4, 8];
+
+/// A wheel whose pending timers are spread over all shards: a thread has one shard, and so many
+/// threads have had every one of them.
+fn filled(size: usize) -> Wheel {
+    const THREADS: usize = 64;
+    let (wheel, mut random) = (Wheel::new(), Random::new());
+    for part in 0..THREADS {
+        let fill = || {
+            for _ in (part..size).step_by(THREADS) {
+                let ahead = random.ahead(HORIZON);
+                wheel.insert(Wheel::when(ahead), job(ahead));
+            }
+        };
+        thread::scope(|scope| scope.spawn(fill).join().unwrap());
+    }
+    wheel
+}
+
+/// Makes `pairs` in all; how long that took.
+fn produce(wheel: &Wheel, producers: u64, pairs: u64) -> Duration {
+    let barrier = Barrier::new(producers as usize);
+    let producer = |share: u64| {
+        barrier.wait();
+        let start = Instant::now();
+        for number in 0..share {
+            let handle = wheel.insert(Duration::from_secs(30), job(number));
+            assert!(wheel.cancel(handle));
+        }
+        (start, Instant::now())
+    };
+    let times: Vec<(Instant, Instant)> = thread::scope(|scope| {
+        let shares = (0..producers).map(|n| pairs / producers + u64::from(n < pairs % producers));
+        let threads: Vec<_> = shares.map(|share| scope.spawn(move || producer(share))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let first = times.iter().map(|&(start, _)| start).min().unwrap();
+    let last = times.iter().map(|&(_, end)| end).max().unwrap();
+    last - first
+}
+
+fn contention(criterion: &mut Criterion) {
+    let mut group = common::group(criterion, "contention");
+    group.throughput(Throughput::Elements(1));
+    for size in SIZES {
+        let mut wheel = None;
+        for producers in PRODUCERS {
+            let name = format!("{producers}_producers");
+            group.bench_function(BenchmarkId::new(name, size), |bencher| {
+                let wheel = wheel.get_or_insert_with(|| filled(size));
+                bencher.iter_custom(|iters| produce(wheel, producers, iters));
+            });
+        }
+    }
+}
+
+criterion_group!(benches, contention);
+criterion_main!(benches);

@@ -1,0 +1,41 @@
+//! Insert, alone, into a structure that already holds many timers.
+//!
+//! A batch of random timers is cancelled, which is not measured, and as many are inserted at random
+//! deadlines: the places they get are places that were given up, as in a program that has run for a
+//! while.
+//!
+//! ```text
+//! cargo bench --bench insert
+//! ```
+
+mod common;
+
+use common::{Population, SIZES, Timers, timed};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tickwheel::{Hierarchy, Wheel};
+
+fn insert<T: Timers>(criterion: &mut Criterion) {
+    let mut group = common::group(criterion, "insert");
+    group.throughput(Throughput::Elements(1));
+    for size in SIZES {
+        let mut population = None;
+        group.bench_function(BenchmarkId::new(T::NAME, size), |bencher| {
+            let population = population.get_or_insert_with(|| Population::<T>::new(size));
+            bencher.iter_custom(|iters| {
+                population.measure(iters, |timers, keys, whens| {
+                    for &key in &*keys {
+                        assert!(timers.cancel(key));
+                    }
+                    timed(|| {
+                        for (key, &when) in keys.iter_mut().zip(whens) {
+                            *key = timers.insert(when);
+                        }
+                    })
+                })
+            });
+        });
+    }
+}
+
+criterion_group!(benches, insert::<Hierarchy<u64>>, insert::<Wheel>);
+criterion_main!(benches);

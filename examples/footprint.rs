@@ -1,0 +1,135 @@
+//! How many bytes a pending timer takes, and how many of them stay when all have been cancelled.
+//!
+//! Reads the resident memory of the process before and after a million inserts: what the system
+//! really gives, with the allocator's share. The keys, 16 bytes each, are the caller's and are not
+//! counted. Each case has a process to itself.
+//!
+//! What stays after the last cancel is the room of the handle table, which later timers use again,
+//! and what the allocator keeps of the blocks that were freed.
+//!
+//! ```text
+//! cargo run --release --example footprint
+//! ```
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+use std::{env, fs};
+
+use tickwheel::{Geometry, Hierarchy, Tick, Wheel};
+
+const TIMERS: u64 = 1_000_000;
+
+/// What a case is called on the command line and in the table, and what it does.
+type Case = (&'static str, &'static str, fn() -> Option<Reading>);
+
+const CASES: [Case; 3] = [
+    ("hierarchy", "Hierarchy<u64>", hierarchy),
+    ("plain", "Wheel, closure without captures", plain),
+    ("capture", "Wheel, closure with 16 bytes", capture),
+];
+
+/// Resident bytes, a timer.
+struct Reading {
+    pending: f64,
+    cancelled: f64,
+}
+
+fn main() -> ExitCode {
+    if resident().is_none() {
+        println!("cannot measure here: there is no RssAnon in /proc/self/status");
+        return ExitCode::SUCCESS;
+    }
+    match env::args().nth(1) {
+        Some(name) => measure(&name),
+        None => measure_each(),
+    }
+}
+
+fn measure_each() -> ExitCode {
+    println!("{:32} {:>16} {:>16}", "bytes a timer, of a million", "pending", "all cancelled");
+    let itself = env::current_exe().expect("a program knows where it is");
+    for (name, ..) in CASES {
+        let status = Command::new(&itself).arg(name).status();
+        if !status.is_ok_and(|status| status.success()) {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn measure(name: &str) -> ExitCode {
+    let Some((_, title, case)) = CASES.iter().find(|(known, ..)| *known == name) else {
+        eprintln!("no such case: {name}");
+        return ExitCode::FAILURE;
+    };
+    let Some(Reading { pending, cancelled }) = case() else { return ExitCode::FAILURE };
+    println!("{title:32} {pending:16.1} {cancelled:16.1}");
+    ExitCode::SUCCESS
+}
+
+fn hierarchy() -> Option<Reading> {
+    let mut hierarchy = Hierarchy::new(Geometry::default());
+    // Written to, so that the keys' own memory is resident before anything is measured.
+    let stale = hierarchy.insert(Tick::new(1), 0);
+    hierarchy.cancel(stale);
+    let mut keys = vec![stale; TIMERS as usize];
+
+    let before = resident()?;
+    for (number, key) in (0..TIMERS).zip(&mut keys) {
+        *key = hierarchy.insert(Tick::new(ahead(number)), number);
+    }
+    let pending = resident()?;
+    // By reference, here and below: the keys' memory has to outlast the last reading.
+    for &key in &keys {
+        assert!(hierarchy.cancel(key).is_some());
+    }
+    reading(before, pending, resident()?)
+}
+
+fn plain() -> Option<Reading> {
+    wheel(|_| || ())
+}
+
+fn capture() -> Option<Reading> {
+    wheel(|number| {
+        let captured = [number; 2];
+        move || {
+            std::hint::black_box(captured);
+        }
+    })
+}
+
+fn wheel<F: FnOnce() + Send + 'static>(job: impl Fn(u64) -> F) -> Option<Reading> {
+    let wheel = Wheel::new();
+    let stale = wheel.insert(Duration::MAX, || ());
+    wheel.cancel(stale);
+    let mut handles = vec![stale; TIMERS as usize];
+
+    let before = resident()?;
+    for (number, handle) in (0..TIMERS).zip(&mut handles) {
+        *handle = wheel.insert(Duration::from_millis(ahead(number)), job(number));
+    }
+    let pending = resident()?;
+    for &handle in &handles {
+        assert!(wheel.cancel(handle));
+    }
+    reading(before, pending, resident()?)
+}
+
+/// From a minute to an hour, in ticks of a millisecond: as good as random.
+fn ahead(number: u64) -> u64 {
+    60_000 + (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 3_540_000
+}
+
+fn reading(before: u64, pending: u64, cancelled: u64) -> Option<Reading> {
+    let a_timer = |bytes: u64| (bytes as f64 - before as f64) / TIMERS as f64;
+    Some(Reading { pending: a_timer(pending), cancelled: a_timer(cancelled) })
+}
+
+/// Resident memory that is not of a file, in bytes.
+fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
+}

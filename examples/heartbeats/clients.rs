@@ -1,0 +1,87 @@
+//! The clients: one byte an interval, until told to fall silent. A silent client keeps its socket
+//! open, as one does whose machine has hung.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A rest between heartbeats: those that came due meanwhile go out together.
+const REST: Duration = Duration::from_millis(2);
+
+pub(crate) struct Client {
+    id: usize,
+    socket: TcpStream,
+    /// When to fall silent.
+    silence: Option<Instant>,
+    /// Has fallen silent, or has been evicted.
+    ended: bool,
+    last: Instant,
+    longest_gap: Duration,
+}
+
+/// What a client did.
+pub(crate) struct Sent {
+    pub(crate) id: usize,
+    /// The longest it did not send although it should have.
+    pub(crate) longest_gap: Duration,
+}
+
+impl Client {
+    /// A client that counts as having sent at `started`.
+    pub(crate) fn new(
+        id: usize,
+        socket: TcpStream,
+        silence: Option<Instant>,
+        started: Instant,
+    ) -> Client {
+        Client { id, socket, silence, ended: false, last: started, longest_gap: Duration::ZERO }
+    }
+
+    fn beat(&mut self, now: Instant) {
+        if self.ended {
+            return;
+        }
+        let silent = self.silence.is_some_and(|silence| silence <= now);
+        self.ended = silent || self.socket.write_all(&[0]).is_err();
+        self.note_gap();
+        self.last = now;
+    }
+
+    /// From before the last write to after this one, as the time of each is known no better.
+    fn note_gap(&mut self) {
+        self.longest_gap = self.longest_gap.max(self.last.elapsed());
+    }
+
+    fn leave(mut self) -> Sent {
+        if !self.ended {
+            self.note_gap();
+        }
+        Sent { id: self.id, longest_gap: self.longest_gap }
+    }
+}
+
+/// Sends heartbeats for all of these, of whom there is at least one, spread over the interval, until
+/// told to stop.
+pub(crate) fn run(
+    mut clients: Vec<Client>,
+    started: Instant,
+    interval: Duration,
+    stop: &AtomicBool,
+) -> Vec<Sent> {
+    let count = clients.len() as u32;
+    let pace = interval / count;
+    let mut beats = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let (round, turn) = (beats / count, beats % count);
+        let now = Instant::now();
+        if now < started + interval * round + pace * turn {
+            thread::sleep(REST);
+            continue;
+        }
+        clients[turn as usize].beat(now);
+        beats += 1;
+    }
+    clients.into_iter().map(Client::leave).collect()
+}
