@@ -10,12 +10,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::panic::panic_any;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 use std::time::Duration;
 
 use tickwheel::{Driver, Geometry, Handle, InsertErrorKind, Scheduler, Wheel};
 
 const TICK: u64 = 1000;
-const BOUND: usize = 24;
 
 /// What a job does when it runs. Indices are into all jobs there ever were.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ enum LastWill {
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Insert(u64, Act, LastWill),
+    /// From a thread of its own, and so most likely into another shard.
+    InsertElsewhere(u64, Act, LastWill),
     Cancel(usize),
     Take(usize),
     Reset(usize, u64),
@@ -63,6 +65,7 @@ struct Truth {
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     now: u64,
     pending: usize,
+    bound: usize,
     ran: usize,
     panics: u64,
     errors: Vec<String>,
@@ -150,8 +153,10 @@ impl World {
             truth.jobs.len() - 1
         };
         let capture = Capture { world: self.clone(), last_will };
-        let room = self.truth().pending < BOUND;
-        let due = self.truth().due_in(delay);
+        let (room, due) = {
+            let truth = self.truth();
+            (truth.pending < truth.bound, truth.due_in(delay))
+        };
         let answer = self.scheduler.insert(Duration::from_nanos(delay), move || capture.run(id));
         match answer {
             Ok(handle) => {
@@ -241,12 +246,12 @@ impl Capture {
     }
 }
 
-fn replay(sizes: &[usize], shards: usize, ops: &[Op]) {
+fn replay(sizes: &[usize], shards: usize, bound: usize, ops: &[Op]) {
     let builder = Wheel::builder()
         .tick(Duration::from_nanos(TICK))
         .geometry(Geometry::levels(sizes).unwrap())
         .shards(shards)
-        .max_pending(BOUND);
+        .max_pending(bound);
     let (wheel, driver) = builder.manual().unwrap();
     let (other, _) = Wheel::builder().manual().unwrap();
     let foreign: Vec<Handle> = (0..4).map(|_| other.insert(Duration::ZERO, || ())).collect();
@@ -255,6 +260,7 @@ fn replay(sizes: &[usize], shards: usize, ops: &[Op]) {
         heap: BinaryHeap::new(),
         now: 0,
         pending: 0,
+        bound,
         ran: 0,
         panics: 0,
         errors: Vec::new(),
@@ -280,6 +286,10 @@ fn replay(sizes: &[usize], shards: usize, ops: &[Op]) {
 fn apply(world: &World, driver: &Driver, foreign: &[Handle], op: Op) {
     match op {
         Op::Insert(delay, act, last_will) => world.insert(delay, act, last_will),
+        Op::InsertElsewhere(delay, act, last_will) => {
+            thread::scope(|scope| scope.spawn(|| world.insert(delay, act, last_will)).join())
+                .unwrap();
+        }
         Op::Cancel(which) => world.cancel(which),
         Op::Take(which) => world.take(which),
         Op::Reset(which, delay) => world.reset(which, delay),
@@ -356,7 +366,9 @@ fn last_will() -> impl Strategy<Value = LastWill> {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        8 => (delay(), act(), last_will()).prop_map(|(d, act, will)| Op::Insert(d, act, will)),
+        6 => (delay(), act(), last_will()).prop_map(|(d, act, will)| Op::Insert(d, act, will)),
+        2 => (delay(), act(), last_will())
+            .prop_map(|(d, act, will)| Op::InsertElsewhere(d, act, will)),
         2 => any::<usize>().prop_map(Op::Cancel),
         1 => any::<usize>().prop_map(Op::Take),
         3 => (any::<usize>(), delay()).prop_map(|(which, delay)| Op::Reset(which, delay)),
@@ -378,10 +390,11 @@ proptest! {
     fn the_wheel_agrees_with_a_heap(
         sizes in prop::collection::vec(1..=6_usize, 1..=3),
         shards in 1..=3_usize,
+        bound in 1..=20_usize,
         ops in prop::collection::vec(op(), 1..50),
     ) {
         silence_expected_panics();
-        replay(&sizes, shards, &ops);
+        replay(&sizes, shards, bound, &ops);
     }
 }
 

@@ -1,0 +1,201 @@
+//! What somebody would try who wants the wheel to hang, to die, or to lose a job.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Barrier, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tickwheel::{Handle, Hierarchy, Scheduler, Tick, Wheel};
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn wait_for(condition: impl Fn() -> bool) {
+    while !condition() {
+        thread::yield_now();
+    }
+}
+
+/// A pool all of whose threads are busy until the sender is dropped.
+fn full_pool(threads: usize) -> (Arc<ThreadPool>, Sender<()>) {
+    let pool = Arc::new(ThreadPoolBuilder::new().num_threads(threads).build().unwrap());
+    let (release, gate) = channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let busy = Arc::new(Barrier::new(threads + 1));
+    for _ in 0..threads {
+        let (gate, busy) = (Arc::clone(&gate), Arc::clone(&busy));
+        pool.spawn(move || {
+            busy.wait();
+            let _ = gate.lock().unwrap().recv();
+        });
+    }
+    busy.wait();
+    (pool, release)
+}
+
+#[test]
+fn a_full_pool_delays_jobs_and_loses_none() {
+    let (pool, release) = full_pool(2);
+    let wheel = Wheel::builder().pool(pool).build().unwrap();
+    let (sender, receiver) = channel();
+    for n in 0..100 {
+        let sender = sender.clone();
+        wheel.insert(Duration::ZERO, move || sender.send(n).unwrap());
+    }
+    wait_for(|| wheel.is_empty());
+    assert_eq!(wheel.stats().in_flight, 100);
+    assert!(receiver.try_recv().is_err());
+    drop(release);
+    assert_eq!(receiver.iter().take(100).sum::<i32>(), 4950);
+}
+
+#[test]
+fn a_full_pool_holds_up_neither_shutdown_nor_drop() {
+    let (pool, release) = full_pool(1);
+    let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
+    wheel.insert(Duration::ZERO, || panic!("there was no thread for it"));
+    wait_for(|| wheel.is_empty());
+    assert_eq!(wheel.shutdown().count(), 1);
+    let wheel = Wheel::builder().pool(pool).build().unwrap();
+    wheel.insert(Duration::ZERO, || panic!("there was no thread for it"));
+    wait_for(|| wheel.is_empty());
+    drop(wheel);
+    drop(release);
+}
+
+/// Inserts itself anew each time it runs, and tries to cancel itself from inside.
+fn repeat(scheduler: &Scheduler, runs: &Arc<AtomicUsize>, own: Arc<OnceLock<Handle>>) {
+    let (next, runs, mine) = (scheduler.clone(), Arc::clone(runs), Arc::clone(&own));
+    let inserted = scheduler.insert(MS, move || {
+        runs.fetch_add(1, Ordering::SeqCst);
+        assert!(!next.cancel(*mine.get().unwrap()), "what runs cannot be cancelled");
+        if runs.load(Ordering::SeqCst) < 5 {
+            repeat(&next, &runs, Arc::default());
+        }
+    });
+    own.set(inserted.unwrap()).unwrap();
+}
+
+#[test]
+fn cancel_of_a_repeating_job_from_inside_itself() {
+    let (wheel, driver) = Wheel::builder().manual().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    repeat(&wheel.scheduler(), &runs, Arc::default());
+    assert_eq!(driver.advance(HOUR), 5);
+    assert_eq!((runs.load(Ordering::SeqCst), wheel.stats().panicked), (5, 0));
+}
+
+#[test]
+fn a_driver_may_be_driven_from_inside() {
+    let (wheel, driver) = Wheel::builder().manual().unwrap();
+    let driver = Arc::new(driver);
+    let inner = Arc::clone(&driver);
+    wheel.insert(MS, move || assert_eq!(inner.advance(MS * 10), 0, "the outer call does it"));
+    wheel.insert(MS * 11, || ());
+    wheel.insert(MS * 12, || ());
+    assert_eq!(driver.advance(MS), 2);
+    assert_eq!(driver.advance(MS), 1);
+    assert_eq!(wheel.stats().panicked, 0);
+}
+
+#[test]
+fn the_next_turn_does_not_grow_with_the_population() {
+    // A million look-ups among 200,000 timers: were each a scan, this would take hours.
+    let mut wheel = Hierarchy::default();
+    for n in 0..200_000 {
+        wheel.insert(Tick::new(1_000_000 + n % 1000), n);
+    }
+    for _ in 0..1_000_000 {
+        assert!(wheel.next_turn().is_some_and(|next| next <= Tick::new(1_000_000)));
+    }
+}
+
+#[test]
+fn a_million_jobs_on_one_tick_while_others_insert() {
+    let wheel = Wheel::builder().threads(2).build().unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (before, count) = (wheel.insert(HOUR, || ()), 1_000_000);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..count / 8 {
+                    let ran = Arc::clone(&ran);
+                    wheel.insert(MS * 20, move || {
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    });
+                    let cancelled = wheel.insert(MS * 20, || panic!("was cancelled"));
+                    assert!(wheel.reset(cancelled, HOUR) && wheel.cancel(cancelled));
+                }
+            });
+        }
+    });
+    wait_for(|| ran.load(Ordering::Relaxed) == count);
+    assert!(wheel.cancel(before));
+    assert_eq!((wheel.stats().panicked, wheel.len()), (0, 0));
+}
+
+#[test]
+fn drops_that_insert_drops_that_insert() {
+    // Each capture, when it is dropped, inserts the next; the end of the wheel ends the chain.
+    struct Chain(Scheduler, Arc<AtomicUsize>);
+    impl Drop for Chain {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            let next = Chain(self.0.clone(), Arc::clone(&self.1));
+            if let Err(refused) = self.0.insert(HOUR, move || drop(next)) {
+                // Dropped here, it would try again, without end.
+                std::mem::forget(refused);
+            }
+        }
+    }
+    let wheel = Wheel::builder().threads(1).build().unwrap();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let first = Chain(wheel.scheduler(), Arc::clone(&drops));
+    let handle = wheel.insert(HOUR, move || drop(first));
+    assert!(wheel.cancel(handle));
+    assert_eq!((drops.load(Ordering::SeqCst), wheel.len()), (1, 1));
+    drop(wheel);
+    assert_eq!(drops.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn many_wheels_come_and_go() {
+    for n in 0..50 {
+        let wheel = Wheel::builder().threads(1).shards(1).build().unwrap();
+        let (sender, receiver) = channel();
+        wheel.insert(Duration::ZERO, move || sender.send(n).unwrap());
+        wheel.insert(HOUR, || ());
+        if n % 2 == 0 {
+            assert_eq!(receiver.recv(), Ok(n));
+            assert_eq!(wheel.shutdown().count(), 1);
+        }
+    }
+}
+
+#[test]
+fn jobs_that_run_rayon_inside() {
+    // A job that waits in rayon lets its thread run other jobs meanwhile, on top of it.
+    let wheel = Wheel::builder().threads(2).build().unwrap();
+    let (sender, receiver) = channel();
+    for _ in 0..500 {
+        let sender = sender.clone();
+        wheel.insert(Duration::ZERO, move || {
+            let (a, b) = rayon::join(|| fib(12), || fib(13));
+            sender.send(a + b).unwrap();
+        });
+    }
+    assert!(receiver.iter().take(500).all(|sum| sum == 144 + 233));
+    assert_eq!(wheel.shutdown().count(), 0);
+}
+
+fn fib(n: u64) -> u64 {
+    match n {
+        0 | 1 => n,
+        _ => {
+            let (a, b) = rayon::join(|| fib(n - 1), || fib(n - 2));
+            a + b
+        }
+    }
+}
