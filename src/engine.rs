@@ -169,12 +169,17 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
+        // First, so that no job has ended that had not left its shard when we looked there.
+        let ended = self.ledger.ended();
         for tally in self.shards.iter().map(Shard::tally) {
             stats.pending += tally.pending;
             stats.inserted += tally.inserted;
             stats.cancelled += tally.cancelled;
             stats.fired += tally.fired;
         }
+        // Not what the ledger has in flight: a job that is out of its shard and not handed over yet
+        // would be nowhere, and a wheel that looks idle would not be.
+        stats.in_flight = (stats.fired - ended) as usize;
         stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
         self.ledger.report(&mut stats);
         stats

@@ -10,13 +10,16 @@ use crate::time::Span;
 
 /// A snapshot of a wheel's counters, from [`Wheel::stats`](crate::Wheel::stats).
 ///
-/// Of all jobs taken in, `inserted == pending + cancelled + fired`, until the wheel is dropped.
+/// Of all jobs taken in, `inserted == pending + cancelled + fired`, until the wheel is dropped. Where
+/// other threads use the wheel meanwhile, the counters of one shard agree, and those of several may
+/// lie a moment apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Jobs that wait for their deadline, or for room in flight.
     pub pending: usize,
-    /// Jobs that were handed to the pool and have not returned: queued, or running.
+    /// Jobs that came due and have not returned: on their way to the pool, queued there, or running.
+    /// With [`pending`](Stats::pending), every job is in one of the two until it has ended.
     pub in_flight: usize,
     /// Jobs taken in since the wheel began.
     pub inserted: u64,

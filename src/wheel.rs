@@ -165,7 +165,7 @@ impl Wheel {
         self.len() == 0
     }
 
-    /// Counters and lateness so far. Takes every shard's lock, one after the other, and some
+    /// Counters and lateness so far; a [`Scheduler`] still tells them when the wheel is gone. Takes every shard's lock, one after the other, and some
     /// microseconds for the percentiles.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -79,16 +79,20 @@ impl Ledger {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// How many jobs have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::SeqCst)
+    }
+
     /// How many jobs are handed over and have not ended.
     pub(crate) fn in_flight(&self) -> usize {
         // In this order: a job that ends between the two must not make the difference negative.
-        let ended = self.ended.load(Ordering::SeqCst);
+        let ended = self.ended();
         (self.handed_over.load(Ordering::SeqCst) - ended) as usize
     }
 
     /// Fills in what the ledger knows.
     pub(crate) fn report(&self, stats: &mut Stats) {
-        stats.in_flight = self.in_flight();
         stats.panicked = self.fence.panicked();
         stats.handover = self.handover.lateness();
         stats.start = self.start.lateness();
