@@ -65,6 +65,11 @@ mod builder;
 #[cfg(all(test, loom))]
 mod protocols;
 
+/// The front page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use builder::Builder;
 pub use driver::Driver;
 pub use error::{ConfigError, GeometryError, InsertError, InsertErrorKind};

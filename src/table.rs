@@ -7,6 +7,9 @@
 //! - A node says where its timer's entry lies: which slot, and at which position in it. Exactly one
 //!   entry points back at the node. The table keeps these numbers for the rings and never reads them.
 //!
+//! - Places are kept for the next timers, until the last timer is gone: a burst does not pin memory for
+//!   longer than it lasts.
+//!
 //! A node is 32 bytes for a value of 8: two to a cache line. The generation cannot be zero, and that
 //! spare value is what `slab` marks a vacant place with, for free.
 
@@ -14,6 +17,9 @@ use slab::Slab;
 
 use crate::identity::{Generation, Generations};
 use crate::time::Tick;
+
+/// Places that an empty table keeps.
+const KEPT_PLACES: usize = 4096;
 
 /// An index into the slab, which has fewer than 2^32 places: slot entries carry it in half a word.
 pub(crate) type Place = u32;
@@ -76,7 +82,9 @@ impl<T> Table<T> {
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<Node<T>> {
         self.get(key)?;
-        self.nodes.try_remove(key.place as usize)
+        let node = self.nodes.try_remove(key.place as usize);
+        self.give_up();
+        node
     }
 
     /// The node at a place that an entry points to, and which is therefore taken.
@@ -91,7 +99,15 @@ impl<T> Table<T> {
     /// Removes the node at a place that an entry pointed to.
     pub(crate) fn take(&mut self, place: Place) -> (Key, T) {
         let node = self.nodes.remove(place as usize);
+        self.give_up();
         (Key { generation: node.generation, place }, node.value)
+    }
+
+    /// Gives up the memory of many places once none of them is taken.
+    fn give_up(&mut self) {
+        if self.nodes.is_empty() && self.nodes.capacity() > KEPT_PLACES {
+            self.nodes = Slab::new();
+        }
     }
 
     /// Every node with its key, in the order of places.
@@ -156,6 +172,20 @@ mod tests {
         let guessed = Key { generation: Generation::MAX, ..key };
         assert!(table.remove(beyond).is_none() && table.remove(guessed).is_none());
         assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn an_empty_table_keeps_little_memory_and_no_key_comes_back() {
+        let mut table = Table::new();
+        let keys: Vec<Key> = (0..2 * KEPT_PLACES).map(|n| insert(&mut table, n)).collect();
+        for &key in &keys[1..] {
+            assert!(table.remove(key).is_some());
+        }
+        assert!(table.nodes.capacity() > KEPT_PLACES, "one is left");
+        table.take(keys[0].place);
+        assert!(table.nodes.capacity() <= KEPT_PLACES);
+        insert(&mut table, 0);
+        assert!(keys.iter().all(|&key| table.get(key).is_none()));
     }
 
     #[test]
