@@ -22,8 +22,8 @@ use crate::sync::Parker;
 use crate::ticker::Ticker;
 use crate::time::{Moment, Scale};
 
-const TICK: Duration = Duration::from_millis(1);
-const FAR: u32 = 1000;
+/// In ticks of a nanosecond: an hour.
+const FAR: u64 = 3_600_000_000_000;
 
 /// Explores every interleaving with up to three preemptions, which is where such bugs live.
 /// `LOOM_MAX_PREEMPTIONS` asks for more: with 100, which is all of them, minutes.
@@ -33,14 +33,12 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// An engine of one small shard, whose clock stands at tick 10: what is inserted for an earlier tick
-/// is due, however far the ticker has come.
+/// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`FAR`] has passed
+/// when a model begins, and what is inserted for it is due, however far the ticker has come.
 fn engine() -> Arc<Engine> {
-    let clock = Clock::manual();
-    clock.set(Moment::after(TICK * 10));
     Arc::new(Engine::new(Config {
-        scale: Scale::new(TICK).unwrap(),
-        clock,
+        scale: Scale::new(Duration::from_nanos(1)).unwrap(),
+        clock: Clock::monotonic(),
         geometry: Geometry::ring(4).unwrap(),
         shards: 1,
         max_pending: None,
@@ -74,8 +72,8 @@ fn ticker(engine: &Arc<Engine>, jobs: usize) -> thread::JoinHandle<()> {
     thread::spawn(move || ticker.run())
 }
 
-fn insert(engine: &Engine, tick: u32) -> Handle {
-    let at = engine.clock().instant(Moment::after(TICK * tick));
+fn insert(engine: &Engine, tick: u64) -> Handle {
+    let at = engine.clock().instant(Moment::after(Duration::from_nanos(tick)));
     engine.insert_at(at, || ()).expect("the engine is not stopped")
 }
 
@@ -151,7 +149,7 @@ fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
         let stop = thread::spawn(move || other.stop().len());
         let cancelled = usize::from(engine.cancel(handle));
         assert_eq!(cancelled + stop.join().unwrap(), 1);
-        assert!(engine.insert(TICK, || ()).is_err());
+        assert!(engine.insert(Duration::ZERO, || ()).is_err());
     });
 }
 
