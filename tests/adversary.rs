@@ -125,8 +125,8 @@ fn a_million_jobs_on_one_tick_while_others_insert() {
                     wheel.insert(MS * 20, move || {
                         ran.fetch_add(1, Ordering::Relaxed);
                     });
-                    let cancelled = wheel.insert(MS * 20, || panic!("was cancelled"));
-                    assert!(wheel.reset(cancelled, HOUR) && wheel.cancel(cancelled));
+                    let cancelled = wheel.insert(HOUR, || panic!("was cancelled"));
+                    assert!(wheel.reset(cancelled, HOUR * 2) && wheel.cancel(cancelled));
                 }
             });
         }
