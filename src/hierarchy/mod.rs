@@ -192,7 +192,16 @@ impl<T> Hierarchy<T> {
     /// outermost ring, when all that is pending has cycles to wait.
     #[must_use]
     pub fn next_turn(&self) -> Option<Tick> {
-        self.rings.iter().filter_map(|ring| ring.next_visit(&self.slots)).min()
+        let mut earliest: Option<Tick> = None;
+        for ring in &self.rings {
+            // What begins later on this ring begins no sooner on those outside it.
+            if earliest.is_some_and(|known| known < ring.next_slot_begins()) {
+                break;
+            }
+            let visit = ring.next_visit(&self.slots);
+            earliest = earliest.into_iter().chain(visit).min();
+        }
+        earliest
     }
 
     /// How many timers are pending.

@@ -132,6 +132,11 @@ impl Ring {
         self.spot_ahead(1)
     }
 
+    /// The tick at which the cursor moves on; the last of all if there is none.
+    pub(super) fn next_slot_begins(&self) -> Tick {
+        Tick::new(self.begin.saturating_add(self.width.ticks))
+    }
+
     /// Whether `tick`, which comes right after the present, is where the cursor moves on.
     pub(super) fn moves_on_at(&self, tick: Tick) -> bool {
         tick.get() - self.begin == self.width.ticks
