@@ -12,7 +12,7 @@
 use core::any::Any;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -76,9 +76,13 @@ impl Fence {
 
     fn guard(&self, user: impl FnOnce()) {
         // Unwind safe: `user` owns what it touches, and the wheel's own state is not in it.
-        let Err(payload) = catch_unwind(AssertUnwindSafe(user)) else {
-            return;
-        };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(user)) {
+            self.report(payload);
+        }
+    }
+
+    /// Counts a panic that was stopped, and hands its payload to the user's handler.
+    pub(crate) fn report(&self, payload: Payload) {
         self.panicked.fetch_add(1, Ordering::Relaxed);
         let report = || match &self.on_panic {
             Some(on_panic) => on_panic(payload),
@@ -90,6 +94,10 @@ impl Fence {
         }
     }
 }
+
+// The handler is only ever called behind the fence itself.
+impl UnwindSafe for Fence {}
+impl RefUnwindSafe for Fence {}
 
 impl Drop for Fence {
     fn drop(&mut self) {

@@ -155,7 +155,7 @@ fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
 
 /// A crew with one place, and what counts the jobs it ran.
 struct Yard {
-    crew: Crew,
+    crew: Arc<Crew>,
     parker: Arc<Parker>,
     ran: Arc<AtomicUsize>,
     engine: Arc<Engine>,
@@ -165,7 +165,7 @@ impl Yard {
     fn new(max_in_flight: usize) -> Arc<Yard> {
         let (engine, parker) = (engine(), Arc::new(Parker::new()));
         let (ledger, clock) = (Arc::clone(engine.ledger()), Arc::clone(engine.clock()));
-        let crew = Crew::new(1, max_in_flight, ledger, clock, Arc::clone(&parker));
+        let crew = Arc::new(Crew::new(1, max_in_flight, ledger, clock, Arc::clone(&parker)));
         Arc::new(Yard { crew, parker, ran: Arc::default(), engine })
     }
 
@@ -181,7 +181,7 @@ impl Yard {
     fn send_and_drain(&self) {
         self.send();
         if self.crew.enlist() {
-            self.crew.drain();
+            Arc::clone(&self.crew).drain();
         }
     }
 
@@ -210,7 +210,7 @@ fn a_job_that_ends_wakes_who_waits_for_room() {
         let other = Arc::clone(&yard);
         let other = thread::spawn(move || {
             assert!(other.crew.enlist());
-            other.crew.drain();
+            Arc::clone(&other.crew).drain();
         });
         while yard.crew.room() == 0 {
             yard.parker.park(None);
@@ -228,7 +228,7 @@ fn after_a_stop_that_waited_no_job_starts_and_none_is_lost() {
         let other = Arc::clone(&yard);
         let other = thread::spawn(move || {
             assert!(other.crew.enlist());
-            other.crew.drain();
+            Arc::clone(&other.crew).drain();
         });
         yard.crew.stop();
         yard.crew.wait();

@@ -5,19 +5,18 @@
 //!
 //! - The ticker holds the pool. When the ticker has ended, nobody of ours does.
 //! - rayon ends the threads of a pool that is dropped, and does not wait for them. Those of our own
-//!   pool count themselves out, so that a shutdown can.
-//! - Whoever is one of the threads does not wait for itself.
+//!   pool are started here, so a shutdown can join them.
+//! - Whoever is one of the threads does not wait for them: a job, or what it spawned on the pool.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::dispatch::Due;
 use crate::dispatch::pool::{Crew, Pool};
+use crate::dispatch::{Due, Ledger};
 use crate::engine::Engine;
 use crate::error::ConfigError;
-use crate::sync::{Condvar, Mutex, lock, wait};
 use crate::ticker::Ticker;
 
 /// Which threads run the jobs.
@@ -31,8 +30,8 @@ pub(crate) enum Workers {
 pub(crate) struct Staff {
     ticker: JoinHandle<()>,
     crew: Arc<Crew>,
-    /// Threads of the wheel's own pool.
-    workers: Option<Arc<Present>>,
+    /// The threads of the wheel's own pool, if it has one.
+    workers: Vec<JoinHandle<()>>,
 }
 
 impl Staff {
@@ -44,11 +43,8 @@ impl Staff {
         name: &str,
     ) -> Result<Staff, ConfigError> {
         let (threads, workers) = match workers {
-            Workers::Shared(threads) => (threads, None),
-            Workers::Own(count) => {
-                let present = Arc::new(Present::new(count));
-                (Arc::new(own_pool(count, name, &present)?), Some(present))
-            }
+            Workers::Shared(threads) => (threads, Vec::new()),
+            Workers::Own(count) => own_pool(count, name, Arc::clone(engine.ledger()))?,
         };
         let crew = Arc::new(Crew::new(
             threads.current_num_threads(),
@@ -78,8 +74,10 @@ impl Staff {
         self.crew.stop();
         join(self.ticker);
         self.crew.wait();
-        if let Some(workers) = self.workers.filter(|_| !self.crew.is_on_duty_here()) {
-            workers.wait_until_gone();
+        let here = thread::current().id();
+        if self.workers.iter().all(|worker| worker.thread().id() != here) {
+            // One that unwound did so in rayon, after its last job.
+            self.workers.into_iter().for_each(|worker| drop(worker.join()));
         }
         core::iter::from_fn(move || self.crew.take_back())
     }
@@ -91,36 +89,23 @@ fn join(ticker: JoinHandle<()>) {
     debug_assert!(ended.is_ok(), "the ticker panicked");
 }
 
-fn own_pool(count: usize, name: &str, present: &Arc<Present>) -> Result<ThreadPool, ConfigError> {
-    let (name, present) = (name.to_owned(), Arc::clone(present));
-    ThreadPoolBuilder::new()
+/// A pool whose threads can be joined. A panic in what a job spawns there, which would otherwise end
+/// the process, is treated as one in the job.
+fn own_pool(
+    count: usize,
+    name: &str,
+    ledger: Arc<Ledger>,
+) -> Result<(Arc<ThreadPool>, Vec<JoinHandle<()>>), ConfigError> {
+    let mut workers = Vec::with_capacity(count);
+    let pool = ThreadPoolBuilder::new()
         .num_threads(count)
-        .thread_name(move |number| format!("{name}-{number}"))
-        .exit_handler(move |_| present.leave())
+        .panic_handler(move |payload| ledger.fence().report(payload))
+        .spawn_handler(|worker| {
+            let thread = thread::Builder::new().name(format!("{name}-{}", worker.index()));
+            workers.push(thread.spawn(|| worker.run())?);
+            Ok(())
+        })
         .build()
-        .map_err(ConfigError::Pool)
-}
-
-/// Threads that have not ended.
-struct Present {
-    count: Mutex<usize>,
-    gone: Condvar,
-}
-
-impl Present {
-    fn new(count: usize) -> Present {
-        Present { count: Mutex::new(count), gone: Condvar::new() }
-    }
-
-    fn leave(&self) {
-        *lock(&self.count) -= 1;
-        self.gone.notify_all();
-    }
-
-    fn wait_until_gone(&self) {
-        let mut count = lock(&self.count);
-        while *count > 0 {
-            count = wait(&self.gone, count);
-        }
-    }
+        .map_err(ConfigError::Pool)?;
+    Ok((Arc::new(pool), workers))
 }

@@ -8,9 +8,10 @@
 //!   drainers as far as there are any. A drainer that finds the queue empty gives its place back,
 //!   *then* looks at the queue once more, and takes a place again if something came. Of a send and a
 //!   leave that cross, one sees the other (sequentially consistent fences on both sides).
-//! - **A drainer gives the pool back now and then**: after [`STINT`] jobs it lets the pool run
-//!   something else first, because a user may share the pool. rayon puts what a worker spawns in
-//!   front of what others wait for, so this is `yield_now`, not a new spawn.
+//! - **A drainer gives the pool back now and then**, because others may share it, and because a job that
+//!   waits in rayon runs whatever it finds meanwhile, a drainer too. After [`STINT`] jobs it lets the pool
+//!   run one piece of something else (`yield_now`: what a worker spawns comes before what others wait
+//!   for), then spawns its successor, which has its place, and returns.
 //! - **A drainer is on duty from the moment it may take a job until it can take none.** Stopping
 //!   forbids new ones and waits for those on duty, except for the ones below it on its own stack: a
 //!   job may shut its own wheel down.
@@ -146,13 +147,9 @@ impl Crew {
         Some(queued.due)
     }
 
-    /// Whether the calling thread is running one of this crew's jobs.
-    pub(crate) fn is_on_duty_here(&self) -> bool {
-        self.duty.here() > 0
-    }
-
-    /// What a drainer does: runs jobs until there are none.
-    pub(crate) fn drain(&self) {
+    /// What a drainer does: runs jobs until there are none, or until it is somebody else's turn. On a
+    /// thread of the pool.
+    pub(crate) fn drain(self: Arc<Self>) {
         loop {
             if !self.duty.begin() {
                 return;
@@ -167,6 +164,8 @@ impl Crew {
                 }
             } else {
                 rayon::yield_now();
+                rayon::spawn(|| self.drain());
+                return;
             }
         }
     }

@@ -83,8 +83,10 @@ pub struct Hierarchy<T> {
     cursor: Tick,
     /// `Tick::MAX` has been worked off too, which can happen again and again.
     ended: bool,
-    /// The next tick may hold deadlines that had passed when they were given, out of order.
+    /// The next tick may hold deadlines that had passed when they were given.
     late: bool,
+    /// Should there be any, the slot of the next tick is in order already.
+    ordered: bool,
 }
 
 impl<T> Hierarchy<T> {
@@ -108,6 +110,7 @@ impl<T> Hierarchy<T> {
             cursor: Tick::new(0),
             ended: false,
             late: false,
+            ordered: false,
         }
     }
 
@@ -146,7 +149,9 @@ impl<T> Hierarchy<T> {
         self.disorder(slot);
         if postponed {
             // The visit that comes too early will place it again.
-            self.late |= deadline <= self.cursor;
+            if deadline <= self.cursor {
+                self.note_late();
+            }
         } else {
             self.unlink(slot, position);
             let spot = self.locate(deadline);
@@ -226,6 +231,7 @@ impl<T> Hierarchy<T> {
     pub fn drain(&mut self) -> impl Iterator<Item = (Key, Tick, T)> + use<T> {
         self.slots.clear();
         self.late = false;
+        self.ordered = false;
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
 
@@ -247,11 +253,17 @@ impl<T> Hierarchy<T> {
         })
     }
 
+    /// A deadline has passed before it was given: the next tick has one from before it.
+    fn note_late(&mut self) {
+        self.late = true;
+        self.ordered = false;
+    }
+
     /// An entry is about to come into a slot, to leave it out of turn, or to change its deadline. If
     /// a visit has paused there, the slot may have been put in order for it, which does not survive.
     #[inline]
     fn disorder(&mut self, slot: u32) {
-        self.late |= self.slots.paused().is_some_and(|(paused, _)| paused == slot);
+        self.ordered &= self.slots.paused().is_none_or(|(paused, _)| paused != slot);
     }
 
     /// Where an entry with this deadline belongs, and is about to be put: on the innermost ring
@@ -260,7 +272,7 @@ impl<T> Hierarchy<T> {
     fn locate(&mut self, deadline: Tick) -> Spot {
         let mut visit = deadline;
         if deadline <= self.cursor {
-            self.late = true;
+            self.note_late();
             visit = Tick::new(self.cursor.get() + 1);
         }
         let spot = match self.rings.iter().find(|ring| ring.reaches(visit)) {

@@ -16,7 +16,7 @@
 use core::ops::Range;
 
 use super::occupancy::Occupancy;
-use super::ring::Spot;
+use super::ring::{FAR, Spot};
 use crate::table::Place;
 use crate::time::Tick;
 
@@ -24,11 +24,19 @@ use crate::time::Tick;
 const SPARE_ROOM: usize = 4096;
 
 /// What lies in a slot: the place of a timer's node, and the cycle in which it is due, or
-/// [`FAR`](super::ring::FAR).
+/// [`FAR`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) place: Place,
     pub(super) cycle: u32,
+}
+
+impl Entry {
+    /// Whether a visit at `spot` has to ask the node.
+    #[inline]
+    pub(super) fn may_be_due_at(self, spot: Spot) -> bool {
+        self.cycle == spot.cycle || self.cycle == FAR
+    }
 }
 
 #[derive(Debug, Default)]

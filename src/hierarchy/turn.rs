@@ -11,11 +11,17 @@
 //! - Every entry looked at costs one of the budget.
 
 use core::cmp::Reverse;
+use core::ops::Range;
 
 use super::Hierarchy;
-use super::ring::FAR;
+use super::ring::Spot;
+use super::slots::Scan;
 use crate::table::Key;
 use crate::time::Tick;
+
+/// So many nodes are looked at together. Each look is a cache miss when there are many timers, and
+/// misses that do not wait for each other overlap.
+const TOGETHER: usize = 8;
 
 /// How far an advance came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +66,7 @@ impl<T> Hierarchy<T> {
         }
         self.cursor = to;
         self.late = false;
+        self.ordered = false;
         for ring in &mut self.rings {
             if !ring.turn_to(to) {
                 // A slot that has not ended lies in one that has not ended either.
@@ -79,10 +86,10 @@ impl<T> Hierarchy<T> {
             if !self.slots.has_work(spot) {
                 continue;
             }
-            if level == 0 && self.late {
+            if level == 0 && self.late && !self.ordered {
                 self.sort_late(spot.slot);
             }
-            if !self.visit(level, tick, budget, due) {
+            if !self.visit(level, budget, due) {
                 return false;
             }
         }
@@ -91,51 +98,76 @@ impl<T> Hierarchy<T> {
 
     /// Looks at every entry of the slot that the cursor of a level comes to; whether the budget
     /// sufficed.
-    fn visit(
-        &mut self,
-        level: usize,
-        tick: Tick,
-        budget: &mut usize,
-        due: &mut Vec<(Key, T)>,
-    ) -> bool {
+    fn visit(&mut self, level: usize, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
         let spot = self.rings[level].next_spot();
         let mut scan = self.slots.begin_scan(spot.slot);
         while scan.left > 0 {
-            if *budget == 0 {
+            let count = scan.left.min(*budget).min(TOGETHER);
+            if count == 0 {
                 self.slots.pause(scan);
                 return false;
             }
-            *budget -= 1;
-            scan.left -= 1;
-            let entry = self.slots.of(spot.slot)[scan.left];
-            if entry.cycle != spot.cycle && entry.cycle != FAR {
-                scan.keep(self.rings[level].visit_of(spot.slot, entry.cycle));
-                continue;
+            *budget -= count;
+            let first = scan.left - count;
+            let deadlines = self.deadlines(spot, first..scan.left);
+            for position in (first..scan.left).rev() {
+                self.settle(level, spot, position, deadlines[position - first], &mut scan, due);
             }
-            let deadline = self.table.at(entry.place).deadline;
-            if deadline <= tick {
-                self.unlink(spot.slot, scan.left as u32);
-                due.push(self.table.take(entry.place));
-                continue;
-            }
-            let target = self.locate(deadline);
-            if target.slot == spot.slot {
-                // A cycle later, or many: the scan is past it.
-                self.slots.postpone(spot.slot, scan.left, target.cycle);
-                scan.keep(target.visit);
-            } else {
-                self.unlink(spot.slot, scan.left as u32);
-                self.link(entry.place, target);
-            }
+            scan.left = first;
         }
         self.slots.end_scan(scan);
         true
     }
 
+    /// The deadlines of some entries of a slot, save of those that wait for another cycle. A loop
+    /// with nothing else in it: the loads do not wait for each other.
+    #[inline]
+    fn deadlines(&self, spot: Spot, range: Range<usize>) -> [Tick; TOGETHER] {
+        let mut deadlines = [Tick::default(); TOGETHER];
+        for (deadline, entry) in deadlines.iter_mut().zip(&self.slots.of(spot.slot)[range]) {
+            if entry.may_be_due_at(spot) {
+                *deadline = self.table.at(entry.place).deadline;
+            }
+        }
+        deadlines
+    }
+
+    /// Fires an entry that is visited, moves it to where it belongs now, or lets it wait.
+    #[inline]
+    fn settle(
+        &mut self,
+        level: usize,
+        spot: Spot,
+        position: usize,
+        deadline: Tick,
+        scan: &mut Scan,
+        due: &mut Vec<(Key, T)>,
+    ) {
+        let entry = self.slots.of(spot.slot)[position];
+        if !entry.may_be_due_at(spot) {
+            scan.keep(self.rings[level].visit_of(spot.slot, entry.cycle));
+            return;
+        }
+        if deadline <= spot.visit {
+            self.unlink(spot.slot, position as u32);
+            due.push(self.table.take(entry.place));
+            return;
+        }
+        let target = self.locate(deadline);
+        if target.slot == spot.slot {
+            // A cycle later, or many: the scan is past it.
+            self.slots.postpone(spot.slot, position, target.cycle);
+            scan.keep(target.visit);
+        } else {
+            self.unlink(spot.slot, position as u32);
+            self.link(entry.place, target);
+        }
+    }
+
     /// Orders the next slot of the innermost ring so that the scan, which begins at its back, meets
     /// the earliest deadline first.
     fn sort_late(&mut self, slot: u32) {
-        self.late = false;
+        self.ordered = true;
         let table = &self.table;
         self.slots.sort_by_key(slot, |entry| Reverse(table.at(entry.place).deadline));
         for (position, entry) in self.slots.of(slot).iter().enumerate() {
