@@ -88,8 +88,8 @@ impl Builder {
         self
     }
 
-    /// Runs jobs on this pool instead of one of the wheel's own. The wheel takes part in it fairly:
-    /// at most one drainer for each thread, which lets others run after some jobs. No effect on a
+    /// Runs jobs on this pool instead of one of the wheel's own. The wheel takes part in it with at
+    /// most one drainer for each thread, which lets others run after some jobs. No effect on a
     /// manual wheel.
     pub fn pool(mut self, pool: Arc<ThreadPool>) -> Builder {
         self.pool = Some(pool);
@@ -148,10 +148,7 @@ impl Builder {
     pub fn build(mut self) -> Result<Wheel, ConfigError> {
         let workers = self.workers()?;
         let max_in_flight = within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
-        let name = core::mem::take(&mut self.name);
-        if name.contains('\0') {
-            return Err(ConfigError::Name(name));
-        }
+        let name = self.name.clone();
         let shards = (processors() * 2).min(64);
         let engine = Arc::new(Engine::new(self.config(Clock::monotonic(), shards)?));
         let max_in_flight = max_in_flight.unwrap_or(usize::MAX);
@@ -180,6 +177,9 @@ impl Builder {
     }
 
     fn config(self, clock: Clock, shards: usize) -> Result<Config, ConfigError> {
+        if self.name.contains('\0') {
+            return Err(ConfigError::Name(self.name));
+        }
         let asked = within(self.shards, Builder::MAX_SHARDS, ConfigError::Shards)?;
         Ok(Config {
             scale: Scale::new(self.tick).ok_or(ConfigError::Tick(self.tick))?,
@@ -189,6 +189,12 @@ impl Builder {
             max_pending: within(self.max_pending, usize::MAX, ConfigError::MaxPending)?,
             fence: Fence::new(self.on_panic),
         })
+    }
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder::new()
     }
 }
 

@@ -51,6 +51,9 @@ impl Driver {
     /// Called by a job that it runs, or meanwhile by another thread, it only adds to the time that
     /// is to pass, and answers 0: the call that is under way runs and counts what that makes due.
     ///
+    /// With a job that inserts itself anew again and again, `Duration::MAX` takes as many steps as 584
+    /// years have. At their end time stands still, and what is inserted then stays pending.
+    ///
     /// A job that panics is counted and reported, as on a pool, and costs nobody else anything.
     pub fn advance(&self, by: Duration) -> usize {
         {

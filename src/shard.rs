@@ -124,12 +124,16 @@ impl Shard {
         Turned { fired, finished }
     }
 
-    /// Closes the shard, and takes everything out: no insert succeeds from here on.
+    /// Closes the shard, and takes everything out: no insert succeeds from here on. What is left of it
+    /// takes next to no memory.
     pub(crate) fn close(&self) -> impl Iterator<Item = (Key, Tick, Job)> + use<> {
+        let smallest = Geometry::ring(1).expect("one slot makes a ring");
         let mut state = lock(&self.state);
         state.closed = true;
         state.expected = Tick::MAX;
-        state.hierarchy.drain()
+        let hierarchy = core::mem::replace(&mut state.hierarchy, Hierarchy::new(smallest));
+        drop(state);
+        hierarchy.into_timers()
     }
 }
 

@@ -25,7 +25,8 @@ pub struct Stats {
     pub inserted: u64,
     /// Jobs cancelled or taken back before they came due.
     pub cancelled: u64,
-    /// Jobs that came due and were handed over to run.
+    /// Jobs that came due and left the wheel to be run. A shutdown may still hand them back, and a drop
+    /// discard them, before they start.
     pub fired: u64,
     /// Panics stopped: of jobs, of captured values while they were dropped, of the panic handler.
     pub panicked: u64,

@@ -182,7 +182,13 @@ impl Wheel {
     /// ended and the wheel's threads are gone, and hands back every job that never ran.
     ///
     /// Waits as long as the jobs that are running take. Called by a job of this wheel, it does not
-    /// wait for that job, nor for the threads. A pool that was handed to the builder goes on.
+    /// wait for that job, nor for the threads. That goes for the job itself, and for what it spawned;
+    /// where the job waits for the caller, as it does for both halves of a `rayon::join` and for
+    /// another pool's `install`, the two wait for each other for ever.
+    ///
+    /// A pool that was handed to the builder goes on. The jobs of a manual wheel run inside of
+    /// [`Driver::advance`](crate::Driver::advance): one that another thread is running at that moment
+    /// is not waited for.
     pub fn shutdown(mut self) -> Unfired {
         let mut pending = self.engine.stop();
         pending.sort_by_key(|&(_, deadline, _)| deadline);

@@ -12,8 +12,13 @@ use tickwheel::{Handle, Hierarchy, Scheduler, Tick, Wheel};
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// A minute is a defect on any machine.
+#[track_caller]
+#[allow(clippy::disallowed_methods)]
 fn wait_for(condition: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
     while !condition() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "this never comes true");
         thread::yield_now();
     }
 }
@@ -110,6 +115,26 @@ fn the_next_turn_does_not_grow_with_the_population() {
     for _ in 0..1_000_000 {
         assert!(wheel.next_turn().is_some_and(|next| next <= Tick::new(1_000_000)));
     }
+}
+
+#[test]
+fn a_burst_that_is_cancelled_while_it_is_worked_off() {
+    // A cancel in every pause: were each to cost a look at the whole slot, this would take hours.
+    let mut wheel = Hierarchy::default();
+    let count = 1_000_000;
+    let keys: Vec<_> = (0..count).map(|n| wheel.insert(Tick::new(5), n)).collect();
+    let (mut due, mut cancelled) = (Vec::new(), 0);
+    while !wheel.advance(Tick::new(5), 16, &mut due).finished {
+        cancelled += u64::from(wheel.cancel(keys[cancelled as usize]).is_some());
+    }
+    assert_eq!(due.len() as u64 + cancelled, count);
+}
+
+#[test]
+fn a_panic_in_what_a_job_spawned_is_fenced() {
+    let wheel = Wheel::builder().threads(1).build().unwrap();
+    wheel.insert(Duration::ZERO, || rayon::spawn(|| panic!("in a task that a job spawned")));
+    wait_for(|| wheel.stats().panicked == 1);
 }
 
 #[test]

@@ -29,9 +29,12 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Waits for as long as it takes for `condition` to come true.
+/// Waits for as long as it takes for `condition` to come true; a minute is a defect on any machine.
+#[track_caller]
 fn wait_for(condition: impl Fn() -> bool) {
+    let begin = now();
     while !condition() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "this never comes true");
         thread::yield_now();
     }
 }
@@ -561,28 +564,66 @@ fn a_job_may_drop_its_wheel() {
 #[test]
 fn a_job_may_shut_its_wheel_down() {
     in_its_own_job(|wheel| assert_eq!(wheel.shutdown().count(), 1));
+    // The job ends, and its thread, the only one, then runs what it spawned.
+    let (done, ended) = channel();
+    in_its_own_job(|wheel| rayon::spawn(move || done.send(wheel.shutdown().count()).unwrap()));
+    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(1));
+}
+
+/// Jobs without end, until the flag is set: each inserts its successor.
+fn flood(scheduler: &Scheduler, stop: &Arc<AtomicBool>, breadth: usize) {
+    for _ in 0..breadth {
+        let (next, flag) = (scheduler.clone(), Arc::clone(stop));
+        if !stop.load(Ordering::SeqCst) {
+            let _ = scheduler.insert(Duration::ZERO, move || flood(&next, &flag, 1));
+        }
+    }
+}
+
+fn pool_of_one() -> Arc<rayon::ThreadPool> {
+    Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap())
 }
 
 #[test]
 fn a_shared_pool_gets_its_turn() {
-    let pool = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let (pool, stop) = (pool_of_one(), Arc::default());
     let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    // Jobs without end: each inserts two, so that the queue is never empty for long.
-    fn flood(scheduler: Scheduler, stop: Arc<AtomicBool>, breadth: usize) {
-        for _ in 0..breadth {
-            let (next, flag) = (scheduler.clone(), Arc::clone(&stop));
-            if !stop.load(Ordering::SeqCst) {
-                let _ = scheduler.insert(Duration::ZERO, move || flood(next, flag, 1));
-            }
-        }
-    }
-    flood(wheel.scheduler(), Arc::clone(&stop), 20_000);
+    flood(&wheel.scheduler(), &stop, 20_000);
     wait_for(|| wheel.stats().fired > 0);
     assert_eq!(pool.install(|| 6 * 7), 42, "in the middle of the flood");
     stop.store(true, Ordering::SeqCst);
     let _ = wheel.shutdown();
     assert_eq!(pool.install(|| 6 * 7), 42, "after the wheel");
+}
+
+#[test]
+fn two_wheels_share_a_pool() {
+    let (pool, stop) = (pool_of_one(), Arc::default());
+    let [one, two] = [0, 1].map(|_| Wheel::builder().pool(Arc::clone(&pool)).build().unwrap());
+    flood(&one.scheduler(), &stop, 5_000);
+    flood(&two.scheduler(), &stop, 5_000);
+    wait_for(|| one.stats().fired > 20_000 && two.stats().fired > 20_000);
+    assert_eq!(pool.install(|| 6 * 7), 42);
+    stop.store(true, Ordering::SeqCst);
+}
+
+#[test]
+fn a_job_that_waits_in_rayon_gets_on() {
+    let (wheel, stop) = (threads(2), Arc::default());
+    flood(&wheel.scheduler(), &stop, 5_000);
+    let (sender, receiver) = channel();
+    for _ in 0..20 {
+        let sender = sender.clone();
+        wheel.insert(Duration::ZERO, move || {
+            let work = || let_pass(MS * 2);
+            rayon::join(work, work);
+            sender.send(()).unwrap();
+        });
+    }
+    for _ in 0..20 {
+        receiver.recv_timeout(Duration::from_secs(60)).expect("buried under other jobs");
+    }
+    stop.store(true, Ordering::SeqCst);
 }
 
 // Bounds.
@@ -664,6 +705,7 @@ fn bad_values_are_refused_by_name() {
     assert!(matches!(built(new().max_in_flight(0)), ConfigError::MaxInFlight(0)));
     assert!(matches!(manual(new().max_in_flight(0)), ConfigError::MaxInFlight(0)));
     assert!(matches!(built(new().name("a\0b")), ConfigError::Name(name) if name == "a\0b"));
+    assert!(matches!(manual(new().name("a\0b")), ConfigError::Name(_)));
     assert_eq!(Geometry::ring(0), Err(GeometryError::NoSlots { level: 0 }));
     assert_eq!(Geometry::levels(&[]), Err(GeometryError::NoLevels));
     assert!(Geometry::ring(usize::MAX).unwrap_err().to_string().contains(&usize::MAX.to_string()));
@@ -759,10 +801,10 @@ fn no_thread_is_left_behind() {
     let (done, ended) = mpsc::channel();
     wheel.insert(Duration::ZERO, move || done.send(()).unwrap());
     ended.recv().unwrap();
-    assert_eq!(threads_named("g-shut").len(), 4);
+    wait_for(|| threads_named("g-shut").len() == 4);
     let scheduler = wheel.scheduler();
     let _ = wheel.shutdown();
-    // They have left the pool; give the system the moment it takes to take them off its list.
+    // They were joined; give the system the moment it takes to take them off its list.
     wait_for(|| threads_named("g-shut").is_empty());
     let wheel = build("g-drop");
     let (release, starts) = blocker(&wheel);

@@ -40,7 +40,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// How many slots all levels may have together: 2^24, which take half a gigabyte empty.
+    /// How many slots all levels may have together: 2^24, which take half a gigabyte empty. Every
+    /// shard of a [`Wheel`](crate::Wheel) has slots of its own.
     pub const MAX_SLOTS: usize = 1 << 24;
 
     /// One ring of `slots` slots, each a tick wide: the hashed wheel with cycle counts (scheme 6 of

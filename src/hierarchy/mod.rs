@@ -235,6 +235,11 @@ impl<T> Hierarchy<T> {
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
 
+    /// Every timer, in no order.
+    pub(crate) fn into_timers(mut self) -> impl Iterator<Item = (Key, Tick, T)> {
+        self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
+    }
+
     /// Where a timer's entry lies, if the timer is pending. For drawings and tests.
     #[must_use]
     pub fn location(&self, key: Key) -> Option<Location> {
