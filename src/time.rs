@@ -194,6 +194,8 @@ mod tests {
         let finest = Scale::new(Duration::from_nanos(1)).unwrap();
         assert_eq!(finest.present(Moment::NEVER), Tick::new(u64::MAX - 1));
         assert_eq!(scale().begin(Tick::MAX), Moment::NEVER);
+        // Seconds enough to go round 64 bits of nanoseconds, and come out small.
+        assert_eq!(Moment::after(Duration::from_secs(1 << 55)), Moment::NEVER);
     }
 
     #[test]

@@ -288,6 +288,17 @@ mod tests {
     }
 
     #[test]
+    fn cycle_numbers_come_round() {
+        // The ring's count is about to begin again at zero, and entries lie on both sides of that.
+        let now = 4 * u64::from(FAR) - 2;
+        let ring = ring_at(4, 1, now);
+        for tick in (now + 1..now + 20).map(Tick::new) {
+            let spot = ring.spot_far(tick);
+            assert_eq!(ring.visit_of(spot.slot, spot.cycle), tick);
+        }
+    }
+
+    #[test]
     fn cycles_beyond_the_limit_are_far() {
         let ring = ring_at(60, 1, 0);
         let last = u64::from(MAX_CYCLES) * 60 + 59;

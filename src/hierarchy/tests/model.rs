@@ -315,7 +315,7 @@ fn replay(sizes: &[usize], begin: u64, ops: &[Op]) {
 /// `PROPTEST_CASES` asks for more.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
-    ProptestConfig { cases: default.cases.max(4096), ..default }
+    ProptestConfig { cases: default.cases.max(8192), ..default }
 }
 
 proptest! {
