@@ -213,6 +213,7 @@ mod tests {
         assert_eq!(Moment::after(MS * 3).since(Moment::after(MS)), MS * 2);
         assert_eq!(Moment::after(MS).plus(MS).elapsed(), MS * 2);
         assert_eq!(Tick::new(3) - Tick::new(5), Span::new(0));
+        assert_eq!(Tick::new(5) - Tick::new(3), Span::new(2));
     }
 
     #[test]

@@ -289,3 +289,18 @@ fn clearing_keeps_the_present_and_kills_the_keys() {
     insert(&mut wheel, 12);
     assert_eq!(advance(&mut wheel, 12), [12]);
 }
+
+#[test]
+fn a_check_sees_what_is_broken() {
+    let broken = |what: fn(&mut Hierarchy<u64>, Key)| {
+        let mut wheel = with(&[4, 4]);
+        let key = insert(&mut wheel, 3);
+        wheel.check().unwrap();
+        what(&mut wheel, key);
+        wheel.check().unwrap_err().invariant()
+    };
+    assert_eq!(broken(|wheel, _| wheel.cursor = Tick::new(9)), "I1");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).position += 1), "I2");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).deadline = Tick::new(2)), "I4");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).deadline = Tick::new(0)), "I8");
+}
