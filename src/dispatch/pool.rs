@@ -150,36 +150,38 @@ impl Crew {
     /// What a drainer does: runs jobs until there are none, or until it is somebody else's turn. On a
     /// thread of the pool.
     pub(crate) fn drain(self: Arc<Self>) {
-        loop {
-            if !self.duty.begin() {
-                return;
-            }
-            let emptied = self.run_stint();
+        while self.duty.begin() {
+            let end = self.run_stint();
             self.duty.end();
-            if emptied {
-                self.places.give_back();
-                fence(Ordering::SeqCst);
-                if self.queue.is_empty() || !self.enlist() {
+            match end {
+                StintEnd::Stopped => return,
+                StintEnd::NothingLeft => {
+                    self.places.give_back();
+                    fence(Ordering::SeqCst);
+                    if self.queue.is_empty() || !self.enlist() {
+                        return;
+                    }
+                }
+                StintEnd::Over => {
+                    rayon::yield_now();
+                    rayon::spawn(|| self.drain());
                     return;
                 }
-            } else {
-                rayon::yield_now();
-                rayon::spawn(|| self.drain());
-                return;
             }
         }
     }
 
-    /// Runs some jobs; whether the queue was found empty.
-    fn run_stint(&self) -> bool {
+    fn run_stint(&self) -> StintEnd {
         for _ in 0..STINT {
             if self.duty.is_stopped() {
-                return false;
+                return StintEnd::Stopped;
             }
-            let Ok(Queued { due, handed_over }) = self.queue.try_recv() else { return true };
+            let Ok(Queued { due, handed_over }) = self.queue.try_recv() else {
+                return StintEnd::NothingLeft;
+            };
             self.run(due.job, handed_over);
         }
-        false
+        StintEnd::Over
     }
 
     fn run(&self, job: Job, handed_over: Moment) {
@@ -193,6 +195,16 @@ impl Crew {
             }
         }
     }
+}
+
+/// Why a drainer stops taking jobs.
+enum StintEnd {
+    /// It has run its share.
+    Over,
+    /// The queue was found empty.
+    NothingLeft,
+    /// The crew was stopped.
+    Stopped,
 }
 
 /// How many drainers there may be still.
