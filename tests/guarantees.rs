@@ -606,7 +606,10 @@ fn two_wheels_share_a_pool() {
     let [one, two] = [0, 1].map(|_| Wheel::builder().pool(Arc::clone(&pool)).build().unwrap());
     flood(&one.scheduler(), &stop, 5_000);
     flood(&two.scheduler(), &stop, 5_000);
-    let ended = |wheel: &Wheel| wheel.stats().fired - wheel.stats().in_flight as u64;
+    let ended = |wheel: &Wheel| {
+        let stats = wheel.stats();
+        stats.fired - stats.in_flight as u64
+    };
     wait_for(|| ended(&one) > 2_000 && ended(&two) > 2_000);
     assert_eq!(pool.install(|| 6 * 7), 42);
     stop.store(true, Ordering::SeqCst);
