@@ -24,15 +24,21 @@ pub(crate) struct Generations {
 
 impl Generations {
     /// A number that nobody in this process has been given yet.
+    #[inline]
     pub(crate) fn next(&mut self) -> Generation {
         if self.next == self.end {
-            // Relaxed: the numbers need to differ, they order nothing.
-            let block = NEXT_BLOCK.fetch_add(1, Ordering::Relaxed);
-            self.next = block.checked_mul(BLOCK).expect("2^64 timers in one process");
-            self.end = self.next + (BLOCK - 1);
+            self.lease();
         }
         self.next += 1;
         Generation::new(self.next).expect("a block begins above zero")
+    }
+
+    #[cold]
+    fn lease(&mut self) {
+        // Relaxed: the numbers need to differ, they order nothing.
+        let block = NEXT_BLOCK.fetch_add(1, Ordering::Relaxed);
+        self.next = block.checked_mul(BLOCK).expect("2^64 timers in one process");
+        self.end = self.next + (BLOCK - 1);
     }
 }
 

@@ -64,12 +64,22 @@ impl<T> Table<T> {
         self.nodes.len()
     }
 
-    /// Adds a node whose entry is about to be put at `position` of `slot`.
+    /// The place that the next node will have.
+    ///
+    /// # Panics
+    ///
+    /// When 2^32 places are taken.
+    #[inline]
+    pub(crate) fn next_place(&self) -> Place {
+        Place::try_from(self.nodes.vacant_key()).expect("fewer than 2^32 timers")
+    }
+
+    /// Adds a node whose entry lies at `position` of `slot`; its place is [`Table::next_place`].
+    #[inline]
     pub(crate) fn insert(&mut self, deadline: Tick, slot: u32, position: u32, value: T) -> Key {
         let generation = self.generations.next();
-        let node = Node { generation, deadline, slot, position, value };
-        let place = Place::try_from(self.nodes.insert(node)).expect("fewer than 2^32 timers");
-        Key { generation, place }
+        let place = self.nodes.insert(Node { generation, deadline, slot, position, value });
+        Key { generation, place: place as Place }
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&Node<T>> {
@@ -80,6 +90,7 @@ impl<T> Table<T> {
         self.nodes.get_mut(key.place as usize).filter(|node| node.generation == key.generation)
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, key: Key) -> Option<Node<T>> {
         self.get(key)?;
         let node = self.nodes.try_remove(key.place as usize);
@@ -96,16 +107,23 @@ impl<T> Table<T> {
         &mut self.nodes[place as usize]
     }
 
-    /// Removes the node at a place that an entry pointed to.
+    /// Removes the node at a place that an entry pointed to. Whoever is done taking calls
+    /// [`Table::give_up`].
     pub(crate) fn take(&mut self, place: Place) -> (Key, T) {
         let node = self.nodes.remove(place as usize);
-        self.give_up();
         (Key { generation: node.generation, place }, node.value)
     }
 
     /// Gives up the memory of many places once none of them is taken.
-    fn give_up(&mut self) {
-        if self.nodes.is_empty() && self.nodes.capacity() > KEPT_PLACES {
+    pub(crate) fn give_up(&mut self) {
+        if self.nodes.is_empty() {
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        if self.nodes.capacity() > KEPT_PLACES {
             self.nodes = Slab::new();
         }
     }
@@ -183,6 +201,7 @@ mod tests {
         }
         assert!(table.nodes.capacity() > KEPT_PLACES, "one is left");
         table.take(keys[0].place);
+        table.give_up();
         assert!(table.nodes.capacity() <= KEPT_PLACES);
         insert(&mut table, 0);
         assert!(keys.iter().all(|&key| table.get(key).is_none()));

@@ -122,10 +122,8 @@ impl<T> Hierarchy<T> {
     /// With 2^32 timers pending.
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let spot = self.locate(deadline);
-        let position = self.slots.next_position(spot.slot);
-        let key = self.table.insert(deadline, spot.slot, position, value);
-        self.slots.push(spot, key.place);
-        key
+        let position = self.slots.push(spot, self.table.next_place());
+        self.table.insert(deadline, spot.slot, position, value)
     }
 
     /// Removes a timer and gives its value back; `None` when it is no longer, or never was, in this
@@ -268,33 +266,54 @@ impl<T> Hierarchy<T> {
     /// a visit has paused there, the slot may have been put in order for it, which does not survive.
     #[inline]
     fn disorder(&mut self, slot: u32) {
-        self.ordered &= self.slots.paused().is_none_or(|(paused, _)| paused != slot);
+        if self.slots.is_paused_in(slot) {
+            self.ordered = false;
+        }
     }
 
     /// Where an entry with this deadline belongs, and is about to be put: on the innermost ring
     /// that reaches it.
     #[inline]
     fn locate(&mut self, deadline: Tick) -> Spot {
-        let mut visit = deadline;
-        if deadline <= self.cursor {
-            self.note_late();
-            visit = Tick::new(self.cursor.get() + 1);
-        }
-        let spot = match self.rings.iter().find(|ring| ring.reaches(visit)) {
-            Some(ring) => ring.spot(visit),
-            None => self.rings[self.rings.len() - 1].spot_far(visit),
+        let spot = match deadline > self.cursor {
+            true => self.spot(deadline),
+            false => self.late_spot(),
         };
         self.disorder(spot.slot);
         spot
     }
 
+    /// Where an entry belongs that is to be visited by a tick still to come.
+    #[inline(always)]
+    fn spot(&self, tick: Tick) -> Spot {
+        for ring in &self.rings {
+            if ring.reaches(tick) {
+                return ring.spot(tick);
+            }
+        }
+        self.far_spot(tick)
+    }
+
+    /// Where an entry belongs that lies beyond the outermost ring.
+    #[cold]
+    fn far_spot(&self, tick: Tick) -> Spot {
+        self.rings[self.rings.len() - 1].spot_far(tick)
+    }
+
+    /// Where an entry belongs whose deadline has passed.
+    #[cold]
+    fn late_spot(&mut self) -> Spot {
+        self.note_late();
+        self.spot(Tick::new(self.cursor.get() + 1))
+    }
+
     /// Puts an entry for the node at `place`, which has none, into a slot.
     #[inline]
     fn link(&mut self, place: u32, spot: Spot) {
+        let position = self.slots.push(spot, place);
         let node = self.table.at_mut(place);
         node.slot = spot.slot;
-        node.position = self.slots.next_position(spot.slot);
-        self.slots.push(spot, place);
+        node.position = position;
     }
 
     /// Takes an entry out of its slot, and tells the node of the one that moved into its position.

@@ -40,20 +40,21 @@ pub(super) struct Spot {
 #[derive(Clone, Copy, Debug)]
 struct Width {
     ticks: u64,
-    shift: Option<u32>,
+    /// [`NO_SHIFT`] unless it is a power of two.
+    shift: u8,
 }
+
+const NO_SHIFT: u8 = 64;
 
 impl Width {
     fn new(ticks: u64) -> Width {
-        Width { ticks, shift: ticks.is_power_of_two().then(|| ticks.trailing_zeros()) }
+        let shift = if ticks.is_power_of_two() { ticks.trailing_zeros() as u8 } else { NO_SHIFT };
+        Width { ticks, shift }
     }
 
     /// How many whole slots fit into `ticks`.
     fn slots_in(self, ticks: u64) -> u64 {
-        match self.shift {
-            Some(shift) => ticks >> shift,
-            None => ticks / self.ticks,
-        }
+        if self.shift == NO_SHIFT { ticks / self.ticks } else { ticks >> (self.shift & 63) }
     }
 }
 
@@ -65,6 +66,8 @@ pub(super) struct Ring {
     width: Width,
     /// How far from `begin` this ring holds an entry with a cycle count of zero.
     reach: u64,
+    /// The last tick within reach.
+    reaches_to: u64,
     /// The slot under the cursor, counted within the ring.
     cursor: u32,
     /// How many cycles the cursor has made, modulo 2^31.
@@ -76,11 +79,13 @@ pub(super) struct Ring {
 impl Ring {
     /// A ring of `slots` slots of `width` ticks, the first of which has number `first`.
     pub(super) fn new(first: u32, slots: u32, width: u64) -> Ring {
+        let reach = width.saturating_mul(u64::from(slots) + 1);
         Ring {
             first,
             slots,
             width: Width::new(width),
-            reach: width.saturating_mul(u64::from(slots) + 1),
+            reach,
+            reaches_to: reach - 1,
             cursor: 0,
             cycle: 0,
             begin: 0,
@@ -104,7 +109,7 @@ impl Ring {
     /// Whether the slot of `tick` comes by within one cycle.
     #[inline]
     pub(super) fn reaches(&self, tick: Tick) -> bool {
-        tick.get() - self.begin < self.reach
+        tick.get() <= self.reaches_to
     }
 
     /// Where `tick` lies, if this ring reaches it.
@@ -152,6 +157,7 @@ impl Ring {
         self.cycle = self.cycle_after(cycles as u32);
         self.cursor = index;
         self.begin += ahead * self.width.ticks;
+        self.reaches_to = self.begin.saturating_add(self.reach - 1);
         true
     }
 
@@ -193,15 +199,24 @@ impl Ring {
         earliest
     }
 
+    /// The first occupied slot of an innermost ring that the cursor comes to by `last`, which lies
+    /// within the cycle that is on.
+    pub(super) fn next_occupied(&self, last: Tick, slots: &Slots) -> Option<Spot> {
+        let ahead = last.get().saturating_sub(self.begin) as u32;
+        let after_cursor = self.first + self.cursor + 1;
+        let slot = slots.first_occupied(after_cursor..after_cursor + ahead)?;
+        Some(self.spot_ahead(slot + 1 - after_cursor))
+    }
+
     #[inline]
     fn spot_ahead(&self, ahead: u32) -> Spot {
-        let index = self.cursor + ahead;
-        let visit = Tick::new(self.begin + u64::from(ahead) * self.width.ticks);
-        if index < self.slots {
-            Spot { slot: self.first + index, cycle: self.cycle, visit }
-        } else {
-            let slot = self.first + (index - self.slots);
-            Spot { slot, cycle: self.cycle_after(1), visit }
+        // No branch: whether the slot lies behind the cursor is as good as random.
+        let wraps = self.cursor + ahead >= self.slots;
+        let index = self.cursor + ahead - if wraps { self.slots } else { 0 };
+        Spot {
+            slot: self.first + index,
+            cycle: self.cycle_after(u32::from(wraps)),
+            visit: Tick::new(self.begin + u64::from(ahead) * self.width.ticks),
         }
     }
 
@@ -214,6 +229,10 @@ impl Ring {
     fn cycles_in(&self, ahead: u64) -> (u64, u32) {
         let from_start = u64::from(self.cursor) + ahead;
         let slots = u64::from(self.slots);
+        if from_start < slots {
+            // Nearly always, and far cheaper than a division.
+            return (0, from_start as u32);
+        }
         (from_start / slots, (from_start % slots) as u32)
     }
 }

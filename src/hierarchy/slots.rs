@@ -48,6 +48,7 @@ struct Slot {
 /// How far a visit has come in its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
+    /// [`NO_SLOT`] when there is no scan.
     slot: u32,
     /// So many entries, at the front, have not been looked at.
     pub(super) left: usize,
@@ -55,7 +56,12 @@ pub(super) struct Scan {
     kept: Option<Tick>,
 }
 
+/// There are fewer slots than this.
+const NO_SLOT: u32 = u32::MAX;
+
 impl Scan {
+    const NONE: Scan = Scan { slot: NO_SLOT, left: 0, kept: None };
+
     /// Notes that an entry stays, which is to be visited at `visit`.
     pub(super) fn keep(&mut self, visit: Tick) {
         self.kept = Some(self.kept.map_or(visit, |kept| kept.min(visit)));
@@ -66,7 +72,7 @@ impl Scan {
 pub(super) struct Slots {
     slots: Box<[Slot]>,
     occupancy: Occupancy,
-    paused: Option<Scan>,
+    paused: Scan,
     entries: usize,
     spares: Vec<Vec<Entry>>,
     spare_room: usize,
@@ -77,7 +83,7 @@ impl Slots {
         Slots {
             slots: (0..count).map(|_| Slot::default()).collect(),
             occupancy: Occupancy::new(count),
-            paused: None,
+            paused: Scan::NONE,
             entries: 0,
             spares: Vec::new(),
             spare_room: 0,
@@ -103,30 +109,33 @@ impl Slots {
         &self.slots[slot as usize].entries
     }
 
-    /// The position that the next entry put into `slot` will have.
-    #[inline]
-    pub(super) fn next_position(&self, slot: u32) -> u32 {
-        self.slots[slot as usize].entries.len() as u32
-    }
-
-    /// Adds an entry.
-    #[inline]
-    pub(super) fn push(&mut self, spot: Spot, place: Place) {
-        let slot = &mut self.slots[spot.slot as usize];
-        if slot.entries.is_empty() {
-            self.occupancy.set(spot.slot);
-            slot.first_visit = spot.visit;
-            if let Some(spare) = self.spares.pop() {
-                self.spare_room -= spare.capacity();
-                slot.entries = spare;
-            }
-        } else {
-            slot.first_visit = slot.first_visit.min(spot.visit);
+    /// Adds an entry, and says at which position it lies.
+    #[inline(always)]
+    pub(super) fn push(&mut self, spot: Spot, place: Place) -> u32 {
+        let mut slot = &mut self.slots[spot.slot as usize];
+        let position = slot.entries.len();
+        if position == 0 {
+            self.occupy(spot);
+            slot = &mut self.slots[spot.slot as usize];
         }
+        slot.first_visit = slot.first_visit.min(spot.visit);
         slot.entries.push(Entry { place, cycle: spot.cycle });
         self.entries += 1;
-        if self.paused.is_some_and(|scan| scan.slot == spot.slot) {
-            self.paused = None;
+        if self.is_paused_in(spot.slot) {
+            self.paused = Scan::NONE;
+        }
+        position as u32
+    }
+
+    /// A slot is about to get its first entry.
+    #[cold]
+    fn occupy(&mut self, spot: Spot) {
+        let slot = &mut self.slots[spot.slot as usize];
+        self.occupancy.set(spot.slot);
+        slot.first_visit = spot.visit;
+        if let Some(spare) = self.spares.pop() {
+            self.spare_room -= spare.capacity();
+            slot.entries = spare;
         }
     }
 
@@ -134,15 +143,16 @@ impl Slots {
     #[inline]
     pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<Place> {
         let entries = &mut self.slots[slot as usize].entries;
-        entries.swap_remove(position as usize);
+        let last = entries.pop()?;
         self.entries -= 1;
-        if entries.is_empty() {
-            let emptied = core::mem::take(entries);
-            self.occupancy.clear(slot);
-            self.retire(emptied);
-            return None;
+        if let Some(vacated) = entries.get_mut(position as usize) {
+            *vacated = last;
+            return Some(last.place);
         }
-        entries.get(position as usize).map(|moved| moved.place)
+        if entries.is_empty() {
+            self.vacate(slot);
+        }
+        None
     }
 
     /// Whether the slot of `spot` has an entry that may be due at its visit.
@@ -153,34 +163,43 @@ impl Slots {
     /// Begins to scan a slot, or takes up the scan that was paused there.
     pub(super) fn begin_scan(&mut self, slot: u32) -> Scan {
         let len = self.of(slot).len();
-        match self.paused.take() {
+        let paused = core::mem::replace(&mut self.paused, Scan::NONE);
+        if paused.slot == slot {
             // Entries may have gone since.
-            Some(scan) if scan.slot == slot => Scan { left: scan.left.min(len), ..scan },
-            _ => Scan { slot, left: len, kept: None },
+            Scan { left: paused.left.min(len), ..paused }
+        } else {
+            Scan { slot, left: len, kept: None }
         }
     }
 
-    /// Leaves a scan for the next visit.
-    pub(super) fn pause(&mut self, scan: Scan) {
-        self.paused = Some(scan);
+    /// Takes the entries of a slot out of it for a visit, which puts back what stays.
+    pub(super) fn lift(&mut self, slot: u32) -> Vec<Entry> {
+        let lifted = core::mem::take(&mut self.slots[slot as usize].entries);
+        self.entries -= lifted.len();
+        lifted
     }
 
-    /// The scan has seen every entry: what is left of them is known.
-    pub(super) fn end_scan(&mut self, scan: Scan) {
-        if let Some(kept) = scan.kept {
-            self.slots[scan.slot as usize].first_visit = kept;
+    /// Puts back what a visit lifted and left, and ends its scan, or leaves the scan for the next
+    /// visit; whether it has seen every entry.
+    pub(super) fn lay_back(&mut self, scan: Scan, entries: Vec<Entry>) -> bool {
+        self.entries += entries.len();
+        let emptied = entries.is_empty();
+        let slot = &mut self.slots[scan.slot as usize];
+        slot.entries = entries;
+        if emptied {
+            self.vacate(scan.slot);
+        } else if scan.left > 0 {
+            self.paused = scan;
+        } else if let Some(kept) = scan.kept {
+            slot.first_visit = kept;
         }
-    }
-
-    /// Gives the entry at `position` another cycle; its slot is the same.
-    pub(super) fn postpone(&mut self, slot: u32, position: usize, cycle: u32) {
-        self.slots[slot as usize].entries[position].cycle = cycle;
+        scan.left == 0
     }
 
     /// Orders a slot, and forgets any paused scan of it.
     pub(super) fn sort_by_key<K: Ord>(&mut self, slot: u32, key: impl Fn(&Entry) -> K) {
         self.slots[slot as usize].entries.sort_by_key(key);
-        self.paused = None;
+        self.paused = Scan::NONE;
     }
 
     /// Takes every entry out.
@@ -190,7 +209,13 @@ impl Slots {
 
     /// The paused scan: its slot, and how many entries it has not seen.
     pub(super) fn paused(&self) -> Option<(u32, usize)> {
-        self.paused.map(|scan| (scan.slot, scan.left))
+        (self.paused.slot != NO_SLOT).then_some((self.paused.slot, self.paused.left))
+    }
+
+    /// Whether a scan of `slot` is paused.
+    #[inline]
+    pub(super) fn is_paused_in(&self, slot: u32) -> bool {
+        self.paused.slot == slot
     }
 
     /// Whether the bits tell the truth about the slots.
@@ -207,7 +232,11 @@ impl Slots {
         empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
     }
 
-    fn retire(&mut self, emptied: Vec<Entry>) {
+    /// A slot has lost its last entry: its array goes to the spares.
+    #[cold]
+    fn vacate(&mut self, slot: u32) {
+        let emptied = core::mem::take(&mut self.slots[slot as usize].entries);
+        self.occupancy.clear(slot);
         self.spare_room += emptied.capacity();
         self.spares.push(emptied);
         let allowed = self.entries.max(SPARE_ROOM);
@@ -230,7 +259,9 @@ mod tests {
     fn a_burst_in_one_slot_does_not_pin_its_memory() {
         let mut slots = Slots::new(4);
         let burst = 8 * SPARE_ROOM as u32;
-        (0..burst).for_each(|place| slots.push(spot(2), place));
+        for place in 0..burst {
+            slots.push(spot(2), place);
+        }
         (0..burst).rev().for_each(|position| {
             slots.remove(2, position);
         });

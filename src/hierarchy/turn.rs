@@ -3,25 +3,24 @@
 //! Ground rules:
 //!
 //! - Ticks without work are not stepped through: [`Hierarchy::next_turn`] says where to go.
-//! - While a tick is worked off, the cursor stands right before it. Whatever interrupts (the budget)
-//!   leaves a structure like any other, whose next turn is that same tick.
+//! - Whatever interrupts a tick (the budget) leaves the cursor right before it: a structure like any
+//!   other, whose next turn is that same tick.
 //! - In a visited slot an entry fires, moves to where its deadline lies now (inwards, unless the
 //!   deadline was pushed back), or waits for another cycle. The innermost ring is visited first: it
 //!   alone can hold deadlines from before this tick, and they fire first.
 //! - Every entry looked at costs one of the budget.
 
 use core::cmp::Reverse;
-use core::ops::Range;
 
 use super::Hierarchy;
 use super::ring::Spot;
-use super::slots::Scan;
+use super::slots::Entry;
 use crate::table::Key;
 use crate::time::Tick;
 
 /// So many nodes are looked at together. Each look is a cache miss when there are many timers, and
 /// misses that do not wait for each other overlap.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 32;
 
 /// How far an advance came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,15 +45,25 @@ impl<T> Hierarchy<T> {
     /// without work cost nothing.
     pub fn advance(&mut self, to: Tick, limit: usize, due: &mut Vec<(Key, T)>) -> Turn {
         let mut budget = limit;
-        while let Some(tick) = self.next_turn().filter(|&tick| tick <= to) {
+        let finished = self.advance_within(to, &mut budget, due);
+        self.table.give_up();
+        Turn { now: self.now(), finished }
+    }
+
+    fn advance_within(&mut self, to: Tick, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
+        loop {
+            if !self.run_innermost(to, budget, due) {
+                return false;
+            }
+            let Some(tick) = self.next_turn().filter(|&tick| tick <= to) else { break };
             self.turn_to(Tick::new(tick.get() - 1));
-            if !self.work_off(tick, &mut budget, due) {
-                return Turn { now: self.now(), finished: false };
+            if !self.work_off(tick, budget, due) {
+                return false;
             }
             self.turn_to(tick);
         }
         self.turn_to(to);
-        Turn { now: self.now(), finished: true }
+        true
     }
 
     /// Moves the cursors of all rings; there is no work up to `to`.
@@ -89,78 +98,95 @@ impl<T> Hierarchy<T> {
             if level == 0 && self.late && !self.ordered {
                 self.sort_late(spot.slot);
             }
-            if !self.visit(level, budget, due) {
+            if !self.visit(level, spot, budget, due) {
                 return false;
             }
         }
         true
     }
 
-    /// Looks at every entry of the slot that the cursor of a level comes to; whether the budget
+    /// Works off the ticks up to `to` at which the innermost ring alone moves on: between two visits
+    /// lies nothing but the look for the next occupied slot. Whether the budget sufficed.
+    fn run_innermost(&mut self, to: Tick, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
+        if self.late {
+            // The next slot may have to be put in order.
+            return true;
+        }
+        let Some(outer) = self.rings.get(1) else { return true };
+        let last = to.min(Tick::new(outer.next_slot_begins().get() - 1));
+        while let Some(spot) = self.rings[0].next_occupied(last, &self.slots) {
+            if !self.visit(0, spot, budget, due) {
+                self.turn_to(Tick::new(spot.visit.get() - 1));
+                return false;
+            }
+            self.turn_to(spot.visit);
+        }
+        self.turn_to(last);
+        true
+    }
+
+    /// Looks at every entry of a slot that the cursor of a level comes to; whether the budget
     /// sufficed.
-    fn visit(&mut self, level: usize, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
-        let spot = self.rings[level].next_spot();
-        let mut scan = self.slots.begin_scan(spot.slot);
-        while scan.left > 0 {
-            let count = scan.left.min(*budget).min(TOGETHER);
-            if count == 0 {
-                self.slots.pause(scan);
-                return false;
-            }
-            *budget -= count;
-            let first = scan.left - count;
-            let deadlines = self.deadlines(spot, first..scan.left);
-            for position in (first..scan.left).rev() {
-                self.settle(level, spot, position, deadlines[position - first], &mut scan, due);
-            }
-            scan.left = first;
-        }
-        self.slots.end_scan(scan);
-        true
-    }
-
-    /// The deadlines of some entries of a slot, save of those that wait for another cycle. A loop
-    /// with nothing else in it: the loads do not wait for each other.
-    #[inline]
-    fn deadlines(&self, spot: Spot, range: Range<usize>) -> [Tick; TOGETHER] {
-        let mut deadlines = [Tick::default(); TOGETHER];
-        for (deadline, entry) in deadlines.iter_mut().zip(&self.slots.of(spot.slot)[range]) {
-            if entry.may_be_due_at(spot) {
-                *deadline = self.table.at(entry.place).deadline;
-            }
-        }
-        deadlines
-    }
-
-    /// Fires an entry that is visited, moves it to where it belongs now, or lets it wait.
-    #[inline]
-    fn settle(
+    fn visit(
         &mut self,
         level: usize,
         spot: Spot,
-        position: usize,
-        deadline: Tick,
-        scan: &mut Scan,
+        budget: &mut usize,
         due: &mut Vec<(Key, T)>,
-    ) {
-        let entry = self.slots.of(spot.slot)[position];
-        if !entry.may_be_due_at(spot) {
-            scan.keep(self.rings[level].visit_of(spot.slot, entry.cycle));
-            return;
+    ) -> bool {
+        let mut scan = self.slots.begin_scan(spot.slot);
+        // Nothing comes into the slot meanwhile: what moves, moves elsewhere.
+        let mut entries = self.slots.lift(spot.slot);
+        while scan.left > 0 && *budget > 0 {
+            let count = scan.left.min(*budget).min(TOGETHER);
+            *budget -= count;
+            let first = scan.left - count;
+            self.fetch(spot, &entries[first..scan.left]);
+            for position in (first..scan.left).rev() {
+                let entry = entries[position];
+                if !entry.may_be_due_at(spot) {
+                    scan.keep(self.rings[level].visit_of(spot.slot, entry.cycle));
+                    continue;
+                }
+                let deadline = self.table.at(entry.place).deadline;
+                if deadline <= spot.visit {
+                    due.push(self.table.take(entry.place));
+                } else {
+                    let target = self.spot(deadline);
+                    if target.slot == spot.slot {
+                        // A cycle later, or many: the scan is past it.
+                        entries[position].cycle = target.cycle;
+                        scan.keep(target.visit);
+                        continue;
+                    }
+                    self.link(entry.place, target);
+                }
+                self.take_out(&mut entries, position);
+            }
+            scan.left = first;
         }
-        if deadline <= spot.visit {
-            self.unlink(spot.slot, position as u32);
-            due.push(self.table.take(entry.place));
-            return;
+        self.slots.lay_back(scan, entries)
+    }
+
+    /// Looks at the nodes of some entries that a visit is about to ask. A loop with nothing else in
+    /// it: the loads do not wait for each other.
+    #[inline]
+    fn fetch(&self, spot: Spot, entries: &[Entry]) {
+        let mut seen = 0;
+        for entry in entries {
+            if entry.may_be_due_at(spot) {
+                seen ^= self.table.at(entry.place).deadline.get();
+            }
         }
-        let target = self.locate(deadline);
-        if target.slot == spot.slot {
-            // A cycle later, or many: the scan is past it.
-            self.slots.postpone(spot.slot, position, target.cycle);
-            scan.keep(target.visit);
-        } else {
-            self.unlink(spot.slot, position as u32);
-            self.link(entry.place, target);
+        core::hint::black_box(seen);
+    }
+
+    /// Takes an entry out of those that a visit has lifted.
+    #[inline]
+    fn take_out(&mut self, entries: &mut Vec<Entry>, position: usize) {
+        entries.swap_remove(position);
+        if let Some(moved) = entries.get(position) {
+            self.table.at_mut(moved.place).position = position as u32;
         }
     }
 
