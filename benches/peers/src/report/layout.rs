@@ -1,0 +1,156 @@
+//! What the report shows, as data: a row for each table, in the order of the report.
+//!
+//! A table goes between the marker lines of its name in `docs/performance.md`. A drawing has the same
+//! name. To show something new is to add a row here and the two lines there.
+
+/// A work, and which of its figures are shown.
+pub(crate) struct Table {
+    pub(crate) suite: &'static str,
+    pub(crate) work: &'static str,
+    /// `-` where a suite has no choice of delays.
+    pub(crate) delays: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) unit: &'static str,
+    /// What `size` counts.
+    pub(crate) of: &'static str,
+    /// A figure, and what it is called in the heading of its column.
+    pub(crate) figures: &'static [(&'static str, &'static str)],
+    /// Whether there is a drawing over the sizes.
+    pub(crate) drawn: bool,
+}
+
+impl Table {
+    /// Of the markers and of the drawing.
+    pub(crate) fn name(&self) -> String {
+        let work = self.work.replace('_', "-");
+        match self.delays {
+            "-" | "hours" => format!("{}-{work}", self.suite),
+            delays => format!("{}-{work}-{delays}", self.suite),
+        }
+    }
+}
+
+/// A work of the suite `structures`, in nanoseconds an operation.
+const fn structure(work: &'static str, delays: &'static str, title: &'static str) -> Table {
+    Table {
+        suite: "structures",
+        work,
+        delays,
+        title,
+        unit: "nanoseconds",
+        of: "pending timers",
+        figures: &[],
+        drawn: true,
+    }
+}
+
+/// A work of the suite `threads` whose size is a number of producers.
+const fn producers(work: &'static str, title: &'static str) -> Table {
+    Table {
+        suite: "threads",
+        work,
+        delays: "-",
+        title,
+        unit: "million pairs a second",
+        of: "producers",
+        figures: &[("pairs", "")],
+        drawn: true,
+    }
+}
+
+/// A work of the suite `threads` with one size and several figures.
+const fn threads(
+    work: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    figures: &'static [(&'static str, &'static str)],
+) -> Table {
+    Table { unit, figures, drawn: false, of: "timers", ..producers(work, title) }
+}
+
+pub(crate) const TABLES: &[Table] = &[
+    structure("insert", "uniform", "insert, from nothing to the size"),
+    structure("pairs", "uniform", "cancel a random timer and insert another"),
+    structure("pairs", "long", "cancel a random timer and insert another, delays up to three days"),
+    structure("pairs_moving", "uniform", "cancel one and insert one, while the clock moves"),
+    structure("reset", "uniform", "reset a random timer to a later deadline"),
+    structure("refire", "uniform", "fire and insert anew, tick by tick, a timer"),
+    structure("refire", "long", "fire and insert anew, tick by tick, delays up to three days"),
+    structure("drain", "uniform", "fire all in one advance, a timer"),
+    Table {
+        figures: &[("idle_hour", "from 1 to 72 hours"), ("quiet_hour", "from 10 to 72 hours")],
+        ..structure("idle_hour", "hours", "one advance over an hour with nothing due")
+    },
+    Table {
+        unit: "bytes",
+        figures: &[("bytes", "pending"), ("bytes_after", "after all were cancelled")],
+        drawn: false,
+        ..structure("bytes", "uniform", "memory, a timer")
+    },
+    producers("pairs_at_once", "insert and cancel at once"),
+    producers("pairs_outstanding", "cancel a random one of 100,000 and insert another"),
+    producers("pairs_handed_over", "insert, and cancel from another thread"),
+    threads(
+        "spread",
+        "how late a million closures run, spread over two seconds",
+        "milliseconds",
+        &[
+            ("p50", "half"),
+            ("p99", "99 %"),
+            ("p999", "99.9 %"),
+            ("max", "all"),
+            ("early", "ran early (count)"),
+            ("cpu", "processor time (s)"),
+            ("cpu_all", "with the inserts (s)"),
+        ],
+    ),
+    threads(
+        "burst",
+        "a million closures due at one instant",
+        "milliseconds",
+        &[
+            ("done", "until all have run"),
+            ("longest_wait", "longest call meanwhile"),
+            ("wait_p999", "99.9 % of calls"),
+            ("longest_gap", "a thread that only reads the clock"),
+        ],
+    ),
+    threads(
+        "idle",
+        "100,000 pending and none due for ten seconds",
+        "",
+        &[
+            ("wakeups", "switches to its threads"),
+            ("sleeps", "from sleep"),
+            ("cpu", "processor time (ms)"),
+        ],
+    ),
+    threads(
+        "ticking",
+        "one timer every 50 ms for ten seconds",
+        "",
+        &[("cpu", "% of a core"), ("wakeups", "switches to its threads"), ("sleeps", "from sleep")],
+    ),
+    threads(
+        "heap",
+        "memory, a pending closure of 16 captured bytes",
+        "bytes",
+        &[
+            ("bytes", "pending"),
+            ("bytes_after", "after all were cancelled"),
+            ("bytes_again", "as many again"),
+        ],
+    ),
+    Table {
+        of: "pool threads",
+        unit: "million jobs a second",
+        ..threads("firing", "a million jobs of a microsecond, due at once", "", &[("jobs", "")])
+    },
+];
+
+impl Table {
+    /// Each figure with its heading; a work with one figure has it under its own name.
+    pub(crate) fn figures(&self) -> Vec<(&'static str, &'static str)> {
+        if self.figures.is_empty() { vec![(self.work, "")] } else { self.figures.to_vec() }
+    }
+}

@@ -1,0 +1,223 @@
+//! Tables in Markdown, made from the figures.
+
+use super::OURS;
+use super::layout::{TABLES, Table};
+use crate::case::Case;
+use crate::machine::version_of;
+use crate::results::{Results, Spread};
+use crate::structures;
+
+/// The sizes at which peers are set against each other.
+const COMPARED: [usize; 2] = [100_000, 1_000_000];
+
+/// Every table that there are figures for, with the name of its markers.
+pub(super) fn all(results: &Results) -> Vec<(String, String)> {
+    let measured = TABLES.iter().filter(|table| !columns(table, results).is_empty());
+    let mut all: Vec<_> =
+        measured.map(|table| (table.name(), table_with_source(table, results))).collect();
+    for suite in results.suites() {
+        all.push((format!("{suite}-verification"), verification_of(suite, results)));
+    }
+    if results.suites().contains(&structures::NAME) {
+        all.push((format!("{}-ratios", structures::NAME), ratios(results)));
+    }
+    all
+}
+
+/// For the terminal: the same tables.
+pub(crate) fn plain(results: &Results) -> String {
+    let measured = TABLES.iter().filter(|table| !columns(table, results).is_empty());
+    let text =
+        |t: &Table| format!("{}: {} {}\n\n{}\n", t.name(), t.title, t.unit, table(t, results));
+    measured.map(text).collect()
+}
+
+/// For the terminal: whether the peers are exact.
+pub(crate) fn verification(results: &Results) -> String {
+    let suites = results.suites().into_iter();
+    suites.map(|suite| format!("{suite}\n\n{}\n", verification_of(suite, results))).collect()
+}
+
+fn table_with_source(described: &Table, results: &Results) -> String {
+    let Table { suite, work, .. } = described;
+    format!(
+        "Medians [least, most]{}{}; {}. `--only {suite}/{work}`\n\n{}",
+        if described.unit.is_empty() { "" } else { " in " },
+        described.unit,
+        results.machine(suite),
+        table(described, results)
+    )
+}
+
+/// A row for each peer, ours first; a column for each size and figure.
+fn table(described: &Table, results: &Results) -> String {
+    let Table { suite, work, delays, .. } = *described;
+    let columns = columns(described, results);
+    let headings = columns.iter().map(|column| column.heading.clone());
+    let mut text = heading(headings);
+    for peer in results.peers(suite, work, delays) {
+        let cells = columns.iter().map(|column| {
+            let case = Case {
+                suite: suite.to_owned(),
+                work: work.to_owned(),
+                peer: peer.to_owned(),
+                size: column.size,
+                delays: delays.to_owned(),
+            };
+            results.spread(&case, column.figure).map_or("-".to_owned(), cell)
+        });
+        text += &line(&label(suite, peer, results), cells);
+    }
+    text
+}
+
+struct Column {
+    size: usize,
+    figure: &'static str,
+    heading: String,
+}
+
+/// All sizes of all figures; a heading names what there is a choice of.
+fn columns(described: &Table, results: &Results) -> Vec<Column> {
+    let sizes = results.sizes(described.suite, described.work, described.delays);
+    let figures = described.figures();
+    let mut columns = Vec::new();
+    for &size in &sizes {
+        for &(figure, name) in &figures {
+            let heading = match (sizes.len(), figures.len()) {
+                (_, 1) => counted(size, described.of),
+                (1, _) => name.to_owned(),
+                _ => format!("{}, {name}", short(size)),
+            };
+            columns.push(Column { size, figure, heading });
+        }
+    }
+    columns
+}
+
+/// How many times as fast ours is as the best peer whose cancel is exact.
+fn ratios(results: &Results) -> String {
+    let mut text = heading(COMPARED.iter().map(|&size| format!("{} timers", short(size))));
+    for table in TABLES.iter().filter(|table| table.suite == structures::NAME) {
+        let cells = COMPARED.iter().map(|&size| ratio(table, size, results).unwrap_or("-".into()));
+        text += &line(table.title, cells);
+    }
+    text
+}
+
+fn ratio(table: &Table, size: usize, results: &Results) -> Option<String> {
+    let figure = table.figures()[0].0;
+    let median = |peer: &str| {
+        let case = Case {
+            suite: table.suite.to_owned(),
+            work: table.work.to_owned(),
+            peer: peer.to_owned(),
+            size,
+            delays: table.delays.to_owned(),
+        };
+        Some(results.spread(&case, figure)?.median)
+    };
+    let (best, peer) = results
+        .peers(table.suite, table.work, table.delays)
+        .into_iter()
+        .filter(|peer| *peer != OURS && structures::cancels_exactly(peer))
+        .filter_map(|peer| Some((median(peer)?, peer)))
+        .min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    Some(format!("{:.2} ({peer}: {})", best / median(OURS)?, number(best)))
+}
+
+fn verification_of(suite: &str, results: &Results) -> String {
+    let mut text = heading(["each timer at its tick".to_owned()].into_iter());
+    for peer in results.verified_peers(suite) {
+        let outcome = results.outcome(suite, peer).unwrap_or("-").to_owned();
+        text += &line(&label(suite, peer, results), [outcome].into_iter());
+    }
+    text
+}
+
+/// A peer in bold if it is ours, with a star if it was found not to be exact.
+fn label(suite: &str, peer: &str, results: &Results) -> String {
+    let version = version_of(package(peer)).map_or(String::new(), |version| format!(" {version}"));
+    let star = match results.outcome(suite, peer) {
+        None | Some("exact") => "",
+        Some(_) => " \\*",
+    };
+    if peer == OURS { format!("**{peer}**{star}") } else { format!("{peer}{version}{star}") }
+}
+
+/// The crate behind a peer, where it has another name.
+fn package(peer: &str) -> &str {
+    match peer {
+        "DelayQueue" => "tokio-util",
+        name => name,
+    }
+}
+
+fn heading(cells: impl Iterator<Item = String>) -> String {
+    let cells: Vec<String> = cells.collect();
+    let rule = vec!["---:".to_owned(); cells.len()];
+    format!("| | {} |\n| --- | {} |\n", cells.join(" | "), rule.join(" | "))
+}
+
+fn line(label: &str, cells: impl Iterator<Item = String>) -> String {
+    format!("| {label} | {} |\n", cells.collect::<Vec<_>>().join(" | "))
+}
+
+fn cell(spread: Spread) -> String {
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(number);
+    if min == max { median } else { format!("{median} [{min}, {max}]") }
+}
+
+/// Two or three digits that count, and commas between thousands.
+fn number(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1.0 {
+        return format!("{value:.2}");
+    }
+    if value.abs() < 10.0 {
+        return format!("{value:.1}");
+    }
+    let digits = format!("{value:.0}");
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && digit.is_ascii_digit() && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A size with what it counts, which is named in the plural.
+fn counted(size: usize, of: &str) -> String {
+    let of = if size == 1 { of.trim_end_matches('s') } else { of };
+    format!("{} {of}", short(size))
+}
+
+/// A size as people say it.
+pub(crate) fn short(size: usize) -> String {
+    match size {
+        1_000_000.. if size.is_multiple_of(1_000_000) => format!("{} million", size / 1_000_000),
+        1_000.. if size.is_multiple_of(1_000) => format!("{} thousand", size / 1_000),
+        _ => size.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{number, short};
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(number(0.0), "0.0");
+        assert_eq!(number(0.123), "0.12");
+        assert_eq!(number(2.345), "2.3");
+        assert_eq!(number(23.45), "23");
+        assert_eq!(number(999.0), "999");
+        assert_eq!(number(1000.0), "1,000");
+        assert_eq!(number(1_234_567.0), "1,234,567");
+        assert_eq!(number(-12.0), "-12");
+        assert_eq!(short(100_000), "100 thousand");
+        assert_eq!(short(10_000_000), "10 million");
+        assert_eq!(short(8), "8");
+    }
+}

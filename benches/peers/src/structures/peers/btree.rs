@@ -1,0 +1,49 @@
+//! A `BTreeMap` whose keys are deadlines, made unique by a number: exact, and no slots to choose.
+
+use std::collections::BTreeMap;
+
+use crate::structures::timers::Timers;
+
+#[derive(Default)]
+pub(crate) struct Tree {
+    timers: BTreeMap<(u64, u64), u64>,
+    inserted: u64,
+}
+
+impl Timers for Tree {
+    const NAME: &'static str = "BTreeMap";
+    const EXACT_CANCEL: bool = true;
+    const ORDERED: bool = true;
+
+    type Key = (u64, u64);
+    type Due = u64;
+
+    fn new() -> Tree {
+        Tree::default()
+    }
+
+    fn insert(&mut self, deadline: u64, value: u64) -> (u64, u64) {
+        self.inserted += 1;
+        let key = (deadline, self.inserted);
+        self.timers.insert(key, value);
+        key
+    }
+
+    fn cancel(&mut self, key: &mut (u64, u64)) -> bool {
+        self.timers.remove(key).is_some()
+    }
+
+    /// The earliest entry is asked first: most ticks have nothing due.
+    fn advance(&mut self, to: u64, due: &mut Vec<u64>) {
+        while let Some(earliest) = self.timers.first_entry() {
+            if earliest.key().0 > to {
+                break;
+            }
+            due.push(earliest.remove());
+        }
+    }
+
+    fn value(due: &u64) -> u64 {
+        *due
+    }
+}

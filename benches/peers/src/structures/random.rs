@@ -1,0 +1,80 @@
+//! Random numbers, the same in every run and for every peer.
+
+/// The sequence `splitmix64` of S. Vigna.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// From `first` to `last`, both included.
+    pub(crate) fn between(&mut self, first: u64, last: u64) -> u64 {
+        first + self.below(last - first + 1)
+    }
+}
+
+/// How many ticks lie between an insert and its deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Delays {
+    /// Anything up to [`Delays::HORIZON`].
+    Uniform,
+    /// At a millisecond a tick: nine of ten up to 30 s, most others up to an hour, one of a hundred
+    /// up to three days.
+    Long,
+    /// From an hour to three days.
+    Hours,
+    /// From ten hours to three days.
+    Later,
+}
+
+impl Delays {
+    pub(crate) const HORIZON: u64 = 60_000;
+    pub(crate) const HOUR: u64 = 3_600_000;
+
+    pub(crate) fn named(name: &str) -> Result<Delays, String> {
+        match name {
+            "uniform" => Ok(Delays::Uniform),
+            "long" => Ok(Delays::Long),
+            "hours" => Ok(Delays::Hours),
+            _ => Err(format!("no delays are called `{name}`")),
+        }
+    }
+
+    /// The shortest of them.
+    pub(crate) fn first(self) -> u64 {
+        match self {
+            Delays::Uniform | Delays::Long => 1,
+            Delays::Hours => Delays::HOUR,
+            Delays::Later => 10 * Delays::HOUR,
+        }
+    }
+
+    pub(crate) fn draw(self, random: &mut Random) -> u64 {
+        match self {
+            Delays::Uniform => random.between(1, Delays::HORIZON),
+            Delays::Long => {
+                let last = match random.below(100) {
+                    0..90 => 30_000,
+                    90..99 => Delays::HOUR,
+                    _ => 259_000_000,
+                };
+                random.between(1, last)
+            }
+            Delays::Hours | Delays::Later => random.between(self.first(), 72 * Delays::HOUR),
+        }
+    }
+}

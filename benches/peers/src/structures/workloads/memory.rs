@@ -1,0 +1,50 @@
+//! How much memory is held for a timer.
+//!
+//! It is what the system has given the process: what an allocator keeps for later counts, and so do
+//! pieces too small to use. Memory that was asked for and never touched does not.
+
+use std::fs;
+
+use super::population::{BATCH, Plan, Population};
+use crate::structures::timers::Timers;
+
+/// Bytes a timer while all are pending, and once all have been cancelled.
+pub(super) fn bytes<T: Timers>(plan: Plan) -> Result<(f64, f64), String> {
+    let mut population = Population::<T>::empty(plan);
+    let mut keys: Vec<Option<T::Key>> = Vec::new();
+    // Written, so that it is there: the keys are the caller's.
+    keys.resize_with(plan.size, || None);
+    let before = held()?;
+    let mut inserted = 0;
+    while inserted < plan.size {
+        population.draw(BATCH.min(plan.size - inserted));
+        for &delay in &population.batch.delays {
+            keys[inserted] = Some(population.timers.insert(delay, inserted as u64));
+            inserted += 1;
+        }
+    }
+    let pending = held()?;
+    // From all over: nothing is cancelled in the order in which it was inserted.
+    for place in 0..plan.size {
+        let other = place + population.random.below((plan.size - place) as u64) as usize;
+        keys.swap(place, other);
+        if let Some(mut key) = keys[place].take() {
+            population.timers.cancel(&mut key);
+        }
+    }
+    let after = held()?;
+    let each = |held: u64| (held as f64 - before as f64) / plan.size as f64;
+    Ok((each(pending), each(after)))
+}
+
+/// The memory of this process that is backed by no file, in bytes. Counted page by page: the other
+/// counters of the system are approximate.
+fn held() -> Result<u64, String> {
+    let path = "/proc/self/smaps_rollup";
+    let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("Anonymous:")?.trim().strip_suffix("kB"))
+        .and_then(|kilobytes| kilobytes.trim().parse::<u64>().ok())
+        .map(|kilobytes| kilobytes * 1024)
+        .ok_or_else(|| format!("{path} does not say how much is anonymous"))
+}

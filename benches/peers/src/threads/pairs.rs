@@ -1,0 +1,150 @@
+//! Pairs: a timeout is set and cancelled, as nearly all are.
+//!
+//! - `pairs_at_once`: each producer sets a timeout of 30 s and cancels it at once.
+//! - `pairs_outstanding`: each producer has 100,000 pending, cancels a random one and sets a new
+//!   one.
+//! - `pairs_handed_over`: each producer passes its timeouts to a thread of its own that cancels
+//!   them.
+//!
+//! The size is the number of producers. The figure is `pairs`: million pairs a second, all
+//! producers together, from the first one's start until the last one's timeouts are worked off,
+//! messages that the peer has not received included. No clock is read in between.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+
+use super::figure;
+use super::random::Random;
+use super::timer::Timer;
+use crate::case::Figure;
+
+/// None of the timeouts comes due.
+const DELAY: Duration = Duration::from_secs(30);
+
+/// So many pairs lie between two looks at whether to stop, and so many timeouts are handed over
+/// together.
+const BATCH: usize = 64;
+
+/// So many batches wait for a canceller before its producer does.
+const QUEUE: usize = 16;
+
+pub(super) fn at_once<T: Timer>(producers: usize, short: bool) -> Result<Vec<Figure>, String> {
+    race(producers, short, |timer: &mut T, _, race| {
+        race.lap(timer, |timer| {
+            for number in 0..BATCH as u64 {
+                assert!(timer.pair(DELAY, number), "a timeout was gone");
+            }
+        })
+    })
+}
+
+pub(super) fn outstanding<T: Timer>(producers: usize, short: bool) -> Result<Vec<Figure>, String> {
+    let pending = if short { 1_000 } else { 100_000 };
+    race(producers, short, |timer: &mut T, producer, race| {
+        let mut random = Random::new(producer);
+        let mut set = |timer: &mut T| {
+            let number = random.below(30_000) as u64;
+            timer.timeout(DELAY + Duration::from_millis(number), number)
+        };
+        let mut timeouts: Vec<T::Timeout> = (0..pending).map(|_| set(timer)).collect();
+        timer.settle();
+        let mut random = Random::new(producer + producers);
+        race.lap(timer, |timer| {
+            for _ in 0..BATCH {
+                let old = timeouts.swap_remove(random.below(pending));
+                assert!(timer.cancel(old), "a timeout was gone");
+                timeouts.push(set(timer));
+            }
+        })
+    })
+}
+
+pub(super) fn handed_over<T: Timer>(producers: usize, short: bool) -> Result<Vec<Figure>, String> {
+    race(producers, short, |timer: &mut T, _, race| {
+        let mut canceller = timer.clone();
+        thread::scope(|scope| {
+            let (sender, receiver) = bounded::<Vec<T::Timeout>>(QUEUE);
+            let cancelled = scope.spawn(move || {
+                receiver.iter().flatten().fold(0, |count, timeout| {
+                    assert!(canceller.cancel(timeout), "a timeout was gone");
+                    count + 1
+                })
+            });
+            let mut lap = race.lap(timer, |timer| {
+                let batch = (0..BATCH as u64).map(|number| timer.timeout(DELAY, number)).collect();
+                sender.send(batch).expect("the canceller receives until the sender is dropped");
+            });
+            drop(sender);
+            lap.pairs = cancelled.join().expect("no timeout was gone");
+            timer.settle();
+            lap.end = Instant::now();
+            lap
+        })
+    })
+}
+
+/// What one producer did, and when.
+struct Lap {
+    pairs: usize,
+    start: Instant,
+    end: Instant,
+}
+
+/// All producers start together, and stop when they are told.
+struct Race {
+    start: Barrier,
+    stop: AtomicBool,
+}
+
+impl Race {
+    /// Repeats `batch` from the common start until the stop.
+    fn lap<T: Timer>(&self, timer: &mut T, mut batch: impl FnMut(&mut T)) -> Lap {
+        self.start.wait();
+        let (start, mut pairs) = (Instant::now(), 0);
+        while !self.stop.load(Ordering::Relaxed) {
+            batch(timer);
+            pairs += BATCH;
+        }
+        timer.settle();
+        Lap { pairs, start, end: Instant::now() }
+    }
+}
+
+/// Has so many producers do `work`, each on a thread of its own.
+fn race<T: Timer>(
+    producers: usize,
+    short: bool,
+    work: impl Fn(&mut T, usize, &Race) -> Lap + Sync,
+) -> Result<Vec<Figure>, String> {
+    let time = Duration::from_millis(if short { 20 } else { 400 });
+    let race = Race { start: Barrier::new(producers + 1), stop: AtomicBool::new(false) };
+    let mut timer = T::start();
+    // What a peer does at its first timeout is not counted.
+    let first = timer.within(|| timer.clone().pair(DELAY, 0));
+    timer.settle();
+    assert!(first, "the first timeout was gone");
+
+    let laps: Result<Vec<Lap>, String> = thread::scope(|scope| {
+        let producer = |number: usize| {
+            let (timer, race, work) = (timer.clone(), &race, &work);
+            scope.spawn(move || timer.within(|| work(&mut timer.clone(), number, race)))
+        };
+        let threads: Vec<_> = (0..producers).map(producer).collect();
+        race.start.wait();
+        thread::sleep(time);
+        race.stop.store(true, Ordering::Relaxed);
+        let panicked = |_| "a producer panicked".to_owned();
+        threads.into_iter().map(|thread| thread.join().map_err(panicked)).collect()
+    });
+    let laps = laps?;
+
+    let start = laps.iter().map(|lap| lap.start).min();
+    let end = laps.iter().map(|lap| lap.end).max();
+    let elapsed = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
+    let pairs: usize = laps.iter().map(|lap| lap.pairs).sum();
+    Ok(vec![figure("pairs", pairs as f64 / elapsed.as_secs_f64() / 1e6)])
+}
