@@ -14,6 +14,7 @@
 //! - Whatever is the user's is called and dropped outside the locks and behind the fence.
 
 use core::cell::Cell;
+use core::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -229,7 +230,10 @@ impl Engine {
         self.release(turned.fired);
         let when = self.scale.begin(to);
         let shard = shard as u32;
-        due.extend(jobs.into_iter().map(|(key, job)| Due { job, shard, key, due: when }));
+        due.extend(jobs.into_iter().map(|(key, job)| {
+            let job = ManuallyDrop::into_inner(job);
+            Due { job, shard, key, due: when }
+        }));
         turned.finished
     }
 

@@ -18,6 +18,7 @@
 //! | `slots.rs` | what lies in them |
 //! | `ring.rs` | where a tick lies on a ring |
 //! | `turn.rs` | the advance: visit, fire, cascade, pause |
+//! | `ahead.rs` | the cascade of a full slot, spread over the ticks before it |
 //! | `check.rs` | the invariants, the slow way |
 
 mod geometry;
@@ -25,6 +26,7 @@ mod occupancy;
 mod slots;
 mod ring;
 mod turn;
+mod ahead;
 mod check;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ pub use turn::Turn;
 
 use crate::table::{Key, Table};
 use crate::time::Tick;
+use ahead::Ahead;
 use ring::{FAR, Ring, Spot};
 use slots::Slots;
 
@@ -87,6 +90,7 @@ pub struct Hierarchy<T> {
     late: bool,
     /// Should there be any, the slot of the next tick is in order already.
     ordered: bool,
+    ahead: Ahead,
 }
 
 impl<T> Hierarchy<T> {
@@ -111,6 +115,7 @@ impl<T> Hierarchy<T> {
             ended: false,
             late: false,
             ordered: false,
+            ahead: Ahead::default(),
         }
     }
 
@@ -230,6 +235,7 @@ impl<T> Hierarchy<T> {
         self.slots.clear();
         self.late = false;
         self.ordered = false;
+        self.ahead = Ahead::default();
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
 

@@ -6,9 +6,9 @@
 //!   place; whoever takes it out tells the moved one's node (`Hierarchy::unlink`).
 //! - A slot is occupied exactly while it has an entry, and then `first_visit` is no later than the
 //!   tick at which any of them has to be visited.
-//! - An emptied slot gives its array to the spares, where the next slot to be occupied finds it.
-//!   Spares hold no more room than there are entries, or [`SPARE_ROOM`]: a burst does not pin memory
-//!   for ever.
+//! - An emptied slot keeps a small array, of [`KEPT_ROOM`] entries: no more than its header takes. A
+//!   larger one goes to the spares, where the next slot to be occupied finds it. Spares hold no more
+//!   room than there are entries, or [`SPARE_ROOM`]: a burst does not pin memory for ever.
 //! - A visit scans its slot from the back, so that what it takes out is the last entry, and nothing
 //!   has to move. One that runs out of budget leaves its [`Scan`] here; an entry that is then added
 //!   to the slot makes the next visit scan it from the back again.
@@ -19,6 +19,9 @@ use super::occupancy::Occupancy;
 use super::ring::{FAR, Spot};
 use crate::table::Place;
 use crate::time::Tick;
+
+/// Room for this many entries stays with a slot that is emptied.
+const KEPT_ROOM: usize = 4;
 
 /// Room for this many entries may lie in spares, however few timers there are.
 const SPARE_ROOM: usize = 4096;
@@ -128,12 +131,14 @@ impl Slots {
     }
 
     /// A slot is about to get its first entry.
-    #[cold]
+    #[inline(never)]
     fn occupy(&mut self, spot: Spot) {
         let slot = &mut self.slots[spot.slot as usize];
         self.occupancy.set(spot.slot);
         slot.first_visit = spot.visit;
-        if let Some(spare) = self.spares.pop() {
+        if slot.entries.capacity() == 0
+            && let Some(spare) = self.spares.pop()
+        {
             self.spare_room -= spare.capacity();
             slot.entries = spare;
         }
@@ -232,11 +237,18 @@ impl Slots {
         empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
     }
 
-    /// A slot has lost its last entry: its array goes to the spares.
-    #[cold]
+    /// A slot has lost its last entry.
+    #[inline(never)]
     fn vacate(&mut self, slot: u32) {
-        let emptied = core::mem::take(&mut self.slots[slot as usize].entries);
         self.occupancy.clear(slot);
+        let entries = &mut self.slots[slot as usize].entries;
+        if entries.capacity() > KEPT_ROOM {
+            let emptied = core::mem::take(entries);
+            self.retire(emptied);
+        }
+    }
+
+    fn retire(&mut self, emptied: Vec<Entry>) {
         self.spare_room += emptied.capacity();
         self.spares.push(emptied);
         let allowed = self.entries.max(SPARE_ROOM);
@@ -270,13 +282,26 @@ mod tests {
     }
 
     #[test]
-    fn a_small_array_is_used_again() {
+    fn an_array_is_used_again() {
         let mut slots = Slots::new(4);
-        slots.push(spot(0), 7);
-        let room = slots.slots[0].entries.capacity();
-        slots.remove(0, 0);
+        let count = KEPT_ROOM as u32 + 1;
+        for place in 0..count {
+            slots.push(spot(1), place);
+        }
+        let room = slots.slots[1].entries.capacity();
+        for position in (0..count).rev() {
+            slots.remove(1, position);
+        }
         assert_eq!(slots.spare_room, room);
         slots.push(spot(3), 8);
         assert_eq!((slots.spare_room, slots.slots[3].entries.capacity()), (0, room));
+    }
+
+    #[test]
+    fn a_small_array_stays_with_its_slot() {
+        let mut slots = Slots::new(4);
+        slots.push(spot(1), 7);
+        slots.remove(1, 0);
+        assert_eq!((slots.spare_room, slots.slots[1].entries.capacity()), (0, KEPT_ROOM));
     }
 }

@@ -51,6 +51,9 @@ impl<T> Hierarchy<T> {
     }
 
     fn advance_within(&mut self, to: Tick, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
+        if !self.work_ahead(budget) && self.cursor < to {
+            return false;
+        }
         loop {
             if !self.run_innermost(to, budget, due) {
                 return false;
@@ -120,6 +123,10 @@ impl<T> Hierarchy<T> {
                 return false;
             }
             self.turn_to(spot.visit);
+            self.owe();
+            if !self.work_ahead(budget) && self.cursor < to {
+                return false;
+            }
         }
         self.turn_to(last);
         true
@@ -171,7 +178,7 @@ impl<T> Hierarchy<T> {
     /// Looks at the nodes of some entries that a visit is about to ask. A loop with nothing else in
     /// it: the loads do not wait for each other.
     #[inline]
-    fn fetch(&self, spot: Spot, entries: &[Entry]) {
+    pub(super) fn fetch(&self, spot: Spot, entries: &[Entry]) {
         let mut seen = 0;
         for entry in entries {
             if entry.may_be_due_at(spot) {

@@ -1,0 +1,87 @@
+//! Cascades ahead of time: the entries of a full slot move inwards over the ticks before the cursor
+//! comes there, so that no single tick pays for all of them.
+//!
+//! Ground rules:
+//!
+//! - Only the slot that the second ring comes to next is worked on, in the second half of the way
+//!   there, and only if it holds [`MANY`]. Each tick that is worked off looks at its share.
+//! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at too
+//!   early stays, and the cascade finds it. So this is never wrong to do, and never needed: how far it
+//!   came is a hint, which cancels and inserts need not keep right.
+//! - Every entry looked at costs one of the budget. What a tick owes when the budget is used up is
+//!   worked off by the next advance.
+
+use super::Hierarchy;
+use crate::time::Tick;
+
+/// A cascade of fewer than so many is over in half a millisecond.
+const MANY: usize = if cfg!(test) { 3 } else { 16_384 };
+
+/// How far the work on the next slot of the second ring has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ahead {
+    /// When the cursor comes to that slot; zero before there was any.
+    visit: Tick,
+    /// So many entries, at the front, have not been looked at.
+    left: usize,
+    /// So many of them were to be looked at by now.
+    owed: usize,
+}
+
+impl<T> Hierarchy<T> {
+    /// A tick has been worked off: its share of the work ahead is owed.
+    #[inline]
+    pub(super) fn owe(&mut self) {
+        let Some(outer) = self.rings.get(1) else { return };
+        let visit = outer.next_slot_begins();
+        let ticks = (visit - self.cursor).get();
+        if ticks <= outer.width() / 2 && visit < Tick::MAX {
+            self.owe_share(ticks);
+        }
+    }
+
+    fn owe_share(&mut self, ticks: u64) {
+        let next = self.rings[1].next_spot();
+        if self.ahead.visit != next.visit {
+            let len = self.slots.of(next.slot).len();
+            let left = if len >= MANY { len } else { 0 };
+            self.ahead = Ahead { visit: next.visit, left, owed: 0 };
+        }
+        let share = (self.ahead.left as u64).div_ceil(ticks);
+        self.ahead.owed = share as usize;
+    }
+
+    /// Looks at what is owed; whether the budget sufficed.
+    #[inline]
+    pub(super) fn work_ahead(&mut self, budget: &mut usize) -> bool {
+        self.ahead.owed == 0 || self.look_ahead(budget)
+    }
+
+    fn look_ahead(&mut self, budget: &mut usize) -> bool {
+        let next = self.rings[1].next_spot();
+        if self.ahead.visit != next.visit {
+            // The cursor has passed it.
+            self.ahead.owed = 0;
+            return true;
+        }
+        let Ahead { left, owed, .. } = self.ahead;
+        let count = owed.min(*budget);
+        *budget -= count;
+        // Entries may have gone since.
+        let left = left.min(self.slots.of(next.slot).len());
+        let first = left.saturating_sub(count);
+        self.fetch(next, &self.slots.of(next.slot)[first..left]);
+        for position in (first..left).rev() {
+            let entry = self.slots.of(next.slot)[position];
+            let deadline = self.table.at(entry.place).deadline;
+            if entry.may_be_due_at(next) && self.rings[0].reaches(deadline) {
+                let spot = self.spot(deadline);
+                self.unlink(next.slot, position as u32);
+                self.link(entry.place, spot);
+            }
+        }
+        self.ahead.left = first;
+        self.ahead.owed = owed - count;
+        self.ahead.owed == 0
+    }
+}
