@@ -10,12 +10,16 @@
 
 use std::env;
 use std::process;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::case::{Case, Figure, Suite};
 use crate::machine;
 use crate::options::Options;
 use crate::results::Results;
+
+/// How long a measurement may take: one that hangs is a failure like any other.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs one case here and prints its figures.
 pub(crate) fn measure(suites: &[Suite], case: &Case, short: bool) -> Result<(), String> {
@@ -23,6 +27,11 @@ pub(crate) fn measure(suites: &[Suite], case: &Case, short: bool) -> Result<(), 
     if suite.pinned {
         pin();
     }
+    thread::spawn(|| {
+        thread::sleep(PATIENCE);
+        eprintln!("peers: not done after {PATIENCE:?}");
+        process::exit(1);
+    });
     for Figure { name, value } in (suite.measure)(case, short)? {
         println!("{name} {value}");
     }

@@ -87,6 +87,16 @@ pub(crate) const TABLES: &[Table] = &[
         drawn: false,
         ..structure("bytes", "uniform", "memory, a timer")
     },
+    Table {
+        figures: &[
+            ("insert", "insert"),
+            ("pairs", "cancel one, insert one"),
+            ("refire", "refire"),
+            ("drain", "drain"),
+        ],
+        drawn: false,
+        ..structure("levels", "uniform", "a million timers on hierarchies of 1 to 5 levels")
+    },
     producers("pairs_at_once", "insert and cancel at once"),
     producers("pairs_outstanding", "cancel a random one of 100,000 and insert another"),
     producers("pairs_handed_over", "insert, and cancel from another thread"),

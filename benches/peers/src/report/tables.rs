@@ -98,7 +98,11 @@ fn columns(described: &Table, results: &Results) -> Vec<Column> {
 /// How many times as fast ours is as the best peer whose cancel is exact.
 fn ratios(results: &Results) -> String {
     let mut text = heading(COMPARED.iter().map(|&size| format!("{} timers", short(size))));
-    for table in TABLES.iter().filter(|table| table.suite == structures::NAME) {
+    let has_ours = |table: &&Table| {
+        table.suite == structures::NAME
+            && results.peers(table.suite, table.work, table.delays).contains(&OURS)
+    };
+    for table in TABLES.iter().filter(has_ours) {
         let cells = COMPARED.iter().map(|&size| ratio(table, size, results).unwrap_or("-".into()));
         text += &line(table.title, cells);
     }

@@ -63,11 +63,11 @@ const PRODUCERS: &[usize] = &[1, 2, 4, 8];
 
 /// In the order of the report. `firing` has sizes of its own, and one peer.
 const WORKS: [Work; 8] = [
-    Work { name: "pairs_at_once", sizes: PRODUCERS, short: 1, rounds: 5 },
-    Work { name: "pairs_outstanding", sizes: PRODUCERS, short: 1, rounds: 5 },
-    Work { name: "pairs_handed_over", sizes: PRODUCERS, short: 1, rounds: 5 },
-    Work { name: "spread", sizes: &[1_000_000], short: 10_000, rounds: 5 },
-    Work { name: "burst", sizes: &[1_000_000], short: 10_000, rounds: 5 },
+    Work { name: "pairs_at_once", sizes: PRODUCERS, short: 1, rounds: 3 },
+    Work { name: "pairs_outstanding", sizes: PRODUCERS, short: 1, rounds: 3 },
+    Work { name: "pairs_handed_over", sizes: PRODUCERS, short: 1, rounds: 3 },
+    Work { name: "spread", sizes: &[1_000_000], short: 10_000, rounds: 3 },
+    Work { name: "burst", sizes: &[1_000_000], short: 10_000, rounds: 3 },
     Work { name: "idle", sizes: &[100_000], short: 10_000, rounds: 3 },
     Work { name: "ticking", sizes: &[1], short: 1, rounds: 3 },
     Work { name: "heap", sizes: &[1_000_000], short: 10_000, rounds: 3 },

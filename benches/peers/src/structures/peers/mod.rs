@@ -17,5 +17,6 @@ pub(crate) use heap::Heap;
 pub(crate) use nexus_timer::Nexus;
 pub(crate) use ring::Ring;
 pub(crate) use slab_wheel::Wheel as SlabWheel;
+pub(crate) use tickwheel::use_geometry;
 pub(crate) type TickWheel = ::tickwheel::Hierarchy<u64>;
 pub(crate) use tm_wheel::Wheel as TmWheel;

@@ -1,8 +1,18 @@
-//! [`tickwheel::Hierarchy`], with its default geometry.
+//! [`tickwheel::Hierarchy`], with its default geometry, or with one that a work has chosen for the
+//! process.
+
+use std::sync::OnceLock;
 
 use tickwheel::{Geometry, Hierarchy, Key, Tick};
 
 use crate::structures::timers::Timers;
+
+static GEOMETRY: OnceLock<Geometry> = OnceLock::new();
+
+/// Every hierarchy of this process has this geometry. The first choice counts.
+pub(crate) fn use_geometry(geometry: Geometry) {
+    GEOMETRY.get_or_init(|| geometry);
+}
 
 impl Timers for Hierarchy<u64> {
     const NAME: &'static str = "tickwheel";
@@ -13,7 +23,7 @@ impl Timers for Hierarchy<u64> {
     type Due = (Key, u64);
 
     fn new() -> Hierarchy<u64> {
-        Hierarchy::new(Geometry::default())
+        Hierarchy::new(GEOMETRY.get().cloned().unwrap_or_default())
     }
 
     fn insert(&mut self, deadline: u64, value: u64) -> Key {

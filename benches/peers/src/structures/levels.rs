@@ -1,0 +1,31 @@
+//! What one more level costs: the same work on hierarchies of 1 to 5 levels, all of which reach 65,536
+//! ticks, so that no timer has a cycle to wait.
+
+use tickwheel::Geometry;
+
+use super::peers::use_geometry;
+use super::workloads::{self, Plan};
+use crate::case::Figure;
+
+pub(super) const WORK: &str = "levels";
+
+/// What a row of the table is called, and its geometry.
+pub(super) const GEOMETRIES: [(&str, &[usize]); 5] = [
+    ("1 level", &[65_536]),
+    ("2 levels", &[256, 256]),
+    ("3 levels", &[64, 32, 32]),
+    ("4 levels", &[16, 16, 16, 16]),
+    ("5 levels", &[16, 8, 8, 8, 8]),
+];
+
+/// Nanoseconds of the works that touch slots, for the geometry of that name.
+pub(super) fn measure(name: &str, plan: Plan) -> Result<Vec<Figure>, String> {
+    let known = GEOMETRIES.iter().find(|(known, _)| *known == name);
+    let (_, sizes) = known.ok_or_else(|| format!("no geometry is called `{name}`"))?;
+    use_geometry(Geometry::levels(sizes).map_err(|error| error.to_string())?);
+    let mut figures = Vec::new();
+    for work in ["insert", "pairs", "refire", "drain"] {
+        figures.extend(workloads::measure::<super::peers::TickWheel>(work, plan)?);
+    }
+    Ok(figures)
+}
