@@ -36,6 +36,10 @@ examples:
 benches:
     .ci/run benches
 
+# Measure other timers beside ours, as briefly as it gets.
+peers:
+    .ci/run peers
+
 # Build what would be published.
 package:
     .ci/run package

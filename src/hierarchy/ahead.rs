@@ -85,3 +85,52 @@ impl<T> Hierarchy<T> {
         self.ahead.owed == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hierarchy::Geometry;
+    use crate::table::Key;
+
+    /// A timer at each of the ticks 4 to 7, and seven in the slot of the second ring that begins at 8.
+    fn with_a_full_slot() -> (Hierarchy<u64>, Vec<Key>) {
+        let mut wheel = Hierarchy::new(Geometry::levels(&[8, 8]).unwrap());
+        for tick in 4..8 {
+            wheel.insert(Tick::new(tick), 0);
+        }
+        let keys = (9..16).map(|tick| wheel.insert(Tick::new(tick), 1)).collect();
+        (wheel, keys)
+    }
+
+    fn moved(wheel: &Hierarchy<u64>, keys: &[Key]) -> usize {
+        keys.iter().filter(|&&key| wheel.location(key).is_some_and(|it| it.level == 0)).count()
+    }
+
+    #[test]
+    fn a_full_slot_moves_over_the_ticks_before_it() {
+        let (mut wheel, keys) = with_a_full_slot();
+        let (mut due, mut before) = (Vec::new(), 0);
+        for tick in 1..8 {
+            assert!(wheel.advance(Tick::new(tick), usize::MAX, &mut due).finished);
+            let now = moved(&wheel, &keys);
+            assert!(now <= before + 3, "tick {tick} pays for {now} after {before}");
+            before = now;
+        }
+        assert!(before >= 3, "{before} have moved before the cursor comes there");
+        wheel.check().unwrap();
+        assert!(wheel.advance(Tick::new(15), usize::MAX, &mut due).finished);
+        assert_eq!(due.len(), 4 + keys.len());
+    }
+
+    #[test]
+    fn what_is_looked_at_ahead_costs_budget() {
+        let (mut wheel, keys) = with_a_full_slot();
+        let mut due = Vec::new();
+        let turn = wheel.advance(Tick::new(4), 1, &mut due);
+        assert_eq!((due.len(), turn.finished, moved(&wheel, &keys)), (1, true, 0));
+        // Tick 4 owes a look at two of seven, which come first.
+        let mut finished = || wheel.advance(Tick::new(5), 1, &mut due).finished;
+        assert_eq!([finished(), finished(), finished()], [false, false, true]);
+        assert_eq!(due.len(), 2);
+    }
+}

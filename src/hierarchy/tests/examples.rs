@@ -278,6 +278,17 @@ fn a_million_timers_on_one_tick() {
 }
 
 #[test]
+fn a_burst_that_fired_gives_its_memory_back() {
+    let mut wheel = with(&[64, 64]);
+    for deadline in 0..100_000 {
+        insert(&mut wheel, deadline % 1000);
+    }
+    assert!(wheel.table.capacity() >= 100_000);
+    assert_eq!(advance(&mut wheel, 1000).len(), 100_000);
+    assert!(wheel.table.capacity() <= 4096);
+}
+
+#[test]
 fn clearing_keeps_the_present_and_kills_the_keys() {
     let mut wheel = with(&[4, 4]);
     advance(&mut wheel, 9);
