@@ -261,7 +261,7 @@ impl Engine {
         for (number, shard) in self.shards.iter().enumerate() {
             let with_handle =
                 |(key, deadline, job)| (Handle::new(number as u32, key), deadline, job);
-            pending.extend(shard.close().map(with_handle));
+            pending.extend(shard.close().into_iter().map(with_handle));
         }
         self.release(pending.len());
         pending

@@ -8,12 +8,13 @@
 //! - `expected` is a tick before which nothing here is due. Inserts lower it, a turn raises it to
 //!   what the hierarchy says. Who lowers it is told, and tells the ticker, outside the lock.
 //! - Jobs lie in the hierarchy behind `ManuallyDrop`, because what has a destructor is copied through
-//!   the stack on its way into the table, at 7 % of an insert and cancel. Each way out takes a
-//!   job out of it, and the shard's own drop takes what is left.
+//!   the stack on its way into the table, at 7 % of an insert and cancel. Whoever gets a
+//!   job takes it out of there, and the shard's own drop takes what is left.
 //! - A closed shard is empty and stays so. Under one lock a job is either in the hierarchy or it is
 //!   not: of a cancel, a turn and a close, exactly one gets it.
 
 use core::mem::ManuallyDrop;
+use std::sync::PoisonError;
 
 use crate::hierarchy::{Geometry, Hierarchy, Location};
 use crate::job::Job;
@@ -115,7 +116,8 @@ impl Shard {
         Tally { pending: state.hierarchy.len(), ..state.tally }
     }
 
-    /// Advances to `to`, and appends what is due, looking at no more than `limit` entries.
+    /// Advances to `to`, and appends what is due, looking at no more than `limit` entries. Whoever gets
+    /// the jobs takes them out of their `ManuallyDrop`.
     pub(crate) fn turn(
         &self,
         to: Tick,
@@ -136,7 +138,7 @@ impl Shard {
 
     /// Closes the shard, and takes everything out: no insert succeeds from here on. What is left of it
     /// takes next to no memory.
-    pub(crate) fn close(&self) -> impl Iterator<Item = (Key, Tick, Job)> + use<> {
+    pub(crate) fn close(&self) -> Vec<(Key, Tick, Job)> {
         let smallest = Geometry::ring(1).expect("one slot makes a ring");
         let mut state = lock(&self.state);
         state.closed = true;
@@ -144,13 +146,16 @@ impl Shard {
         let hierarchy = core::mem::replace(&mut state.hierarchy, Hierarchy::new(smallest));
         drop(state);
         let timers = hierarchy.into_timers();
-        timers.map(|(key, deadline, job)| (key, deadline, ManuallyDrop::into_inner(job)))
+        timers.map(|(key, deadline, job)| (key, deadline, ManuallyDrop::into_inner(job))).collect()
     }
 }
 
 impl Drop for Shard {
     fn drop(&mut self) {
-        self.close().for_each(drop);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let jobs = state.hierarchy.drain().map(|(_, _, job)| ManuallyDrop::into_inner(job));
+        // All of them at once: should one panic, the rest are dropped all the same.
+        drop(jobs.collect::<Vec<Job>>());
     }
 }
 
@@ -223,9 +228,9 @@ mod tests {
     fn a_closed_shard_gives_back_what_it_has_and_what_comes() {
         let shard = shard();
         let key = insert(&shard, 5).done;
-        let taken: Vec<Key> = shard.close().map(|(key, ..)| key).collect();
+        let taken: Vec<Key> = shard.close().into_iter().map(|(key, ..)| key).collect();
         assert_eq!(taken, [key]);
         assert!(shard.insert(Tick::new(1), Box::new(|| ())).is_err());
-        assert!(shard.cancel(key).is_none() && shard.close().next().is_none());
+        assert!(shard.cancel(key).is_none() && shard.close().is_empty());
     }
 }

@@ -6,7 +6,6 @@
 //!   so a stale, foreign or forged key finds nothing.
 //! - A node says where its timer's entry lies: which slot, and at which position in it. Exactly one
 //!   entry points back at the node. The table keeps these numbers for the rings and never reads them.
-//!
 //! - Places are kept for the next timers, until the last timer is gone: a burst does not pin memory for
 //!   longer than it lasts.
 //!
@@ -116,16 +115,14 @@ impl<T> Table<T> {
 
     /// Gives up the memory of many places once none of them is taken.
     pub(crate) fn give_up(&mut self) {
-        if self.nodes.is_empty() {
+        if self.nodes.is_empty() && self.nodes.capacity() > KEPT_PLACES {
             self.shrink();
         }
     }
 
     #[cold]
     fn shrink(&mut self) {
-        if self.nodes.capacity() > KEPT_PLACES {
-            self.nodes = Slab::new();
-        }
+        self.nodes = Slab::new();
     }
 
     /// How many places there is memory for.
@@ -137,7 +134,7 @@ impl<T> Table<T> {
     /// Every node with its key, in the order of places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Node<T>)> {
         self.nodes.iter().map(|(place, node)| {
-            let place = Place::try_from(place).expect("checked by insert");
+            let place = Place::try_from(place).expect("fewer than 2^32 timers");
             (Key { generation: node.generation, place }, node)
         })
     }
@@ -145,7 +142,7 @@ impl<T> Table<T> {
     /// Takes every node out. The memory goes with them; the generations go on.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Node<T>)> + use<T> {
         core::mem::take(&mut self.nodes).into_iter().map(|(place, node)| {
-            let place = Place::try_from(place).expect("checked by insert");
+            let place = Place::try_from(place).expect("fewer than 2^32 timers");
             (Key { generation: node.generation, place }, node)
         })
     }

@@ -1,17 +1,19 @@
-//! Cascades ahead of time: the entries of a full slot move inwards over the ticks before the cursor
-//! comes there, so that no single tick pays for all of them.
+//! Cascades ahead of time: the entries of a full slot of the second ring move inwards over the ticks
+//! before the cursor comes there, so that the tick at which it begins does not pay for all of them.
 //!
 //! Ground rules:
 //!
 //! - Only the slot that the second ring comes to next is worked on, in the second half of the way
-//!   there, and only if it holds [`MANY`]. Each tick that is worked off looks at its share.
+//!   there, and only if it holds [`MANY`] when that half begins. Each tick with work looks at its
+//!   share; without any, nobody waits for the cascade either.
 //! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at too
 //!   early stays, and the cascade finds it. So this is never wrong to do, and never needed: how far it
 //!   came is a hint, which cancels and inserts need not keep right.
 //! - Every entry looked at costs one of the budget. What a tick owes when the budget is used up is
-//!   worked off by the next advance.
+//!   worked off by the next advance, before anything else.
 
 use super::Hierarchy;
+use super::turn::TOGETHER;
 use crate::time::Tick;
 
 /// A cascade of fewer than so many is over in half a millisecond.
@@ -59,29 +61,28 @@ impl<T> Hierarchy<T> {
 
     fn look_ahead(&mut self, budget: &mut usize) -> bool {
         let next = self.rings[1].next_spot();
-        if self.ahead.visit != next.visit {
-            // The cursor has passed it.
-            self.ahead.owed = 0;
-            return true;
-        }
-        let Ahead { left, owed, .. } = self.ahead;
+        debug_assert_eq!(self.ahead.visit, next.visit, "the cursor waits for what is owed");
+        // Entries may have gone since.
+        let mut left = self.ahead.left.min(self.slots.of(next.slot).len());
+        let owed = self.ahead.owed.min(left);
         let count = owed.min(*budget);
         *budget -= count;
-        // Entries may have gone since.
-        let left = left.min(self.slots.of(next.slot).len());
-        let first = left.saturating_sub(count);
-        self.fetch(next, &self.slots.of(next.slot)[first..left]);
-        for position in (first..left).rev() {
-            let entry = self.slots.of(next.slot)[position];
-            let deadline = self.table.at(entry.place).deadline;
-            if entry.may_be_due_at(next) && self.rings[0].reaches(deadline) {
-                let spot = self.spot(deadline);
-                self.unlink(next.slot, position as u32);
-                self.link(entry.place, spot);
-            }
-        }
-        self.ahead.left = first;
+        self.ahead.left = left - count;
         self.ahead.owed = owed - count;
+        while left > self.ahead.left {
+            let first = left.saturating_sub(TOGETHER).max(self.ahead.left);
+            self.fetch(next, &self.slots.of(next.slot)[first..left]);
+            for position in (first..left).rev() {
+                let entry = self.slots.of(next.slot)[position];
+                let deadline = self.table.at(entry.place).deadline;
+                if entry.may_be_due_at(next) && self.rings[0].reaches(deadline) {
+                    let spot = self.spot(deadline);
+                    self.unlink(next.slot, position as u32);
+                    self.link(entry.place, spot);
+                }
+            }
+            left = first;
+        }
         self.ahead.owed == 0
     }
 }
@@ -132,5 +133,27 @@ mod tests {
         let mut finished = || wheel.advance(Tick::new(5), 1, &mut due).finished;
         assert_eq!([finished(), finished(), finished()], [false, false, true]);
         assert_eq!(due.len(), 2);
+    }
+
+    #[test]
+    fn nothing_is_owed_of_what_was_cancelled() {
+        let (mut wheel, keys) = with_a_full_slot();
+        let mut due = Vec::new();
+        assert!(wheel.advance(Tick::new(4), 1, &mut due).finished);
+        let rest: Vec<Key> = wheel.table.iter().map(|(key, _)| key).collect();
+        assert_eq!(rest.len(), keys.len() + 3);
+        assert!(rest.iter().all(|&key| wheel.cancel(key).is_some()));
+        assert!(wheel.advance(Tick::new(100), 0, &mut due).finished, "nothing is left to do");
+    }
+
+    #[test]
+    fn an_advance_to_the_past_changes_nothing() {
+        let (mut wheel, keys) = with_a_full_slot();
+        let mut due = Vec::new();
+        assert!(wheel.advance(Tick::new(4), 1, &mut due).finished);
+        for tick in [0, 4] {
+            assert!(wheel.advance(Tick::new(tick), usize::MAX, &mut due).finished);
+            assert_eq!(moved(&wheel, &keys), 0);
+        }
     }
 }

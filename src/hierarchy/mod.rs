@@ -96,7 +96,7 @@ pub struct Hierarchy<T> {
 impl<T> Hierarchy<T> {
     /// An empty hierarchy at tick 0.
     ///
-    /// Takes 32 bytes a slot.
+    /// Takes 32 bytes a slot, and another 32 to 48 once the slot has been used.
     #[must_use]
     pub fn new(geometry: Geometry) -> Hierarchy<T> {
         let (mut first, mut width) = (0, 1);
@@ -301,7 +301,7 @@ impl<T> Hierarchy<T> {
     }
 
     /// Where an entry belongs that lies beyond the outermost ring.
-    #[cold]
+    #[inline(never)]
     fn far_spot(&self, tick: Tick) -> Spot {
         self.rings[self.rings.len() - 1].spot_far(tick)
     }
@@ -310,7 +310,7 @@ impl<T> Hierarchy<T> {
     #[cold]
     fn late_spot(&mut self) -> Spot {
         self.note_late();
-        self.spot(Tick::new(self.cursor.get() + 1))
+        self.rings[0].next_spot()
     }
 
     /// Puts an entry for the node at `place`, which has none, into a slot.

@@ -7,7 +7,7 @@
 //! - A slot is occupied exactly while it has an entry, and then `first_visit` is no later than the
 //!   tick at which any of them has to be visited.
 //! - An emptied slot keeps a small array, of [`KEPT_ROOM`] entries: no more than its header takes. A
-//!   larger one goes to the spares, where the next slot to be occupied finds it. Spares hold no more
+//!   larger one goes to the spares, where the next slot without one finds it. Spares hold no more
 //!   room than there are entries, or [`SPARE_ROOM`]: a burst does not pin memory for ever.
 //! - A visit scans its slot from the back, so that what it takes out is the last entry, and nothing
 //!   has to move. One that runs out of budget leaves its [`Scan`] here; an entry that is then added
@@ -148,6 +148,7 @@ impl Slots {
     #[inline]
     pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<Place> {
         let entries = &mut self.slots[slot as usize].entries;
+        debug_assert!((position as usize) < entries.len(), "no entry lies there");
         let last = entries.pop()?;
         self.entries -= 1;
         if let Some(vacated) = entries.get_mut(position as usize) {

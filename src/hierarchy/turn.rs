@@ -4,7 +4,7 @@
 //!
 //! - Ticks without work are not stepped through: [`Hierarchy::next_turn`] says where to go.
 //! - Whatever interrupts a tick (the budget) leaves the cursor right before it: a structure like any
-//!   other, whose next turn is that same tick.
+//!   other, whose next turn is that same tick. The work ahead is interrupted between two ticks.
 //! - In a visited slot an entry fires, moves to where its deadline lies now (inwards, unless the
 //!   deadline was pushed back), or waits for another cycle. The innermost ring is visited first: it
 //!   alone can hold deadlines from before this tick, and they fire first.
@@ -20,7 +20,7 @@ use crate::time::Tick;
 
 /// So many nodes are looked at together. Each look is a cache miss when there are many timers, and
 /// misses that do not wait for each other overlap.
-const TOGETHER: usize = 32;
+pub(super) const TOGETHER: usize = 32;
 
 /// How far an advance came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,10 +51,10 @@ impl<T> Hierarchy<T> {
     }
 
     fn advance_within(&mut self, to: Tick, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
-        if !self.work_ahead(budget) && self.cursor < to {
-            return false;
-        }
         loop {
+            if self.cursor < to && !self.work_ahead(budget) {
+                return false;
+            }
             if !self.run_innermost(to, budget, due) {
                 return false;
             }
@@ -64,6 +64,7 @@ impl<T> Hierarchy<T> {
                 return false;
             }
             self.turn_to(tick);
+            self.owe();
         }
         self.turn_to(to);
         true
@@ -124,7 +125,7 @@ impl<T> Hierarchy<T> {
             }
             self.turn_to(spot.visit);
             self.owe();
-            if !self.work_ahead(budget) && self.cursor < to {
+            if self.cursor < to && !self.work_ahead(budget) {
                 return false;
             }
         }
@@ -134,6 +135,9 @@ impl<T> Hierarchy<T> {
 
     /// Looks at every entry of a slot that the cursor of a level comes to; whether the budget
     /// sufficed.
+    ///
+    /// The innermost ring may still stand some ticks before `spot`: what moves then lies further out
+    /// than it has to, never later.
     fn visit(
         &mut self,
         level: usize,
