@@ -8,7 +8,8 @@ pub(crate) fn describe() -> String {
     let parts = [
         format!("{} x {}", cores(), processor()),
         memory(),
-        output("uname", &["-sr"]),
+        // What follows the number is the name that somebody gave a build.
+        output("uname", &["-sr"]).split('-').next().unwrap_or_default().to_owned(),
         output("rustc", &["--version"]).split(" (").next().unwrap_or_default().to_owned(),
         format!("tickwheel {}", version_of("tickwheel").unwrap_or("of its own")),
         output("date", &["+%F"]),
