@@ -18,9 +18,9 @@
 //!
 //! Jobs run on a rayon pool, never early, at most a tick and a wake-up late. [`Wheel::cancel`] and
 //! [`Wheel::reset`] take constant time and are exact; a stale [`Handle`] does nothing. A panic stays
-//! where it happened. Until the next tick with work, no thread wakes. [`Builder::manual`] gives a wheel without
-//! threads, whose time a [`Driver`] moves. [`Hierarchy`] is the structure alone, for those who bring
-//! clock and threads.
+//! where it happened. Until the next tick with work, no thread wakes. [`Builder::manual`] gives a
+//! wheel without threads, whose time a [`Driver`] moves. [`Hierarchy`] is the structure alone, for
+//! those who bring clock and threads.
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). `docs/guarantees.md` lists every promise with its test, `docs/architecture.md` says where

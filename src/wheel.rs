@@ -50,8 +50,8 @@ impl Wheel {
     /// still be cancelled, reset or taken.
     ///
     /// The delay counts from before the call, and is rounded up to whole ticks; without a delay, the
-    /// job is due at the next tick. One allocation, for
-    /// the closure, and none for a closure without captures.
+    /// job is due at the next tick. One allocation, for the closure, and none for a closure without
+    /// captures.
     ///
     /// # Panics
     ///
@@ -165,8 +165,8 @@ impl Wheel {
         self.len() == 0
     }
 
-    /// Counters and lateness so far; a [`Scheduler`] still tells them when the wheel is gone. Takes every shard's lock, one after the other, and some
-    /// microseconds for the percentiles.
+    /// Counters and lateness so far; a [`Scheduler`] still tells them when the wheel is gone. Takes
+    /// every shard's lock, one after the other, and some microseconds for the percentiles.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()

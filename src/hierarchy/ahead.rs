@@ -49,8 +49,7 @@ impl<T> Hierarchy<T> {
             let left = if len >= MANY { len } else { 0 };
             self.ahead = Ahead { visit: next.visit, left, owed: 0 };
         }
-        let share = (self.ahead.left as u64).div_ceil(ticks);
-        self.ahead.owed = share as usize;
+        self.ahead.owed = (self.ahead.left as u64).div_ceil(ticks) as usize;
     }
 
     /// Looks at what is owed; whether the budget sufficed.

@@ -17,6 +17,7 @@
 //! | `report/` | makes the tables of `docs/performance.md` |
 //! | `plot.rs` | makes the drawings in `docs/plots/` |
 //! | `machine.rs` | says where and when it was measured |
+//! | `random.rs` | the numbers that all draw from |
 //! | `structures/` | the suite of single-threaded structures |
 //! | `threads/` | the suite of timers with threads of their own |
 
@@ -26,6 +27,7 @@ mod case;
 mod machine;
 mod options;
 mod plot;
+mod random;
 mod report;
 mod results;
 mod run;

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use crate::case::Case;
 use crate::report::OURS;
 use crate::report::layout::{TABLES, Table};
 use crate::results::{Results, docs};
@@ -95,13 +94,7 @@ fn growth(folder: &Path, results: &Results) -> Result<(), String> {
 fn points(table: &Table, peer: &str, figure: &str, results: &Results) -> Vec<(f64, f64)> {
     let sizes = results.sizes(table.suite, table.work, table.delays);
     let point = |size| {
-        let case = Case {
-            suite: table.suite.to_owned(),
-            work: table.work.to_owned(),
-            peer: peer.to_owned(),
-            size,
-            delays: table.delays.to_owned(),
-        };
+        let case = table.case(peer, size);
         Some((size as f64, results.spread(&case, figure)?.median))
     };
     sizes.into_iter().filter_map(point).filter(|(_, y)| *y > 0.0).collect()

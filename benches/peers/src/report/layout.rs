@@ -3,6 +3,8 @@
 //! A table goes between the marker lines of its name in `docs/performance.md`. A drawing has the same
 //! name. To show something new is to add a row here and the two lines there.
 
+use crate::case::Case;
+
 /// A work, and which of its figures are shown.
 pub(crate) struct Table {
     pub(crate) suite: &'static str,
@@ -159,6 +161,17 @@ pub(crate) const TABLES: &[Table] = &[
 ];
 
 impl Table {
+    /// The case of a peer at a size.
+    pub(crate) fn case(&self, peer: &str, size: usize) -> Case {
+        Case {
+            suite: self.suite.to_owned(),
+            work: self.work.to_owned(),
+            peer: peer.to_owned(),
+            size,
+            delays: self.delays.to_owned(),
+        }
+    }
+
     /// Each figure with its heading; a work with one figure has it under its own name.
     pub(crate) fn figures(&self) -> Vec<(&'static str, &'static str)> {
         if self.figures.is_empty() { vec![(self.work, "")] } else { self.figures.to_vec() }

@@ -2,7 +2,6 @@
 
 use super::OURS;
 use super::layout::{TABLES, Table};
-use crate::case::Case;
 use crate::machine::version_of;
 use crate::results::{Results, Spread};
 use crate::structures;
@@ -57,13 +56,7 @@ fn table(described: &Table, results: &Results) -> String {
     let mut text = heading(headings);
     for peer in results.peers(suite, work, delays) {
         let cells = columns.iter().map(|column| {
-            let case = Case {
-                suite: suite.to_owned(),
-                work: work.to_owned(),
-                peer: peer.to_owned(),
-                size: column.size,
-                delays: delays.to_owned(),
-            };
+            let case = described.case(peer, column.size);
             results.spread(&case, column.figure).map_or("-".to_owned(), cell)
         });
         text += &line(&label(suite, peer, results), cells);
@@ -112,13 +105,7 @@ fn ratios(results: &Results) -> String {
 fn ratio(table: &Table, size: usize, results: &Results) -> Option<String> {
     let figure = table.figures()[0].0;
     let median = |peer: &str| {
-        let case = Case {
-            suite: table.suite.to_owned(),
-            work: table.work.to_owned(),
-            peer: peer.to_owned(),
-            size,
-            delays: table.delays.to_owned(),
-        };
+        let case = table.case(peer, size);
         Some(results.spread(&case, figure)?.median)
     };
     let (best, peer) = results

@@ -6,18 +6,18 @@
 //! | `peers/` | who offers them |
 //! | `workloads/` | what is measured |
 //! | `levels.rs` | the same on hierarchies of ours with fewer levels and more |
-//! | `random.rs` | random numbers and delays |
+//! | `delays.rs` | how far ahead deadlines lie |
 //! | `verify.rs` | whether each timer fires at its tick |
 
+mod delays;
 mod levels;
 mod peers;
-mod random;
 mod timers;
 mod verify;
 mod workloads;
 
 use crate::case::{Case, Figure, Suite};
-use random::Delays;
+use delays::Delays;
 use timers::Timers;
 use workloads::Plan;
 

@@ -12,8 +12,8 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::random::Random;
 use super::timers::Timers;
+use crate::random::Random;
 
 const OPERATIONS: usize = 400_000;
 

@@ -19,7 +19,7 @@ pub(super) fn firing(threads: usize, short: bool) -> Result<Vec<Figure>, String>
     let steps = steps_of(Duration::from_micros(1));
     let mut timer = Ours::with_threads(threads)?;
     let runs = Runs::new(jobs);
-    let at = Instant::now() + Duration::from_millis(if short { 100 } else { 1_000 });
+    let at = Instant::now() + Duration::from_millis(if short { 500 } else { 1_000 });
     for number in 0..jobs {
         timer.insert_at(at, move || {
             work(steps);

@@ -11,7 +11,6 @@
 
 mod timer;
 mod processor;
-mod random;
 mod runs;
 mod peers;
 mod pairs;

@@ -4,9 +4,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::random::Random;
 use super::runs::Runs;
 use super::timer::Timer;
+use crate::random::Random;
 
 const TIMERS: usize = 2_000;
 
@@ -26,7 +26,7 @@ pub(super) fn verify<T: Timer>() -> String {
     let mut random = Random::new(0);
     let (mut last, mut kept, mut refused) = (Instant::now(), Vec::new(), 0);
     for number in 0..TIMERS {
-        let delay = Duration::from_micros(1_000 + random.below(299_001) as u64);
+        let delay = Duration::from_micros(1_000 + random.below(299_001));
         let at = Instant::now() + delay;
         last = last.max(at);
         let job = timer.insert_at(at, move || runs.record(number, at));

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::population::{BATCH, Plan, Population, nanos_each, timed};
-use crate::structures::random::Delays;
+use crate::structures::delays::Delays;
 use crate::structures::timers::Timers;
 
 /// Nanoseconds a timer, when one advance fires all of them.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::population::{BATCH, Plan, Population, nanos_each};
-use crate::structures::random::Delays;
+use crate::structures::delays::Delays;
 use crate::structures::timers::Timers;
 
 /// What is measured, at the least.

@@ -8,7 +8,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::structures::random::{Delays, Random};
+use crate::random::Random;
+use crate::structures::delays::Delays;
 use crate::structures::timers::Timers;
 
 /// So many operations lie between two readings of the clock.
