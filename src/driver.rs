@@ -2,7 +2,7 @@
 
 use core::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::dispatch::inline;
 use crate::engine::Engine;
@@ -38,7 +38,7 @@ struct Course {
 
 impl Driver {
     pub(crate) fn new(engine: Arc<Engine>) -> Driver {
-        let course = Course { target: engine.clock().now(), running: false };
+        let course = Course { target: engine.timing().clock().now(), running: false };
         Driver { engine, course: Mutex::new(course) }
     }
 
@@ -76,14 +76,33 @@ impl Driver {
     /// What the wheel's clock reads. Where the system cannot represent that, some earlier instant.
     #[must_use]
     pub fn now(&self) -> Instant {
-        self.engine.clock().instant(self.engine.clock().now())
+        let clock = self.engine.timing().clock();
+        clock.instant(clock.now())
+    }
+
+    /// What the wheel's wall clock reads. It begins with the system's, and goes with
+    /// [`Driver::advance`].
+    #[must_use]
+    pub fn wall_now(&self) -> SystemTime {
+        self.engine.timing().clock().wall()
+    }
+
+    /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. No time
+    /// passes. Jobs that wait for a time of day come due by the new time; those whose time has come run
+    /// in the next [`Driver::advance`], at the next tick.
+    ///
+    /// A clock that is more than 292 years from the system's is set to there.
+    pub fn set_wall(&self, time: SystemTime) {
+        self.engine.timing().clock().set_wall(time);
+        self.engine.follow_the_wall();
     }
 
     /// Moves the clock to the next tick with work, or to the end of the way; which tick that is.
     fn step(&self) -> Tick {
-        let (clock, scale) = (self.engine.clock(), self.engine.scale());
+        let timing = self.engine.timing();
+        let (clock, scale) = (timing.clock(), timing.scale());
         let target = lock(&self.course).target;
-        let next = self.engine.expected();
+        let next = self.engine.outlook().expected;
         if next > scale.present(target) {
             clock.set(target);
             return scale.present(target);
@@ -96,8 +115,9 @@ impl Driver {
     /// Whether nothing is left to do on the way; the next call may then begin.
     fn has_arrived(&self) -> bool {
         let mut course = lock(&self.course);
-        let arrived = self.engine.clock().now() >= course.target
-            && self.engine.expected() > self.engine.scale().present(course.target);
+        let timing = self.engine.timing();
+        let arrived = timing.clock().now() >= course.target
+            && self.engine.outlook().expected > timing.scale().present(course.target);
         course.running = !arrived;
         arrived
     }
@@ -112,7 +132,7 @@ impl Driver {
             while !finished {
                 finished = self.engine.turn(shard, tick, 1, &mut due);
                 for due in due.drain(..) {
-                    inline::run(self.engine.ledger(), self.engine.clock(), due);
+                    inline::run(self.engine.ledger(), self.engine.timing().clock(), due);
                     ran += 1;
                 }
             }

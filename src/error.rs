@@ -120,6 +120,10 @@ pub enum InsertErrorKind {
     Full,
     /// The wheel was dropped or shut down.
     Shutdown,
+    /// A period of zero: the job would run without end.
+    ZeroPeriod,
+    /// The key has a pending job already.
+    Occupied,
 }
 
 impl fmt::Display for InsertErrorKind {
@@ -127,6 +131,8 @@ impl fmt::Display for InsertErrorKind {
         f.write_str(match self {
             InsertErrorKind::Full => "the wheel is full",
             InsertErrorKind::Shutdown => "the wheel is shut down",
+            InsertErrorKind::ZeroPeriod => "a repeating job needs a period above zero",
+            InsertErrorKind::Occupied => "the key has a pending job already",
         })
     }
 }
@@ -152,6 +158,11 @@ pub struct InsertError<F> {
 impl<F> InsertError<F> {
     pub(crate) fn new(kind: InsertErrorKind, job: F) -> InsertError<F> {
         InsertError { kind, job }
+    }
+
+    /// The same refusal of what was around the job, or within.
+    pub(crate) fn map<G>(self, job: impl FnOnce(F) -> G) -> InsertError<G> {
+        InsertError { kind: self.kind, job: job(self.job) }
     }
 
     /// Why the job was refused.

@@ -14,6 +14,9 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 
+use crate::handle::Handle;
+use crate::repeat::{Next, Run};
+
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
@@ -24,20 +27,70 @@ pub(crate) type OnPanic = Box<dyn Fn(Payload) + Send + Sync>;
 /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands over.
 ///
 /// Dropping it drops the closure without calling it.
-pub struct Job(Box<dyn FnOnce() + Send>);
+pub struct Job(Box<dyn Work>);
 
 impl Job {
-    pub(crate) fn new<F: FnOnce() + Send + 'static>(call: Box<F>) -> Job {
-        Job(call)
+    pub(crate) fn new<W: Work + 'static>(work: Box<W>) -> Job {
+        Job(work)
     }
 
-    /// Runs the job on this thread.
+    /// Runs the job on this thread, once: a repeating job that was taken out of its wheel does not
+    /// go back.
     ///
     /// # Panics
     ///
     /// When the job does: here nothing stands between it and the caller.
     pub fn run(self) {
-        (self.0)();
+        self.0.run();
+    }
+
+    /// The handle of a standing job, whatever key it lies under at the moment.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        self.0.handle()
+    }
+}
+
+/// What a job does when its time has come: the user's closure, or what stands around it.
+pub(crate) trait Work: Send {
+    /// Calls the closure once, for a user who took the job out of the wheel.
+    fn run(self: Box<Self>);
+
+    /// Does what the wheel wants done: a standing job may go back into the wheel.
+    fn fire(self: Box<Self>) {
+        self.run();
+    }
+
+    /// The handle of a standing job.
+    fn handle(&self) -> Option<Handle> {
+        None
+    }
+}
+
+/// What is called once and does not go back: a closure, or one with something around it.
+pub(crate) trait Call: Send {
+    fn call(self);
+}
+
+impl<F: FnOnce() + Send> Call for F {
+    fn call(self) {
+        self();
+    }
+}
+
+impl<C: Call> Work for C {
+    fn run(self: Box<C>) {
+        (*self).call();
+    }
+}
+
+/// What is called again and again: a closure, or one with something around it.
+pub(crate) trait CallAgain: Send {
+    fn call(&mut self, run: Run) -> Next;
+}
+
+impl<F: FnMut(Run) -> Next + Send> CallAgain for F {
+    fn call(&mut self, run: Run) -> Next {
+        self(run)
     }
 }
 
@@ -59,9 +112,16 @@ impl Fence {
         Fence { panicked: AtomicU64::new(0), on_panic }
     }
 
-    /// Runs the job.
-    pub(crate) fn run(&self, job: Job) {
-        self.guard(|| job.run());
+    /// Runs a job whose time has come.
+    pub(crate) fn fire(&self, job: Job) {
+        self.guard(|| job.0.fire());
+    }
+
+    /// Calls user code that is to answer; `None` if it panicked instead.
+    pub(crate) fn call<T>(&self, user: impl FnOnce() -> T) -> Option<T> {
+        let mut answer = None;
+        self.guard(|| answer = Some(user()));
+        answer
     }
 
     /// Drops a job that will not run, or anything else of the user's.
@@ -133,8 +193,8 @@ mod tests {
             let text = *payload.downcast::<&'static str>().unwrap();
             handler_seen.lock().unwrap().push(text);
         })));
-        fence.run(job(|| panic_any("called")));
-        fence.run(job(|| ()));
+        fence.fire(job(|| panic_any("called")));
+        fence.fire(job(|| ()));
         let captured = PanicsOnDrop("dropped");
         fence.discard(job(move || drop(captured)));
         assert_eq!(*seen.lock().unwrap(), ["called", "dropped"]);
@@ -144,14 +204,14 @@ mod tests {
     #[test]
     fn a_handler_that_panics_is_silenced() {
         let fence = Fence::new(Some(Box::new(|_| panic_any("handler"))));
-        fence.run(job(|| panic_any("job")));
+        fence.fire(job(|| panic_any("job")));
         assert_eq!(fence.panicked(), 2);
     }
 
     #[test]
     fn a_payload_that_panics_when_dropped_is_silenced() {
         let fence = Fence::default();
-        fence.run(job(|| panic_any(PanicsOnDrop("payload"))));
+        fence.fire(job(|| panic_any(PanicsOnDrop("payload"))));
         assert_eq!(fence.panicked(), 2);
     }
 

@@ -34,8 +34,11 @@
 // Values.
 mod time;
 mod error;
-mod job;
 mod identity;
+mod handle;
+mod when;
+mod repeat;
+mod job;
 
 // The pure structure.
 mod table;
@@ -44,13 +47,13 @@ mod hierarchy;
 // Edges: what comes from outside, and what becomes of a due job.
 mod sync;
 mod clock;
+mod timing;
 mod stats;
 mod dispatch;
 
 // The engine.
 mod shard;
 mod alarm;
-mod handle;
 mod engine;
 mod ticker;
 mod staff;
@@ -58,6 +61,9 @@ mod staff;
 // The door.
 mod unfired;
 mod scheduler;
+mod guard;
+mod group;
+mod keyed;
 mod wheel;
 mod driver;
 mod builder;
@@ -73,12 +79,17 @@ mod readme {}
 pub use builder::Builder;
 pub use driver::Driver;
 pub use error::{ConfigError, GeometryError, InsertError, InsertErrorKind};
+pub use group::Group;
+pub use guard::Guard;
 pub use handle::Handle;
 pub use hierarchy::{Geometry, Hierarchy, Location, Turn, Violation};
 pub use job::Job;
+pub use keyed::Keyed;
+pub use repeat::{Missed, Next, Repeat, Run};
 pub use scheduler::Scheduler;
 pub use stats::{Lateness, Stats};
 pub use table::Key;
 pub use time::{Span, Tick};
 pub use unfired::{Unfired, UnfiredJob};
 pub use wheel::Wheel;
+pub use when::When;

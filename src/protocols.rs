@@ -18,6 +18,7 @@ use crate::engine::{Config, Engine};
 use crate::handle::Handle;
 use crate::hierarchy::Geometry;
 use crate::job::{Fence, Job};
+use crate::repeat::{Next, Repeat};
 use crate::sync::Parker;
 use crate::ticker::Ticker;
 use crate::time::{Moment, Scale};
@@ -36,12 +37,16 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 /// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`FAR`] has passed
 /// when a model begins, and what is inserted for it is due, however far the ticker has come.
 fn engine() -> Arc<Engine> {
+    bounded(None)
+}
+
+fn bounded(max_pending: Option<usize>) -> Arc<Engine> {
     Arc::new(Engine::new(Config {
         scale: Scale::new(Duration::from_nanos(1)).unwrap(),
         clock: Clock::monotonic(),
         geometry: Geometry::ring(4).unwrap(),
         shards: 1,
-        max_pending: None,
+        max_pending,
         fence: Fence::default(),
     }))
 }
@@ -72,9 +77,9 @@ fn ticker(engine: &Arc<Engine>, jobs: usize) -> thread::JoinHandle<()> {
     thread::spawn(move || ticker.run())
 }
 
-fn insert(engine: &Engine, tick: u64) -> Handle {
-    let at = engine.clock().instant(Moment::after(Duration::from_nanos(tick)));
-    engine.insert_at(at, || ()).expect("the engine is not stopped")
+fn insert(engine: &Arc<Engine>, tick: u64) -> Handle {
+    let at = engine.timing().clock().instant(Moment::after(Duration::from_nanos(tick)));
+    engine.insert_when(at.into(), || ()).expect("the engine is not stopped")
 }
 
 #[test]
@@ -132,7 +137,7 @@ fn of_a_cancel_and_the_fire_exactly_one_gets_the_job() {
         let other = Arc::clone(&engine);
         let fire = thread::spawn(move || {
             let mut due = Vec::new();
-            assert!(other.turn(0, other.present(), usize::MAX, &mut due));
+            assert!(other.turn(0, other.timing().present(), usize::MAX, &mut due));
             due.len()
         });
         let cancelled = usize::from(engine.cancel(handle));
@@ -153,6 +158,53 @@ fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
     });
 }
 
+#[test]
+fn a_repeating_job_that_is_cancelled_does_not_come_back() {
+    explore(|| {
+        let engine = bounded(Some(1));
+        let past = engine.timing().clock().instant(Moment::after(Duration::from_nanos(6)));
+        let again = |_| Next::After(Duration::from_nanos(FAR));
+        let handle = engine.repeat(Repeat::irregular().starting(past), again).unwrap();
+        let other = Arc::clone(&engine);
+        let fire = thread::spawn(move || {
+            let mut due = Vec::new();
+            assert!(other.turn(0, other.timing().present(), usize::MAX, &mut due));
+            due.into_iter().for_each(|due| other.ledger().fence().fire(due.job));
+        });
+        // In the wheel, on its way out, running, or back in.
+        assert!(engine.cancel(handle));
+        fire.join().unwrap();
+        assert_eq!(engine.len(), 0);
+        assert!(!engine.cancel(handle));
+        // Its room was given back, and once.
+        engine.insert(Duration::MAX, || ()).unwrap();
+        assert!(engine.insert(Duration::MAX, || ()).is_err());
+        assert_eq!(engine.stop().len(), 1);
+    });
+}
+
+#[test]
+fn of_a_reset_and_the_run_one_says_when_the_next_is() {
+    explore(|| {
+        let engine = engine();
+        let past = engine.timing().clock().instant(Moment::after(Duration::from_nanos(6)));
+        let again = |_| Next::After(Duration::from_nanos(FAR));
+        let handle = engine.repeat(Repeat::irregular().starting(past), again).unwrap();
+        let other = Arc::clone(&engine);
+        let fire = thread::spawn(move || {
+            let mut due = Vec::new();
+            assert!(other.turn(0, other.timing().present(), usize::MAX, &mut due));
+            due.into_iter().for_each(|due| other.ledger().fence().fire(due.job));
+        });
+        assert!(engine.reset(handle, Duration::MAX));
+        fire.join().unwrap();
+        // It is in the wheel: for never if the reset came last, else for far.
+        assert_eq!(engine.len(), 1);
+        assert!(engine.remaining(handle) > Some(Duration::ZERO));
+        assert_eq!(engine.stop().len(), 1);
+    });
+}
+
 /// A crew with one place, and what counts the jobs it ran.
 struct Yard {
     crew: Arc<Crew>,
@@ -164,7 +216,7 @@ struct Yard {
 impl Yard {
     fn new(max_in_flight: usize) -> Arc<Yard> {
         let (engine, parker) = (engine(), Arc::new(Parker::new()));
-        let (ledger, clock) = (Arc::clone(engine.ledger()), Arc::clone(engine.clock()));
+        let (ledger, clock) = (Arc::clone(engine.ledger()), Arc::clone(engine.timing().clock()));
         let crew = Arc::new(Crew::new(1, max_in_flight, ledger, clock, Arc::clone(&parker)));
         Arc::new(Yard { crew, parker, ran: Arc::default(), engine })
     }
@@ -174,8 +226,8 @@ impl Yard {
         let job = Job::new(Box::new(move || {
             ran.fetch_add(1, Ordering::SeqCst);
         }));
-        let key = insert(&self.engine, FAR).key();
-        self.crew.send(Due { job, shard: 0, key, due: Moment::default() }, Moment::default());
+        let handle = insert(&self.engine, FAR);
+        self.crew.send(Due { job, handle, due: Moment::default() }, Moment::default());
     }
 
     fn send_and_drain(&self) {

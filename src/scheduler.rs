@@ -2,14 +2,16 @@
 
 use core::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::InsertError;
 use crate::handle::Handle;
 use crate::hierarchy::Location;
 use crate::job::Job;
+use crate::repeat::{Next, Repeat, Run};
 use crate::stats::Stats;
+use crate::when::When;
 
 /// Inserts into a [`Wheel`](crate::Wheel) without keeping it alive: for jobs that insert jobs, and
 /// for every part of a program that sets timers and does not decide when the wheel ends.
@@ -45,6 +47,11 @@ impl Scheduler {
         Scheduler { engine }
     }
 
+    /// For those that stand on a scheduler.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// Runs `job` once `delay` has passed, as [`Wheel::insert`](crate::Wheel::insert) does.
     ///
     /// # Errors
@@ -58,16 +65,16 @@ impl Scheduler {
         self.engine.insert(delay, job)
     }
 
-    /// Runs `job` at `at`, as [`Wheel::insert_at`](crate::Wheel::insert_at) does.
+    /// Runs `job` at an instant or a time of day, as [`Wheel::insert_at`](crate::Wheel::insert_at) does.
     ///
     /// # Errors
     ///
     /// [`InsertError`] with the job: the wheel is full, or gone.
-    pub fn insert_at<F>(&self, at: Instant, job: F) -> Result<Handle, InsertError<F>>
+    pub fn insert_at<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
-        self.engine.insert_at(at, job)
+        self.engine.insert_when(when.into(), job)
     }
 
     /// The same as [`Scheduler::insert`], under the name it has on a wheel.
@@ -88,11 +95,95 @@ impl Scheduler {
     /// # Errors
     ///
     /// [`InsertError`] with the job: the wheel is full, or gone.
-    pub fn try_insert_at<F>(&self, at: Instant, job: F) -> Result<Handle, InsertError<F>>
+    pub fn try_insert_at<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
-        self.insert_at(at, job)
+        self.insert_at(when, job)
+    }
+
+    /// Runs `job` once every `period`, as [`Wheel::every`](crate::Wheel::every) does.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the job: the period is zero, or the wheel is full, or gone.
+    pub fn every<F>(&self, period: Duration, job: F) -> Result<Handle, InsertError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        self.engine.every(period, job)
+    }
+
+    /// Runs `job` again and again, as [`Wheel::repeat`](crate::Wheel::repeat) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::every`].
+    pub fn repeat<F>(&self, repeat: Repeat, job: F) -> Result<Handle, InsertError<F>>
+    where
+        F: FnMut(Run) -> Next + Send + 'static,
+    {
+        self.engine.repeat(repeat, job)
+    }
+
+    /// Runs `job` within `slack` after `delay`, as [`Wheel::insert_within`](crate::Wheel::insert_within)
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the job: the wheel is full, or gone.
+    pub fn insert_within<F>(
+        &self,
+        delay: Duration,
+        slack: Duration,
+        job: F,
+    ) -> Result<Handle, InsertError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.engine.insert_within(delay, slack, job)
+    }
+
+    /// The same as [`Scheduler::insert_within`], under the name it has on a wheel.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the job: the wheel is full, or gone.
+    pub fn try_insert_within<F>(
+        &self,
+        delay: Duration,
+        slack: Duration,
+        job: F,
+    ) -> Result<Handle, InsertError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.insert_within(delay, slack, job)
+    }
+
+    /// Inserts many jobs at once, as [`Wheel::insert_batch`](crate::Wheel::insert_batch) does.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with all of them: there is no room for all, or the wheel is gone.
+    pub fn insert_batch<F>(
+        &self,
+        timers: impl IntoIterator<Item = (Duration, F)>,
+    ) -> Result<Vec<Handle>, InsertError<Vec<(Duration, F)>>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.engine.insert_batch(timers.into_iter().collect())
+    }
+
+    /// See [`Wheel::cancel_batch`](crate::Wheel::cancel_batch).
+    pub fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
+        self.engine.cancel_batch(handles)
+    }
+
+    /// See [`Wheel::reset_batch`](crate::Wheel::reset_batch).
+    pub fn reset_batch(&self, timers: &[(Handle, Duration)]) -> Vec<bool> {
+        self.engine.reset_batch(timers)
     }
 
     /// See [`Wheel::cancel`](crate::Wheel::cancel).
@@ -114,8 +205,8 @@ impl Scheduler {
     }
 
     /// See [`Wheel::reset_at`](crate::Wheel::reset_at).
-    pub fn reset_at(&self, handle: Handle, at: Instant) -> bool {
-        self.engine.reset_at(handle, at)
+    pub fn reset_at(&self, handle: Handle, when: impl Into<When>) -> bool {
+        self.engine.reset_when(handle, when.into())
     }
 
     /// See [`Wheel::is_pending`](crate::Wheel::is_pending).

@@ -50,7 +50,7 @@ impl Staff {
             threads.current_num_threads(),
             max_in_flight,
             Arc::clone(engine.ledger()),
-            Arc::clone(engine.clock()),
+            Arc::clone(engine.timing().clock()),
             Arc::clone(engine.alarm().parker()),
         ));
         let ticker = Ticker::new(Arc::clone(engine), Pool::new(threads, Arc::clone(&crew)));

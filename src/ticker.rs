@@ -9,54 +9,94 @@
 //!   stall, everything is handed over in the order of deadlines.
 //! - It holds a shard's lock for no more than [`TURN`] entries at a time.
 //! - It runs no user code, and drops none: it cannot be blocked, and it cannot die of a panic.
+//! - While any job waits for a time of day, it looks at the wall clock whenever it is awake, and wakes
+//!   for that once a [`LOOK`]. If the clock was set, by more than [`TOLERANCE`], the deadlines of these
+//!   jobs are reckoned anew.
 //! - While no more jobs may be in flight, what is due stays where it is, and can be cancelled. The
 //!   end of a job wakes the ticker.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::dispatch::{Due, Outlet};
 use crate::engine::Engine;
+use crate::shard::Outlook;
 use crate::time::Tick;
 
 /// How many entries are looked at before a shard's lock is given back.
 const TURN: usize = 256;
 
+/// How often the wall clock is looked at while a job waits for it: so late may a job be after the clock
+/// was set forward.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A wall clock that is slewed drifts by less than a thousandth. So much of it may add up before the
+/// deadlines are reckoned anew; what comes due too early for that goes back.
+const TOLERANCE: Duration = Duration::from_millis(10);
+
 pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,
     outlet: O,
     due: Vec<Due>,
+    /// What the wall clock read at the origin when deadlines were last reckoned from it.
+    wall_at_origin: Option<SystemTime>,
 }
 
 impl<O: Outlet> Ticker<O> {
     pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
-        Ticker { engine, outlet, due: Vec::with_capacity(TURN) }
+        Ticker { engine, outlet, due: Vec::with_capacity(TURN), wall_at_origin: None }
     }
 
     /// Turns the wheel until the engine is stopped.
     pub(crate) fn run(mut self) {
         while !self.engine.is_stopped() {
             self.engine.alarm().awake();
-            let next = self.engine.expected();
-            let present = self.engine.present();
-            if next > present {
-                self.sleep_until(next);
+            let outlook = self.look_out();
+            let present = self.engine.timing().present();
+            if outlook.expected > present {
+                self.sleep(outlook);
                 continue;
             }
-            if !self.work_off(next, present) {
+            if !self.work_off(outlook.expected, present) {
                 // Nothing may be handed over, so nothing that is inserted could be either: no plan.
                 self.engine.alarm().sleep(None);
             }
         }
     }
 
-    fn sleep_until(&self, next: Tick) {
+    /// What there is to wait for, as the wall clock stands now.
+    fn look_out(&mut self) -> Outlook {
+        let outlook = self.engine.outlook();
+        if !outlook.on_the_wall {
+            self.wall_at_origin = None;
+            return outlook;
+        }
+        let now = self.engine.timing().clock().wall_at_origin();
+        if self.wall_at_origin.is_some_and(|then| apart(then, now) <= TOLERANCE) {
+            return outlook;
+        }
+        // Whoever inserts looks at the clock under the shard's lock. So what comes in before this does
+        // is reckoned anew, and what comes in after it does so itself, from a clock no older than ours.
+        self.wall_at_origin = Some(now);
+        self.engine.follow_the_wall();
+        self.engine.outlook()
+    }
+
+    /// Sleeps until there is work, or until woken.
+    fn sleep(&self, outlook: Outlook) {
+        let next = outlook.expected;
         let alarm = self.engine.alarm();
         alarm.plan(next);
-        if self.engine.expected() < next || self.engine.is_stopped() {
+        let again = self.engine.outlook();
+        let changed = again.expected < next || again.on_the_wall != outlook.on_the_wall;
+        if changed || self.engine.is_stopped() {
             return;
         }
-        let timeout = (next != Tick::MAX).then(|| self.engine.until(next));
-        alarm.sleep(timeout);
+        let until = || self.engine.timing().until(next);
+        alarm.sleep(match outlook.on_the_wall {
+            true => Some(LOOK.min(until())),
+            false => (next != Tick::MAX).then(until),
+        });
     }
 
     /// Hands over everything that is due at `tick`, before which nothing is; whether there was room
@@ -83,4 +123,8 @@ impl<O: Outlet> Ticker<O> {
         }
         true
     }
+}
+
+fn apart(a: SystemTime, b: SystemTime) -> Duration {
+    a.duration_since(b).unwrap_or_else(|error| error.duration())
 }

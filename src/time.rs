@@ -63,6 +63,22 @@ impl Span {
     }
 }
 
+/// Of the ticks from `first` to `last`, the one whose number can be halved most often; `first` if
+/// `last` lies before it.
+///
+/// Whoever may choose among some ticks, and chooses so, meets all others whose choice contains that
+/// tick: it is the roundest of theirs too, unless they reach to a rounder one.
+pub(crate) fn roundest(first: Tick, last: Tick) -> Tick {
+    let Some(before) = first.0.checked_sub(1) else { return first };
+    if last <= first {
+        return first;
+    }
+    // The highest bit in which the tick before all of them differs from the last: to clear what is
+    // below it in the last does not lead out of the choice.
+    let bit = (before ^ last.0).ilog2();
+    Tick(last.0 >> bit << bit)
+}
+
 impl Add<Span> for Tick {
     type Output = Tick;
 
@@ -117,6 +133,21 @@ impl Moment {
     /// The moment `delay` later.
     pub(crate) fn plus(self, delay: Duration) -> Moment {
         Moment(self.0.saturating_add(nanos(delay)))
+    }
+
+    /// The moment so many periods later.
+    pub(crate) fn plus_periods(self, period: Duration, count: u64) -> Moment {
+        Moment(self.0.saturating_add(nanos(period).saturating_mul(count)))
+    }
+
+    /// The last moment before this one.
+    pub(crate) fn minus_a_nanosecond(self) -> Moment {
+        Moment(self.0.saturating_sub(1))
+    }
+
+    /// How many whole periods, which are not zero, lie between `earlier` and this.
+    pub(crate) fn periods_since(self, earlier: Moment, period: Duration) -> u64 {
+        self.0.saturating_sub(earlier.0) / nanos(period)
     }
 
     /// How long after `earlier` this is; zero when it is not.
@@ -205,6 +236,20 @@ mod tests {
         assert!(Scale::new(Duration::from_secs(3600)).is_some());
         assert!(Scale::new(Duration::from_nanos(u64::MAX)).is_some());
         assert!(Scale::new(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1)).is_none());
+    }
+
+    #[test]
+    fn the_roundest_tick_is_found() {
+        let halvings = |tick: u64| if tick == 0 { u64::BITS } else { tick.trailing_zeros() };
+        for first in 0..130 {
+            for last in first..140 {
+                let roundest = (first..=last).max_by_key(|&tick| halvings(tick)).unwrap();
+                assert_eq!(super::roundest(Tick(first), Tick(last)), Tick(roundest));
+            }
+            assert_eq!(super::roundest(Tick(first), Tick(first / 2)), Tick(first));
+        }
+        assert_eq!(super::roundest(Tick(3), Tick::MAX), Tick(1 << 63));
+        assert_eq!(super::roundest(Tick::MAX, Tick::MAX), Tick::MAX);
     }
 
     #[test]

@@ -11,18 +11,17 @@
 pub(crate) mod inline;
 pub(crate) mod pool;
 
+use crate::handle::Handle;
 use crate::job::{Fence, Job};
 use crate::stats::{Histogram, Stats};
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::Key;
 use crate::time::Moment;
 
 /// A job that has come due, on its way to be run.
 pub(crate) struct Due {
     pub(crate) job: Job,
-    /// Who it was: the shard it came from, and its key there.
-    pub(crate) shard: u32,
-    pub(crate) key: Key,
+    /// Who it was.
+    pub(crate) handle: Handle,
     /// When it was due.
     pub(crate) due: Moment,
 }
@@ -70,7 +69,7 @@ impl Ledger {
     /// Runs a job that was handed over at `handed_over`.
     pub(crate) fn run(&self, job: Job, handed_over: Moment, now: Moment) {
         self.start.record(now.since(handed_over));
-        self.fence.run(job);
+        self.fence.fire(job);
         self.end();
     }
 

@@ -33,6 +33,7 @@ mod tests;
 
 pub use check::Violation;
 pub use geometry::Geometry;
+pub(crate) use turn::TOGETHER;
 pub use turn::Turn;
 
 use crate::table::{Key, Table};

@@ -12,24 +12,42 @@
 //!   job takes it out of there, and the shard's own drop takes what is left.
 //! - A closed shard is empty and stays so. Under one lock a job is either in the hierarchy or it is
 //!   not: of a cancel, a turn and a close, exactly one gets it.
+//! - Jobs that go back into the wheel have a second place, the roll. What is done to them is in
+//!   `standing.rs`, so ordinary jobs do not pay for it.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `batch.rs` | the verbs for many jobs at once |
+//! | `roll.rs` | who the standing jobs are |
+//! | `standing.rs` | the verbs for them |
+
+mod batch;
+mod roll;
+mod standing;
+
+pub(crate) use standing::{Cancelled, Start};
 
 use core::mem::ManuallyDrop;
 use std::sync::PoisonError;
 
+use crate::handle::Handle;
 use crate::hierarchy::{Geometry, Hierarchy, Location};
-use crate::job::Job;
+use crate::job::{Job, Work};
 use crate::sync::{Mutex, lock};
 use crate::table::Key;
 use crate::time::Tick;
+use roll::Roll;
 
 /// Two cache lines to itself, because processors fetch lines in pairs: shards do not meet.
 #[repr(align(128))]
 pub(crate) struct Shard {
+    number: u32,
     state: Mutex<State>,
 }
 
 struct State {
     hierarchy: Hierarchy<ManuallyDrop<Job>>,
+    roll: Roll,
     expected: Tick,
     closed: bool,
     tally: Tally,
@@ -52,63 +70,81 @@ pub(crate) struct Planned<T> {
     pub(crate) earliest: bool,
 }
 
-/// How a turn ended.
-pub(crate) struct Turned {
-    /// How many jobs came due.
-    pub(crate) fired: usize,
-    /// Whether everything due was taken.
-    pub(crate) finished: bool,
+/// What whoever turns the shard has to know beforehand.
+#[derive(Clone, Copy)]
+pub(crate) struct Outlook {
+    /// A tick before which nothing is due.
+    pub(crate) expected: Tick,
+    /// Some job waits for a time of day: the wall clock needs a look now and then.
+    pub(crate) on_the_wall: bool,
 }
 
 impl Shard {
-    pub(crate) fn new(geometry: Geometry) -> Shard {
-        let (hierarchy, tally) = (Hierarchy::new(geometry), Tally::default());
-        Shard { state: Mutex::new(State { hierarchy, expected: Tick::MAX, closed: false, tally }) }
+    pub(crate) fn new(number: u32, geometry: Geometry) -> Shard {
+        let state = State {
+            hierarchy: Hierarchy::new(geometry),
+            roll: Roll::default(),
+            expected: Tick::MAX,
+            closed: false,
+            tally: Tally::default(),
+        };
+        Shard { number, state: Mutex::new(state) }
     }
 
     /// Adds a job; a closed shard gives it back.
     #[inline]
-    pub(crate) fn insert<F>(&self, deadline: Tick, job: Box<F>) -> Result<Planned<Key>, Box<F>>
+    pub(crate) fn insert<W>(&self, deadline: Tick, work: Box<W>) -> Result<Planned<Handle>, Box<W>>
     where
-        F: FnOnce() + Send + 'static,
+        W: Work + 'static,
     {
         let mut state = lock(&self.state);
         if state.closed {
-            return Err(job);
+            return Err(work);
         }
         state.tally.inserted += 1;
-        let done = state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(job)));
-        Ok(Planned { done, earliest: state.expect(deadline) })
+        let key = state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work)));
+        Ok(Planned { done: self.handle(key), earliest: state.expect(deadline) })
     }
 
     /// Takes a job out.
     #[inline]
-    pub(crate) fn cancel(&self, key: Key) -> Option<Job> {
+    pub(crate) fn cancel(&self, handle: Handle) -> Option<Job> {
         let mut state = lock(&self.state);
-        let job = state.hierarchy.cancel(key)?;
+        let job = state.hierarchy.cancel(key(handle))?;
         state.tally.cancelled += 1;
         Some(ManuallyDrop::into_inner(job))
     }
 
     /// Gives a job another deadline; whether it was there.
     #[inline]
-    pub(crate) fn reset(&self, key: Key, deadline: Tick) -> Planned<bool> {
+    pub(crate) fn reset(&self, handle: Handle, deadline: Tick) -> Planned<bool> {
         let mut state = lock(&self.state);
-        let done = state.hierarchy.reset(key, deadline);
+        let done = state.hierarchy.reset(key(handle), deadline);
         Planned { done, earliest: done && state.expect(deadline) }
     }
 
-    pub(crate) fn deadline(&self, key: Key) -> Option<Tick> {
-        lock(&self.state).hierarchy.deadline(key)
+    pub(crate) fn deadline(&self, handle: Handle) -> Option<Tick> {
+        lock(&self.state).hierarchy.deadline(key(handle))
     }
 
-    pub(crate) fn location(&self, key: Key) -> Option<Location> {
-        lock(&self.state).hierarchy.location(key)
+    /// Of a standing job too, while it is in.
+    pub(crate) fn location(&self, handle: Handle) -> Option<Location> {
+        let mut state = lock(&self.state);
+        let key = match handle.standing_shard() {
+            Some(_) => state.roll.seat(handle)?.key?,
+            None => key(handle),
+        };
+        state.hierarchy.location(key)
     }
 
-    /// A tick before which nothing here is due.
-    pub(crate) fn expected(&self) -> Tick {
-        lock(&self.state).expected
+    pub(crate) fn outlook(&self) -> Outlook {
+        let state = lock(&self.state);
+        Outlook { expected: state.expected, on_the_wall: state.roll.has_any_on_the_wall() }
+    }
+
+    /// The handle of an ordinary job.
+    pub(crate) fn handle(&self, key: Key) -> Handle {
+        Handle::new(self.number, key.generation, key.place)
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -116,37 +152,41 @@ impl Shard {
         Tally { pending: state.hierarchy.len(), ..state.tally }
     }
 
-    /// Advances to `to`, and appends what is due, looking at no more than `limit` entries. Whoever gets
-    /// the jobs takes them out of their `ManuallyDrop`.
+    /// Advances to `to`, and appends what is due, looking at no more than `limit` entries; whether
+    /// everything due was taken. Whoever gets the jobs takes them out of their `ManuallyDrop`.
     pub(crate) fn turn(
         &self,
         to: Tick,
         limit: usize,
         due: &mut Vec<(Key, ManuallyDrop<Job>)>,
-    ) -> Turned {
+    ) -> bool {
         let before = due.len();
         let mut state = lock(&self.state);
         if state.expected > to && state.hierarchy.now() >= to {
-            return Turned { fired: 0, finished: true };
+            return true;
         }
         let finished = state.hierarchy.advance(to, limit, due).finished;
         state.expected = state.hierarchy.next_turn().unwrap_or(Tick::MAX);
-        let fired = due.len() - before;
-        state.tally.fired += fired as u64;
-        Turned { fired, finished }
+        state.tally.fired += (due.len() - before) as u64;
+        finished
     }
 
     /// Closes the shard, and takes everything out: no insert succeeds from here on. What is left of it
     /// takes next to no memory.
-    pub(crate) fn close(&self) -> Vec<(Key, Tick, Job)> {
+    pub(crate) fn close(&self) -> Vec<(Handle, Tick, Job)> {
         let smallest = Geometry::ring(1).expect("one slot makes a ring");
         let mut state = lock(&self.state);
         state.closed = true;
         state.expected = Tick::MAX;
+        state.roll.clear();
         let hierarchy = core::mem::replace(&mut state.hierarchy, Hierarchy::new(smallest));
         drop(state);
         let timers = hierarchy.into_timers();
-        timers.map(|(key, deadline, job)| (key, deadline, ManuallyDrop::into_inner(job))).collect()
+        let with_handle = |(key, deadline, job)| {
+            let job: Job = ManuallyDrop::into_inner(job);
+            (job.handle().unwrap_or(self.handle(key)), deadline, job)
+        };
+        timers.map(with_handle).collect()
     }
 }
 
@@ -170,15 +210,21 @@ impl State {
     }
 }
 
+/// The key of an ordinary job.
+#[inline]
+fn key(handle: Handle) -> Key {
+    Key { generation: handle.generation(), place: handle.place() }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
     fn shard() -> Shard {
-        Shard::new(Geometry::default())
+        Shard::new(0, Geometry::default())
     }
 
-    fn insert(shard: &Shard, deadline: u64) -> Planned<Key> {
+    fn insert(shard: &Shard, deadline: u64) -> Planned<Handle> {
         shard.insert(Tick::new(deadline), Box::new(|| ())).ok().unwrap()
     }
 
@@ -190,26 +236,26 @@ mod tests {
         let key = insert(&shard, 40);
         assert!(key.earliest && shard.reset(key.done, Tick::new(10)).earliest);
         assert!(!shard.reset(key.done, Tick::new(90)).earliest);
-        assert_eq!(shard.expected(), Tick::new(10));
+        assert_eq!(shard.outlook().expected, Tick::new(10));
     }
 
     #[test]
     fn a_job_that_never_comes_due_is_never_expected() {
         let shard = shard();
         assert!(!insert(&shard, u64::MAX).earliest);
-        assert_eq!(shard.expected(), Tick::MAX);
+        assert_eq!(shard.outlook().expected, Tick::MAX);
     }
 
     #[test]
     fn a_clock_that_stepped_back_finds_nothing_due_and_loses_nothing() {
         let shard = shard();
         let mut due = Vec::new();
-        assert!(shard.turn(Tick::new(100), usize::MAX, &mut due).finished);
+        assert!(shard.turn(Tick::new(100), usize::MAX, &mut due));
         // The clock now reads 40, and five ticks from then are 45.
         insert(&shard, 45);
-        assert!(shard.turn(Tick::new(45), usize::MAX, &mut due).finished);
+        assert!(shard.turn(Tick::new(45), usize::MAX, &mut due));
         assert!(due.is_empty(), "the wheel stands until the clock has caught up");
-        assert_eq!(shard.turn(Tick::new(101), usize::MAX, &mut due).fired, 1);
+        assert!(shard.turn(Tick::new(101), usize::MAX, &mut due) && due.len() == 1);
     }
 
     #[test]
@@ -227,10 +273,10 @@ mod tests {
     #[test]
     fn a_closed_shard_gives_back_what_it_has_and_what_comes() {
         let shard = shard();
-        let key = insert(&shard, 5).done;
-        let taken: Vec<Key> = shard.close().into_iter().map(|(key, ..)| key).collect();
-        assert_eq!(taken, [key]);
+        let handle = insert(&shard, 5).done;
+        let taken: Vec<Handle> = shard.close().into_iter().map(|(handle, ..)| handle).collect();
+        assert_eq!(taken, [handle]);
         assert!(shard.insert(Tick::new(1), Box::new(|| ())).is_err());
-        assert!(shard.cancel(key).is_none() && shard.close().is_empty());
+        assert!(shard.cancel(handle).is_none() && shard.close().is_empty());
     }
 }

@@ -1,8 +1,12 @@
-//! The front door, and the owner: when the wheel goes, its threads go.
+//! The front door, and the owner: when the wheel goes, its threads go. The verbs for repeating jobs, and
+//! for many jobs at once, are in files of their own.
+
+mod batch;
+mod repeat;
 
 use core::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::InsertError;
@@ -13,6 +17,7 @@ use crate::scheduler::Scheduler;
 use crate::staff::Staff;
 use crate::stats::Stats;
 use crate::unfired::{Unfired, UnfiredJob};
+use crate::when::When;
 
 /// A timer for hundreds of thousands of timeouts at once: takes a delay and a job, gives back a
 /// [`Handle`], and runs the job on a rayon pool once the delay has passed, unless the handle was
@@ -65,16 +70,38 @@ impl Wheel {
         self.engine.insert(delay, job).unwrap_or_else(|refused| panic!("{refused}"))
     }
 
-    /// Runs `job` on the pool at `at`, which may be past: then it is due at the next tick.
+    /// Runs `job` on the pool at an [`Instant`](std::time::Instant) or at a time of day
+    /// ([`SystemTime`](std::time::SystemTime)). If that is past, the job is due at the next tick.
+    ///
+    /// An instant is a point on the monotonic clock, which nobody sets. A time of day follows the wall
+    /// clock: should that be set forward or back, the job runs sooner or later by as much, and at once
+    /// if its time was jumped over. It never runs before the wall clock reads its time, and is never
+    /// lost. That the clock was set forward, or that the machine slept, is noticed within a second.
+    /// While any job waits for a time of day, the ticker wakes once a second to look.
+    ///
+    /// Such a job costs more than others (its handle is kept in a second table), and until its first
+    /// instruction it can be cancelled, also when it is on its way to the pool: see
+    /// [`Wheel::cancel`].
     ///
     /// # Panics
     ///
     /// As [`Wheel::insert`].
-    pub fn insert_at<F>(&self, at: Instant, job: F) -> Handle
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tickwheel::Wheel;
+    /// let (wheel, driver) = Wheel::builder().manual()?;
+    /// let hour = Duration::from_secs(3600);
+    /// wheel.insert_at(driver.wall_now() + 3 * hour, || println!("it is three hours later"));
+    /// driver.set_wall(driver.wall_now() + hour); // the clocks go forward
+    /// assert_eq!(driver.advance(2 * hour), 1);
+    /// # Ok::<(), tickwheel::ConfigError>(())
+    /// ```
+    pub fn insert_at<F>(&self, when: impl Into<When>, job: F) -> Handle
     where
         F: FnOnce() + Send + 'static,
     {
-        self.engine.insert_at(at, job).unwrap_or_else(|refused| panic!("{refused}"))
+        self.try_insert_at(when, job).unwrap_or_else(|refused| panic!("{refused}"))
     }
 
     /// As [`Wheel::insert`], and gives the job back when the wheel is full.
@@ -96,11 +123,58 @@ impl Wheel {
     /// # Errors
     ///
     /// As [`Wheel::try_insert`].
-    pub fn try_insert_at<F>(&self, at: Instant, job: F) -> Result<Handle, InsertError<F>>
+    pub fn try_insert_at<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnOnce() + Send + 'static,
     {
-        self.engine.insert_at(at, job)
+        self.engine.insert_when(when.into(), job)
+    }
+
+    /// Runs `job` once `delay` has passed, and no later than `slack` after that: on whichever tick in
+    /// between it is most likely to share with others, so that the ticker wakes once for many.
+    ///
+    /// That is the tick whose number can be halved most often: jobs that could share a tick mostly do,
+    /// whatever their delays, and without looking for each other. A slack shorter than a tick changes
+    /// nothing. Both together are rounded up by less than a tick, as any delay.
+    ///
+    /// # Panics
+    ///
+    /// As [`Wheel::insert`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Wheel;
+    /// let (wheel, driver) = Wheel::builder().manual()?;
+    /// let ms = Duration::from_millis(1);
+    /// for delay in 900..920 {
+    ///     wheel.insert_within(delay * ms, 100 * ms, || println!("cache entry dropped"));
+    /// }
+    /// assert_eq!(driver.advance(959 * ms), 0);
+    /// assert_eq!(driver.advance(ms), 20); // all of them at 960, which is 15 * 64
+    /// # Ok::<(), tickwheel::ConfigError>(())
+    /// ```
+    pub fn insert_within<F>(&self, delay: Duration, slack: Duration, job: F) -> Handle
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.try_insert_within(delay, slack, job).unwrap_or_else(|refused| panic!("{refused}"))
+    }
+
+    /// As [`Wheel::insert_within`], and gives the job back when the wheel is full.
+    ///
+    /// # Errors
+    ///
+    /// As [`Wheel::try_insert`].
+    pub fn try_insert_within<F>(
+        &self,
+        delay: Duration,
+        slack: Duration,
+        job: F,
+    ) -> Result<Handle, InsertError<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.engine.insert_within(delay, slack, job)
     }
 
     /// Cancels a job. `true` means that it will never run, and that it is dropped already, its
@@ -109,12 +183,18 @@ impl Wheel {
     ///
     /// The job is dropped on the calling thread; should a captured value panic then, that is counted
     /// and reported as a job's panic is.
+    ///
+    /// A repeating job, and one that waits for a time of day, can be cancelled longer: a repeating one
+    /// also while it runs, from inside too, the other until it starts. `true` then means that no
+    /// further run starts; if it is in the hands of the pool, it is dropped there, at the end of its
+    /// run at the latest.
     #[inline]
     pub fn cancel(&self, handle: Handle) -> bool {
         self.engine.cancel(handle)
     }
 
-    /// Cancels a job and gives it back; `None` where [`Wheel::cancel`] answers `false`.
+    /// Cancels a job and gives it back; `None` where [`Wheel::cancel`] answers `false`, and for a
+    /// repeating job that is in the hands of the pool: it goes on.
     #[inline]
     pub fn take(&self, handle: Handle) -> Option<Job> {
         self.engine.take(handle)
@@ -123,25 +203,32 @@ impl Wheel {
     /// Gives a pending job a new delay, counted from now; whether it was still pending.
     ///
     /// To a later time this is one store: push back an idle timeout with every packet that arrives.
+    ///
+    /// Of a repeating job this moves the next run, and the phase with it; if a run is under way, the
+    /// one that follows, unless that run answers [`Next::Stop`].
     #[inline]
     pub fn reset(&self, handle: Handle, delay: Duration) -> bool {
         self.engine.reset(handle, delay)
     }
 
-    /// Gives a pending job a new time; whether it was still pending.
-    pub fn reset_at(&self, handle: Handle, at: Instant) -> bool {
-        self.engine.reset_at(handle, at)
+    /// Gives a pending job a new time, as for [`Wheel::insert_at`]; whether it was still pending.
+    ///
+    /// A job that was inserted with a delay or an instant does not learn to follow the wall clock: a
+    /// time of day means to it the instant at which the clock, as it goes now, will read that.
+    pub fn reset_at(&self, handle: Handle, when: impl Into<When>) -> bool {
+        self.engine.reset_when(handle, when.into())
     }
 
-    /// Whether the job is in the wheel: not handed to the pool, not cancelled.
+    /// Whether the job is in the wheel: not handed to the pool, not cancelled. A repeating job is
+    /// pending until its last run has ended, and one that waits for a time of day until it starts.
     #[must_use]
     pub fn is_pending(&self, handle: Handle) -> bool {
         self.engine.is_pending(handle)
     }
 
     /// How long it is until a pending job is due, rounded up to a tick: zero when it is due and
-    /// waits to be handed over, [`Duration::MAX`] when it never will be. `None` when it is not
-    /// pending.
+    /// waits to be handed over, or is repeating and in the hands of the pool; [`Duration::MAX`] when
+    /// it never will be. `None` when it is not pending.
     #[must_use]
     pub fn remaining(&self, handle: Handle) -> Option<Duration> {
         self.engine.remaining(handle)
@@ -195,14 +282,14 @@ impl Wheel {
         let mut jobs = Vec::new();
         if let Some(staff) = self.staff.take() {
             jobs.extend(staff.dismiss_and_wait().map(|due| UnfiredJob {
-                handle: Handle::new(due.shard, due.key),
+                handle: due.job.handle().unwrap_or(due.handle),
                 remaining: Duration::ZERO,
                 job: due.job,
             }));
         }
         jobs.extend(pending.into_iter().map(|(handle, deadline, job)| UnfiredJob {
             handle,
-            remaining: self.engine.until(deadline),
+            remaining: self.engine.timing().until(deadline),
             job,
         }));
         Unfired::new(jobs, Arc::clone(&self.engine))

@@ -1,0 +1,168 @@
+//! What is different for standing jobs: those that come into the wheel several times and keep their
+//! handle.
+//!
+//! Ground rules:
+//!
+//! - A standing job is in one shard for life, whose number its handle says.
+//! - On a bounded wheel it has room from its insert to its end, in or out: it always finds its way back.
+//! - Its end is the moment it leaves the shard's roll. Whoever takes it off the roll gives the room
+//!   back: a cancel, or the job itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Engine;
+use super::work::{Appointment, Repeating};
+use crate::error::{InsertError, InsertErrorKind};
+use crate::handle::Handle;
+use crate::job::{Call, CallAgain, Work};
+use crate::repeat::{Next, Repeat, Run};
+use crate::shard::{Cancelled, Shard, Start};
+use crate::timing::Aim;
+
+impl Engine {
+    pub(crate) fn every<F>(
+        self: &Arc<Engine>,
+        period: Duration,
+        job: F,
+    ) -> Result<Handle, InsertError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        self.repeat(Repeat::every(period), Untold(job)).map_err(|refused| refused.map(|job| job.0))
+    }
+
+    pub(crate) fn repeat<C>(
+        self: &Arc<Engine>,
+        repeat: Repeat,
+        job: C,
+    ) -> Result<Handle, InsertError<C>>
+    where
+        C: CallAgain + 'static,
+    {
+        let aim = self.timing.aim(repeat.first());
+        if repeat.has_zero_period() {
+            return Err(InsertError::new(InsertErrorKind::ZeroPeriod, job));
+        }
+        if let Err(kind) = self.admit(1) {
+            return Err(InsertError::new(kind, job));
+        }
+        let Some(handle) = self.enroll() else {
+            return Err(InsertError::new(InsertErrorKind::Shutdown, job));
+        };
+        let repeating = Repeating::new(Arc::clone(self), handle, repeat, job);
+        match self.come_in(handle, aim, 0, Box::new(repeating)) {
+            Ok(()) => Ok(handle),
+            Err(back) => Err(InsertError::new(InsertErrorKind::Shutdown, back.into_job())),
+        }
+    }
+
+    /// Adds a job that waits for a time of day; it was admitted.
+    pub(super) fn insert_appointment<C>(
+        self: &Arc<Engine>,
+        aim: Aim,
+        job: C,
+    ) -> Result<Handle, InsertError<C>>
+    where
+        C: Call + 'static,
+    {
+        let Some(handle) = self.enroll() else {
+            return Err(InsertError::new(InsertErrorKind::Shutdown, job));
+        };
+        let appointment = Appointment::new(Arc::clone(self), handle, job);
+        match self.come_in(handle, aim, 0, Box::new(appointment)) {
+            Ok(()) => Ok(handle),
+            Err(back) => Err(InsertError::new(InsertErrorKind::Shutdown, back.into_job())),
+        }
+    }
+
+    fn enroll(&self) -> Option<Handle> {
+        let handle = self.own_shard().enroll();
+        if handle.is_none() {
+            self.release(1);
+        }
+        handle
+    }
+
+    /// Puts a job in, or back in; gives it back when it was cancelled, or when the wheel is gone.
+    pub(super) fn come_in<W: Work + 'static>(
+        &self,
+        handle: Handle,
+        aim: Aim,
+        missed: u64,
+        work: Box<W>,
+    ) -> Result<(), Box<W>> {
+        let Some(shard) = self.standing_shard(handle) else { return Err(work) };
+        match shard.come_in(handle, aim, missed, &self.timing, work) {
+            Ok(rise_for) => {
+                rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
+                Ok(())
+            }
+            Err(work) => {
+                self.leave(handle);
+                Err(work)
+            }
+        }
+    }
+
+    /// What a job is to do that came due.
+    pub(super) fn start(&self, handle: Handle) -> Start {
+        let start = |shard: &Shard| shard.start(handle, &self.timing, false);
+        self.standing_shard(handle).map_or(Start::Gone, start)
+    }
+
+    /// The same, of a job that will not come back: it leaves as it starts.
+    pub(super) fn start_last(&self, handle: Handle) -> Start {
+        let start = |shard: &Shard| shard.start(handle, &self.timing, true);
+        let start = self.standing_shard(handle).map_or(Start::Gone, start);
+        if matches!(start, Start::Due { .. }) {
+            self.release(1);
+        }
+        start
+    }
+
+    /// The job will not come back.
+    pub(super) fn leave(&self, handle: Handle) {
+        if self.standing_shard(handle).is_some_and(|shard| shard.leave(handle)) {
+            self.release(1);
+        }
+    }
+
+    #[cold]
+    pub(super) fn cancel_standing(&self, handle: Handle) -> bool {
+        let cancel = |shard: &Shard| shard.cancel_standing(handle);
+        let Some(cancelled) = self.standing_shard(handle).and_then(cancel) else { return false };
+        self.release(1);
+        if let Cancelled::In(job) = cancelled {
+            self.discard(job);
+        }
+        true
+    }
+
+    #[cold]
+    pub(super) fn reset_standing(&self, handle: Handle, aim: Aim) -> bool {
+        let reset = |shard: &Shard| shard.reset_standing(handle, aim, &self.timing);
+        let Some(rise_for) = self.standing_shard(handle).and_then(reset) else { return false };
+        rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
+        true
+    }
+
+    /// Looks at the wall clock anew, for all jobs that wait for a time of day.
+    pub(crate) fn follow_the_wall(&self) {
+        self.shards.iter().for_each(|shard| shard.follow_the_wall(&self.timing));
+    }
+
+    pub(super) fn standing_shard(&self, handle: Handle) -> Option<&Shard> {
+        self.shards.get(handle.standing_shard()? as usize)
+    }
+}
+
+/// A job that repeats at its period, and does not ask to be told anything.
+struct Untold<F>(F);
+
+impl<F: FnMut() + Send> CallAgain for Untold<F> {
+    fn call(&mut self, _: Run) -> Next {
+        (self.0)();
+        Next::Period
+    }
+}

@@ -1,0 +1,224 @@
+//! The slow and obvious truth: every job there ever was, and a binary heap of `(tick, id)`.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use tickwheel::{Handle, Missed};
+
+use crate::{Act, Answer, LastWill};
+
+/// How many nanoseconds a tick has.
+pub(crate) const TICK: u64 = 1000;
+
+/// What the truth knows of one job.
+#[derive(Clone)]
+pub(crate) struct Known {
+    /// `None` while the insert that makes it is under way, and for a job that has a key.
+    pub(crate) handle: Option<Handle>,
+    /// The tick at which it is due, while it is in the wheel.
+    pub(crate) due: Option<u64>,
+    /// The nanosecond that was meant. Only a repeating job is told.
+    pub(crate) deadline: u64,
+    /// It was inserted for a time of day, or repeats: it can follow the wall clock.
+    pub(crate) standing: bool,
+    /// The time of day that was meant, in nanoseconds after the wheel's wall clock began.
+    pub(crate) wall: Option<i128>,
+    pub(crate) act: Act,
+    pub(crate) last_will: LastWill,
+    pub(crate) repeat: Option<KnownRepeat>,
+    pub(crate) group: Option<usize>,
+}
+
+#[derive(Clone)]
+pub(crate) struct KnownRepeat {
+    pub(crate) period: Option<u64>,
+    pub(crate) missed: Missed,
+    pub(crate) despite_panics: bool,
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) runs: usize,
+    /// How many deadlines were dropped before the next run.
+    pub(crate) dropped: u64,
+    /// A run is under way, and will be followed by another unless it says otherwise.
+    pub(crate) out: bool,
+    /// It was reset during the run.
+    pub(crate) moved: bool,
+}
+
+pub(crate) struct Truth {
+    pub(crate) jobs: Vec<Known>,
+    heap: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Which job a key has.
+    pub(crate) keys: HashMap<u8, usize>,
+    /// In nanoseconds.
+    pub(crate) now: u64,
+    /// By how much the wall clock is ahead of where it would be had nobody set it.
+    pub(crate) wall_shift: i128,
+    /// How many jobs are in the wheel.
+    pub(crate) pending: usize,
+    /// How many jobs have room there: those, and one that repeats and runs.
+    pub(crate) admitted: usize,
+    pub(crate) bound: usize,
+    pub(crate) ran: usize,
+    pub(crate) panics: u64,
+    pub(crate) errors: Vec<String>,
+}
+
+impl Truth {
+    pub(crate) fn new(bound: usize) -> Truth {
+        Truth {
+            jobs: Vec::new(),
+            heap: BinaryHeap::new(),
+            keys: HashMap::new(),
+            now: 0,
+            wall_shift: 0,
+            pending: 0,
+            admitted: 0,
+            bound,
+            ran: 0,
+            panics: 0,
+            errors: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, act: Act, last_will: LastWill) -> usize {
+        self.jobs.push(Known {
+            handle: None,
+            due: None,
+            deadline: 0,
+            standing: false,
+            wall: None,
+            act,
+            last_will,
+            repeat: None,
+            group: None,
+        });
+        self.jobs.len() - 1
+    }
+
+    /// The tick at which a job is due that is set now for a nanosecond: rounded up, and not at once.
+    pub(crate) fn due_at(&self, deadline: u64) -> u64 {
+        match deadline {
+            // Far beyond everything a test advances to.
+            u64::MAX => u64::MAX,
+            deadline => deadline.div_ceil(TICK).max(self.now / TICK + 1),
+        }
+    }
+
+    /// Of all ticks between, the one that can be halved most often. Counted.
+    pub(crate) fn due_within(&self, delay: u64, slack: u64) -> u64 {
+        let first = self.due_at(self.now.saturating_add(delay));
+        let last = self.now.saturating_add(delay).saturating_add(slack) / TICK;
+        (first..=last).max_by_key(|tick| tick.trailing_zeros()).unwrap_or(first)
+    }
+
+    pub(crate) fn wall_now(&self) -> i128 {
+        i128::from(self.now) + self.wall_shift
+    }
+
+    /// The nanosecond at which the wall clock will read this.
+    pub(crate) fn when_wall_reads(&self, wall: i128) -> u64 {
+        self.now + u64::try_from(wall - self.wall_now()).unwrap_or(0)
+    }
+
+    pub(crate) fn set(&mut self, id: usize, deadline: u64) {
+        self.jobs[id].deadline = deadline;
+        self.set_due(id, self.due_at(deadline));
+    }
+
+    pub(crate) fn set_due(&mut self, id: usize, due: u64) {
+        let was_in = self.jobs[id].due.is_some();
+        let was_out = self.is_out(id);
+        self.pending += usize::from(!was_in);
+        self.admitted += usize::from(!was_in && !was_out);
+        self.jobs[id].due = Some(due);
+        if let Some(repeat) = &mut self.jobs[id].repeat {
+            repeat.out = false;
+        }
+        self.heap.push(Reverse((due, id)));
+    }
+
+    /// Takes a job out of the wheel for good; whether it was there, or would have come back.
+    pub(crate) fn end(&mut self, id: usize) -> bool {
+        let was_in = self.jobs[id].due.take().is_some();
+        let was_out = self.is_out(id);
+        self.pending -= usize::from(was_in);
+        self.admitted -= usize::from(was_in || was_out);
+        if let Some(repeat) = &mut self.jobs[id].repeat {
+            repeat.out = false;
+        }
+        was_in || was_out
+    }
+
+    /// A repeating job begins a run: it leaves the wheel and keeps its room.
+    pub(crate) fn begin_run(&mut self, id: usize) {
+        self.pending -= usize::from(self.jobs[id].due.take().is_some());
+        if let Some(repeat) = &mut self.jobs[id].repeat {
+            repeat.out = true;
+            repeat.moved = false;
+            repeat.runs += 1;
+        }
+    }
+
+    pub(crate) fn is_out(&self, id: usize) -> bool {
+        self.jobs[id].repeat.as_ref().is_some_and(|repeat| repeat.out)
+    }
+
+    /// Whether a cancel would succeed.
+    pub(crate) fn is_pending(&self, id: usize) -> bool {
+        self.jobs[id].due.is_some() || self.is_out(id)
+    }
+
+    pub(crate) fn has_room(&self, jobs: usize) -> bool {
+        self.admitted + jobs <= self.bound
+    }
+
+    /// The wall clock was set: every job that waits for a time of day is due at another tick.
+    pub(crate) fn follow_the_wall(&mut self) {
+        for id in 0..self.jobs.len() {
+            if let (Some(wall), Some(_)) = (self.jobs[id].wall, self.jobs[id].due) {
+                self.set(id, self.when_wall_reads(wall));
+            }
+        }
+    }
+
+    /// When a repeating job is due again, by its period; and how many deadlines that drops. Counted.
+    pub(crate) fn follow(&self, id: usize) -> Option<(u64, u64)> {
+        let job = &self.jobs[id];
+        let repeat = job.repeat.as_ref()?;
+        let period = repeat.period?;
+        let (mut next, mut dropped) = (job.deadline.saturating_add(period), 0);
+        while next < self.now && repeat.missed != Missed::Burst {
+            next += period;
+            dropped += 1;
+        }
+        match repeat.missed {
+            Missed::Delay if dropped > 0 => Some((self.now.saturating_add(period), dropped)),
+            _ => Some((next, dropped)),
+        }
+    }
+
+    /// The earliest tick at which something is due.
+    pub(crate) fn first(&mut self) -> Option<u64> {
+        while let Some(&Reverse((due, id))) = self.heap.peek() {
+            if self.jobs[id].due == Some(due) {
+                return Some(due);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// How many jobs are in a group.
+    pub(crate) fn in_group(&self, group: usize) -> usize {
+        (0..self.jobs.len())
+            .filter(|&id| self.jobs[id].group == Some(group) && self.is_pending(id))
+            .count()
+    }
+
+    /// Jobs run behind a fence, where a failed assertion would be one more panic: collected instead.
+    pub(crate) fn claim(&mut self, holds: bool, what: &str) {
+        if !holds {
+            self.errors.push(format!("{what}, at {}", self.now));
+        }
+    }
+}
