@@ -128,3 +128,56 @@ impl<O: Outlet> Ticker<O> {
 fn apart(a: SystemTime, b: SystemTime) -> Duration {
     a.duration_since(b).unwrap_or_else(|error| error.duration())
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::engine::Config;
+    use crate::hierarchy::Geometry;
+    use crate::job::Fence;
+    use crate::time::Scale;
+    use crate::when::When;
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread;
+
+    struct Tells(Sender<usize>);
+
+    impl Outlet for Tells {
+        fn room(&self) -> usize {
+            usize::MAX
+        }
+
+        fn hand_over(&self, jobs: &mut Vec<Due>) {
+            self.0.send(jobs.drain(..).count()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_forward_is_noticed_while_nothing_is_due() {
+        let engine = Arc::new(Engine::new(Config {
+            scale: Scale::new(Duration::from_millis(1)).unwrap(),
+            clock: Clock::monotonic(),
+            geometry: Geometry::default(),
+            shards: 2,
+            max_pending: None,
+            fence: Fence::default(),
+        }));
+        let (sender, due) = channel();
+        let ticker = Ticker::new(Arc::clone(&engine), Tells(sender));
+        let ticker = thread::spawn(|| ticker.run());
+        let day = Duration::from_secs(24 * 3600);
+        // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has to.
+        engine.insert(day, || ()).unwrap();
+        assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
+        let clock = Arc::clone(engine.timing().clock());
+        for round in 1..=2 {
+            engine.insert_when(When::AtTime(clock.wall() + 2 * day), || ()).unwrap();
+            assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
+            clock.set_wall(clock.wall() + 3 * day);
+            assert_eq!(due.recv_timeout(Duration::from_secs(60)), Ok(1), "round {round}");
+        }
+        engine.stop();
+        ticker.join().unwrap();
+    }
+}

@@ -1,4 +1,10 @@
-//! One test for each sentence of `docs/guarantees.md`, under the name that stands there.
+//! One test for each sentence of `docs/guarantees.md`, under the name that stands there. Here are those
+//! for single jobs, the pool, the bounds and the end; in files of their own, those for more.
+
+mod again;
+mod many;
+mod names;
+mod wall;
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -843,8 +849,15 @@ fn jobs_of_one_tick_all_run_in_some_order() {
 /// The document and this file name the same tests.
 #[test]
 fn every_sentence_has_its_test() {
-    let document = include_str!("../docs/guarantees.md");
-    let tests = include_str!("guarantees.rs");
+    let document = include_str!("../../docs/guarantees.md");
+    let tests = [
+        include_str!("main.rs"),
+        include_str!("again.rs"),
+        include_str!("many.rs"),
+        include_str!("names.rs"),
+        include_str!("wall.rs"),
+    ]
+    .concat();
     let named: HashSet<&str> =
         document.split('[').skip(1).filter_map(|rest| rest.split(']').next()).collect();
     let written: HashSet<&str> = tests

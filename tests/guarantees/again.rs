@@ -1,0 +1,362 @@
+//! Jobs that repeat.
+
+use super::*;
+use tickwheel::{Missed, Next, Repeat, Run};
+
+/// Repeats a job that tells of its runs.
+fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Receiver<Run>) {
+    let (sender, runs) = channel();
+    let handle = wheel.repeat(repeat, move |run| {
+        sender.send(run).unwrap();
+        answer
+    });
+    (handle.unwrap(), runs)
+}
+
+#[test]
+fn a_fixed_rate_keeps_its_phase() {
+    let (wheel, driver) = manual();
+    // No multiple of the tick, and not a whole number of them in a second.
+    let (period, periods) = (Duration::from_nanos(1_333_333), 1_000_000_u32);
+    let begin = driver.now();
+    let count = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&count);
+    let fixed = wheel.repeat(Repeat::every(period), move |run| {
+        let number = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        assert_eq!(run.deadline, begin + period * u32::try_from(number).unwrap());
+        assert!(run.late < MS && run.missed == 0);
+        Next::Period
+    });
+    assert!(fixed.is_ok());
+    assert_eq!(driver.advance(period * periods + MS), periods as usize);
+    assert_eq!((count.load(Ordering::Relaxed), wheel.stats().panicked), (u64::from(periods), 0));
+}
+
+#[test]
+fn a_fixed_delay_counts_from_the_end_of_the_run() {
+    let wheel = threads(1);
+    let (sender, ends) = channel();
+    let delay = MS * 5;
+    let mut last_end = None;
+    let repeat = wheel.repeat(Repeat::irregular(), move |run| {
+        if let Some(end) = last_end {
+            assert!(run.deadline >= end + delay);
+            assert!(now() >= end + delay);
+        }
+        let_pass(MS * 3);
+        last_end = Some(now());
+        sender.send(()).unwrap();
+        Next::After(delay)
+    });
+    assert!(repeat.is_ok());
+    assert_eq!(ends.iter().take(5).count(), 5);
+    assert_eq!(wheel.stats().panicked, 0);
+}
+
+#[test]
+fn missed_periods_follow_the_policy() {
+    // It is 100, and the first run was to be at 65: the runs of 75, 85 and 95 were missed too.
+    let expected: [(Missed, [(u64, u64, u64); 6]); 3] = [
+        // When it ran, for which deadline, and how many were dropped before.
+        (
+            Missed::Burst,
+            [(101, 65, 0), (102, 75, 0), (103, 85, 0), (104, 95, 0), (105, 105, 0), (115, 115, 0)],
+        ),
+        (
+            Missed::Skip,
+            [
+                (101, 65, 0),
+                (105, 105, 3),
+                (115, 115, 0),
+                (125, 125, 0),
+                (135, 135, 0),
+                (145, 145, 0),
+            ],
+        ),
+        (
+            Missed::Delay,
+            [
+                (101, 65, 0),
+                (111, 111, 3),
+                (121, 121, 0),
+                (131, 131, 0),
+                (141, 141, 0),
+                (151, 151, 0),
+            ],
+        ),
+    ];
+    for (policy, expected) in expected {
+        let (wheel, driver) = manual();
+        let begin = driver.now();
+        driver.advance(MS * 100);
+        let repeat = Repeat::every(MS * 10).starting(begin + MS * 65).missed(policy);
+        let (_, runs) = told(&wheel, repeat, Next::Period);
+        driver.advance(MS * 60);
+        let ticks = |duration: Duration| u64::try_from(duration.as_millis()).unwrap();
+        let told: Vec<(u64, u64, u64)> = runs
+            .try_iter()
+            .take(6)
+            .map(|run| {
+                let deadline = run.deadline - begin;
+                (ticks(deadline + run.late), ticks(deadline), run.missed)
+            })
+            .collect();
+        assert_eq!(told, expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_run_never_overlaps_itself() {
+    let wheel = threads(4);
+    let (running, overlaps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (sender, runs) = channel();
+    for policy in [Missed::Burst, Missed::Skip, Missed::Delay] {
+        let (running, overlaps) = (Arc::clone(&running), Arc::clone(&overlaps));
+        let sender = sender.clone();
+        let handle = wheel.repeat(Repeat::every(MS).missed(policy), move |_| {
+            overlaps.fetch_or(running.swap(true, Ordering::SeqCst), Ordering::SeqCst);
+            let_pass(MS * 3);
+            running.store(false, Ordering::SeqCst);
+            // The test may have seen enough.
+            let _ = sender.send(());
+            Next::Period
+        });
+        assert_eq!(runs.iter().take(8).count(), 8);
+        wheel.cancel(handle.unwrap());
+        wait_for(|| wheel.stats().in_flight == 0);
+    }
+    assert!(!overlaps.load(Ordering::SeqCst));
+}
+
+#[test]
+fn the_handle_of_a_repeat_lasts_until_its_last_run() {
+    let (wheel, driver) = manual();
+    let mut left = 3;
+    let (sender, handles) = channel();
+    let handle = wheel
+        .repeat(Repeat::every(MS * 10), move |run| {
+            sender.send(run.handle).unwrap();
+            left -= 1;
+            if left > 0 { Next::Period } else { Next::Stop }
+        })
+        .unwrap();
+    for run in 1..=3 {
+        assert!(wheel.is_pending(handle) && wheel.location(handle).is_some());
+        assert_eq!(wheel.remaining(handle), Some(MS * 10));
+        assert_eq!(driver.advance(MS * 10), 1, "run {run}");
+        assert_eq!(handles.try_recv(), Ok(handle));
+    }
+    assert!(!wheel.is_pending(handle) && wheel.remaining(handle).is_none());
+    assert!(!wheel.cancel(handle) && !wheel.reset(handle, MS) && wheel.take(handle).is_none());
+    // What has its place now is somebody else's.
+    let next = wheel.every(MS, || ()).unwrap();
+    assert!(next != handle && !wheel.cancel(handle) && wheel.is_pending(next));
+}
+
+#[test]
+fn a_repeat_can_be_cancelled_at_any_time() {
+    // From outside, between two runs.
+    let (wheel, driver) = manual();
+    let (token, alive) = counted();
+    let ping = wheel.every(MS, move || drop(Arc::clone(&token))).unwrap();
+    assert_eq!(driver.advance(MS * 3), 3);
+    assert!(wheel.cancel(ping) && alive() == 0);
+    assert_eq!((driver.advance(MS * 3), wheel.len()), (0, 0));
+    // From inside itself: this run is the last, whatever it answers.
+    let scheduler = wheel.scheduler();
+    let suicide = wheel.repeat(Repeat::every(MS), move |run| {
+        assert!(scheduler.cancel(run.handle) && !scheduler.cancel(run.handle));
+        Next::After(MS)
+    });
+    assert_eq!(driver.advance(MS * 3), 1);
+    assert!(!wheel.is_pending(suicide.unwrap()));
+    assert_eq!(wheel.stats().panicked, 0);
+    // While it runs, and while it waits for a thread of the pool.
+    let wheel = threads(1);
+    let (token, alive) = counted();
+    let (started, starts) = channel();
+    let (release, gate) = channel::<()>();
+    let running = wheel.repeat(Repeat::irregular(), move |_| {
+        let _ = &token;
+        started.send(()).unwrap();
+        let _ = gate.recv();
+        Next::After(Duration::ZERO)
+    });
+    starts.recv().unwrap();
+    let (queued_token, queued_alive) = counted();
+    let queued = wheel.repeat(Repeat::irregular(), move |_| {
+        let _ = &queued_token;
+        unreachable!("it was cancelled before it started")
+    });
+    wait_for(|| wheel.stats().in_flight == 2);
+    for handle in [running.unwrap(), queued.unwrap()] {
+        assert!(wheel.is_pending(handle) && wheel.remaining(handle) == Some(Duration::ZERO));
+        assert!(wheel.take(handle).is_none(), "nobody can have it back now");
+        assert!(wheel.cancel(handle) && !wheel.is_pending(handle));
+    }
+    drop(release);
+    wait_for(|| alive() == 0 && queued_alive() == 0);
+    wait_for(|| wheel.stats().in_flight == 0);
+    assert_eq!((wheel.len(), wheel.stats().panicked, starts.try_recv().is_err()), (0, 0, true));
+}
+
+#[test]
+fn a_repeat_that_is_taken_does_not_go_back() {
+    let (wheel, driver) = manual();
+    let (handle, runs) = told(&wheel, Repeat::every(MS), Next::Period);
+    let job = wheel.take(handle).unwrap();
+    assert_eq!((driver.advance(MS * 5), wheel.len()), (0, 0));
+    job.run();
+    assert_eq!(runs.recv().unwrap().handle, handle);
+    assert!(runs.recv().is_err(), "ran once, and is gone");
+    assert_eq!(wheel.len(), 0);
+}
+
+#[test]
+fn a_reset_moves_the_next_run_and_the_phase() {
+    let (wheel, driver) = manual();
+    let begin = driver.now();
+    let (handle, runs) = told(&wheel, Repeat::every(MS * 10), Next::Period);
+    driver.advance(MS * 12);
+    assert!(wheel.reset(handle, MS * 20));
+    driver.advance(MS * 45);
+    let at: Vec<_> = runs.try_iter().map(|run| (run.deadline - begin).as_millis()).collect();
+    assert_eq!(at, [10, 32, 42, 52]);
+    // From inside a run it counts too, and more than the answer.
+    let scheduler = wheel.scheduler();
+    let (sender, runs) = channel();
+    let reset = wheel.repeat(Repeat::every(MS * 10), move |run| {
+        sender.send(run.deadline).unwrap();
+        assert!(scheduler.reset(run.handle, MS * 3));
+        Next::Period
+    });
+    assert!(reset.is_ok());
+    driver.advance(MS * 20);
+    let at: Vec<Instant> = runs.try_iter().collect();
+    assert!(at.windows(2).all(|pair| pair[1] - pair[0] == MS * 3) && at.len() == 4);
+}
+
+#[test]
+fn the_first_run_is_when_it_was_asked_for() {
+    let (wheel, driver) = manual();
+    let begin = driver.now();
+    let first = |repeat: Repeat| {
+        let (handle, runs) = told(&wheel, repeat, Next::Period);
+        driver.advance(MS * 30);
+        wheel.cancel(handle);
+        runs.try_iter().next().map(|run| run.deadline - begin)
+    };
+    assert_eq!(first(Repeat::every(MS * 10)), Some(MS * 10));
+    assert_eq!(first(Repeat::every(MS * 10).starting(Duration::ZERO)), Some(MS * 30));
+    assert_eq!(first(Repeat::every(MS * 10).starting(MS * 7)), Some(MS * 67));
+    assert_eq!(first(Repeat::every(MS * 10).starting(begin + MS * 95)), Some(MS * 95));
+    assert_eq!(first(Repeat::every(MS * 10).starting(driver.wall_now() + MS * 5)), Some(MS * 125));
+    assert_eq!(first(Repeat::irregular()), Some(MS * 150));
+}
+
+#[test]
+fn a_repeat_says_itself_when_it_runs_next() {
+    let (wheel, driver) = manual();
+    let (begin, noon) = (driver.now(), driver.wall_now());
+    let answers = [
+        Next::Period,
+        Next::After(MS * 7),
+        Next::At(begin + MS * 40),
+        Next::Period,
+        Next::AtTime(noon + MS * 70),
+        Next::Period,
+        Next::Stop,
+    ];
+    let mut left = answers.into_iter();
+    let (sender, runs) = channel();
+    let repeat = wheel.repeat(Repeat::every(MS * 10), move |run| {
+        sender.send((run.deadline - begin).as_millis()).unwrap();
+        left.next().unwrap()
+    });
+    assert!(repeat.is_ok());
+    driver.advance(MS * 200);
+    assert_eq!(runs.iter().collect::<Vec<_>>(), [10, 20, 27, 40, 50, 70, 80]);
+    // Without a period, to go on by the period is to stop.
+    told(&wheel, Repeat::irregular(), Next::Period);
+    assert_eq!((driver.advance(MS * 10), wheel.len()), (1, 0));
+}
+
+#[test]
+fn a_period_of_zero_is_refused() {
+    let (wheel, _driver) = manual();
+    let (token, alive) = counted();
+    let refused = wheel.every(Duration::ZERO, move || drop(Arc::clone(&token))).unwrap_err();
+    assert_eq!(refused.kind(), InsertErrorKind::ZeroPeriod);
+    let mut job = refused.into_inner();
+    job();
+    assert_eq!((alive(), wheel.len()), (1, 0));
+    let refused = wheel.repeat(Repeat::every(Duration::ZERO), |_| Next::Stop).unwrap_err();
+    assert_eq!(refused.kind(), InsertErrorKind::ZeroPeriod);
+    assert!(wheel.every(Duration::from_nanos(1), || ()).is_ok());
+    assert!(wheel.every(Duration::MAX, || ()).is_ok());
+}
+
+#[test]
+fn a_panic_ends_a_repeat_unless_asked_otherwise() {
+    let (builder, panics) = reporting();
+    let (wheel, driver) = builder.manual().unwrap();
+    let (token, alive) = counted();
+    let once = wheel.every(MS, move || {
+        let _ = &token;
+        panic_any("every")
+    });
+    assert_eq!(driver.advance(MS * 10), 1);
+    assert!(!wheel.is_pending(once.unwrap()) && alive() == 0);
+    assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["every"]);
+    let again = wheel.repeat(Repeat::every(MS).despite_panics(), |_| panic_any("again"));
+    assert_eq!(driver.advance(MS * 10), 10);
+    assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["again"; 10]);
+    assert!(wheel.cancel(again.unwrap()));
+    assert_eq!(wheel.stats().panicked, 11);
+}
+
+#[test]
+fn a_repeat_keeps_its_room_until_its_end() {
+    let wheel = Wheel::builder().max_pending(1).threads(1).build().unwrap();
+    let (started, starts) = channel();
+    let (release, gate) = channel::<()>();
+    let repeat = wheel.repeat(Repeat::irregular(), move |_| {
+        started.send(()).unwrap();
+        let _ = gate.recv();
+        Next::After(HOUR)
+    });
+    starts.recv().unwrap();
+    // It runs, and nothing is pending; but it will come back.
+    assert_eq!(wheel.len(), 0);
+    assert_eq!(wheel.try_insert(HOUR, || ()).unwrap_err().kind(), InsertErrorKind::Full);
+    drop(release);
+    wait_for(|| wheel.len() == 1);
+    assert!(wheel.try_insert(HOUR, || ()).is_err());
+    assert!(wheel.cancel(repeat.unwrap()));
+    assert!(wheel.try_insert(HOUR, || ()).is_ok() && wheel.try_insert(HOUR, || ()).is_err());
+}
+
+#[test]
+fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
+    let (wheel, driver) = manual();
+    let (handle, _runs) = told(&wheel, Repeat::every(MS * 10), Next::Period);
+    driver.advance(MS * 25);
+    let unfired: Vec<_> = wheel.shutdown().collect();
+    assert_eq!((unfired.len(), unfired[0].handle, unfired[0].remaining), (1, handle, MS * 5));
+    // One that runs has had its last run.
+    let wheel = threads(1);
+    let scheduler = wheel.scheduler();
+    let (token, alive) = counted();
+    let (started, starts) = channel();
+    let running = wheel.repeat(Repeat::irregular(), move |_| {
+        let _ = &token;
+        started.send(()).unwrap();
+        let_pass(MS * 5);
+        Next::After(Duration::ZERO)
+    });
+    starts.recv().unwrap();
+    assert_eq!((wheel.shutdown().count(), alive()), (0, 0));
+    assert!(!scheduler.is_pending(running.unwrap()));
+    let late = scheduler.every(MS, || ()).unwrap_err();
+    assert_eq!(late.kind(), InsertErrorKind::Shutdown);
+}

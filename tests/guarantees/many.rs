@@ -1,0 +1,219 @@
+//! Many jobs at once, and jobs that are together: batches, groups, slack.
+
+use super::*;
+use tickwheel::{Group, Guard, Next, Repeat};
+
+#[test]
+fn a_batch_answers_in_order() {
+    let wheel = Wheel::builder().threads(1).shards(3).build().unwrap();
+    let own = wheel.insert_batch((0..100).map(|n| (HOUR * n, || ()))).unwrap();
+    let elsewhere = thread::scope(|scope| {
+        let insert = || wheel.insert_batch((0..100).map(|n| (HOUR * n, || ()))).unwrap();
+        scope.spawn(insert).join().unwrap()
+    });
+    // The handles of two shards, mixed; some stale, some of another wheel, one that repeats.
+    let repeat = wheel.every(HOUR, || ()).unwrap();
+    let (other, _driver) = manual();
+    let foreign = other.insert(HOUR, || ());
+    let mut handles: Vec<Handle> =
+        own.iter().zip(&elsewhere).skip(1).flat_map(|(&a, &b)| [a, b]).collect();
+    handles.extend([repeat, foreign, handles[7], handles[7]]);
+    assert!(wheel.cancel(handles[11]));
+    let later: Vec<_> = handles.iter().map(|&handle| (handle, HOUR * 200)).collect();
+    let expected: Vec<bool> = (0..handles.len()).map(|n| n != 11 && n != 199).collect();
+    assert_eq!(wheel.reset_batch(&later), expected);
+    for (handle, done) in handles.iter().zip(expected) {
+        let remaining = wheel.remaining(*handle);
+        assert!(remaining.is_some_and(|remaining| remaining > HOUR * 199) == done);
+    }
+    let mut expected: Vec<bool> = (0..handles.len()).map(|n| n != 11 && n != 199).collect();
+    expected[200] = false;
+    expected[201] = false;
+    assert_eq!(wheel.cancel_batch(&handles), expected);
+    assert!(other.is_pending(foreign));
+    assert_eq!((wheel.cancel_batch(&[]).len(), wheel.reset_batch(&[]).len()), (0, 0));
+}
+
+#[test]
+fn a_batch_counts_from_one_moment() {
+    let (wheel, driver) = manual();
+    let (sender, order) = channel();
+    let timers = (0..10_000_u64).map(|n| {
+        let sender = sender.clone();
+        (MS * u32::try_from(n % 3 + 1).unwrap(), move || sender.send(n).unwrap())
+    });
+    assert_eq!(wheel.insert_batch(timers).unwrap().len(), 10_000);
+    for rest in 0..3 {
+        let expected = (0..10_000).filter(|n| n % 3 == rest).count();
+        assert_eq!(driver.advance(MS), expected);
+        assert!(order.try_iter().all(|n| n % 3 == rest));
+    }
+    // Ten thousand for one time, in one slot.
+    wheel.insert_batch((0..10_000).map(|_| (HOUR * 72, || ()))).unwrap();
+    assert_eq!((driver.advance(HOUR * 72 - MS), driver.advance(MS)), (0, 10_000));
+}
+
+#[test]
+fn a_batch_is_all_or_nothing() {
+    let wheel = Wheel::builder().max_pending(10).threads(1).build().unwrap();
+    wheel.insert(HOUR, || ());
+    let (token, alive) = counted();
+    let job = move |token: &Arc<()>| {
+        let token = Arc::clone(token);
+        move || drop(token)
+    };
+    let timers: Vec<_> = (0..10).map(|n| (HOUR * n, job(&token))).collect();
+    let refused = wheel.insert_batch(timers).unwrap_err();
+    assert_eq!((refused.kind(), wheel.len()), (InsertErrorKind::Full, 1));
+    let mut back = refused.into_inner();
+    assert!(back.iter().map(|&(delay, _)| delay).eq((0..10).map(|n| HOUR * n)));
+    assert_eq!(alive(), 11);
+    // One less, and there is room for all.
+    back.pop();
+    back[0].0 = HOUR;
+    let handles = wheel.insert_batch(back).unwrap();
+    assert_eq!((handles.len(), wheel.len()), (9, 10));
+    assert!(wheel.try_insert(HOUR, || ()).is_err());
+    assert_eq!(wheel.cancel_batch(&handles), [true; 9]);
+    assert_eq!(alive(), 1);
+    let scheduler = wheel.scheduler();
+    drop(wheel);
+    let timers: Vec<_> = (0..5).map(|n| (HOUR * n, job(&token))).collect();
+    let late = scheduler.insert_batch(timers).unwrap_err();
+    assert_eq!((late.kind(), late.into_inner().len()), (InsertErrorKind::Shutdown, 5));
+    assert_eq!(alive(), 1);
+}
+
+#[test]
+fn a_guard_cancels_when_it_is_dropped() {
+    let (wheel, driver) = manual();
+    let guard = || Guard::new(wheel.scheduler(), wheel.insert(MS, || ()));
+    let (dropped, detached, fired) = (guard(), guard(), guard());
+    let handle = dropped.handle();
+    drop(dropped);
+    assert!(!wheel.is_pending(handle) && wheel.len() == 2);
+    let kept = detached.detach();
+    assert!(wheel.is_pending(kept));
+    assert_eq!(driver.advance(MS), 2);
+    // What has run is not there to be cancelled.
+    drop(fired);
+    // A repeating job is guarded through all of its runs, and a guard does not keep the wheel alive.
+    let ping = Guard::new(wheel.scheduler(), wheel.every(MS, || ()).unwrap());
+    assert_eq!(driver.advance(MS * 3), 3);
+    drop(ping);
+    assert!(wheel.is_empty());
+    let late = guard();
+    drop(wheel);
+    drop(late);
+}
+
+#[test]
+fn a_group_is_cancelled_in_one_call() {
+    let (wheel, driver) = manual();
+    let (connection, other) = (Group::new(wheel.scheduler()), Group::new(wheel.scheduler()));
+    for n in 1..=10 {
+        connection.insert(MS * n, || ()).unwrap();
+        other.insert(MS * n, || ()).unwrap();
+    }
+    connection.repeat(Repeat::every(MS * 2), |_| Next::Period).unwrap();
+    let at = driver.now() + MS * 50;
+    connection.insert(at, || ()).unwrap();
+    connection.insert(driver.wall_now() + MS * 50, || ()).unwrap();
+    assert_eq!(driver.advance(MS * 5), 5 + 5 + 2);
+    assert_eq!((connection.len(), other.len()), (5 + 3, 5));
+    assert_eq!(connection.cancel_all(), 8);
+    assert_eq!((connection.len(), other.len(), wheel.len()), (0, 5, 5));
+    assert_eq!(connection.cancel_all(), 0);
+    // It goes on, and may be cancelled by a job of its own.
+    let connection = Arc::new(connection);
+    let own = Arc::clone(&connection);
+    let closes = move |_: tickwheel::Run| {
+        own.cancel_all();
+        Next::Period
+    };
+    connection.repeat(Repeat::every(MS), closes).unwrap();
+    connection.insert(HOUR, || ()).unwrap();
+    driver.advance(MS);
+    assert!(connection.is_empty());
+}
+
+#[test]
+fn a_dropped_group_cancels_and_a_detached_one_does_not() {
+    let (wheel, driver) = manual();
+    let (token, alive) = counted();
+    let [dropped, detached] = [0, 1].map(|_| Group::new(wheel.scheduler()));
+    for group in [&dropped, &detached] {
+        let token = Arc::clone(&token);
+        group.insert(MS, move || drop(token)).unwrap();
+    }
+    drop(dropped);
+    assert_eq!((wheel.len(), alive()), (1, 2));
+    detached.detach();
+    assert_eq!((driver.advance(MS), alive()), (1, 1));
+}
+
+#[test]
+fn a_group_keeps_nothing_of_what_is_gone() {
+    let (wheel, driver) = manual();
+    let group = Group::new(wheel.scheduler());
+    for round in 0..100 {
+        group.insert(MS, || ()).unwrap();
+        let cancelled = group.insert(HOUR, || ()).unwrap();
+        let taken = group.insert(HOUR, || ()).unwrap();
+        assert_eq!((group.len(), driver.advance(MS)), (3, 1), "{round}");
+        assert!(wheel.cancel(cancelled));
+        drop(wheel.take(taken).unwrap());
+        assert!(group.is_empty());
+    }
+    // What is refused does not become a member, nor does what the end of the wheel drops stay one.
+    assert!(group.repeat(Repeat::every(Duration::ZERO), |_| Next::Stop).is_err());
+    group.insert(HOUR, || ()).unwrap();
+    assert_eq!(group.len(), 1);
+    drop(wheel);
+    assert!(group.is_empty());
+    let late = group.insert(MS, || ()).unwrap_err();
+    assert_eq!((late.kind(), group.len()), (InsertErrorKind::Shutdown, 0));
+}
+
+#[test]
+fn within_its_slack_and_never_early() {
+    let nanosecond = Duration::from_nanos(1);
+    for micros in [10, 70, 1000] {
+        let tick = Duration::from_micros(micros);
+        let (wheel, driver) = Wheel::builder().tick(tick).manual().unwrap();
+        for n in 0..2000_u32 {
+            let (delay, slack) = (MS * (n % 37) / 3, MS * (n % 11) / 7);
+            wheel.insert_within(delay, slack, || ());
+            assert_eq!(driver.advance(delay.saturating_sub(nanosecond)), 0, "{delay:?} {slack:?}");
+            // Where no tick lies within the slack, the next one has to do.
+            let latest = slack.max(tick) + nanosecond;
+            assert_eq!(driver.advance(latest), 1, "{delay:?} {slack:?}");
+        }
+        wheel.insert_within(Duration::MAX, Duration::MAX, || ());
+        assert_eq!((driver.advance(HOUR * 1000), wheel.len()), (0, 1));
+    }
+}
+
+#[test]
+fn slack_lets_timers_share_a_tick() {
+    let ticks = |tenths: u32| {
+        let (wheel, driver) = manual();
+        let (sender, ticks) = channel();
+        for n in 0..10_000_u32 {
+            // Some order that is none, from one second to eleven.
+            let delay = MS * (1000 + n.wrapping_mul(7919) % 10_000);
+            let sender = sender.clone();
+            wheel.insert_within(delay, delay * tenths / 10, move || sender.send(()).unwrap());
+        }
+        let mut with_work = 0;
+        for _ in 0..13_000 {
+            driver.advance(MS);
+            with_work += usize::from(ticks.try_iter().count() > 0);
+        }
+        assert!(wheel.is_empty());
+        with_work
+    };
+    let (without, with) = (ticks(0), ticks(1));
+    assert_eq!(without, 10_000);
+    assert!(with < without / 100, "{with} wake-ups");
+}

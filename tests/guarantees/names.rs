@@ -1,0 +1,181 @@
+//! Jobs under names.
+
+use super::*;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use tickwheel::Keyed;
+
+#[test]
+fn a_key_has_one_job() {
+    let (wheel, driver) = manual();
+    let orders = Keyed::new(wheel.scheduler());
+    let (sender, ran) = channel();
+    let job = |name: &'static str| {
+        let sender = sender.clone();
+        move || sender.send(name).unwrap()
+    };
+    assert!(orders.insert("a", MS * 5, job("first")).unwrap().is_none());
+    // Another in its place: the first comes back, and runs only if somebody runs it.
+    let replaced = orders.insert("a", MS * 7, job("second")).unwrap().unwrap();
+    assert_eq!((orders.len(), wheel.len(), orders.remaining(&"a")), (1, 1, Some(MS * 7)));
+    replaced.run();
+    assert_eq!(ran.try_recv(), Ok("first"));
+    assert!(orders.contains(&"a"), "the key is the second's");
+    // Not in its place, if that is what was asked for.
+    let refused = orders.insert_if_absent("a", MS, job("third")).unwrap_err();
+    assert_eq!(refused.kind(), InsertErrorKind::Occupied);
+    let (key, third) = refused.into_inner();
+    orders.insert_if_absent("b", MS, third).unwrap();
+    assert_eq!((key, driver.advance(MS), ran.try_recv()), ("a", 1, Ok("third")));
+    // Moved, and asked about.
+    assert!(orders.reset(&"a", driver.now() + MS * 2) && !orders.reset(&"b", MS));
+    assert_eq!(orders.iter().map(|(key, left)| (*key, left)).collect::<Vec<_>>(), [("a", MS * 2)]);
+    assert_eq!((driver.advance(MS * 2), ran.try_recv()), (1, Ok("second")));
+    assert!(orders.is_empty() && !orders.contains(&"a") && orders.remaining(&"a").is_none());
+    // Cancelled, or taken.
+    orders.insert("c", MS, job("fourth")).unwrap();
+    orders.insert("d", driver.wall_now() + MS, job("fifth")).unwrap();
+    assert!(orders.cancel(&"c") && !orders.cancel(&"c"));
+    orders.take(&"d").unwrap().run();
+    assert!(orders.take(&"d").is_none() && ran.try_recv() == Ok("fifth"));
+    orders.insert("e", MS, job("sixth")).unwrap();
+    orders.insert("f", MS, job("seventh")).unwrap();
+    assert_eq!((orders.cancel_all(), orders.len(), wheel.len()), (2, 0, 0));
+}
+
+#[test]
+fn a_fired_key_is_free_before_its_job_runs() {
+    for threads in [0, 1] {
+        let builder = Wheel::builder();
+        let (wheel, driver) = match threads {
+            0 => builder.manual().map(|(wheel, driver)| (wheel, Some(driver))).unwrap(),
+            count => (builder.threads(count).build().unwrap(), None),
+        };
+        let devices = Keyed::new(wheel.scheduler());
+        let (sender, answers) = channel();
+        let own = devices.clone();
+        let again = move || {
+            let absent = !own.contains(&7) && own.is_empty();
+            let anew = own.insert_if_absent(7, HOUR, || ()).is_ok();
+            sender.send((absent, anew)).unwrap();
+        };
+        devices.insert(7, MS, again).unwrap();
+        if let Some(driver) = &driver {
+            driver.advance(MS);
+        }
+        assert_eq!(answers.recv(), Ok((true, true)));
+        assert!(devices.contains(&7));
+    }
+}
+
+#[test]
+fn a_full_wheel_lets_a_key_be_replaced() {
+    let (wheel, _driver) = Wheel::builder().max_pending(1).manual().unwrap();
+    let orders = Keyed::new(wheel.scheduler());
+    orders.insert(1, MS, || ()).unwrap();
+    let refused = orders.insert(2, MS, || ()).unwrap_err();
+    assert_eq!(refused.kind(), InsertErrorKind::Full);
+    assert_eq!(refused.into_inner().0, 2);
+    assert!(orders.insert(1, HOUR, || ()).unwrap().is_some());
+    let at = std::time::SystemTime::UNIX_EPOCH + HOUR * 24 * 365 * 500;
+    assert!(orders.insert(1, at, || ()).unwrap().is_some());
+    assert!(orders.insert(1, HOUR, || ()).unwrap().is_some());
+    assert_eq!((orders.len(), wheel.len(), orders.remaining(&1)), (1, 1, Some(HOUR)));
+    assert!(orders.cancel(&1) && wheel.try_insert(MS, || ()).is_ok());
+    assert!(wheel.try_insert(MS, || ()).is_err());
+}
+
+#[test]
+fn no_key_is_left_behind() {
+    // Few keys, short delays, and threads that insert, replace, reset, cancel and take them all the
+    // while. Every job ends in exactly one way, and then its key is gone.
+    let wheel = threads(2);
+    let devices: Keyed<u64> = Keyed::new(wheel.scheduler());
+    let (ran, inserted, came_back) =
+        (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (token, alive) = counted();
+    thread::scope(|scope| {
+        for seed in 0..4_u64 {
+            let (devices, ran, token) = (&devices, &ran, Arc::clone(&token));
+            let (inserted, came_back) = (&inserted, &came_back);
+            scope.spawn(move || {
+                let mut random = seed;
+                for _ in 0..5_000 {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let (key, choice) = (random >> 60 & 3, random >> 40 & 7);
+                    let delay = Duration::from_micros(random >> 50 & 4095);
+                    let (ran, token) = (Arc::clone(ran), Arc::clone(&token));
+                    let job = move || {
+                        drop(token);
+                        ran.fetch_add(1, Ordering::SeqCst);
+                    };
+                    let count = |counter: &AtomicUsize, by: bool| {
+                        counter.fetch_add(usize::from(by), Ordering::SeqCst);
+                    };
+                    match choice {
+                        0..=2 => {
+                            let replaced = devices.insert(key, delay, job).unwrap();
+                            count(inserted, true);
+                            count(came_back, replaced.is_some());
+                        }
+                        3 | 4 => {
+                            count(inserted, devices.insert_if_absent(key, delay, job).is_ok());
+                        }
+                        5 => count(came_back, devices.cancel(&key)),
+                        6 => count(came_back, devices.take(&key).is_some()),
+                        _ => drop(devices.reset(&key, delay)),
+                    }
+                }
+            });
+        }
+    });
+    drop(token);
+    wait_for(|| wheel.is_empty() && wheel.stats().in_flight == 0);
+    assert_eq!((devices.len(), devices.iter().count(), alive()), (0, 0, 0));
+    let ended = ran.load(Ordering::SeqCst) + came_back.load(Ordering::SeqCst);
+    assert_eq!(ended, inserted.load(Ordering::SeqCst));
+}
+
+#[test]
+fn the_end_of_the_wheel_frees_every_key() {
+    let (wheel, _driver) = manual();
+    let orders = Keyed::new(wheel.scheduler());
+    (0..10).for_each(|key| drop(orders.insert(key, HOUR, || ()).unwrap()));
+    let unfired = wheel.shutdown();
+    assert_eq!((unfired.len(), orders.len()), (10, 10));
+    assert!(!orders.contains(&3) && orders.iter().next().is_none(), "none of them is pending");
+    drop(unfired);
+    assert!(orders.is_empty());
+    let late = orders.insert(11, HOUR, || ()).unwrap_err();
+    assert_eq!((late.kind(), late.into_inner().0), (InsertErrorKind::Shutdown, 11));
+    assert!(orders.is_empty());
+}
+
+/// Everything collides.
+#[derive(Default)]
+struct Constant;
+
+impl Hasher for Constant {
+    fn finish(&self) -> u64 {
+        4
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+}
+
+/// `Eq` and `Hash`, and nothing else.
+#[derive(PartialEq, Eq, Hash)]
+struct OnlyAKey(u32);
+
+#[test]
+fn any_key_and_any_hasher_will_do() {
+    fn fill<S: BuildHasher + Clone + Send + Sync + 'static>(hasher: S) {
+        let (wheel, driver) = Wheel::builder().shards(3).manual().unwrap();
+        let keyed = Keyed::with_hasher(wheel.scheduler(), hasher);
+        (0..100).for_each(|n| drop(keyed.insert(OnlyAKey(n), MS * (n + 1), || ()).unwrap()));
+        assert!((0..100).all(|n| keyed.contains(&OnlyAKey(n))));
+        assert_eq!((driver.advance(MS * 50), keyed.len()), (50, 50));
+        assert!((0..100).all(|n| keyed.cancel(&OnlyAKey(n)) == (n >= 50)));
+    }
+    fill(BuildHasherDefault::<Constant>::default());
+    fill(std::hash::RandomState::new());
+}

@@ -1,0 +1,111 @@
+//! Times of day.
+
+use super::*;
+use std::time::SystemTime;
+use tickwheel::{Next, Repeat};
+
+#[test]
+fn a_time_of_day_follows_the_wall_clock() {
+    let (wheel, driver) = manual();
+    let noon = driver.wall_now();
+    let (sender, ran) = channel();
+    let at = |hour: u32| {
+        let sender = sender.clone();
+        wheel.insert_at(noon + HOUR * hour, move || sender.send(hour).unwrap())
+    };
+    let handles: Vec<Handle> = (1..=5).map(at).collect();
+    let plain = wheel.insert(HOUR * 5, || ());
+    driver.advance(HOUR + MS);
+    assert_eq!(ran.try_iter().collect::<Vec<_>>(), [1]);
+    // Forward, past one of them: that one runs at once, and the others sooner.
+    driver.set_wall(noon + HOUR * 2 + HOUR / 2);
+    driver.advance(MS);
+    assert_eq!(ran.try_iter().collect::<Vec<_>>(), [2]);
+    assert!(wheel.remaining(handles[2]) <= Some(HOUR / 2));
+    // Back, before one that has run: that does not run again, and the others later.
+    driver.set_wall(noon + HOUR * 2 - HOUR / 2);
+    assert!(wheel.remaining(handles[2]) > Some(HOUR));
+    driver.advance(HOUR);
+    assert!(ran.try_recv().is_err());
+    driver.advance(HOUR / 2);
+    assert_eq!(ran.try_iter().collect::<Vec<_>>(), [3]);
+    // Who waits for a delay does not care.
+    assert_eq!(wheel.remaining(plain), Some(HOUR * 5 - HOUR * 5 / 2 - MS * 2));
+    // By years, to and fro, and by more than a clock can show: nothing is lost.
+    driver.set_wall(SystemTime::UNIX_EPOCH);
+    driver.advance(MS);
+    assert_eq!((wheel.len(), ran.try_recv().is_err()), (3, true));
+    driver.set_wall(noon + HOUR * 24 * 365 * 100);
+    driver.advance(MS);
+    assert_eq!(ran.try_iter().count(), 2);
+}
+
+#[test]
+fn never_before_its_time_of_day() {
+    let wheel = threads(2);
+    let (sender, ran) = channel();
+    #[allow(clippy::disallowed_methods)]
+    let wall_now = || SystemTime::now();
+    let begin = wall_now();
+    for n in 0..50 {
+        let (sender, at) = (sender.clone(), begin + Duration::from_micros(n * 731));
+        wheel.insert_at(at, move || sender.send(wall_now() >= at).unwrap());
+    }
+    assert!(ran.iter().take(50).all(|in_time| in_time));
+}
+
+#[test]
+fn a_time_of_day_that_has_passed_is_due_at_the_next_tick() {
+    let (wheel, driver) = manual();
+    let noon = driver.wall_now();
+    for time in [noon, noon - HOUR, SystemTime::UNIX_EPOCH] {
+        wheel.insert_at(time, || ());
+        assert_eq!((driver.advance(Duration::ZERO), driver.advance(MS)), (0, 1));
+    }
+}
+
+#[test]
+fn a_job_for_a_time_of_day_can_be_cancelled_until_it_starts() {
+    let wheel = threads(1);
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let (token, alive) = counted();
+    let (sender, ran) = channel();
+    let handles = [0, 1].map(|n| {
+        let (token, sender) = (Arc::clone(&token), sender.clone());
+        wheel.insert_at(SystemTime::UNIX_EPOCH, move || sender.send((n, token)).unwrap())
+    });
+    // Both are on their way to the pool.
+    wait_for(|| wheel.stats().in_flight == 3);
+    assert!(wheel.is_pending(handles[0]) && wheel.cancel(handles[0]));
+    assert!(!wheel.is_pending(handles[0]) && !wheel.cancel(handles[0]));
+    drop(release);
+    let (which, its_token) = ran.recv().unwrap();
+    assert!(which == 1 && !wheel.is_pending(handles[1]) && !wheel.cancel(handles[1]));
+    drop((its_token, token));
+    wait_for(|| alive() == 0);
+    assert!(ran.try_recv().is_err());
+}
+
+#[test]
+fn a_reset_to_a_time_of_day() {
+    let (wheel, driver) = manual();
+    let noon = driver.wall_now();
+    let [follows, repeats, plain] = [
+        wheel.insert_at(noon + HOUR, || ()),
+        wheel.repeat(Repeat::every(HOUR), |_| Next::Period).unwrap(),
+        wheel.insert(HOUR, || ()),
+    ];
+    for handle in [follows, repeats, plain] {
+        assert!(wheel.reset_at(handle, noon + HOUR * 3));
+    }
+    driver.set_wall(noon + HOUR);
+    // The last was told when that would be, and does not ask again.
+    let remaining = [follows, repeats, plain].map(|handle| wheel.remaining(handle).unwrap());
+    assert_eq!(remaining, [HOUR * 2, HOUR * 2, HOUR * 3]);
+    // With a delay, none of them follows any more.
+    assert!(wheel.reset(follows, HOUR) && wheel.reset(repeats, HOUR));
+    driver.set_wall(noon);
+    assert_eq!(wheel.remaining(follows), Some(HOUR));
+    assert_eq!((driver.advance(HOUR), wheel.is_pending(follows)), (2, false));
+}
