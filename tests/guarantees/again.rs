@@ -3,6 +3,9 @@
 use super::*;
 use tickwheel::{Missed, Next, Repeat, Run};
 
+/// When a job ran, for which deadline, and how many were dropped before.
+type Told = (u64, u64, u64);
+
 /// Repeats a job that tells of its runs.
 fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Receiver<Run>) {
     let (sender, runs) = channel();
@@ -56,8 +59,7 @@ fn a_fixed_delay_counts_from_the_end_of_the_run() {
 #[test]
 fn missed_periods_follow_the_policy() {
     // It is 100, and the first run was to be at 65: the runs of 75, 85 and 95 were missed too.
-    let expected: [(Missed, [(u64, u64, u64); 6]); 3] = [
-        // When it ran, for which deadline, and how many were dropped before.
+    let expected: [(Missed, [Told; 6]); 3] = [
         (
             Missed::Burst,
             [(101, 65, 0), (102, 75, 0), (103, 85, 0), (104, 95, 0), (105, 105, 0), (115, 115, 0)],
@@ -93,7 +95,7 @@ fn missed_periods_follow_the_policy() {
         let (_, runs) = told(&wheel, repeat, Next::Period);
         driver.advance(MS * 60);
         let ticks = |duration: Duration| u64::try_from(duration.as_millis()).unwrap();
-        let told: Vec<(u64, u64, u64)> = runs
+        let told: Vec<Told> = runs
             .try_iter()
             .take(6)
             .map(|run| {
