@@ -239,6 +239,30 @@ fn a_reset_moves_the_next_run_and_the_phase() {
 }
 
 #[test]
+fn a_reset_on_the_way_to_the_pool() {
+    let wheel = threads(1);
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let (later, later_runs) = told(&wheel, Repeat::irregular(), Next::After(HOUR));
+    let (sooner, sooner_runs) = told(&wheel, Repeat::irregular(), Next::After(HOUR));
+    let (sender, ran) = channel();
+    let noon = wheel.insert_at(std::time::SystemTime::UNIX_EPOCH, move || sender.send(()).unwrap());
+    wait_for(|| wheel.stats().in_flight == 4);
+    assert!(wheel.reset(later, HOUR * 2) && wheel.reset(sooner, Duration::ZERO));
+    assert!(wheel.reset(noon, HOUR * 2));
+    drop(release);
+    // What was put off goes back, and has not run.
+    wait_for(|| wheel.len() == 3);
+    for handle in [later, noon] {
+        assert!(wheel.remaining(handle) > Some(HOUR));
+    }
+    assert!(later_runs.try_recv().is_err() && ran.try_recv().is_err());
+    // What was not runs once, and its answer counts.
+    assert!(sooner_runs.try_recv().is_ok() && sooner_runs.try_recv().is_err());
+    assert!(wheel.remaining(sooner) > Some(HOUR / 2));
+}
+
+#[test]
 fn the_first_run_is_when_it_was_asked_for() {
     let (wheel, driver) = manual();
     let begin = driver.now();
