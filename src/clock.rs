@@ -87,14 +87,21 @@ impl Clock {
     /// What the wall clock would have read at the origin, had it gone as evenly as the other: it moves
     /// when the wall clock is set.
     pub(crate) fn wall_at_origin(&self) -> SystemTime {
-        earlier(self.wall(), self.now().elapsed())
+        loop {
+            let (before, wall, after) = (self.now(), self.wall(), self.now());
+            // Whoever lost the processor in between has read two clocks at two times.
+            if after.since(before) <= Duration::from_millis(1) {
+                return earlier(wall, after.elapsed());
+            }
+        }
     }
 
     /// The moment at which the wall clock will read `time`, as it goes now: the present one if that is
     /// past.
     pub(crate) fn moment_of_wall(&self, time: SystemTime) -> Moment {
-        let now = self.now();
-        now.plus(time.duration_since(self.wall()).unwrap_or_default())
+        // In this order: time that passes between the two makes it later, not earlier.
+        let left = time.duration_since(self.wall()).unwrap_or_default();
+        self.now().plus(left)
     }
 
     /// The moment an instant is; the origin if it lies before that.

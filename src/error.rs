@@ -115,12 +115,11 @@ impl std::error::Error for ConfigError {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum InsertErrorKind {
-    /// The wheel already holds as many pending jobs as
-    /// [`Builder::max_pending`](crate::Builder::max_pending) allows.
+    /// The wheel has no more room under [`Builder::max_pending`](crate::Builder::max_pending).
     Full,
     /// The wheel was dropped or shut down.
     Shutdown,
-    /// A period of zero: the job would run without end.
+    /// A period of zero: the job would run without a pause.
     ZeroPeriod,
     /// The key has a pending job already.
     Occupied,
@@ -137,7 +136,17 @@ impl fmt::Display for InsertErrorKind {
     }
 }
 
-/// A refused insert. The job comes back with it, unharmed.
+impl std::error::Error for InsertErrorKind {}
+
+impl<F> From<InsertError<F>> for InsertErrorKind {
+    /// Drops the job: for a `?` in a function that has no use for it.
+    fn from(refused: InsertError<F>) -> InsertErrorKind {
+        refused.kind
+    }
+}
+
+/// A refused insert. What was handed in comes back with it, unharmed: the job; with a key, both; of a
+/// batch, everything.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -149,6 +158,19 @@ impl fmt::Display for InsertErrorKind {
 /// let job = refused.into_inner();
 /// job();
 /// # Ok::<(), tickwheel::ConfigError>(())
+/// ```
+///
+/// Who does not want the job back turns the error into its kind, which is an error too, and is `Send`,
+/// `Sync` and `'static` whatever the job is:
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tickwheel::{InsertErrorKind, Wheel};
+/// fn ping(wheel: &Wheel) -> Result<(), InsertErrorKind> {
+///     wheel.every(Duration::from_secs(1), || println!("ping"))?;
+///     Ok(())
+/// }
+/// # assert!(ping(&Wheel::new()).is_ok());
 /// ```
 pub struct InsertError<F> {
     kind: InsertErrorKind,
@@ -170,7 +192,7 @@ impl<F> InsertError<F> {
         self.kind
     }
 
-    /// The job that was refused.
+    /// What was refused.
     pub fn into_inner(self) -> F {
         self.job
     }

@@ -14,7 +14,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 use std::collections::HashMap;
-use std::collections::hash_map::{Entry, RandomState};
+use std::collections::hash_map::RandomState;
 use std::sync::Arc;
 
 use crate::error::{InsertError, InsertErrorKind};
@@ -23,6 +23,9 @@ use crate::job::{Call, Job};
 use crate::scheduler::Scheduler;
 use crate::sync::{Mutex, lock};
 use crate::when::When;
+
+/// Keys that an empty map keeps memory for.
+const KEPT_KEYS: usize = 1024;
 
 /// Jobs under names of your own: an event's id, a connection, the number of an order. A key has at
 /// most one pending job.
@@ -132,16 +135,26 @@ where
 
     /// Cancels the job of a key, as [`Wheel::cancel`](crate::Wheel::cancel) does.
     pub fn cancel(&self, key: &K) -> bool {
-        let entry = lock(self.keys.map(key)).remove_entry(key);
-        entry.is_some_and(|(_, handle)| self.scheduler.cancel(handle))
+        let engine = self.scheduler.engine();
+        let mut job = None;
+        let mut map = lock(self.keys.map(key));
+        let cancelled = map.get(key).is_some_and(|&handle| engine.pull(handle, &mut job));
+        let gone = cancelled.then(|| remove(&mut map, key));
+        drop(map);
+        drop(gone);
+        job.into_iter().for_each(|job| engine.discard(job));
+        cancelled
     }
 
     /// Cancels the job of a key and gives it back.
     pub fn take(&self, key: &K) -> Option<Job> {
-        let mut map = lock(self.keys.map(key));
-        let job = self.scheduler.take(*map.get(key)?)?;
-        let gone = map.remove_entry(key);
-        drop(map);
+        let job;
+        let gone;
+        {
+            let mut map = lock(self.keys.map(key));
+            job = self.scheduler.take(*map.get(key)?)?;
+            gone = remove(&mut map, key);
+        }
         drop(gone);
         Some(job)
     }
@@ -159,6 +172,13 @@ where
     pub fn remaining(&self, key: &K) -> Option<Duration> {
         let map = lock(self.keys.map(key));
         map.get(key).and_then(|&handle| self.scheduler.remaining(handle))
+    }
+
+    /// The handle of the job of a key, pending or about to start: also that under which
+    /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands the job back, as long as it is not dropped.
+    #[must_use]
+    pub fn handle(&self, key: &K) -> Option<Handle> {
+        lock(self.keys.map(key)).get(key).copied()
     }
 
     /// Whether the key has a pending job.
@@ -196,12 +216,17 @@ where
 
     /// Cancels every pending job that has a key here; how many these were.
     pub fn cancel_all(&self) -> usize {
+        let engine = self.scheduler.engine();
         let mut cancelled = 0;
         for map in &self.keys.maps {
-            let entries: Vec<(Arc<K>, Handle)> = lock(map).drain().collect();
-            let handles: Vec<Handle> = entries.iter().map(|&(_, handle)| handle).collect();
-            let answers = self.scheduler.cancel_batch(&handles);
-            cancelled += answers.into_iter().filter(|&cancelled| cancelled).count();
+            let (mut gone, mut jobs) = (Vec::new(), Vec::new());
+            for (key, handle) in lock(map).drain() {
+                let mut job = None;
+                cancelled += usize::from(engine.pull(handle, &mut job));
+                jobs.extend(job);
+                gone.push(key);
+            }
+            jobs.into_iter().for_each(|job| engine.discard(job));
         }
         cancelled
     }
@@ -217,25 +242,30 @@ where
         F: FnOnce() + Send + 'static,
     {
         let engine = self.scheduler.engine();
-        let mut map = lock(self.keys.map(&key));
-        let present = map.get(&key).copied();
-        if present.is_some_and(|handle| !may_replace(handle)) {
-            drop(map);
-            return Err(InsertError::new(InsertErrorKind::Occupied, (key, job)));
+        // What may be dropped here has to outlive the lock, also should a key's `Eq` panic.
+        let (answer, shared, gone);
+        let mut replaced = None;
+        {
+            let mut map = lock(self.keys.map(&key));
+            let present = map.get(&key).copied();
+            if present.is_some_and(|handle| !may_replace(handle)) {
+                drop(map);
+                return Err(InsertError::new(InsertErrorKind::Occupied, (key, job)));
+            }
+            shared = Arc::new(key);
+            let ticket = Ticket { keys: Arc::clone(&self.keys), key: Arc::clone(&shared) };
+            let named = Named { ticket, job };
+            answer = match present {
+                Some(handle) => engine.exchange(handle, when, named, &mut replaced),
+                None => engine.insert_when(when, named),
+            };
+            gone = answer.as_ref().ok().and_then(|&handle| {
+                // With the entry goes its key, which is not the one that the new job shares.
+                let gone = map.remove_entry(&*shared);
+                map.insert(Arc::clone(&shared), handle);
+                gone
+            });
         }
-        let key = Arc::new(key);
-        let ticket = Ticket { keys: Arc::clone(&self.keys), key: Arc::clone(&key) };
-        let (named, mut replaced) = (Named { ticket, job }, None);
-        let answer = match present {
-            Some(handle) => engine.exchange(handle, when, named, &mut replaced),
-            None => engine.insert_when(when, named),
-        };
-        // With the entry goes its key, which the job to come does not share.
-        let gone = map.remove_entry(&*key);
-        if let Ok(handle) = answer {
-            map.insert(Arc::clone(&key), handle);
-        }
-        drop(map);
         drop(gone);
         match answer {
             Ok(_) => Ok(replaced),
@@ -244,7 +274,8 @@ where
                 replaced.into_iter().for_each(|job| engine.discard(job));
                 let job = |named: Named<K, S, F>| named.job;
                 Err(refused.map(job).map(|job| {
-                    let key = Arc::into_inner(key).expect("the ticket is gone, and no map has it");
+                    let key =
+                        Arc::into_inner(shared).expect("the ticket is gone, and no map has it");
                     (key, job)
                 }))
             }
@@ -274,6 +305,15 @@ impl<K, S> fmt::Debug for Keyed<K, S> {
     }
 }
 
+/// Takes a key off a map, and gives up the memory of many once it is empty.
+fn remove<K: Hash + Eq, S: BuildHasher>(map: &mut Map<K, S>, key: &K) -> Option<(Arc<K>, Handle)> {
+    let gone = map.remove_entry(key);
+    if map.is_empty() && map.capacity() > KEPT_KEYS {
+        map.shrink_to_fit();
+    }
+    gone
+}
+
 /// Stands for the key in the job.
 struct Ticket<K: Hash + Eq, S: BuildHasher> {
     keys: Arc<Keys<K, S>>,
@@ -283,12 +323,9 @@ struct Ticket<K: Hash + Eq, S: BuildHasher> {
 impl<K: Hash + Eq, S: BuildHasher> Drop for Ticket<K, S> {
     fn drop(&mut self) {
         let mut map = lock(self.keys.map(&self.key));
-        let gone = match map.entry(Arc::clone(&self.key)) {
-            Entry::Occupied(entry) if Arc::ptr_eq(entry.key(), &self.key) => {
-                Some(entry.remove_entry())
-            }
-            _ => None,
-        };
+        let is_there = map.get_key_value(&*self.key);
+        let is_own = is_there.is_some_and(|(key, _)| Arc::ptr_eq(key, &self.key));
+        let gone = is_own.then(|| remove(&mut map, &self.key));
         drop(map);
         drop(gone);
     }

@@ -134,8 +134,8 @@ impl Engine {
         }
     }
 
-    /// Puts a job in the place of another, whose room it takes if that was pending. That one is then
-    /// in `old`.
+    /// Puts a job in the place of another, whose room it takes if that was pending. That one is in `old`
+    /// then, unless it is a standing job that is out.
     pub(crate) fn exchange<C>(
         self: &Arc<Engine>,
         handle: Handle,
@@ -147,8 +147,7 @@ impl Engine {
         C: Call + 'static,
     {
         let aim = self.timing.aim(when);
-        *old = self.lift(handle);
-        let admitted = if old.is_some() { Ok(()) } else { self.admit(1) };
+        let admitted = if self.lift(handle, old) { Ok(()) } else { self.admit(1) };
         match admitted {
             Ok(()) => self.insert_aimed(aim, job),
             Err(kind) => Err(InsertError::new(kind, job)),
@@ -189,20 +188,33 @@ impl Engine {
         true
     }
 
-    #[inline]
-    pub(crate) fn take(&self, handle: Handle) -> Option<Job> {
-        let job = self.lift(handle)?;
-        self.release(1);
-        Some(job)
+    /// Cancels a job without dropping it: it is in `job` then, unless it is a standing job that is out,
+    /// which is dropped there.
+    pub(crate) fn pull(&self, handle: Handle, job: &mut Option<Job>) -> bool {
+        let lifted = self.lift(handle, job);
+        self.release(usize::from(lifted));
+        lifted
     }
 
-    /// Takes a job out, and keeps its room for another.
-    #[inline]
-    fn lift(&self, handle: Handle) -> Option<Job> {
+    /// The same, and keeps the room for another job.
+    fn lift(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         match self.shard_of(handle) {
+            Some(shard) => {
+                *job = shard.cancel(handle);
+                job.is_some()
+            }
+            None => self.unseat(handle, job),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take(&self, handle: Handle) -> Option<Job> {
+        let job = match self.shard_of(handle) {
             Some(shard) => shard.cancel(handle),
             None => self.standing_shard(handle)?.take_standing(handle),
-        }
+        }?;
+        self.release(1);
+        Some(job)
     }
 
     #[inline]

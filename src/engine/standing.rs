@@ -15,7 +15,7 @@ use super::Engine;
 use super::work::{Appointment, Repeating};
 use crate::error::{InsertError, InsertErrorKind};
 use crate::handle::Handle;
-use crate::job::{Call, CallAgain, Work};
+use crate::job::{Call, CallAgain, Job, Work};
 use crate::repeat::{Next, Repeat, Run};
 use crate::shard::{Cancelled, Shard, Start};
 use crate::timing::Aim;
@@ -121,22 +121,30 @@ impl Engine {
         start
     }
 
-    /// The job will not come back.
-    pub(super) fn leave(&self, handle: Handle) {
-        if self.standing_shard(handle).is_some_and(|shard| shard.leave(handle)) {
-            self.release(1);
+    /// The job will not come back; whether it still had its seat.
+    pub(super) fn leave(&self, handle: Handle) -> bool {
+        let left = self.standing_shard(handle).is_some_and(|shard| shard.leave(handle));
+        self.release(usize::from(left));
+        left
+    }
+
+    /// Takes the seat of a job, and the job if it is in; whether it had one.
+    pub(super) fn unseat(&self, handle: Handle, job: &mut Option<Job>) -> bool {
+        let cancel = |shard: &Shard| shard.cancel_standing(handle);
+        match self.standing_shard(handle).and_then(cancel) {
+            Some(Cancelled::In(found)) => *job = Some(found),
+            Some(Cancelled::Out) => (),
+            None => return false,
         }
+        true
     }
 
     #[cold]
     pub(super) fn cancel_standing(&self, handle: Handle) -> bool {
-        let cancel = |shard: &Shard| shard.cancel_standing(handle);
-        let Some(cancelled) = self.standing_shard(handle).and_then(cancel) else { return false };
-        self.release(1);
-        if let Cancelled::In(job) = cancelled {
-            self.discard(job);
-        }
-        true
+        let mut job = None;
+        let cancelled = self.pull(handle, &mut job);
+        job.into_iter().for_each(|job| self.discard(job));
+        cancelled
     }
 
     #[cold]

@@ -4,9 +4,7 @@ use core::mem::ManuallyDrop;
 
 use super::Engine;
 use crate::dispatch::Due;
-use crate::handle::Handle;
-use crate::job::Job;
-use crate::shard::{Outlook, Shard};
+use crate::shard::{Outlook, Shard, Unstarted};
 use crate::sync::Ordering;
 use crate::time::{Span, Tick};
 
@@ -45,7 +43,7 @@ impl Engine {
     }
 
     /// Refuses every insert from here on, tells the ticker to end, and takes out what is pending.
-    pub(crate) fn stop(&self) -> Vec<(Handle, Tick, Job)> {
+    pub(crate) fn stop(&self) -> Vec<Unstarted> {
         self.stopped.store(true, Ordering::SeqCst);
         self.alarm.parker().wake();
         let mut pending = Vec::new();
@@ -54,5 +52,27 @@ impl Engine {
         }
         self.release(pending.len());
         pending
+    }
+
+    /// What of a stopped engine did not run, of what was handed over, and of what came back since. Who
+    /// comes back from here on is not kept.
+    pub(crate) fn end(&self, handed_over: impl Iterator<Item = Due>) -> Vec<Unstarted> {
+        let mut unstarted = Vec::new();
+        for Due { job, handle, .. } in handed_over {
+            // A standing job that has lost its seat was cancelled on the way.
+            match job.handle() {
+                Some(standing) if !self.leave(standing) => self.discard(job),
+                standing => unstarted.push((standing.unwrap_or(handle), Tick::new(0), job)),
+            }
+        }
+        for shard in &self.shards {
+            for (stray, seated) in shard.end() {
+                match seated {
+                    true => unstarted.push(stray),
+                    false => self.discard(stray.2),
+                }
+            }
+        }
+        unstarted
     }
 }

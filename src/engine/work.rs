@@ -89,7 +89,9 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
         let next = answer.unwrap_or(self.repeat.after_panic());
         match self.follow(next, deadline) {
             Some((aim, missed)) => self.go_back(aim, missed),
-            None => self.engine.leave(self.handle),
+            None => {
+                self.engine.leave(self.handle);
+            }
         }
     }
 

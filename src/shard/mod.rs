@@ -50,8 +50,13 @@ struct State {
     roll: Roll,
     expected: Tick,
     closed: bool,
+    /// Standing jobs that came back to a closed shard, while a shutdown waits for them.
+    strays: Option<Vec<Unstarted>>,
     tally: Tally,
 }
+
+/// A job that a closed shard gives out: who it is, when it was due.
+pub(crate) type Unstarted = (Handle, Tick, Job);
 
 /// What became of the jobs of a shard.
 #[derive(Clone, Copy, Default)]
@@ -86,6 +91,7 @@ impl Shard {
             roll: Roll::default(),
             expected: Tick::MAX,
             closed: false,
+            strays: None,
             tally: Tally::default(),
         };
         Shard { number, state: Mutex::new(state) }
@@ -172,21 +178,37 @@ impl Shard {
     }
 
     /// Closes the shard, and takes everything out: no insert succeeds from here on. What is left of it
-    /// takes next to no memory.
-    pub(crate) fn close(&self) -> Vec<(Handle, Tick, Job)> {
+    /// takes next to no memory, and the seats of standing jobs that are out.
+    ///
+    /// Of these, some may come back: they are kept until [`Shard::end`].
+    pub(crate) fn close(&self) -> Vec<Unstarted> {
         let smallest = Geometry::ring(1).expect("one slot makes a ring");
         let mut state = lock(&self.state);
-        state.closed = true;
-        state.expected = Tick::MAX;
-        state.roll.clear();
+        if core::mem::replace(&mut state.closed, true) {
+            return Vec::new();
+        }
         let hierarchy = core::mem::replace(&mut state.hierarchy, Hierarchy::new(smallest));
+        state.roll.retain_out(|key| hierarchy.contains(key));
+        state.strays = Some(Vec::new());
+        state.expected = Tick::MAX;
         drop(state);
-        let timers = hierarchy.into_timers();
         let with_handle = |(key, deadline, job)| {
             let job: Job = ManuallyDrop::into_inner(job);
             (job.handle().unwrap_or(self.handle(key)), deadline, job)
         };
-        timers.map(with_handle).collect()
+        hierarchy.into_timers().map(with_handle).collect()
+    }
+
+    /// Ends the wait for standing jobs: those that came back are given out, and whether they still had
+    /// their seats. From here on nobody else is kept, and a handle is stale whatever became of its job.
+    pub(crate) fn end(&self) -> Vec<(Unstarted, bool)> {
+        let mut state = lock(&self.state);
+        let strays = state.strays.take().unwrap_or_default();
+        let with_seat = |stray: Unstarted| {
+            let seated = state.roll.leave(stray.0).is_some();
+            (stray, seated)
+        };
+        strays.into_iter().map(with_seat).collect()
     }
 }
 
@@ -200,6 +222,11 @@ impl Drop for Shard {
 }
 
 impl State {
+    /// Nobody comes back any more.
+    fn is_ended(&self) -> bool {
+        self.closed && self.strays.is_none()
+    }
+
     /// Something is due at `deadline`; whether nothing was expected before that.
     fn expect(&mut self, deadline: Tick) -> bool {
         let earliest = deadline < self.expected;

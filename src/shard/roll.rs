@@ -94,15 +94,20 @@ impl Roll {
         self.on_the_wall > 0
     }
 
-    /// The seats whose jobs do.
-    pub(super) fn on_the_wall(&mut self) -> impl Iterator<Item = &mut Seat> {
-        self.seats.iter_mut().map(|(_, seat)| seat).filter(|seat| seat.waits_for_the_wall())
+    /// The seat at a place, if its job does.
+    pub(super) fn on_the_wall_at(&mut self, place: usize) -> Option<&mut Seat> {
+        self.seats.get_mut(place).filter(|seat| seat.waits_for_the_wall())
     }
 
-    /// Nobody has a seat any more.
-    pub(super) fn clear(&mut self) {
-        self.seats = Slab::new();
-        self.on_the_wall = 0;
+    /// All seats are at places below this.
+    pub(super) fn places(&self) -> usize {
+        self.seats.capacity()
+    }
+
+    /// Takes the seats of the jobs that are in, as the hierarchy says.
+    pub(super) fn retain_out(&mut self, is_in: impl Fn(Key) -> bool) {
+        self.seats.retain(|_, seat| !seat.key.is_some_and(&is_in));
+        self.on_the_wall = self.seats.iter().filter(|(_, seat)| seat.waits_for_the_wall()).count();
     }
 }
 
@@ -136,11 +141,14 @@ mod tests {
             roll.set_aim(a, wall, now);
             roll.set_aim(b, wall, now);
         }
-        assert_eq!(roll.on_the_wall().count(), 2);
+        let count = |roll: &mut Roll| {
+            (0..roll.places()).filter(|&place| roll.on_the_wall_at(place).is_some()).count()
+        };
+        assert_eq!(count(&mut roll), 2);
         roll.set_aim(a, Aim::Moment(now), now);
         assert!(roll.has_any_on_the_wall());
         roll.leave(b);
-        assert!(!roll.has_any_on_the_wall() && roll.on_the_wall().next().is_none());
+        assert!(!roll.has_any_on_the_wall() && count(&mut roll) == 0);
         roll.set_aim(b, wall, now);
         assert!(!roll.has_any_on_the_wall(), "it has no seat");
     }

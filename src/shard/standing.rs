@@ -10,6 +10,9 @@ use crate::sync::lock;
 use crate::time::{Moment, Tick};
 use crate::timing::{Aim, Timing};
 
+/// How many seats are looked at before the lock is given back.
+const HOLD: usize = 256;
+
 /// What a job finds that is about to start.
 pub(crate) enum Start {
     /// It was cancelled on the way.
@@ -46,7 +49,8 @@ impl Shard {
 
     /// Puts an enrolled job in, or back in, to wait for `aim`, unless it was moved while it was out;
     /// before that, `missed` deadlines were dropped. A
-    /// closed shard gives the job back, and so does one that the job has no seat in any more.
+    /// closed shard gives the job back, unless a shutdown waits for it; and so does one that the job has
+    /// no seat in any more.
     ///
     /// Answers with a tick for which the ticker may have to rise earlier, if there is any.
     pub(crate) fn come_in<W: Work + 'static>(
@@ -59,7 +63,7 @@ impl Shard {
     ) -> Result<Option<Tick>, Box<W>> {
         let mut state = lock(&self.state);
         let state = &mut *state;
-        if state.closed {
+        if state.is_ended() {
             return Err(work);
         }
         let Some(seat) = state.roll.seat(handle) else { return Err(work) };
@@ -71,6 +75,10 @@ impl Shard {
         seat.missed = missed;
         let moment = timing.moment(aim);
         let deadline = timing.deadline(moment);
+        if let Some(strays) = &mut state.strays {
+            strays.push((handle, deadline, Job::new(work)));
+            return Ok(None);
+        }
         state.tally.inserted += 1;
         seat.key = Some(state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work))));
         let earliest = state.expect(deadline);
@@ -100,6 +108,9 @@ impl Shard {
     /// Takes the seat of a job, and the job if it is in.
     pub(crate) fn cancel_standing(&self, handle: Handle) -> Option<Cancelled> {
         let mut state = lock(&self.state);
+        if state.is_ended() {
+            return None;
+        }
         let job = state.take_standing(handle);
         state.roll.leave(handle)?;
         Some(job.map_or(Cancelled::Out, Cancelled::In))
@@ -122,6 +133,9 @@ impl Shard {
     ) -> Option<Option<Tick>> {
         let mut state = lock(&self.state);
         let state = &mut *state;
+        if state.is_ended() {
+            return None;
+        }
         let moment = timing.moment(aim);
         let deadline = timing.deadline(moment);
         let seat = state.roll.seat(handle)?;
@@ -134,20 +148,34 @@ impl Shard {
     /// When a job is due that is in; now, if it is out.
     pub(crate) fn deadline_of_standing(&self, handle: Handle) -> Option<Tick> {
         let mut state = lock(&self.state);
+        if state.is_ended() {
+            return None;
+        }
         let key = state.roll.seat(handle)?.key;
         let deadline = key.and_then(|key| state.hierarchy.deadline(key));
         Some(deadline.unwrap_or(Tick::new(0)))
     }
 
-    /// Looks at the wall clock anew, for every job that waits for a time of day.
+    /// Looks at the wall clock anew, for every job that waits for it. What is overdue stays so. Gives the
+    /// lock back after [`HOLD`] seats: who comes in meanwhile looks at the clock too.
     pub(crate) fn follow_the_wall(&self, timing: &Timing) {
-        let mut state = lock(&self.state);
-        let State { roll, hierarchy, expected, .. } = &mut *state;
-        for seat in roll.on_the_wall() {
-            seat.deadline = timing.moment(seat.aim());
-            let deadline = timing.deadline(seat.deadline);
-            if seat.key.is_some_and(|key| hierarchy.reset(key, deadline)) {
-                *expected = deadline.min(*expected);
+        for first in (0..).step_by(HOLD) {
+            let mut state = lock(&self.state);
+            let State { roll, hierarchy, expected, .. } = &mut *state;
+            if !roll.has_any_on_the_wall() || first >= roll.places() {
+                return;
+            }
+            for place in first..first + HOLD {
+                let Some(seat) = roll.on_the_wall_at(place) else { continue };
+                let overdue = Aim::Moment(seat.deadline);
+                if timing.has_come(seat.aim()) && timing.has_come(overdue) {
+                    continue;
+                }
+                seat.deadline = timing.moment(seat.aim());
+                let deadline = timing.deadline(seat.deadline);
+                if seat.key.is_some_and(|key| hierarchy.reset(key, deadline)) {
+                    *expected = deadline.min(*expected);
+                }
             }
         }
     }

@@ -277,32 +277,26 @@ impl Wheel {
     /// [`Driver::advance`](crate::Driver::advance): one that another thread is running at that moment
     /// is not waited for.
     pub fn shutdown(mut self) -> Unfired {
-        let mut pending = self.engine.stop();
-        pending.sort_by_key(|&(_, deadline, _)| deadline);
-        let mut jobs = Vec::new();
-        if let Some(staff) = self.staff.take() {
-            jobs.extend(staff.dismiss_and_wait().map(|due| UnfiredJob {
-                handle: due.job.handle().unwrap_or(due.handle),
-                remaining: Duration::ZERO,
-                job: due.job,
-            }));
-        }
-        jobs.extend(pending.into_iter().map(|(handle, deadline, job)| UnfiredJob {
+        let mut unstarted = self.engine.stop();
+        let handed_over = self.staff.take().map(Staff::dismiss_and_wait);
+        unstarted.extend(self.engine.end(handed_over.into_iter().flatten()));
+        unstarted.sort_by_key(|&(_, deadline, _)| deadline);
+        let timing = self.engine.timing();
+        let jobs = unstarted.into_iter().map(|(handle, deadline, job)| UnfiredJob {
             handle,
-            remaining: self.engine.timing().until(deadline),
+            remaining: timing.until(deadline),
             job,
-        }));
-        Unfired::new(jobs, Arc::clone(&self.engine))
+        });
+        Unfired::new(jobs.collect(), Arc::clone(&self.engine))
     }
 }
 
 impl Drop for Wheel {
     fn drop(&mut self) {
         let pending = self.engine.stop();
-        if let Some(staff) = self.staff.take() {
-            staff.dismiss().for_each(|due| self.engine.discard(due.job));
-        }
-        pending.into_iter().for_each(|(_, _, job)| self.engine.discard(job));
+        let handed_over = self.staff.take().map(Staff::dismiss);
+        let others = self.engine.end(handed_over.into_iter().flatten());
+        pending.into_iter().chain(others).for_each(|(.., job)| self.engine.discard(job));
     }
 }
 

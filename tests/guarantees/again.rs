@@ -369,20 +369,47 @@ fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
     driver.advance(MS * 25);
     let unfired: Vec<_> = wheel.shutdown().collect();
     assert_eq!((unfired.len(), unfired[0].handle, unfired[0].remaining), (1, handle, MS * 5));
-    // One that runs has had its last run.
-    let wheel = threads(1);
-    let scheduler = wheel.scheduler();
-    let (token, alive) = counted();
-    let (started, starts) = channel();
-    let running = wheel.repeat(Repeat::irregular(), move |_| {
-        let _ = &token;
-        started.send(()).unwrap();
-        let_pass(MS * 5);
-        Next::After(Duration::ZERO)
-    });
-    starts.recv().unwrap();
-    assert_eq!((wheel.shutdown().count(), alive()), (0, 0));
-    assert!(!scheduler.is_pending(running.unwrap()));
-    let late = scheduler.every(MS, || ()).unwrap_err();
-    assert_eq!(late.kind(), InsertErrorKind::Shutdown);
+    // One that runs ends its run, and comes back too; unless it was cancelled meanwhile, or its wheel is
+    // dropped and does not wait.
+    for (cancel, shutdown) in [(false, true), (true, true), (false, false)] {
+        let wheel = threads(1);
+        let scheduler = wheel.scheduler();
+        let (token, alive) = counted();
+        let (started, starts) = channel();
+        let (release, gate) = channel::<()>();
+        let other = scheduler.clone();
+        let running = wheel.repeat(Repeat::irregular(), move |run| {
+            let _ = &token;
+            started.send(()).unwrap();
+            let _ = gate.recv();
+            assert!(!cancel || other.cancel(run.handle));
+            Next::After(HOUR)
+        });
+        starts.recv().unwrap();
+        let end = thread::spawn(move || -> Vec<(Handle, Duration)> {
+            match shutdown {
+                true => {
+                    wheel.shutdown().map(|unfired| (unfired.handle, unfired.remaining)).collect()
+                }
+                false => Vec::new(),
+            }
+        });
+        wait_for(|| scheduler.insert(HOUR, || ()).is_err());
+        if !shutdown {
+            end.join().unwrap();
+            drop(release);
+            wait_for(|| alive() == 0);
+            continue;
+        }
+        drop(release);
+        let unfired = end.join().unwrap();
+        let running = running.unwrap();
+        let found = unfired.iter().find(|&&(handle, _)| handle == running);
+        assert_eq!(found.is_some(), !cancel);
+        assert!(found.is_none_or(|&(_, remaining)| remaining > HOUR / 2));
+        assert_eq!(alive(), 0);
+        assert!(!scheduler.is_pending(running));
+        let late = scheduler.every(MS, || ()).unwrap_err();
+        assert_eq!(late.kind(), InsertErrorKind::Shutdown);
+    }
 }

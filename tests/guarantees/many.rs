@@ -165,6 +165,11 @@ fn a_group_keeps_nothing_of_what_is_gone() {
         drop(wheel.take(taken).unwrap());
         assert!(group.is_empty());
     }
+    // A job that runs is not in the group any more.
+    let group = Arc::new(group);
+    let (own, (sender, seen)) = (Arc::clone(&group), channel());
+    group.insert(MS, move || sender.send(own.len()).unwrap()).unwrap();
+    assert_eq!((driver.advance(MS), seen.recv()), (1, Ok(0)));
     // What is refused does not become a member, nor does what the end of the wheel drops stay one.
     assert!(group.repeat(Repeat::every(Duration::ZERO), |_| Next::Stop).is_err());
     group.insert(HOUR, || ()).unwrap();
@@ -173,6 +178,32 @@ fn a_group_keeps_nothing_of_what_is_gone() {
     assert!(group.is_empty());
     let late = group.insert(MS, || ()).unwrap_err();
     assert_eq!((late.kind(), group.len()), (InsertErrorKind::Shutdown, 0));
+}
+
+#[test]
+fn a_group_may_be_used_by_many_threads() {
+    let wheel = Wheel::builder().tick(Duration::from_micros(1)).threads(2).build().unwrap();
+    let group = Group::new(wheel.scheduler());
+    let (ran, cancelled) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for n in 0..5_000 {
+                    let ran = Arc::clone(&ran);
+                    let job = move || {
+                        ran.fetch_add(1, Ordering::SeqCst);
+                    };
+                    group.insert(Duration::from_nanos(n % 7 * 1000), job).unwrap();
+                    if n % 100 == 0 {
+                        cancelled.fetch_add(group.cancel_all(), Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    wait_for(|| group.is_empty() && wheel.stats().in_flight == 0);
+    assert_eq!(ran.load(Ordering::SeqCst) + cancelled.load(Ordering::SeqCst), 15_000);
+    assert_eq!(wheel.stats().panicked, 0);
 }
 
 #[test]

@@ -85,6 +85,26 @@ fn a_full_wheel_lets_a_key_be_replaced() {
 }
 
 #[test]
+fn a_key_is_replaced_also_on_the_way_to_the_pool() {
+    // What waits for a wall-clock time can be cancelled until it starts, and so it can be replaced.
+    let wheel = threads(1);
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let orders = Keyed::new(wheel.scheduler());
+    let (sender, ran) = channel();
+    for name in ["first", "second"] {
+        let sender = sender.clone();
+        let past = std::time::SystemTime::UNIX_EPOCH;
+        assert!(orders.insert(1, past, move || sender.send(name).unwrap()).unwrap().is_none());
+        wait_for(|| wheel.stats().pending == 0);
+        assert!(orders.contains(&1) && orders.insert_if_absent(1, MS, || ()).is_err());
+    }
+    drop((release, sender));
+    assert_eq!(ran.iter().collect::<Vec<_>>(), ["second"]);
+    assert!(orders.is_empty());
+}
+
+#[test]
 fn no_key_is_left_behind() {
     // Few keys, short delays, and threads that insert, replace, reset, cancel and take them all the
     // while. Every job ends in exactly one way, and then its key is gone.

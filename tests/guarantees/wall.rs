@@ -109,3 +109,33 @@ fn a_reset_to_a_time_of_day() {
     assert_eq!(wheel.remaining(follows), Some(HOUR));
     assert_eq!((driver.advance(HOUR), wheel.is_pending(follows)), (2, false));
 }
+
+#[test]
+fn shutdown_tells_apart_what_was_cancelled_on_the_way_to_the_pool() {
+    let wheel = threads(1);
+    let scheduler = wheel.scheduler();
+    // The only thread of the pool ends the wheel: nothing else starts before that.
+    let (hand_in, wheels) = channel::<Wheel>();
+    let (hand_out, unfired) = channel();
+    wheel.insert(Duration::ZERO, move || {
+        hand_out.send(wheels.recv().unwrap().shutdown()).unwrap();
+    });
+    wait_for(|| wheel.stats().in_flight == 1);
+    let past = SystemTime::UNIX_EPOCH;
+    let (token, alive) = counted();
+    let [kept, cancelled] = [0, 1].map(|_| {
+        let token = Arc::clone(&token);
+        wheel.insert_at(past, move || drop(token))
+    });
+    let repeats = wheel.repeat(Repeat::irregular(), |_| Next::Stop).unwrap();
+    drop(token);
+    wait_for(|| wheel.stats().in_flight == 4);
+    assert!(wheel.cancel(cancelled));
+    hand_in.send(wheel).unwrap();
+    let unfired = unfired.recv().unwrap();
+    assert_eq!((unfired.len(), alive()), (2, 1));
+    for job in unfired {
+        assert!([kept, repeats].contains(&job.handle) && job.remaining == Duration::ZERO);
+        assert!(!scheduler.cancel(job.handle), "it is not in the wheel's hands any more");
+    }
+}

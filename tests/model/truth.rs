@@ -176,6 +176,10 @@ impl Truth {
     pub(crate) fn follow_the_wall(&mut self) {
         for id in 0..self.jobs.len() {
             if let (Some(wall), Some(_)) = (self.jobs[id].wall, self.jobs[id].due) {
+                // What was due before, and is still, was due then.
+                if wall <= self.wall_now() && self.jobs[id].deadline <= self.now {
+                    continue;
+                }
                 self.set(id, self.when_wall_reads(wall));
             }
         }
