@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The expression has seven fields, as the `cron` crate wants them: second, minute, hour, day of the
-//! month, month, day of the week, year. The wheel knows nothing of calendars. It is told one time of
-//! day after the other, and the job runs when the wall clock reads that, also if the clock is set.
+//! month, month, day of the week, year. The wheel knows nothing of calendars. It is told one wall-clock
+//! time after the other, and the job runs when the wall clock reads that, also if the clock is set.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{time}, {:.0?} late", run.late);
         let Some(next) = times.next() else { return Next::Stop };
         time = next;
-        Next::AtTime(next.into())
+        Next::Wall(next.into())
     })?;
 
     let runs = driver.advance(Duration::from_secs(7 * 24 * 3600));

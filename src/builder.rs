@@ -104,7 +104,8 @@ impl Builder {
         self
     }
 
-    /// How many jobs may be pending. At the bound, [`Wheel::try_insert`] gives the job back, and
+    /// How many jobs may be pending ([`Wheel::is_pending`]: a repeating job until its last run has
+    /// ended, one for a wall-clock time until it starts). At the bound, [`Wheel::try_insert`] gives the job back, and
     /// [`Wheel::insert`] panics. No bound unless said.
     pub fn max_pending(mut self, bound: usize) -> Builder {
         self.max_pending = Some(bound);

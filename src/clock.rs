@@ -5,8 +5,8 @@
 //! origin; a clock that reads less than it did is taken at its word here and clamped where it
 //! matters, by the structure, which never goes back.
 //!
-//! The wall clock tells the time of day. It may be set at any time, so nothing is counted on it: who
-//! waits for a time of day asks again (`timing.rs`).
+//! The wall clock tells the wall-clock time. It may be set at any time, so nothing is counted on it: who
+//! waits for a wall-clock time asks again (`timing.rs`).
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -61,7 +61,7 @@ impl Clock {
         }
     }
 
-    /// The time of day.
+    /// The wall-clock time.
     pub(crate) fn wall(&self) -> SystemTime {
         shift(self.unshifted_wall(), self.wall_shift.load(Ordering::Acquire))
     }
@@ -136,7 +136,7 @@ fn shift(time: SystemTime, nanos: i64) -> SystemTime {
     if nanos < 0 { earlier(time, by) } else { later(time, by) }
 }
 
-/// A time of day that the system cannot represent is the one before the change.
+/// A wall-clock time that the system cannot represent is the one before the change.
 fn later(time: SystemTime, by: Duration) -> SystemTime {
     time.checked_add(by).unwrap_or(time)
 }

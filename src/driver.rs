@@ -51,7 +51,7 @@ impl Driver {
     /// Called by a job that it runs, or meanwhile by another thread, it only adds to the time that
     /// is to pass, and answers 0: the call that is under way runs and counts what that makes due.
     ///
-    /// With a job that inserts itself anew again and again, `Duration::MAX` takes as many steps as 584
+    /// With a job that repeats, or inserts itself anew again and again, `Duration::MAX` takes as many steps as 584
     /// years have. At their end time stands still, and what is inserted then stays pending.
     ///
     /// A job that panics is counted and reported, as on a pool, and costs nobody else anything.
@@ -88,10 +88,10 @@ impl Driver {
     }
 
     /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. No time
-    /// passes. Jobs that wait for a time of day come due by the new time; those whose time has come run
+    /// passes. Jobs that wait for a wall-clock time come due by the new time; those whose time has come run
     /// in the next [`Driver::advance`], at the next tick.
     ///
-    /// A clock that is more than 292 years from the system's is set to there.
+    /// A change of more than 292 years is cut to that.
     pub fn set_wall(&self, time: SystemTime) {
         self.engine.timing().clock().set_wall(time);
         self.engine.follow_the_wall();

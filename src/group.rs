@@ -28,8 +28,9 @@ const KEPT_MEMBERS: usize = 32;
 /// timers.
 ///
 /// **Dropping a group cancels what is pending in it**, as [`Group::cancel_all`] does;
-/// [`Group::detach`] lets it go. A group costs what its pending jobs take: those that have run leave
-/// nothing behind. It does not keep the wheel alive.
+/// [`Group::detach`] lets it go. So a job should not own the group it is in: the group would not be
+/// dropped before it. A group takes memory for its pending jobs: those that have run leave nothing
+/// behind. It does not keep the wheel alive.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,7 +69,7 @@ impl Group {
         Group { scheduler, members: Arc::default(), detached: false }
     }
 
-    /// Runs `job` after a delay, at an instant or at a time of day, as
+    /// Runs `job` after a delay, at an instant or at a wall-clock time, as
     /// [`Wheel::insert_at`](crate::Wheel::insert_at) does, unless the group is cancelled before.
     ///
     /// # Errors
@@ -96,7 +97,8 @@ impl Group {
     }
 
     /// Cancels every pending job of the group; how many these were. Takes as long as the group is
-    /// large, however many other jobs there are.
+    /// large, however many other jobs there are. A job that runs goes on; if it repeats, that run is its
+    /// last.
     ///
     /// What another thread inserts meanwhile may be among them or not.
     pub fn cancel_all(&self) -> usize {

@@ -30,16 +30,17 @@ const KEPT_KEYS: usize = 1024;
 /// Jobs under names of your own: an event's id, a connection, the number of an order. A key has at
 /// most one pending job.
 ///
-/// A clone is another way to the same keys. Does not keep the wheel alive. When a job starts, its key
-/// is free already, so it may insert itself anew under it; a key of which the job is on its way to
-/// the pool counts as free too.
+/// A clone is another way to the same keys. Dropping it, even the last one, cancels nothing; and it
+/// does not keep the wheel alive. When a job starts, its key is free already, so it may insert itself
+/// anew under it. A key is as good as free when its job was handed to the pool, unless that is for a
+/// wall-clock time, and so pending until it starts ([`Wheel::is_pending`](crate::Wheel::is_pending)).
 ///
 /// Keys are hashed by the standard library's hasher, or by one of your choice
 /// ([`Keyed::with_hasher`]). `Eq` and `Hash` of a key run under a lock: they must not use the same
 /// `Keyed`.
 ///
-/// Every verb takes constant time: a look-up in a hash map, and what the same verb of a
-/// [`Wheel`](crate::Wheel) costs.
+/// A verb for one key takes constant time: some look-ups in a hash map under a lock, and what the same
+/// verb of a [`Wheel`](crate::Wheel) costs. A key takes an allocation of its own.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,15 +94,16 @@ where
         Keyed { scheduler, keys: Arc::new(Keys { hasher, maps }) }
     }
 
-    /// Runs `job` after a delay, at an instant or at a time of day, as
+    /// Runs `job` after a delay, at an instant or at a wall-clock time, as
     /// [`Wheel::insert_at`](crate::Wheel::insert_at) does. If the key has a pending job, that is
-    /// replaced: it will never run, and comes back.
+    /// replaced: it will never run, and comes back, unless it is with the pool and dropped there.
     ///
-    /// To replace a job works on a full wheel too: it takes the other's room.
+    /// Replacing also works on a full wheel: the new job takes the old one's room.
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with key and job: the wheel is full, or gone.
+    /// [`InsertError`] with key and job: the wheel is full, or gone. If it ends at the very moment
+    /// between the two, the old job is dropped.
     pub fn insert<F>(
         &self,
         key: K,
@@ -159,7 +161,8 @@ where
         Some(job)
     }
 
-    /// Gives the job of a key a new time; whether it was still pending.
+    /// Gives the job of a key a new time, as [`Wheel::reset_at`](crate::Wheel::reset_at) does; whether
+    /// it was still pending.
     pub fn reset(&self, key: &K, when: impl Into<When>) -> bool {
         let when = when.into();
         let map = lock(self.keys.map(key));
@@ -189,7 +192,8 @@ where
 
     /// Every key with a pending job, and how long that is to wait, in no order.
     ///
-    /// This is a copy, made part by part: what other threads do meanwhile may be in it or not.
+    /// This is a copy, made part by part: what other threads do meanwhile may be in it or not. Each part
+    /// is locked while it is copied, and each job asked for what remains.
     pub fn iter(&self) -> impl Iterator<Item = (Arc<K>, Duration)> + use<K, S> {
         let mut all = Vec::new();
         for map in &self.keys.maps {
@@ -202,7 +206,8 @@ where
         all.into_iter()
     }
 
-    /// How many keys have a job that has not started: pending, or on its way to the pool.
+    /// How many keys have a job that has not started: pending, or with the pool, or handed back by
+    /// [`Wheel::shutdown`](crate::Wheel::shutdown) and not dropped yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.maps.iter().map(|map| lock(map).len()).sum()

@@ -34,15 +34,17 @@ pub struct Repeat {
 }
 
 impl Repeat {
-    /// At a fixed rate: once every `period`, the first time after one period. The period must not be
-    /// zero. One that is shorter than the wheel's tick does not make the wheel turn faster: a job runs
-    /// once a tick at most.
+    /// At a fixed rate: once every `period`, the first time after one period. A period of zero is
+    /// refused by the insert.
+    ///
+    /// A job runs once a tick at most. With a period shorter than the wheel's tick, [`Missed::Skip`] and
+    /// [`Missed::Delay`] drop deadlines at every run, and [`Missed::Burst`] never catches up.
     pub fn every(period: Duration) -> Repeat {
         Repeat { period: Some(period), ..Repeat::irregular().starting(period) }
     }
 
     /// Without a period: every answer of the job says when it runs again. The first run is at the
-    /// next tick, unless said otherwise.
+    /// next tick, unless said otherwise. Here [`Next::Period`] **ends the repeat**, and so does a panic.
     pub fn irregular() -> Repeat {
         Repeat {
             period: None,
@@ -52,8 +54,13 @@ impl Repeat {
         }
     }
 
-    /// When the first run is: after a delay (without one, at the next tick), at an instant, or at a
-    /// time of day.
+    /// When the first run is: after a delay, counted from the insert; at an instant; or at a wall-clock
+    /// time.
+    ///
+    /// An instant that has passed counts as a deadline that is late: the job runs at the next tick, and
+    /// what was missed since is up to the policy. A wall-clock time says when the first run is, and no
+    /// more; the later ones are a period apart on the monotonic clock. For a job at eight every morning
+    /// answer [`Next::Wall`].
     pub fn starting(mut self, first: impl Into<When>) -> Repeat {
         self.first = first.into();
         self
@@ -107,8 +114,12 @@ impl Repeat {
 /// What becomes of periods whose deadline passed while the run before had not ended: because that run
 /// took long, or because the pool was full, or the machine slept.
 ///
-/// The names are those of tokio's `MissedTickBehavior`. As long as nothing is missed, all three are
-/// the same.
+/// As long as nothing is missed, all three are the same. The names are those of tokio's
+/// `MissedTickBehavior`; but here [`Skip`](Missed::Skip) is what happens unless said, and a run that
+/// is late by less than a period misses nothing.
+///
+/// None of them is a fixed delay, which counts from the end of every run: that is an answer,
+/// [`Next::After`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Missed {
@@ -127,12 +138,13 @@ pub enum Missed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Run {
-    /// When this run was to be, exactly.
+    /// When this run was to be, exactly: before it was rounded up to a tick.
     pub deadline: Instant,
-    /// How long after that it started.
+    /// How long after that it started. The rounding is part of it.
     pub late: Duration,
-    /// How many deadlines were dropped since the run before: what [`Missed::Skip`] skipped, or
-    /// [`Missed::Delay`] put off.
+    /// How many deadlines were dropped between the run before and this one: what [`Missed::Skip`]
+    /// skipped, or [`Missed::Delay`] put off. A late run has made others miss; the run after it is
+    /// told. Zero with [`Missed::Burst`], and after a reset.
     pub missed: u64,
     /// The job's own handle, the same in every run. To cancel it here means that this run is the
     /// last.
@@ -151,8 +163,8 @@ pub enum Next {
     After(Duration),
     /// At an instant.
     At(Instant),
-    /// At a time of day: see [`Wheel::insert_at`](crate::Wheel::insert_at).
-    AtTime(SystemTime),
+    /// At a wall-clock time: see [`Wheel::insert_at`](crate::Wheel::insert_at).
+    Wall(SystemTime),
     /// Never: this run was the last, and the handle is stale.
     Stop,
 }

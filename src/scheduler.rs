@@ -65,7 +65,7 @@ impl Scheduler {
         self.engine.insert(delay, job)
     }
 
-    /// Runs `job` at an instant or a time of day, as [`Wheel::insert_at`](crate::Wheel::insert_at) does.
+    /// Runs `job` at an instant or a wall-clock time, as [`Wheel::insert_at`](crate::Wheel::insert_at) does.
     ///
     /// # Errors
     ///

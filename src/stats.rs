@@ -10,8 +10,9 @@ use crate::time::Span;
 
 /// A snapshot of a wheel's counters, from [`Wheel::stats`](crate::Wheel::stats).
 ///
-/// Of all jobs taken in, `inserted == pending + cancelled + fired`, until the wheel is dropped. Where
-/// other threads use the wheel meanwhile, the counters of one shard agree, and those of several may
+/// Of all jobs taken in, `inserted == pending + cancelled + fired`, until the wheel is dropped. A
+/// repeating job counts in `inserted` and in `fired` once for every run; a cancel while it runs, or
+/// is on its way to that, ends it and counts nowhere. Where other threads use the wheel meanwhile, the counters of one shard agree, and those of several may
 /// lie a moment apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

@@ -9,7 +9,7 @@
 //!   stall, everything is handed over in the order of deadlines.
 //! - It holds a shard's lock for no more than [`TURN`] entries at a time.
 //! - It runs no user code, and drops none: it cannot be blocked, and it cannot die of a panic.
-//! - While any job waits for a time of day, it looks at the wall clock whenever it is awake, and wakes
+//! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake, and wakes
 //!   for that once a [`LOOK`]. If the clock was set, by more than [`TOLERANCE`], the deadlines of these
 //!   jobs are reckoned anew.
 //! - While no more jobs may be in flight, what is due stays where it is, and can be cancelled. The
@@ -172,7 +172,7 @@ mod tests {
         assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
         let clock = Arc::clone(engine.timing().clock());
         for round in 1..=2 {
-            engine.insert_when(When::AtTime(clock.wall() + 2 * day), || ()).unwrap();
+            engine.insert_when(When::Wall(clock.wall() + 2 * day), || ()).unwrap();
             assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
             clock.set_wall(clock.wall() + 3 * day);
             assert_eq!(due.recv_timeout(Duration::from_secs(60)), Ok(1), "round {round}");

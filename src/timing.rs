@@ -2,7 +2,7 @@
 //!
 //! Ground rules:
 //!
-//! - A delay, and an instant, become a [`Moment`] once, when they are given. A time of day stays one
+//! - A delay, and an instant, become a [`Moment`] once, when they are given. A wall-clock time stays one
 //!   ([`Aim::Wall`]) until its job runs: the moment at which the wall clock will read it is a guess,
 //!   made anew whenever the clock was set.
 //! - Nothing that is given now is due now: on a manual clock, which stands while jobs run, a job
@@ -45,7 +45,7 @@ impl Timing {
         match when {
             When::After(delay) => Aim::Moment(self.clock.now().plus(delay)),
             When::At(instant) => Aim::Moment(self.clock.moment(instant)),
-            When::AtTime(time) => Aim::Wall(time),
+            When::Wall(time) => Aim::Wall(time),
         }
     }
 

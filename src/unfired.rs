@@ -10,11 +10,11 @@ use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::Job;
 
-/// A job that a shut-down wheel never ran.
+/// A job that a shut-down wheel never ran, or that would have run again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UnfiredJob {
-    /// The handle that [`Wheel::insert`](crate::Wheel::insert) gave for it.
+    /// Its handle, as the insert gave it.
     pub handle: Handle,
     /// How long it would have waited still; zero if it was due, [`Duration::MAX`] for "never".
     pub remaining: Duration,

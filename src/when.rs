@@ -23,9 +23,10 @@ pub enum When {
     After(Duration),
     /// When the monotonic clock is there.
     At(Instant),
-    /// When the wall clock reads this. Should it be set forward or back meanwhile, the job runs
-    /// sooner or later by as much: see [`Wheel::insert_at`](crate::Wheel::insert_at).
-    AtTime(SystemTime),
+    /// When the wall clock reads this. If that is set forward or back meanwhile, the job runs sooner or
+    /// later by as much: see [`Wheel::insert_at`](crate::Wheel::insert_at), and
+    /// [`Wheel::reset_at`](crate::Wheel::reset_at) for jobs that do not learn to follow it.
+    Wall(SystemTime),
 }
 
 impl From<Duration> for When {
@@ -42,6 +43,6 @@ impl From<Instant> for When {
 
 impl From<SystemTime> for When {
     fn from(time: SystemTime) -> When {
-        When::AtTime(time)
+        When::Wall(time)
     }
 }

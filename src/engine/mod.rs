@@ -14,7 +14,7 @@
 //! | `batch.rs` | many jobs at once |
 //! | `bound.rs` | how many jobs may be pending |
 //! | `standing.rs` | what is different for jobs that go back into the wheel |
-//! | `work.rs` | those jobs: the repeating one, and the one that waits for a time of day |
+//! | `work.rs` | those jobs: the repeating one, and the one that waits for a wall-clock time |
 //! | `turn.rs` | what those need that turn the wheel, and its end |
 
 mod batch;

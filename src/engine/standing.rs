@@ -57,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// Adds a job that waits for a time of day; it was admitted.
+    /// Adds a job that waits for a wall-clock time; it was admitted.
     pub(super) fn insert_appointment<C>(
         self: &Arc<Engine>,
         aim: Aim,
@@ -155,7 +155,7 @@ impl Engine {
         true
     }
 
-    /// Looks at the wall clock anew, for all jobs that wait for a time of day.
+    /// Looks at the wall clock anew, for all jobs that wait for a wall-clock time.
     pub(crate) fn follow_the_wall(&self) {
         self.shards.iter().for_each(|shard| shard.follow_the_wall(&self.timing));
     }

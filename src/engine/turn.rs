@@ -9,7 +9,7 @@ use crate::sync::Ordering;
 use crate::time::{Span, Tick};
 
 impl Engine {
-    /// A tick before which nothing is due, and whether anything waits for a time of day.
+    /// A tick before which nothing is due, and whether anything waits for a wall-clock time.
     pub(crate) fn outlook(&self) -> Outlook {
         let mut all = Outlook { expected: Tick::MAX, on_the_wall: false };
         for one in self.shards.iter().map(Shard::outlook) {

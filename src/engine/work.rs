@@ -58,7 +58,7 @@ impl<C: CallAgain + 'static> Repeating<C> {
             }
             Next::After(delay) => Some((timing.aim(When::After(delay)), 0)),
             Next::At(instant) => Some((timing.aim(When::At(instant)), 0)),
-            Next::AtTime(time) => Some((timing.aim(When::AtTime(time)), 0)),
+            Next::Wall(time) => Some((timing.aim(When::Wall(time)), 0)),
             Next::Stop => None,
         }
     }
@@ -100,7 +100,7 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
     }
 }
 
-/// A job that waits for a time of day. It goes back when the wall clock was set back.
+/// A job that waits for a wall-clock time. It goes back when the wall clock was set back.
 pub(super) struct Appointment<C> {
     engine: Arc<Engine>,
     handle: Handle,

@@ -80,7 +80,7 @@ pub(crate) struct Planned<T> {
 pub(crate) struct Outlook {
     /// A tick before which nothing is due.
     pub(crate) expected: Tick,
-    /// Some job waits for a time of day: the wall clock needs a look now and then.
+    /// Some job waits for a wall-clock time: the wall clock needs a look now and then.
     pub(crate) on_the_wall: bool,
 }
 

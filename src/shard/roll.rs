@@ -49,7 +49,7 @@ impl Seat {
 pub(super) struct Roll {
     seats: Slab<Seat>,
     generations: Generations,
-    /// How many seats wait for a time of day.
+    /// How many seats wait for a wall-clock time.
     on_the_wall: usize,
 }
 
@@ -89,7 +89,7 @@ impl Roll {
         Some(seat)
     }
 
-    /// Whether any job waits for a time of day.
+    /// Whether any job waits for a wall-clock time.
     pub(super) fn has_any_on_the_wall(&self) -> bool {
         self.on_the_wall > 0
     }

@@ -182,7 +182,7 @@ impl Shard {
 }
 
 impl State {
-    /// Writes the aim down. Should the job be the first to wait for a time of day, the ticker has to
+    /// Writes the aim down. Should the job be the first to wait for a wall-clock time, the ticker has to
     /// rise at once, and begin to look at the wall clock.
     fn set_aim(&mut self, handle: Handle, aim: Aim, moment: Moment) -> Option<Tick> {
         let before = self.roll.has_any_on_the_wall();

@@ -12,12 +12,16 @@ impl Wheel {
     /// panics. Runs keep their phase for ever, and a run never overlaps the one before; periods that
     /// were missed meanwhile are skipped. [`Wheel::repeat`] has every choice.
     ///
-    /// The handle is the same for all runs. A job that is repeated takes room on a bounded wheel until
-    /// its end, also while it runs.
+    /// The handle is the same for all runs. On a bounded wheel a repeating job takes room until its end,
+    /// also while it runs. Three locks a run, and no allocation.
     ///
     /// # Errors
     ///
     /// [`InsertError`] with the job: the period is zero, or the wheel is full.
+    ///
+    /// # Panics
+    ///
+    /// With 2^32 jobs pending in one shard.
     ///
     /// ```
     /// use std::time::Duration;
@@ -48,13 +52,16 @@ impl Wheel {
     ///
     /// As [`Wheel::every`].
     ///
+    /// # Panics
+    ///
+    /// As [`Wheel::every`].
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tickwheel::{Missed, Next, Repeat, Wheel};
     /// let wheel = Wheel::new();
-    /// let retry = Repeat::irregular().starting(Duration::ZERO);
     /// let mut wait = Duration::from_millis(10);
-    /// wheel.repeat(retry, move |run| {
+    /// wheel.repeat(Repeat::irregular(), move |run| {
     ///     println!("try, {:?} late", run.late);
     ///     wait *= 2;
     ///     if wait < Duration::from_secs(60) { Next::After(wait) } else { Next::Stop }

@@ -289,7 +289,7 @@ fn a_repeat_says_itself_when_it_runs_next() {
         Next::After(MS * 7),
         Next::At(begin + MS * 40),
         Next::Period,
-        Next::AtTime(noon + MS * 70),
+        Next::Wall(noon + MS * 70),
         Next::Period,
         Next::Stop,
     ];

@@ -1,11 +1,11 @@
-//! Times of day.
+//! Wall-clock times.
 
 use super::*;
 use std::time::SystemTime;
 use tickwheel::{Next, Repeat};
 
 #[test]
-fn a_time_of_day_follows_the_wall_clock() {
+fn a_wall_clock_time_follows_the_wall_clock() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     let (sender, ran) = channel();
@@ -41,7 +41,7 @@ fn a_time_of_day_follows_the_wall_clock() {
 }
 
 #[test]
-fn never_before_its_time_of_day() {
+fn never_before_its_wall_clock_time() {
     let wheel = threads(2);
     let (sender, ran) = channel();
     #[allow(clippy::disallowed_methods)]
@@ -55,7 +55,7 @@ fn never_before_its_time_of_day() {
 }
 
 #[test]
-fn a_time_of_day_that_has_passed_is_due_at_the_next_tick() {
+fn a_wall_clock_time_that_has_passed_is_due_at_the_next_tick() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     for time in [noon, noon - HOUR, SystemTime::UNIX_EPOCH] {
@@ -65,7 +65,7 @@ fn a_time_of_day_that_has_passed_is_due_at_the_next_tick() {
 }
 
 #[test]
-fn a_job_for_a_time_of_day_can_be_cancelled_until_it_starts() {
+fn a_job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -88,7 +88,7 @@ fn a_job_for_a_time_of_day_can_be_cancelled_until_it_starts() {
 }
 
 #[test]
-fn a_reset_to_a_time_of_day() {
+fn a_reset_to_a_wall_clock_time() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     let [follows, repeats, plain] = [

@@ -19,9 +19,9 @@ pub(crate) struct Known {
     pub(crate) due: Option<u64>,
     /// The nanosecond that was meant. Only a repeating job is told.
     pub(crate) deadline: u64,
-    /// It was inserted for a time of day, or repeats: it can follow the wall clock.
+    /// It was inserted for a wall-clock time, or repeats: it can follow the wall clock.
     pub(crate) standing: bool,
-    /// The time of day that was meant, in nanoseconds after the wheel's wall clock began.
+    /// The wall-clock time that was meant, in nanoseconds after the wheel's wall clock began.
     pub(crate) wall: Option<i128>,
     pub(crate) act: Act,
     pub(crate) last_will: LastWill,
@@ -172,7 +172,7 @@ impl Truth {
         self.admitted + jobs <= self.bound
     }
 
-    /// The wall clock was set: every job that waits for a time of day is due at another tick.
+    /// The wall clock was set: every job that waits for a wall-clock time is due at another tick.
     pub(crate) fn follow_the_wall(&mut self) {
         for id in 0..self.jobs.len() {
             if let (Some(wall), Some(_)) = (self.jobs[id].wall, self.jobs[id].due) {

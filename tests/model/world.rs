@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// For a time of day that is so far from now, and may have passed.
+    /// For a wall-clock time that is so far from now, and may have passed.
     pub(crate) fn insert_wall(&self, ahead: i64, act: Act, last_will: LastWill) {
         let capture = self.capture(act, last_will);
         let (id, room) = (capture.id, self.truth().has_room(1));
@@ -332,7 +332,7 @@ impl World {
         pending
     }
 
-    /// To a time of day. Only a standing job remembers that it is one.
+    /// To a wall-clock time. Only a standing job remembers that it is one.
     pub(crate) fn reset_wall(&self, which: usize, ahead: i64) {
         let Some((id, handle)) = self.pick(which) else { return };
         let wall = self.truth().wall_now() + i128::from(ahead);
@@ -518,7 +518,7 @@ impl Capture {
             Answer::Wall(ahead) => {
                 let wall = truth.wall_now() + i128::from(ahead);
                 let at = truth.when_wall_reads(wall);
-                (Next::AtTime(self.world.time(wall)), Some(at), Some(wall), 0)
+                (Next::Wall(self.world.time(wall)), Some(at), Some(wall), 0)
             }
             Answer::Stop => (Next::Stop, None, None, 0),
         };
