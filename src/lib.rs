@@ -18,9 +18,21 @@
 //!
 //! Jobs run on a rayon pool, never early, at most a tick and a wake-up late. [`Wheel::cancel`] and
 //! [`Wheel::reset`] take constant time and are exact; a stale [`Handle`] does nothing. A panic stays
-//! where it happened. Until the next tick with work, no thread wakes. [`Builder::manual`] gives a
-//! wheel without threads, whose time a [`Driver`] moves. [`Hierarchy`] is the structure alone, for
-//! those who bring clock and threads.
+//! where it happened. Until the next tick with work, no thread wakes (but once a second, if a job
+//! waits for the wall clock).
+//!
+//! | for | use |
+//! | --- | --- |
+//! | a delay, an instant, a wall-clock time | [`Wheel::insert`], [`Wheel::insert_at`] |
+//! | a job again and again | [`Wheel::every`], [`Wheel::repeat`] with [`Repeat`] and [`Next`] |
+//! | many jobs at once | [`Wheel::insert_batch`], [`Wheel::cancel_batch`], [`Wheel::reset_batch`] |
+//! | jobs under names of your own | [`Keyed`] |
+//! | jobs that are cancelled together, or by a drop | [`Group`], [`Guard`] |
+//! | few wake-ups | [`Wheel::insert_within`] |
+//! | parts of a program that do not own the wheel | [`Scheduler`] |
+//! | a bound, a pool, other ticks and rings | [`Builder`], [`Geometry`] |
+//! | tests, simulations, an event loop | [`Builder::manual`], whose time a [`Driver`] moves |
+//! | your own clock and threads | [`Hierarchy`], the structure alone |
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). `docs/guarantees.md` lists every promise with its test, `docs/architecture.md` says where

@@ -24,17 +24,21 @@ use crate::when::When;
 /// use std::time::Duration;
 /// use tickwheel::{Scheduler, Wheel};
 ///
-/// fn tick(scheduler: Scheduler, left: u32) {
-///     if left > 0 {
-///         let next = scheduler.clone();
-///         // The wheel may be gone by now; then the chain ends.
-///         let _ = scheduler.insert(Duration::from_secs(1), move || tick(next, left - 1));
-///     }
+/// const DAY: Duration = Duration::from_secs(24 * 3600);
+///
+/// fn place_order(scheduler: &Scheduler, number: u32) {
+///     let later = scheduler.clone();
+///     // Should the wheel be gone by then, the job comes back with the error, and is dropped here.
+///     let _ = scheduler.insert(DAY, move || {
+///         println!("order {number} is not paid yet");
+///         let _ = later.insert(2 * DAY, move || println!("order {number} closed"));
+///     });
 /// }
 ///
 /// let (wheel, driver) = Wheel::builder().manual()?;
-/// tick(wheel.scheduler(), 3);
-/// assert_eq!(driver.advance(Duration::from_secs(10)), 3);
+/// place_order(&wheel.scheduler(), 1001);
+/// assert_eq!(driver.advance(DAY), 1);
+/// assert_eq!(driver.advance(2 * DAY), 1);
 /// # Ok::<(), tickwheel::ConfigError>(())
 /// ```
 #[derive(Clone)]

@@ -41,6 +41,30 @@ fn a_wall_clock_time_follows_the_wall_clock() {
 }
 
 #[test]
+fn a_wall_clock_that_is_set_reaches_every_job_and_excuses_none() {
+    let (wheel, driver) = manual();
+    let noon = driver.wall_now();
+    let handles: Vec<Handle> =
+        (0..2000).map(|n| wheel.insert_at(noon + HOUR + MS * n, || ())).collect();
+    driver.set_wall(noon + HOUR * 2);
+    assert!(handles.iter().all(|&handle| wheel.remaining(handle) == Some(MS)));
+    assert_eq!(driver.advance(MS), 2000);
+    // What is due, and has not run, was due before the clock was set.
+    let (sender, runs) = channel();
+    let due = driver.now();
+    let late = Repeat::irregular().starting(noon);
+    let repeat = wheel.repeat(late, move |run| {
+        sender.send((run.deadline, run.late)).unwrap();
+        Next::Stop
+    });
+    assert!(repeat.is_ok());
+    driver.advance(MS / 4);
+    driver.set_wall(noon + HOUR * 3);
+    driver.advance(MS);
+    assert_eq!(runs.try_recv(), Ok((due, MS)));
+}
+
+#[test]
 fn never_before_its_wall_clock_time() {
     let wheel = threads(2);
     let (sender, ran) = channel();
