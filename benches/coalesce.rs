@@ -114,7 +114,8 @@ fn sleeps(task: &Path) -> Option<u64> {
     count.trim().parse().ok()
 }
 
-/// The processor time of this process, in clock ticks of the system: hundredths of a second, as a rule.
+/// The processor time of this process, in clock ticks of the system: hundredths of a second, as a
+/// rule.
 fn cpu() -> Option<u64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let (_, fields) = stat.rsplit_once(')')?;

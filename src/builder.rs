@@ -105,8 +105,8 @@ impl Builder {
     }
 
     /// How many jobs may be pending ([`Wheel::is_pending`]: a repeating job until its last run has
-    /// ended, one for a wall-clock time until it starts). At the bound, [`Wheel::try_insert`] gives the job back, and
-    /// [`Wheel::insert`] panics. No bound unless said.
+    /// ended, one for a wall-clock time until it starts). At the bound, [`Wheel::try_insert`] gives
+    /// the job back, and [`Wheel::insert`] panics. No bound unless said.
     pub fn max_pending(mut self, bound: usize) -> Builder {
         self.max_pending = Some(bound);
         self
@@ -133,8 +133,8 @@ impl Builder {
         self
     }
 
-    /// What the wheel's threads are called: `name-ticker`, `name-0`, `name-1`… Linux shows the first
-    /// 15 bytes. `tickwheel` unless said.
+    /// What the wheel's threads are called: `name-ticker`, `name-0`, `name-1`… Linux shows the
+    /// first 15 bytes. `tickwheel` unless said.
     pub fn name(mut self, name: &str) -> Builder {
         name.clone_into(&mut self.name);
         self

@@ -5,8 +5,8 @@
 //! origin; a clock that reads less than it did is taken at its word here and clamped where it
 //! matters, by the structure, which never goes back.
 //!
-//! The wall clock tells the wall-clock time. It may be set at any time, so nothing is counted on it: who
-//! waits for a wall-clock time asks again (`timing.rs`).
+//! The wall clock tells the wall-clock time. It may be set at any time, so nothing is counted on
+//! it: who waits for a wall-clock time asks again (`timing.rs`).
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -84,8 +84,8 @@ impl Clock {
         }
     }
 
-    /// What the wall clock would have read at the origin, had it gone as evenly as the other: it moves
-    /// when the wall clock is set.
+    /// What the wall clock would have read at the origin, had it gone as evenly as the other: it
+    /// moves when the wall clock is set.
     pub(crate) fn wall_at_origin(&self) -> SystemTime {
         loop {
             let (before, wall, after) = (self.now(), self.wall(), self.now());
@@ -96,8 +96,8 @@ impl Clock {
         }
     }
 
-    /// The moment at which the wall clock will read `time`, as it goes now: the present one if that is
-    /// past.
+    /// The moment at which the wall clock will read `time`, as it goes now: the present one if that
+    /// is past.
     pub(crate) fn moment_of_wall(&self, time: SystemTime) -> Moment {
         // In this order: time that passes between the two makes it later, not earlier.
         let left = time.duration_since(self.wall()).unwrap_or_default();

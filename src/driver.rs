@@ -42,8 +42,8 @@ impl Driver {
         Driver { engine, course: Mutex::new(course) }
     }
 
-    /// Lets `by` pass and runs what comes due on the way, on this thread, one job after the other in
-    /// the order of deadlines; how many jobs ran.
+    /// Lets `by` pass and runs what comes due on the way, on this thread, one job after the other
+    /// in the order of deadlines; how many jobs ran.
     ///
     /// Each job sees the time of its own deadline, so what it inserts may come due within the same
     /// call. A job may cancel or reset whatever has not run, also if it is due at the same tick.
@@ -51,8 +51,9 @@ impl Driver {
     /// Called by a job that it runs, or meanwhile by another thread, it only adds to the time that
     /// is to pass, and answers 0: the call that is under way runs and counts what that makes due.
     ///
-    /// With a job that repeats, or inserts itself anew again and again, `Duration::MAX` takes as many steps as 584
-    /// years have. At their end time stands still, and what is inserted then stays pending.
+    /// With a job that repeats, or inserts itself anew again and again, `Duration::MAX` takes as
+    /// many steps as 584 years have. At their end time stands still, and what is inserted then
+    /// stays pending.
     ///
     /// A job that panics is counted and reported, as on a pool, and costs nobody else anything.
     pub fn advance(&self, by: Duration) -> usize {
@@ -88,8 +89,8 @@ impl Driver {
     }
 
     /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. No time
-    /// passes. Jobs that wait for a wall-clock time come due by the new time; those whose time has come run
-    /// in the next [`Driver::advance`], at the next tick.
+    /// passes. Jobs that wait for a wall-clock time come due by the new time; those whose time has
+    /// come run in the next [`Driver::advance`], at the next tick.
     ///
     /// A change of more than 292 years is cut to that.
     pub fn set_wall(&self, time: SystemTime) {

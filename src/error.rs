@@ -15,7 +15,8 @@ pub enum GeometryError {
         /// Which level, counted from the innermost, 0.
         level: usize,
     },
-    /// The levels have more slots together than [`Geometry::MAX_SLOTS`](crate::Geometry::MAX_SLOTS).
+    /// The levels have more slots together than
+    /// [`Geometry::MAX_SLOTS`](crate::Geometry::MAX_SLOTS).
     TooManySlots {
         /// The level at which the sum went past the limit, counted from the innermost, 0.
         level: usize,
@@ -58,7 +59,8 @@ impl std::error::Error for GeometryError {}
 pub enum ConfigError {
     /// The tick is zero, or longer than 2^64 nanoseconds (584 years).
     Tick(Duration),
-    /// The number of threads is zero, or above [`Builder::MAX_THREADS`](crate::Builder::MAX_THREADS).
+    /// The number of threads is zero, or above
+    /// [`Builder::MAX_THREADS`](crate::Builder::MAX_THREADS).
     Threads(usize),
     /// The number of shards is zero, or above [`Builder::MAX_SHARDS`](crate::Builder::MAX_SHARDS).
     Shards(usize),
@@ -145,8 +147,8 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
     }
 }
 
-/// A refused insert. What was handed in comes back with it, unharmed: the job; with a key, both; of a
-/// batch, everything.
+/// A refused insert. What was handed in comes back with it, unharmed: the job; with a key, both; of
+/// a batch, everything.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -160,8 +162,8 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
 /// # Ok::<(), tickwheel::ConfigError>(())
 /// ```
 ///
-/// Who does not want the job back turns the error into its kind, which is an error too, and is `Send`,
-/// `Sync` and `'static` whatever the job is:
+/// Who does not want the job back turns the error into its kind, which is an error too, and is
+/// `Send`, `Sync` and `'static` whatever the job is:
 ///
 /// ```
 /// # use std::time::Duration;

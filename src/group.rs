@@ -3,10 +3,10 @@
 //! Ground rules:
 //!
 //! - Every job carries its membership. Whatever becomes of the job (it runs, it is cancelled by its
-//!   handle, its wheel goes), the membership is dropped with it or before it starts, and takes itself
-//!   off the list. Nothing else does, so a place on the list is one member's until then.
-//! - The list's lock is held while a job is inserted, so a job that runs at once waits until its place
-//!   is filled in. No user code runs under it: a job that is refused is given up after.
+//!   handle, its wheel goes), the membership is dropped with it or before it starts, and takes
+//!   itself off the list. Nothing else does, so a place on the list is one member's until then.
+//! - The list's lock is held while a job is inserted, so a job that runs at once waits until its
+//!   place is filled in. No user code runs under it: a job that is refused is given up after.
 
 use core::fmt;
 use std::sync::Arc;
@@ -83,8 +83,8 @@ impl Group {
         self.join(job, |joined| self.scheduler.engine().insert_when(when, joined))
     }
 
-    /// Runs `job` again and again, as [`Wheel::repeat`](crate::Wheel::repeat) does, until the group is
-    /// cancelled.
+    /// Runs `job` again and again, as [`Wheel::repeat`](crate::Wheel::repeat) does, until the group
+    /// is cancelled.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl Group {
     }
 
     /// Cancels every pending job of the group; how many these were. Takes as long as the group is
-    /// large, however many other jobs there are. A job that runs goes on; if it repeats, that run is its
-    /// last.
+    /// large, however many other jobs there are. A job that runs goes on; if it repeats, that run
+    /// is its last.
     ///
     /// What another thread inserts meanwhile may be among them or not.
     pub fn cancel_all(&self) -> usize {
@@ -109,8 +109,8 @@ impl Group {
         cancelled.into_iter().filter(|&cancelled| cancelled).count()
     }
 
-    /// How many jobs are in the group: pending, or about to start. A repeating job is in it until its
-    /// last run has ended.
+    /// How many jobs are in the group: pending, or about to start. A repeating job is in it until
+    /// its last run has ended.
     #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.members.list).len()

@@ -5,11 +5,12 @@ use core::fmt;
 use crate::handle::Handle;
 use crate::scheduler::Scheduler;
 
-/// Cancels a job when it is dropped: for a timeout that has no meaning without the thing it watches.
+/// Cancels a job when it is dropped: for a timeout that has no meaning without the thing it
+/// watches.
 ///
-/// Does not keep the wheel alive. A job that has run, or was cancelled, is not there to be cancelled,
-/// and its guard does nothing. A job that runs goes on; if it repeats, that run is its last. Note that
-/// `let _ = Guard::new(…)` drops the guard at once; `let _idle =` keeps it.
+/// Does not keep the wheel alive. A job that has run, or was cancelled, is not there to be
+/// cancelled, and its guard does nothing. A job that runs goes on; if it repeats, that run is its
+/// last. Note that `let _ = Guard::new(…)` drops the guard at once; `let _idle =` keeps it.
 ///
 /// ```
 /// use std::time::Duration;

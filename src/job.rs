@@ -34,8 +34,8 @@ impl Job {
         Job(work)
     }
 
-    /// Runs the job on this thread, once. A repeating job is told that it is on time; its answer is not
-    /// asked for, and it does not go back.
+    /// Runs the job on this thread, once. A repeating job is told that it is on time; its answer is
+    /// not asked for, and it does not go back.
     ///
     /// # Panics
     ///

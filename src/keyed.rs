@@ -2,10 +2,11 @@
 //!
 //! Ground rules:
 //!
-//! - A key leads to the handle of its job. The job carries a [`Ticket`], which shares the key with the
-//!   map. Whatever becomes of the job, the ticket is dropped with it or before it starts, and takes
-//!   the key off the map, if the key there is still the same one, and not one of a later job under an
-//!   equal name. So nothing is left behind, in whatever order jobs are cancelled, fired and replaced.
+//! - A key leads to the handle of its job. The job carries a [`Ticket`], which shares the key with
+//!   the map. Whatever becomes of the job, the ticket is dropped with it or before it starts, and
+//!   takes the key off the map, if the key there is still the same one, and not one of a later job
+//!   under an equal name. So nothing is left behind, in whatever order jobs are cancelled, fired
+//!   and replaced.
 //! - The map's lock is held while a job is inserted or moved, so map and wheel agree whenever it is
 //!   free. `Eq` and `Hash` of the key run under it; jobs and keys are dropped outside.
 //! - There are as many maps as the wheel has shards, so threads seldom meet.
@@ -31,16 +32,17 @@ const KEPT_KEYS: usize = 1024;
 /// most one pending job.
 ///
 /// A clone is another way to the same keys. Dropping it, even the last one, cancels nothing; and it
-/// does not keep the wheel alive. When a job starts, its key is free already, so it may insert itself
-/// anew under it. A key is as good as free when its job was handed to the pool, unless that is for a
-/// wall-clock time, and so pending until it starts ([`Wheel::is_pending`](crate::Wheel::is_pending)).
+/// does not keep the wheel alive. When a job starts, its key is free already, so it may insert
+/// itself anew under it. A key is as good as free when its job was handed to the pool, unless that
+/// is for a wall-clock time, and so pending until it starts
+/// ([`Wheel::is_pending`](crate::Wheel::is_pending)).
 ///
 /// Keys are hashed by the standard library's hasher, or by one of your choice
 /// ([`Keyed::with_hasher`]). `Eq` and `Hash` of a key run under a lock: they must not use the same
 /// `Keyed`.
 ///
-/// A verb for one key takes constant time: some look-ups in a hash map under a lock, and what the same
-/// verb of a [`Wheel`](crate::Wheel) costs. A key takes an allocation of its own.
+/// A verb for one key takes constant time: some look-ups in a hash map under a lock, and what the
+/// same verb of a [`Wheel`](crate::Wheel) costs. A key takes an allocation of its own.
 ///
 /// ```
 /// use std::time::Duration;
@@ -120,8 +122,8 @@ where
     ///
     /// # Errors
     ///
-    /// As [`Keyed::insert`]; and [`InsertErrorKind::Occupied`] if the key has a pending job, which is
-    /// left as it is.
+    /// As [`Keyed::insert`]; and [`InsertErrorKind::Occupied`] if the key has a pending job, which
+    /// is left as it is.
     pub fn insert_if_absent<F>(
         &self,
         key: K,
@@ -161,8 +163,8 @@ where
         Some(job)
     }
 
-    /// Gives the job of a key a new time, as [`Wheel::reset_at`](crate::Wheel::reset_at) does; whether
-    /// it was still pending.
+    /// Gives the job of a key a new time, as [`Wheel::reset_at`](crate::Wheel::reset_at) does;
+    /// whether it was still pending.
     pub fn reset(&self, key: &K, when: impl Into<When>) -> bool {
         let when = when.into();
         let map = lock(self.keys.map(key));
@@ -178,7 +180,8 @@ where
     }
 
     /// The handle of the job of a key, pending or about to start: also that under which
-    /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands the job back, as long as it is not dropped.
+    /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands the job back, as long as it is not
+    /// dropped.
     #[must_use]
     pub fn handle(&self, key: &K) -> Option<Handle> {
         lock(self.keys.map(key)).get(key).copied()
@@ -192,8 +195,8 @@ where
 
     /// Every key with a pending job, and how long that is to wait, in no order.
     ///
-    /// This is a copy, made part by part: what other threads do meanwhile may be in it or not. Each part
-    /// is locked while it is copied, and each job asked for what remains.
+    /// This is a copy, made part by part: what other threads do meanwhile may be in it or not. Each
+    /// part is locked while it is copied, and each job asked for what remains.
     pub fn iter(&self) -> impl Iterator<Item = (Arc<K>, Duration)> + use<K, S> {
         let mut all = Vec::new();
         for map in &self.keys.maps {

@@ -17,9 +17,9 @@
 //! ```
 //!
 //! Jobs run on a rayon pool, never early, at most a tick and a wake-up late. [`Wheel::cancel`] and
-//! [`Wheel::reset`] take constant time and are exact; a stale [`Handle`] does nothing. A panic stays
-//! where it happened. Until the next tick with work, no thread wakes (but once a second, if a job
-//! waits for the wall clock).
+//! [`Wheel::reset`] take constant time and are exact; a stale [`Handle`] does nothing. A panic
+//! stays where it happened. Until the next tick with work, no thread wakes (but once a second, if a
+//! job waits for the wall clock).
 //!
 //! | for | use |
 //! | --- | --- |

@@ -3,8 +3,8 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib protocols`
 //!
 //! Time stands still in a model, and nobody sleeps but to be woken: a wake-up that is lost is a
-//! deadlock, which loom reports. The real code runs, with two exceptions: the threads of the pool are
-//! threads of the model, and the channel is not taken apart (its operations are single steps).
+//! deadlock, which loom reports. The real code runs, with two exceptions: the threads of the pool
+//! are threads of the model, and the channel is not taken apart (its operations are single steps).
 
 use loom::thread;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`FAR`] has passed
-/// when a model begins, and what is inserted for it is due, however far the ticker has come.
+/// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`FAR`] has
+/// passed when a model begins, and what is inserted for it is due, however far the ticker has come.
 fn engine() -> Arc<Engine> {
     bounded(None)
 }

@@ -37,14 +37,16 @@ impl Repeat {
     /// At a fixed rate: once every `period`, the first time after one period. A period of zero is
     /// refused by the insert.
     ///
-    /// A job runs once a tick at most. With a period shorter than the wheel's tick, [`Missed::Skip`] and
-    /// [`Missed::Delay`] drop deadlines at every run, and [`Missed::Burst`] never catches up.
+    /// A job runs once a tick at most. With a period shorter than the wheel's tick,
+    /// [`Missed::Skip`] and [`Missed::Delay`] drop deadlines at every run, and [`Missed::Burst`]
+    /// never catches up.
     pub fn every(period: Duration) -> Repeat {
         Repeat { period: Some(period), ..Repeat::irregular().starting(period) }
     }
 
     /// Without a period: every answer of the job says when it runs again. The first run is at the
-    /// next tick, unless said otherwise. Here [`Next::Period`] **ends the repeat**, and so does a panic.
+    /// next tick, unless said otherwise. Here [`Next::Period`] **ends the repeat**, and so does a
+    /// panic.
     pub fn irregular() -> Repeat {
         Repeat {
             period: None,
@@ -54,13 +56,13 @@ impl Repeat {
         }
     }
 
-    /// When the first run is: after a delay, counted from the insert; at an instant; or at a wall-clock
-    /// time.
+    /// When the first run is: after a delay, counted from the insert; at an instant; or at a
+    /// wall-clock time.
     ///
-    /// An instant that has passed counts as a deadline that is late: the job runs at the next tick, and
-    /// what was missed since is up to the policy. A wall-clock time says when the first run is, and no
-    /// more; the later ones are a period apart on the monotonic clock. For a job at eight every morning
-    /// answer [`Next::Wall`].
+    /// An instant that has passed counts as a deadline that is late: the job runs at the next tick,
+    /// and what was missed since is up to the policy. A wall-clock time says when the first run is,
+    /// and no more; the later ones are a period apart on the monotonic clock. For a job at eight
+    /// every morning answer [`Next::Wall`].
     pub fn starting(mut self, first: impl Into<When>) -> Repeat {
         self.first = first.into();
         self
@@ -73,8 +75,8 @@ impl Repeat {
     }
 
     /// A run that panics is followed by the next, after one period; without a period it is the last
-    /// all the same. Unless said, a panic ends the repeat. Either way it is counted, and reported to
-    /// [`Builder::on_panic`](crate::Builder::on_panic).
+    /// all the same. Unless said, a panic ends the repeat. Either way it is counted, and reported
+    /// to [`Builder::on_panic`](crate::Builder::on_panic).
     pub fn despite_panics(mut self) -> Repeat {
         self.despite_panics = true;
         self
@@ -111,26 +113,26 @@ impl Repeat {
     }
 }
 
-/// What becomes of periods whose deadline passed while the run before had not ended: because that run
-/// took long, or because the pool was full, or the machine slept.
+/// What becomes of periods whose deadline passed while the run before had not ended: because that
+/// run took long, or because the pool was full, or the machine slept.
 ///
 /// As long as nothing is missed, all three are the same. The names are those of tokio's
-/// `MissedTickBehavior`; but here [`Skip`](Missed::Skip) is what happens unless said, and a run that
-/// is late by less than a period misses nothing.
+/// `MissedTickBehavior`; but here [`Skip`](Missed::Skip) is what happens unless said, and a run
+/// that is late by less than a period misses nothing.
 ///
 /// None of them is a fixed delay, which counts from the end of every run: that is an answer,
 /// [`Next::After`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Missed {
-    /// Every deadline gets its run: those that were missed follow at once, one a tick, until the job
-    /// has caught up.
+    /// Every deadline gets its run: those that were missed follow at once, one a tick, until the
+    /// job has caught up.
     Burst,
     /// What was missed is dropped. The next run is at the next deadline of the same phase.
     #[default]
     Skip,
-    /// What was missed is dropped. The next run is one period after the end of the late one, and the
-    /// phase counts from there.
+    /// What was missed is dropped. The next run is one period after the end of the late one, and
+    /// the phase counts from there.
     Delay,
 }
 

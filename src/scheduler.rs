@@ -69,7 +69,8 @@ impl Scheduler {
         self.engine.insert(delay, job)
     }
 
-    /// Runs `job` at an instant or a wall-clock time, as [`Wheel::insert_at`](crate::Wheel::insert_at) does.
+    /// Runs `job` at an instant or a wall-clock time, as
+    /// [`Wheel::insert_at`](crate::Wheel::insert_at) does.
     ///
     /// # Errors
     ///
@@ -130,8 +131,8 @@ impl Scheduler {
         self.engine.repeat(repeat, job)
     }
 
-    /// Runs `job` within `slack` after `delay`, as [`Wheel::insert_within`](crate::Wheel::insert_within)
-    /// does.
+    /// Runs `job` within `slack` after `delay`, as
+    /// [`Wheel::insert_within`](crate::Wheel::insert_within) does.
     ///
     /// # Errors
     ///

@@ -12,22 +12,23 @@ use crate::time::Span;
 ///
 /// Of all jobs taken in, `inserted == pending + cancelled + fired`, until the wheel is dropped. A
 /// repeating job counts in `inserted` and in `fired` once for every run; a cancel while it runs, or
-/// is on its way to that, ends it and counts nowhere. Where other threads use the wheel meanwhile, the counters of one shard agree, and those of several may
-/// lie a moment apart.
+/// is on its way to that, ends it and counts nowhere. Where other threads use the wheel meanwhile,
+/// the counters of one shard agree, and those of several may lie a moment apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Jobs that wait for their deadline, or for room in flight.
     pub pending: usize,
-    /// Jobs that came due and have not returned: on their way to the pool, queued there, or running.
-    /// With [`pending`](Stats::pending), every job is in one of the two until it has ended.
+    /// Jobs that came due and have not returned: on their way to the pool, queued there, or
+    /// running. With [`pending`](Stats::pending), every job is in one of the two until it has
+    /// ended.
     pub in_flight: usize,
     /// Jobs taken in since the wheel began.
     pub inserted: u64,
     /// Jobs cancelled or taken back before they came due.
     pub cancelled: u64,
-    /// Jobs that came due and left the wheel to be run. A shutdown may still hand them back, and a drop
-    /// discard them, before they start.
+    /// Jobs that came due and left the wheel to be run. A shutdown may still hand them back, and a
+    /// drop discard them, before they start.
     pub fired: u64,
     /// Panics stopped: of jobs, of captured values while they were dropped, of the panic handler.
     pub panicked: u64,

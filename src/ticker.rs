@@ -9,9 +9,9 @@
 //!   stall, everything is handed over in the order of deadlines.
 //! - It holds a shard's lock for no more than [`TURN`] entries at a time.
 //! - It runs no user code, and drops none: it cannot be blocked, and it cannot die of a panic.
-//! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake, and wakes
-//!   for that once a [`LOOK`]. If the clock was set, by more than [`TOLERANCE`], the deadlines of these
-//!   jobs are reckoned anew.
+//! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
+//!   and wakes for that once a [`LOOK`]. If the clock was set, by more than [`TOLERANCE`], the
+//!   deadlines of these jobs are reckoned anew.
 //! - While no more jobs may be in flight, what is due stays where it is, and can be cancelled. The
 //!   end of a job wakes the ticker.
 
@@ -26,12 +26,12 @@ use crate::time::Tick;
 /// How many entries are looked at before a shard's lock is given back.
 const TURN: usize = 256;
 
-/// How often the wall clock is looked at while a job waits for it: so late may a job be after the clock
-/// was set forward.
+/// How often the wall clock is looked at while a job waits for it: so late may a job be after the
+/// clock was set forward.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A wall clock that is slewed drifts by less than a thousandth. So much of it may add up before the
-/// deadlines are reckoned anew; what comes due too early for that goes back.
+/// A wall clock that is slewed drifts by less than a thousandth. So much of it may add up before
+/// the deadlines are reckoned anew; what comes due too early for that goes back.
 const TOLERANCE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Ticker<O> {
@@ -75,8 +75,9 @@ impl<O: Outlet> Ticker<O> {
         if self.wall_at_origin.is_some_and(|then| apart(then, now) <= TOLERANCE) {
             return outlook;
         }
-        // Whoever inserts looks at the clock under the shard's lock. So what comes in before this does
-        // is reckoned anew, and what comes in after it does so itself, from a clock no older than ours.
+        // Whoever inserts looks at the clock under the shard's lock. So what comes in before this
+        // does is reckoned anew, and what comes in after it does so itself, from a clock no older
+        // than ours.
         self.wall_at_origin = Some(now);
         self.engine.follow_the_wall();
         self.engine.outlook()
@@ -167,7 +168,8 @@ mod tests {
         let ticker = Ticker::new(Arc::clone(&engine), Tells(sender));
         let ticker = thread::spawn(|| ticker.run());
         let day = Duration::from_secs(24 * 3600);
-        // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has to.
+        // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has
+        // to.
         engine.insert(day, || ()).unwrap();
         assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
         let clock = Arc::clone(engine.timing().clock());

@@ -2,9 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - A delay, and an instant, become a [`Moment`] once, when they are given. A wall-clock time stays one
-//!   ([`Aim::Wall`]) until its job runs: the moment at which the wall clock will read it is a guess,
-//!   made anew whenever the clock was set.
+//! - A delay, and an instant, become a [`Moment`] once, when they are given. A wall-clock time
+//!   stays one ([`Aim::Wall`]) until its job runs: the moment at which the wall clock will read it
+//!   is a guess, made anew whenever the clock was set.
 //! - Nothing that is given now is due now: on a manual clock, which stands while jobs run, a job
 //!   that inserts itself anew without a delay would never let time pass.
 

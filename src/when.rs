@@ -23,8 +23,8 @@ pub enum When {
     After(Duration),
     /// When the monotonic clock is there.
     At(Instant),
-    /// When the wall clock reads this. If that is set forward or back meanwhile, the job runs sooner or
-    /// later by as much: see [`Wheel::insert_at`](crate::Wheel::insert_at), and
+    /// When the wall clock reads this. If that is set forward or back meanwhile, the job runs
+    /// sooner or later by as much: see [`Wheel::insert_at`](crate::Wheel::insert_at), and
     /// [`Wheel::reset_at`](crate::Wheel::reset_at) for jobs that do not learn to follow it.
     Wall(SystemTime),
 }

@@ -2,10 +2,10 @@
 //!
 //! Ground rules:
 //!
-//! - An insert is all or nothing, so a batch goes into one shard, under one lock from the first job to
-//!   the last. Whatever can be done before is: rounding up, boxes, room.
-//! - A cancel or a reset is not, so it gives the lock back after [`HOLD`] jobs, and others get their
-//!   turn.
+//! - An insert is all or nothing, so a batch goes into one shard, under one lock from the first job
+//!   to the last. Whatever can be done before is: rounding up, boxes, room.
+//! - A cancel or a reset is not, so it gives the lock back after [`HOLD`] jobs, and others get
+//!   their turn.
 //! - The answers come in the order of the questions, whatever shards they are about.
 
 use std::time::Duration;
@@ -97,8 +97,8 @@ impl Engine {
         answers
     }
 
-    /// Gives each shard the places of those that are its own, of [`HOLD`] at a time. Standing jobs, and
-    /// what is not of this wheel, belong to no shard.
+    /// Gives each shard the places of those that are its own, of [`HOLD`] at a time. Standing jobs,
+    /// and what is not of this wheel, belong to no shard.
     fn by_shard<T>(
         &self,
         all: &[T],

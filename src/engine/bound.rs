@@ -1,7 +1,7 @@
 //! How many jobs may be pending.
 //!
-//! Ground rules: a job is counted before it is in a shard and until it has left, a standing job until
-//! its end. So the bound is never exceeded, not even for a moment.
+//! Ground rules: a job is counted before it is in a shard and until it has left, a standing job
+//! until its end. So the bound is never exceeded, not even for a moment.
 
 use super::Engine;
 use crate::error::InsertErrorKind;

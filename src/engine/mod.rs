@@ -134,8 +134,8 @@ impl Engine {
         }
     }
 
-    /// Puts a job in the place of another, whose room it takes if that was pending. That one is in `old`
-    /// then, unless it is a standing job that is out.
+    /// Puts a job in the place of another, whose room it takes if that was pending. That one is in
+    /// `old` then, unless it is a standing job that is out.
     pub(crate) fn exchange<C>(
         self: &Arc<Engine>,
         handle: Handle,
@@ -188,8 +188,8 @@ impl Engine {
         true
     }
 
-    /// Cancels a job without dropping it: it is in `job` then, unless it is a standing job that is out,
-    /// which is dropped there.
+    /// Cancels a job without dropping it: it is in `job` then, unless it is a standing job that is
+    /// out, which is dropped there.
     pub(crate) fn pull(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         let lifted = self.lift(handle, job);
         self.release(usize::from(lifted));

@@ -4,7 +4,8 @@
 //! Ground rules:
 //!
 //! - A standing job is in one shard for life, whose number its handle says.
-//! - On a bounded wheel it has room from its insert to its end, in or out: it always finds its way back.
+//! - On a bounded wheel it has room from its insert to its end, in or out: it always finds its way
+//!   back.
 //! - Its end is the moment it leaves the shard's roll. Whoever takes it off the roll gives the room
 //!   back: a cancel, or the job itself.
 
@@ -47,14 +48,8 @@ impl Engine {
         if let Err(kind) = self.admit(1) {
             return Err(InsertError::new(kind, job));
         }
-        let Some(handle) = self.enroll() else {
-            return Err(InsertError::new(InsertErrorKind::Shutdown, job));
-        };
-        let repeating = Repeating::new(Arc::clone(self), handle, repeat, job);
-        match self.come_in(handle, aim, 0, Box::new(repeating)) {
-            Ok(()) => Ok(handle),
-            Err(back) => Err(InsertError::new(InsertErrorKind::Shutdown, back.into_job())),
-        }
+        let wrap = |handle, job| Repeating::new(Arc::clone(self), handle, repeat, job);
+        self.enter(aim, job, wrap, Repeating::into_job)
     }
 
     /// Adds a job that waits for a wall-clock time; it was admitted.
@@ -66,22 +61,26 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let Some(handle) = self.enroll() else {
-            return Err(InsertError::new(InsertErrorKind::Shutdown, job));
-        };
-        let appointment = Appointment::new(Arc::clone(self), handle, job);
-        match self.come_in(handle, aim, 0, Box::new(appointment)) {
-            Ok(()) => Ok(handle),
-            Err(back) => Err(InsertError::new(InsertErrorKind::Shutdown, back.into_job())),
-        }
+        let wrap = |handle, job| Appointment::new(Arc::clone(self), handle, job);
+        self.enter(aim, job, wrap, Appointment::into_job)
     }
 
-    fn enroll(&self) -> Option<Handle> {
-        let handle = self.own_shard().enroll();
-        if handle.is_none() {
+    /// Gives an admitted job a seat, and puts it in with what stands around it.
+    fn enter<C, W: Work + 'static>(
+        &self,
+        aim: Aim,
+        job: C,
+        wrap: impl FnOnce(Handle, C) -> W,
+        unwrap: impl FnOnce(W) -> C,
+    ) -> Result<Handle, InsertError<C>> {
+        let Some(handle) = self.own_shard().enroll() else {
             self.release(1);
+            return Err(InsertError::new(InsertErrorKind::Shutdown, job));
+        };
+        match self.come_in(handle, aim, 0, Box::new(wrap(handle, job))) {
+            Ok(()) => Ok(handle),
+            Err(back) => Err(InsertError::new(InsertErrorKind::Shutdown, unwrap(*back))),
         }
-        handle
     }
 
     /// Puts a job in, or back in; gives it back when it was cancelled, or when the wheel is gone.

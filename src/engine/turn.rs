@@ -20,7 +20,8 @@ impl Engine {
     }
 
     /// Turns one shard to `to`, looking at no more than `limit` entries, and appends what is due;
-    /// whether that is all of it. Nothing before `to` may be due: it is when what comes now was due.
+    /// whether that is all of it. Nothing before `to` may be due: it is when what comes now was
+    /// due.
     pub(crate) fn turn(&self, shard: usize, to: Tick, limit: usize, due: &mut Vec<Due>) -> bool {
         let mut jobs = Vec::new();
         let finished = self.shards[shard].turn(to, limit, &mut jobs);
@@ -54,8 +55,8 @@ impl Engine {
         pending
     }
 
-    /// What of a stopped engine did not run, of what was handed over, and of what came back since. Who
-    /// comes back from here on is not kept.
+    /// What of a stopped engine did not run, of what was handed over, and of what came back since.
+    /// Who comes back from here on is not kept.
     pub(crate) fn end(&self, handed_over: impl Iterator<Item = Due>) -> Vec<Unstarted> {
         let mut unstarted = Vec::new();
         for Due { job, handle, .. } in handed_over {

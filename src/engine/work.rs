@@ -62,17 +62,12 @@ impl<C: CallAgain + 'static> Repeating<C> {
             Next::Stop => None,
         }
     }
-
-    fn go_back(self: Box<Self>, aim: Aim, missed: u64) {
-        let (engine, handle) = (Arc::clone(&self.engine), self.handle);
-        // What does not get in was cancelled, or its wheel is gone. It is dropped here.
-        drop(engine.come_in(handle, aim, missed, self));
-    }
 }
 
 impl<C: CallAgain + 'static> Work for Repeating<C> {
     fn run(mut self: Box<Self>) {
-        // Whoever took the job is its clock now: it is on time, and what it answers is not asked for.
+        // Whoever took the job is its clock now: it is on time, and what it answers is not asked
+        // for.
         let run = self.describe(self.engine.timing.clock().now(), 0);
         let _: Next = self.job.call(run);
     }
@@ -80,7 +75,9 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
     fn fire(mut self: Box<Self>) {
         let (deadline, missed) = match self.engine.start(self.handle) {
             Start::Gone => return,
-            Start::TooEarly { aim, missed } => return self.go_back(aim, missed),
+            Start::TooEarly { aim, missed } => {
+                return go_back(Arc::clone(&self.engine), self, aim, missed);
+            }
             Start::Due { deadline, missed } => (deadline, missed),
         };
         let run = self.describe(deadline, missed);
@@ -88,7 +85,7 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
         let answer = self.engine.ledger.fence().call(|| job.call(run));
         let next = answer.unwrap_or(self.repeat.after_panic());
         match self.follow(next, deadline) {
-            Some((aim, missed)) => self.go_back(aim, missed),
+            Some((aim, missed)) => go_back(Arc::clone(&self.engine), self, aim, missed),
             None => {
                 self.engine.leave(self.handle);
             }
@@ -125,15 +122,20 @@ impl<C: Call + 'static> Work for Appointment<C> {
     fn fire(self: Box<Self>) {
         match self.engine.start_last(self.handle) {
             Start::Gone => (),
-            Start::TooEarly { aim, .. } => {
-                let (engine, handle) = (Arc::clone(&self.engine), self.handle);
-                drop(engine.come_in(handle, aim, 0, self));
-            }
+            Start::TooEarly { aim, missed } => go_back(Arc::clone(&self.engine), self, aim, missed),
             Start::Due { .. } => self.job.call(),
         }
     }
 
     fn handle(&self) -> Option<Handle> {
         Some(self.handle)
+    }
+}
+
+/// Puts a job back into the wheel. What does not get in was cancelled, or its wheel is gone: it is
+/// dropped here.
+fn go_back<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, aim: Aim, missed: u64) {
+    if let Some(handle) = work.handle() {
+        drop(engine.come_in(handle, aim, missed, work));
     }
 }

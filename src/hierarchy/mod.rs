@@ -6,8 +6,8 @@
 //! - A timer is one node in the table and one entry in one slot; each says where the other is.
 //! - The cursors of all rings stand at one tick, the *cursor*: everything up to it has been worked
 //!   off. An entry lies where a cursor comes by at or before the timer's deadline, never after it.
-//! - Only a deadline that had passed when it was given lies later than itself: at the tick after the
-//!   cursor, which is the first that is still to come.
+//! - Only a deadline that had passed when it was given lies later than itself: at the tick after
+//!   the cursor, which is the first that is still to come.
 //! - A visit looks at the node's deadline, not at how the entry got there. So a deadline may move
 //!   away from its entry at the cost of one store, and a cycle count may be too low.
 //!
@@ -61,8 +61,8 @@ pub struct Location {
 /// A hashed timing wheel with hierarchical levels, over values of any type: the structure inside
 /// [`Wheel`](crate::Wheel), for those who bring their own clock and threads.
 ///
-/// Insert, cancel and reset take constant time. Schemes 6 and 7 of G. Varghese and T. Lauck, *Hashed
-/// and Hierarchical Timing Wheels* (SOSP 1987), with arrays instead of lists in the slots.
+/// Insert, cancel and reset take constant time. Schemes 6 and 7 of G. Varghese and T. Lauck,
+/// *Hashed and Hierarchical Timing Wheels* (SOSP 1987), with arrays instead of lists in the slots.
 ///
 /// ```
 /// use tickwheel::{Geometry, Hierarchy, Tick};
@@ -269,8 +269,9 @@ impl<T> Hierarchy<T> {
         self.ordered = false;
     }
 
-    /// An entry is about to come into a slot, to leave it out of turn, or to change its deadline. If
-    /// a visit has paused there, the slot may have been put in order for it, which does not survive.
+    /// An entry is about to come into a slot, to leave it out of turn, or to change its deadline.
+    /// If a visit has paused there, the slot may have been put in order for it, which does not
+    /// survive.
     #[inline]
     fn disorder(&mut self, slot: u32) {
         if self.slots.is_paused_in(slot) {

@@ -3,8 +3,8 @@
 //! Ground rules:
 //!
 //! - Ticks without work are not stepped through: [`Hierarchy::next_turn`] says where to go.
-//! - Whatever interrupts a tick (the budget) leaves the cursor right before it: a structure like any
-//!   other, whose next turn is that same tick. The work ahead is interrupted between two ticks.
+//! - Whatever interrupts a tick (the budget) leaves the cursor right before it: a structure like
+//!   any other, whose next turn is that same tick. The work ahead is interrupted between two ticks.
 //! - In a visited slot an entry fires, moves to where its deadline lies now (inwards, unless the
 //!   deadline was pushed back), or waits for another cycle. The innermost ring is visited first: it
 //!   alone can hold deadlines from before this tick, and they fire first.
@@ -109,8 +109,8 @@ impl<T> Hierarchy<T> {
         true
     }
 
-    /// Works off the ticks up to `to` at which the innermost ring alone moves on: between two visits
-    /// lies nothing but the look for the next occupied slot. Whether the budget sufficed.
+    /// Works off the ticks up to `to` at which the innermost ring alone moves on: between two
+    /// visits lies nothing but the look for the next occupied slot. Whether the budget sufficed.
     fn run_innermost(&mut self, to: Tick, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
         if self.late {
             // The next slot may have to be put in order.
@@ -136,8 +136,8 @@ impl<T> Hierarchy<T> {
     /// Looks at every entry of a slot that the cursor of a level comes to; whether the budget
     /// sufficed.
     ///
-    /// The innermost ring may still stand some ticks before `spot`: what moves then lies further out
-    /// than it has to, never later.
+    /// The innermost ring may still stand some ticks before `spot`: what moves then lies further
+    /// out than it has to, never later.
     fn visit(
         &mut self,
         level: usize,
@@ -192,8 +192,9 @@ impl<T> Hierarchy<T> {
         core::hint::black_box(seen);
     }
 
-    /// Looks at all that a cancel of each of these timers will touch. Three loops, each with loads that do
-    /// not wait for each other: the nodes, then the entries, then the nodes of those that will move.
+    /// Looks at all that a cancel of each of these timers will touch. Three loops, each with loads
+    /// that do not wait for each other: the nodes, then the entries, then the nodes of those that
+    /// will move.
     pub(crate) fn fetch_for_cancel(&self, keys: impl Iterator<Item = Key>) {
         let mut nodes = [(0, 0); TOGETHER];
         let mut count = 0;

@@ -56,8 +56,8 @@ impl Shard {
         state.tally.cancelled += jobs.len() as u64;
     }
 
-    /// Gives the chosen ones of these jobs another deadline, if they are pending, and says which were.
-    /// Answers with a tick for which the ticker may have to rise earlier, if there is any.
+    /// Gives the chosen ones of these jobs another deadline, if they are pending, and says which
+    /// were. Answers with a tick for which the ticker may have to rise earlier, if there is any.
     pub(crate) fn reset_batch(
         &self,
         timers: &[(Handle, Duration)],

@@ -1,14 +1,14 @@
-//! One of several hierarchies that producers are spread over, behind its lock: the only lock that an
-//! insert, a cancel or a reset takes.
+//! One of several hierarchies that producers are spread over, behind its lock: the only lock that
+//! an insert, a cancel or a reset takes.
 //!
 //! Ground rules:
 //!
-//! - No user code runs under the lock: a closure is boxed before, a cancelled job is given out to be
-//!   dropped after.
+//! - No user code runs under the lock: a closure is boxed before, a cancelled job is given out to
+//!   be dropped after.
 //! - `expected` is a tick before which nothing here is due. Inserts lower it, a turn raises it to
 //!   what the hierarchy says. Who lowers it is told, and tells the ticker, outside the lock.
-//! - Jobs lie in the hierarchy behind `ManuallyDrop`, because what has a destructor is copied through
-//!   the stack on its way into the table, at 7 % of an insert and cancel. Whoever gets a
+//! - Jobs lie in the hierarchy behind `ManuallyDrop`, because what has a destructor is copied
+//!   through the stack on its way into the table, at 7 % of an insert and cancel. Whoever gets a
 //!   job takes it out of there, and the shard's own drop takes what is left.
 //! - A closed shard is empty and stays so. Under one lock a job is either in the hierarchy or it is
 //!   not: of a cancel, a turn and a close, exactly one gets it.
@@ -177,8 +177,8 @@ impl Shard {
         finished
     }
 
-    /// Closes the shard, and takes everything out: no insert succeeds from here on. What is left of it
-    /// takes next to no memory, and the seats of standing jobs that are out.
+    /// Closes the shard, and takes everything out: no insert succeeds from here on. What is left of
+    /// it takes next to no memory, and the seats of standing jobs that are out.
     ///
     /// Of these, some may come back: they are kept until [`Shard::end`].
     pub(crate) fn close(&self) -> Vec<Unstarted> {
@@ -199,8 +199,9 @@ impl Shard {
         hierarchy.into_timers().map(with_handle).collect()
     }
 
-    /// Ends the wait for standing jobs: those that came back are given out, and whether they still had
-    /// their seats. From here on nobody else is kept, and a handle is stale whatever became of its job.
+    /// Ends the wait for standing jobs: those that came back are given out, and whether they still
+    /// had their seats. From here on nobody else is kept, and a handle is stale whatever became of
+    /// its job.
     pub(crate) fn end(&self) -> Vec<(Unstarted, bool)> {
         let mut state = lock(&self.state);
         let strays = state.strays.take().unwrap_or_default();

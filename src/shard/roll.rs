@@ -1,12 +1,13 @@
-//! The roll of a shard: its standing jobs, which come into the hierarchy several times and keep their
-//! handle.
+//! The roll of a shard: its standing jobs, which come into the hierarchy several times and keep
+//! their handle.
 //!
 //! Ground rules:
 //!
 //! - A standing job has a seat from the moment it is enrolled until it leaves: it ends, or is
 //!   cancelled. Without a seat it does not start and does not go back, wherever its job is.
-//! - The job itself is *in* (the hierarchy), under the seat's key, or *out*: on its way to the pool,
-//!   or running. Nothing says which but the hierarchy: the key of a job that is out is stale there.
+//! - The job itself is *in* (the hierarchy), under the seat's key, or *out*: on its way to the
+//!   pool, or running. Nothing says which but the hierarchy: the key of a job that is out is stale
+//!   there.
 //! - The seat says what the job waits for. Who moves it writes that down, in or out; so what counts
 //!   is the seat, and not how the job got to where it is.
 

@@ -17,7 +17,8 @@ const HOLD: usize = 256;
 pub(crate) enum Start {
     /// It was cancelled on the way.
     Gone,
-    /// It was given another aim on the way, or the wall clock was set back: it goes back as it came.
+    /// It was given another aim on the way, or the wall clock was set back: it goes back as it
+    /// came.
     TooEarly { aim: Aim, missed: u64 },
     /// It was due.
     Due {
@@ -47,10 +48,9 @@ impl Shard {
         Some(Handle::standing(self.number, generation, place))
     }
 
-    /// Puts an enrolled job in, or back in, to wait for `aim`, unless it was moved while it was out;
-    /// before that, `missed` deadlines were dropped. A
-    /// closed shard gives the job back, unless a shutdown waits for it; and so does one that the job has
-    /// no seat in any more.
+    /// Puts an enrolled job in, or back in, to wait for `aim` after `missed` deadlines were
+    /// dropped; unless it was moved while it was out. A closed shard gives the job back, if no
+    /// shutdown waits for it; and so does one in which the job has no seat any more.
     ///
     /// Answers with a tick for which the ticker may have to rise earlier, if there is any.
     pub(crate) fn come_in<W: Work + 'static>(
@@ -156,8 +156,8 @@ impl Shard {
         Some(deadline.unwrap_or(Tick::new(0)))
     }
 
-    /// Looks at the wall clock anew, for every job that waits for it. What is overdue stays so. Gives the
-    /// lock back after [`HOLD`] seats: who comes in meanwhile looks at the clock too.
+    /// Looks at the wall clock anew, for every job that waits for it. What is overdue stays so.
+    /// Gives the lock back after [`HOLD`] seats: who comes in meanwhile looks at the clock too.
     pub(crate) fn follow_the_wall(&self, timing: &Timing) {
         for first in (0..).step_by(HOLD) {
             let mut state = lock(&self.state);
@@ -182,8 +182,8 @@ impl Shard {
 }
 
 impl State {
-    /// Writes the aim down. Should the job be the first to wait for a wall-clock time, the ticker has to
-    /// rise at once, and begin to look at the wall clock.
+    /// Writes the aim down. Should the job be the first to wait for a wall-clock time, the ticker
+    /// has to rise at once, and begin to look at the wall clock.
     fn set_aim(&mut self, handle: Handle, aim: Aim, moment: Moment) -> Option<Tick> {
         let before = self.roll.has_any_on_the_wall();
         self.roll.set_aim(handle, aim, moment);

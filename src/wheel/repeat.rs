@@ -9,11 +9,11 @@ use crate::repeat::{Next, Repeat, Run};
 
 impl Wheel {
     /// Runs `job` once every `period`, the first time after one period, until it is cancelled or
-    /// panics. Runs keep their phase for ever, and a run never overlaps the one before; periods that
-    /// were missed meanwhile are skipped. [`Wheel::repeat`] has every choice.
+    /// panics. Runs keep their phase for ever, and a run never overlaps the one before; periods
+    /// that were missed meanwhile are skipped. [`Wheel::repeat`] has every choice.
     ///
-    /// The handle is the same for all runs. On a bounded wheel a repeating job takes room until its end,
-    /// also while it runs. Three locks a run, and no allocation.
+    /// The handle is the same for all runs. On a bounded wheel a repeating job takes room until its
+    /// end, also while it runs. Three locks a run, and no allocation.
     ///
     /// # Errors
     ///
@@ -45,8 +45,8 @@ impl Wheel {
         self.engine.every(period, job)
     }
 
-    /// Runs `job` again and again, as `repeat` says and as its own answers say. It is told when it was
-    /// due, how late it is, what was missed, and its handle.
+    /// Runs `job` again and again, as `repeat` says and as its own answers say. It is told when it
+    /// was due, how late it is, what was missed, and its handle.
     ///
     /// # Errors
     ///

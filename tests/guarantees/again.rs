@@ -369,8 +369,36 @@ fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
     driver.advance(MS * 25);
     let unfired: Vec<_> = wheel.shutdown().collect();
     assert_eq!((unfired.len(), unfired[0].handle, unfired[0].remaining), (1, handle, MS * 5));
-    // One that runs ends its run, and comes back too; unless it was cancelled meanwhile, or its wheel is
-    // dropped and does not wait.
+    // While a shutdown waits, what it has is out of reach, and what it waits for is not.
+    let wheel = threads(2);
+    let scheduler = wheel.scheduler();
+    let pending = wheel.every(HOUR, || ()).unwrap();
+    let (started, starts) = channel();
+    let mut gates = Vec::new();
+    let running = [0, 1].map(|_| {
+        let (release, gate) = channel::<()>();
+        let started = started.clone();
+        gates.push(release);
+        wheel.repeat(Repeat::irregular(), move |_| {
+            started.send(()).unwrap();
+            let _ = gate.recv();
+            Next::After(HOUR)
+        })
+    });
+    assert_eq!(starts.iter().take(2).count(), 2);
+    let end = thread::spawn(|| wheel.shutdown());
+    wait_for(|| scheduler.insert(HOUR, || ()).is_err());
+    assert!(!scheduler.cancel(pending) && !scheduler.is_pending(pending));
+    drop(gates.remove(0));
+    wait_for(|| scheduler.stats().in_flight == 1);
+    let [back, still_running] = running.map(Result::unwrap);
+    assert!(scheduler.cancel(back), "it has come back, and nobody has handed it out");
+    drop(gates);
+    let unfired: Vec<Handle> = end.join().unwrap().map(|unfired| unfired.handle).collect();
+    assert!(unfired.contains(&pending) && unfired.contains(&still_running));
+    assert!(!unfired.contains(&back));
+    // One that runs ends its run, and comes back too; unless it was cancelled meanwhile, or its
+    // wheel is dropped and does not wait.
     for (cancel, shutdown) in [(false, true), (true, true), (false, false)] {
         let wheel = threads(1);
         let scheduler = wheel.scheduler();

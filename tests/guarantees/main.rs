@@ -1,5 +1,5 @@
-//! One test for each sentence of `docs/guarantees.md`, under the name that stands there. Here are those
-//! for single jobs, the pool, the bounds and the end; in files of their own, those for more.
+//! One test for each sentence of `docs/guarantees.md`, under the name that stands there. Here are
+//! those for single jobs, the pool, the bounds and the end; in files of their own, those for more.
 
 mod again;
 mod many;

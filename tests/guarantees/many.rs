@@ -97,7 +97,8 @@ fn a_guard_cancels_when_it_is_dropped() {
     assert_eq!(driver.advance(MS), 2);
     // What has run is not there to be cancelled.
     drop(fired);
-    // A repeating job is guarded through all of its runs, and a guard does not keep the wheel alive.
+    // A repeating job is guarded through all of its runs, and a guard does not keep the wheel
+    // alive.
     let ping = Guard::new(wheel.scheduler(), wheel.every(MS, || ()).unwrap());
     assert_eq!(driver.advance(MS * 3), 3);
     drop(ping);

@@ -1,9 +1,9 @@
 //! The wheel, through its front door, against the slow and obvious truth.
 //!
 //! Random histories on a manual clock: every verb, from outside and from inside of jobs, jobs that
-//! panic, captured values that panic or call the wheel when they are dropped, and a wall clock that is
-//! set. The truth is a binary heap of `(tick, id)` and a map of keys; it is asked before every call what
-//! the answer must be, and by every job that runs whether it was its turn.
+//! panic, captured values that panic or call the wheel when they are dropped, and a wall clock that
+//! is set. The truth is a binary heap of `(tick, id)` and a map of keys; it is asked before every
+//! call what the answer must be, and by every job that runs whether it was its turn.
 //!
 //! | file | what it holds |
 //! | --- | --- |

@@ -95,7 +95,8 @@ impl Truth {
         self.jobs.len() - 1
     }
 
-    /// The tick at which a job is due that is set now for a nanosecond: rounded up, and not at once.
+    /// The tick at which a job is due that is set now for a nanosecond: rounded up, and not at
+    /// once.
     pub(crate) fn due_at(&self, deadline: u64) -> u64 {
         match deadline {
             // Far beyond everything a test advances to.
@@ -185,7 +186,8 @@ impl Truth {
         }
     }
 
-    /// When a repeating job is due again, by its period; and how many deadlines that drops. Counted.
+    /// When a repeating job is due again, by its period; and how many deadlines that drops.
+    /// Counted.
     pub(crate) fn follow(&self, id: usize) -> Option<(u64, u64)> {
         let job = &self.jobs[id];
         let repeat = job.repeat.as_ref()?;
@@ -219,7 +221,8 @@ impl Truth {
             .count()
     }
 
-    /// Jobs run behind a fence, where a failed assertion would be one more panic: collected instead.
+    /// Jobs run behind a fence, where a failed assertion would be one more panic: collected
+    /// instead.
     pub(crate) fn claim(&mut self, holds: bool, what: &str) {
         if !holds {
             self.errors.push(format!("{what}, at {}", self.now));

@@ -240,8 +240,8 @@ impl World {
         }
     }
 
-    /// Only of those whose last will is quiet: others may be cancelled by a last will before their turn
-    /// or after.
+    /// Only of those whose last will is quiet: others may be cancelled by a last will before their
+    /// turn or after.
     pub(crate) fn cancel_batch(&self, which: &[usize]) {
         let chosen: Vec<(usize, Handle)> = which
             .iter()
