@@ -2,12 +2,17 @@
 //!
 //! | group | what is measured, for each of 10,000 jobs |
 //! | --- | --- |
-//! | `insert_many` | an insert, at random delays within a minute |
-//! | `insert_one_time` | an insert, all at one delay: ten thousand in one slot |
+//! | `insert_many` | an insert, at random delays |
+//! | `insert_one_time` | an insert, all with one delay: ten thousand in one slot |
 //! | `reset_many` | a reset to a later time |
 //! | `cancel_many` | a cancel |
 //!
-//! An hour ahead, a wheel holds 100,000 others. The jobs capture 8 bytes: each is an allocation.
+//! | with so many in the wheel | which of them |
+//! | --- | --- |
+//! | `100000` | always the same: what they touch is in the cache |
+//! | `100000_scattered`, `1000000_scattered` | any, and so the places that they leave lie anywhere |
+//!
+//! They lie about an hour ahead. Each captures 8 bytes, which are an allocation.
 //!
 //! ```text
 //! cargo bench --bench batch
@@ -18,14 +23,15 @@ mod common;
 use std::time::Duration;
 
 use common::{HORIZON, Random, job, timed};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tickwheel::{Handle, Wheel};
 
 const MANY: usize = 10_000;
-const OTHERS: usize = 100_000;
-const HOUR: Duration = Duration::from_secs(3600);
 
-type Delays = Vec<Duration>;
+/// How many jobs are in the wheel, and whether a round takes any of them.
+const CROWDS: [(usize, bool); 3] = [(100_000, false), (100_000, true), (1_000_000, true)];
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// A reset to come.
 type Later = (Handle, Duration);
@@ -65,50 +71,90 @@ const WAYS: [Way; 2] = [
 #[derive(Clone, Copy)]
 enum Part {
     Insert,
+    InsertAtOneTime,
     Reset,
     Cancel,
 }
 
-fn round(wheel: &Wheel, way: &Way, delays: &Delays, part: Part) -> Duration {
-    let mut handles = Vec::new();
-    let insert = timed(|| handles = (way.insert)(wheel, delays));
-    let later: Vec<Later> = handles.iter().map(|&handle| (handle, 3 * HOUR)).collect();
-    let mut answers = Vec::new();
-    let reset = timed(|| answers = (way.reset)(wheel, &later));
-    assert!(answers.iter().all(|&done| done));
-    let cancel = timed(|| answers = (way.cancel)(wheel, &handles));
-    assert!(answers.iter().all(|&done| done));
-    match part {
-        Part::Insert => insert,
-        Part::Reset => reset,
-        Part::Cancel => cancel,
+/// A wheel that is as full after a round as before.
+struct Crowd {
+    wheel: Wheel,
+    handles: Vec<Handle>,
+    scattered: bool,
+    random: Random,
+}
+
+impl Crowd {
+    fn new(size: usize, scattered: bool) -> Crowd {
+        let (wheel, handles) = (Wheel::new(), Vec::with_capacity(size));
+        let mut crowd = Crowd { wheel, handles, scattered, random: Random::new() };
+        for number in 0..size as u64 {
+            let delay = crowd.delay();
+            crowd.handles.push(crowd.wheel.insert(delay, job(number)));
+        }
+        crowd
+    }
+
+    fn delay(&mut self) -> Duration {
+        // Three hours wide, at 180 ms a step.
+        HOUR + Duration::from_millis(self.random.ahead(HORIZON) * 180)
+    }
+
+    /// Moves those handles to the front that are to be used, and copies them.
+    fn draw(&mut self) -> Vec<Handle> {
+        for place in 0..MANY * usize::from(self.scattered) {
+            let rest = (self.handles.len() - place) as u64;
+            self.handles.swap(place, place + self.random.below(rest) as usize);
+        }
+        self.handles[..MANY].to_vec()
+    }
+
+    fn round(&mut self, way: &Way, part: Part) -> Duration {
+        let timers: Vec<Later> = self.draw().into_iter().map(|handle| (handle, 9 * HOUR)).collect();
+        let mut answers = Vec::new();
+        let mut elapsed = Duration::ZERO;
+        if matches!(part, Part::Reset) {
+            elapsed = timed(|| answers = (way.reset)(&self.wheel, &timers));
+            assert!(answers.iter().all(|&done| done));
+        }
+        // Others than were reset: those are in the cache now.
+        let handles = self.draw();
+        let cancel = timed(|| answers = (way.cancel)(&self.wheel, &handles));
+        assert!(answers.iter().all(|&done| done));
+        let delays: Vec<Duration> = match part {
+            Part::InsertAtOneTime => vec![HOUR; MANY],
+            _ => (0..MANY).map(|_| self.delay()).collect(),
+        };
+        let mut fresh = Vec::new();
+        let insert = timed(|| fresh = (way.insert)(&self.wheel, &delays));
+        self.handles[..MANY].copy_from_slice(&fresh);
+        match part {
+            Part::Insert | Part::InsertAtOneTime => insert,
+            Part::Reset => elapsed,
+            Part::Cancel => cancel,
+        }
     }
 }
 
 fn batches(criterion: &mut Criterion) {
-    let mut random = Random::new();
-    let mut ahead = || HOUR + Duration::from_millis(random.ahead(HORIZON));
-    let spread: Delays = (0..MANY).map(|_| ahead()).collect();
-    let one_time = vec![HOUR; MANY];
-    let wheel = Wheel::new();
-    for _ in 0..OTHERS {
-        wheel.insert(ahead() + HOUR, || ());
-    }
-    let cases = [
-        ("insert_many", &spread, Part::Insert),
-        ("insert_one_time", &one_time, Part::Insert),
-        ("reset_many", &spread, Part::Reset),
-        ("cancel_many", &spread, Part::Cancel),
+    let parts = [
+        ("insert_many", Part::Insert),
+        ("insert_one_time", Part::InsertAtOneTime),
+        ("reset_many", Part::Reset),
+        ("cancel_many", Part::Cancel),
     ];
-    for (name, delays, part) in cases {
-        let mut group = common::group(criterion, name);
-        group.throughput(Throughput::Elements(MANY as u64));
-        for way in &WAYS {
-            group.bench_function(way.name, |bencher| {
-                bencher.iter_custom(|rounds| {
-                    (0..rounds).map(|_| round(&wheel, way, delays, part)).sum()
+    for (size, scattered) in CROWDS {
+        let crowd_name = format!("{size}{}", if scattered { "_scattered" } else { "" });
+        for (name, part) in parts {
+            let mut group = common::group(criterion, name);
+            group.throughput(Throughput::Elements(MANY as u64));
+            for way in &WAYS {
+                let mut crowd = None;
+                group.bench_function(BenchmarkId::new(way.name, &crowd_name), |bencher| {
+                    let crowd = crowd.get_or_insert_with(|| Crowd::new(size, scattered));
+                    bencher.iter_custom(|rounds| (0..rounds).map(|_| crowd.round(way, part)).sum());
                 });
-            });
+            }
         }
     }
 }

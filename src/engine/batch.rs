@@ -3,7 +3,8 @@
 //! Ground rules:
 //!
 //! - An insert is all or nothing, so a batch goes into one shard, under one lock from the first job
-//!   to the last. Whatever can be done before is: rounding up, boxes, room.
+//!   to the last. The boxes are made under it too: to look for a place for the box and for one in
+//!   the table are two walks along lists, and side by side their cache misses overlap.
 //! - A cancel or a reset is not, so it gives the lock back after [`HOLD`] jobs, and others get
 //!   their turn.
 //! - The answers come in the order of the questions, whatever shards they are about.
@@ -15,11 +16,10 @@ use crate::error::{InsertError, InsertErrorKind};
 use crate::handle::Handle;
 use crate::job::Call;
 use crate::shard::Shard;
-use crate::time::Tick;
 use crate::timing::Aim;
 
 /// How many jobs are looked at before a shard's lock is given back.
-const HOLD: usize = 1024;
+const HOLD: usize = 64;
 
 impl Engine {
     pub(crate) fn insert_batch<C>(
@@ -33,24 +33,15 @@ impl Engine {
         if let Err(kind) = self.admit(timers.len()) {
             return Err(InsertError::new(kind, timers));
         }
-        let mut earliest = Tick::MAX;
-        let boxed = |(delay, job)| {
-            let deadline = self.timing.deadline(now.plus(delay));
-            earliest = earliest.min(deadline);
-            (deadline, delay, Box::new(job))
-        };
-        let timers = timers.into_iter().map(boxed).collect();
-        match self.own_shard().insert_batch(timers) {
-            Ok(handles) => {
-                if handles.earliest {
-                    self.alarm.earlier(earliest);
-                }
-                Ok(handles.done)
+        let count = timers.len();
+        let deadline = |delay| self.timing.deadline(now.plus(delay));
+        match self.own_shard().insert_batch(timers, deadline) {
+            Ok((handles, rise_for)) => {
+                rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
+                Ok(handles)
             }
             Err(timers) => {
-                self.release(timers.len());
-                let unboxed = |(_, delay, job): (Tick, Duration, Box<C>)| (delay, *job);
-                let timers = timers.into_iter().map(unboxed).collect();
+                self.release(count);
                 Err(InsertError::new(InsertErrorKind::Shutdown, timers))
             }
         }

@@ -3,35 +3,37 @@
 use core::mem::ManuallyDrop;
 use std::time::Duration;
 
-use super::{Planned, Shard, key};
+use super::{Shard, key};
 use crate::handle::Handle;
 use crate::hierarchy::TOGETHER;
 use crate::job::{Job, Work};
 use crate::sync::lock;
 use crate::time::Tick;
 
-/// A job to come, its deadline, and the delay that was asked for.
-pub(crate) type Boxed<W> = (Tick, Duration, Box<W>);
+/// The handles of those who came in, and a tick for which the ticker may have to rise earlier.
+type Arrived = (Vec<Handle>, Option<Tick>);
 
 impl Shard {
     /// Adds all of them; a closed shard gives them back.
     pub(crate) fn insert_batch<W: Work + 'static>(
         &self,
-        timers: Vec<Boxed<W>>,
-    ) -> Result<Planned<Vec<Handle>>, Vec<Boxed<W>>> {
-        let mut done = Vec::with_capacity(timers.len());
+        timers: Vec<(Duration, W)>,
+        deadline: impl Fn(Duration) -> Tick,
+    ) -> Result<Arrived, Vec<(Duration, W)>> {
+        let mut handles = Vec::with_capacity(timers.len());
         let mut earliest = Tick::MAX;
         let mut state = lock(&self.state);
         if state.closed {
             return Err(timers);
         }
         state.tally.inserted += timers.len() as u64;
-        for (deadline, _, work) in timers {
+        for (delay, work) in timers {
+            let deadline = deadline(delay);
             earliest = earliest.min(deadline);
-            let key = state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work)));
-            done.push(self.handle(key));
+            let job = ManuallyDrop::new(Job::new(Box::new(work)));
+            handles.push(self.handle(state.hierarchy.insert(deadline, job)));
         }
-        Ok(Planned { done, earliest: state.expect(earliest) })
+        Ok((handles, state.expect(earliest).then_some(earliest)))
     }
 
     /// Takes out the chosen ones of these jobs that are pending, and says which they were.

@@ -3,8 +3,8 @@
 //!
 //! Ground rules:
 //!
-//! - No user code runs under the lock: a closure is boxed before, a cancelled job is given out to
-//!   be dropped after.
+//! - No user code runs under the lock: a closure is boxed before (but for a batch), a cancelled job
+//!   is given out to be dropped after.
 //! - `expected` is a tick before which nothing here is due. Inserts lower it, a turn raises it to
 //!   what the hierarchy says. Who lowers it is told, and tells the ticker, outside the lock.
 //! - Jobs lie in the hierarchy behind `ManuallyDrop`, because what has a destructor is copied
