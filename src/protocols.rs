@@ -158,19 +158,49 @@ fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
     });
 }
 
+/// A repeating job that is due, and then not for long.
+fn repeat(engine: &Arc<Engine>) -> Handle {
+    let past = engine.timing().clock().instant(Moment::after(Duration::from_nanos(6)));
+    let again = |_| Next::After(Duration::from_nanos(FAR));
+    engine.repeat(Repeat::irregular().starting(past), again).expect("the engine is not stopped")
+}
+
+/// Takes out what is due and does it, as ticker and pool would.
+fn fire(engine: &Arc<Engine>) -> thread::JoinHandle<()> {
+    let engine = Arc::clone(engine);
+    thread::spawn(move || {
+        let mut due = Vec::new();
+        engine.turn(0, engine.timing().present(), usize::MAX, &mut due);
+        due.into_iter().for_each(|due| engine.ledger().fence().fire(due.job));
+    })
+}
+
+#[test]
+fn a_shutdown_loses_no_job_that_goes_back() {
+    explore(|| {
+        let engine = engine();
+        repeat(&engine);
+        let ran = Arc::new(AtomicUsize::new(0));
+        let runs = Arc::clone(&ran);
+        let once = move || {
+            runs.fetch_add(1, Ordering::Relaxed);
+        };
+        engine.insert_when(std::time::SystemTime::UNIX_EPOCH.into(), once).unwrap();
+        let fire = fire(&engine);
+        let pending = engine.stop().len();
+        fire.join().unwrap();
+        let strays = engine.end(core::iter::empty()).len();
+        // The one that repeats comes back in any case, the other if it has not run.
+        assert_eq!(pending + strays + ran.load(Ordering::Relaxed), 2);
+    });
+}
+
 #[test]
 fn a_repeating_job_that_is_cancelled_does_not_come_back() {
     explore(|| {
         let engine = bounded(Some(1));
-        let past = engine.timing().clock().instant(Moment::after(Duration::from_nanos(6)));
-        let again = |_| Next::After(Duration::from_nanos(FAR));
-        let handle = engine.repeat(Repeat::irregular().starting(past), again).unwrap();
-        let other = Arc::clone(&engine);
-        let fire = thread::spawn(move || {
-            let mut due = Vec::new();
-            assert!(other.turn(0, other.timing().present(), usize::MAX, &mut due));
-            due.into_iter().for_each(|due| other.ledger().fence().fire(due.job));
-        });
+        let handle = repeat(&engine);
+        let fire = fire(&engine);
         // In the wheel, on its way out, running, or back in.
         assert!(engine.cancel(handle));
         fire.join().unwrap();
@@ -187,15 +217,8 @@ fn a_repeating_job_that_is_cancelled_does_not_come_back() {
 fn of_a_reset_and_the_run_one_says_when_the_next_is() {
     explore(|| {
         let engine = engine();
-        let past = engine.timing().clock().instant(Moment::after(Duration::from_nanos(6)));
-        let again = |_| Next::After(Duration::from_nanos(FAR));
-        let handle = engine.repeat(Repeat::irregular().starting(past), again).unwrap();
-        let other = Arc::clone(&engine);
-        let fire = thread::spawn(move || {
-            let mut due = Vec::new();
-            assert!(other.turn(0, other.timing().present(), usize::MAX, &mut due));
-            due.into_iter().for_each(|due| other.ledger().fence().fire(due.job));
-        });
+        let handle = repeat(&engine);
+        let fire = fire(&engine);
         assert!(engine.reset(handle, Duration::MAX));
         fire.join().unwrap();
         // It is in the wheel: for never if the reset came last, else for far.

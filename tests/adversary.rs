@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Barrier, OnceLock};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tickwheel::{Handle, Hierarchy, Scheduler, Tick, Wheel};
+use tickwheel::{Group, Guard, Handle, Hierarchy, Keyed, Next, Repeat, Scheduler, Tick, Wheel};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -90,6 +90,93 @@ fn cancel_of_a_repeating_job_from_inside_itself() {
     repeat(&wheel.scheduler(), &runs, Arc::default());
     assert_eq!(driver.advance(HOUR), 5);
     assert_eq!((runs.load(Ordering::SeqCst), wheel.stats().panicked), (5, 0));
+}
+
+#[test]
+fn a_repeating_job_that_ends_its_wheel() {
+    for shutdown in [false, true] {
+        let wheel = Arc::new(Mutex::new(None));
+        let (own, (sender, ended)) = (Arc::clone(&wheel), channel());
+        let mut built = wheel.lock().unwrap();
+        let scheduler = built.insert(Wheel::builder().threads(1).build().unwrap()).scheduler();
+        let handle = scheduler.repeat(Repeat::every(MS), move |_| {
+            let wheel: Wheel = own.lock().unwrap().take().expect("there is no second run");
+            let unfired = if shutdown { wheel.shutdown().len() } else { 0 };
+            sender.send(unfired).unwrap();
+            Next::Period
+        });
+        let other = scheduler.every(HOUR, || ()).unwrap();
+        drop(built);
+        assert_eq!(ended.recv(), Ok(usize::from(shutdown)), "the other, and not itself");
+        // Its captures are dropped with it.
+        assert!(ended.recv().is_err());
+        assert!(!scheduler.cancel(handle.unwrap()) && !scheduler.cancel(other));
+    }
+}
+
+#[test]
+fn what_owns_itself_ends() {
+    let (wheel, driver) = Wheel::builder().manual().unwrap();
+    let second = MS * 1000;
+    // A group that is dropped by one of its own jobs, while that runs.
+    let own = Arc::new(Mutex::new(None));
+    let inner = Arc::clone(&own);
+    let group = Group::new(wheel.scheduler());
+    let closes = move |_: tickwheel::Run| {
+        drop(inner.lock().unwrap().take());
+        Next::Period
+    };
+    group.repeat(Repeat::every(second), closes).unwrap();
+    group.insert(HOUR, || ()).unwrap();
+    *own.lock().unwrap() = Some(group);
+    assert_eq!((driver.advance(second * 3), wheel.len()), (1, 0));
+    // A guard that the guarded job owns.
+    let own = Arc::new(Mutex::new(None));
+    let inner = Arc::clone(&own);
+    let ping = wheel.every(second, move || drop(inner.lock().unwrap().take())).unwrap();
+    *own.lock().unwrap() = Some(Guard::new(wheel.scheduler(), ping));
+    assert_eq!((driver.advance(second * 3), wheel.len()), (1, 0));
+    // Keys whose jobs own the keys, and take each other down.
+    let keyed: Keyed<u32> = Keyed::new(wheel.scheduler());
+    struct Cancels(Keyed<u32>, u32);
+    impl Drop for Cancels {
+        fn drop(&mut self) {
+            self.0.cancel(&self.1);
+        }
+    }
+    for key in 0..10_000 {
+        let next = Cancels(keyed.clone(), key + 1);
+        keyed.insert(key, HOUR, move || drop(next)).unwrap();
+    }
+    assert!(keyed.cancel(&9_990), "and with it the last ten");
+    assert_eq!((keyed.len(), wheel.len()), (9_990, 9_990));
+    assert_eq!((keyed.cancel_all(), keyed.len(), wheel.len()), (9_990, 0, 0));
+    assert_eq!(wheel.stats().panicked, 0);
+}
+
+#[test]
+fn a_hundred_thousand_jobs_that_repeat() {
+    let wheel = Wheel::builder().tick(MS * 10).build().unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<Handle> = (0..100_000)
+        .map(|n| {
+            let runs = Arc::clone(&runs);
+            let first = Repeat::every(MS * 50).starting(MS * (n % 50));
+            let count = move |_: tickwheel::Run| {
+                runs.fetch_add(1, Ordering::Relaxed);
+                Next::Period
+            };
+            wheel.repeat(first, count).unwrap()
+        })
+        .collect();
+    wait_for(|| runs.load(Ordering::Relaxed) > 300_000);
+    // All of them, wherever they are: in the wheel, in the queue, running.
+    assert!(wheel.cancel_batch(&handles).into_iter().all(|cancelled| cancelled));
+    wait_for(|| wheel.stats().in_flight == 0);
+    let so_far = runs.load(Ordering::Relaxed);
+    assert!(wheel.is_empty());
+    thread::yield_now();
+    assert_eq!(runs.load(Ordering::Relaxed), so_far);
 }
 
 #[test]
