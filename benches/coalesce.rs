@@ -63,7 +63,7 @@ fn main() {
 fn ticks(delays: &[Duration], percent: u32) -> usize {
     let (wheel, driver) = Wheel::builder().manual().expect("the defaults are sound");
     for &delay in delays {
-        wheel.insert_within(delay, delay * percent / 100, || ());
+        wheel.insert_within(delay, delay * percent / 100, || ()).expect("no bound");
     }
     let mut ticks = 0;
     while !wheel.is_empty() {
@@ -85,9 +85,8 @@ fn real(delays: &[Duration], percent: u32) -> Real {
     let cpu_before = cpu();
     for &delay in delays {
         let (sender, begin) = (sender.clone(), Instant::now());
-        wheel.insert_within(delay, delay * percent / 100, move || {
-            sender.send(begin.elapsed() - delay).expect("somebody counts");
-        });
+        let job = move || sender.send(begin.elapsed() - delay).expect("somebody counts");
+        wheel.insert_within(delay, delay * percent / 100, job).expect("no bound");
     }
     let before = ticker().and_then(|task| sleeps(&task));
     let mut late: Vec<Duration> = receiver.iter().take(delays.len()).collect();

@@ -149,23 +149,6 @@ impl Scheduler {
         self.engine.insert_within(delay, slack, job)
     }
 
-    /// The same as [`Scheduler::insert_within`], under the name it has on a wheel.
-    ///
-    /// # Errors
-    ///
-    /// [`InsertError`] with the job: the wheel is full, or gone.
-    pub fn try_insert_within<F>(
-        &self,
-        delay: Duration,
-        slack: Duration,
-        job: F,
-    ) -> Result<Handle, InsertError<F>>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.insert_within(delay, slack, job)
-    }
-
     /// Inserts many jobs at once, as [`Wheel::insert_batch`](crate::Wheel::insert_batch) does.
     ///
     /// # Errors

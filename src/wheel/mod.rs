@@ -28,8 +28,8 @@ use crate::when::When;
 /// lock, shared with few, held for some tens of nanoseconds. [`Wheel::len`], [`Wheel::is_empty`]
 /// and [`Wheel::stats`] take every shard's lock, one after the other.
 ///
-/// On a full wheel ([`Builder::max_pending`](crate::Builder::max_pending)) `insert`, `insert_at`
-/// and `insert_within` panic; each has a `try_` that returns an error, and every other insert does.
+/// On a full wheel ([`Builder::max_pending`](crate::Builder::max_pending)) `insert` and `insert_at`
+/// panic, and their `try_` return an error, as every other insert does.
 ///
 /// # What a wheel promises
 ///
@@ -146,9 +146,9 @@ impl Wheel {
     /// the slack, it is the next, as without slack. A reset gives an exact time: the slack is not
     /// kept.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// As [`Wheel::insert`].
+    /// As [`Wheel::try_insert`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -156,25 +156,13 @@ impl Wheel {
     /// let (wheel, driver) = Wheel::builder().manual()?;
     /// let ms = Duration::from_millis(1);
     /// for delay in 900..920 {
-    ///     wheel.insert_within(delay * ms, 100 * ms, || println!("cache entry dropped"));
+    ///     wheel.insert_within(delay * ms, 100 * ms, || println!("cache entry dropped"))?;
     /// }
     /// assert_eq!(driver.advance(959 * ms), 0);
     /// assert_eq!(driver.advance(ms), 20); // all of them at 960, which is 15 * 64
-    /// # Ok::<(), tickwheel::ConfigError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn insert_within<F>(&self, delay: Duration, slack: Duration, job: F) -> Handle
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.try_insert_within(delay, slack, job).unwrap_or_else(|refused| panic!("{refused}"))
-    }
-
-    /// As [`Wheel::insert_within`], and gives the job back when the wheel is full.
-    ///
-    /// # Errors
-    ///
-    /// As [`Wheel::try_insert`].
-    pub fn try_insert_within<F>(
+    pub fn insert_within<F>(
         &self,
         delay: Duration,
         slack: Duration,

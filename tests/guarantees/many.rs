@@ -215,13 +215,13 @@ fn within_its_slack_and_never_early() {
         let (wheel, driver) = Wheel::builder().tick(tick).manual().unwrap();
         for n in 0..2000_u32 {
             let (delay, slack) = (MS * (n % 37) / 3, MS * (n % 11) / 7);
-            wheel.insert_within(delay, slack, || ());
+            wheel.insert_within(delay, slack, || ()).unwrap();
             assert_eq!(driver.advance(delay.saturating_sub(nanosecond)), 0, "{delay:?} {slack:?}");
             // Where no tick lies within the slack, the next one has to do.
             let latest = slack.max(tick) + nanosecond;
             assert_eq!(driver.advance(latest), 1, "{delay:?} {slack:?}");
         }
-        wheel.insert_within(Duration::MAX, Duration::MAX, || ());
+        wheel.insert_within(Duration::MAX, Duration::MAX, || ()).unwrap();
         assert_eq!((driver.advance(HOUR * 1000), wheel.len()), (0, 1));
     }
 }
@@ -235,7 +235,8 @@ fn slack_lets_timers_share_a_tick() {
             // Some order that is none, from one second to eleven.
             let delay = MS * (1000 + n.wrapping_mul(7919) % 10_000);
             let sender = sender.clone();
-            wheel.insert_within(delay, delay * tenths / 10, move || sender.send(()).unwrap());
+            let job = move || sender.send(()).unwrap();
+            wheel.insert_within(delay, delay * tenths / 10, job).unwrap();
         }
         let mut with_work = 0;
         for _ in 0..13_000 {
