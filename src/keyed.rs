@@ -254,14 +254,16 @@ where
         let (answer, shared, gone);
         let mut replaced = None;
         {
-            let mut map = lock(self.keys.map(&key));
+            let number = self.keys.number(&key);
+            let mut map = lock(&self.keys.maps[number]);
             let present = map.get(&key).copied();
             if present.is_some_and(|handle| !may_replace(handle)) {
                 drop(map);
                 return Err(InsertError::new(InsertErrorKind::Occupied, (key, job)));
             }
             shared = Arc::new(key);
-            let ticket = Ticket { keys: Arc::clone(&self.keys), key: Arc::clone(&shared) };
+            let key = Arc::clone(&shared);
+            let ticket = Ticket { keys: Arc::clone(&self.keys), map: number, key };
             let named = Named { ticket, job };
             answer = match present {
                 Some(handle) => engine.exchange(handle, when, named, &mut replaced),
@@ -269,7 +271,7 @@ where
             };
             gone = answer.as_ref().ok().and_then(|&handle| {
                 // With the entry goes its key, which is not the one that the new job shares.
-                let gone = map.remove_entry(&*shared);
+                let gone = present.and_then(|_| map.remove_entry(&*shared));
                 map.insert(Arc::clone(&shared), handle);
                 gone
             });
@@ -293,10 +295,15 @@ where
 
 impl<K: Hash + Eq, S: BuildHasher> Keys<K, S> {
     fn map(&self, key: &K) -> &Mutex<Map<K, S>> {
+        &self.maps[self.number(key)]
+    }
+
+    /// Which of the maps a key is in.
+    fn number(&self, key: &K) -> usize {
         // The map takes the bits of the hash as they are. What chooses the map should not depend on
         // the same bits, and not on the top ones alone: a hasher may leave small numbers small.
         let mixed = self.hasher.hash_one(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.maps[mixed as usize % self.maps.len()]
+        mixed as usize % self.maps.len()
     }
 }
 
@@ -325,12 +332,14 @@ fn remove<K: Hash + Eq, S: BuildHasher>(map: &mut Map<K, S>, key: &K) -> Option<
 /// Stands for the key in the job.
 struct Ticket<K: Hash + Eq, S: BuildHasher> {
     keys: Arc<Keys<K, S>>,
+    /// Which of the maps.
+    map: usize,
     key: Arc<K>,
 }
 
 impl<K: Hash + Eq, S: BuildHasher> Drop for Ticket<K, S> {
     fn drop(&mut self) {
-        let mut map = lock(self.keys.map(&self.key));
+        let mut map = lock(&self.keys.maps[self.map]);
         let is_there = map.get_key_value(&*self.key);
         let is_own = is_there.is_some_and(|(key, _)| Arc::ptr_eq(key, &self.key));
         let gone = is_own.then(|| remove(&mut map, &self.key));
