@@ -163,7 +163,13 @@ fn the_end_of_the_wheel_frees_every_key() {
     let unfired = wheel.shutdown();
     assert_eq!((unfired.len(), orders.len()), (10, 10));
     assert!(!orders.contains(&3) && orders.iter().next().is_none(), "none of them is pending");
-    drop(unfired);
+    // Whose job is whose can still be told, until it is dropped.
+    for (left, unfired) in (0..10).rev().zip(unfired) {
+        let key = (0..10).find(|key| orders.handle(key) == Some(unfired.handle));
+        assert!(key.is_some());
+        drop(unfired);
+        assert_eq!(orders.len(), left);
+    }
     assert!(orders.is_empty());
     let late = orders.insert(11, HOUR, || ()).unwrap_err();
     assert_eq!((late.kind(), late.into_inner().0), (InsertErrorKind::Shutdown, 11));
