@@ -5,8 +5,8 @@
 //! origin; a clock that reads less than it did is taken at its word here and clamped where it
 //! matters, by the structure, which never goes back.
 //!
-//! The wall clock tells the wall-clock time. It may be set at any time, so nothing is counted on
-//! it: who waits for a wall-clock time asks again (`timing.rs`).
+//! The wall clock tells the date and the time of day. It may be set whenever somebody likes, so
+//! nothing is counted on it: who waits for it asks again (`timing.rs`).
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -61,7 +61,7 @@ impl Clock {
         }
     }
 
-    /// The wall-clock time.
+    /// What the wall clock reads.
     pub(crate) fn wall(&self) -> SystemTime {
         shift(self.unshifted_wall(), self.wall_shift.load(Ordering::Acquire))
     }

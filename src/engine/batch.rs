@@ -1,4 +1,4 @@
-//! Many jobs at once: one reading of the clock, and one lock a shard.
+//! Many jobs at once: one reading of the clock, and few locks.
 //!
 //! Ground rules:
 //!
