@@ -41,67 +41,33 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-// The order is the architecture: a module names only modules above it (`tests/architecture.rs`).
-
-// Values.
-mod time;
-mod error;
-mod identity;
-mod handle;
-mod when;
-mod repeat;
-mod job;
-
-// The pure structure.
-mod table;
-mod hierarchy;
-
-// Edges: what comes from outside, and what becomes of a due job.
-mod sync;
-mod clock;
-mod timing;
-mod stats;
-mod dispatch;
-
-// The engine.
-mod shard;
-mod alarm;
+// The order is the architecture: a module names only modules above it, in its own layer or in a layer
+// above that (`tests/architecture.rs`).
+mod values;
+mod structure;
+mod host;
 mod engine;
-mod ticker;
-mod staff;
-
-// The door.
-mod unfired;
-mod scheduler;
-mod guard;
-mod group;
-mod keyed;
-mod wheel;
-mod driver;
-mod builder;
-
-#[cfg(all(test, loom))]
-mod protocols;
+mod api;
+mod adapters;
 
 /// The front page compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-pub use builder::Builder;
-pub use driver::Driver;
-pub use error::{ConfigError, GeometryError, InsertError, InsertErrorKind};
-pub use group::Group;
-pub use guard::Guard;
-pub use handle::Handle;
-pub use hierarchy::{Geometry, Hierarchy, Location, Turn, Violation};
-pub use job::Job;
-pub use keyed::Keyed;
-pub use repeat::{Missed, Next, Repeat, Run};
-pub use scheduler::Scheduler;
-pub use stats::{Lateness, Stats};
-pub use table::Key;
-pub use time::{Span, Tick};
-pub use unfired::{Unfired, UnfiredJob};
-pub use wheel::Wheel;
-pub use when::When;
+pub use adapters::group::Group;
+pub use adapters::guard::Guard;
+pub use adapters::keyed::Keyed;
+pub use api::builder::Builder;
+pub use api::driver::Driver;
+pub use api::scheduler::Scheduler;
+pub use api::unfired::{Unfired, UnfiredJob};
+pub use api::wheel::Wheel;
+pub use engine::metrics::{Lateness, Stats};
+pub use structure::{Geometry, Hierarchy, Key, Location, Turn, Violation};
+pub use values::error::{ConfigError, GeometryError, InsertError, InsertErrorKind};
+pub use values::handle::Handle;
+pub use values::job::Job;
+pub use values::repeat::{Missed, Next, Repeat, Run};
+pub use values::time::{Span, Tick};
+pub use values::when::When;

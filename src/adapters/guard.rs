@@ -1,0 +1,67 @@
+//! A handle that cancels when it goes.
+
+use core::fmt;
+
+use crate::api::scheduler::Scheduler;
+use crate::values::handle::Handle;
+
+/// Cancels a job when it is dropped: for a timeout that has no meaning without the thing it
+/// watches.
+///
+/// Does not keep the wheel alive. A job that has run, or was cancelled, is not there to be
+/// cancelled, and its guard does nothing. A job that runs goes on; if it repeats, that run is its
+/// last. Note that `let _ = Guard::new(…)` drops the guard at once; `let _idle =` keeps it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Guard, Wheel};
+/// let wheel = Wheel::new();
+/// let minute = Duration::from_secs(60);
+/// {
+///     let idle = wheel.insert(minute, || println!("the connection was idle"));
+///     let _idle = Guard::new(wheel.scheduler(), idle);
+///     // The connection is served here. It ends, and so does its timeout.
+/// }
+/// assert!(wheel.is_empty());
+/// let kept = Guard::new(wheel.scheduler(), wheel.insert(minute, || println!("late"))).detach();
+/// assert!(wheel.is_pending(kept));
+/// ```
+#[must_use = "a guard that is dropped cancels its job at once"]
+pub struct Guard {
+    handle: Handle,
+    /// Until it is detached.
+    scheduler: Option<Scheduler>,
+}
+
+impl Guard {
+    /// Guards a job of the scheduler's wheel.
+    pub fn new(scheduler: Scheduler, handle: Handle) -> Guard {
+        Guard { handle, scheduler: Some(scheduler) }
+    }
+
+    /// The handle of the job, to reset it or to ask about it.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// Lets the job go its way: from here on nothing is cancelled.
+    pub fn detach(mut self) -> Handle {
+        self.scheduler = None;
+        self.handle
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.cancel(self.handle);
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guard").field(&self.handle).finish()
+    }
+}

@@ -1,0 +1,5 @@
+//! What stands on a [`Scheduler`](crate::Scheduler) and changes nothing below it.
+
+pub(crate) mod guard;
+pub(crate) mod group;
+pub(crate) mod keyed;

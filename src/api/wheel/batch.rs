@@ -1,0 +1,60 @@
+//! The verbs for many jobs at once.
+
+use std::time::Duration;
+
+use super::Wheel;
+use crate::values::error::InsertError;
+use crate::values::handle::Handle;
+
+impl Wheel {
+    /// Inserts many jobs at once, each with its own delay; their handles come in the same order.
+    /// The iterator is run to its end first; all delays count from the moment after that.
+    ///
+    /// One reading of the clock, and one lock for all of them, which is held until all are inserted:
+    /// for ten thousand, 0.3 ms to 1.3 ms, in which threads that share the shard wait. It is all or
+    /// nothing: without room for all of them, none is taken in. Jobs of different types are boxed
+    /// first, as `Box<dyn FnOnce() + Send>`.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with everything: the wheel has no room for all of them.
+    ///
+    /// # Panics
+    ///
+    /// With 2^32 jobs pending in one shard.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Wheel;
+    /// let wheel = Wheel::new();
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let pushes = (0..10_000).map(|user| (day, move || println!("good morning, user {user}")));
+    /// let handles = wheel.insert_batch(pushes)?;
+    /// let later: Vec<_> = handles.iter().map(|&handle| (handle, 2 * day)).collect();
+    /// assert_eq!(wheel.reset_batch(&later), [true; 10_000]);
+    /// assert_eq!(wheel.cancel_batch(&handles), [true; 10_000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn insert_batch<F>(
+        &self,
+        timers: impl IntoIterator<Item = (Duration, F)>,
+    ) -> Result<Vec<Handle>, InsertError<Vec<(Duration, F)>>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.engine.insert_batch(timers.into_iter().collect())
+    }
+
+    /// Cancels many jobs at once; the answers of [`Wheel::cancel`], in the order of the handles. Of
+    /// every 64 handles, those of one shard take one lock. The jobs are dropped on the calling
+    /// thread, without a lock.
+    pub fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
+        self.engine.cancel_batch(handles)
+    }
+
+    /// Gives many jobs a new delay, all counted from one moment; the answers of [`Wheel::reset`],
+    /// in the order of the handles. Of every 64 handles, those of one shard take one lock.
+    pub fn reset_batch(&self, timers: &[(Handle, Duration)]) -> Vec<bool> {
+        self.engine.reset_batch(timers)
+    }
+}

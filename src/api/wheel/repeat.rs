@@ -1,0 +1,82 @@
+//! The verbs for repeating jobs.
+
+use std::time::Duration;
+
+use super::Wheel;
+use crate::values::error::InsertError;
+use crate::values::handle::Handle;
+use crate::values::repeat::{Next, Repeat, Run};
+
+impl Wheel {
+    /// Runs `job` once every `period`, the first time after one period, until it is cancelled or
+    /// panics. Runs keep their phase for ever, and a run never overlaps the one before; periods
+    /// that were missed meanwhile are skipped. [`Wheel::repeat`] has every choice.
+    ///
+    /// The handle is the same for all runs. On a bounded wheel a repeating job takes room until its
+    /// end, also while it runs. Three locks a run, and no allocation.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the job: the period is zero, or the wheel is full.
+    ///
+    /// # Panics
+    ///
+    /// With 2^32 jobs pending in one shard.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Wheel;
+    /// let (wheel, driver) = Wheel::builder().manual()?;
+    /// let second = Duration::from_secs(1);
+    /// let mut count = 0;
+    /// let ping = wheel.every(second, move || {
+    ///     count += 1;
+    ///     println!("ping {count}");
+    /// })?;
+    /// assert_eq!(driver.advance(10 * second), 10);
+    /// assert!(wheel.cancel(ping));
+    /// assert_eq!(driver.advance(10 * second), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn every<F>(&self, period: Duration, job: F) -> Result<Handle, InsertError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        self.engine.every(period, job)
+    }
+
+    /// Runs `job` again and again, as `repeat` says and as its own answers say. It is told when it
+    /// was due, how late it is, what was missed, and its handle.
+    ///
+    /// # Errors
+    ///
+    /// As [`Wheel::every`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Wheel::every`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Missed, Next, Repeat, Wheel};
+    /// let wheel = Wheel::new();
+    /// let mut wait = Duration::from_millis(10);
+    /// wheel.repeat(Repeat::irregular(), move |run| {
+    ///     println!("try, {:?} late", run.late);
+    ///     wait *= 2;
+    ///     if wait < Duration::from_secs(60) { Next::After(wait) } else { Next::Stop }
+    /// })?;
+    /// let meter = Repeat::every(Duration::from_millis(5)).missed(Missed::Burst);
+    /// wheel.repeat(meter, |run| {
+    ///     println!("the reading of {:?}", run.deadline);
+    ///     Next::Period
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn repeat<F>(&self, repeat: Repeat, job: F) -> Result<Handle, InsertError<F>>
+    where
+        F: FnMut(Run) -> Next + Send + 'static,
+    {
+        self.engine.repeat(repeat, job)
+    }
+}

@@ -1,0 +1,317 @@
+//! The protocols between threads, under every interleaving that `loom` can think of.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release --lib models`
+//!
+//! Time stands still in a model, and nobody sleeps but to be woken: a wake-up that is lost is a
+//! deadlock, which loom reports. The real code runs, with two exceptions: the threads of the pool
+//! are threads of the model, and the channel is not taken apart (its operations are single steps).
+
+use loom::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::engine::dispatch::pool::Crew;
+use crate::engine::dispatch::{Due, Outlet};
+use crate::engine::ticker::Ticker;
+use crate::engine::verbs::{Config, Engine};
+use crate::host::clock::Clock;
+use crate::host::sync::Parker;
+use crate::host::unwind::Fence;
+use crate::structure::Geometry;
+use crate::values::handle::Handle;
+use crate::values::job::Job;
+use crate::values::repeat::{Next, Repeat};
+use crate::values::time::{Moment, Scale};
+
+/// In ticks of a nanosecond: an hour.
+const FAR: u64 = 3_600_000_000_000;
+
+/// Explores every interleaving with up to three preemptions, which is where such bugs live.
+/// `LOOM_MAX_PREEMPTIONS` asks for more: with 100, which is all of them, minutes.
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(model);
+}
+
+/// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`FAR`] has
+/// passed when a model begins, and what is inserted for it is due, however far the ticker has come.
+fn engine() -> Arc<Engine> {
+    bounded(None)
+}
+
+fn bounded(max_pending: Option<usize>) -> Arc<Engine> {
+    Arc::new(Engine::new(Config {
+        scale: Scale::new(Duration::from_nanos(1)).unwrap(),
+        clock: Clock::monotonic(),
+        geometry: Geometry::ring(4).unwrap(),
+        shards: 1,
+        max_pending,
+        fence: Fence::default(),
+    }))
+}
+
+/// Takes jobs until it has so many, then stops the engine: the ticker ends.
+struct Until {
+    engine: Arc<Engine>,
+    left: AtomicUsize,
+}
+
+impl Outlet for Until {
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn hand_over(&self, jobs: &mut Vec<Due>) {
+        let count = jobs.drain(..).count();
+        if self.left.fetch_sub(count, Ordering::Relaxed) == count {
+            assert_eq!(self.engine.stop().len(), 0);
+        }
+    }
+}
+
+/// Starts the real ticker, which ends once `jobs` jobs came due.
+fn ticker(engine: &Arc<Engine>, jobs: usize) -> thread::JoinHandle<()> {
+    let outlet = Until { engine: Arc::clone(engine), left: AtomicUsize::new(jobs) };
+    let ticker = Ticker::new(Arc::clone(engine), outlet);
+    thread::spawn(move || ticker.run())
+}
+
+fn insert(engine: &Arc<Engine>, tick: u64) -> Handle {
+    let at = engine.timing().clock().instant(Moment::after(Duration::from_nanos(tick)));
+    engine.insert_when(at.into(), || ()).expect("the engine is not stopped")
+}
+
+#[test]
+fn an_insert_wakes_a_ticker_that_is_about_to_sleep() {
+    explore(|| {
+        let engine = engine();
+        let ticker = ticker(&engine, 1);
+        insert(&engine, 6);
+        ticker.join().unwrap();
+    });
+}
+
+#[test]
+fn two_inserts_that_race_are_both_found() {
+    explore(|| {
+        let engine = engine();
+        let ticker = ticker(&engine, 2);
+        let other = Arc::clone(&engine);
+        let other = thread::spawn(move || {
+            insert(&other, 5);
+        });
+        insert(&engine, 6);
+        other.join().unwrap();
+        ticker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_reset_to_earlier_wakes_a_ticker_that_sleeps_for_long() {
+    explore(|| {
+        let engine = engine();
+        let far = insert(&engine, FAR);
+        let ticker = ticker(&engine, 1);
+        assert!(engine.reset(far, Duration::ZERO));
+        ticker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_stop_wakes_a_ticker_that_is_about_to_sleep() {
+    explore(|| {
+        let engine = engine();
+        insert(&engine, FAR);
+        let ticker = ticker(&engine, usize::MAX);
+        assert_eq!(engine.stop().len(), 1);
+        ticker.join().unwrap();
+    });
+}
+
+#[test]
+fn of_a_cancel_and_the_fire_exactly_one_gets_the_job() {
+    explore(|| {
+        let engine = engine();
+        let handle = insert(&engine, 6);
+        let other = Arc::clone(&engine);
+        let fire = thread::spawn(move || {
+            let mut due = Vec::new();
+            assert!(other.turn(0, other.timing().present(), usize::MAX, &mut due));
+            due.len()
+        });
+        let cancelled = usize::from(engine.cancel(handle));
+        assert_eq!(cancelled + fire.join().unwrap(), 1);
+    });
+}
+
+#[test]
+fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
+    explore(|| {
+        let engine = engine();
+        let handle = insert(&engine, FAR);
+        let other = Arc::clone(&engine);
+        let stop = thread::spawn(move || other.stop().len());
+        let cancelled = usize::from(engine.cancel(handle));
+        assert_eq!(cancelled + stop.join().unwrap(), 1);
+        assert!(engine.insert(Duration::ZERO, || ()).is_err());
+    });
+}
+
+/// A repeating job that is due, and then not for long.
+fn repeat(engine: &Arc<Engine>) -> Handle {
+    let past = engine.timing().clock().instant(Moment::after(Duration::from_nanos(6)));
+    let again = |_| Next::After(Duration::from_nanos(FAR));
+    engine.repeat(Repeat::irregular().starting(past), again).expect("the engine is not stopped")
+}
+
+/// Takes out what is due and does it, as ticker and pool would.
+fn fire(engine: &Arc<Engine>) -> thread::JoinHandle<()> {
+    let engine = Arc::clone(engine);
+    thread::spawn(move || {
+        let mut due = Vec::new();
+        engine.turn(0, engine.timing().present(), usize::MAX, &mut due);
+        due.into_iter().for_each(|due| engine.ledger().fence().fire(due.job));
+    })
+}
+
+#[test]
+fn a_shutdown_loses_no_job_that_goes_back() {
+    explore(|| {
+        let engine = engine();
+        repeat(&engine);
+        let ran = Arc::new(AtomicUsize::new(0));
+        let runs = Arc::clone(&ran);
+        let once = move || {
+            runs.fetch_add(1, Ordering::Relaxed);
+        };
+        engine.insert_when(std::time::SystemTime::UNIX_EPOCH.into(), once).unwrap();
+        let fire = fire(&engine);
+        let pending = engine.stop().len();
+        fire.join().unwrap();
+        let strays = engine.end(core::iter::empty()).len();
+        // The one that repeats comes back in any case, the other if it has not run.
+        assert_eq!(pending + strays + ran.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_repeating_job_that_is_cancelled_does_not_come_back() {
+    explore(|| {
+        let engine = bounded(Some(1));
+        let handle = repeat(&engine);
+        let fire = fire(&engine);
+        // In the wheel, on its way out, running, or back in.
+        assert!(engine.cancel(handle));
+        fire.join().unwrap();
+        assert_eq!(engine.len(), 0);
+        assert!(!engine.cancel(handle));
+        // Its room was given back, and once.
+        engine.insert(Duration::MAX, || ()).unwrap();
+        assert!(engine.insert(Duration::MAX, || ()).is_err());
+        assert_eq!(engine.stop().len(), 1);
+    });
+}
+
+#[test]
+fn of_a_reset_and_the_run_one_says_when_the_next_is() {
+    explore(|| {
+        let engine = engine();
+        let handle = repeat(&engine);
+        let fire = fire(&engine);
+        assert!(engine.reset(handle, Duration::MAX));
+        fire.join().unwrap();
+        // It is in the wheel: for never if the reset came last, else for far.
+        assert_eq!(engine.len(), 1);
+        assert!(engine.remaining(handle) > Some(Duration::ZERO));
+        assert_eq!(engine.stop().len(), 1);
+    });
+}
+
+/// A crew with one place, and what counts the jobs it ran.
+struct Yard {
+    crew: Arc<Crew>,
+    parker: Arc<Parker>,
+    ran: Arc<AtomicUsize>,
+    engine: Arc<Engine>,
+}
+
+impl Yard {
+    fn new(max_in_flight: usize) -> Arc<Yard> {
+        let (engine, parker) = (engine(), Arc::new(Parker::new()));
+        let (ledger, clock) = (Arc::clone(engine.ledger()), Arc::clone(engine.timing().clock()));
+        let crew = Arc::new(Crew::new(1, max_in_flight, ledger, clock, Arc::clone(&parker)));
+        Arc::new(Yard { crew, parker, ran: Arc::default(), engine })
+    }
+
+    fn send(&self) {
+        let ran = Arc::clone(&self.ran);
+        let job = Job::new(Box::new(move || {
+            ran.fetch_add(1, Ordering::SeqCst);
+        }));
+        let handle = insert(&self.engine, FAR);
+        self.crew.send(Due { job, handle, due: Moment::default() }, Moment::default());
+    }
+
+    fn send_and_drain(&self) {
+        self.send();
+        if self.crew.enlist() {
+            Arc::clone(&self.crew).drain();
+        }
+    }
+
+    fn ran(&self) -> usize {
+        self.ran.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn no_job_is_left_in_the_queue_without_a_drainer() {
+    explore(|| {
+        let yard = Yard::new(usize::MAX);
+        let other = Arc::clone(&yard);
+        let other = thread::spawn(move || other.send_and_drain());
+        yard.send_and_drain();
+        other.join().unwrap();
+        assert_eq!(yard.ran(), 2);
+    });
+}
+
+#[test]
+fn a_job_that_ends_wakes_who_waits_for_room() {
+    explore(|| {
+        let yard = Yard::new(1);
+        yard.send();
+        let other = Arc::clone(&yard);
+        let other = thread::spawn(move || {
+            assert!(other.crew.enlist());
+            Arc::clone(&other.crew).drain();
+        });
+        while yard.crew.room() == 0 {
+            yard.parker.park(None);
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn after_a_stop_that_waited_no_job_starts_and_none_is_lost() {
+    explore(|| {
+        let yard = Yard::new(usize::MAX);
+        yard.send();
+        yard.send();
+        let other = Arc::clone(&yard);
+        let other = thread::spawn(move || {
+            assert!(other.crew.enlist());
+            Arc::clone(&other.crew).drain();
+        });
+        yard.crew.stop();
+        yard.crew.wait();
+        let ran = yard.ran();
+        let back = core::iter::from_fn(|| yard.crew.take_back()).count();
+        assert_eq!(ran + back, 2);
+        other.join().unwrap();
+        assert_eq!(yard.ran(), ran);
+    });
+}

@@ -1,0 +1,82 @@
+//! The verbs for many jobs at once, each under one lock.
+
+use core::mem::ManuallyDrop;
+use std::time::Duration;
+
+use super::{Shard, key};
+use crate::host::sync::lock;
+use crate::structure::TOGETHER;
+use crate::values::handle::Handle;
+use crate::values::job::{Job, Work};
+use crate::values::time::Tick;
+
+/// The handles of those who came in, and a tick for which the ticker may have to rise earlier.
+type Arrived = (Vec<Handle>, Option<Tick>);
+
+impl Shard {
+    /// Adds all of them; a closed shard gives them back.
+    pub(crate) fn insert_batch<W: Work + 'static>(
+        &self,
+        timers: Vec<(Duration, W)>,
+        deadline: impl Fn(Duration) -> Tick,
+    ) -> Result<Arrived, Vec<(Duration, W)>> {
+        let mut handles = Vec::with_capacity(timers.len());
+        let mut earliest = Tick::MAX;
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(timers);
+        }
+        state.tally.inserted += timers.len() as u64;
+        for (delay, work) in timers {
+            let deadline = deadline(delay);
+            earliest = earliest.min(deadline);
+            let job = ManuallyDrop::new(Job::new(Box::new(work)));
+            handles.push(self.handle(state.hierarchy.insert(deadline, job)));
+        }
+        Ok((handles, state.expect(earliest).then_some(earliest)))
+    }
+
+    /// Takes out the chosen ones of these jobs that are pending, and says which they were.
+    pub(crate) fn cancel_batch(
+        &self,
+        handles: &[Handle],
+        chosen: &[usize],
+        answers: &mut [bool],
+        jobs: &mut Vec<Job>,
+    ) {
+        let mut state = lock(&self.state);
+        for chosen in chosen.chunks(TOGETHER) {
+            // Cache misses of many jobs at a time, and not of one after the other.
+            state.hierarchy.fetch_for_cancel(chosen.iter().map(|&which| key(handles[which])));
+            for &which in chosen {
+                if let Some(job) = state.hierarchy.cancel(key(handles[which])) {
+                    answers[which] = true;
+                    jobs.push(ManuallyDrop::into_inner(job));
+                }
+            }
+        }
+        state.tally.cancelled += jobs.len() as u64;
+    }
+
+    /// Gives the chosen ones of these jobs another deadline, if they are pending, and says which
+    /// were. Answers with a tick for which the ticker may have to rise earlier, if there is any.
+    pub(crate) fn reset_batch(
+        &self,
+        timers: &[(Handle, Duration)],
+        chosen: &[usize],
+        answers: &mut [bool],
+        deadline: impl Fn(Duration) -> Tick,
+    ) -> Option<Tick> {
+        let mut earliest = Tick::MAX;
+        let mut state = lock(&self.state);
+        for &which in chosen {
+            let (handle, delay) = timers[which];
+            let deadline = deadline(delay);
+            answers[which] = state.hierarchy.reset(key(handle), deadline);
+            if answers[which] {
+                earliest = earliest.min(deadline);
+            }
+        }
+        state.expect(earliest).then_some(earliest)
+    }
+}

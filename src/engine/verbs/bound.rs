@@ -1,0 +1,52 @@
+//! How many jobs may be pending.
+//!
+//! Ground rules: a job is counted before it is in a shard and until it has left, a standing job
+//! until its end. So the bound is never exceeded, not even for a moment.
+
+use super::Engine;
+use crate::host::sync::{AtomicUsize, Ordering};
+use crate::values::error::InsertErrorKind;
+
+impl Engine {
+    /// Makes room for so many jobs, or says why there is none.
+    #[inline]
+    pub(super) fn admit(&self, jobs: usize) -> Result<(), InsertErrorKind> {
+        match &self.bound {
+            Some(bound) if !bound.take(jobs) => match self.is_stopped() {
+                // Of a wheel that is both, say what will not change.
+                true => Err(InsertErrorKind::Shutdown),
+                false => Err(InsertErrorKind::Full),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the room of so many jobs back.
+    #[inline]
+    pub(super) fn release(&self, jobs: usize) {
+        if let Some(bound) = &self.bound {
+            bound.give_back(jobs);
+        }
+    }
+}
+
+/// How many more jobs may be pending.
+pub(super) struct Bound {
+    room: AtomicUsize,
+}
+
+impl Bound {
+    pub(super) fn new(max: usize) -> Bound {
+        Bound { room: AtomicUsize::new(max) }
+    }
+
+    /// Room for so many at once, or none.
+    fn take(&self, jobs: usize) -> bool {
+        let less = |room: usize| room.checked_sub(jobs);
+        self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+    }
+
+    pub(super) fn give_back(&self, jobs: usize) {
+        self.room.fetch_add(jobs, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,322 @@
+//! The wheel behind its handles: shards, clocks, alarm and books, and every verb once.
+//!
+//! [`Wheel`](crate::Wheel) and [`Scheduler`](crate::Scheduler) are two doors to one engine; the
+//! ticker and the [`Driver`](crate::Driver) are the two things that turn it. An engine has no
+//! thread and no pool, so whoever keeps it alive keeps nothing but memory.
+//!
+//! Ground rules:
+//!
+//! - The clock is read before anything else: what an insert then waits for counts for the delay.
+//! - Whatever is the user's is called and dropped outside the locks and behind the fence.
+
+mod batch;
+mod bound;
+mod drive;
+mod rearmed;
+mod rearmed_jobs;
+
+use core::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::alarm::Alarm;
+use crate::engine::dispatch::Ledger;
+use crate::engine::metrics::Stats;
+use crate::engine::shard::{Planned, Shard};
+use crate::host::clock::Clock;
+use crate::host::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::host::timebase::{Aim, Timing};
+use crate::host::unwind::Fence;
+use crate::structure::{Geometry, Location};
+use crate::values::error::{InsertError, InsertErrorKind};
+use crate::values::handle::Handle;
+use crate::values::job::{Call, Job};
+use crate::values::time::{Scale, Span, Tick, roundest};
+use crate::values::when::When;
+use bound::Bound;
+
+/// What an engine is made of; checked by the builder.
+pub(crate) struct Config {
+    pub(crate) scale: Scale,
+    pub(crate) clock: Clock,
+    pub(crate) geometry: Geometry,
+    pub(crate) shards: usize,
+    pub(crate) max_pending: Option<usize>,
+    pub(crate) fence: Fence,
+}
+
+pub(crate) struct Engine {
+    timing: Timing,
+    shards: Box<[Shard]>,
+    alarm: Alarm,
+    ledger: Arc<Ledger>,
+    bound: Option<Bound>,
+    behind: AtomicU64,
+    stopped: AtomicBool,
+}
+
+impl Engine {
+    pub(crate) fn new(config: Config) -> Engine {
+        let shard = |number| Shard::new(number as u32, config.geometry.clone());
+        Engine {
+            timing: Timing::new(config.clock, config.scale),
+            shards: (0..config.shards).map(shard).collect(),
+            alarm: Alarm::new(),
+            ledger: Arc::new(Ledger::new(config.fence)),
+            bound: config.max_pending.map(Bound::new),
+            behind: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    // What the doors offer.
+
+    #[inline]
+    pub(crate) fn insert<C>(&self, delay: Duration, job: C) -> Result<Handle, InsertError<C>>
+    where
+        C: Call + 'static,
+    {
+        let moment = self.timing.clock().now().plus(delay);
+        match self.admit(1) {
+            Ok(()) => self.insert_admitted(self.timing.deadline(moment), job),
+            Err(kind) => Err(InsertError::new(kind, job)),
+        }
+    }
+
+    /// Of the ticks that `slack` leaves to choose from, takes the roundest.
+    pub(crate) fn insert_within<C>(
+        &self,
+        delay: Duration,
+        slack: Duration,
+        job: C,
+    ) -> Result<Handle, InsertError<C>>
+    where
+        C: Call + 'static,
+    {
+        let earliest = self.timing.clock().now().plus(delay);
+        let latest = self.timing.scale().present(earliest.plus(slack));
+        match self.admit(1) {
+            Ok(()) => self.insert_admitted(roundest(self.timing.deadline(earliest), latest), job),
+            Err(kind) => Err(InsertError::new(kind, job)),
+        }
+    }
+
+    pub(crate) fn insert_when<C>(
+        self: &Arc<Engine>,
+        when: When,
+        job: C,
+    ) -> Result<Handle, InsertError<C>>
+    where
+        C: Call + 'static,
+    {
+        let aim = self.timing.aim(when);
+        match self.admit(1) {
+            Ok(()) => self.insert_aimed(aim, job),
+            Err(kind) => Err(InsertError::new(kind, job)),
+        }
+    }
+
+    /// As [`Engine::insert_when`]; the job was admitted.
+    fn insert_aimed<C>(self: &Arc<Engine>, aim: Aim, job: C) -> Result<Handle, InsertError<C>>
+    where
+        C: Call + 'static,
+    {
+        match aim {
+            Aim::Moment(moment) => self.insert_admitted(self.timing.deadline(moment), job),
+            Aim::Wall(_) => self.insert_appointment(aim, job),
+        }
+    }
+
+    /// Puts a job in the place of another, whose room it takes if that was pending. That one is in
+    /// `old` then, unless it is a standing job that is out.
+    pub(crate) fn exchange<C>(
+        self: &Arc<Engine>,
+        handle: Handle,
+        when: When,
+        job: C,
+        old: &mut Option<Job>,
+    ) -> Result<Handle, InsertError<C>>
+    where
+        C: Call + 'static,
+    {
+        let aim = self.timing.aim(when);
+        let admitted = if self.lift(handle, old) { Ok(()) } else { self.admit(1) };
+        match admitted {
+            Ok(()) => self.insert_aimed(aim, job),
+            Err(kind) => Err(InsertError::new(kind, job)),
+        }
+    }
+
+    #[inline]
+    fn insert_admitted<C>(&self, deadline: Tick, job: C) -> Result<Handle, InsertError<C>>
+    where
+        C: Call + 'static,
+    {
+        match self.own_shard().insert(deadline, Box::new(job)) {
+            Ok(Planned { done: handle, earliest }) => {
+                if earliest {
+                    self.alarm.earlier(deadline);
+                }
+                Ok(handle)
+            }
+            Err(job) => {
+                self.release(1);
+                Err(InsertError::new(InsertErrorKind::Shutdown, *job))
+            }
+        }
+    }
+
+    /// The shard that the calling thread inserts into.
+    #[inline]
+    fn own_shard(&self) -> &Shard {
+        &self.shards[lane() as usize % self.shards.len()]
+    }
+
+    #[inline]
+    pub(crate) fn cancel(&self, handle: Handle) -> bool {
+        let Some(shard) = self.shard_of(handle) else { return self.cancel_standing(handle) };
+        let Some(job) = shard.cancel(handle) else { return false };
+        self.release(1);
+        self.discard(job);
+        true
+    }
+
+    /// Cancels a job without dropping it: it is in `job` then, unless it is a standing job that is
+    /// out, which is dropped there.
+    pub(crate) fn pull(&self, handle: Handle, job: &mut Option<Job>) -> bool {
+        let lifted = self.lift(handle, job);
+        self.release(usize::from(lifted));
+        lifted
+    }
+
+    /// The same, and keeps the room for another job.
+    fn lift(&self, handle: Handle, job: &mut Option<Job>) -> bool {
+        match self.shard_of(handle) {
+            Some(shard) => {
+                *job = shard.cancel(handle);
+                job.is_some()
+            }
+            None => self.unseat(handle, job),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take(&self, handle: Handle) -> Option<Job> {
+        let job = match self.shard_of(handle) {
+            Some(shard) => shard.cancel(handle),
+            None => self.standing_shard(handle)?.take_standing(handle),
+        }?;
+        self.release(1);
+        Some(job)
+    }
+
+    #[inline]
+    pub(crate) fn reset(&self, handle: Handle, delay: Duration) -> bool {
+        let moment = self.timing.clock().now().plus(delay);
+        self.reset_aimed(handle, Aim::Moment(moment))
+    }
+
+    pub(crate) fn reset_when(&self, handle: Handle, when: When) -> bool {
+        self.reset_aimed(handle, self.timing.aim(when))
+    }
+
+    #[inline]
+    fn reset_aimed(&self, handle: Handle, aim: Aim) -> bool {
+        let Some(shard) = self.shard_of(handle) else { return self.reset_standing(handle, aim) };
+        let deadline = self.timing.deadline(self.timing.moment(aim));
+        let Planned { done, earliest } = shard.reset(handle, deadline);
+        if earliest {
+            self.alarm.earlier(deadline);
+        }
+        done
+    }
+
+    pub(crate) fn is_pending(&self, handle: Handle) -> bool {
+        self.deadline_of(handle).is_some()
+    }
+
+    pub(crate) fn remaining(&self, handle: Handle) -> Option<Duration> {
+        Some(self.timing.until(self.deadline_of(handle)?))
+    }
+
+    pub(crate) fn location(&self, handle: Handle) -> Option<Location> {
+        self.shard_of(handle).or(self.standing_shard(handle))?.location(handle)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.tally().pending).sum()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        // First, so that no job has ended that had not left its shard when we looked there.
+        let ended = self.ledger.ended();
+        for tally in self.shards.iter().map(Shard::tally) {
+            stats.pending += tally.pending;
+            stats.inserted += tally.inserted;
+            stats.cancelled += tally.cancelled;
+            stats.fired += tally.fired;
+        }
+        // Not what the ledger has in flight: a job that is out of its shard and not handed over yet
+        // would be nowhere, and a wheel that looks idle would not be.
+        stats.in_flight = (stats.fired - ended) as usize;
+        stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
+        self.ledger.report(&mut stats);
+        stats
+    }
+
+    pub(crate) fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
+    pub(crate) fn alarm(&self) -> &Alarm {
+        &self.alarm
+    }
+
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Whether the engine is to stop, or has.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Drops a job that will not run.
+    pub(crate) fn discard(&self, job: Job) {
+        self.ledger.fence().discard(job);
+    }
+
+    /// The shard of an ordinary job.
+    #[inline]
+    fn shard_of(&self, handle: Handle) -> Option<&Shard> {
+        self.shards.get(handle.shard() as usize)
+    }
+
+    fn deadline_of(&self, handle: Handle) -> Option<Tick> {
+        match self.shard_of(handle) {
+            Some(shard) => shard.deadline(handle),
+            None => self.standing_shard(handle)?.deadline_of_standing(handle),
+        }
+    }
+}
+
+/// A number for each thread, in the order of their first inserts: neighbours use different shards.
+fn lane() -> u32 {
+    // The numbers need to differ, they order nothing: not worth a model checker's time.
+    static NEXT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+    thread_local! {
+        static LANE: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+    LANE.with(|lane| {
+        lane.get().unwrap_or_else(|| {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            lane.set(Some(number));
+            number
+        })
+    })
+}

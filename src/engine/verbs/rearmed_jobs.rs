@@ -1,0 +1,141 @@
+//! The standing jobs: what stands around a user's closure that may go back into the wheel.
+//!
+//! Ground rules:
+//!
+//! - A job is one box, which is in the wheel or on a thread: a run cannot overlap itself, and going
+//!   back allocates nothing.
+//! - It holds the engine that holds it. Stopping the engine takes every job out, and with it the
+//!   circle.
+//! - Whatever happens, a job goes back or leaves: user code is called through the fence, which
+//!   answers also when it panicked.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::engine::shard::Start;
+use crate::host::timebase::Aim;
+use crate::values::handle::Handle;
+use crate::values::job::{Call, CallAgain, Work};
+use crate::values::repeat::{Next, Repeat, Run};
+use crate::values::time::Moment;
+use crate::values::when::When;
+
+/// A job that runs again and again.
+pub(super) struct Repeating<C> {
+    engine: Arc<Engine>,
+    handle: Handle,
+    repeat: Repeat,
+    job: C,
+}
+
+impl<C: CallAgain + 'static> Repeating<C> {
+    pub(super) fn new(engine: Arc<Engine>, handle: Handle, repeat: Repeat, job: C) -> Self {
+        Repeating { engine, handle, repeat, job }
+    }
+
+    pub(super) fn into_job(self) -> C {
+        self.job
+    }
+
+    fn describe(&self, deadline: Moment, missed: u64) -> Run {
+        let clock = self.engine.timing.clock();
+        Run {
+            deadline: clock.instant(deadline),
+            late: clock.now().since(deadline),
+            missed,
+            handle: self.handle,
+        }
+    }
+
+    /// What the run after one that was due at `deadline` waits for, if there is any, and how many
+    /// deadlines that drops.
+    fn follow(&self, next: Next, deadline: Moment) -> Option<(Aim, u64)> {
+        let timing = &self.engine.timing;
+        match next {
+            Next::Period => {
+                let (next, missed) = self.repeat.follow(deadline, timing.clock().now())?;
+                Some((Aim::Moment(next), missed))
+            }
+            Next::After(delay) => Some((timing.aim(When::After(delay)), 0)),
+            Next::At(instant) => Some((timing.aim(When::At(instant)), 0)),
+            Next::Wall(time) => Some((timing.aim(When::Wall(time)), 0)),
+            Next::Stop => None,
+        }
+    }
+}
+
+impl<C: CallAgain + 'static> Work for Repeating<C> {
+    fn run(mut self: Box<Self>) {
+        // Whoever took the job is its clock now: it is on time, and what it answers is not asked
+        // for.
+        let run = self.describe(self.engine.timing.clock().now(), 0);
+        let _: Next = self.job.call(run);
+    }
+
+    fn fire(mut self: Box<Self>) {
+        let (deadline, missed) = match self.engine.start(self.handle) {
+            Start::Gone => return,
+            Start::TooEarly { aim, missed } => {
+                return go_back(Arc::clone(&self.engine), self, aim, missed);
+            }
+            Start::Due { deadline, missed } => (deadline, missed),
+        };
+        let run = self.describe(deadline, missed);
+        let job = &mut self.job;
+        let answer = self.engine.ledger.fence().call(|| job.call(run));
+        let next = answer.unwrap_or(self.repeat.after_panic());
+        match self.follow(next, deadline) {
+            Some((aim, missed)) => go_back(Arc::clone(&self.engine), self, aim, missed),
+            None => {
+                self.engine.leave(self.handle);
+            }
+        }
+    }
+
+    fn handle(&self) -> Option<Handle> {
+        Some(self.handle)
+    }
+}
+
+/// A job that waits for a wall-clock time. It goes back when the wall clock was set back.
+pub(super) struct Appointment<C> {
+    engine: Arc<Engine>,
+    handle: Handle,
+    job: C,
+}
+
+impl<C: Call + 'static> Appointment<C> {
+    pub(super) fn new(engine: Arc<Engine>, handle: Handle, job: C) -> Self {
+        Appointment { engine, handle, job }
+    }
+
+    pub(super) fn into_job(self) -> C {
+        self.job
+    }
+}
+
+impl<C: Call + 'static> Work for Appointment<C> {
+    fn run(self: Box<Self>) {
+        self.job.call();
+    }
+
+    fn fire(self: Box<Self>) {
+        match self.engine.start_last(self.handle) {
+            Start::Gone => (),
+            Start::TooEarly { aim, missed } => go_back(Arc::clone(&self.engine), self, aim, missed),
+            Start::Due { .. } => self.job.call(),
+        }
+    }
+
+    fn handle(&self) -> Option<Handle> {
+        Some(self.handle)
+    }
+}
+
+/// Puts a job back into the wheel. What does not get in was cancelled, or its wheel is gone: it is
+/// dropped here.
+fn go_back<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, aim: Aim, missed: u64) {
+    if let Some(handle) = work.handle() {
+        drop(engine.come_in(handle, aim, missed, work));
+    }
+}

@@ -1,0 +1,6 @@
+//! What comes from outside: clocks, locks and atomics, and the user's panics.
+
+pub(crate) mod sync;
+pub(crate) mod clock;
+pub(crate) mod timebase;
+pub(crate) mod unwind;

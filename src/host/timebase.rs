@@ -1,0 +1,91 @@
+//! From what a user says about time to a deadline: the clock, and how long a tick is.
+//!
+//! Ground rules:
+//!
+//! - A delay, and an instant, become a [`Moment`] once, when they are given. A wall-clock time
+//!   stays one ([`Aim::Wall`]) until its job runs: the moment at which the wall clock will read it
+//!   is a guess, made anew whenever the clock was set.
+//! - Nothing that is given now is due now: on a manual clock, which stands while jobs run, a job
+//!   that inserts itself anew without a delay would never let time pass.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::host::clock::Clock;
+use crate::values::time::{Moment, Scale, Span, Tick};
+use crate::values::when::When;
+
+/// What a job waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Aim {
+    Moment(Moment),
+    Wall(SystemTime),
+}
+
+pub(crate) struct Timing {
+    clock: Arc<Clock>,
+    scale: Scale,
+}
+
+impl Timing {
+    pub(crate) fn new(clock: Clock, scale: Scale) -> Timing {
+        Timing { clock: Arc::new(clock), scale }
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<Clock> {
+        &self.clock
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// What a user means, as of now.
+    pub(crate) fn aim(&self, when: When) -> Aim {
+        match when {
+            When::After(delay) => Aim::Moment(self.clock.now().plus(delay)),
+            When::At(instant) => Aim::Moment(self.clock.moment(instant)),
+            When::Wall(time) => Aim::Wall(time),
+        }
+    }
+
+    /// When that will be, as the clocks go now.
+    pub(crate) fn moment(&self, aim: Aim) -> Moment {
+        match aim {
+            Aim::Moment(moment) => moment,
+            Aim::Wall(time) => self.clock.moment_of_wall(time),
+        }
+    }
+
+    /// Whether the clock that an aim was taken on has come there.
+    pub(crate) fn has_come(&self, aim: Aim) -> bool {
+        match aim {
+            Aim::Moment(moment) => moment <= self.clock.now(),
+            Aim::Wall(time) => time <= self.clock.wall(),
+        }
+    }
+
+    /// The tick at which a job is due that is inserted now for `moment`.
+    #[inline]
+    pub(crate) fn deadline(&self, moment: Moment) -> Tick {
+        let deadline = self.scale.deadline(moment);
+        match self.clock.is_manual() {
+            true => deadline.max(self.present() + Span::new(1)),
+            // Time passes by itself; the structure sees to the rest.
+            false => deadline,
+        }
+    }
+
+    /// The tick that the clock is at.
+    pub(crate) fn present(&self) -> Tick {
+        self.scale.present(self.clock.now())
+    }
+
+    /// How long it is until `tick` begins; [`Duration::MAX`] until never.
+    pub(crate) fn until(&self, tick: Tick) -> Duration {
+        match tick {
+            Tick::MAX => Duration::MAX,
+            tick => self.scale.begin(tick).since(self.clock.now()),
+        }
+    }
+}

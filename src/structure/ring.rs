@@ -1,0 +1,328 @@
+//! One level: where its cursor stands, and where on it a tick lies. Arithmetic only; what lies in
+//! the slots is the business of `slots.rs`.
+//!
+//! Ground rules:
+//!
+//! - The slot under the cursor is worked off: the next visit is one slot ahead, and a whole cycle
+//!   ahead lies the cursor's own slot again. A tick `ahead` slots ahead (1 or more) is therefore
+//!   passed `(ahead - 1) / slots` times before it is due. Both formulas in the textbooks are a whole
+//!   cycle late at an edge: `(ahead + cursor) / slots` when the slot wraps behind the cursor,
+//!   `ahead / slots` for exact multiples.
+//! - An entry's cycle count is kept as the number of the ring's cycle in which the entry is due,
+//!   modulo 2^31. The counts of all entries are so worked off by the ring's own count: passing a
+//!   slot costs nothing, and passing it a million times costs no more.
+//! - A count is at most [`MAX_CYCLES`]. What lies further is marked [`FAR`]: every visit asks its
+//!   node, and no jump, however long, can make a number of it that has come round again.
+
+use core::ops::Range;
+
+use super::slots::Slots;
+use crate::values::time::Tick;
+
+/// Cycle numbers are compared modulo 2^31, so they must not lie further apart than half of that.
+pub(super) const MAX_CYCLES: u32 = 1 << 30;
+
+/// In place of a cycle number: more than [`MAX_CYCLES`] when the entry was put there.
+pub(super) const FAR: u32 = 1 << 31;
+
+const CYCLE_NUMBERS: u32 = FAR - 1;
+
+/// Where an entry lies: the slot, numbered through all rings, the cycle in which it is due, and the
+/// tick at which the cursor comes there in that cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) slot: u32,
+    pub(super) cycle: u32,
+    pub(super) visit: Tick,
+}
+
+/// How wide a slot is. Division by a power of two is a shift, settled once.
+#[derive(Clone, Copy, Debug)]
+struct Width {
+    ticks: u64,
+    /// [`NO_SHIFT`] unless it is a power of two.
+    shift: u8,
+}
+
+const NO_SHIFT: u8 = 64;
+
+impl Width {
+    fn new(ticks: u64) -> Width {
+        let shift = if ticks.is_power_of_two() { ticks.trailing_zeros() as u8 } else { NO_SHIFT };
+        Width { ticks, shift }
+    }
+
+    /// How many whole slots fit into `ticks`.
+    fn slots_in(self, ticks: u64) -> u64 {
+        if self.shift == NO_SHIFT { ticks / self.ticks } else { ticks >> (self.shift & 63) }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Ring {
+    /// The number of its first slot.
+    first: u32,
+    slots: u32,
+    width: Width,
+    /// How far from `begin` this ring holds an entry with a cycle count of zero.
+    reach: u64,
+    /// The last tick within reach.
+    reaches_to: u64,
+    /// The slot under the cursor, counted within the ring.
+    cursor: u32,
+    /// How many cycles the cursor has made, modulo 2^31.
+    cycle: u32,
+    /// The tick at which the slot under the cursor began.
+    begin: u64,
+}
+
+impl Ring {
+    /// A ring of `slots` slots of `width` ticks, the first of which has number `first`.
+    pub(super) fn new(first: u32, slots: u32, width: u64) -> Ring {
+        let reach = width.saturating_mul(u64::from(slots) + 1);
+        Ring {
+            first,
+            slots,
+            width: Width::new(width),
+            reach,
+            reaches_to: reach - 1,
+            cursor: 0,
+            cycle: 0,
+            begin: 0,
+        }
+    }
+
+    /// The numbers of its slots.
+    pub(super) fn numbers(&self) -> Range<u32> {
+        self.first..self.first + self.slots
+    }
+
+    pub(super) fn width(&self) -> u64 {
+        self.width.ticks
+    }
+
+    /// The slot under the cursor, the number of cycles made, and when the slot began.
+    pub(super) fn position(&self) -> (u32, u32, Tick) {
+        (self.cursor, self.cycle, Tick::new(self.begin))
+    }
+
+    /// Whether the slot of `tick` comes by within one cycle.
+    #[inline]
+    pub(super) fn reaches(&self, tick: Tick) -> bool {
+        tick.get() <= self.reaches_to
+    }
+
+    /// Where `tick` lies, if this ring reaches it.
+    #[inline]
+    pub(super) fn spot(&self, tick: Tick) -> Spot {
+        // At most one cycle ahead, and so below 2^25.
+        let ahead = self.width.slots_in(tick.get() - self.begin) as u32;
+        self.spot_ahead(ahead)
+    }
+
+    /// Where `tick` lies, however far it is: only the outermost ring is asked this.
+    pub(super) fn spot_far(&self, tick: Tick) -> Spot {
+        let ahead = self.width.slots_in(tick.get() - self.begin);
+        let (cycles, index) = self.cycles_in(ahead);
+        let near = u32::try_from(cycles).ok().filter(|&cycles| cycles <= MAX_CYCLES);
+        Spot {
+            slot: self.first + index,
+            cycle: near.map_or(FAR, |cycles| self.cycle_after(cycles)),
+            visit: Tick::new(self.begin + ahead * self.width.ticks),
+        }
+    }
+
+    /// Where the cursor comes next.
+    pub(super) fn next_spot(&self) -> Spot {
+        self.spot_ahead(1)
+    }
+
+    /// The tick at which the cursor moves on; the last of all if there is none.
+    pub(super) fn next_slot_begins(&self) -> Tick {
+        Tick::new(self.begin.saturating_add(self.width.ticks))
+    }
+
+    /// Whether `tick`, which comes right after the present, is where the cursor moves on.
+    pub(super) fn moves_on_at(&self, tick: Tick) -> bool {
+        tick.get() - self.begin == self.width.ticks
+    }
+
+    /// Turns the ring to `tick`; whether the cursor moved.
+    pub(super) fn turn_to(&mut self, tick: Tick) -> bool {
+        let ahead = self.width.slots_in(tick.get() - self.begin);
+        if ahead == 0 {
+            return false;
+        }
+        let (cycles, index) = self.cycles_in(ahead);
+        self.cycle = self.cycle_after(cycles as u32);
+        self.cursor = index;
+        self.begin += ahead * self.width.ticks;
+        self.reaches_to = self.begin.saturating_add(self.reach - 1);
+        true
+    }
+
+    /// When an entry of this slot and cycle, which is not [`FAR`], is visited.
+    pub(super) fn visit_of(&self, slot: u32, cycle: u32) -> Tick {
+        let index = slot - self.first;
+        let wraps = index <= self.cursor;
+        let ahead = index + if wraps { self.slots } else { 0 } - self.cursor;
+        let cycles = cycle.wrapping_sub(self.cycle_after(u32::from(wraps))) & CYCLE_NUMBERS;
+        let ahead = u64::from(ahead) + u64::from(cycles) * u64::from(self.slots);
+        Tick::new(self.begin + ahead * self.width.ticks)
+    }
+
+    /// The count of an entry that is visited at `visit`: how many times the cursor passes it first.
+    pub(super) fn cycles_before(&self, visit: Tick) -> u64 {
+        let ahead = self.width.slots_in(visit.get() - self.begin);
+        (ahead - 1) / u64::from(self.slots)
+    }
+
+    /// The earliest tick at which the cursor comes to a slot with an entry that may be due then.
+    ///
+    /// Looks at one occupied slot, unless its entries have cycles to wait: then at the next, and so
+    /// on. Only the outermost ring has such slots.
+    pub(super) fn next_visit(&self, slots: &Slots) -> Option<Tick> {
+        let numbers = self.numbers();
+        let after_cursor = self.first + self.cursor + 1;
+        let mut earliest: Option<Tick> = None;
+        for range in [after_cursor..numbers.end, numbers.start..after_cursor] {
+            let mut from = range.start;
+            while let Some(slot) = slots.first_occupied(from..range.end) {
+                let visit = slots.first_visit(slot);
+                if self.reaches(visit) {
+                    return Some(visit);
+                }
+                earliest = Some(earliest.map_or(visit, |known| known.min(visit)));
+                from = slot + 1;
+            }
+        }
+        earliest
+    }
+
+    /// The first occupied slot of an innermost ring that the cursor comes to by `last`, which lies
+    /// within the cycle that is on.
+    pub(super) fn next_occupied(&self, last: Tick, slots: &Slots) -> Option<Spot> {
+        let ahead = last.get().saturating_sub(self.begin) as u32;
+        let after_cursor = self.first + self.cursor + 1;
+        let slot = slots.first_occupied(after_cursor..after_cursor + ahead)?;
+        Some(self.spot_ahead(slot + 1 - after_cursor))
+    }
+
+    #[inline]
+    fn spot_ahead(&self, ahead: u32) -> Spot {
+        // No branch: whether the slot lies behind the cursor is as good as random.
+        let wraps = self.cursor + ahead >= self.slots;
+        let index = self.cursor + ahead - if wraps { self.slots } else { 0 };
+        Spot {
+            slot: self.first + index,
+            cycle: self.cycle_after(u32::from(wraps)),
+            visit: Tick::new(self.begin + u64::from(ahead) * self.width.ticks),
+        }
+    }
+
+    /// The number of the cycle that comes so many after this one.
+    fn cycle_after(&self, cycles: u32) -> u32 {
+        self.cycle.wrapping_add(cycles) & CYCLE_NUMBERS
+    }
+
+    /// How many cycles end within the next `ahead` slots, and at which slot the cursor then is.
+    fn cycles_in(&self, ahead: u64) -> (u64, u32) {
+        let from_start = u64::from(self.cursor) + ahead;
+        let slots = u64::from(self.slots);
+        if from_start < slots {
+            // Nearly always, and far cheaper than a division.
+            return (0, from_start as u32);
+        }
+        (from_start / slots, (from_start % slots) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring_at(slots: u32, width: u64, now: u64) -> Ring {
+        let mut ring = Ring::new(0, slots, width);
+        ring.turn_to(Tick::new(now));
+        ring
+    }
+
+    /// Slot and cycle count of a timer set at `now` for `delay` ticks later.
+    fn classic(slots: u32, now: u64, delay: u64) -> (u32, u64) {
+        let ring = ring_at(slots, 1, now);
+        let spot = ring.spot_far(Tick::new(now + delay));
+        if spot.cycle != FAR {
+            assert_eq!(ring.visit_of(spot.slot, spot.cycle), spot.visit);
+        }
+        (spot.slot, ring.cycles_before(spot.visit))
+    }
+
+    #[test]
+    fn worked_examples_of_the_classic_ring() {
+        assert_eq!(classic(60, 2, 147), (29, 2));
+        assert_eq!(classic(3600, 1, 7219), (20, 2));
+    }
+
+    #[test]
+    fn both_textbook_edges() {
+        // A slot that wraps behind the cursor, and an exact multiple of the ring's size.
+        assert_eq!(classic(3600, 3599, 2), (1, 0));
+        assert_eq!(classic(60, 0, 60), (0, 0));
+        assert_eq!(classic(60, 7, 60), (7, 0));
+        assert_eq!(classic(60, 7, 120), (7, 1));
+        assert_eq!(classic(60, 7, 61), (8, 1));
+        assert_eq!(classic(1, 5, 1), (0, 0));
+        assert_eq!(classic(1, 5, 4), (0, 3));
+    }
+
+    #[test]
+    fn a_spot_is_visited_at_the_begin_of_its_slot() {
+        for (slots, width) in [(1, 1), (2, 3), (5, 1), (8, 4), (60, 60)] {
+            for now in (0..40).chain([u64::MAX - 900]) {
+                let ring = ring_at(slots, width, now);
+                for delay in 1..200_u64 {
+                    let tick = now + delay;
+                    if tick / width == now / width {
+                        continue;
+                    }
+                    let begin = Tick::new(tick / width * width);
+                    let spot = ring.spot_far(Tick::new(tick));
+                    assert_eq!(spot.visit, begin);
+                    assert_eq!(ring.visit_of(spot.slot, spot.cycle), begin);
+                    if ring.reaches(Tick::new(tick)) {
+                        let near = ring.spot(Tick::new(tick));
+                        assert_eq!((near.slot, near.cycle), (spot.slot, spot.cycle));
+                        assert_eq!(near.visit, begin);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_reaches_one_cycle_past_its_cursor() {
+        let ring = ring_at(4, 10, 25);
+        assert!(ring.reaches(Tick::new(69)), "the cursor's own slot, one cycle on");
+        assert!(!ring.reaches(Tick::new(70)));
+    }
+
+    #[test]
+    fn cycle_numbers_come_round() {
+        // The ring's count is about to begin again at zero, and entries lie on both sides of that.
+        let now = 4 * u64::from(FAR) - 2;
+        let ring = ring_at(4, 1, now);
+        for tick in (now + 1..now + 20).map(Tick::new) {
+            let spot = ring.spot_far(tick);
+            assert_eq!(ring.visit_of(spot.slot, spot.cycle), tick);
+        }
+    }
+
+    #[test]
+    fn cycles_beyond_the_limit_are_far() {
+        let ring = ring_at(60, 1, 0);
+        let last = u64::from(MAX_CYCLES) * 60 + 59;
+        assert_eq!(ring.spot_far(Tick::new(last)).cycle, MAX_CYCLES);
+        assert_eq!(ring.spot_far(Tick::new(last + 1)).cycle, FAR);
+        assert_eq!(classic(60, 0, u64::MAX), (15, (u64::MAX - 1) / 60));
+    }
+}

@@ -1,0 +1,308 @@
+//! The slots of all rings, and what lies in them.
+//!
+//! Ground rules:
+//!
+//! - A slot is an array of entries of 8 bytes, in no order. Taking one out moves the last into its
+//!   place; whoever takes it out tells the moved one's node (`Hierarchy::unlink`).
+//! - A slot is occupied exactly while it has an entry, and then `first_visit` is no later than the
+//!   tick at which any of them has to be visited.
+//! - An emptied slot keeps a small array, of [`KEPT_ROOM`] entries: no more than its header takes. A
+//!   larger one goes to the spares, where the next slot without one finds it. Spares hold no more
+//!   room than there are entries, or [`SPARE_ROOM`]: a burst does not pin memory for ever.
+//! - A visit scans its slot from the back, so that what it takes out is the last entry, and nothing
+//!   has to move. One that runs out of budget leaves its [`Scan`] here; an entry that is then added
+//!   to the slot makes the next visit scan it from the back again.
+
+use core::ops::Range;
+
+use super::occupancy::Occupancy;
+use super::ring::{FAR, Spot};
+use super::table::Place;
+use crate::values::time::Tick;
+
+/// Room for this many entries stays with a slot that is emptied.
+const KEPT_ROOM: usize = 4;
+
+/// Room for this many entries may lie in spares, however few timers there are.
+const SPARE_ROOM: usize = 4096;
+
+/// What lies in a slot: the place of a timer's node, and the cycle in which it is due, or
+/// [`FAR`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) place: Place,
+    pub(super) cycle: u32,
+}
+
+impl Entry {
+    /// Whether a visit at `spot` has to ask the node.
+    #[inline]
+    pub(super) fn may_be_due_at(self, spot: Spot) -> bool {
+        self.cycle == spot.cycle || self.cycle == FAR
+    }
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    entries: Vec<Entry>,
+    first_visit: Tick,
+}
+
+/// How far a visit has come in its slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scan {
+    /// [`NO_SLOT`] when there is no scan.
+    slot: u32,
+    /// So many entries, at the front, have not been looked at.
+    pub(super) left: usize,
+    /// The earliest visit to one of those that were, and stay.
+    kept: Option<Tick>,
+}
+
+/// There are fewer slots than this.
+const NO_SLOT: u32 = u32::MAX;
+
+impl Scan {
+    const NONE: Scan = Scan { slot: NO_SLOT, left: 0, kept: None };
+
+    /// Notes that an entry stays, which is to be visited at `visit`.
+    pub(super) fn keep(&mut self, visit: Tick) {
+        self.kept = Some(self.kept.map_or(visit, |kept| kept.min(visit)));
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Box<[Slot]>,
+    occupancy: Occupancy,
+    paused: Scan,
+    entries: usize,
+    spares: Vec<Vec<Entry>>,
+    spare_room: usize,
+}
+
+impl Slots {
+    pub(super) fn new(count: u32) -> Slots {
+        Slots {
+            slots: (0..count).map(|_| Slot::default()).collect(),
+            occupancy: Occupancy::new(count),
+            paused: Scan::NONE,
+            entries: 0,
+            spares: Vec::new(),
+            spare_room: 0,
+        }
+    }
+
+    /// How many entries lie in all slots.
+    pub(super) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    pub(super) fn first_occupied(&self, range: Range<u32>) -> Option<u32> {
+        self.occupancy.first_in(range)
+    }
+
+    /// The earliest tick at which something in an occupied slot may be due.
+    pub(super) fn first_visit(&self, slot: u32) -> Tick {
+        self.slots[slot as usize].first_visit
+    }
+
+    /// What lies in a slot.
+    pub(super) fn of(&self, slot: u32) -> &[Entry] {
+        &self.slots[slot as usize].entries
+    }
+
+    /// Adds an entry, and says at which position it lies.
+    #[inline(always)]
+    pub(super) fn push(&mut self, spot: Spot, place: Place) -> u32 {
+        let mut slot = &mut self.slots[spot.slot as usize];
+        let position = slot.entries.len();
+        if position == 0 {
+            self.occupy(spot);
+            slot = &mut self.slots[spot.slot as usize];
+        }
+        slot.first_visit = slot.first_visit.min(spot.visit);
+        slot.entries.push(Entry { place, cycle: spot.cycle });
+        self.entries += 1;
+        if self.is_paused_in(spot.slot) {
+            self.paused = Scan::NONE;
+        }
+        position as u32
+    }
+
+    /// A slot is about to get its first entry.
+    #[inline(never)]
+    fn occupy(&mut self, spot: Spot) {
+        let slot = &mut self.slots[spot.slot as usize];
+        self.occupancy.set(spot.slot);
+        slot.first_visit = spot.visit;
+        if slot.entries.capacity() == 0
+            && let Some(spare) = self.spares.pop()
+        {
+            self.spare_room -= spare.capacity();
+            slot.entries = spare;
+        }
+    }
+
+    /// Takes an entry out; what moved into its position, if anything did.
+    #[inline]
+    pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<Place> {
+        let entries = &mut self.slots[slot as usize].entries;
+        debug_assert!((position as usize) < entries.len(), "no entry lies there");
+        let last = entries.pop()?;
+        self.entries -= 1;
+        if let Some(vacated) = entries.get_mut(position as usize) {
+            *vacated = last;
+            return Some(last.place);
+        }
+        if entries.is_empty() {
+            self.vacate(slot);
+        }
+        None
+    }
+
+    /// Whether the slot of `spot` has an entry that may be due at its visit.
+    pub(super) fn has_work(&self, spot: Spot) -> bool {
+        self.occupancy.is_set(spot.slot) && self.first_visit(spot.slot) == spot.visit
+    }
+
+    /// Begins to scan a slot, or takes up the scan that was paused there.
+    pub(super) fn begin_scan(&mut self, slot: u32) -> Scan {
+        let len = self.of(slot).len();
+        let paused = core::mem::replace(&mut self.paused, Scan::NONE);
+        if paused.slot == slot {
+            // Entries may have gone since.
+            Scan { left: paused.left.min(len), ..paused }
+        } else {
+            Scan { slot, left: len, kept: None }
+        }
+    }
+
+    /// Takes the entries of a slot out of it for a visit, which puts back what stays.
+    pub(super) fn lift(&mut self, slot: u32) -> Vec<Entry> {
+        let lifted = core::mem::take(&mut self.slots[slot as usize].entries);
+        self.entries -= lifted.len();
+        lifted
+    }
+
+    /// Puts back what a visit lifted and left, and ends its scan, or leaves the scan for the next
+    /// visit; whether it has seen every entry.
+    pub(super) fn lay_back(&mut self, scan: Scan, entries: Vec<Entry>) -> bool {
+        self.entries += entries.len();
+        let emptied = entries.is_empty();
+        let slot = &mut self.slots[scan.slot as usize];
+        slot.entries = entries;
+        if emptied {
+            self.vacate(scan.slot);
+        } else if scan.left > 0 {
+            self.paused = scan;
+        } else if let Some(kept) = scan.kept {
+            slot.first_visit = kept;
+        }
+        scan.left == 0
+    }
+
+    /// Orders a slot, and forgets any paused scan of it.
+    pub(super) fn sort_by_key<K: Ord>(&mut self, slot: u32, key: impl Fn(&Entry) -> K) {
+        self.slots[slot as usize].entries.sort_by_key(key);
+        self.paused = Scan::NONE;
+    }
+
+    /// Takes every entry out.
+    pub(super) fn clear(&mut self) {
+        *self = Slots::new(self.slots.len() as u32);
+    }
+
+    /// The paused scan: its slot, and how many entries it has not seen.
+    pub(super) fn paused(&self) -> Option<(u32, usize)> {
+        (self.paused.slot != NO_SLOT).then_some((self.paused.slot, self.paused.left))
+    }
+
+    /// Whether a scan of `slot` is paused.
+    #[inline]
+    pub(super) fn is_paused_in(&self, slot: u32) -> bool {
+        self.paused.slot == slot
+    }
+
+    /// Whether the bits tell the truth about the slots.
+    pub(super) fn is_marked(&self) -> bool {
+        let bits = |(number, slot): (usize, &Slot)| {
+            self.occupancy.is_set(number as u32) != slot.entries.is_empty()
+        };
+        self.occupancy.is_summed() && self.slots.iter().enumerate().all(bits)
+    }
+
+    /// The room in spares as counted, and as it is; `None` if one of them is not empty.
+    pub(super) fn spare_room(&self) -> Option<(usize, usize)> {
+        let empty = self.spares.iter().all(Vec::is_empty);
+        empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
+    }
+
+    /// A slot has lost its last entry.
+    #[inline(never)]
+    fn vacate(&mut self, slot: u32) {
+        self.occupancy.clear(slot);
+        let entries = &mut self.slots[slot as usize].entries;
+        if entries.capacity() > KEPT_ROOM {
+            let emptied = core::mem::take(entries);
+            self.retire(emptied);
+        }
+    }
+
+    fn retire(&mut self, emptied: Vec<Entry>) {
+        self.spare_room += emptied.capacity();
+        self.spares.push(emptied);
+        let allowed = self.entries.max(SPARE_ROOM);
+        while self.spare_room > allowed {
+            let surplus = self.spares.pop().expect("spare room lies in spares");
+            self.spare_room -= surplus.capacity();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(slot: u32) -> Spot {
+        Spot { slot, cycle: 0, visit: Tick::new(1) }
+    }
+
+    #[test]
+    fn a_burst_in_one_slot_does_not_pin_its_memory() {
+        let mut slots = Slots::new(4);
+        let burst = 8 * SPARE_ROOM as u32;
+        for place in 0..burst {
+            slots.push(spot(2), place);
+        }
+        (0..burst).rev().for_each(|position| {
+            slots.remove(2, position);
+        });
+        assert_eq!(slots.slots[2].entries.capacity(), 0);
+        assert!(slots.spare_room <= SPARE_ROOM);
+    }
+
+    #[test]
+    fn an_array_is_used_again() {
+        let mut slots = Slots::new(4);
+        let count = KEPT_ROOM as u32 + 1;
+        for place in 0..count {
+            slots.push(spot(1), place);
+        }
+        let room = slots.slots[1].entries.capacity();
+        for position in (0..count).rev() {
+            slots.remove(1, position);
+        }
+        assert_eq!(slots.spare_room, room);
+        slots.push(spot(3), 8);
+        assert_eq!((slots.spare_room, slots.slots[3].entries.capacity()), (0, room));
+    }
+
+    #[test]
+    fn a_small_array_stays_with_its_slot() {
+        let mut slots = Slots::new(4);
+        slots.push(spot(1), 7);
+        slots.remove(1, 0);
+        assert_eq!((slots.spare_room, slots.slots[1].entries.capacity()), (0, KEPT_ROOM));
+    }
+}

@@ -1,0 +1,316 @@
+//! Histories that somebody got wrong once, each by the name of its bug.
+
+use crate::structure::{Geometry, Hierarchy, Key};
+use crate::values::time::Tick;
+
+const ALL: usize = usize::MAX;
+
+fn with(sizes: &[usize]) -> Hierarchy<u64> {
+    Hierarchy::new(Geometry::levels(sizes).unwrap())
+}
+
+/// Adds a timer whose value is its deadline.
+fn insert(wheel: &mut Hierarchy<u64>, deadline: u64) -> Key {
+    wheel.insert(Tick::new(deadline), deadline)
+}
+
+/// Advances to the end of the tick `to`: the values that come due.
+fn advance(wheel: &mut Hierarchy<u64>, to: u64) -> Vec<u64> {
+    let mut due = Vec::new();
+    assert!(wheel.advance(Tick::new(to), ALL, &mut due).finished);
+    wheel.check().unwrap();
+    due.into_iter().map(|(_, value)| value).collect()
+}
+
+/// When a timer fires that is set at `now` for `delay` ticks later, stepping one tick at a time.
+fn fires_at(sizes: &[usize], now: u64, delay: u64) -> u64 {
+    let mut wheel = with(sizes);
+    assert!(advance(&mut wheel, now).is_empty());
+    insert(&mut wheel, now + delay);
+    (now + 1..).find(|&tick| !advance(&mut wheel, tick).is_empty()).unwrap()
+}
+
+#[test]
+fn worked_examples_and_their_places() {
+    for (slots, now, delay, slot, cycles) in
+        [(60, 2, 147, 29, 2), (3600, 1, 7219, 20, 2), (3600, 3599, 2, 1, 0), (60, 0, 60, 0, 0)]
+    {
+        let mut wheel = with(&[slots]);
+        advance(&mut wheel, now);
+        let key = insert(&mut wheel, now + delay);
+        let place = wheel.location(key).unwrap();
+        assert_eq!((place.level, place.slot, place.cycles), (0, slot, cycles));
+        assert_eq!(place.cursor as u64, now % slots as u64);
+        assert_eq!(fires_at(&[slots], now, delay), now + delay);
+    }
+}
+
+#[test]
+fn exact_multiples_of_a_rings_size() {
+    for multiple in [4, 8, 12, 20, 40, 60] {
+        for now in 0..8 {
+            assert_eq!(fires_at(&[4], now, multiple), now + multiple);
+            assert_eq!(fires_at(&[4, 5], now, multiple), now + multiple);
+        }
+    }
+}
+
+#[test]
+fn a_slot_that_wraps_behind_the_cursor() {
+    assert_eq!(fires_at(&[3600], 3599, 2), 3601);
+    assert_eq!(fires_at(&[8, 8], 63, 2), 65);
+    assert_eq!(fires_at(&[8, 8], 62, 9), 71);
+}
+
+#[test]
+fn a_later_timer_does_not_hide_an_earlier_deadline() {
+    let mut wheel = with(&[4, 4, 4]);
+    insert(&mut wheel, 60);
+    insert(&mut wheel, 6);
+    insert(&mut wheel, 17);
+    assert!(wheel.next_turn().unwrap() <= Tick::new(6));
+    assert_eq!(advance(&mut wheel, 63), [6, 17, 60]);
+}
+
+#[test]
+fn a_deadline_at_each_side_of_a_cascade_boundary() {
+    for deadline in 14..=18 {
+        for now in 0..14 {
+            assert_eq!(fires_at(&[4, 4], now, deadline - now), deadline);
+            assert_eq!(fires_at(&[16, 4], now, deadline - now), deadline);
+        }
+    }
+}
+
+#[test]
+fn the_outermost_ring_after_it_wraps() {
+    let mut wheel = with(&[2, 3]);
+    for round in 0..40 {
+        let now = round * 7;
+        insert(&mut wheel, now + 5);
+        insert(&mut wheel, now + 6);
+        insert(&mut wheel, now + 7);
+        assert_eq!(advance(&mut wheel, now + 7), [now + 5, now + 6, now + 7]);
+    }
+}
+
+#[test]
+fn removal_of_the_first_the_last_and_the_only_entry_of_a_slot() {
+    for removed in 0..3 {
+        let mut wheel = with(&[8]);
+        let keys: Vec<Key> = (0..3).map(|n| wheel.insert(Tick::new(5), n)).collect();
+        assert_eq!(wheel.cancel(keys[removed]), Some(removed as u64));
+        wheel.check().unwrap();
+        let mut left = advance(&mut wheel, 8);
+        left.sort_unstable();
+        assert_eq!(left, (0..3).filter(|&n| n != removed as u64).collect::<Vec<_>>());
+    }
+    let mut wheel = with(&[8]);
+    let only = insert(&mut wheel, 5);
+    assert_eq!(wheel.cancel(only), Some(5));
+    wheel.check().unwrap();
+    assert_eq!(wheel.next_turn(), None);
+}
+
+#[test]
+fn a_stale_key_after_fire_after_cancel_and_after_its_place_was_used_again() {
+    let mut wheel = with(&[8]);
+    let fired = insert(&mut wheel, 1);
+    advance(&mut wheel, 1);
+    let cancelled = insert(&mut wheel, 5);
+    assert_eq!(cancelled.place, fired.place);
+    assert_eq!(wheel.cancel(fired), None);
+    assert_eq!(wheel.cancel(cancelled), Some(5));
+    let fresh = insert(&mut wheel, 6);
+    assert_eq!(fresh.place, fired.place);
+    for stale in [fired, cancelled] {
+        assert!(!wheel.contains(stale) && !wheel.reset(stale, Tick::new(2)));
+        assert_eq!((wheel.cancel(stale), wheel.deadline(stale)), (None, None));
+    }
+    assert_eq!(wheel.deadline(fresh), Some(Tick::new(6)));
+}
+
+#[test]
+fn a_key_kept_for_many_inserts_into_its_place() {
+    let mut wheel = with(&[8]);
+    let first = insert(&mut wheel, 3);
+    wheel.cancel(first);
+    for _ in 0..200_000 {
+        let key = insert(&mut wheel, 3);
+        assert_eq!(key.place, first.place);
+        assert!(key != first && !wheel.contains(first));
+        wheel.cancel(key);
+    }
+}
+
+#[test]
+fn a_key_of_another_hierarchy() {
+    let (mut a, mut b) = (with(&[8]), with(&[8]));
+    let of_a = insert(&mut a, 3);
+    insert(&mut b, 3);
+    assert_eq!(b.cancel(of_a), None);
+    assert!(!b.reset(of_a, Tick::new(4)) && !b.contains(of_a));
+    assert_eq!((a.len(), b.len()), (1, 1));
+}
+
+#[test]
+fn a_burst_after_a_long_stall_comes_in_deadline_order() {
+    let mut wheel = with(&[4, 4]);
+    let mut deadlines: Vec<u64> = (0..200).map(|n| (n * 77) % 509 + 1).collect();
+    for &deadline in &deadlines {
+        insert(&mut wheel, deadline);
+    }
+    deadlines.sort_unstable();
+    assert_eq!(advance(&mut wheel, 100_000), deadlines);
+}
+
+#[test]
+fn a_deadline_already_past_is_due_at_the_next_tick_in_order() {
+    let mut wheel = with(&[4, 4]);
+    advance(&mut wheel, 10);
+    for deadline in [11, 7, 10, 3, 11, 9] {
+        insert(&mut wheel, deadline);
+    }
+    assert!(advance(&mut wheel, 10).is_empty());
+    assert_eq!(wheel.next_turn(), Some(Tick::new(11)));
+    assert_eq!(advance(&mut wheel, 11), [3, 7, 9, 10, 11, 11]);
+}
+
+#[test]
+fn a_delay_beyond_every_ring() {
+    for beyond in [15, 16, 17, 160, 1_000_003] {
+        let mut wheel = with(&[4, 4]);
+        insert(&mut wheel, beyond);
+        assert!(advance(&mut wheel, beyond - 1).is_empty());
+        assert_eq!(advance(&mut wheel, beyond), [beyond]);
+    }
+}
+
+#[test]
+fn a_jump_over_many_cycles_does_not_spin() {
+    // A ring of 60, a timer at the end of time, and advances that would be 10^17 cycles.
+    let mut wheel = with(&[60]);
+    let never = insert(&mut wheel, u64::MAX);
+    let soon = insert(&mut wheel, 61);
+    assert_eq!(advance(&mut wheel, 1 << 36), [61]);
+    assert!(!wheel.contains(soon) && wheel.contains(never));
+    assert_eq!(wheel.cancel(never), Some(u64::MAX));
+    insert(&mut wheel, 1 << 62);
+    insert(&mut wheel, (1 << 37) + 59);
+    assert_eq!(advance(&mut wheel, 1 << 38), [(1 << 37) + 59]);
+}
+
+#[test]
+fn the_end_of_time_comes_again_and_again() {
+    let mut wheel = with(&[256, 256, 256, 256]);
+    insert(&mut wheel, u64::MAX);
+    assert!(advance(&mut wheel, u64::MAX - 1).is_empty());
+    assert_eq!(advance(&mut wheel, u64::MAX), [u64::MAX]);
+    assert_eq!(wheel.now(), Tick::MAX);
+    insert(&mut wheel, 5);
+    assert_eq!(advance(&mut wheel, u64::MAX), [5]);
+}
+
+#[test]
+fn years_of_uptime() {
+    // 64-bit arithmetic: 2^32 milliseconds (49.7 days), 2.2 years, 292 million years.
+    for start in [(1_u64 << 32) - 3, 1 << 36, i64::MAX as u64 - 3, u64::MAX - 400] {
+        for sizes in [&[256, 256, 256, 256][..], &[3600], &[10, 7]] {
+            let mut wheel = with(sizes);
+            advance(&mut wheel, start);
+            for delay in [300, 1, 2, 256, 7] {
+                insert(&mut wheel, start + delay);
+            }
+            let expected = [1, 2, 7, 256, 300].map(|delay| start + delay);
+            assert_eq!(advance(&mut wheel, start + 300), expected);
+        }
+    }
+}
+
+#[test]
+fn a_reset_to_later_then_earlier_fires_once_at_the_last_deadline() {
+    let mut wheel = with(&[4, 4]);
+    let key = insert(&mut wheel, 3);
+    assert!(wheel.reset(key, Tick::new(50)));
+    assert!(advance(&mut wheel, 20).is_empty());
+    assert!(wheel.reset(key, Tick::new(25)));
+    assert!(advance(&mut wheel, 24).is_empty());
+    assert_eq!(advance(&mut wheel, 25), [3]);
+    assert!(wheel.is_empty());
+}
+
+#[test]
+fn an_advance_with_a_small_budget_resumes_among_cancels_and_inserts() {
+    let mut wheel = with(&[4]);
+    let keys: Vec<Key> = (0..100).map(|n| wheel.insert(Tick::new(2 + 4 * (n % 2)), n)).collect();
+    let mut due = Vec::new();
+    let mut turns = 0;
+    while !wheel.advance(Tick::new(2), 7, &mut due).finished {
+        turns += 1;
+        assert_eq!(wheel.now(), Tick::new(1));
+        wheel.check().unwrap();
+        if turns == 3 {
+            let gone: Vec<u64> = keys[..10].iter().filter_map(|&key| wheel.cancel(key)).collect();
+            assert!(gone.len() >= 5, "the odd ones wait for another cycle");
+            wheel.insert(Tick::new(2), 100);
+        }
+    }
+    let fired: Vec<u64> = due.iter().map(|&(_, value)| value).collect();
+    assert!(fired.contains(&100) && fired.iter().all(|value| value % 2 == 0));
+    assert!((1..100).filter(|n| n % 2 == 1 && *n >= 10).all(|n| wheel.contains(keys[n])));
+    assert_eq!(wheel.now(), Tick::new(2));
+}
+
+#[test]
+fn a_million_timers_on_one_tick() {
+    let mut wheel = Hierarchy::default();
+    for n in 0..1_000_000 {
+        wheel.insert(Tick::new(70_000), n);
+    }
+    let (mut due, mut turns) = (Vec::new(), 1);
+    while !wheel.advance(Tick::new(70_000), 1000, &mut due).finished {
+        turns += 1;
+    }
+    assert_eq!(due.len(), 1_000_000);
+    assert!(turns <= 3001, "each entry is looked at once a level: {turns} turns");
+    wheel.check().unwrap();
+}
+
+#[test]
+fn a_burst_that_fired_gives_its_memory_back() {
+    let mut wheel = with(&[64, 64]);
+    for deadline in 0..100_000 {
+        insert(&mut wheel, deadline % 1000);
+    }
+    assert!(wheel.table.capacity() >= 100_000);
+    assert_eq!(advance(&mut wheel, 1000).len(), 100_000);
+    assert!(wheel.table.capacity() <= 4096);
+}
+
+#[test]
+fn clearing_keeps_the_present_and_kills_the_keys() {
+    let mut wheel = with(&[4, 4]);
+    advance(&mut wheel, 9);
+    let key = insert(&mut wheel, 12);
+    wheel.clear();
+    wheel.check().unwrap();
+    assert!(wheel.is_empty() && !wheel.contains(key));
+    assert_eq!((wheel.now(), wheel.next_turn()), (Tick::new(9), None));
+    insert(&mut wheel, 12);
+    assert_eq!(advance(&mut wheel, 12), [12]);
+}
+
+#[test]
+fn a_check_sees_what_is_broken() {
+    let broken = |what: fn(&mut Hierarchy<u64>, Key)| {
+        let mut wheel = with(&[4, 4]);
+        let key = insert(&mut wheel, 3);
+        wheel.check().unwrap();
+        what(&mut wheel, key);
+        wheel.check().unwrap_err().invariant()
+    };
+    assert_eq!(broken(|wheel, _| wheel.cursor = Tick::new(9)), "I1");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).position += 1), "I2");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).deadline = Tick::new(2)), "I4");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).deadline = Tick::new(0)), "I8");
+}

@@ -1,0 +1,10 @@
+//! Values: what the other layers say to each other, and to users. They depend on nothing but each
+//! other.
+
+pub(crate) mod time;
+pub(crate) mod error;
+pub(crate) mod generation;
+pub(crate) mod handle;
+pub(crate) mod when;
+pub(crate) mod repeat;
+pub(crate) mod job;
