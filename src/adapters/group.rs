@@ -134,11 +134,11 @@ impl Group {
         insert: impl FnOnce(Joined<C>) -> Result<Handle, InsertError<Joined<C>>>,
     ) -> Result<Handle, InsertError<C>> {
         let mut list = lock(&self.members.list);
-        let place = list.insert(None);
-        let member = Member { members: Arc::clone(&self.members), place };
+        let index = list.insert(None);
+        let member = Member { members: Arc::clone(&self.members), index };
         let answer = insert(Joined { member, call });
         if let Ok(handle) = answer {
-            list[place] = Some(handle);
+            list[index] = Some(handle);
         }
         drop(list);
         answer.map_err(|refused| refused.map(|joined| joined.call))
@@ -162,13 +162,13 @@ impl fmt::Debug for Group {
 /// A place on the list, for as long as this lives.
 struct Member {
     members: Arc<Members>,
-    place: usize,
+    index: usize,
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
         let mut list = lock(&self.members.list);
-        list.remove(self.place);
+        list.remove(self.index);
         if list.is_empty() && list.capacity() > KEPT_MEMBERS {
             *list = Slab::new();
         }

@@ -142,10 +142,10 @@ where
         let engine = self.scheduler.engine();
         let mut job = None;
         let mut map = lock(self.keys.map(key));
-        let cancelled = map.get(key).is_some_and(|&handle| engine.pull(handle, &mut job));
-        let gone = cancelled.then(|| remove(&mut map, key));
+        let cancelled = map.get(key).is_some_and(|&handle| engine.remove(handle, &mut job));
+        let removed = cancelled.then(|| remove(&mut map, key));
         drop(map);
-        drop(gone);
+        drop(removed);
         job.into_iter().for_each(|job| engine.discard(job));
         cancelled
     }
@@ -153,13 +153,13 @@ where
     /// Cancels the job of a key and gives it back.
     pub fn take(&self, key: &K) -> Option<Job> {
         let job;
-        let gone;
+        let removed;
         {
             let mut map = lock(self.keys.map(key));
             job = self.scheduler.take(*map.get(key)?)?;
-            gone = remove(&mut map, key);
+            removed = remove(&mut map, key);
         }
-        drop(gone);
+        drop(removed);
         Some(job)
     }
 
@@ -227,12 +227,12 @@ where
         let engine = self.scheduler.engine();
         let mut cancelled = 0;
         for map in &self.keys.maps {
-            let (mut gone, mut jobs) = (Vec::new(), Vec::new());
+            let (mut removed, mut jobs) = (Vec::new(), Vec::new());
             for (key, handle) in lock(map).drain() {
                 let mut job = None;
-                cancelled += usize::from(engine.pull(handle, &mut job));
+                cancelled += usize::from(engine.remove(handle, &mut job));
                 jobs.extend(job);
-                gone.push(key);
+                removed.push(key);
             }
             jobs.into_iter().for_each(|job| engine.discard(job));
         }
@@ -251,11 +251,11 @@ where
     {
         let engine = self.scheduler.engine();
         // What may be dropped here has to outlive the lock, also should a key's `Eq` panic.
-        let (answer, shared, gone);
+        let (result, shared, removed);
         let mut replaced = None;
         {
-            let number = self.keys.number(&key);
-            let mut map = lock(&self.keys.maps[number]);
+            let map_index = self.keys.map_index(&key);
+            let mut map = lock(&self.keys.maps[map_index]);
             let present = map.get(&key).copied();
             if present.is_some_and(|handle| !may_replace(handle)) {
                 drop(map);
@@ -263,21 +263,21 @@ where
             }
             shared = Arc::new(key);
             let key = Arc::clone(&shared);
-            let ticket = Ticket { keys: Arc::clone(&self.keys), map: number, key };
+            let ticket = Ticket { keys: Arc::clone(&self.keys), map_index, key };
             let named = Named { ticket, job };
-            answer = match present {
-                Some(handle) => engine.exchange(handle, when, named, &mut replaced),
+            result = match present {
+                Some(handle) => engine.replace(handle, when, named, &mut replaced),
                 None => engine.insert_when(when, named),
             };
-            gone = answer.as_ref().ok().and_then(|&handle| {
+            removed = result.as_ref().ok().and_then(|&handle| {
                 // With the entry goes its key, which is not the one that the new job shares.
-                let gone = present.and_then(|_| map.remove_entry(&*shared));
+                let removed = present.and_then(|_| map.remove_entry(&*shared));
                 map.insert(Arc::clone(&shared), handle);
-                gone
+                removed
             });
         }
-        drop(gone);
-        match answer {
+        drop(removed);
+        match result {
             Ok(_) => Ok(replaced),
             Err(refused) => {
                 // Its wheel ended while it was replaced.
@@ -295,11 +295,11 @@ where
 
 impl<K: Hash + Eq, S: BuildHasher> Keys<K, S> {
     fn map(&self, key: &K) -> &Mutex<Map<K, S>> {
-        &self.maps[self.number(key)]
+        &self.maps[self.map_index(key)]
     }
 
     /// Which of the maps a key is in.
-    fn number(&self, key: &K) -> usize {
+    fn map_index(&self, key: &K) -> usize {
         // The map takes the bits of the hash as they are. What chooses the map should not depend on
         // the same bits, and not on the top ones alone: a hasher may leave small numbers small.
         let mixed = self.hasher.hash_one(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -322,29 +322,29 @@ impl<K, S> fmt::Debug for Keyed<K, S> {
 
 /// Takes a key off a map, and gives up the memory of many once it is empty.
 fn remove<K: Hash + Eq, S: BuildHasher>(map: &mut Map<K, S>, key: &K) -> Option<(Arc<K>, Handle)> {
-    let gone = map.remove_entry(key);
+    let removed = map.remove_entry(key);
     if map.is_empty() && map.capacity() > KEPT_KEYS {
         map.shrink_to_fit();
     }
-    gone
+    removed
 }
 
 /// Stands for the key in the job.
 struct Ticket<K: Hash + Eq, S: BuildHasher> {
     keys: Arc<Keys<K, S>>,
     /// Which of the maps.
-    map: usize,
+    map_index: usize,
     key: Arc<K>,
 }
 
 impl<K: Hash + Eq, S: BuildHasher> Drop for Ticket<K, S> {
     fn drop(&mut self) {
-        let mut map = lock(&self.keys.maps[self.map]);
+        let mut map = lock(&self.keys.maps[self.map_index]);
         let is_there = map.get_key_value(&*self.key);
         let is_own = is_there.is_some_and(|(key, _)| Arc::ptr_eq(key, &self.key));
-        let gone = is_own.then(|| remove(&mut map, &self.key));
+        let removed = is_own.then(|| remove(&mut map, &self.key));
         drop(map);
-        drop(gone);
+        drop(removed);
     }
 }
 

@@ -10,10 +10,10 @@ use rayon::ThreadPool;
 
 use crate::api::driver::Driver;
 use crate::api::wheel::Wheel;
-use crate::engine::threads::{Staff, Workers};
+use crate::engine::threads::{PoolSource, Threads};
 use crate::engine::verbs::{Config, Engine};
 use crate::host::clock::Clock;
-use crate::host::unwind::{Fence, OnPanic};
+use crate::host::unwind::{OnPanic, UnwindBoundary};
 use crate::structure::Geometry;
 use crate::values::error::ConfigError;
 use crate::values::time::Scale;
@@ -153,8 +153,8 @@ impl Builder {
         let shards = (processors() * 2).min(64);
         let engine = Arc::new(Engine::new(self.config(Clock::monotonic(), shards)?));
         let max_in_flight = max_in_flight.unwrap_or(usize::MAX);
-        let staff = Staff::start(&engine, workers, max_in_flight, &name)?;
-        Ok(Wheel::assemble(engine, Some(staff)))
+        let threads = Threads::start(&engine, workers, max_in_flight, &name)?;
+        Ok(Wheel::assemble(engine, Some(threads)))
     }
 
     /// Builds a wheel without a thread, whose clock the [`Driver`] moves.
@@ -169,11 +169,11 @@ impl Builder {
         Ok((Wheel::assemble(Arc::clone(&engine), None), Driver::new(engine)))
     }
 
-    fn workers(&mut self) -> Result<Workers, ConfigError> {
+    fn workers(&mut self) -> Result<PoolSource, ConfigError> {
         let threads = within(self.threads, Builder::MAX_THREADS, ConfigError::Threads)?;
         Ok(match self.pool.take() {
-            Some(pool) => Workers::Shared(pool),
-            None => Workers::Own(threads.unwrap_or_else(processors).min(Builder::MAX_THREADS)),
+            Some(pool) => PoolSource::Shared(pool),
+            None => PoolSource::Own(threads.unwrap_or_else(processors).min(Builder::MAX_THREADS)),
         })
     }
 
@@ -188,7 +188,7 @@ impl Builder {
             geometry: self.geometry,
             shards: asked.unwrap_or(shards),
             max_pending: within(self.max_pending, usize::MAX, ConfigError::MaxPending)?,
-            fence: Fence::new(self.on_panic),
+            boundary: UnwindBoundary::new(self.on_panic),
         })
     }
 }

@@ -26,10 +26,10 @@ use crate::values::time::{Moment, Tick};
 /// ```
 pub struct Driver {
     engine: Arc<Engine>,
-    course: Mutex<Course>,
+    advancing: Mutex<Advancing>,
 }
 
-struct Course {
+struct Advancing {
     /// Where time is to go.
     target: Moment,
     /// Somebody is on the way there.
@@ -38,8 +38,8 @@ struct Course {
 
 impl Driver {
     pub(crate) fn new(engine: Arc<Engine>) -> Driver {
-        let course = Course { target: engine.timing().clock().now(), running: false };
-        Driver { engine, course: Mutex::new(course) }
+        let advancing = Advancing { target: engine.timebase().clock().now(), running: false };
+        Driver { engine, advancing: Mutex::new(advancing) }
     }
 
     /// Lets `by` pass and runs what comes due on the way, on this thread, one job after the other
@@ -58,16 +58,16 @@ impl Driver {
     /// A job that panics is counted and reported, as on a pool, and costs nobody else anything.
     pub fn advance(&self, by: Duration) -> usize {
         {
-            let mut course = lock(&self.course);
-            course.target = course.target.plus(by);
-            if core::mem::replace(&mut course.running, true) {
+            let mut advancing = lock(&self.advancing);
+            advancing.target = advancing.target.plus(by);
+            if core::mem::replace(&mut advancing.running, true) {
                 return 0;
             }
         }
         let mut ran = 0;
         loop {
             let tick = self.step();
-            ran += self.work_off(tick);
+            ran += self.run_due(tick);
             if self.has_arrived() {
                 return ran;
             }
@@ -77,7 +77,7 @@ impl Driver {
     /// What the wheel's clock reads. Where the system cannot represent that, some earlier instant.
     #[must_use]
     pub fn now(&self) -> Instant {
-        let clock = self.engine.timing().clock();
+        let clock = self.engine.timebase().clock();
         clock.instant(clock.now())
     }
 
@@ -85,7 +85,7 @@ impl Driver {
     /// [`Driver::advance`].
     #[must_use]
     pub fn wall_now(&self) -> SystemTime {
-        self.engine.timing().clock().wall()
+        self.engine.timebase().clock().wall()
     }
 
     /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. No time
@@ -94,16 +94,16 @@ impl Driver {
     ///
     /// A change of more than 292 years is cut to that.
     pub fn set_wall(&self, time: SystemTime) {
-        self.engine.timing().clock().set_wall(time);
+        self.engine.timebase().clock().set_wall(time);
         self.engine.follow_the_wall();
     }
 
     /// Moves the clock to the next tick with work, or to the end of the way; which tick that is.
     fn step(&self) -> Tick {
-        let timing = self.engine.timing();
-        let (clock, scale) = (timing.clock(), timing.scale());
-        let target = lock(&self.course).target;
-        let next = self.engine.outlook().expected;
+        let timebase = self.engine.timebase();
+        let (clock, scale) = (timebase.clock(), timebase.scale());
+        let target = lock(&self.advancing).target;
+        let next = self.engine.next_wake().tick;
         if next > scale.present(target) {
             clock.set(target);
             return scale.present(target);
@@ -115,25 +115,25 @@ impl Driver {
 
     /// Whether nothing is left to do on the way; the next call may then begin.
     fn has_arrived(&self) -> bool {
-        let mut course = lock(&self.course);
-        let timing = self.engine.timing();
-        let arrived = timing.clock().now() >= course.target
-            && self.engine.outlook().expected > timing.scale().present(course.target);
-        course.running = !arrived;
+        let mut advancing = lock(&self.advancing);
+        let timebase = self.engine.timebase();
+        let arrived = timebase.clock().now() >= advancing.target
+            && self.engine.next_wake().tick > timebase.scale().present(advancing.target);
+        advancing.running = !arrived;
         arrived
     }
 
     /// Runs what is due at `tick`; how many jobs that were. One by one: what has not run can be
     /// cancelled.
-    fn work_off(&self, tick: Tick) -> usize {
+    fn run_due(&self, tick: Tick) -> usize {
         let mut ran = 0;
         let mut due = Vec::new();
         for shard in 0..self.engine.shards() {
             let mut finished = false;
             while !finished {
-                finished = self.engine.turn(shard, tick, 1, &mut due);
+                finished = self.engine.advance_shard(shard, tick, 1, &mut due);
                 for due in due.drain(..) {
-                    inline::run(self.engine.ledger(), self.engine.timing().clock(), due);
+                    inline::run(self.engine.ledger(), self.engine.timebase().clock(), due);
                     ran += 1;
                 }
             }

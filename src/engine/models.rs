@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::engine::dispatch::pool::Crew;
-use crate::engine::dispatch::{Due, Outlet};
+use crate::engine::dispatch::pool::PoolShared;
+use crate::engine::dispatch::{DueJob, Outlet};
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::{Config, Engine};
 use crate::host::clock::Clock;
 use crate::host::sync::Parker;
-use crate::host::unwind::Fence;
+use crate::host::unwind::UnwindBoundary;
 use crate::structure::Geometry;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
@@ -25,7 +25,7 @@ use crate::values::repeat::{Next, Repeat};
 use crate::values::time::{Moment, Scale};
 
 /// In ticks of a nanosecond: an hour.
-const FAR: u64 = 3_600_000_000_000;
+const AN_HOUR: u64 = 3_600_000_000_000;
 
 /// Explores every interleaving with up to three preemptions, which is where such bugs live.
 /// `LOOM_MAX_PREEMPTIONS` asks for more: with 100, which is all of them, minutes.
@@ -35,7 +35,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`FAR`] has
+/// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`AN_HOUR`] has
 /// passed when a model begins, and what is inserted for it is due, however far the ticker has come.
 fn engine() -> Arc<Engine> {
     bounded(None)
@@ -48,7 +48,7 @@ fn bounded(max_pending: Option<usize>) -> Arc<Engine> {
         geometry: Geometry::ring(4).unwrap(),
         shards: 1,
         max_pending,
-        fence: Fence::default(),
+        boundary: UnwindBoundary::default(),
     }))
 }
 
@@ -63,7 +63,7 @@ impl Outlet for Until {
         usize::MAX
     }
 
-    fn hand_over(&self, jobs: &mut Vec<Due>) {
+    fn hand_over(&self, jobs: &mut Vec<DueJob>) {
         let count = jobs.drain(..).count();
         if self.left.fetch_sub(count, Ordering::Relaxed) == count {
             assert_eq!(self.engine.stop().len(), 0);
@@ -79,7 +79,7 @@ fn ticker(engine: &Arc<Engine>, jobs: usize) -> thread::JoinHandle<()> {
 }
 
 fn insert(engine: &Arc<Engine>, tick: u64) -> Handle {
-    let at = engine.timing().clock().instant(Moment::after(Duration::from_nanos(tick)));
+    let at = engine.timebase().clock().instant(Moment::after(Duration::from_nanos(tick)));
     engine.insert_when(at.into(), || ()).expect("the engine is not stopped")
 }
 
@@ -112,7 +112,7 @@ fn two_inserts_that_race_are_both_found() {
 fn a_reset_to_earlier_wakes_a_ticker_that_sleeps_for_long() {
     explore(|| {
         let engine = engine();
-        let far = insert(&engine, FAR);
+        let far = insert(&engine, AN_HOUR);
         let ticker = ticker(&engine, 1);
         assert!(engine.reset(far, Duration::ZERO));
         ticker.join().unwrap();
@@ -123,7 +123,7 @@ fn a_reset_to_earlier_wakes_a_ticker_that_sleeps_for_long() {
 fn a_stop_wakes_a_ticker_that_is_about_to_sleep() {
     explore(|| {
         let engine = engine();
-        insert(&engine, FAR);
+        insert(&engine, AN_HOUR);
         let ticker = ticker(&engine, usize::MAX);
         assert_eq!(engine.stop().len(), 1);
         ticker.join().unwrap();
@@ -138,7 +138,7 @@ fn of_a_cancel_and_the_fire_exactly_one_gets_the_job() {
         let other = Arc::clone(&engine);
         let fire = thread::spawn(move || {
             let mut due = Vec::new();
-            assert!(other.turn(0, other.timing().present(), usize::MAX, &mut due));
+            assert!(other.advance_shard(0, other.timebase().present(), usize::MAX, &mut due));
             due.len()
         });
         let cancelled = usize::from(engine.cancel(handle));
@@ -150,7 +150,7 @@ fn of_a_cancel_and_the_fire_exactly_one_gets_the_job() {
 fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
     explore(|| {
         let engine = engine();
-        let handle = insert(&engine, FAR);
+        let handle = insert(&engine, AN_HOUR);
         let other = Arc::clone(&engine);
         let stop = thread::spawn(move || other.stop().len());
         let cancelled = usize::from(engine.cancel(handle));
@@ -161,8 +161,8 @@ fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
 
 /// A repeating job that is due, and then not for long.
 fn repeat(engine: &Arc<Engine>) -> Handle {
-    let past = engine.timing().clock().instant(Moment::after(Duration::from_nanos(6)));
-    let again = |_| Next::After(Duration::from_nanos(FAR));
+    let past = engine.timebase().clock().instant(Moment::after(Duration::from_nanos(6)));
+    let again = |_| Next::After(Duration::from_nanos(AN_HOUR));
     engine.repeat(Repeat::irregular().starting(past), again).expect("the engine is not stopped")
 }
 
@@ -171,8 +171,8 @@ fn fire(engine: &Arc<Engine>) -> thread::JoinHandle<()> {
     let engine = Arc::clone(engine);
     thread::spawn(move || {
         let mut due = Vec::new();
-        engine.turn(0, engine.timing().present(), usize::MAX, &mut due);
-        due.into_iter().for_each(|due| engine.ledger().fence().fire(due.job));
+        engine.advance_shard(0, engine.timebase().present(), usize::MAX, &mut due);
+        due.into_iter().for_each(|due| engine.ledger().boundary().fire(due.job));
     })
 }
 
@@ -190,7 +190,7 @@ fn a_shutdown_loses_no_job_that_goes_back() {
         let fire = fire(&engine);
         let pending = engine.stop().len();
         fire.join().unwrap();
-        let strays = engine.end(core::iter::empty()).len();
+        let strays = engine.finish_shutdown(core::iter::empty()).len();
         // The one that repeats comes back in any case, the other if it has not run.
         assert_eq!(pending + strays + ran.load(Ordering::Relaxed), 2);
     });
@@ -229,9 +229,9 @@ fn of_a_reset_and_the_run_one_says_when_the_next_is() {
     });
 }
 
-/// A crew with one place, and what counts the jobs it ran.
+/// A shared with one place, and what counts the jobs it ran.
 struct Yard {
-    crew: Arc<Crew>,
+    shared: Arc<PoolShared>,
     parker: Arc<Parker>,
     ran: Arc<AtomicUsize>,
     engine: Arc<Engine>,
@@ -240,9 +240,10 @@ struct Yard {
 impl Yard {
     fn new(max_in_flight: usize) -> Arc<Yard> {
         let (engine, parker) = (engine(), Arc::new(Parker::new()));
-        let (ledger, clock) = (Arc::clone(engine.ledger()), Arc::clone(engine.timing().clock()));
-        let crew = Arc::new(Crew::new(1, max_in_flight, ledger, clock, Arc::clone(&parker)));
-        Arc::new(Yard { crew, parker, ran: Arc::default(), engine })
+        let (ledger, clock) = (Arc::clone(engine.ledger()), Arc::clone(engine.timebase().clock()));
+        let shared =
+            Arc::new(PoolShared::new(1, max_in_flight, ledger, clock, Arc::clone(&parker)));
+        Arc::new(Yard { shared, parker, ran: Arc::default(), engine })
     }
 
     fn send(&self) {
@@ -250,14 +251,14 @@ impl Yard {
         let job = Job::new(Box::new(move || {
             ran.fetch_add(1, Ordering::SeqCst);
         }));
-        let handle = insert(&self.engine, FAR);
-        self.crew.send(Due { job, handle, due: Moment::default() }, Moment::default());
+        let handle = insert(&self.engine, AN_HOUR);
+        self.shared.send(DueJob { job, handle, deadline: Moment::default() }, Moment::default());
     }
 
     fn send_and_drain(&self) {
         self.send();
-        if self.crew.enlist() {
-            Arc::clone(&self.crew).drain();
+        if self.shared.enlist() {
+            Arc::clone(&self.shared).drain();
         }
     }
 
@@ -285,10 +286,10 @@ fn a_job_that_ends_wakes_who_waits_for_room() {
         yard.send();
         let other = Arc::clone(&yard);
         let other = thread::spawn(move || {
-            assert!(other.crew.enlist());
-            Arc::clone(&other.crew).drain();
+            assert!(other.shared.enlist());
+            Arc::clone(&other.shared).drain();
         });
-        while yard.crew.room() == 0 {
+        while yard.shared.room() == 0 {
             yard.parker.park(None);
         }
         other.join().unwrap();
@@ -303,13 +304,13 @@ fn after_a_stop_that_waited_no_job_starts_and_none_is_lost() {
         yard.send();
         let other = Arc::clone(&yard);
         let other = thread::spawn(move || {
-            assert!(other.crew.enlist());
-            Arc::clone(&other.crew).drain();
+            assert!(other.shared.enlist());
+            Arc::clone(&other.shared).drain();
         });
-        yard.crew.stop();
-        yard.crew.wait();
+        yard.shared.stop();
+        yard.shared.wait();
         let ran = yard.ran();
-        let back = core::iter::from_fn(|| yard.crew.take_back()).count();
+        let back = core::iter::from_fn(|| yard.shared.take_queued()).count();
         assert_eq!(ran + back, 2);
         other.join().unwrap();
         assert_eq!(yard.ran(), ran);

@@ -13,73 +13,73 @@ use std::thread::{self, JoinHandle};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::engine::dispatch::pool::{Crew, Pool};
-use crate::engine::dispatch::{Due, Ledger};
+use crate::engine::dispatch::pool::{PoolOutlet, PoolShared};
+use crate::engine::dispatch::{DueJob, Ledger};
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::Engine;
 use crate::values::error::ConfigError;
 
 /// Which threads run the jobs.
-pub(crate) enum Workers {
+pub(crate) enum PoolSource {
     /// So many of the wheel's own.
     Own(usize),
     /// Those of a pool that the user shares.
     Shared(Arc<ThreadPool>),
 }
 
-pub(crate) struct Staff {
+pub(crate) struct Threads {
     ticker: JoinHandle<()>,
-    crew: Arc<Crew>,
+    shared: Arc<PoolShared>,
     /// The threads of the wheel's own pool, if it has one.
     workers: Vec<JoinHandle<()>>,
 }
 
-impl Staff {
+impl Threads {
     /// Starts the threads, named after the wheel.
     pub(crate) fn start(
         engine: &Arc<Engine>,
-        workers: Workers,
+        workers: PoolSource,
         max_in_flight: usize,
         name: &str,
-    ) -> Result<Staff, ConfigError> {
+    ) -> Result<Threads, ConfigError> {
         let (threads, workers) = match workers {
-            Workers::Shared(threads) => (threads, Vec::new()),
-            Workers::Own(count) => own_pool(count, name, Arc::clone(engine.ledger()))?,
+            PoolSource::Shared(threads) => (threads, Vec::new()),
+            PoolSource::Own(count) => own_pool(count, name, Arc::clone(engine.ledger()))?,
         };
-        let crew = Arc::new(Crew::new(
+        let shared = Arc::new(PoolShared::new(
             threads.current_num_threads(),
             max_in_flight,
             Arc::clone(engine.ledger()),
-            Arc::clone(engine.timing().clock()),
+            Arc::clone(engine.timebase().clock()),
             Arc::clone(engine.alarm().parker()),
         ));
-        let ticker = Ticker::new(Arc::clone(engine), Pool::new(threads, Arc::clone(&crew)));
+        let ticker = Ticker::new(Arc::clone(engine), PoolOutlet::new(threads, Arc::clone(&shared)));
         let ticker = thread::Builder::new()
             .name(format!("{name}-ticker"))
             .spawn(|| ticker.run())
             .map_err(ConfigError::Ticker)?;
-        Ok(Staff { ticker, crew, workers })
+        Ok(Threads { ticker, shared, workers })
     }
 
     /// Ends the ticker, of a stopped engine, and lets no job start any more. Does not wait for those
     /// that are running. What was handed over and has not started comes back.
-    pub(crate) fn dismiss(self) -> impl Iterator<Item = Due> {
-        self.crew.stop();
+    pub(crate) fn stop(self) -> impl Iterator<Item = DueJob> {
+        self.shared.stop();
         join(self.ticker);
-        core::iter::from_fn(move || self.crew.take_back())
+        core::iter::from_fn(move || self.shared.take_queued())
     }
 
     /// The same, and waits for running jobs to end, and for the threads of the wheel's own pool.
-    pub(crate) fn dismiss_and_wait(self) -> impl Iterator<Item = Due> {
-        self.crew.stop();
+    pub(crate) fn stop_and_join(self) -> impl Iterator<Item = DueJob> {
+        self.shared.stop();
         join(self.ticker);
-        self.crew.wait();
+        self.shared.wait();
         let here = thread::current().id();
         if self.workers.iter().all(|worker| worker.thread().id() != here) {
             // One that unwound did so in rayon, after its last job.
             self.workers.into_iter().for_each(|worker| drop(worker.join()));
         }
-        core::iter::from_fn(move || self.crew.take_back())
+        core::iter::from_fn(move || self.shared.take_queued())
     }
 }
 
@@ -99,7 +99,7 @@ fn own_pool(
     let mut workers = Vec::with_capacity(count);
     let pool = ThreadPoolBuilder::new()
         .num_threads(count)
-        .panic_handler(move |payload| ledger.fence().report(payload))
+        .panic_handler(move |payload| ledger.boundary().report(payload))
         .spawn_handler(|worker| {
             let thread = thread::Builder::new().name(format!("{name}-{}", worker.index()));
             workers.push(thread.spawn(|| worker.run())?);

@@ -7,10 +7,10 @@
 //!   `alarm.rs`. With nothing pending, or nothing but "never", it sleeps without an end.
 //! - It goes from one tick with work to the next, through all shards before the next tick: after a
 //!   stall, everything is handed over in the order of deadlines.
-//! - It holds a shard's lock for no more than [`TURN`] entries at a time.
+//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time.
 //! - It runs no user code, and drops none: it cannot be blocked, and it cannot die of a panic.
 //! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
-//!   and wakes for that once a [`LOOK`]. If the clock was set, by more than [`TOLERANCE`], the
+//!   and wakes for that once a [`WALL_CHECK_INTERVAL`]. If the clock was set, by more than [`WALL_STEP_MIN`], the
 //!   deadlines of these jobs are reckoned anew.
 //! - While no more jobs may be in flight, what is due stays where it is, and can be cancelled. The
 //!   end of a job wakes the ticker.
@@ -18,46 +18,46 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::engine::dispatch::{Due, Outlet};
-use crate::engine::shard::Outlook;
+use crate::engine::dispatch::{DueJob, Outlet};
+use crate::engine::shard::NextWake;
 use crate::engine::verbs::Engine;
 use crate::values::time::Tick;
 
 /// How many entries are looked at before a shard's lock is given back.
-const TURN: usize = 256;
+const ENTRIES_PER_LOCK: usize = 256;
 
 /// How often the wall clock is looked at while a job waits for it: so late may a job be after the
 /// clock was set forward.
-const LOOK: Duration = Duration::from_secs(1);
+const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A wall clock that is slewed drifts by less than a thousandth. So much of it may add up before
 /// the deadlines are reckoned anew; what comes due too early for that goes back.
-const TOLERANCE: Duration = Duration::from_millis(10);
+const WALL_STEP_MIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,
     outlet: O,
-    due: Vec<Due>,
+    due: Vec<DueJob>,
     /// What the wall clock read at the origin when deadlines were last reckoned from it.
     wall_at_origin: Option<SystemTime>,
 }
 
 impl<O: Outlet> Ticker<O> {
     pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
-        Ticker { engine, outlet, due: Vec::with_capacity(TURN), wall_at_origin: None }
+        Ticker { engine, outlet, due: Vec::with_capacity(ENTRIES_PER_LOCK), wall_at_origin: None }
     }
 
     /// Turns the wheel until the engine is stopped.
     pub(crate) fn run(mut self) {
         while !self.engine.is_stopped() {
             self.engine.alarm().awake();
-            let outlook = self.look_out();
-            let present = self.engine.timing().present();
-            if outlook.expected > present {
-                self.sleep(outlook);
+            let next_wake = self.plan_wake();
+            let present = self.engine.timebase().present();
+            if next_wake.tick > present {
+                self.sleep(next_wake);
                 continue;
             }
-            if !self.work_off(outlook.expected, present) {
+            if !self.dispatch_due(next_wake.tick, present) {
                 // Nothing may be handed over, so nothing that is inserted could be either: no plan.
                 self.engine.alarm().sleep(None);
             }
@@ -65,51 +65,51 @@ impl<O: Outlet> Ticker<O> {
     }
 
     /// What there is to wait for, as the wall clock stands now.
-    fn look_out(&mut self) -> Outlook {
-        let outlook = self.engine.outlook();
-        if !outlook.on_the_wall {
+    fn plan_wake(&mut self) -> NextWake {
+        let next_wake = self.engine.next_wake();
+        if !next_wake.watch_wall {
             self.wall_at_origin = None;
-            return outlook;
+            return next_wake;
         }
-        let now = self.engine.timing().clock().wall_at_origin();
-        if self.wall_at_origin.is_some_and(|then| apart(then, now) <= TOLERANCE) {
-            return outlook;
+        let now = self.engine.timebase().clock().wall_at_origin();
+        if self.wall_at_origin.is_some_and(|then| apart(then, now) <= WALL_STEP_MIN) {
+            return next_wake;
         }
         // Whoever inserts looks at the clock under the shard's lock. So what comes in before this
         // does is reckoned anew, and what comes in after it does so itself, from a clock no older
         // than ours.
         self.wall_at_origin = Some(now);
         self.engine.follow_the_wall();
-        self.engine.outlook()
+        self.engine.next_wake()
     }
 
     /// Sleeps until there is work, or until woken.
-    fn sleep(&self, outlook: Outlook) {
-        let next = outlook.expected;
+    fn sleep(&self, next_wake: NextWake) {
+        let next = next_wake.tick;
         let alarm = self.engine.alarm();
         alarm.plan(next);
-        let again = self.engine.outlook();
-        let changed = again.expected < next || again.on_the_wall != outlook.on_the_wall;
+        let again = self.engine.next_wake();
+        let changed = again.tick < next || again.watch_wall != next_wake.watch_wall;
         if changed || self.engine.is_stopped() {
             return;
         }
-        let until = || self.engine.timing().until(next);
-        alarm.sleep(match outlook.on_the_wall {
-            true => Some(LOOK.min(until())),
+        let until = || self.engine.timebase().until(next);
+        alarm.sleep(match next_wake.watch_wall {
+            true => Some(WALL_CHECK_INTERVAL.min(until())),
             false => (next != Tick::MAX).then(until),
         });
     }
 
     /// Hands over everything that is due at `tick`, before which nothing is; whether there was room
     /// in flight for all of it.
-    fn work_off(&mut self, tick: Tick, present: Tick) -> bool {
+    fn dispatch_due(&mut self, tick: Tick, present: Tick) -> bool {
         for shard in 0..self.engine.shards() {
             loop {
-                let limit = self.outlet.room().min(TURN);
+                let limit = self.outlet.room().min(ENTRIES_PER_LOCK);
                 if limit == 0 {
                     return false;
                 }
-                let finished = self.engine.turn(shard, tick, limit, &mut self.due);
+                let finished = self.engine.advance_shard(shard, tick, limit, &mut self.due);
                 if !self.due.is_empty() {
                     self.engine.set_behind(present - tick);
                     self.outlet.hand_over(&mut self.due);
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::engine::verbs::Config;
     use crate::host::clock::Clock;
-    use crate::host::unwind::Fence;
+    use crate::host::unwind::UnwindBoundary;
     use crate::structure::Geometry;
     use crate::values::time::Scale;
     use crate::values::when::When;
@@ -149,7 +149,7 @@ mod tests {
             usize::MAX
         }
 
-        fn hand_over(&self, jobs: &mut Vec<Due>) {
+        fn hand_over(&self, jobs: &mut Vec<DueJob>) {
             self.0.send(jobs.drain(..).count()).unwrap();
         }
     }
@@ -162,7 +162,7 @@ mod tests {
             geometry: Geometry::default(),
             shards: 2,
             max_pending: None,
-            fence: Fence::default(),
+            boundary: UnwindBoundary::default(),
         }));
         let (sender, due) = channel();
         let ticker = Ticker::new(Arc::clone(&engine), Tells(sender));
@@ -172,7 +172,7 @@ mod tests {
         // to.
         engine.insert(day, || ()).unwrap();
         assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
-        let clock = Arc::clone(engine.timing().clock());
+        let clock = Arc::clone(engine.timebase().clock());
         for round in 1..=2 {
             engine.insert_when(When::Wall(clock.wall() + 2 * day), || ()).unwrap();
             assert!(due.recv_timeout(Duration::from_millis(50)).is_err());

@@ -6,7 +6,7 @@
 //! matters, by the structure, which never goes back.
 //!
 //! The wall clock tells the date and the time of day. It may be set whenever somebody likes, so
-//! nothing is counted on it: who waits for it asks again (`timing.rs`).
+//! nothing is counted on it: who waits for it asks again (`timebase.rs`).
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};

@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - A delay, and an instant, become a [`Moment`] once, when they are given. A wall-clock time
-//!   stays one ([`Aim::Wall`]) until its job runs: the moment at which the wall clock will read it
+//!   stays one ([`Target::Wall`]) until its job runs: the moment at which the wall clock will read it
 //!   is a guess, made anew whenever the clock was set.
 //! - Nothing that is given now is due now: on a manual clock, which stands while jobs run, a job
 //!   that inserts itself anew without a delay would never let time pass.
@@ -17,19 +17,19 @@ use crate::values::when::When;
 
 /// What a job waits for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Aim {
+pub(crate) enum Target {
     Moment(Moment),
     Wall(SystemTime),
 }
 
-pub(crate) struct Timing {
+pub(crate) struct Timebase {
     clock: Arc<Clock>,
     scale: Scale,
 }
 
-impl Timing {
-    pub(crate) fn new(clock: Clock, scale: Scale) -> Timing {
-        Timing { clock: Arc::new(clock), scale }
+impl Timebase {
+    pub(crate) fn new(clock: Clock, scale: Scale) -> Timebase {
+        Timebase { clock: Arc::new(clock), scale }
     }
 
     pub(crate) fn clock(&self) -> &Arc<Clock> {
@@ -41,27 +41,27 @@ impl Timing {
     }
 
     /// What a user means, as of now.
-    pub(crate) fn aim(&self, when: When) -> Aim {
+    pub(crate) fn target(&self, when: When) -> Target {
         match when {
-            When::After(delay) => Aim::Moment(self.clock.now().plus(delay)),
-            When::At(instant) => Aim::Moment(self.clock.moment(instant)),
-            When::Wall(time) => Aim::Wall(time),
+            When::After(delay) => Target::Moment(self.clock.now().plus(delay)),
+            When::At(instant) => Target::Moment(self.clock.moment(instant)),
+            When::Wall(time) => Target::Wall(time),
         }
     }
 
     /// When that will be, as the clocks go now.
-    pub(crate) fn moment(&self, aim: Aim) -> Moment {
-        match aim {
-            Aim::Moment(moment) => moment,
-            Aim::Wall(time) => self.clock.moment_of_wall(time),
+    pub(crate) fn moment(&self, target: Target) -> Moment {
+        match target {
+            Target::Moment(moment) => moment,
+            Target::Wall(time) => self.clock.moment_of_wall(time),
         }
     }
 
-    /// Whether the clock that an aim was taken on has come there.
-    pub(crate) fn has_come(&self, aim: Aim) -> bool {
-        match aim {
-            Aim::Moment(moment) => moment <= self.clock.now(),
-            Aim::Wall(time) => time <= self.clock.wall(),
+    /// Whether the clock that an target was taken on has come there.
+    pub(crate) fn has_come(&self, target: Target) -> bool {
+        match target {
+            Target::Moment(moment) => moment <= self.clock.now(),
+            Target::Wall(time) => time <= self.clock.wall(),
         }
     }
 

@@ -4,7 +4,7 @@
 //!
 //! - User code is four things: a job's call, the drop of a job that was not called, the panic
 //!   handler, and the drop of a panic's payload. Each of them may panic; all of them pass the
-//!   [`Fence`] here.
+//!   [`UnwindBoundary`] here.
 //! - What unwinds is counted once and handed to the user's handler. A handler that panics is
 //!   counted too and silenced. A payload that panics when it is dropped is leaked, because dropping
 //!   what comes out of it could go on for ever.
@@ -23,31 +23,31 @@ pub(crate) type OnPanic = Box<dyn Fn(Payload) + Send + Sync>;
 
 /// Stands between user code and the wheel: nothing unwinds past it.
 #[derive(Default)]
-pub(crate) struct Fence {
+pub(crate) struct UnwindBoundary {
     panicked: AtomicU64,
     on_panic: Option<OnPanic>,
 }
 
-impl Fence {
-    pub(crate) fn new(on_panic: Option<OnPanic>) -> Fence {
-        Fence { panicked: AtomicU64::new(0), on_panic }
+impl UnwindBoundary {
+    pub(crate) fn new(on_panic: Option<OnPanic>) -> UnwindBoundary {
+        UnwindBoundary { panicked: AtomicU64::new(0), on_panic }
     }
 
     /// Runs a job whose time has come.
     pub(crate) fn fire(&self, job: Job) {
-        self.guard(|| job.fire());
+        self.catch(|| job.fire());
     }
 
     /// Calls user code that is to answer; `None` if it panicked instead.
     pub(crate) fn call<T>(&self, user: impl FnOnce() -> T) -> Option<T> {
         let mut answer = None;
-        self.guard(|| answer = Some(user()));
+        self.catch(|| answer = Some(user()));
         answer
     }
 
     /// Drops a job that will not run, or anything else of the user's.
     pub(crate) fn discard<T>(&self, jobs: T) {
-        self.guard(|| drop(jobs));
+        self.catch(|| drop(jobs));
     }
 
     /// How many panics have been stopped.
@@ -55,7 +55,7 @@ impl Fence {
         self.panicked.load(Ordering::Relaxed)
     }
 
-    fn guard(&self, user: impl FnOnce()) {
+    fn catch(&self, user: impl FnOnce()) {
         // Unwind safe: `user` owns what it touches, and the wheel's own state is not in it.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(user)) {
             self.report(payload);
@@ -77,14 +77,14 @@ impl Fence {
 }
 
 // The handler is only ever called behind the fence itself.
-impl UnwindSafe for Fence {}
-impl RefUnwindSafe for Fence {}
+impl UnwindSafe for UnwindBoundary {}
+impl RefUnwindSafe for UnwindBoundary {}
 
-impl Drop for Fence {
+impl Drop for UnwindBoundary {
     fn drop(&mut self) {
         // The handler is the user's too, and the last to let go of it may be a thread of the pool.
         let on_panic = self.on_panic.take();
-        self.guard(|| drop(on_panic));
+        self.catch(|| drop(on_panic));
     }
 }
 
@@ -110,43 +110,43 @@ mod tests {
     fn a_panic_is_counted_and_handed_to_the_handler() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let handler_seen = Arc::clone(&seen);
-        let fence = Fence::new(Some(Box::new(move |payload| {
+        let boundary = UnwindBoundary::new(Some(Box::new(move |payload| {
             let text = *payload.downcast::<&'static str>().unwrap();
             handler_seen.lock().unwrap().push(text);
         })));
-        fence.fire(job(|| panic_any("called")));
-        fence.fire(job(|| ()));
+        boundary.fire(job(|| panic_any("called")));
+        boundary.fire(job(|| ()));
         let captured = PanicsOnDrop("dropped");
-        fence.discard(job(move || drop(captured)));
+        boundary.discard(job(move || drop(captured)));
         assert_eq!(*seen.lock().unwrap(), ["called", "dropped"]);
-        assert_eq!(fence.panicked(), 2);
+        assert_eq!(boundary.panicked(), 2);
     }
 
     #[test]
     fn a_handler_that_panics_is_silenced() {
-        let fence = Fence::new(Some(Box::new(|_| panic_any("handler"))));
-        fence.fire(job(|| panic_any("job")));
-        assert_eq!(fence.panicked(), 2);
+        let boundary = UnwindBoundary::new(Some(Box::new(|_| panic_any("handler"))));
+        boundary.fire(job(|| panic_any("job")));
+        assert_eq!(boundary.panicked(), 2);
     }
 
     #[test]
     fn a_payload_that_panics_when_dropped_is_silenced() {
-        let fence = Fence::default();
-        fence.fire(job(|| panic_any(PanicsOnDrop("payload"))));
-        assert_eq!(fence.panicked(), 2);
+        let boundary = UnwindBoundary::default();
+        boundary.fire(job(|| panic_any(PanicsOnDrop("payload"))));
+        assert_eq!(boundary.panicked(), 2);
     }
 
     #[test]
     fn a_handler_that_panics_when_dropped_is_silenced() {
         let captured = PanicsOnDrop("handler's own");
-        drop(Fence::new(Some(Box::new(move |_| {
+        drop(UnwindBoundary::new(Some(Box::new(move |_| {
             let _ = &captured;
         }))));
     }
 
     #[test]
     fn one_bad_drop_among_many_spares_the_rest() {
-        let fence = Fence::default();
+        let boundary = UnwindBoundary::default();
         let count = Arc::new(());
         let jobs: Vec<Job> = (0..3)
             .map(|n| {
@@ -155,8 +155,8 @@ mod tests {
             })
             .collect();
         for each in jobs {
-            fence.discard(each);
+            boundary.discard(each);
         }
-        assert_eq!((fence.panicked(), Arc::strong_count(&count)), (3, 1));
+        assert_eq!((boundary.panicked(), Arc::strong_count(&count)), (3, 1));
     }
 }

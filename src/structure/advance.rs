@@ -13,7 +13,7 @@
 use core::cmp::Reverse;
 
 use super::Hierarchy;
-use super::prefetch::TOGETHER;
+use super::prefetch::PREFETCH_BATCH;
 use super::ring::Spot;
 use super::slots::Entry;
 use super::table::Key;
@@ -49,26 +49,26 @@ impl<T> Hierarchy<T> {
 
     fn advance_within(&mut self, to: Tick, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
         loop {
-            if self.cursor < to && !self.work_ahead(budget) {
+            if self.cursor < to && !self.cascade_early(budget) {
                 return false;
             }
             if !self.run_innermost(to, budget, due) {
                 return false;
             }
             let Some(tick) = self.next_turn().filter(|&tick| tick <= to) else { break };
-            self.turn_to(Tick::new(tick.get() - 1));
-            if !self.work_off(tick, budget, due) {
+            self.move_cursors(Tick::new(tick.get() - 1));
+            if !self.process_tick(tick, budget, due) {
                 return false;
             }
-            self.turn_to(tick);
-            self.owe();
+            self.move_cursors(tick);
+            self.charge_share();
         }
-        self.turn_to(to);
+        self.move_cursors(to);
         true
     }
 
     /// Moves the cursors of all rings; there is no work up to `to`.
-    fn turn_to(&mut self, to: Tick) {
+    fn move_cursors(&mut self, to: Tick) {
         self.ended |= to == Tick::MAX;
         let to = to.min(Tick::new(u64::MAX - 1));
         if to <= self.cursor {
@@ -78,7 +78,7 @@ impl<T> Hierarchy<T> {
         self.late = false;
         self.ordered = false;
         for ring in &mut self.rings {
-            if !ring.turn_to(to) {
+            if !ring.move_to(to) {
                 // A slot that has not ended lies in one that has not ended either.
                 break;
             }
@@ -86,7 +86,7 @@ impl<T> Hierarchy<T> {
     }
 
     /// Visits the slots that begin at `tick`, which is the next; whether the budget sufficed.
-    fn work_off(&mut self, tick: Tick, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
+    fn process_tick(&mut self, tick: Tick, budget: &mut usize, due: &mut Vec<(Key, T)>) -> bool {
         for level in 0..self.rings.len() {
             let ring = &self.rings[level];
             if !ring.moves_on_at(tick) {
@@ -117,16 +117,16 @@ impl<T> Hierarchy<T> {
         let last = to.min(Tick::new(outer.next_slot_begins().get() - 1));
         while let Some(spot) = self.rings[0].next_occupied(last, &self.slots) {
             if !self.visit(0, spot, budget, due) {
-                self.turn_to(Tick::new(spot.visit.get() - 1));
+                self.move_cursors(Tick::new(spot.visit.get() - 1));
                 return false;
             }
-            self.turn_to(spot.visit);
-            self.owe();
-            if self.cursor < to && !self.work_ahead(budget) {
+            self.move_cursors(spot.visit);
+            self.charge_share();
+            if self.cursor < to && !self.cascade_early(budget) {
                 return false;
             }
         }
-        self.turn_to(last);
+        self.move_cursors(last);
         true
     }
 
@@ -144,9 +144,9 @@ impl<T> Hierarchy<T> {
     ) -> bool {
         let mut scan = self.slots.begin_scan(spot.slot);
         // Nothing comes into the slot meanwhile: what moves, moves elsewhere.
-        let mut entries = self.slots.lift(spot.slot);
+        let mut entries = self.slots.take_entries(spot.slot);
         while scan.left > 0 && *budget > 0 {
-            let count = scan.left.min(*budget).min(TOGETHER);
+            let count = scan.left.min(*budget).min(PREFETCH_BATCH);
             *budget -= count;
             let first = scan.left - count;
             self.fetch(spot, &entries[first..scan.left]);
@@ -156,9 +156,9 @@ impl<T> Hierarchy<T> {
                     scan.keep(self.rings[level].visit_of(spot.slot, entry.cycle));
                     continue;
                 }
-                let deadline = self.table.at(entry.place).deadline;
+                let deadline = self.table.at(entry.node).deadline;
                 if deadline <= spot.visit {
-                    due.push(self.table.take(entry.place));
+                    due.push(self.table.take(entry.node));
                 } else {
                     let target = self.spot(deadline);
                     if target.slot == spot.slot {
@@ -167,21 +167,21 @@ impl<T> Hierarchy<T> {
                         scan.keep(target.visit);
                         continue;
                     }
-                    self.link(entry.place, target);
+                    self.link(entry.node, target);
                 }
-                self.take_out(&mut entries, position);
+                self.swap_remove_entry(&mut entries, position);
             }
             scan.left = first;
         }
-        self.slots.lay_back(scan, entries)
+        self.slots.put_back(scan, entries)
     }
 
-    /// Takes an entry out of those that a visit has lifted.
+    /// Takes an entry out of those that a visit has taken.
     #[inline]
-    fn take_out(&mut self, entries: &mut Vec<Entry>, position: usize) {
+    fn swap_remove_entry(&mut self, entries: &mut Vec<Entry>, position: usize) {
         entries.swap_remove(position);
         if let Some(moved) = entries.get(position) {
-            self.table.at_mut(moved.place).position = position as u32;
+            self.table.at_mut(moved.node).position = position as u32;
         }
     }
 
@@ -190,9 +190,9 @@ impl<T> Hierarchy<T> {
     fn sort_late(&mut self, slot: u32) {
         self.ordered = true;
         let table = &self.table;
-        self.slots.sort_by_key(slot, |entry| Reverse(table.at(entry.place).deadline));
+        self.slots.sort_by_key(slot, |entry| Reverse(table.at(entry.node).deadline));
         for (position, entry) in self.slots.of(slot).iter().enumerate() {
-            self.table.at_mut(entry.place).position = position as u32;
+            self.table.at_mut(entry.node).position = position as u32;
         }
     }
 }

@@ -84,7 +84,7 @@ impl<T> Hierarchy<T> {
         for (key, node) in self.table.iter() {
             let entry = self.slots.of(node.slot).get(node.position as usize);
             hold!(
-                entry.is_some_and(|entry| entry.place == key.place),
+                entry.is_some_and(|entry| entry.node == key.index),
                 "I2",
                 "{key:?} says slot {} position {}, where {entry:?} lies",
                 node.slot,
@@ -107,7 +107,7 @@ impl<T> Hierarchy<T> {
             _ => usize::MAX,
         };
         for (position, entry) in self.slots.of(slot).iter().enumerate() {
-            let deadline = self.table.at(entry.place).deadline;
+            let deadline = self.table.at(entry.node).deadline;
             let first = self.slots.first_visit(slot);
             let visit = self.visit_of(ring, slot, entry);
             let cycles = ring.cycles_before(visit);
@@ -162,7 +162,7 @@ impl<T> Hierarchy<T> {
             return ring.visit_of(slot, entry.cycle);
         }
         // A far entry may lie in the slot of an earlier deadline; then its header says when.
-        let deadline = self.table.at(entry.place).deadline.get();
+        let deadline = self.table.at(entry.node).deadline.get();
         Tick::new(deadline - deadline % ring.width()).min(self.slots.first_visit(slot))
     }
 }

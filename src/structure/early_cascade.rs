@@ -4,7 +4,7 @@
 //! Ground rules:
 //!
 //! - Only the slot that the second ring comes to next is worked on, in the second half of the way
-//!   there, and only if it holds [`MANY`] when that half begins. Each tick with work looks at its
+//!   there, and only if it holds [`EARLY_CASCADE_MIN`] when that half begins. Each tick with work looks at its
 //!   share; without any, nobody waits for the cascade either.
 //! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at too
 //!   early stays, and the cascade finds it. So this is never wrong to do, and never needed: how far it
@@ -13,76 +13,76 @@
 //!   worked off by the next advance, before anything else.
 
 use super::Hierarchy;
-use super::prefetch::TOGETHER;
+use super::prefetch::PREFETCH_BATCH;
 use crate::values::time::Tick;
 
 /// A cascade of fewer than so many is over in half a millisecond.
-const MANY: usize = if cfg!(test) { 3 } else { 16_384 };
+const EARLY_CASCADE_MIN: usize = if cfg!(test) { 3 } else { 16_384 };
 
 /// How far the work on the next slot of the second ring has come.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct EarlyCascade {
     /// When the cursor comes to that slot; zero before there was any.
     visit: Tick,
     /// So many entries, at the front, have not been looked at.
     left: usize,
     /// So many of them were to be looked at by now.
-    owed: usize,
+    due_now: usize,
 }
 
 impl<T> Hierarchy<T> {
-    /// A tick has been worked off: its share of the work ahead is owed.
+    /// A tick has been worked off: its share of the work ahead is due_now.
     #[inline]
-    pub(super) fn owe(&mut self) {
+    pub(super) fn charge_share(&mut self) {
         let Some(outer) = self.rings.get(1) else { return };
         let visit = outer.next_slot_begins();
         let ticks = (visit - self.cursor).get();
         if ticks <= outer.width() / 2 && visit < Tick::MAX {
-            self.owe_share(ticks);
+            self.charge_share_of(ticks);
         }
     }
 
-    fn owe_share(&mut self, ticks: u64) {
+    fn charge_share_of(&mut self, ticks: u64) {
         let next = self.rings[1].next_spot();
-        if self.ahead.visit != next.visit {
+        if self.early.visit != next.visit {
             let len = self.slots.of(next.slot).len();
-            let left = if len >= MANY { len } else { 0 };
-            self.ahead = Ahead { visit: next.visit, left, owed: 0 };
+            let left = if len >= EARLY_CASCADE_MIN { len } else { 0 };
+            self.early = EarlyCascade { visit: next.visit, left, due_now: 0 };
         }
-        self.ahead.owed = (self.ahead.left as u64).div_ceil(ticks) as usize;
+        self.early.due_now = (self.early.left as u64).div_ceil(ticks) as usize;
     }
 
-    /// Looks at what is owed; whether the budget sufficed.
+    /// Looks at what is due_now; whether the budget sufficed.
     #[inline]
-    pub(super) fn work_ahead(&mut self, budget: &mut usize) -> bool {
-        self.ahead.owed == 0 || self.look_ahead(budget)
+    pub(super) fn cascade_early(&mut self, budget: &mut usize) -> bool {
+        self.early.due_now == 0 || self.cascade_share(budget)
     }
 
-    fn look_ahead(&mut self, budget: &mut usize) -> bool {
+    fn cascade_share(&mut self, budget: &mut usize) -> bool {
         let next = self.rings[1].next_spot();
-        debug_assert_eq!(self.ahead.visit, next.visit, "the cursor waits for what is owed");
+        debug_assert_eq!(self.early.visit, next.visit, "the cursor waits for what is due_now");
         // Entries may have gone since.
-        let mut left = self.ahead.left.min(self.slots.of(next.slot).len());
-        let owed = self.ahead.owed.min(left);
-        let count = owed.min(*budget);
+        let mut left = self.early.left.min(self.slots.of(next.slot).len());
+        let due_now = self.early.due_now.min(left);
+        let count = due_now.min(*budget);
         *budget -= count;
-        self.ahead.left = left - count;
-        self.ahead.owed = owed - count;
-        while left > self.ahead.left {
-            let first = left.saturating_sub(TOGETHER).max(self.ahead.left);
+        self.early.left = left - count;
+        self.early.due_now = due_now - count;
+        while left > self.early.left {
+            let first = left.saturating_sub(PREFETCH_BATCH).max(self.early.left);
             self.fetch(next, &self.slots.of(next.slot)[first..left]);
             for position in (first..left).rev() {
                 let entry = self.slots.of(next.slot)[position];
-                let deadline = self.table.at(entry.place).deadline;
+                let deadline = self.table.at(entry.node).deadline;
                 if entry.may_be_due_at(next) && self.rings[0].reaches(deadline) {
                     let spot = self.spot(deadline);
                     self.unlink(next.slot, position as u32);
-                    self.link(entry.place, spot);
+                    self.link(entry.node, spot);
                 }
             }
             left = first;
         }
-        self.ahead.owed == 0
+        self.early.due_now == 0
     }
 }
 

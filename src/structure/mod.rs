@@ -26,11 +26,11 @@ mod tests;
 pub use advance::Turn;
 pub use check::Violation;
 pub use geometry::Geometry;
-pub(crate) use prefetch::TOGETHER;
+pub(crate) use prefetch::PREFETCH_BATCH;
 pub use table::Key;
 
 use crate::values::time::Tick;
-use early_cascade::Ahead;
+use early_cascade::EarlyCascade;
 use ring::{FAR, Ring, Spot};
 use slots::Slots;
 use table::Table;
@@ -51,11 +51,11 @@ pub struct Location {
     pub cursor: usize,
 }
 
-/// A hashed timing wheel with hierarchical levels, over values of any type: the structure inside
+/// A hashed timebase wheel with hierarchical levels, over values of any type: the structure inside
 /// [`Wheel`](crate::Wheel), for those who bring their own clock and threads.
 ///
 /// Insert, cancel and reset take constant time. Schemes 6 and 7 of G. Varghese and T. Lauck,
-/// *Hashed and Hierarchical Timing Wheels* (SOSP 1987), with arrays instead of lists in the slots.
+/// *Hashed and Hierarchical Timebase Wheels* (SOSP 1987), with arrays instead of lists in the slots.
 ///
 /// ```
 /// use tickwheel::{Geometry, Hierarchy, Tick};
@@ -84,7 +84,7 @@ pub struct Hierarchy<T> {
     late: bool,
     /// Should there be any, the slot of the next tick is in order already.
     ordered: bool,
-    ahead: Ahead,
+    early: EarlyCascade,
 }
 
 impl<T> Hierarchy<T> {
@@ -109,7 +109,7 @@ impl<T> Hierarchy<T> {
             ended: false,
             late: false,
             ordered: false,
-            ahead: Ahead::default(),
+            early: EarlyCascade::default(),
         }
     }
 
@@ -121,7 +121,7 @@ impl<T> Hierarchy<T> {
     /// With 2^32 timers pending.
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let spot = self.locate(deadline);
-        let position = self.slots.push(spot, self.table.next_place());
+        let position = self.slots.push(spot, self.table.next_index());
         self.table.insert(deadline, spot.slot, position, value)
     }
 
@@ -152,7 +152,7 @@ impl<T> Hierarchy<T> {
         } else {
             self.unlink(slot, position);
             let spot = self.locate(deadline);
-            self.link(key.place, spot);
+            self.link(key.index, spot);
         }
         true
     }
@@ -229,7 +229,7 @@ impl<T> Hierarchy<T> {
         self.slots.clear();
         self.late = false;
         self.ordered = false;
-        self.ahead = Ahead::default();
+        self.early = EarlyCascade::default();
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
 
@@ -310,9 +310,9 @@ impl<T> Hierarchy<T> {
 
     /// Puts an entry for the node at `place`, which has none, into a slot.
     #[inline]
-    fn link(&mut self, place: u32, spot: Spot) {
-        let position = self.slots.push(spot, place);
-        let node = self.table.at_mut(place);
+    fn link(&mut self, index: u32, spot: Spot) {
+        let position = self.slots.push(spot, index);
+        let node = self.table.at_mut(index);
         node.slot = spot.slot;
         node.position = position;
     }

@@ -148,7 +148,7 @@ impl Ring {
     }
 
     /// Turns the ring to `tick`; whether the cursor moved.
-    pub(super) fn turn_to(&mut self, tick: Tick) -> bool {
+    pub(super) fn move_to(&mut self, tick: Tick) -> bool {
         let ahead = self.width.slots_in(tick.get() - self.begin);
         if ahead == 0 {
             return false;
@@ -243,7 +243,7 @@ mod tests {
 
     fn ring_at(slots: u32, width: u64, now: u64) -> Ring {
         let mut ring = Ring::new(0, slots, width);
-        ring.turn_to(Tick::new(now));
+        ring.move_to(Tick::new(now));
         ring
     }
 

@@ -17,7 +17,7 @@ use core::ops::Range;
 
 use super::occupancy::Occupancy;
 use super::ring::{FAR, Spot};
-use super::table::Place;
+use super::table::NodeIndex;
 use crate::values::time::Tick;
 
 /// Room for this many entries stays with a slot that is emptied.
@@ -30,7 +30,7 @@ const SPARE_ROOM: usize = 4096;
 /// [`FAR`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    pub(super) place: Place,
+    pub(super) node: NodeIndex,
     pub(super) cycle: u32,
 }
 
@@ -114,7 +114,7 @@ impl Slots {
 
     /// Adds an entry, and says at which position it lies.
     #[inline(always)]
-    pub(super) fn push(&mut self, spot: Spot, place: Place) -> u32 {
+    pub(super) fn push(&mut self, spot: Spot, node: NodeIndex) -> u32 {
         let mut slot = &mut self.slots[spot.slot as usize];
         let position = slot.entries.len();
         if position == 0 {
@@ -122,7 +122,7 @@ impl Slots {
             slot = &mut self.slots[spot.slot as usize];
         }
         slot.first_visit = slot.first_visit.min(spot.visit);
-        slot.entries.push(Entry { place, cycle: spot.cycle });
+        slot.entries.push(Entry { node, cycle: spot.cycle });
         self.entries += 1;
         if self.is_paused_in(spot.slot) {
             self.paused = Scan::NONE;
@@ -146,14 +146,14 @@ impl Slots {
 
     /// Takes an entry out; what moved into its position, if anything did.
     #[inline]
-    pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<Place> {
+    pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<NodeIndex> {
         let entries = &mut self.slots[slot as usize].entries;
         debug_assert!((position as usize) < entries.len(), "no entry lies there");
         let last = entries.pop()?;
         self.entries -= 1;
         if let Some(vacated) = entries.get_mut(position as usize) {
             *vacated = last;
-            return Some(last.place);
+            return Some(last.node);
         }
         if entries.is_empty() {
             self.vacate(slot);
@@ -179,15 +179,15 @@ impl Slots {
     }
 
     /// Takes the entries of a slot out of it for a visit, which puts back what stays.
-    pub(super) fn lift(&mut self, slot: u32) -> Vec<Entry> {
-        let lifted = core::mem::take(&mut self.slots[slot as usize].entries);
-        self.entries -= lifted.len();
-        lifted
+    pub(super) fn take_entries(&mut self, slot: u32) -> Vec<Entry> {
+        let taken = core::mem::take(&mut self.slots[slot as usize].entries);
+        self.entries -= taken.len();
+        taken
     }
 
-    /// Puts back what a visit lifted and left, and ends its scan, or leaves the scan for the next
+    /// Puts back what a visit taken and left, and ends its scan, or leaves the scan for the next
     /// visit; whether it has seen every entry.
-    pub(super) fn lay_back(&mut self, scan: Scan, entries: Vec<Entry>) -> bool {
+    pub(super) fn put_back(&mut self, scan: Scan, entries: Vec<Entry>) -> bool {
         self.entries += entries.len();
         let emptied = entries.is_empty();
         let slot = &mut self.slots[scan.slot as usize];
@@ -272,8 +272,8 @@ mod tests {
     fn a_burst_in_one_slot_does_not_pin_its_memory() {
         let mut slots = Slots::new(4);
         let burst = 8 * SPARE_ROOM as u32;
-        for place in 0..burst {
-            slots.push(spot(2), place);
+        for node in 0..burst {
+            slots.push(spot(2), node);
         }
         (0..burst).rev().for_each(|position| {
             slots.remove(2, position);
@@ -286,8 +286,8 @@ mod tests {
     fn an_array_is_used_again() {
         let mut slots = Slots::new(4);
         let count = KEPT_ROOM as u32 + 1;
-        for place in 0..count {
-            slots.push(spot(1), place);
+        for node in 0..count {
+            slots.push(spot(1), node);
         }
         let room = slots.slots[1].entries.capacity();
         for position in (0..count).rev() {

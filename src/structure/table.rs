@@ -18,10 +18,10 @@ use crate::values::generation::{Generation, Generations};
 use crate::values::time::Tick;
 
 /// Places that an empty table keeps.
-const KEPT_PLACES: usize = 4096;
+const KEPT_NODES: usize = 4096;
 
 /// An index into the slab, which has fewer than 2^32 places: slot entries carry it in half a word.
-pub(crate) type Place = u32;
+pub(crate) type NodeIndex = u32;
 
 /// Identifies one timer of one [`Hierarchy`](crate::Hierarchy), for ever: a key is never given
 /// twice in the life of a process, so a key whose timer is gone, or that another hierarchy gave,
@@ -31,7 +31,7 @@ pub(crate) type Place = u32;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key {
     pub(crate) generation: Generation,
-    pub(crate) place: Place,
+    pub(crate) index: NodeIndex,
 }
 
 /// One pending timer.
@@ -69,53 +69,53 @@ impl<T> Table<T> {
     ///
     /// When 2^32 places are taken.
     #[inline]
-    pub(crate) fn next_place(&self) -> Place {
-        Place::try_from(self.nodes.vacant_key()).expect("fewer than 2^32 timers")
+    pub(crate) fn next_index(&self) -> NodeIndex {
+        NodeIndex::try_from(self.nodes.vacant_key()).expect("fewer than 2^32 timers")
     }
 
-    /// Adds a node whose entry lies at `position` of `slot`; its place is [`Table::next_place`].
+    /// Adds a node whose entry lies at `position` of `slot`; its place is [`Table::next_index`].
     #[inline]
     pub(crate) fn insert(&mut self, deadline: Tick, slot: u32, position: u32, value: T) -> Key {
         let generation = self.generations.next();
-        let place = self.nodes.insert(Node { generation, deadline, slot, position, value });
-        Key { generation, place: place as Place }
+        let index = self.nodes.insert(Node { generation, deadline, slot, position, value });
+        Key { generation, index: index as NodeIndex }
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&Node<T>> {
-        self.nodes.get(key.place as usize).filter(|node| node.generation == key.generation)
+        self.nodes.get(key.index as usize).filter(|node| node.generation == key.generation)
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
-        self.nodes.get_mut(key.place as usize).filter(|node| node.generation == key.generation)
+        self.nodes.get_mut(key.index as usize).filter(|node| node.generation == key.generation)
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, key: Key) -> Option<Node<T>> {
         self.get(key)?;
-        let node = self.nodes.try_remove(key.place as usize);
+        let node = self.nodes.try_remove(key.index as usize);
         self.give_up();
         node
     }
 
     /// The node at a place that an entry points to, and which is therefore taken.
-    pub(crate) fn at(&self, place: Place) -> &Node<T> {
-        &self.nodes[place as usize]
+    pub(crate) fn at(&self, index: NodeIndex) -> &Node<T> {
+        &self.nodes[index as usize]
     }
 
-    pub(crate) fn at_mut(&mut self, place: Place) -> &mut Node<T> {
-        &mut self.nodes[place as usize]
+    pub(crate) fn at_mut(&mut self, index: NodeIndex) -> &mut Node<T> {
+        &mut self.nodes[index as usize]
     }
 
     /// Removes the node at a place that an entry pointed to. Whoever is done taking calls
     /// [`Table::give_up`].
-    pub(crate) fn take(&mut self, place: Place) -> (Key, T) {
-        let node = self.nodes.remove(place as usize);
-        (Key { generation: node.generation, place }, node.value)
+    pub(crate) fn take(&mut self, index: NodeIndex) -> (Key, T) {
+        let node = self.nodes.remove(index as usize);
+        (Key { generation: node.generation, index }, node.value)
     }
 
     /// Gives up the memory of many places once none of them is taken.
     pub(crate) fn give_up(&mut self) {
-        if self.nodes.is_empty() && self.nodes.capacity() > KEPT_PLACES {
+        if self.nodes.is_empty() && self.nodes.capacity() > KEPT_NODES {
             self.shrink();
         }
     }
@@ -133,17 +133,17 @@ impl<T> Table<T> {
 
     /// Every node with its key, in the order of places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Node<T>)> {
-        self.nodes.iter().map(|(place, node)| {
-            let place = Place::try_from(place).expect("fewer than 2^32 timers");
-            (Key { generation: node.generation, place }, node)
+        self.nodes.iter().map(|(index, node)| {
+            let index = NodeIndex::try_from(index).expect("fewer than 2^32 timers");
+            (Key { generation: node.generation, index }, node)
         })
     }
 
     /// Takes every node out. The memory goes with them; the generations go on.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Node<T>)> + use<T> {
-        core::mem::take(&mut self.nodes).into_iter().map(|(place, node)| {
-            let place = Place::try_from(place).expect("fewer than 2^32 timers");
-            (Key { generation: node.generation, place }, node)
+        core::mem::take(&mut self.nodes).into_iter().map(|(index, node)| {
+            let index = NodeIndex::try_from(index).expect("fewer than 2^32 timers");
+            (Key { generation: node.generation, index }, node)
         })
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         let stale = insert(&mut table, "first");
         assert_eq!(table.remove(stale).unwrap().value, "first");
         let fresh = insert(&mut table, "second");
-        assert_eq!(stale.place, fresh.place);
+        assert_eq!(stale.index, fresh.index);
         assert!(table.get(stale).is_none());
         assert!(table.get_mut(stale).is_none());
         assert!(table.remove(stale).is_none());
@@ -181,7 +181,7 @@ mod tests {
     fn a_key_of_another_table_finds_nothing() {
         let (mut a, mut b) = (Table::new(), Table::new());
         let (of_a, of_b) = (insert(&mut a, 1), insert(&mut b, 2));
-        assert_eq!(of_a.place, of_b.place);
+        assert_eq!(of_a.index, of_b.index);
         assert!(a.get(of_b).is_none() && b.remove(of_a).is_none());
     }
 
@@ -189,7 +189,7 @@ mod tests {
     fn a_forged_key_finds_nothing() {
         let mut table = Table::new();
         let key = insert(&mut table, 1);
-        let beyond = Key { place: u32::MAX, ..key };
+        let beyond = Key { index: u32::MAX, ..key };
         let guessed = Key { generation: Generation::MAX, ..key };
         assert!(table.remove(beyond).is_none() && table.remove(guessed).is_none());
         assert_eq!(table.len(), 1);
@@ -198,14 +198,14 @@ mod tests {
     #[test]
     fn an_empty_table_keeps_little_memory_and_no_key_comes_back() {
         let mut table = Table::new();
-        let keys: Vec<Key> = (0..2 * KEPT_PLACES).map(|n| insert(&mut table, n)).collect();
+        let keys: Vec<Key> = (0..2 * KEPT_NODES).map(|n| insert(&mut table, n)).collect();
         for &key in &keys[1..] {
             assert!(table.remove(key).is_some());
         }
-        assert!(table.capacity() > KEPT_PLACES, "one is left");
-        table.take(keys[0].place);
+        assert!(table.capacity() > KEPT_NODES, "one is left");
+        table.take(keys[0].index);
         table.give_up();
-        assert!(table.capacity() <= KEPT_PLACES);
+        assert!(table.capacity() <= KEPT_NODES);
         insert(&mut table, 0);
         assert!(keys.iter().all(|&key| table.get(key).is_none()));
     }

@@ -3,7 +3,7 @@
 //! Every [`Generation`] of every handle table comes from one counter of 64 bits, so a key that is
 //! stale, or that belongs to another table, matches nothing, for ever: at a billion inserts a
 //! second the counter lasts 584 years. A table takes numbers in blocks, so the shared counter is
-//! touched once in [`BLOCK`] inserts.
+//! touched once in [`LEASE_SIZE`] inserts.
 
 use core::num::NonZeroU64;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// What tells the timer that has a place now from those that had it before, or have it elsewhere.
 pub(crate) type Generation = NonZeroU64;
 
-const BLOCK: u64 = 1 << 16;
+const LEASE_SIZE: u64 = 1 << 16;
 
-static NEXT_BLOCK: AtomicU64 = AtomicU64::new(0);
+static NEXT_LEASE: AtomicU64 = AtomicU64::new(0);
 
 /// A source of [`Generation`]s for one table.
 #[derive(Debug, Default)]
@@ -36,9 +36,9 @@ impl Generations {
     #[cold]
     fn lease(&mut self) {
         // Relaxed: the numbers need to differ, they order nothing.
-        let block = NEXT_BLOCK.fetch_add(1, Ordering::Relaxed);
-        self.next = block.checked_mul(BLOCK).expect("2^64 timers in one process");
-        self.end = self.next + (BLOCK - 1);
+        let block = NEXT_LEASE.fetch_add(1, Ordering::Relaxed);
+        self.next = block.checked_mul(LEASE_SIZE).expect("2^64 timers in one process");
+        self.end = self.next + (LEASE_SIZE - 1);
     }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     fn numbers_differ_within_a_table_between_tables_and_across_blocks() {
         let (mut a, mut b) = (Generations::default(), Generations::default());
         let mut seen = std::collections::HashSet::new();
-        for _ in 0..3 * BLOCK {
+        for _ in 0..3 * LEASE_SIZE {
             assert!(seen.insert(a.next()));
             assert!(seen.insert(b.next()));
         }

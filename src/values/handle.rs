@@ -2,11 +2,11 @@
 //!
 //! Ground rules:
 //!
-//! - An ordinary job's handle is the key under which it lies in its shard's hierarchy, and the
+//! - A one-shot job's handle is the key under which it lies in its shard's hierarchy, and the
 //!   shard's number.
-//! - A *standing* job comes into the hierarchy several times, each time under another key. Its
-//!   handle is its seat on the shard's roll. The number of its shard is marked, and so matches no
-//!   shard: the verbs for ordinary jobs cannot take one for the other, and pay nothing for it.
+//! - A *re-armable* job comes into the hierarchy several times, each time under another key. Its
+//!   handle is its registration on the shard's registry. The number of its shard is marked, and so matches no
+//!   shard: the verbs for one-shot jobs cannot take one for the other, and pay nothing for it.
 
 use core::fmt;
 
@@ -27,41 +27,41 @@ use crate::values::generation::Generation;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
     generation: Generation,
-    place: u32,
-    /// With [`STANDING`] for a standing job.
+    index: u32,
+    /// With [`REARMABLE`] for a re-armable job.
     shard: u32,
 }
 
 /// More than there are shards.
-const STANDING: u32 = 1 << 31;
+const REARMABLE: u32 = 1 << 31;
 
 impl Handle {
-    /// The handle of an ordinary job.
-    pub(crate) fn new(shard: u32, generation: Generation, place: u32) -> Handle {
-        Handle { generation, place, shard }
+    /// The handle of a one-shot job.
+    pub(crate) fn new(shard: u32, generation: Generation, index: u32) -> Handle {
+        Handle { generation, index, shard }
     }
 
-    /// The handle of a standing job.
-    pub(crate) fn standing(shard: u32, generation: Generation, place: u32) -> Handle {
-        Handle { generation, place, shard: shard | STANDING }
+    /// The handle of a re-armable job.
+    pub(crate) fn rearmable(shard: u32, generation: Generation, index: u32) -> Handle {
+        Handle { generation, index, shard: shard | REARMABLE }
     }
 
     pub(crate) fn generation(self) -> Generation {
         self.generation
     }
 
-    pub(crate) fn place(self) -> u32 {
-        self.place
+    pub(crate) fn index(self) -> u32 {
+        self.index
     }
 
-    /// The number of the shard; no shard's number if this is the handle of a standing job.
+    /// The number of the shard; no shard's number if this is the handle of a re-armable job.
     pub(crate) fn shard(self) -> u32 {
         self.shard
     }
 
-    /// The number of the shard whose roll a standing job is on.
-    pub(crate) fn standing_shard(self) -> Option<u32> {
-        (self.shard & STANDING != 0).then_some(self.shard & !STANDING)
+    /// The number of the shard whose registry a re-armable job is on.
+    pub(crate) fn rearmable_shard(self) -> Option<u32> {
+        (self.shard & REARMABLE != 0).then_some(self.shard & !REARMABLE)
     }
 }
 

@@ -31,7 +31,7 @@ impl Job {
         self.0.fire();
     }
 
-    /// The handle of a standing job, whatever key it lies under at the moment.
+    /// The handle of a re-armable job, whatever key it lies under at the moment.
     pub(crate) fn handle(&self) -> Option<Handle> {
         self.0.handle()
     }
@@ -42,12 +42,12 @@ pub(crate) trait Work: Send {
     /// Calls the closure once, for a user who took the job out of the wheel.
     fn run(self: Box<Self>);
 
-    /// Does what the wheel wants done: a standing job may go back into the wheel.
+    /// Does what the wheel wants done: a re-armable job may go back into the wheel.
     fn fire(self: Box<Self>) {
         self.run();
     }
 
-    /// The handle of a standing job.
+    /// The handle of a re-armable job.
     fn handle(&self) -> Option<Handle> {
         None
     }

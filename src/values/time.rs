@@ -67,8 +67,8 @@ impl Span {
 /// `last` lies before it.
 ///
 /// Whoever may choose among some ticks, and chooses so, meets all others whose choice contains that
-/// tick: it is the roundest of theirs too, unless they reach to a rounder one.
-pub(crate) fn roundest(first: Tick, last: Tick) -> Tick {
+/// tick: it is the most_aligned of theirs too, unless they reach to a rounder one.
+pub(crate) fn most_aligned(first: Tick, last: Tick) -> Tick {
     let Some(before) = first.0.checked_sub(1) else { return first };
     if last <= first {
         return first;
@@ -243,13 +243,13 @@ mod tests {
         let halvings = |tick: u64| if tick == 0 { u64::BITS } else { tick.trailing_zeros() };
         for first in 0..130 {
             for last in first..140 {
-                let roundest = (first..=last).max_by_key(|&tick| halvings(tick)).unwrap();
-                assert_eq!(super::roundest(Tick(first), Tick(last)), Tick(roundest));
+                let most_aligned = (first..=last).max_by_key(|&tick| halvings(tick)).unwrap();
+                assert_eq!(super::most_aligned(Tick(first), Tick(last)), Tick(most_aligned));
             }
-            assert_eq!(super::roundest(Tick(first), Tick(first / 2)), Tick(first));
+            assert_eq!(super::most_aligned(Tick(first), Tick(first / 2)), Tick(first));
         }
-        assert_eq!(super::roundest(Tick(3), Tick::MAX), Tick(1 << 63));
-        assert_eq!(super::roundest(Tick::MAX, Tick::MAX), Tick::MAX);
+        assert_eq!(super::most_aligned(Tick(3), Tick::MAX), Tick(1 << 63));
+        assert_eq!(super::most_aligned(Tick::MAX, Tick::MAX), Tick::MAX);
     }
 
     #[test]

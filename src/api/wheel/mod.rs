@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::api::scheduler::Scheduler;
 use crate::api::unfired::{Unfired, UnfiredJob};
 use crate::engine::metrics::Stats;
-use crate::engine::threads::Staff;
+use crate::engine::threads::Threads;
 use crate::engine::verbs::Engine;
 use crate::structure::Location;
 use crate::values::error::InsertError;
@@ -48,12 +48,12 @@ use crate::values::when::When;
 pub struct Wheel {
     engine: Arc<Engine>,
     /// A manual wheel has none.
-    staff: Option<Staff>,
+    threads: Option<Threads>,
 }
 
 impl Wheel {
-    pub(crate) fn assemble(engine: Arc<Engine>, staff: Option<Staff>) -> Wheel {
-        Wheel { engine, staff }
+    pub(crate) fn assemble(engine: Arc<Engine>, threads: Option<Threads>) -> Wheel {
+        Wheel { engine, threads }
     }
 
     /// Runs `job` on the pool once `delay` has passed. [`Duration::MAX`] means never; the job can
@@ -284,13 +284,13 @@ impl Wheel {
     /// moment is not waited for. Whoever is not waited for does not come back, if it repeats.
     pub fn shutdown(mut self) -> Unfired {
         let mut unstarted = self.engine.stop();
-        let handed_over = self.staff.take().map(Staff::dismiss_and_wait);
-        unstarted.extend(self.engine.end(handed_over.into_iter().flatten()));
+        let handed_over = self.threads.take().map(Threads::stop_and_join);
+        unstarted.extend(self.engine.finish_shutdown(handed_over.into_iter().flatten()));
         unstarted.sort_by_key(|&(_, deadline, _)| deadline);
-        let timing = self.engine.timing();
+        let timebase = self.engine.timebase();
         let jobs = unstarted.into_iter().map(|(handle, deadline, job)| UnfiredJob {
             handle,
-            remaining: timing.until(deadline),
+            remaining: timebase.until(deadline),
             job,
         });
         Unfired::new(jobs.collect(), Arc::clone(&self.engine))
@@ -300,8 +300,8 @@ impl Wheel {
 impl Drop for Wheel {
     fn drop(&mut self) {
         let pending = self.engine.stop();
-        let handed_over = self.staff.take().map(Staff::dismiss);
-        let others = self.engine.end(handed_over.into_iter().flatten());
+        let handed_over = self.threads.take().map(Threads::stop);
+        let others = self.engine.finish_shutdown(handed_over.into_iter().flatten());
         pending.into_iter().chain(others).for_each(|(.., job)| self.engine.discard(job));
     }
 }

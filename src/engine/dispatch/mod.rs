@@ -1,6 +1,6 @@
 //! What happens to a job once it is due: it is handed over, it starts, it ends or unwinds.
 //!
-//! Ground rules: a [`Due`] job is out of the wheel, nobody can cancel it; it runs once or is handed
+//! Ground rules: a [`DueJob`] job is out of the wheel, nobody can cancel it; it runs once or is handed
 //! back by a shutdown. Both runners keep the books in one [`Ledger`].
 
 pub(crate) mod inline;
@@ -8,18 +8,18 @@ pub(crate) mod pool;
 
 use crate::engine::metrics::{Histogram, Stats};
 use crate::host::sync::{AtomicU64, Ordering};
-use crate::host::unwind::Fence;
+use crate::host::unwind::UnwindBoundary;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 use crate::values::time::Moment;
 
 /// A job that has come due, on its way to be run.
-pub(crate) struct Due {
+pub(crate) struct DueJob {
     pub(crate) job: Job,
     /// Who it was.
     pub(crate) handle: Handle,
     /// When it was due.
-    pub(crate) due: Moment,
+    pub(crate) deadline: Moment,
 }
 
 /// Where the ticker hands due jobs over.
@@ -28,12 +28,12 @@ pub(crate) trait Outlet {
     fn room(&self) -> usize;
 
     /// Takes the jobs, which are due. Returns at once.
-    fn hand_over(&self, jobs: &mut Vec<Due>);
+    fn hand_over(&self, jobs: &mut Vec<DueJob>);
 }
 
 /// The books on jobs that came due.
 pub(crate) struct Ledger {
-    fence: Fence,
+    boundary: UnwindBoundary,
     handed_over: AtomicU64,
     ended: AtomicU64,
     handover: Histogram,
@@ -41,9 +41,9 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(fence: Fence) -> Ledger {
+    pub(crate) fn new(boundary: UnwindBoundary) -> Ledger {
         Ledger {
-            fence,
+            boundary,
             handed_over: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             handover: Histogram::new(),
@@ -52,8 +52,8 @@ impl Ledger {
     }
 
     /// The fence that all user code passes.
-    pub(crate) fn fence(&self) -> &Fence {
-        &self.fence
+    pub(crate) fn boundary(&self) -> &UnwindBoundary {
+        &self.boundary
     }
 
     /// Notes that a job has left the wheel for whoever runs it.
@@ -65,7 +65,7 @@ impl Ledger {
     /// Runs a job that was handed over at `handed_over`.
     pub(crate) fn run(&self, job: Job, handed_over: Moment, now: Moment) {
         self.start.record(now.since(handed_over));
-        self.fence.fire(job);
+        self.boundary.fire(job);
         self.end();
     }
 
@@ -88,7 +88,7 @@ impl Ledger {
 
     /// Fills in what the ledger knows.
     pub(crate) fn report(&self, stats: &mut Stats) {
-        stats.panicked = self.fence.panicked();
+        stats.panicked = self.boundary.panicked();
         stats.handover = self.handover.lateness();
         stats.start = self.start.lateness();
     }

@@ -9,7 +9,7 @@
 //!   *then* looks at the queue once more, and takes a place again if something came. Of a send and a
 //!   leave that cross, one sees the other (sequentially consistent fences on both sides).
 //! - **A drainer gives the pool back now and then**, because others may share it, and because a job that
-//!   waits in rayon runs whatever it finds meanwhile, a drainer too. After [`STINT`] jobs it lets the pool
+//!   waits in rayon runs whatever it finds meanwhile, a drainer too. After [`JOBS_PER_STINT`] jobs it lets the pool
 //!   run one piece of something else (`yield_now`: what a worker spawns comes before what others wait
 //!   for), then spawns its successor, which has its place, and returns.
 //! - **A drainer is on duty from the moment it may take a job until it can take none.** Stopping
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rayon::ThreadPool;
 
-use super::{Due, Ledger, Outlet};
+use super::{DueJob, Ledger, Outlet};
 use crate::host::clock::Clock;
 use crate::host::sync::{
     AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, Parker, fence, lock, wait,
@@ -33,54 +33,54 @@ use crate::values::job::Job;
 use crate::values::time::Moment;
 
 /// How many jobs a drainer runs before it lets the pool run something else.
-const STINT: usize = 64;
+const JOBS_PER_STINT: usize = 64;
 
 /// A job in the queue, and when it came there.
 struct Queued {
-    due: Due,
+    due: DueJob,
     handed_over: Moment,
 }
 
 /// The way to the pool: what the ticker holds.
-pub(crate) struct Pool {
+pub(crate) struct PoolOutlet {
     threads: Arc<ThreadPool>,
-    crew: Arc<Crew>,
+    shared: Arc<PoolShared>,
 }
 
-impl Pool {
-    pub(crate) fn new(threads: Arc<ThreadPool>, crew: Arc<Crew>) -> Pool {
-        Pool { threads, crew }
+impl PoolOutlet {
+    pub(crate) fn new(threads: Arc<ThreadPool>, shared: Arc<PoolShared>) -> PoolOutlet {
+        PoolOutlet { threads, shared }
     }
 }
 
-impl Outlet for Pool {
+impl Outlet for PoolOutlet {
     fn room(&self) -> usize {
-        self.crew.room()
+        self.shared.room()
     }
 
-    fn hand_over(&self, jobs: &mut Vec<Due>) {
-        let now = self.crew.clock.now();
+    fn hand_over(&self, jobs: &mut Vec<DueJob>) {
+        let now = self.shared.clock.now();
         let count = jobs.len();
         for due in jobs.drain(..) {
-            self.crew.send(due, now);
+            self.shared.send(due, now);
         }
         // More drainers than jobs would find nothing to do.
         for _ in 0..count {
-            if !self.crew.enlist() {
+            if !self.shared.enlist() {
                 break;
             }
-            let crew = Arc::clone(&self.crew);
-            self.threads.spawn(move || crew.drain());
+            let shared = Arc::clone(&self.shared);
+            self.threads.spawn(move || shared.drain());
         }
     }
 }
 
 /// What drainers and the wheel share.
-pub(crate) struct Crew {
+pub(crate) struct PoolShared {
     sender: Sender<Queued>,
     queue: Receiver<Queued>,
-    places: Places,
-    duty: Duty,
+    permits: DrainerPermits,
+    active: ActiveDrainers,
     ledger: Arc<Ledger>,
     clock: Arc<Clock>,
     max_in_flight: usize,
@@ -88,32 +88,42 @@ pub(crate) struct Crew {
     parker: Arc<Parker>,
 }
 
-impl Crew {
-    /// A crew of at most `places` drainers. Wakes `parker` when room is wanted and has come.
+impl PoolShared {
+    /// A shared of at most `places` drainers. Wakes `parker` when room is wanted and has come.
     pub(crate) fn new(
-        places: usize,
+        max_drainers: usize,
         max_in_flight: usize,
         ledger: Arc<Ledger>,
         clock: Arc<Clock>,
         parker: Arc<Parker>,
-    ) -> Crew {
+    ) -> PoolShared {
         let (sender, queue) = unbounded();
         let room_wanted = AtomicBool::new(false);
-        let (places, duty) = (Places::new(places), Duty::new());
-        Crew { sender, queue, places, duty, ledger, clock, max_in_flight, room_wanted, parker }
+        let (permits, active) = (DrainerPermits::new(max_drainers), ActiveDrainers::new());
+        PoolShared {
+            sender,
+            queue,
+            permits,
+            active,
+            ledger,
+            clock,
+            max_in_flight,
+            room_wanted,
+            parker,
+        }
     }
 
     /// Puts a job into the queue. A drainer has to be enlisted after that.
-    pub(crate) fn send(&self, due: Due, now: Moment) {
-        self.ledger.hand_over(due.due, now);
+    pub(crate) fn send(&self, due: DueJob, now: Moment) {
+        self.ledger.hand_over(due.deadline, now);
         let queued = Queued { due, handed_over: now };
-        self.sender.send(queued).expect("the crew holds a receiver");
+        self.sender.send(queued).expect("the shared holds a receiver");
     }
 
     /// Whether there is a place for another drainer, which is then taken.
     pub(crate) fn enlist(&self) -> bool {
         fence(Ordering::SeqCst);
-        self.places.take()
+        self.permits.try_acquire()
     }
 
     /// How many more jobs may be in flight. With none, the parker is woken when one has ended.
@@ -133,17 +143,17 @@ impl Crew {
 
     /// Lets no drainer take another job. Does not wait.
     pub(crate) fn stop(&self) {
-        self.duty.stop();
+        self.active.close();
     }
 
-    /// Waits for the drainers of a stopped crew to end their jobs, except for those that are below
+    /// Waits for the drainers of a stopped shared to end their jobs, except for those that are below
     /// the caller on its own stack.
     pub(crate) fn wait(&self) {
-        self.duty.wait();
+        self.active.wait();
     }
 
     /// Takes a job that was handed over out of the queue.
-    pub(crate) fn take_back(&self) -> Option<Due> {
+    pub(crate) fn take_queued(&self) -> Option<DueJob> {
         let queued = self.queue.try_recv().ok()?;
         self.ledger.end();
         Some(queued.due)
@@ -152,13 +162,13 @@ impl Crew {
     /// What a drainer does: runs jobs until there are none, or until it is somebody else's turn. On a
     /// thread of the pool.
     pub(crate) fn drain(self: Arc<Self>) {
-        while self.duty.begin() {
+        while self.active.enter() {
             let end = self.run_stint();
-            self.duty.end();
+            self.active.exit();
             match end {
                 StintEnd::Stopped => return,
                 StintEnd::NothingLeft => {
-                    self.places.give_back();
+                    self.permits.release();
                     fence(Ordering::SeqCst);
                     if self.queue.is_empty() || !self.enlist() {
                         return;
@@ -174,8 +184,8 @@ impl Crew {
     }
 
     fn run_stint(&self) -> StintEnd {
-        for _ in 0..STINT {
-            if self.duty.is_stopped() {
+        for _ in 0..JOBS_PER_STINT {
+            if self.active.is_closed() {
                 return StintEnd::Stopped;
             }
             let Ok(Queued { due, handed_over }) = self.queue.try_recv() else {
@@ -205,90 +215,94 @@ enum StintEnd {
     Over,
     /// The queue was found empty.
     NothingLeft,
-    /// The crew was stopped.
+    /// The shared was stopped.
     Stopped,
 }
 
 /// How many drainers there may be still.
-struct Places {
+struct DrainerPermits {
     free: AtomicUsize,
 }
 
-impl Places {
-    fn new(count: usize) -> Places {
-        Places { free: AtomicUsize::new(count) }
+impl DrainerPermits {
+    fn new(count: usize) -> DrainerPermits {
+        DrainerPermits { free: AtomicUsize::new(count) }
     }
 
     /// Takes a place, if one is free.
-    fn take(&self) -> bool {
+    fn try_acquire(&self) -> bool {
         let less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
     }
 
-    fn give_back(&self) {
+    fn release(&self) {
         self.free.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// Who may be running a job, and whether anybody may begin to.
-struct Duty {
-    on_duty: Mutex<usize>,
-    off_duty: Condvar,
-    stopped: AtomicBool,
+struct ActiveDrainers {
+    count: Mutex<usize>,
+    changed: Condvar,
+    closed: AtomicBool,
 }
 
 thread_local! {
-    /// The crews that have a drainer on this thread's stack, by the address of their `Duty`.
-    static HERE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The crews that have a drainer on this thread's stack, by the address of their `ActiveDrainers`.
+    static ON_THIS_STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Duty {
-    fn new() -> Duty {
-        Duty { on_duty: Mutex::new(0), off_duty: Condvar::new(), stopped: AtomicBool::new(false) }
+impl ActiveDrainers {
+    fn new() -> ActiveDrainers {
+        ActiveDrainers {
+            count: Mutex::new(0),
+            changed: Condvar::new(),
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// Goes on duty, unless stopped.
-    fn begin(&self) -> bool {
-        let mut on_duty = lock(&self.on_duty);
+    fn enter(&self) -> bool {
+        let mut count = lock(&self.count);
         // Under the lock that `stop` takes: a drainer is either counted or refused.
-        if self.is_stopped() {
+        if self.is_closed() {
             return false;
         }
-        *on_duty += 1;
-        HERE.with_borrow_mut(|here| here.push(self.address()));
+        *count += 1;
+        ON_THIS_STACK.with_borrow_mut(|here| here.push(self.address()));
         true
     }
 
-    fn end(&self) {
-        HERE.with_borrow_mut(|here| here.pop());
-        *lock(&self.on_duty) -= 1;
-        self.off_duty.notify_all();
+    fn exit(&self) {
+        ON_THIS_STACK.with_borrow_mut(|here| here.pop());
+        *lock(&self.count) -= 1;
+        self.changed.notify_all();
     }
 
-    fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::SeqCst)
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
     }
 
-    fn stop(&self) {
-        let _on_duty = lock(&self.on_duty);
-        self.stopped.store(true, Ordering::SeqCst);
+    fn close(&self) {
+        let _on_duty = lock(&self.count);
+        self.closed.store(true, Ordering::SeqCst);
     }
 
     /// Waits until nobody is on duty but the drainers on this thread's stack.
     fn wait(&self) {
         let here = self.here();
-        let mut on_duty = lock(&self.on_duty);
-        while *on_duty > here {
-            on_duty = wait(&self.off_duty, on_duty);
+        let mut count = lock(&self.count);
+        while *count > here {
+            count = wait(&self.changed, count);
         }
     }
 
     fn here(&self) -> usize {
         let count = |here: &RefCell<Vec<usize>>| {
-            here.borrow().iter().filter(|&&crew| crew == self.address()).count()
+            here.borrow().iter().filter(|&&shared| shared == self.address()).count()
         };
         // A thread that is being torn down runs no drainer.
-        HERE.try_with(count).unwrap_or(0)
+        ON_THIS_STACK.try_with(count).unwrap_or(0)
     }
 
     fn address(&self) -> usize {

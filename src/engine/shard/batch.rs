@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Shard, key};
 use crate::host::sync::lock;
-use crate::structure::TOGETHER;
+use crate::structure::PREFETCH_BATCH;
 use crate::values::handle::Handle;
 use crate::values::job::{Job, Work};
 use crate::values::time::Tick;
@@ -33,7 +33,7 @@ impl Shard {
             let job = ManuallyDrop::new(Job::new(Box::new(work)));
             handles.push(self.handle(state.hierarchy.insert(deadline, job)));
         }
-        Ok((handles, state.expect(earliest).then_some(earliest)))
+        Ok((handles, state.lower_next_due(earliest).then_some(earliest)))
     }
 
     /// Takes out the chosen ones of these jobs that are pending, and says which they were.
@@ -45,7 +45,7 @@ impl Shard {
         jobs: &mut Vec<Job>,
     ) {
         let mut state = lock(&self.state);
-        for chosen in chosen.chunks(TOGETHER) {
+        for chosen in chosen.chunks(PREFETCH_BATCH) {
             // Cache misses of many jobs at a time, and not of one after the other.
             state.hierarchy.fetch_for_cancel(chosen.iter().map(|&which| key(handles[which])));
             for &which in chosen {
@@ -77,6 +77,6 @@ impl Shard {
                 earliest = earliest.min(deadline);
             }
         }
-        state.expect(earliest).then_some(earliest)
+        state.lower_next_due(earliest).then_some(earliest)
     }
 }

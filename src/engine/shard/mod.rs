@@ -5,15 +5,15 @@
 //!
 //! - No user code runs under the lock: a closure is boxed before (but for a batch), a cancelled job
 //!   is given out to be dropped after.
-//! - `expected` is a tick before which nothing here is due. Inserts lower it, a turn raises it to
+//! - `next_due` is a tick before which nothing here is due. Inserts lower it, a turn raises it to
 //!   what the hierarchy says. Who lowers it is told, and tells the ticker, outside the lock.
 //! - Jobs lie in the hierarchy behind `ManuallyDrop`, because what has a destructor is copied
 //!   through the stack on its way into the table, at 7 % of an insert and cancel. Whoever gets a
 //!   job takes it out of there, and the shard's own drop takes what is left.
 //! - A closed shard is empty and stays so. Under one lock a job is either in the hierarchy or it is
 //!   not: of a cancel, a turn and a close, exactly one gets it.
-//! - Jobs that go back into the wheel have a second place, the roll. What is done to them is in
-//!   `standing.rs`, so ordinary jobs do not pay for it.
+//! - Jobs that go back into the wheel have a second place, the registry. What is done to them is in
+//!   `rearmed.rs`, so one-shot jobs do not pay for it.
 
 mod batch;
 mod registry;
@@ -29,7 +29,7 @@ use crate::structure::{Geometry, Hierarchy, Key, Location};
 use crate::values::handle::Handle;
 use crate::values::job::{Job, Work};
 use crate::values::time::Tick;
-use registry::Roll;
+use registry::Registry;
 
 /// Two cache lines to itself, because processors fetch lines in pairs: shards do not meet.
 #[repr(align(128))]
@@ -40,8 +40,8 @@ pub(crate) struct Shard {
 
 struct State {
     hierarchy: Hierarchy<ManuallyDrop<Job>>,
-    roll: Roll,
-    expected: Tick,
+    registry: Registry,
+    next_due: Tick,
     closed: bool,
     /// Standing jobs that came back to a closed shard, while a shutdown waits for them.
     strays: Option<Vec<Unstarted>>,
@@ -70,19 +70,19 @@ pub(crate) struct Planned<T> {
 
 /// What whoever turns the shard has to know beforehand.
 #[derive(Clone, Copy)]
-pub(crate) struct Outlook {
+pub(crate) struct NextWake {
     /// A tick before which nothing is due.
-    pub(crate) expected: Tick,
+    pub(crate) tick: Tick,
     /// Some job waits for a wall-clock time: the wall clock needs a look now and then.
-    pub(crate) on_the_wall: bool,
+    pub(crate) watch_wall: bool,
 }
 
 impl Shard {
     pub(crate) fn new(number: u32, geometry: Geometry) -> Shard {
         let state = State {
             hierarchy: Hierarchy::new(geometry),
-            roll: Roll::default(),
-            expected: Tick::MAX,
+            registry: Registry::default(),
+            next_due: Tick::MAX,
             closed: false,
             strays: None,
             tally: Tally::default(),
@@ -102,7 +102,7 @@ impl Shard {
         }
         state.tally.inserted += 1;
         let key = state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work)));
-        Ok(Planned { done: self.handle(key), earliest: state.expect(deadline) })
+        Ok(Planned { done: self.handle(key), earliest: state.lower_next_due(deadline) })
     }
 
     /// Takes a job out.
@@ -119,31 +119,31 @@ impl Shard {
     pub(crate) fn reset(&self, handle: Handle, deadline: Tick) -> Planned<bool> {
         let mut state = lock(&self.state);
         let done = state.hierarchy.reset(key(handle), deadline);
-        Planned { done, earliest: done && state.expect(deadline) }
+        Planned { done, earliest: done && state.lower_next_due(deadline) }
     }
 
     pub(crate) fn deadline(&self, handle: Handle) -> Option<Tick> {
         lock(&self.state).hierarchy.deadline(key(handle))
     }
 
-    /// Of a standing job too, while it is in.
+    /// Of a re-armable job too, while it is in.
     pub(crate) fn location(&self, handle: Handle) -> Option<Location> {
         let mut state = lock(&self.state);
-        let key = match handle.standing_shard() {
-            Some(_) => state.roll.seat(handle)?.key?,
+        let key = match handle.rearmable_shard() {
+            Some(_) => state.registry.registration(handle)?.key?,
             None => key(handle),
         };
         state.hierarchy.location(key)
     }
 
-    pub(crate) fn outlook(&self) -> Outlook {
+    pub(crate) fn next_wake(&self) -> NextWake {
         let state = lock(&self.state);
-        Outlook { expected: state.expected, on_the_wall: state.roll.has_any_on_the_wall() }
+        NextWake { tick: state.next_due, watch_wall: state.registry.has_any_on_the_wall() }
     }
 
-    /// The handle of an ordinary job.
+    /// The handle of a one-shot job.
     pub(crate) fn handle(&self, key: Key) -> Handle {
-        Handle::new(self.number, key.generation, key.place)
+        Handle::new(self.number, key.generation, key.index)
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -153,7 +153,7 @@ impl Shard {
 
     /// Advances to `to`, and appends what is due, looking at no more than `limit` entries; whether
     /// everything due was taken. Whoever gets the jobs takes them out of their `ManuallyDrop`.
-    pub(crate) fn turn(
+    pub(crate) fn advance(
         &self,
         to: Tick,
         limit: usize,
@@ -161,19 +161,19 @@ impl Shard {
     ) -> bool {
         let before = due.len();
         let mut state = lock(&self.state);
-        if state.expected > to && state.hierarchy.now() >= to {
+        if state.next_due > to && state.hierarchy.now() >= to {
             return true;
         }
         let finished = state.hierarchy.advance(to, limit, due).finished;
-        state.expected = state.hierarchy.next_turn().unwrap_or(Tick::MAX);
+        state.next_due = state.hierarchy.next_turn().unwrap_or(Tick::MAX);
         state.tally.fired += (due.len() - before) as u64;
         finished
     }
 
     /// Closes the shard, and takes everything out: no insert succeeds from here on. What is left of
-    /// it takes next to no memory, and the seats of standing jobs that are out.
+    /// it takes next to no memory, and the registrations of re-armable jobs that are out.
     ///
-    /// Of these, some may come back: they are kept until [`Shard::end`].
+    /// Of these, some may come back: they are kept until [`Shard::finish_shutdown`].
     pub(crate) fn close(&self) -> Vec<Unstarted> {
         let smallest = Geometry::ring(1).expect("one slot makes a ring");
         let mut state = lock(&self.state);
@@ -181,9 +181,9 @@ impl Shard {
             return Vec::new();
         }
         let hierarchy = core::mem::replace(&mut state.hierarchy, Hierarchy::new(smallest));
-        state.roll.retain_out(|key| hierarchy.contains(key));
+        state.registry.retain_out(|key| hierarchy.contains(key));
         state.strays = Some(Vec::new());
-        state.expected = Tick::MAX;
+        state.next_due = Tick::MAX;
         drop(state);
         let with_handle = |(key, deadline, job)| {
             let job: Job = ManuallyDrop::into_inner(job);
@@ -192,17 +192,17 @@ impl Shard {
         hierarchy.into_timers().map(with_handle).collect()
     }
 
-    /// Ends the wait for standing jobs: those that came back are given out, and whether they still
-    /// had their seats. From here on nobody else is kept, and a handle is stale whatever became of
+    /// Ends the wait for re-armable jobs: those that came back are given out, and whether they still
+    /// had their registrations. From here on nobody else is kept, and a handle is stale whatever became of
     /// its job.
-    pub(crate) fn end(&self) -> Vec<(Unstarted, bool)> {
+    pub(crate) fn finish_shutdown(&self) -> Vec<(Unstarted, bool)> {
         let mut state = lock(&self.state);
         let strays = state.strays.take().unwrap_or_default();
-        let with_seat = |stray: Unstarted| {
-            let seated = state.roll.leave(stray.0).is_some();
-            (stray, seated)
+        let with_registration = |stray: Unstarted| {
+            let registered = state.registry.deregister(stray.0).is_some();
+            (stray, registered)
         };
-        strays.into_iter().map(with_seat).collect()
+        strays.into_iter().map(with_registration).collect()
     }
 }
 
@@ -222,19 +222,19 @@ impl State {
     }
 
     /// Something is due at `deadline`; whether nothing was expected before that.
-    fn expect(&mut self, deadline: Tick) -> bool {
-        let earliest = deadline < self.expected;
+    fn lower_next_due(&mut self, deadline: Tick) -> bool {
+        let earliest = deadline < self.next_due;
         if earliest {
-            self.expected = deadline;
+            self.next_due = deadline;
         }
         earliest
     }
 }
 
-/// The key of an ordinary job.
+/// The key of a one-shot job.
 #[inline]
 fn key(handle: Handle) -> Key {
-    Key { generation: handle.generation(), place: handle.place() }
+    Key { generation: handle.generation(), index: handle.index() }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -257,26 +257,26 @@ mod tests {
         let key = insert(&shard, 40);
         assert!(key.earliest && shard.reset(key.done, Tick::new(10)).earliest);
         assert!(!shard.reset(key.done, Tick::new(90)).earliest);
-        assert_eq!(shard.outlook().expected, Tick::new(10));
+        assert_eq!(shard.next_wake().tick, Tick::new(10));
     }
 
     #[test]
     fn a_job_that_never_comes_due_is_never_expected() {
         let shard = shard();
         assert!(!insert(&shard, u64::MAX).earliest);
-        assert_eq!(shard.outlook().expected, Tick::MAX);
+        assert_eq!(shard.next_wake().tick, Tick::MAX);
     }
 
     #[test]
     fn a_clock_that_stepped_back_finds_nothing_due_and_loses_nothing() {
         let shard = shard();
         let mut due = Vec::new();
-        assert!(shard.turn(Tick::new(100), usize::MAX, &mut due));
+        assert!(shard.advance(Tick::new(100), usize::MAX, &mut due));
         // The clock now reads 40, and five ticks from then are 45.
         insert(&shard, 45);
-        assert!(shard.turn(Tick::new(45), usize::MAX, &mut due));
+        assert!(shard.advance(Tick::new(45), usize::MAX, &mut due));
         assert!(due.is_empty(), "the wheel stands until the clock has caught up");
-        assert!(shard.turn(Tick::new(101), usize::MAX, &mut due) && due.len() == 1);
+        assert!(shard.advance(Tick::new(101), usize::MAX, &mut due) && due.len() == 1);
     }
 
     #[test]

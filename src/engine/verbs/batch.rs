@@ -5,7 +5,7 @@
 //! - An insert is all or nothing, so a batch goes into one shard, under one lock from the first job
 //!   to the last. The boxes are made under it too: to look for a place for the box and for one in
 //!   the table are two walks along lists, and side by side their cache misses overlap.
-//! - A cancel or a reset is not, so it gives the lock back after [`HOLD`] jobs, and others get
+//! - A cancel or a reset is not, so it gives the lock back after [`HANDLES_PER_LOCK`] jobs, and others get
 //!   their turn.
 //! - The answers come in the order of the questions, whatever shards they are about.
 
@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::engine::shard::Shard;
-use crate::host::timebase::Aim;
+use crate::host::timebase::Target;
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
 use crate::values::job::Call;
 
 /// How many jobs are looked at before a shard's lock is given back.
-const HOLD: usize = 64;
+const HANDLES_PER_LOCK: usize = 64;
 
 impl Engine {
     pub(crate) fn insert_batch<C>(
@@ -29,12 +29,12 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let now = self.timing.clock().now();
+        let now = self.timebase.clock().now();
         if let Err(kind) = self.admit(timers.len()) {
             return Err(InsertError::new(kind, timers));
         }
         let count = timers.len();
-        let deadline = |delay| self.timing.deadline(now.plus(delay));
+        let deadline = |delay| self.timebase.deadline(now.plus(delay));
         match self.own_shard().insert_batch(timers, deadline) {
             Ok((handles, rise_for)) => {
                 rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
@@ -49,7 +49,7 @@ impl Engine {
 
     pub(crate) fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
         let mut answers = vec![false; handles.len()];
-        let mut jobs = Vec::with_capacity(HOLD.min(handles.len()));
+        let mut jobs = Vec::with_capacity(HANDLES_PER_LOCK.min(handles.len()));
         self.by_shard(
             handles,
             |&handle| handle,
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     pub(crate) fn reset_batch(&self, timers: &[(Handle, Duration)]) -> Vec<bool> {
-        let now = self.timing.clock().now();
+        let now = self.timebase.clock().now();
         let mut answers = vec![false; timers.len()];
         self.by_shard(
             timers,
@@ -76,11 +76,11 @@ impl Engine {
                 let Some(shard) = shard else {
                     for &which in chosen {
                         let (handle, delay) = timers[which];
-                        answers[which] = self.reset_aimed(handle, Aim::Moment(now.plus(delay)));
+                        answers[which] = self.reset_for(handle, Target::Moment(now.plus(delay)));
                     }
                     return;
                 };
-                let deadline = |delay| self.timing.deadline(now.plus(delay));
+                let deadline = |delay| self.timebase.deadline(now.plus(delay));
                 let rise_for = shard.reset_batch(timers, chosen, &mut answers, deadline);
                 rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
             },
@@ -88,7 +88,7 @@ impl Engine {
         answers
     }
 
-    /// Gives each shard the places of those that are its own, of [`HOLD`] at a time. Standing jobs,
+    /// Gives each shard the indices of those that are its own, of [`HANDLES_PER_LOCK`] at a time. Standing jobs,
     /// and what is not of this wheel, belong to no shard.
     fn by_shard<T>(
         &self,
@@ -97,14 +97,14 @@ impl Engine {
         mut visit: impl FnMut(Option<&Shard>, &[usize]),
     ) {
         let shard = |&which: &usize| handle(&all[which]).shard() as usize;
-        let mut places = Vec::with_capacity(HOLD.min(all.len()));
-        for first in (0..all.len()).step_by(HOLD) {
-            places.clear();
-            places.extend(first..all.len().min(first + HOLD));
-            if !places.is_sorted_by_key(shard) {
-                places.sort_by_key(shard);
+        let mut indices = Vec::with_capacity(HANDLES_PER_LOCK.min(all.len()));
+        for first in (0..all.len()).step_by(HANDLES_PER_LOCK) {
+            indices.clear();
+            indices.extend(first..all.len().min(first + HANDLES_PER_LOCK));
+            if !indices.is_sorted_by_key(shard) {
+                indices.sort_by_key(shard);
             }
-            for chosen in places.chunk_by(|a, b| shard(a) == shard(b)) {
+            for chosen in indices.chunk_by(|a, b| shard(a) == shard(b)) {
                 visit(self.shards.get(shard(&chosen[0])), chosen);
             }
         }

@@ -1,6 +1,6 @@
 //! How many jobs may be pending.
 //!
-//! Ground rules: a job is counted before it is in a shard and until it has left, a standing job
+//! Ground rules: a job is counted before it is in a shard and until it has left, a re-armable job
 //! until its end. So the bound is never exceeded, not even for a moment.
 
 use super::Engine;
@@ -12,7 +12,7 @@ impl Engine {
     #[inline]
     pub(super) fn admit(&self, jobs: usize) -> Result<(), InsertErrorKind> {
         match &self.bound {
-            Some(bound) if !bound.take(jobs) => match self.is_stopped() {
+            Some(bound) if !bound.try_acquire(jobs) => match self.is_stopped() {
                 // Of a wheel that is both, say what will not change.
                 true => Err(InsertErrorKind::Shutdown),
                 false => Err(InsertErrorKind::Full),
@@ -25,7 +25,7 @@ impl Engine {
     #[inline]
     pub(super) fn release(&self, jobs: usize) {
         if let Some(bound) = &self.bound {
-            bound.give_back(jobs);
+            bound.release(jobs);
         }
     }
 }
@@ -41,12 +41,12 @@ impl Bound {
     }
 
     /// Room for so many at once, or none.
-    fn take(&self, jobs: usize) -> bool {
+    fn try_acquire(&self, jobs: usize) -> bool {
         let less = |room: usize| room.checked_sub(jobs);
         self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
     }
 
-    pub(super) fn give_back(&self, jobs: usize) {
+    pub(super) fn release(&self, jobs: usize) {
         self.room.fetch_add(jobs, Ordering::SeqCst);
     }
 }

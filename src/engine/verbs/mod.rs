@@ -25,13 +25,13 @@ use crate::engine::metrics::Stats;
 use crate::engine::shard::{Planned, Shard};
 use crate::host::clock::Clock;
 use crate::host::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::host::timebase::{Aim, Timing};
-use crate::host::unwind::Fence;
+use crate::host::timebase::{Target, Timebase};
+use crate::host::unwind::UnwindBoundary;
 use crate::structure::{Geometry, Location};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
 use crate::values::job::{Call, Job};
-use crate::values::time::{Scale, Span, Tick, roundest};
+use crate::values::time::{Scale, Span, Tick, most_aligned};
 use crate::values::when::When;
 use bound::Bound;
 
@@ -42,11 +42,11 @@ pub(crate) struct Config {
     pub(crate) geometry: Geometry,
     pub(crate) shards: usize,
     pub(crate) max_pending: Option<usize>,
-    pub(crate) fence: Fence,
+    pub(crate) boundary: UnwindBoundary,
 }
 
 pub(crate) struct Engine {
-    timing: Timing,
+    timebase: Timebase,
     shards: Box<[Shard]>,
     alarm: Alarm,
     ledger: Arc<Ledger>,
@@ -59,10 +59,10 @@ impl Engine {
     pub(crate) fn new(config: Config) -> Engine {
         let shard = |number| Shard::new(number as u32, config.geometry.clone());
         Engine {
-            timing: Timing::new(config.clock, config.scale),
+            timebase: Timebase::new(config.clock, config.scale),
             shards: (0..config.shards).map(shard).collect(),
             alarm: Alarm::new(),
-            ledger: Arc::new(Ledger::new(config.fence)),
+            ledger: Arc::new(Ledger::new(config.boundary)),
             bound: config.max_pending.map(Bound::new),
             behind: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -76,14 +76,14 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let moment = self.timing.clock().now().plus(delay);
+        let moment = self.timebase.clock().now().plus(delay);
         match self.admit(1) {
-            Ok(()) => self.insert_admitted(self.timing.deadline(moment), job),
+            Ok(()) => self.insert_admitted(self.timebase.deadline(moment), job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
     }
 
-    /// Of the ticks that `slack` leaves to choose from, takes the roundest.
+    /// Of the ticks that `slack` leaves to choose from, takes the most_aligned.
     pub(crate) fn insert_within<C>(
         &self,
         delay: Duration,
@@ -93,10 +93,12 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let earliest = self.timing.clock().now().plus(delay);
-        let latest = self.timing.scale().present(earliest.plus(slack));
+        let earliest = self.timebase.clock().now().plus(delay);
+        let latest = self.timebase.scale().present(earliest.plus(slack));
         match self.admit(1) {
-            Ok(()) => self.insert_admitted(roundest(self.timing.deadline(earliest), latest), job),
+            Ok(()) => {
+                self.insert_admitted(most_aligned(self.timebase.deadline(earliest), latest), job)
+            }
             Err(kind) => Err(InsertError::new(kind, job)),
         }
     }
@@ -109,27 +111,27 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let aim = self.timing.aim(when);
+        let target = self.timebase.target(when);
         match self.admit(1) {
-            Ok(()) => self.insert_aimed(aim, job),
+            Ok(()) => self.insert_for(target, job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
     }
 
     /// As [`Engine::insert_when`]; the job was admitted.
-    fn insert_aimed<C>(self: &Arc<Engine>, aim: Aim, job: C) -> Result<Handle, InsertError<C>>
+    fn insert_for<C>(self: &Arc<Engine>, target: Target, job: C) -> Result<Handle, InsertError<C>>
     where
         C: Call + 'static,
     {
-        match aim {
-            Aim::Moment(moment) => self.insert_admitted(self.timing.deadline(moment), job),
-            Aim::Wall(_) => self.insert_appointment(aim, job),
+        match target {
+            Target::Moment(moment) => self.insert_admitted(self.timebase.deadline(moment), job),
+            Target::Wall(_) => self.insert_appointment(target, job),
         }
     }
 
     /// Puts a job in the place of another, whose room it takes if that was pending. That one is in
-    /// `old` then, unless it is a standing job that is out.
-    pub(crate) fn exchange<C>(
+    /// `old` then, unless it is a re-armable job that is out.
+    pub(crate) fn replace<C>(
         self: &Arc<Engine>,
         handle: Handle,
         when: When,
@@ -139,10 +141,11 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let aim = self.timing.aim(when);
-        let admitted = if self.lift(handle, old) { Ok(()) } else { self.admit(1) };
+        let target = self.timebase.target(when);
+        let admitted =
+            if self.remove_keeping_capacity(handle, old) { Ok(()) } else { self.admit(1) };
         match admitted {
-            Ok(()) => self.insert_aimed(aim, job),
+            Ok(()) => self.insert_for(target, job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
     }
@@ -169,34 +172,34 @@ impl Engine {
     /// The shard that the calling thread inserts into.
     #[inline]
     fn own_shard(&self) -> &Shard {
-        &self.shards[lane() as usize % self.shards.len()]
+        &self.shards[thread_index() as usize % self.shards.len()]
     }
 
     #[inline]
     pub(crate) fn cancel(&self, handle: Handle) -> bool {
-        let Some(shard) = self.shard_of(handle) else { return self.cancel_standing(handle) };
+        let Some(shard) = self.shard_of(handle) else { return self.cancel_rearmable(handle) };
         let Some(job) = shard.cancel(handle) else { return false };
         self.release(1);
         self.discard(job);
         true
     }
 
-    /// Cancels a job without dropping it: it is in `job` then, unless it is a standing job that is
+    /// Cancels a job without dropping it: it is in `job` then, unless it is a re-armable job that is
     /// out, which is dropped there.
-    pub(crate) fn pull(&self, handle: Handle, job: &mut Option<Job>) -> bool {
-        let lifted = self.lift(handle, job);
-        self.release(usize::from(lifted));
-        lifted
+    pub(crate) fn remove(&self, handle: Handle, job: &mut Option<Job>) -> bool {
+        let removed = self.remove_keeping_capacity(handle, job);
+        self.release(usize::from(removed));
+        removed
     }
 
     /// The same, and keeps the room for another job.
-    fn lift(&self, handle: Handle, job: &mut Option<Job>) -> bool {
+    fn remove_keeping_capacity(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         match self.shard_of(handle) {
             Some(shard) => {
                 *job = shard.cancel(handle);
                 job.is_some()
             }
-            None => self.unseat(handle, job),
+            None => self.remove_rearmable(handle, job),
         }
     }
 
@@ -204,7 +207,7 @@ impl Engine {
     pub(crate) fn take(&self, handle: Handle) -> Option<Job> {
         let job = match self.shard_of(handle) {
             Some(shard) => shard.cancel(handle),
-            None => self.standing_shard(handle)?.take_standing(handle),
+            None => self.rearmable_shard(handle)?.take_rearmable(handle),
         }?;
         self.release(1);
         Some(job)
@@ -212,18 +215,20 @@ impl Engine {
 
     #[inline]
     pub(crate) fn reset(&self, handle: Handle, delay: Duration) -> bool {
-        let moment = self.timing.clock().now().plus(delay);
-        self.reset_aimed(handle, Aim::Moment(moment))
+        let moment = self.timebase.clock().now().plus(delay);
+        self.reset_for(handle, Target::Moment(moment))
     }
 
     pub(crate) fn reset_when(&self, handle: Handle, when: When) -> bool {
-        self.reset_aimed(handle, self.timing.aim(when))
+        self.reset_for(handle, self.timebase.target(when))
     }
 
     #[inline]
-    fn reset_aimed(&self, handle: Handle, aim: Aim) -> bool {
-        let Some(shard) = self.shard_of(handle) else { return self.reset_standing(handle, aim) };
-        let deadline = self.timing.deadline(self.timing.moment(aim));
+    fn reset_for(&self, handle: Handle, target: Target) -> bool {
+        let Some(shard) = self.shard_of(handle) else {
+            return self.reset_rearmable(handle, target);
+        };
+        let deadline = self.timebase.deadline(self.timebase.moment(target));
         let Planned { done, earliest } = shard.reset(handle, deadline);
         if earliest {
             self.alarm.earlier(deadline);
@@ -236,11 +241,11 @@ impl Engine {
     }
 
     pub(crate) fn remaining(&self, handle: Handle) -> Option<Duration> {
-        Some(self.timing.until(self.deadline_of(handle)?))
+        Some(self.timebase.until(self.deadline_of(handle)?))
     }
 
     pub(crate) fn location(&self, handle: Handle) -> Option<Location> {
-        self.shard_of(handle).or(self.standing_shard(handle))?.location(handle)
+        self.shard_of(handle).or(self.rearmable_shard(handle))?.location(handle)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -265,8 +270,8 @@ impl Engine {
         stats
     }
 
-    pub(crate) fn timing(&self) -> &Timing {
-        &self.timing
+    pub(crate) fn timebase(&self) -> &Timebase {
+        &self.timebase
     }
 
     pub(crate) fn alarm(&self) -> &Alarm {
@@ -288,10 +293,10 @@ impl Engine {
 
     /// Drops a job that will not run.
     pub(crate) fn discard(&self, job: Job) {
-        self.ledger.fence().discard(job);
+        self.ledger.boundary().discard(job);
     }
 
-    /// The shard of an ordinary job.
+    /// The shard of a one-shot job.
     #[inline]
     fn shard_of(&self, handle: Handle) -> Option<&Shard> {
         self.shards.get(handle.shard() as usize)
@@ -300,22 +305,22 @@ impl Engine {
     fn deadline_of(&self, handle: Handle) -> Option<Tick> {
         match self.shard_of(handle) {
             Some(shard) => shard.deadline(handle),
-            None => self.standing_shard(handle)?.deadline_of_standing(handle),
+            None => self.rearmable_shard(handle)?.deadline_of_rearmable(handle),
         }
     }
 }
 
 /// A number for each thread, in the order of their first inserts: neighbours use different shards.
-fn lane() -> u32 {
+fn thread_index() -> u32 {
     // The numbers need to differ, they order nothing: not worth a model checker's time.
     static NEXT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
     thread_local! {
-        static LANE: Cell<Option<u32>> = const { Cell::new(None) };
+        static INDEX: Cell<Option<u32>> = const { Cell::new(None) };
     }
-    LANE.with(|lane| {
-        lane.get().unwrap_or_else(|| {
+    INDEX.with(|index| {
+        index.get().unwrap_or_else(|| {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            lane.set(Some(number));
+            index.set(Some(number));
             number
         })
     })

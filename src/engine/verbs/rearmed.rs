@@ -1,12 +1,12 @@
-//! What is different for standing jobs: those that come into the wheel several times and keep their
+//! What is different for re-armable jobs: those that come into the wheel several times and keep their
 //! handle.
 //!
 //! Ground rules:
 //!
-//! - A standing job is in one shard for life, whose number its handle says.
+//! - A re-armable job is in one shard for life, whose number its handle says.
 //! - On a bounded wheel it has room from its insert to its end, in or out: it always finds its way
 //!   back.
-//! - Its end is the moment it leaves the shard's roll. Whoever takes it off the roll gives the room
+//! - Its end is the moment it leaves the shard's registry. Whoever takes it off the registry gives the room
 //!   back: a cancel, or the job itself.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::Engine;
 use super::rearmed_jobs::{Appointment, Repeating};
 use crate::engine::shard::{Cancelled, Shard, Start};
-use crate::host::timebase::Aim;
+use crate::host::timebase::Target;
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
 use crate::values::job::{Call, CallAgain, Job, Work};
@@ -30,7 +30,8 @@ impl Engine {
     where
         F: FnMut() + Send + 'static,
     {
-        self.repeat(Repeat::every(period), Untold(job)).map_err(|refused| refused.map(|job| job.0))
+        self.repeat(Repeat::every(period), FixedRate(job))
+            .map_err(|refused| refused.map(|job| job.0))
     }
 
     pub(crate) fn repeat<C>(
@@ -41,7 +42,7 @@ impl Engine {
     where
         C: CallAgain + 'static,
     {
-        let aim = self.timing.aim(repeat.first());
+        let target = self.timebase.target(repeat.first());
         if repeat.has_zero_period() {
             return Err(InsertError::new(InsertErrorKind::ZeroPeriod, job));
         }
@@ -49,35 +50,35 @@ impl Engine {
             return Err(InsertError::new(kind, job));
         }
         let wrap = |handle, job| Repeating::new(Arc::clone(self), handle, repeat, job);
-        self.enter(aim, job, wrap, Repeating::into_job)
+        self.enter(target, job, wrap, Repeating::into_job)
     }
 
     /// Adds a job that waits for a wall-clock time; it was admitted.
     pub(super) fn insert_appointment<C>(
         self: &Arc<Engine>,
-        aim: Aim,
+        target: Target,
         job: C,
     ) -> Result<Handle, InsertError<C>>
     where
         C: Call + 'static,
     {
         let wrap = |handle, job| Appointment::new(Arc::clone(self), handle, job);
-        self.enter(aim, job, wrap, Appointment::into_job)
+        self.enter(target, job, wrap, Appointment::into_job)
     }
 
-    /// Gives an admitted job a seat, and puts it in with what stands around it.
+    /// Gives an admitted job a registration, and puts it in with what stands around it.
     fn enter<C, W: Work + 'static>(
         &self,
-        aim: Aim,
+        target: Target,
         job: C,
         wrap: impl FnOnce(Handle, C) -> W,
         unwrap: impl FnOnce(W) -> C,
     ) -> Result<Handle, InsertError<C>> {
-        let Some(handle) = self.own_shard().enroll() else {
+        let Some(handle) = self.own_shard().register() else {
             self.release(1);
             return Err(InsertError::new(InsertErrorKind::Shutdown, job));
         };
-        match self.come_in(handle, aim, 0, Box::new(wrap(handle, job))) {
+        match self.come_in(handle, target, 0, Box::new(wrap(handle, job))) {
             Ok(()) => Ok(handle),
             Err(back) => Err(InsertError::new(InsertErrorKind::Shutdown, unwrap(*back))),
         }
@@ -87,18 +88,18 @@ impl Engine {
     pub(super) fn come_in<W: Work + 'static>(
         &self,
         handle: Handle,
-        aim: Aim,
+        target: Target,
         missed: u64,
         work: Box<W>,
     ) -> Result<(), Box<W>> {
-        let Some(shard) = self.standing_shard(handle) else { return Err(work) };
-        match shard.come_in(handle, aim, missed, &self.timing, work) {
+        let Some(shard) = self.rearmable_shard(handle) else { return Err(work) };
+        match shard.come_in(handle, target, missed, &self.timebase, work) {
             Ok(rise_for) => {
                 rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
                 Ok(())
             }
             Err(work) => {
-                self.leave(handle);
+                self.deregister(handle);
                 Err(work)
             }
         }
@@ -106,31 +107,31 @@ impl Engine {
 
     /// What a job is to do that came due.
     pub(super) fn start(&self, handle: Handle) -> Start {
-        let start = |shard: &Shard| shard.start(handle, &self.timing, false);
-        self.standing_shard(handle).map_or(Start::Gone, start)
+        let start = |shard: &Shard| shard.start(handle, &self.timebase, false);
+        self.rearmable_shard(handle).map_or(Start::Gone, start)
     }
 
     /// The same, of a job that will not come back: it leaves as it starts.
     pub(super) fn start_last(&self, handle: Handle) -> Start {
-        let start = |shard: &Shard| shard.start(handle, &self.timing, true);
-        let start = self.standing_shard(handle).map_or(Start::Gone, start);
+        let start = |shard: &Shard| shard.start(handle, &self.timebase, true);
+        let start = self.rearmable_shard(handle).map_or(Start::Gone, start);
         if matches!(start, Start::Due { .. }) {
             self.release(1);
         }
         start
     }
 
-    /// The job will not come back; whether it still had its seat.
-    pub(super) fn leave(&self, handle: Handle) -> bool {
-        let left = self.standing_shard(handle).is_some_and(|shard| shard.leave(handle));
+    /// The job will not come back; whether it still had its registration.
+    pub(super) fn deregister(&self, handle: Handle) -> bool {
+        let left = self.rearmable_shard(handle).is_some_and(|shard| shard.deregister(handle));
         self.release(usize::from(left));
         left
     }
 
-    /// Takes the seat of a job, and the job if it is in; whether it had one.
-    pub(super) fn unseat(&self, handle: Handle, job: &mut Option<Job>) -> bool {
-        let cancel = |shard: &Shard| shard.cancel_standing(handle);
-        match self.standing_shard(handle).and_then(cancel) {
+    /// Takes the registration of a job, and the job if it is in; whether it had one.
+    pub(super) fn remove_rearmable(&self, handle: Handle, job: &mut Option<Job>) -> bool {
+        let cancel = |shard: &Shard| shard.cancel_rearmable(handle);
+        match self.rearmable_shard(handle).and_then(cancel) {
             Some(Cancelled::In(found)) => *job = Some(found),
             Some(Cancelled::Out) => (),
             None => return false,
@@ -139,35 +140,35 @@ impl Engine {
     }
 
     #[cold]
-    pub(super) fn cancel_standing(&self, handle: Handle) -> bool {
+    pub(super) fn cancel_rearmable(&self, handle: Handle) -> bool {
         let mut job = None;
-        let cancelled = self.pull(handle, &mut job);
+        let cancelled = self.remove(handle, &mut job);
         job.into_iter().for_each(|job| self.discard(job));
         cancelled
     }
 
     #[cold]
-    pub(super) fn reset_standing(&self, handle: Handle, aim: Aim) -> bool {
-        let reset = |shard: &Shard| shard.reset_standing(handle, aim, &self.timing);
-        let Some(rise_for) = self.standing_shard(handle).and_then(reset) else { return false };
+    pub(super) fn reset_rearmable(&self, handle: Handle, target: Target) -> bool {
+        let reset = |shard: &Shard| shard.reset_rearmable(handle, target, &self.timebase);
+        let Some(rise_for) = self.rearmable_shard(handle).and_then(reset) else { return false };
         rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
         true
     }
 
     /// Looks at the wall clock anew, for all jobs that wait for a wall-clock time.
     pub(crate) fn follow_the_wall(&self) {
-        self.shards.iter().for_each(|shard| shard.follow_the_wall(&self.timing));
+        self.shards.iter().for_each(|shard| shard.follow_the_wall(&self.timebase));
     }
 
-    pub(super) fn standing_shard(&self, handle: Handle) -> Option<&Shard> {
-        self.shards.get(handle.standing_shard()? as usize)
+    pub(super) fn rearmable_shard(&self, handle: Handle) -> Option<&Shard> {
+        self.shards.get(handle.rearmable_shard()? as usize)
     }
 }
 
 /// A job that repeats at its period, and does not ask to be told anything.
-struct Untold<F>(F);
+struct FixedRate<F>(F);
 
-impl<F: FnMut() + Send> CallAgain for Untold<F> {
+impl<F: FnMut() + Send> CallAgain for FixedRate<F> {
     fn call(&mut self, _: Run) -> Next {
         (self.0)();
         Next::Period

@@ -1,4 +1,4 @@
-//! The standing jobs: what stands around a user's closure that may go back into the wheel.
+//! The re-armable jobs: what stands around a user's closure that may go back into the wheel.
 //!
 //! Ground rules:
 //!
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::engine::shard::Start;
-use crate::host::timebase::Aim;
+use crate::host::timebase::Target;
 use crate::values::handle::Handle;
 use crate::values::job::{Call, CallAgain, Work};
 use crate::values::repeat::{Next, Repeat, Run};
@@ -38,7 +38,7 @@ impl<C: CallAgain + 'static> Repeating<C> {
     }
 
     fn describe(&self, deadline: Moment, missed: u64) -> Run {
-        let clock = self.engine.timing.clock();
+        let clock = self.engine.timebase.clock();
         Run {
             deadline: clock.instant(deadline),
             late: clock.now().since(deadline),
@@ -49,16 +49,16 @@ impl<C: CallAgain + 'static> Repeating<C> {
 
     /// What the run after one that was due at `deadline` waits for, if there is any, and how many
     /// deadlines that drops.
-    fn follow(&self, next: Next, deadline: Moment) -> Option<(Aim, u64)> {
-        let timing = &self.engine.timing;
+    fn follow(&self, next: Next, deadline: Moment) -> Option<(Target, u64)> {
+        let timebase = &self.engine.timebase;
         match next {
             Next::Period => {
-                let (next, missed) = self.repeat.follow(deadline, timing.clock().now())?;
-                Some((Aim::Moment(next), missed))
+                let (next, missed) = self.repeat.follow(deadline, timebase.clock().now())?;
+                Some((Target::Moment(next), missed))
             }
-            Next::After(delay) => Some((timing.aim(When::After(delay)), 0)),
-            Next::At(instant) => Some((timing.aim(When::At(instant)), 0)),
-            Next::Wall(time) => Some((timing.aim(When::Wall(time)), 0)),
+            Next::After(delay) => Some((timebase.target(When::After(delay)), 0)),
+            Next::At(instant) => Some((timebase.target(When::At(instant)), 0)),
+            Next::Wall(time) => Some((timebase.target(When::Wall(time)), 0)),
             Next::Stop => None,
         }
     }
@@ -68,26 +68,26 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
     fn run(mut self: Box<Self>) {
         // Whoever took the job is its clock now: it is on time, and what it answers is not asked
         // for.
-        let run = self.describe(self.engine.timing.clock().now(), 0);
+        let run = self.describe(self.engine.timebase.clock().now(), 0);
         let _: Next = self.job.call(run);
     }
 
     fn fire(mut self: Box<Self>) {
         let (deadline, missed) = match self.engine.start(self.handle) {
             Start::Gone => return,
-            Start::TooEarly { aim, missed } => {
-                return go_back(Arc::clone(&self.engine), self, aim, missed);
+            Start::TooEarly { target, missed } => {
+                return go_back(Arc::clone(&self.engine), self, target, missed);
             }
             Start::Due { deadline, missed } => (deadline, missed),
         };
         let run = self.describe(deadline, missed);
         let job = &mut self.job;
-        let answer = self.engine.ledger.fence().call(|| job.call(run));
+        let answer = self.engine.ledger.boundary().call(|| job.call(run));
         let next = answer.unwrap_or(self.repeat.after_panic());
         match self.follow(next, deadline) {
-            Some((aim, missed)) => go_back(Arc::clone(&self.engine), self, aim, missed),
+            Some((target, missed)) => go_back(Arc::clone(&self.engine), self, target, missed),
             None => {
-                self.engine.leave(self.handle);
+                self.engine.deregister(self.handle);
             }
         }
     }
@@ -122,7 +122,9 @@ impl<C: Call + 'static> Work for Appointment<C> {
     fn fire(self: Box<Self>) {
         match self.engine.start_last(self.handle) {
             Start::Gone => (),
-            Start::TooEarly { aim, missed } => go_back(Arc::clone(&self.engine), self, aim, missed),
+            Start::TooEarly { target, missed } => {
+                go_back(Arc::clone(&self.engine), self, target, missed)
+            }
             Start::Due { .. } => self.job.call(),
         }
     }
@@ -134,8 +136,8 @@ impl<C: Call + 'static> Work for Appointment<C> {
 
 /// Puts a job back into the wheel. What does not get in was cancelled, or its wheel is gone: it is
 /// dropped here.
-fn go_back<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, aim: Aim, missed: u64) {
+fn go_back<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, target: Target, missed: u64) {
     if let Some(handle) = work.handle() {
-        drop(engine.come_in(handle, aim, missed, work));
+        drop(engine.come_in(handle, target, missed, work));
     }
 }

@@ -38,9 +38,9 @@ fn worked_examples_and_their_places() {
         let mut wheel = with(&[slots]);
         advance(&mut wheel, now);
         let key = insert(&mut wheel, now + delay);
-        let place = wheel.location(key).unwrap();
-        assert_eq!((place.level, place.slot, place.cycles), (0, slot, cycles));
-        assert_eq!(place.cursor as u64, now % slots as u64);
+        let index = wheel.location(key).unwrap();
+        assert_eq!((index.level, index.slot, index.cycles), (0, slot, cycles));
+        assert_eq!(index.cursor as u64, now % slots as u64);
         assert_eq!(fires_at(&[slots], now, delay), now + delay);
     }
 }
@@ -118,11 +118,11 @@ fn a_stale_key_after_fire_after_cancel_and_after_its_place_was_used_again() {
     let fired = insert(&mut wheel, 1);
     advance(&mut wheel, 1);
     let cancelled = insert(&mut wheel, 5);
-    assert_eq!(cancelled.place, fired.place);
+    assert_eq!(cancelled.index, fired.index);
     assert_eq!(wheel.cancel(fired), None);
     assert_eq!(wheel.cancel(cancelled), Some(5));
     let fresh = insert(&mut wheel, 6);
-    assert_eq!(fresh.place, fired.place);
+    assert_eq!(fresh.index, fired.index);
     for stale in [fired, cancelled] {
         assert!(!wheel.contains(stale) && !wheel.reset(stale, Tick::new(2)));
         assert_eq!((wheel.cancel(stale), wheel.deadline(stale)), (None, None));
@@ -137,7 +137,7 @@ fn a_key_kept_for_many_inserts_into_its_place() {
     wheel.cancel(first);
     for _ in 0..200_000 {
         let key = insert(&mut wheel, 3);
-        assert_eq!(key.place, first.place);
+        assert_eq!(key.index, first.index);
         assert!(key != first && !wheel.contains(first));
         wheel.cancel(key);
     }
@@ -310,7 +310,7 @@ fn a_check_sees_what_is_broken() {
         wheel.check().unwrap_err().invariant()
     };
     assert_eq!(broken(|wheel, _| wheel.cursor = Tick::new(9)), "I1");
-    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).position += 1), "I2");
-    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).deadline = Tick::new(2)), "I4");
-    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.place).deadline = Tick::new(0)), "I8");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.index).position += 1), "I2");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.index).deadline = Tick::new(2)), "I4");
+    assert_eq!(broken(|wheel, key| wheel.table.at_mut(key.index).deadline = Tick::new(0)), "I8");
 }

@@ -35,7 +35,7 @@ enum Which {
     /// Any key ever given: live, fired, cancelled, its place used again or not.
     Given(usize),
     Foreign(usize),
-    ForgedPlace(u32),
+    ForgedIndex(u32),
     ForgedGeneration(usize, u64),
 }
 
@@ -73,7 +73,7 @@ fn which() -> impl Strategy<Value = Which> {
     prop_oneof![
         12 => any::<usize>().prop_map(Which::Given),
         1 => any::<usize>().prop_map(Which::Foreign),
-        1 => any::<u32>().prop_map(Which::ForgedPlace),
+        1 => any::<u32>().prop_map(Which::ForgedIndex),
         1 => any::<(usize, u64)>().prop_map(|(key, by)| Which::ForgedGeneration(key, by)),
     ]
 }
@@ -167,7 +167,7 @@ impl Model {
         match which {
             Which::Given(n) => pick(&self.given, n),
             Which::Foreign(n) => pick(&self.foreign, n),
-            Which::ForgedPlace(place) => pick(&self.foreign, 0).map(|key| Key { place, ..key }),
+            Which::ForgedIndex(index) => pick(&self.foreign, 0).map(|key| Key { index, ..key }),
             Which::ForgedGeneration(n, by) => pick(&self.given, n).map(|key| {
                 let forged = key.generation.get().wrapping_add(by);
                 Key { generation: Generation::new(forged).unwrap_or(key.generation), ..key }
