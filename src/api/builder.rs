@@ -13,7 +13,7 @@ use crate::api::wheel::Wheel;
 use crate::engine::threads::{PoolSource, Threads};
 use crate::engine::verbs::{Config, Engine};
 use crate::host::clock::Clock;
-use crate::host::unwind::{OnPanic, UnwindBoundary};
+use crate::host::unwind::{OnPanic, PanicHandler, UnwindBoundary};
 use crate::structure::Geometry;
 use crate::values::error::ConfigError;
 use crate::values::time::Scale;
@@ -91,6 +91,10 @@ impl Builder {
     /// Runs jobs on this pool instead of one of the wheel's own. The wheel takes part in it with at
     /// most one drainer for each thread, which lets others run after some jobs. No effect on a
     /// manual wheel.
+    ///
+    /// A task of the pool must not wait for a job of the wheel by yielding (`rayon::yield_now` in a
+    /// loop): it may be running on top of the drainer whose turn that job is. Nor should a job hold a
+    /// lock across a wait in rayon, because rayon runs other tasks on top of it meanwhile.
     pub fn pool(mut self, pool: Arc<ThreadPool>) -> Builder {
         self.pool = Some(pool);
         self
@@ -124,7 +128,11 @@ impl Builder {
     /// while it is dropped, on the thread where that happened. Without it, panics are only counted
     /// ([`Stats::panicked`](crate::Stats::panicked)) and reported by the panic hook, as ever.
     ///
-    /// Should the handler panic, that is counted too, and goes no further.
+    /// Should the handler panic, that is counted too, and goes no further. Where two values that one
+    /// job captured both panic while they are dropped, the language ends the process.
+    ///
+    /// The handler is dropped with its wheel (of a manual wheel, with its driver), when the last job
+    /// that was running has ended.
     pub fn on_panic(
         mut self,
         handler: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -147,14 +155,15 @@ impl Builder {
     /// [`ConfigError`] for a value that makes no sense, which it names, or when the system refuses
     /// to start a thread. No thread stays behind then.
     pub fn build(mut self) -> Result<Wheel, ConfigError> {
-        let workers = self.workers()?;
+        let source = self.pool_source()?;
         let max_in_flight = within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
+        let max_in_flight = max_in_flight.unwrap_or(usize::MAX);
         let name = self.name.clone();
         let shards = (processors() * 2).min(64);
-        let engine = Arc::new(Engine::new(self.config(Clock::monotonic(), shards)?));
-        let max_in_flight = max_in_flight.unwrap_or(usize::MAX);
-        let threads = Threads::start(&engine, workers, max_in_flight, &name)?;
-        Ok(Wheel::assemble(engine, Some(threads)))
+        let (config, handler) = self.config(Clock::monotonic(), shards)?;
+        let engine = Arc::new(Engine::new(config));
+        let threads = Threads::start(&engine, source, max_in_flight, &name, handler.clone())?;
+        Ok(Wheel::assemble(engine, Some(threads), handler))
     }
 
     /// Builds a wheel without a thread, whose clock the [`Driver`] moves.
@@ -163,13 +172,15 @@ impl Builder {
     ///
     /// [`ConfigError`] for a value that makes no sense, also where it has no effect here.
     pub fn manual(mut self) -> Result<(Wheel, Driver), ConfigError> {
-        self.workers()?;
+        self.pool_source()?;
         within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
-        let engine = Arc::new(Engine::new(self.config(Clock::manual(), 1)?));
-        Ok((Wheel::assemble(Arc::clone(&engine), None), Driver::new(engine)))
+        let (config, handler) = self.config(Clock::manual(), 1)?;
+        let engine = Arc::new(Engine::new(config));
+        let wheel = Wheel::assemble(Arc::clone(&engine), None, handler.clone());
+        Ok((wheel, Driver::new(engine, handler)))
     }
 
-    fn workers(&mut self) -> Result<PoolSource, ConfigError> {
+    fn pool_source(&mut self) -> Result<PoolSource, ConfigError> {
         let threads = within(self.threads, Builder::MAX_THREADS, ConfigError::Threads)?;
         Ok(match self.pool.take() {
             Some(pool) => PoolSource::Shared(pool),
@@ -177,19 +188,25 @@ impl Builder {
         })
     }
 
-    fn config(self, clock: Clock, shards: usize) -> Result<Config, ConfigError> {
+    fn config(
+        self,
+        clock: Clock,
+        shards: usize,
+    ) -> Result<(Config, Option<Arc<PanicHandler>>), ConfigError> {
         if self.name.contains('\0') {
             return Err(ConfigError::Name(self.name));
         }
         let asked = within(self.shards, Builder::MAX_SHARDS, ConfigError::Shards)?;
-        Ok(Config {
+        let (boundary, handler) = UnwindBoundary::new(self.on_panic);
+        let config = Config {
             scale: Scale::new(self.tick).ok_or(ConfigError::Tick(self.tick))?,
             clock,
             geometry: self.geometry,
             shards: asked.unwrap_or(shards),
             max_pending: within(self.max_pending, usize::MAX, ConfigError::MaxPending)?,
-            boundary: UnwindBoundary::new(self.on_panic),
-        })
+            boundary,
+        };
+        Ok((config, handler))
     }
 }
 

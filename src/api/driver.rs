@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::engine::dispatch::inline;
 use crate::engine::verbs::Engine;
 use crate::host::sync::{Mutex, lock};
+use crate::host::unwind::PanicHandler;
 use crate::values::time::{Moment, Tick};
 
 /// Moves the clock of a manual wheel, and runs what comes due: for tests and simulations, and for
@@ -27,6 +28,8 @@ use crate::values::time::{Moment, Tick};
 pub struct Driver {
     engine: Arc<Engine>,
     advancing: Mutex<Advancing>,
+    /// For the panics of the jobs that run here, also of one that drops its wheel.
+    _panic_handler: Option<Arc<PanicHandler>>,
 }
 
 struct Advancing {
@@ -37,9 +40,9 @@ struct Advancing {
 }
 
 impl Driver {
-    pub(crate) fn new(engine: Arc<Engine>) -> Driver {
+    pub(crate) fn new(engine: Arc<Engine>, panic_handler: Option<Arc<PanicHandler>>) -> Driver {
         let advancing = Advancing { target: engine.timebase().clock().now(), running: false };
-        Driver { engine, advancing: Mutex::new(advancing) }
+        Driver { engine, advancing: Mutex::new(advancing), _panic_handler: panic_handler }
     }
 
     /// Lets `by` pass and runs what comes due on the way, on this thread, one job after the other
@@ -133,7 +136,7 @@ impl Driver {
             while !finished {
                 finished = self.engine.advance_shard(shard, tick, 1, &mut due);
                 for due in due.drain(..) {
-                    inline::run(self.engine.ledger(), self.engine.timebase().clock(), due);
+                    inline::run(self.engine.runner(), self.engine.timebase().clock(), due);
                     ran += 1;
                 }
             }

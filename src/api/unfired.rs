@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::vec;
 
 use crate::engine::verbs::Engine;
+use crate::host::unwind::PanicHandler;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 
@@ -31,11 +32,17 @@ pub struct UnfiredJob {
 pub struct Unfired {
     jobs: vec::IntoIter<UnfiredJob>,
     engine: Arc<Engine>,
+    /// For the panics of captured values, when what is left is dropped.
+    _panic_handler: Option<Arc<PanicHandler>>,
 }
 
 impl Unfired {
-    pub(crate) fn new(jobs: Vec<UnfiredJob>, engine: Arc<Engine>) -> Unfired {
-        Unfired { jobs: jobs.into_iter(), engine }
+    pub(crate) fn new(
+        jobs: Vec<UnfiredJob>,
+        engine: Arc<Engine>,
+        panic_handler: Option<Arc<PanicHandler>>,
+    ) -> Unfired {
+        Unfired { jobs: jobs.into_iter(), engine, _panic_handler: panic_handler }
     }
 }
 

@@ -172,7 +172,7 @@ fn fire(engine: &Arc<Engine>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut due = Vec::new();
         engine.advance_shard(0, engine.timebase().present(), usize::MAX, &mut due);
-        due.into_iter().for_each(|due| engine.ledger().boundary().fire(due.job));
+        due.into_iter().for_each(|due| engine.runner().boundary().fire(due.job));
     })
 }
 
@@ -240,9 +240,9 @@ struct Yard {
 impl Yard {
     fn new(max_in_flight: usize) -> Arc<Yard> {
         let (engine, parker) = (engine(), Arc::new(Parker::new()));
-        let (ledger, clock) = (Arc::clone(engine.ledger()), Arc::clone(engine.timebase().clock()));
+        let (runner, clock) = (Arc::clone(engine.runner()), Arc::clone(engine.timebase().clock()));
         let shared =
-            Arc::new(PoolShared::new(1, max_in_flight, ledger, clock, Arc::clone(&parker)));
+            Arc::new(PoolShared::new(1, max_in_flight, runner, clock, Arc::clone(&parker), None));
         Arc::new(Yard { shared, parker, ran: Arc::default(), engine })
     }
 
@@ -257,7 +257,7 @@ impl Yard {
 
     fn send_and_drain(&self) {
         self.send();
-        if self.shared.enlist() {
+        if self.shared.permit_for_queue() {
             Arc::clone(&self.shared).drain();
         }
     }
@@ -286,7 +286,7 @@ fn a_job_that_ends_wakes_who_waits_for_room() {
         yard.send();
         let other = Arc::clone(&yard);
         let other = thread::spawn(move || {
-            assert!(other.shared.enlist());
+            assert!(other.shared.permit_for_queue());
             Arc::clone(&other.shared).drain();
         });
         while yard.shared.room() == 0 {
@@ -304,10 +304,10 @@ fn after_a_stop_that_waited_no_job_starts_and_none_is_lost() {
         yard.send();
         let other = Arc::clone(&yard);
         let other = thread::spawn(move || {
-            assert!(other.shared.enlist());
+            assert!(other.shared.permit_for_queue());
             Arc::clone(&other.shared).drain();
         });
-        yard.shared.stop();
+        yard.shared.close();
         yard.shared.wait();
         let ran = yard.ran();
         let back = core::iter::from_fn(|| yard.shared.take_queued()).count();

@@ -1,12 +1,15 @@
-//! The threads of a wheel: the ticker, and the pool if it is the wheel's own. They start together
-//! and end together, or none is left behind.
+//! The threads of a wheel: the ticker, and the pool if it is the wheel's own.
 //!
 //! Ground rules:
 //!
-//! - The ticker holds the pool. When the ticker has ended, nobody of ours does.
-//! - rayon ends the threads of a pool that is dropped, and does not wait for them. Those of our own
-//!   pool are started here, so a shutdown can join them.
-//! - Whoever is one of the threads does not wait for them: a job, or what it spawned on the pool.
+//! - All threads start together and end together, or none is left behind.
+//! - The ticker holds the pool, and so does [`Threads`]. When both have ended, the wheel holds it no
+//!   more.
+//! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of the
+//!   wheel's own pool are started here, so a shutdown can join them.
+//! - A thread of the pool waits for nothing here. It may stand anywhere: in a job, in a task that a job
+//!   spawned, in a half of a `join` that some other job waits for, in an `install`. It cannot know which
+//!   jobs wait for what lies below it on its stack, and so it cannot wait for jobs, nor for threads.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -14,22 +17,25 @@ use std::thread::{self, JoinHandle};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::engine::dispatch::pool::{PoolOutlet, PoolShared};
-use crate::engine::dispatch::{DueJob, Ledger};
+use crate::engine::dispatch::{DueJob, JobRunner};
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::Engine;
+use crate::host::unwind::PanicHandler;
 use crate::values::error::ConfigError;
 
 /// Which threads run the jobs.
 pub(crate) enum PoolSource {
-    /// So many of the wheel's own.
+    /// A pool of the wheel's own, with this number of threads.
     Own(usize),
-    /// Those of a pool that the user shares.
+    /// A pool that the user shares.
     Shared(Arc<ThreadPool>),
 }
 
 pub(crate) struct Threads {
     ticker: JoinHandle<()>,
     shared: Arc<PoolShared>,
+    /// To ask which threads it has. The ticker, which may end first, holds it too.
+    pool: Arc<ThreadPool>,
     /// The threads of the wheel's own pool, if it has one.
     workers: Vec<JoinHandle<()>>,
 }
@@ -38,48 +44,57 @@ impl Threads {
     /// Starts the threads, named after the wheel.
     pub(crate) fn start(
         engine: &Arc<Engine>,
-        workers: PoolSource,
+        source: PoolSource,
         max_in_flight: usize,
         name: &str,
+        panic_handler: Option<Arc<PanicHandler>>,
     ) -> Result<Threads, ConfigError> {
-        let (threads, workers) = match workers {
-            PoolSource::Shared(threads) => (threads, Vec::new()),
-            PoolSource::Own(count) => own_pool(count, name, Arc::clone(engine.ledger()))?,
+        let (pool, workers) = match source {
+            PoolSource::Shared(pool) => (pool, Vec::new()),
+            PoolSource::Own(count) => {
+                own_pool(count, name, Arc::clone(engine.runner()), panic_handler.clone())?
+            }
         };
         let shared = Arc::new(PoolShared::new(
-            threads.current_num_threads(),
+            pool.current_num_threads(),
             max_in_flight,
-            Arc::clone(engine.ledger()),
+            Arc::clone(engine.runner()),
             Arc::clone(engine.timebase().clock()),
             Arc::clone(engine.alarm().parker()),
+            panic_handler,
         ));
-        let ticker = Ticker::new(Arc::clone(engine), PoolOutlet::new(threads, Arc::clone(&shared)));
+        let outlet = PoolOutlet::new(Arc::clone(&pool), Arc::clone(&shared));
+        let ticker = Ticker::new(Arc::clone(engine), outlet);
         let ticker = thread::Builder::new()
             .name(format!("{name}-ticker"))
             .spawn(|| ticker.run())
             .map_err(ConfigError::Ticker)?;
-        Ok(Threads { ticker, shared, workers })
+        Ok(Threads { ticker, shared, pool, workers })
     }
 
-    /// Ends the ticker, of a stopped engine, and lets no job start any more. Does not wait for those
-    /// that are running. What was handed over and has not started comes back.
+    /// Ends the ticker, of a stopped engine, and lets no drainer take another job. Does not wait for jobs
+    /// that run. Returns the jobs that were handed over and have not started.
     pub(crate) fn stop(self) -> impl Iterator<Item = DueJob> {
-        self.shared.stop();
+        self.shared.close();
         join(self.ticker);
         core::iter::from_fn(move || self.shared.take_queued())
     }
 
-    /// The same, and waits for running jobs to end, and for the threads of the wheel's own pool.
+    /// The same, and waits for running jobs to end, and for the threads of the wheel's own pool; unless
+    /// the caller is a thread of the pool.
     pub(crate) fn stop_and_join(self) -> impl Iterator<Item = DueJob> {
-        self.shared.stop();
-        join(self.ticker);
-        self.shared.wait();
-        let here = thread::current().id();
-        if self.workers.iter().all(|worker| worker.thread().id() != here) {
-            // One that unwound did so in rayon, after its last job.
-            self.workers.into_iter().for_each(|worker| drop(worker.join()));
+        let Threads { ticker, shared, pool, workers } = self;
+        let on_the_pool = pool.current_thread_index().is_some();
+        // Threads of the wheel's own pool end when nothing holds it.
+        drop(pool);
+        shared.close();
+        join(ticker);
+        if !on_the_pool {
+            shared.wait();
+            // A worker that unwound did so in rayon, after its last job.
+            workers.into_iter().for_each(|worker| drop(worker.join()));
         }
-        core::iter::from_fn(move || self.shared.take_queued())
+        core::iter::from_fn(move || shared.take_queued())
     }
 }
 
@@ -94,12 +109,17 @@ fn join(ticker: JoinHandle<()>) {
 fn own_pool(
     count: usize,
     name: &str,
-    ledger: Arc<Ledger>,
+    runner: Arc<JobRunner>,
+    panic_handler: Option<Arc<PanicHandler>>,
 ) -> Result<(Arc<ThreadPool>, Vec<JoinHandle<()>>), ConfigError> {
     let mut workers = Vec::with_capacity(count);
     let pool = ThreadPoolBuilder::new()
         .num_threads(count)
-        .panic_handler(move |payload| ledger.boundary().report(payload))
+        .panic_handler(move |payload| {
+            // Keeps the user's handler for as long as the pool has threads.
+            let _ = &panic_handler;
+            runner.boundary().report(payload);
+        })
         .spawn_handler(|worker| {
             let thread = thread::Builder::new().name(format!("{name}-{}", worker.index()));
             workers.push(thread.spawn(|| worker.run())?);

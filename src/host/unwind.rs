@@ -1,36 +1,66 @@
-//! The fence that keeps the panics of user code from everybody else.
+//! The boundary that keeps the panics of user code from everybody else.
 //!
 //! Ground rules:
 //!
-//! - User code is four things: a job's call, the drop of a job that was not called, the panic
-//!   handler, and the drop of a panic's payload. Each of them may panic; all of them pass the
-//!   [`UnwindBoundary`] here.
-//! - What unwinds is counted once and handed to the user's handler. A handler that panics is
-//!   counted too and silenced. A payload that panics when it is dropped is leaked, because dropping
-//!   what comes out of it could go on for ever.
+//! - User code is five things: the call of a job, the drop of a job that was not called, the call of the
+//!   panic handler, its drop, and the drop of a panic's payload. Each of them may panic; all of them
+//!   pass the [`UnwindBoundary`] here.
+//! - A panic is counted once and handed to the user's handler. A handler that panics is counted too and
+//!   silenced. A payload that panics when it is dropped is leaked, because to drop what that panic
+//!   carries could panic again, without end.
+//! - The boundary does not own the handler. The handler may have captured a scheduler, which owns the
+//!   engine, which owns the boundary; nothing in such a circle would ever be dropped. So the handler
+//!   belongs to those who may still run or drop jobs: the wheel, its driver, its drainers, what a
+//!   shutdown handed back. It is dropped with the last of them.
 
 use core::any::Any;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
 
 use crate::values::job::Job;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// The user's panic handler.
+/// The closure that the user gave to handle panics.
 pub(crate) type OnPanic = Box<dyn Fn(Payload) + Send + Sync>;
+
+/// The user's panic handler, kept for as long as there may be panics.
+pub(crate) struct PanicHandler {
+    /// `None` only while it is being dropped.
+    on_panic: Option<OnPanic>,
+    panicked: Arc<AtomicU64>,
+}
+
+impl Drop for PanicHandler {
+    fn drop(&mut self) {
+        let on_panic = self.on_panic.take();
+        // The last owner may be a thread of the pool, and nothing unwinds into rayon.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(on_panic))) {
+            self.panicked.fetch_add(1, Ordering::Relaxed);
+            core::mem::forget(payload);
+        }
+    }
+}
 
 /// Stands between user code and the wheel: nothing unwinds past it.
 #[derive(Default)]
 pub(crate) struct UnwindBoundary {
-    panicked: AtomicU64,
-    on_panic: Option<OnPanic>,
+    panicked: Arc<AtomicU64>,
+    handler: Weak<PanicHandler>,
 }
 
 impl UnwindBoundary {
-    pub(crate) fn new(on_panic: Option<OnPanic>) -> UnwindBoundary {
-        UnwindBoundary { panicked: AtomicU64::new(0), on_panic }
+    /// Returns a boundary, and the owner of its handler if there is one.
+    pub(crate) fn new(on_panic: Option<OnPanic>) -> (UnwindBoundary, Option<Arc<PanicHandler>>) {
+        let panicked = Arc::new(AtomicU64::new(0));
+        let handler = on_panic.map(|on_panic| {
+            let panicked = Arc::clone(&panicked);
+            Arc::new(PanicHandler { on_panic: Some(on_panic), panicked })
+        });
+        let weak = handler.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        (UnwindBoundary { panicked, handler: weak }, handler)
     }
 
     /// Runs a job whose time has come.
@@ -38,11 +68,11 @@ impl UnwindBoundary {
         self.catch(|| job.fire());
     }
 
-    /// Calls user code that is to answer; `None` if it panicked instead.
+    /// Calls user code. Returns what it returned, or `None` if it panicked.
     pub(crate) fn call<T>(&self, user: impl FnOnce() -> T) -> Option<T> {
-        let mut answer = None;
-        self.catch(|| answer = Some(user()));
-        answer
+        let mut returned = None;
+        self.catch(|| returned = Some(user()));
+        returned
     }
 
     /// Drops a job that will not run, or anything else of the user's.
@@ -50,7 +80,7 @@ impl UnwindBoundary {
         self.catch(|| drop(jobs));
     }
 
-    /// How many panics have been stopped.
+    /// Returns how many panics have been stopped.
     pub(crate) fn panicked(&self) -> u64 {
         self.panicked.load(Ordering::Relaxed)
     }
@@ -65,7 +95,8 @@ impl UnwindBoundary {
     /// Counts a panic that was stopped, and hands its payload to the user's handler.
     pub(crate) fn report(&self, payload: Payload) {
         self.panicked.fetch_add(1, Ordering::Relaxed);
-        let report = || match &self.on_panic {
+        let handler = self.handler.upgrade();
+        let report = || match handler.as_ref().and_then(|handler| handler.on_panic.as_ref()) {
             Some(on_panic) => on_panic(payload),
             None => drop(payload),
         };
@@ -76,17 +107,11 @@ impl UnwindBoundary {
     }
 }
 
-// The handler is only ever called behind the fence itself.
+// The handler is only ever called and dropped inside `catch_unwind`.
 impl UnwindSafe for UnwindBoundary {}
 impl RefUnwindSafe for UnwindBoundary {}
-
-impl Drop for UnwindBoundary {
-    fn drop(&mut self) {
-        // The handler is the user's too, and the last to let go of it may be a thread of the pool.
-        let on_panic = self.on_panic.take();
-        self.catch(|| drop(on_panic));
-    }
-}
+impl UnwindSafe for PanicHandler {}
+impl RefUnwindSafe for PanicHandler {}
 
 #[cfg(test)]
 mod tests {
@@ -110,7 +135,7 @@ mod tests {
     fn a_panic_is_counted_and_handed_to_the_handler() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let handler_seen = Arc::clone(&seen);
-        let boundary = UnwindBoundary::new(Some(Box::new(move |payload| {
+        let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |payload| {
             let text = *payload.downcast::<&'static str>().unwrap();
             handler_seen.lock().unwrap().push(text);
         })));
@@ -124,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_handler_that_panics_is_silenced() {
-        let boundary = UnwindBoundary::new(Some(Box::new(|_| panic_any("handler"))));
+        let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(|_| panic_any("handler"))));
         boundary.fire(job(|| panic_any("job")));
         assert_eq!(boundary.panicked(), 2);
     }
@@ -139,9 +164,13 @@ mod tests {
     #[test]
     fn a_handler_that_panics_when_dropped_is_silenced() {
         let captured = PanicsOnDrop("handler's own");
-        drop(UnwindBoundary::new(Some(Box::new(move |_| {
+        let (boundary, handler) = UnwindBoundary::new(Some(Box::new(move |_| {
             let _ = &captured;
-        }))));
+        })));
+        drop(handler);
+        assert_eq!(boundary.panicked(), 1);
+        boundary.fire(job(|| panic_any("job")));
+        assert_eq!(boundary.panicked(), 2, "without its handler too");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::api::unfired::{Unfired, UnfiredJob};
 use crate::engine::metrics::Stats;
 use crate::engine::threads::Threads;
 use crate::engine::verbs::Engine;
+use crate::host::unwind::PanicHandler;
 use crate::structure::Location;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
@@ -36,24 +37,32 @@ use crate::values::when::When;
 /// A job never starts before its delay has passed, counted from before the insert was called. It is
 /// handed to the pool at most one tick after that, plus the time that the ticker takes to wake, and
 /// plus the slack if it was given any. It runs at most once, unless it was asked to repeat. A job
-/// that panics is counted and reported, one that blocks holds up its own thread. The order of jobs
-/// that are due at one tick is not promised. `docs/guarantees.md` has every promise, each with its
+/// that panics is counted and reported, one that blocks holds up its own thread, and so does one that
+/// waits inside rayon (hold no lock across such a wait). The order of jobs that are due at one tick
+/// is not promised. `docs/guarantees.md` has every promise, each with its
 /// test.
 ///
 /// # When it goes
 ///
 /// Dropping a wheel stops the ticker and waits for it, discards what is pending, and does not wait
-/// for running jobs. [`Wheel::shutdown`] does, and hands back what never ran. A job may drop the
-/// wheel it runs on, or shut it down.
+/// for running jobs; a job that a thread of the pool has just taken may start right after the drop.
+/// [`Wheel::shutdown`] waits, and hands back what never ran. A job may drop the wheel it runs on, or
+/// shut it down. In the child of a `fork` a wheel has no threads: build it after the fork.
 pub struct Wheel {
     engine: Arc<Engine>,
     /// A manual wheel has none.
     threads: Option<Threads>,
+    /// The engine only borrows it: see `host/unwind.rs`.
+    panic_handler: Option<Arc<PanicHandler>>,
 }
 
 impl Wheel {
-    pub(crate) fn assemble(engine: Arc<Engine>, threads: Option<Threads>) -> Wheel {
-        Wheel { engine, threads }
+    pub(crate) fn assemble(
+        engine: Arc<Engine>,
+        threads: Option<Threads>,
+        panic_handler: Option<Arc<PanicHandler>>,
+    ) -> Wheel {
+        Wheel { engine, threads, panic_handler }
     }
 
     /// Runs `job` on the pool once `delay` has passed. [`Duration::MAX`] means never; the job can
@@ -274,14 +283,18 @@ impl Wheel {
     /// ended and the wheel's threads are gone, and hands back every job that never ran, and every
     /// repeating job that would run again.
     ///
-    /// Waits as long as the jobs that are running take. Called by a job of this wheel, it does not
-    /// wait for that job, nor for the threads. That goes for the job itself, and for what it
-    /// spawned; where the job waits for the caller, as it does for both halves of a `rayon::join`
-    /// and for another pool's `install`, the two wait for each other for ever.
+    /// Waits as long as the jobs that are running take. **On a thread of the wheel's pool it waits for
+    /// nobody**: in a job, in another task of the pool, and in an `install`. What lies below the caller
+    /// on that thread's stack may be what a running job waits for, so to wait for the job could be to
+    /// wait for ever. There, running jobs go on as after a drop, and those of them that repeat do not
+    /// come back.
+    ///
+    /// A job that waits for some other thread which calls `shutdown`, by joining it or inside another
+    /// pool's `install`, waits for ever, as the shutdown waits for it.
     ///
     /// A pool that was handed to the builder goes on. The jobs of a manual wheel run inside of
     /// [`Driver::advance`](crate::Driver::advance): one that another thread is running at that
-    /// moment is not waited for. Whoever is not waited for does not come back, if it repeats.
+    /// moment is not waited for, and does not come back if it repeats.
     pub fn shutdown(mut self) -> Unfired {
         let mut unstarted = self.engine.stop();
         let handed_over = self.threads.take().map(Threads::stop_and_join);
@@ -293,7 +306,7 @@ impl Wheel {
             remaining: timebase.until(deadline),
             job,
         });
-        Unfired::new(jobs.collect(), Arc::clone(&self.engine))
+        Unfired::new(jobs.collect(), Arc::clone(&self.engine), self.panic_handler.take())
     }
 }
 

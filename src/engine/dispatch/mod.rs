@@ -1,7 +1,14 @@
-//! What happens to a job once it is due: it is handed over, it starts, it ends or unwinds.
+//! What happens to a job once it is due: it is handed over, it starts, and it ends or unwinds.
 //!
-//! Ground rules: a [`DueJob`] job is out of the wheel, nobody can cancel it; it runs once or is handed
-//! back by a shutdown. Both runners keep the books in one [`Ledger`].
+//! `inline.rs` runs it on the thread that drives a manual wheel, at once; `pool.rs` runs it on a rayon
+//! pool, through a channel.
+//!
+//! Ground rules:
+//!
+//! - A [`DueJob`] is out of the wheel: a cancel does not find it. It runs once, or a shutdown hands it
+//!   back, or a drop discards it. (A re-armable job can still be cancelled: it then finds out when it
+//!   starts.)
+//! - Every job runs in [`JobRunner::run`], which catches what unwinds and counts what ends.
 
 pub(crate) mod inline;
 pub(crate) mod pool;
@@ -16,7 +23,7 @@ use crate::values::time::Moment;
 /// A job that has come due, on its way to be run.
 pub(crate) struct DueJob {
     pub(crate) job: Job,
-    /// Who it was.
+    /// The handle that its insert returned; of a re-armable job the key of this run alone.
     pub(crate) handle: Handle,
     /// When it was due.
     pub(crate) deadline: Moment,
@@ -24,26 +31,60 @@ pub(crate) struct DueJob {
 
 /// Where the ticker hands due jobs over.
 pub(crate) trait Outlet {
-    /// How many more jobs may be in flight. With none, the ticker is woken when one has ended.
+    /// Returns how many more jobs may be in flight. After it has returned zero, the end of a job wakes
+    /// the ticker.
     fn room(&self) -> usize;
 
     /// Takes the jobs, which are due. Returns at once.
     fn hand_over(&self, jobs: &mut Vec<DueJob>);
 }
 
-/// The books on jobs that came due.
-pub(crate) struct Ledger {
+/// Runs due jobs: nothing unwinds out of it, and everything is counted.
+pub(crate) struct JobRunner {
     boundary: UnwindBoundary,
+    metrics: DispatchMetrics,
+}
+
+impl JobRunner {
+    pub(crate) fn new(boundary: UnwindBoundary) -> JobRunner {
+        JobRunner { boundary, metrics: DispatchMetrics::new() }
+    }
+
+    /// The boundary that all user code passes.
+    pub(crate) fn boundary(&self) -> &UnwindBoundary {
+        &self.boundary
+    }
+
+    pub(crate) fn metrics(&self) -> &DispatchMetrics {
+        &self.metrics
+    }
+
+    /// Runs a job that was handed over at `handed_over`.
+    pub(crate) fn run(&self, job: Job, handed_over: Moment, now: Moment) {
+        self.metrics.start.record(now.since(handed_over));
+        self.boundary.fire(job);
+        self.metrics.job_ended();
+    }
+
+    /// Fills in the fields of `stats` that are counted here.
+    pub(crate) fn report(&self, stats: &mut Stats) {
+        stats.panicked = self.boundary.panicked();
+        stats.handover = self.metrics.handover.lateness();
+        stats.start = self.metrics.start.lateness();
+    }
+}
+
+/// Counts the jobs that left the wheel to be run, and how late they were.
+pub(crate) struct DispatchMetrics {
     handed_over: AtomicU64,
     ended: AtomicU64,
     handover: Histogram,
     start: Histogram,
 }
 
-impl Ledger {
-    pub(crate) fn new(boundary: UnwindBoundary) -> Ledger {
-        Ledger {
-            boundary,
+impl DispatchMetrics {
+    fn new() -> DispatchMetrics {
+        DispatchMetrics {
             handed_over: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             handover: Histogram::new(),
@@ -51,45 +92,30 @@ impl Ledger {
         }
     }
 
-    /// The fence that all user code passes.
-    pub(crate) fn boundary(&self) -> &UnwindBoundary {
-        &self.boundary
-    }
-
-    /// Notes that a job has left the wheel for whoever runs it.
-    pub(crate) fn hand_over(&self, due: Moment, now: Moment) {
+    /// Counts a job that leaves the wheel to be run.
+    pub(crate) fn job_handed_over(&self, deadline: Moment, now: Moment) {
         self.handed_over.fetch_add(1, Ordering::SeqCst);
-        self.handover.record(now.since(due));
+        self.handover.record(now.since(deadline));
     }
 
-    /// Runs a job that was handed over at `handed_over`.
-    pub(crate) fn run(&self, job: Job, handed_over: Moment, now: Moment) {
-        self.start.record(now.since(handed_over));
-        self.boundary.fire(job);
-        self.end();
-    }
-
-    /// Notes that a job handed over has run, or never will.
-    pub(crate) fn end(&self) {
+    /// Counts a job that was handed over and has run, or never will.
+    ///
+    /// Sequentially consistent, because a protocol hangs on it: `PoolShared::room` must see either this
+    /// end or be seen to want room (`pool.rs`).
+    pub(crate) fn job_ended(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many jobs have ended.
+    /// Returns how many jobs have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// How many jobs are handed over and have not ended.
+    /// Returns how many jobs are handed over and have not ended.
     pub(crate) fn in_flight(&self) -> usize {
-        // In this order: a job that ends between the two must not make the difference negative.
+        // `ended` is read first: a job that ends between the two reads must not make the difference
+        // negative.
         let ended = self.ended();
         (self.handed_over.load(Ordering::SeqCst) - ended) as usize
-    }
-
-    /// Fills in what the ledger knows.
-    pub(crate) fn report(&self, stats: &mut Stats) {
-        stats.panicked = self.boundary.panicked();
-        stats.handover = self.handover.lateness();
-        stats.start = self.start.lateness();
     }
 }

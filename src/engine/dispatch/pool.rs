@@ -1,22 +1,43 @@
-//! Runs due jobs on a rayon pool. They cross a channel to *drainers*, at most one for each thread
-//! of the pool, each of which takes the next job when it is free: a job that blocks holds up its own
-//! thread and no other job.
+//! Runs due jobs on a rayon pool.
+//!
+//! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and run
+//! them. A drainer takes the next job when it has run the one before, so a job that blocks holds up its
+//! own thread, and no other job.
+//!
+//! A drainer needs a permit, and there are as many permits as the pool has threads:
+//!
+//! ```text
+//! permit free  ->  permit taken (spawned, has not begun)  ->  active (may be running a job)
+//!      ^                                                        |             |
+//!      +--------------- the queue is empty ---------------------+             | after 64 jobs:
+//!                                                                             v
+//!                                               spawns its successor, which has the permit
+//! ```
 //!
 //! Ground rules:
 //!
-//! - **No job is left in the queue without a drainer.** The ticker sends, then takes places for new
-//!   drainers as far as there are any. A drainer that finds the queue empty gives its place back,
-//!   *then* looks at the queue once more, and takes a place again if something came. Of a send and a
-//!   leave that cross, one sees the other (sequentially consistent fences on both sides).
-//! - **A drainer gives the pool back now and then**, because others may share it, and because a job that
-//!   waits in rayon runs whatever it finds meanwhile, a drainer too. After [`JOBS_PER_STINT`] jobs it lets the pool
-//!   run one piece of something else (`yield_now`: what a worker spawns comes before what others wait
-//!   for), then spawns its successor, which has its place, and returns.
-//! - **A drainer is on duty from the moment it may take a job until it can take none.** Stopping
-//!   forbids new ones and waits for those on duty, except for the ones below it on its own stack: a
-//!   job may shut its own wheel down.
-//! - Nothing unwinds into rayon, which would abort the process: jobs run behind the fence.
+//! - **No job is left in the queue without a drainer.** The ticker sends a job, then spawns a drainer if
+//!   a permit is free. A drainer that finds the queue empty releases its permit, *then* looks at the
+//!   queue once more. The sender writes the queue, fences, and reads the permits; the leaving drainer
+//!   writes the permits, fences, and reads the queue. So at least one of them sees what the other wrote.
+//! - **A thread runs one job of a wheel at a time.** A job that waits inside rayon (`join`, `scope`) lets
+//!   its thread run other tasks, and one of them may be a drainer. A job run there could block on a lock
+//!   that the job below holds, and both would wait for ever. So a drainer that finds one of its own kind
+//!   below it *declines*: it releases its permit, and if the queue is not empty, every thread of the pool
+//!   is asked to look at it. A thread that is in the middle of a job ignores this, because its drainer
+//!   looks at the queue when the job has ended.
+//! - **A drainer gives the pool back now and then**, because others may share it. After
+//!   [`JOBS_PER_STINT`] jobs it calls `yield_now`, which runs one other task; a bare `spawn` would not,
+//!   because a worker takes its own spawns first. Then it spawns its successor, hands over its permit,
+//!   and returns.
+//! - **A drainer is active from before it takes a job until after the job has ended.** Closing lets no
+//!   drainer become active; after that, a thread outside the pool may wait until none is.
+//! - Nothing unwinds into rayon, which would end the process: jobs run behind the boundary.
 //! - The pool belongs to the ticker, not to the drainers: a drainer never drops a pool.
+//!
+//! What is given up: after a burst, as many spawned drainers as there are permits may find nothing to
+//! do; and a drainer keeps its permit during `yield_now`, so a task that it runs there must not wait for
+//! a job in the queue (`Builder::pool` says so).
 
 use core::cell::RefCell;
 use std::sync::Arc;
@@ -24,11 +45,12 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rayon::ThreadPool;
 
-use super::{DueJob, Ledger, Outlet};
+use super::{DueJob, JobRunner, Outlet};
 use crate::host::clock::Clock;
 use crate::host::sync::{
-    AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, Parker, fence, lock, wait,
+    AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, Parker, fence, lock, thread_local, wait,
 };
+use crate::host::unwind::PanicHandler;
 use crate::values::job::Job;
 use crate::values::time::Moment;
 
@@ -43,13 +65,13 @@ struct Queued {
 
 /// The way to the pool: what the ticker holds.
 pub(crate) struct PoolOutlet {
-    threads: Arc<ThreadPool>,
+    pool: Arc<ThreadPool>,
     shared: Arc<PoolShared>,
 }
 
 impl PoolOutlet {
-    pub(crate) fn new(threads: Arc<ThreadPool>, shared: Arc<PoolShared>) -> PoolOutlet {
-        PoolOutlet { threads, shared }
+    pub(crate) fn new(pool: Arc<ThreadPool>, shared: Arc<PoolShared>) -> PoolOutlet {
+        PoolOutlet { pool, shared }
     }
 }
 
@@ -66,11 +88,11 @@ impl Outlet for PoolOutlet {
         }
         // More drainers than jobs would find nothing to do.
         for _ in 0..count {
-            if !self.shared.enlist() {
+            if !self.shared.permit_for_queue() {
                 break;
             }
             let shared = Arc::clone(&self.shared);
-            self.threads.spawn(move || shared.drain());
+            self.pool.spawn(move || shared.drain());
         }
     }
 }
@@ -81,59 +103,76 @@ pub(crate) struct PoolShared {
     queue: Receiver<Queued>,
     permits: DrainerPermits,
     active: ActiveDrainers,
-    ledger: Arc<Ledger>,
+    runner: Arc<JobRunner>,
     clock: Arc<Clock>,
     max_in_flight: usize,
     room_wanted: AtomicBool,
-    parker: Arc<Parker>,
+    ticker: Arc<Parker>,
+    /// Jobs may go on after their wheel is gone. The user's panic handler stays as long as they do.
+    _panic_handler: Option<Arc<PanicHandler>>,
 }
 
 impl PoolShared {
-    /// A shared of at most `places` drainers. Wakes `parker` when room is wanted and has come.
+    /// For at most `max_drainers` drainers. When room is wanted and a job ends, `ticker` is woken.
     pub(crate) fn new(
         max_drainers: usize,
         max_in_flight: usize,
-        ledger: Arc<Ledger>,
+        runner: Arc<JobRunner>,
         clock: Arc<Clock>,
-        parker: Arc<Parker>,
+        ticker: Arc<Parker>,
+        panic_handler: Option<Arc<PanicHandler>>,
     ) -> PoolShared {
         let (sender, queue) = unbounded();
-        let room_wanted = AtomicBool::new(false);
-        let (permits, active) = (DrainerPermits::new(max_drainers), ActiveDrainers::new());
         PoolShared {
             sender,
             queue,
-            permits,
-            active,
-            ledger,
+            permits: DrainerPermits::new(max_drainers),
+            active: ActiveDrainers::new(),
+            runner,
             clock,
             max_in_flight,
-            room_wanted,
-            parker,
+            room_wanted: AtomicBool::new(false),
+            ticker,
+            _panic_handler: panic_handler,
         }
     }
 
-    /// Puts a job into the queue. A drainer has to be enlisted after that.
+    /// Puts a job into the queue. The caller then spawns a drainer, if there is a permit for it.
     pub(crate) fn send(&self, due: DueJob, now: Moment) {
-        self.ledger.hand_over(due.deadline, now);
+        self.runner.metrics().job_handed_over(due.deadline, now);
         let queued = Queued { due, handed_over: now };
-        self.sender.send(queued).expect("the shared holds a receiver");
+        self.sender.send(queued).expect("the receiver lives as long as the sender");
     }
 
-    /// Whether there is a place for another drainer, which is then taken.
-    pub(crate) fn enlist(&self) -> bool {
+    /// Takes a permit for a drainer of what the caller has sent, or has seen in the queue. Returns
+    /// whether there was one.
+    pub(crate) fn permit_for_queue(&self) -> bool {
+        // Pairs with the fence in `release_permit`: the queue was written before it, the permits are
+        // read after it.
         fence(Ordering::SeqCst);
         self.permits.try_acquire()
     }
 
-    /// How many more jobs may be in flight. With none, the parker is woken when one has ended.
+    /// Releases the permit of a drainer that leaves. Returns whether there is something in the queue
+    /// that came meanwhile, and that nobody may have been spawned for.
+    fn release_permit(&self) -> bool {
+        self.permits.release();
+        // Pairs with the fence in `permit_for_queue`: the permits were written before it, the queue is
+        // read after it.
+        fence(Ordering::SeqCst);
+        !self.queue.is_empty()
+    }
+
+    /// Returns how many more jobs may be in flight. After it has returned zero, the end of a job wakes
+    /// the ticker.
     pub(crate) fn room(&self) -> usize {
-        let room = || self.max_in_flight.saturating_sub(self.ledger.in_flight());
+        let room = || self.max_in_flight.saturating_sub(self.runner.metrics().in_flight());
         match room() {
             0 => {
-                // Say that room is wanted, then look again: of this and the end of a job, one sees
-                // the other.
                 self.room_wanted.store(true, Ordering::Relaxed);
+                // Pairs with the fence in `run`: this thread writes `room_wanted` and then reads the
+                // count of ended jobs, a drainer writes the count and then reads `room_wanted`. So
+                // either there is room below, or the drainer wakes the ticker.
                 fence(Ordering::SeqCst);
                 room()
             }
@@ -141,36 +180,39 @@ impl PoolShared {
         }
     }
 
-    /// Lets no drainer take another job. Does not wait.
-    pub(crate) fn stop(&self) {
+    /// Lets no drainer become active. Does not wait.
+    pub(crate) fn close(&self) {
         self.active.close();
     }
 
-    /// Waits for the drainers of a stopped shared to end their jobs, except for those that are below
-    /// the caller on its own stack.
+    /// Waits until no drainer is active, after [`PoolShared::close`].
+    ///
+    /// Not on a thread of the pool: the caller cannot know which jobs wait for what lies below it on its
+    /// own stack.
     pub(crate) fn wait(&self) {
         self.active.wait();
     }
 
-    /// Takes a job that was handed over out of the queue.
+    /// Takes a job out of the queue, to hand it back or to discard it.
     pub(crate) fn take_queued(&self) -> Option<DueJob> {
         let queued = self.queue.try_recv().ok()?;
-        self.ledger.end();
+        self.runner.metrics().job_ended();
         Some(queued.due)
     }
 
-    /// What a drainer does: runs jobs until there are none, or until it is somebody else's turn. On a
-    /// thread of the pool.
+    /// What a drainer with a permit does, on a thread of the pool: runs jobs until there are none, or
+    /// until others shall have the thread.
     pub(crate) fn drain(self: Arc<Self>) {
+        if self.active.is_on_this_stack() {
+            return self.decline();
+        }
         while self.active.enter() {
             let end = self.run_stint();
             self.active.exit();
             match end {
-                StintEnd::Stopped => return,
+                StintEnd::Closed => return,
                 StintEnd::NothingLeft => {
-                    self.permits.release();
-                    fence(Ordering::SeqCst);
-                    if self.queue.is_empty() || !self.enlist() {
+                    if !self.release_permit() || !self.permit_for_queue() {
                         return;
                     }
                 }
@@ -183,10 +225,25 @@ impl PoolShared {
         }
     }
 
+    /// Leaves the queue to other threads, because a job of this wheel waits below on this thread's stack.
+    fn decline(self: Arc<Self>) {
+        if !self.release_permit() {
+            return;
+        }
+        // A thread that is free runs its share of this at once. One that runs another task does so after
+        // that task. One that is in the middle of a job of this wheel looks at the queue after that job.
+        rayon::spawn_broadcast(move |_| {
+            if !self.active.is_on_this_stack() && !self.queue.is_empty() && self.permit_for_queue()
+            {
+                Arc::clone(&self).drain();
+            }
+        });
+    }
+
     fn run_stint(&self) -> StintEnd {
         for _ in 0..JOBS_PER_STINT {
             if self.active.is_closed() {
-                return StintEnd::Stopped;
+                return StintEnd::Closed;
             }
             let Ok(Queued { due, handed_over }) = self.queue.try_recv() else {
                 return StintEnd::NothingLeft;
@@ -197,13 +254,14 @@ impl PoolShared {
     }
 
     fn run(&self, job: Job, handed_over: Moment) {
-        self.ledger.run(job, handed_over, self.clock.now());
+        self.runner.run(job, handed_over, self.clock.now());
         if self.max_in_flight < usize::MAX {
+            // Pairs with the fence in `room`, which says how.
             fence(Ordering::SeqCst);
             if self.room_wanted.load(Ordering::Relaxed)
                 && self.room_wanted.swap(false, Ordering::Relaxed)
             {
-                self.parker.wake();
+                self.ticker.wake();
             }
         }
     }
@@ -215,11 +273,12 @@ enum StintEnd {
     Over,
     /// The queue was found empty.
     NothingLeft,
-    /// The shared was stopped.
-    Stopped,
+    /// The wheel has ended.
+    Closed,
 }
 
-/// How many drainers there may be still.
+/// How many more drainers there may be. The operations are sequentially consistent for the first ground
+/// rule.
 struct DrainerPermits {
     free: AtomicUsize,
 }
@@ -229,7 +288,7 @@ impl DrainerPermits {
         DrainerPermits { free: AtomicUsize::new(count) }
     }
 
-    /// Takes a place, if one is free.
+    /// Takes a permit. Returns whether there was one.
     fn try_acquire(&self) -> bool {
         let less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
@@ -240,7 +299,7 @@ impl DrainerPermits {
     }
 }
 
-/// Who may be running a job, and whether anybody may begin to.
+/// The drainers that may be running a job.
 struct ActiveDrainers {
     count: Mutex<usize>,
     changed: Condvar,
@@ -248,8 +307,11 @@ struct ActiveDrainers {
 }
 
 thread_local! {
-    /// The crews that have a drainer on this thread's stack, by the address of their `ActiveDrainers`.
-    static ON_THIS_STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The wheels that have an active drainer on this thread's stack, by the address of their
+    /// [`ActiveDrainers`].
+    // Not `const`, which loom's macro does not take.
+    #[allow(clippy::missing_const_for_thread_local)]
+    static ON_THIS_STACK: RefCell<Vec<usize>> = RefCell::new(Vec::new());
 }
 
 impl ActiveDrainers {
@@ -261,22 +323,27 @@ impl ActiveDrainers {
         }
     }
 
-    /// Goes on duty, unless stopped.
+    /// Makes a drainer active. Returns whether it may be: not once this is closed.
     fn enter(&self) -> bool {
         let mut count = lock(&self.count);
-        // Under the lock that `stop` takes: a drainer is either counted or refused.
+        // Under the lock that `close` takes: a drainer is either counted or refused.
         if self.is_closed() {
             return false;
         }
         *count += 1;
-        ON_THIS_STACK.with_borrow_mut(|here| here.push(self.address()));
+        ON_THIS_STACK.with(|stack| stack.borrow_mut().push(self.address()));
         true
     }
 
     fn exit(&self) {
-        ON_THIS_STACK.with_borrow_mut(|here| here.pop());
+        ON_THIS_STACK.with(|stack| stack.borrow_mut().pop());
         *lock(&self.count) -= 1;
         self.changed.notify_all();
+    }
+
+    /// Returns whether the calling thread is in the middle of a job of this wheel.
+    fn is_on_this_stack(&self) -> bool {
+        ON_THIS_STACK.with(|stack| stack.borrow().contains(&self.address()))
     }
 
     fn is_closed(&self) -> bool {
@@ -284,25 +351,15 @@ impl ActiveDrainers {
     }
 
     fn close(&self) {
-        let _on_duty = lock(&self.count);
+        let _count = lock(&self.count);
         self.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until nobody is on duty but the drainers on this thread's stack.
     fn wait(&self) {
-        let here = self.here();
         let mut count = lock(&self.count);
-        while *count > here {
+        while *count > 0 {
             count = wait(&self.changed, count);
         }
-    }
-
-    fn here(&self) -> usize {
-        let count = |here: &RefCell<Vec<usize>>| {
-            here.borrow().iter().filter(|&&shared| shared == self.address()).count()
-        };
-        // A thread that is being torn down runs no drainer.
-        ON_THIS_STACK.try_with(count).unwrap_or(0)
     }
 
     fn address(&self) -> usize {

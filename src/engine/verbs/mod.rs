@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::dispatch::Ledger;
+use crate::engine::dispatch::JobRunner;
 use crate::engine::metrics::Stats;
 use crate::engine::shard::{Planned, Shard};
 use crate::host::clock::Clock;
@@ -49,7 +49,7 @@ pub(crate) struct Engine {
     timebase: Timebase,
     shards: Box<[Shard]>,
     alarm: Alarm,
-    ledger: Arc<Ledger>,
+    runner: Arc<JobRunner>,
     bound: Option<Bound>,
     behind: AtomicU64,
     stopped: AtomicBool,
@@ -62,7 +62,7 @@ impl Engine {
             timebase: Timebase::new(config.clock, config.scale),
             shards: (0..config.shards).map(shard).collect(),
             alarm: Alarm::new(),
-            ledger: Arc::new(Ledger::new(config.boundary)),
+            runner: Arc::new(JobRunner::new(config.boundary)),
             bound: config.max_pending.map(Bound::new),
             behind: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -255,7 +255,7 @@ impl Engine {
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         // First, so that no job has ended that had not left its shard when we looked there.
-        let ended = self.ledger.ended();
+        let ended = self.runner.metrics().ended();
         for tally in self.shards.iter().map(Shard::tally) {
             stats.pending += tally.pending;
             stats.inserted += tally.inserted;
@@ -266,7 +266,7 @@ impl Engine {
         // would be nowhere, and a wheel that looks idle would not be.
         stats.in_flight = (stats.fired - ended) as usize;
         stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
-        self.ledger.report(&mut stats);
+        self.runner.report(&mut stats);
         stats
     }
 
@@ -278,8 +278,8 @@ impl Engine {
         &self.alarm
     }
 
-    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+    pub(crate) fn runner(&self) -> &Arc<JobRunner> {
+        &self.runner
     }
 
     pub(crate) fn shards(&self) -> usize {
@@ -293,7 +293,7 @@ impl Engine {
 
     /// Drops a job that will not run.
     pub(crate) fn discard(&self, job: Job) {
-        self.ledger.boundary().discard(job);
+        self.runner.boundary().discard(job);
     }
 
     /// The shard of a one-shot job.

@@ -82,7 +82,7 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
         };
         let run = self.describe(deadline, missed);
         let job = &mut self.job;
-        let answer = self.engine.ledger.boundary().call(|| job.call(run));
+        let answer = self.engine.runner.boundary().call(|| job.call(run));
         let next = answer.unwrap_or(self.repeat.after_panic());
         match self.follow(next, deadline) {
             Some((target, missed)) => go_back(Arc::clone(&self.engine), self, target, missed),

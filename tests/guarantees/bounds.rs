@@ -1,0 +1,87 @@
+//! Bounds, and bad values.
+
+use super::*;
+
+#[test]
+fn a_full_wheel_gives_the_job_back() {
+    let (wheel, driver) = Wheel::builder().max_pending(2).manual().unwrap();
+    let (token, alive) = counted();
+    let first = wheel.insert(MS, || ());
+    wheel.try_insert(MS, || ()).unwrap();
+    let refused = wheel.try_insert_at(driver.now(), move || drop(token)).unwrap_err();
+    assert_eq!(refused.kind(), InsertErrorKind::Full);
+    assert_eq!(refused.to_string(), "the wheel is full");
+    assert_eq!(alive(), 1);
+    refused.into_inner()();
+    assert_eq!(alive(), 0);
+    assert_eq!(wheel.scheduler().insert(MS, || ()).unwrap_err().kind(), InsertErrorKind::Full);
+    assert!(wheel.cancel(first));
+    wheel.try_insert(MS, || ()).unwrap();
+    assert!(wheel.try_insert(MS, || ()).is_err());
+    assert_eq!(driver.advance(MS), 2);
+    let both = [0, 1].map(|_| wheel.try_insert(HOUR, || ()).unwrap());
+    assert!(wheel.take(both[0]).is_some());
+    assert!(wheel.try_insert(MS, || ()).is_ok() && wheel.try_insert(MS, || ()).is_err());
+}
+
+#[test]
+fn insert_panics_on_a_full_wheel() {
+    let (wheel, _driver) = Wheel::builder().max_pending(1).manual().unwrap();
+    wheel.insert(MS, || ());
+    let panic = catch_unwind(AssertUnwindSafe(|| wheel.insert(MS, || ()))).unwrap_err();
+    assert_eq!(*panic.downcast::<String>().unwrap(), "the wheel is full");
+    assert_eq!(wheel.len(), 1);
+}
+
+#[test]
+fn beyond_max_in_flight_jobs_wait_in_the_wheel() {
+    let wheel = Wheel::builder().threads(2).max_in_flight(2).build().unwrap();
+    let first = [blocker(&wheel), blocker(&wheel)];
+    first.iter().for_each(|(_, starts)| starts.recv().unwrap());
+    let ran = Arc::new(AtomicU64::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let handles: Vec<Handle> = (0..50)
+        .map(|_| {
+            let (ran, most, scheduler) = (Arc::clone(&ran), Arc::clone(&most), wheel.scheduler());
+            wheel.insert(Duration::ZERO, move || {
+                most.fetch_max(scheduler.stats().in_flight, Ordering::SeqCst);
+                ran.fetch_add(1, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    let_pass(MS * 20);
+    assert_eq!((wheel.len(), wheel.stats().in_flight), (50, 2));
+    assert_eq!(wheel.remaining(handles[0]), Some(Duration::ZERO), "due, and waits");
+    assert!(handles[..10].iter().all(|&handle| wheel.cancel(handle)));
+    drop(first);
+    wait_for(|| ran.load(Ordering::SeqCst) == 40);
+    assert!(most.load(Ordering::SeqCst) <= 2);
+}
+
+#[test]
+fn bad_values_are_refused_by_name() {
+    let built = |builder: Builder| builder.build().unwrap_err();
+    let manual = |builder: Builder| builder.manual().unwrap_err();
+    let new = Wheel::builder;
+    let too_long = Duration::from_secs(u64::MAX);
+    for tick in [Duration::ZERO, too_long] {
+        assert!(matches!(built(new().tick(tick)), ConfigError::Tick(t) if t == tick));
+        assert!(manual(new().tick(tick)).to_string().contains(&format!("{tick:?}")));
+    }
+    for threads in [0, Builder::MAX_THREADS + 1] {
+        assert!(matches!(built(new().threads(threads)), ConfigError::Threads(n) if n == threads));
+    }
+    for shards in [0, Builder::MAX_SHARDS + 1] {
+        assert!(matches!(built(new().shards(shards)), ConfigError::Shards(n) if n == shards));
+        assert!(matches!(manual(new().shards(shards)), ConfigError::Shards(n) if n == shards));
+    }
+    assert!(matches!(built(new().max_pending(0)), ConfigError::MaxPending(0)));
+    assert!(matches!(built(new().max_in_flight(0)), ConfigError::MaxInFlight(0)));
+    assert!(matches!(manual(new().max_in_flight(0)), ConfigError::MaxInFlight(0)));
+    assert!(matches!(built(new().name("a\0b")), ConfigError::Name(name) if name == "a\0b"));
+    assert!(matches!(manual(new().name("a\0b")), ConfigError::Name(_)));
+    assert_eq!(Geometry::ring(0), Err(GeometryError::NoSlots { level: 0 }));
+    assert_eq!(Geometry::levels(&[]), Err(GeometryError::NoLevels));
+    assert!(Geometry::ring(usize::MAX).unwrap_err().to_string().contains(&usize::MAX.to_string()));
+    assert!(Geometry::levels(&[1 << 16; 4]).is_err());
+}

@@ -1,0 +1,142 @@
+//! Cancel, take and reset; and what a handle is.
+
+use super::*;
+
+#[test]
+fn cancelled_is_never_run_and_dropped_already() {
+    let (wheel, driver) = manual();
+    let (token, alive) = counted();
+    let handle = wheel.insert(MS, move || panic!("ran, with {token:?}"));
+    assert_eq!(alive(), 1);
+    assert!(wheel.is_pending(handle));
+    assert!(wheel.cancel(handle));
+    assert_eq!(alive(), 0);
+    assert_eq!((driver.advance(HOUR), wheel.stats().panicked), (0, 0));
+}
+
+#[test]
+fn cancel_false_means_that_nothing_changed() {
+    let (wheel, driver) = manual();
+    let [ran, cancelled, other] = [0, 1, 2].map(|n| wheel.insert(MS * (n + 1), || ()));
+    assert_eq!(driver.advance(MS), 1);
+    assert!(wheel.cancel(cancelled));
+    for handle in [ran, cancelled] {
+        assert!(!wheel.cancel(handle) && !wheel.is_pending(handle));
+        assert!(!wheel.reset(handle, MS) && wheel.take(handle).is_none());
+    }
+    assert_eq!(wheel.len(), 1);
+    assert!(wheel.is_pending(other));
+    assert_eq!(driver.advance(MS * 2), 1);
+}
+
+#[test]
+fn what_the_pool_has_cannot_be_cancelled() {
+    let wheel = threads(1);
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let (sender, receiver) = channel();
+    let queued = wheel.insert(Duration::ZERO, move || sender.send(()).unwrap());
+    wait_for(|| !wheel.is_pending(queued));
+    assert!(!wheel.cancel(queued), "the pool has it");
+    assert!(receiver.try_recv().is_err(), "and has not started it");
+    drop(release);
+    receiver.recv().unwrap();
+}
+
+#[test]
+fn of_cancel_and_fire_exactly_one() {
+    let wheel = Wheel::builder().threads(2).tick(Duration::from_micros(100)).build().unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let cancelled = AtomicUsize::new(0);
+    let each = 4000;
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for n in 0..each {
+                    let ran = Arc::clone(&ran);
+                    let handle = wheel.insert(Duration::from_micros(n % 300), move || {
+                        ran.fetch_add(1, Ordering::SeqCst);
+                    });
+                    (0..n % 97).for_each(|_| std::hint::spin_loop());
+                    cancelled.fetch_add(usize::from(wheel.cancel(handle)), Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    let done = || ran.load(Ordering::SeqCst) + cancelled.load(Ordering::SeqCst);
+    wait_for(|| wheel.is_empty() && wheel.stats().in_flight == 0);
+    assert_eq!(done(), 2 * each as usize);
+}
+
+#[test]
+fn taken_is_given_back() {
+    let (wheel, driver) = manual();
+    let (token, alive) = counted();
+    let handle = wheel.insert(MS, move || drop(token));
+    let job = wheel.take(handle).unwrap();
+    assert_eq!((alive(), driver.advance(HOUR), wheel.len()), (1, 0, 0));
+    assert!(wheel.take(handle).is_none());
+    job.run();
+    assert_eq!(alive(), 0);
+}
+
+#[test]
+fn reset_moves_both_ways() {
+    let (wheel, driver) = manual();
+    let handle = wheel.insert(MS * 300, || ());
+    assert!(wheel.reset(handle, MS * 5));
+    assert!(wheel.reset(handle, MS * 80_000));
+    assert_eq!(driver.advance(MS * 400), 0);
+    assert!(wheel.reset(handle, MS * 20));
+    assert_eq!(wheel.remaining(handle), Some(MS * 20));
+    assert_eq!((driver.advance(MS * 19), driver.advance(MS)), (0, 1));
+    assert_eq!(driver.advance(HOUR), 0);
+    assert!(!wheel.reset(handle, MS));
+}
+
+#[test]
+fn a_handle_is_small_and_idle() {
+    assert!(size_of::<Handle>() <= 16);
+    assert_eq!(size_of::<Option<Handle>>(), size_of::<Handle>());
+    fn is_a_value<T: Copy + Eq + std::hash::Hash + std::fmt::Debug + Send + Sync>(_: T) {}
+    let (wheel, driver) = manual();
+    let handle = wheel.insert(MS, || ());
+    is_a_value(handle);
+    let kept = handle;
+    assert_eq!(HashSet::from([handle, kept]).len(), 1);
+    wheel.insert(MS, || ());
+    assert_eq!(driver.advance(MS), 2, "one handle was dropped");
+}
+
+#[test]
+fn a_stale_handle_does_nothing() {
+    let (wheel, driver) = manual();
+    let fired = wheel.insert(MS, || ());
+    let cancelled = wheel.insert(MS, || ());
+    wheel.cancel(cancelled);
+    driver.advance(MS);
+    // Both places are used again, over and over.
+    for _ in 0..100_000 {
+        let fresh = [0, 1].map(|_| wheel.insert(HOUR, || ()));
+        for stale in [fired, cancelled] {
+            assert!(!fresh.contains(&stale) && !wheel.is_pending(stale));
+            assert!(!wheel.cancel(stale) && !wheel.reset(stale, MS));
+            assert_eq!(wheel.remaining(stale), None);
+        }
+        assert!(fresh.iter().all(|&handle| wheel.cancel(handle)));
+    }
+}
+
+#[test]
+fn a_handle_of_another_wheel_does_nothing() {
+    let ((ours, _driver), (theirs, _other)) = (manual(), manual());
+    let sharded = Wheel::builder().shards(8).manual().unwrap().0;
+    let handle = ours.insert(HOUR, || ());
+    for foreign in [theirs.insert(HOUR, || ()), sharded.insert(HOUR, || ())] {
+        assert!(!ours.is_pending(foreign) && !ours.cancel(foreign));
+        assert!(!ours.reset(foreign, MS) && ours.take(foreign).is_none());
+        assert!(ours.remaining(foreign).is_none() && ours.location(foreign).is_none());
+    }
+    assert!(ours.is_pending(handle));
+    assert_eq!((ours.len(), theirs.len(), sharded.len()), (1, 1, 1));
+}

@@ -1,0 +1,204 @@
+//! How a wheel ends.
+
+use super::*;
+
+#[test]
+fn shutdown_hands_back_what_never_ran() {
+    let wheel = threads(1);
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let late = wheel.insert(HOUR * 2, || ());
+    let soon = wheel.insert(HOUR, || ());
+    let never = wheel.insert(Duration::MAX, || ());
+    let queued = wheel.insert(Duration::ZERO, {
+        let ended = Arc::clone(&ended);
+        move || ended.store(true, Ordering::SeqCst)
+    });
+    wait_for(|| !wheel.is_pending(queued));
+    let (scheduler, stopping) = (wheel.scheduler(), wheel);
+    let shutdown = thread::spawn(move || stopping.shutdown());
+    // Once inserts are refused the shutdown has begun; it waits for the job that is running.
+    wait_for(|| {
+        scheduler.insert(HOUR, || ()).is_err_and(|e| e.kind() == InsertErrorKind::Shutdown)
+    });
+    let_pass(MS * 20);
+    assert!(!shutdown.is_finished());
+    drop(release);
+    let unfired = shutdown.join().unwrap();
+    let jobs: Vec<_> = unfired.collect();
+    let inserted_late = jobs.len() - 4;
+    let order: Vec<Handle> = jobs.iter().map(|unfired| unfired.handle).collect();
+    assert_eq!((order[0], order[1]), (queued, soon));
+    assert_eq!(order[order.len() - 2..], [late, never]);
+    assert_eq!(jobs[0].remaining, Duration::ZERO);
+    assert!(jobs[1].remaining <= HOUR + MS && jobs[1].remaining > HOUR / 2);
+    assert_eq!(jobs[jobs.len() - 1].remaining, Duration::MAX);
+    assert!(
+        !ended.load(Ordering::SeqCst),
+        "started after the shutdown, {inserted_late} in between"
+    );
+    jobs.into_iter().next().unwrap().job.run();
+    assert!(ended.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_shutdown_on_a_thread_of_the_pool_waits_for_nobody() {
+    for way in ["in a job", "in a task of the pool", "in an install"] {
+        let pool = pool_of(2);
+        let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
+        let (started, halves) = channel();
+        let [begun, over] = [0, 1].map(|_| Arc::new(AtomicBool::new(false)));
+        // A job that waits for its half. The other thread has stolen that, and runs what else there is on
+        // top of it: the shutdown.
+        let (seen, ended) = (Arc::clone(&begun), Arc::clone(&over));
+        wheel.insert(Duration::ZERO, move || {
+            let wait = || {
+                while !seen.load(Ordering::SeqCst) {
+                    thread::yield_now()
+                }
+            };
+            let half = || {
+                started.send(()).unwrap();
+                while !ended.load(Ordering::SeqCst) {
+                    rayon::yield_now();
+                }
+            };
+            rayon::join(wait, half);
+        });
+        halves.recv().unwrap();
+        wheel.insert(HOUR, || ());
+        let (scheduler, (done, handed_back)) = (wheel.scheduler(), channel());
+        let (begun, over) = (Arc::clone(&begun), Arc::clone(&over));
+        let shutdown = move || {
+            begun.store(true, Ordering::SeqCst);
+            let unfired = wheel.shutdown().count();
+            over.store(true, Ordering::SeqCst);
+            done.send(unfired).unwrap();
+        };
+        match way {
+            "in a job" => drop(scheduler.insert(Duration::ZERO, shutdown).unwrap()),
+            "in a task of the pool" => pool.spawn(shutdown),
+            _ => drop(thread::spawn(move || pool.install(shutdown))),
+        }
+        assert_eq!(handed_back.recv_timeout(MINUTE), Ok(1), "{way}");
+        assert!(scheduler.insert(HOUR, || ()).is_err());
+        // The job that ran goes on to its end.
+        wait_for(|| scheduler.stats().in_flight == 0);
+    }
+}
+
+#[test]
+fn a_panic_handler_goes_with_its_wheel() {
+    type End = fn(Wheel);
+    for end in [drop as End, |wheel| drop(wheel.shutdown())] {
+        for manual in [false, true] {
+            let (token, alive) = counted();
+            // A handler that owns a way to its own wheel.
+            let own: Arc<OnceLock<Scheduler>> = Arc::default();
+            let known = Arc::clone(&own);
+            let builder = Wheel::builder().threads(1).on_panic(move |_| {
+                let _ = (&token, known.get().map(Scheduler::len));
+            });
+            let (wheel, driver) = match manual {
+                true => builder.manual().map(|(wheel, driver)| (wheel, Some(driver))).unwrap(),
+                false => (builder.build().unwrap(), None),
+            };
+            assert!(own.set(wheel.scheduler()).is_ok());
+            end(wheel);
+            drop((driver, own));
+            wait_for(|| alive() == 0);
+        }
+    }
+    // As long as a job runs, its panic is reported, whatever has become of the wheel.
+    let (builder, panics) = reporting();
+    let wheel = builder.build().unwrap();
+    let (release, gate) = channel::<()>();
+    let (started, starts) = channel();
+    wheel.insert(Duration::ZERO, move || {
+        started.send(()).unwrap();
+        let _ = gate.recv();
+        panic_any("after the wheel");
+    });
+    starts.recv().unwrap();
+    drop(wheel);
+    drop(release);
+    assert_eq!(panics.recv(), Ok("after the wheel"));
+    assert!(panics.recv().is_err(), "and then the handler is dropped");
+}
+
+#[test]
+fn late_callers_get_their_job_back() {
+    for stop in [drop as fn(Wheel), |wheel| drop(wheel.shutdown())] {
+        let wheel = threads(1);
+        let scheduler = wheel.scheduler().clone();
+        let (held, alive) = counted();
+        let pending = scheduler.insert(HOUR, move || drop(held)).unwrap();
+        stop(wheel);
+        assert_eq!(alive(), 0, "a scheduler keeps no job alive");
+        let (token, alive) = counted();
+        let refused = scheduler.insert(MS, move || drop(token)).unwrap_err();
+        assert_eq!(refused.kind(), InsertErrorKind::Shutdown);
+        assert_eq!(format!("{refused:?}"), "InsertError { kind: Shutdown, .. }");
+        assert_eq!(alive(), 1);
+        drop(refused);
+        assert!(scheduler.try_insert_at(now(), || ()).is_err());
+        assert!(!scheduler.cancel(pending) && !scheduler.reset(pending, MS));
+        assert!(scheduler.is_empty() && scheduler.take(pending).is_none());
+    }
+}
+
+#[test]
+fn drop_discards_and_does_not_wait() {
+    let wheel = threads(1);
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let (token, alive) = counted();
+    for delay in [Duration::ZERO, HOUR, Duration::MAX] {
+        let token = Arc::clone(&token);
+        let handle = wheel.insert(delay, move || drop(token));
+        wait_for(|| !delay.is_zero() || !wheel.is_pending(handle));
+    }
+    drop(token);
+    assert_eq!(alive(), 3);
+    drop(wheel);
+    assert_eq!(alive(), 0);
+    release.send(()).expect("the job is still running");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_thread_is_left_behind() {
+    let build = |name| Wheel::builder().name(name).threads(3).build().unwrap();
+    let wheel = build("g-shut");
+    let (done, ended) = mpsc::channel();
+    wheel.insert(Duration::ZERO, move || done.send(()).unwrap());
+    ended.recv().unwrap();
+    wait_for(|| threads_named("g-shut").len() == 4);
+    let scheduler = wheel.scheduler();
+    let _ = wheel.shutdown();
+    // They were joined; give the system the moment it takes to take them off its list.
+    wait_for(|| threads_named("g-shut").is_empty());
+    let wheel = build("g-drop");
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    drop(wheel);
+    assert!(!threads_named("g-drop-t").iter().any(|status| status.contains("g-drop-ticker")));
+    drop(release);
+    wait_for(|| threads_named("g-drop").is_empty());
+    drop(scheduler);
+}
+
+#[test]
+fn jobs_of_one_tick_all_run_in_some_order() {
+    let (wheel, driver) = Wheel::builder().shards(3).manual().unwrap();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    for n in 0..100 {
+        let ran = Arc::clone(&ran);
+        wheel.insert(MS * 7, move || ran.lock().unwrap().push(n));
+    }
+    assert_eq!((driver.advance(MS * 6), driver.advance(MS)), (0, 100));
+    let mut ran = ran.lock().unwrap().clone();
+    ran.sort_unstable();
+    assert_eq!(ran, (0..100).collect::<Vec<_>>());
+}

@@ -1,0 +1,166 @@
+//! When jobs run.
+
+use super::*;
+
+#[test]
+fn never_early() {
+    let wheel = threads(2);
+    let (sender, receiver) = channel();
+    let count = 400;
+    for n in 0..count {
+        let (sender, delay) = (sender.clone(), Duration::from_micros(n * 97));
+        let before = now();
+        wheel.insert(delay, move || sender.send((before.elapsed(), delay)).unwrap());
+    }
+    for (waited, delay) in receiver.iter().take(count as usize) {
+        assert!(waited >= delay, "after {waited:?}, not {delay:?}");
+    }
+}
+
+#[test]
+fn never_before_the_instant() {
+    let wheel = threads(2);
+    let (sender, receiver) = channel();
+    let begin = now();
+    for n in 0..100 {
+        let (sender, at) = (sender.clone(), begin + Duration::from_micros(n * 313));
+        let moved = at + MS * 3;
+        let handle = wheel.insert_at(at + HOUR, move || sender.send((now(), moved)).unwrap());
+        assert!(wheel.reset_at(handle, moved));
+    }
+    for (ran, at) in receiver.iter().take(100) {
+        assert!(ran >= at, "{:?} before the instant", at - ran);
+    }
+}
+
+#[test]
+fn at_the_first_tick_at_or_after_its_deadline() {
+    for (micros, tick) in [(1, 1), (999, 1), (1000, 1), (1001, 2), (2300, 3), (256_000, 256)] {
+        let (wheel, driver) = manual();
+        wheel.insert(Duration::from_micros(micros), || ());
+        assert_eq!(driver.advance(MS * tick - Duration::from_nanos(1)), 0, "{micros}");
+        assert_eq!(driver.advance(Duration::from_nanos(1)), 1, "{micros}");
+    }
+}
+
+#[test]
+fn without_a_delay_at_the_next_tick() {
+    let (wheel, driver) = manual();
+    driver.advance(MS * 10);
+    wheel.insert(Duration::ZERO, || ());
+    wheel.insert_at(driver.now() - MS * 5, || ());
+    wheel.insert_at(driver.now(), || ());
+    assert_eq!(driver.advance(Duration::ZERO), 0);
+    assert_eq!(driver.advance(MS), 3);
+    // Also in the middle of a tick, and for a job that inserts itself without end.
+    fn again(scheduler: Scheduler) {
+        let next = scheduler.clone();
+        let _ = scheduler.insert(Duration::ZERO, || again(next));
+    }
+    (0..2).for_each(|_| again(wheel.scheduler()));
+    assert_eq!(driver.advance(MS * 5), 10);
+}
+
+#[test]
+fn the_longest_delay_is_never() {
+    let (wheel, driver) = manual();
+    let [cancelled, reset, taken] = [0, 1, 2].map(|_| wheel.insert(Duration::MAX, || ()));
+    assert_eq!(driver.advance(Duration::from_secs(u64::MAX / 2)), 0);
+    assert_eq!(driver.advance(Duration::MAX), 0);
+    assert_eq!(wheel.remaining(cancelled), Some(Duration::MAX));
+    assert!(wheel.cancel(cancelled) && wheel.take(taken).is_some());
+    assert!(
+        wheel.is_pending(reset),
+        "also at the end of the clock, where no time is left to reset to"
+    );
+    let (wheel, driver) = manual();
+    let reset = wheel.insert(Duration::MAX, || ());
+    assert!(wheel.reset(reset, MS));
+    assert_eq!(driver.advance(MS), 1);
+}
+
+#[test]
+fn a_stall_is_caught_up_in_the_order_of_deadlines() {
+    // One job at a time, and the first holds up all the others until they are long due.
+    let wheel = Wheel::builder().threads(1).max_in_flight(1).shards(4).build().unwrap();
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let (sender, receiver) = channel();
+    thread::scope(|scope| {
+        for lane in 0..4 {
+            let (wheel, sender) = (&wheel, sender.clone());
+            scope.spawn(move || {
+                for n in 0..10 {
+                    let (sender, delay) = (sender.clone(), (n * 7 + lane * 3) % 11 * 3 + 2);
+                    let at = wheel.insert(MS * delay as u32, || ());
+                    // What was asked for and not what was measured: two inserts of one deadline
+                    // may come to lie on two ticks.
+                    let due = now() + wheel.remaining(at).unwrap();
+                    wheel.cancel(at);
+                    wheel.insert_at(due, move || sender.send(due).unwrap());
+                }
+            });
+        }
+    });
+    let_pass(MS * 40);
+    drop(release);
+    let order: Vec<Instant> = receiver.iter().take(40).collect();
+    for pair in order.windows(2) {
+        assert!(pair[1] + MS >= pair[0], "a whole tick out of order: {:?}", pair[0] - pair[1]);
+    }
+    // The same on a manual clock, exactly.
+    let (wheel, driver) = manual();
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    for n in [50_u32, 3, 70_000, 3, 900, 256, 255] {
+        let ran = Arc::clone(&ran);
+        wheel.insert(MS * n, move || ran.lock().unwrap().push(n));
+    }
+    assert_eq!(driver.advance(HOUR), 7);
+    assert_eq!(*ran.lock().unwrap(), [3, 3, 50, 255, 256, 900, 70_000]);
+}
+
+#[test]
+fn a_clock_that_steps_back() {
+    // The system's monotonic clock does not; the structure is told the time and does not care.
+    let mut wheel = Hierarchy::new(Geometry::default());
+    let mut due = Vec::new();
+    let _ = wheel.advance(Tick::new(100), usize::MAX, &mut due);
+    let key = wheel.insert(Tick::new(45), "five ticks after the clock stepped back to 40");
+    let turn = wheel.advance(Tick::new(45), usize::MAX, &mut due);
+    assert_eq!((turn.now, turn.finished, due.len()), (Tick::new(100), true, 0));
+    assert!(wheel.contains(key));
+    let _ = wheel.advance(Tick::new(101), usize::MAX, &mut due);
+    assert_eq!(due.len(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn with_nothing_due_nothing_wakes() {
+    let wheel = Wheel::builder().name("g-idle").threads(2).build().unwrap();
+    for n in 0..100_000 {
+        wheel.insert(HOUR + MS * n, || ());
+    }
+    // A thread that sleeps is not switched to, however busy the machine is; first let it get there.
+    let mut before = switches("g-idle");
+    loop {
+        let_pass(MS * 50);
+        let settled = switches("g-idle");
+        if settled == before {
+            break;
+        }
+        before = settled;
+    }
+    let_pass(MS * 300);
+    assert_eq!(switches("g-idle"), before);
+    assert_eq!(wheel.len(), 100_000);
+}
+
+/// How often threads whose names begin so were switched to, together.
+#[cfg(target_os = "linux")]
+fn switches(name: &str) -> u64 {
+    let count = |status: &str| -> u64 {
+        let lines = status.lines().filter(|line| line.contains("ctxt_switches:"));
+        lines.map(|line| line.rsplit('\t').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    threads_named(name).iter().map(|status| count(status)).sum()
+}
