@@ -22,7 +22,7 @@ use crate::structure::Geometry;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 use crate::values::repeat::{Next, Repeat};
-use crate::values::time::{Moment, Scale};
+use crate::values::time::{Moment, Scale, Tick};
 
 /// In ticks of a nanosecond: an hour.
 const AN_HOUR: u64 = 3_600_000_000_000;
@@ -104,6 +104,25 @@ fn two_inserts_that_race_are_both_found() {
         });
         insert(&engine, 6);
         other.join().unwrap();
+        ticker.join().unwrap();
+    });
+}
+
+/// The first half of an insert: the job is in its shard, and its thread does not get any further.
+fn insert_silently(engine: &Arc<Engine>, tick: u64) {
+    let shard = engine.own_shard();
+    assert!(shard.insert(Tick::new(tick), Box::new(|| ())).is_ok());
+}
+
+#[test]
+fn an_insert_relies_on_no_other_to_wake_the_ticker() {
+    explore(|| {
+        let engine = engine();
+        let ticker = ticker(&engine, 2);
+        // Another thread has put an earlier job into the same shard, and was stopped before it could wake
+        // the ticker. When this insert has returned, the ticker must not sleep past it.
+        insert_silently(&engine, 5);
+        insert(&engine, 6);
         ticker.join().unwrap();
     });
 }

@@ -16,7 +16,7 @@
 //!   end of a job wakes the ticker.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::engine::dispatch::{DueJob, Outlet};
 use crate::engine::shard::NextWake;
@@ -38,13 +38,11 @@ pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,
     outlet: O,
     due: Vec<DueJob>,
-    /// What the wall clock read at the origin when deadlines were last reckoned from it.
-    wall_at_origin: Option<SystemTime>,
 }
 
 impl<O: Outlet> Ticker<O> {
     pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
-        Ticker { engine, outlet, due: Vec::with_capacity(ENTRIES_PER_LOCK), wall_at_origin: None }
+        Ticker { engine, outlet, due: Vec::with_capacity(ENTRIES_PER_LOCK) }
     }
 
     /// Turns the wheel until the engine is stopped.
@@ -65,20 +63,13 @@ impl<O: Outlet> Ticker<O> {
     }
 
     /// What there is to wait for, as the wall clock stands now.
-    fn plan_wake(&mut self) -> NextWake {
+    fn plan_wake(&self) -> NextWake {
         let next_wake = self.engine.next_wake();
-        if !next_wake.watch_wall {
-            self.wall_at_origin = None;
+        let Some(readings) = next_wake.wall else { return next_wake };
+        let now = self.engine.timebase().clock().read_wall_closely();
+        if readings.distance(now) <= WALL_STEP_MIN {
             return next_wake;
         }
-        let now = self.engine.timebase().clock().wall_at_origin();
-        if self.wall_at_origin.is_some_and(|then| apart(then, now) <= WALL_STEP_MIN) {
-            return next_wake;
-        }
-        // Whoever inserts looks at the clock under the shard's lock. So what comes in before this
-        // does is reckoned anew, and what comes in after it does so itself, from a clock no older
-        // than ours.
-        self.wall_at_origin = Some(now);
         self.engine.follow_the_wall();
         self.engine.next_wake()
     }
@@ -89,12 +80,12 @@ impl<O: Outlet> Ticker<O> {
         let alarm = self.engine.alarm();
         alarm.plan(next);
         let again = self.engine.next_wake();
-        let changed = again.tick < next || again.watch_wall != next_wake.watch_wall;
+        let changed = again.tick < next || again.wall.is_some() != next_wake.wall.is_some();
         if changed || self.engine.is_stopped() {
             return;
         }
         let until = || self.engine.timebase().until(next);
-        alarm.sleep(match next_wake.watch_wall {
+        alarm.sleep(match next_wake.wall.is_some() {
             true => Some(WALL_CHECK_INTERVAL.min(until())),
             false => (next != Tick::MAX).then(until),
         });
@@ -126,10 +117,6 @@ impl<O: Outlet> Ticker<O> {
     }
 }
 
-fn apart(a: SystemTime, b: SystemTime) -> Duration {
-    a.duration_since(b).unwrap_or_else(|error| error.duration())
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -139,7 +126,7 @@ mod tests {
     use crate::structure::Geometry;
     use crate::values::time::Scale;
     use crate::values::when::When;
-    use std::sync::mpsc::{Sender, channel};
+    use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
 
     struct Tells(Sender<usize>);
@@ -154,8 +141,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_wall_clock_that_is_set_forward_is_noticed_while_nothing_is_due() {
+    /// A ticker on an engine, and what it hands over.
+    fn ticking() -> (Arc<Engine>, thread::JoinHandle<()>, Receiver<usize>) {
         let engine = Arc::new(Engine::new(Config {
             scale: Scale::new(Duration::from_millis(1)).unwrap(),
             clock: Clock::monotonic(),
@@ -166,19 +153,43 @@ mod tests {
         }));
         let (sender, due) = channel();
         let ticker = Ticker::new(Arc::clone(&engine), Tells(sender));
-        let ticker = thread::spawn(|| ticker.run());
-        let day = Duration::from_secs(24 * 3600);
-        // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has
-        // to.
-        engine.insert(day, || ()).unwrap();
+        (engine, thread::spawn(|| ticker.run()), due)
+    }
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    /// Longer than anything here takes on the slowest machine.
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_wall_clock_that_is_set_forward_is_noticed_while_nothing_is_due() {
+        let (engine, ticker, due) = ticking();
+        // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has to.
+        engine.insert(DAY, || ()).unwrap();
         assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
         let clock = Arc::clone(engine.timebase().clock());
         for round in 1..=2 {
-            engine.insert_when(When::Wall(clock.wall() + 2 * day), || ()).unwrap();
+            engine.insert_when(When::Wall(clock.wall() + 2 * DAY), || ()).unwrap();
             assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
-            clock.set_wall(clock.wall() + 3 * day);
-            assert_eq!(due.recv_timeout(Duration::from_secs(60)), Ok(1), "round {round}");
+            clock.set_wall(clock.wall() + 3 * DAY);
+            assert_eq!(due.recv_timeout(MINUTE), Ok(1), "round {round}");
         }
+        engine.stop();
+        ticker.join().unwrap();
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_to_and_fro_between_two_looks_is_noticed() {
+        let (engine, ticker, due) = ticking();
+        let clock = Arc::clone(engine.timebase().clock());
+        engine.insert_when(When::Wall(clock.wall() + DAY), || ()).unwrap();
+        assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
+        // At the next look the clock is where it was at the last one. But a job has come in meanwhile, and
+        // was told that its time is a day away.
+        let time = clock.wall() + Duration::from_millis(100);
+        clock.set_wall(clock.wall() - DAY);
+        engine.insert_when(When::Wall(time), || ()).unwrap();
+        clock.set_wall(clock.wall() + DAY);
+        assert_eq!(due.recv_timeout(MINUTE), Ok(1));
         engine.stop();
         ticker.join().unwrap();
     }

@@ -5,14 +5,15 @@
 //! - A delay, and an instant, become a [`Moment`] once, when they are given. A wall-clock time
 //!   stays one ([`Target::Wall`]) until its job runs: the moment at which the wall clock will read it
 //!   is a guess, made anew whenever the clock was set.
-//! - Nothing that is given now is due now: on a manual clock, which stands while jobs run, a job
-//!   that inserts itself anew without a delay would never let time pass.
+//! - Nothing that is given now is due now: the earliest deadline is the first tick after the present.
+//!   Otherwise a job that inserts itself anew for a time that has passed would run again and again
+//!   within one tick; and on a manual clock, which stands while jobs run, time would never pass.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::host::clock::Clock;
-use crate::values::time::{Moment, Scale, Span, Tick};
+use crate::host::clock::{Clock, WallReading};
+use crate::values::time::{Moment, Scale, Tick};
 use crate::values::when::When;
 
 /// What a job waits for.
@@ -20,6 +21,14 @@ use crate::values::when::When;
 pub(crate) enum Target {
     Moment(Moment),
     Wall(SystemTime),
+}
+
+/// When a target is reached, as the clocks go now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Estimate {
+    pub(crate) moment: Moment,
+    /// The reading of the wall clock that this follows from, if the target is a wall-clock time.
+    pub(crate) reading: Option<WallReading>,
 }
 
 pub(crate) struct Timebase {
@@ -40,24 +49,27 @@ impl Timebase {
         self.scale
     }
 
-    /// What a user means, as of now.
-    pub(crate) fn target(&self, when: When) -> Target {
+    /// What a user means who says `when` at `now`.
+    pub(crate) fn target(&self, when: When, now: Moment) -> Target {
         match when {
-            When::After(delay) => Target::Moment(self.clock.now().plus(delay)),
+            When::After(delay) => Target::Moment(now.plus(delay)),
             When::At(instant) => Target::Moment(self.clock.moment(instant)),
             When::Wall(time) => Target::Wall(time),
         }
     }
 
-    /// When that will be, as the clocks go now.
-    pub(crate) fn moment(&self, target: Target) -> Moment {
+    /// When the clocks will have come to `target`, as they go now.
+    pub(crate) fn estimate(&self, target: Target) -> Estimate {
         match target {
-            Target::Moment(moment) => moment,
-            Target::Wall(time) => self.clock.moment_of_wall(time),
+            Target::Moment(moment) => Estimate { moment, reading: None },
+            Target::Wall(time) => {
+                let (moment, reading) = self.clock.moment_of_wall(time);
+                Estimate { moment, reading: Some(reading) }
+            }
         }
     }
 
-    /// Whether the clock that an target was taken on has come there.
+    /// Returns whether the clock that `target` is about has come there.
     pub(crate) fn has_come(&self, target: Target) -> bool {
         match target {
             Target::Moment(moment) => moment <= self.clock.now(),
@@ -65,15 +77,11 @@ impl Timebase {
         }
     }
 
-    /// The tick at which a job is due that is inserted now for `moment`.
+    /// The tick at which a job is due that is given `moment` at `now`: the first that begins at or after
+    /// `moment`, and after `now`.
     #[inline]
-    pub(crate) fn deadline(&self, moment: Moment) -> Tick {
-        let deadline = self.scale.deadline(moment);
-        match self.clock.is_manual() {
-            true => deadline.max(self.present() + Span::new(1)),
-            // Time passes by itself; the structure sees to the rest.
-            false => deadline,
-        }
+    pub(crate) fn deadline(&self, moment: Moment, now: Moment) -> Tick {
+        self.scale.deadline(moment.max(now.plus_a_nanosecond()))
     }
 
     /// The tick that the clock is at.
@@ -86,6 +94,37 @@ impl Timebase {
         match tick {
             Tick::MAX => Duration::MAX,
             tick => self.scale.begin(tick).since(self.clock.now()),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_earliest_deadline_is_the_tick_after_the_present() {
+        for clock in [Clock::manual(), Clock::monotonic()] {
+            let timebase = Timebase::new(clock, Scale::new(MS).unwrap());
+            let at = |micros| Moment::after(Duration::from_micros(micros));
+            for (moment, now, tick) in [
+                (0, 0, 1),
+                (0, 7_000, 8),
+                (7_000, 7_000, 8),
+                (7_000, 7_001, 8),
+                (7_001, 7_000, 8),
+                (8_000, 7_999, 8),
+                (8_000, 8_000, 9),
+                (8_001, 7_000, 9),
+                (90_000, 7_000, 90),
+            ] {
+                let deadline = timebase.deadline(at(moment), at(now));
+                assert_eq!(deadline, Tick::new(tick), "{moment} given at {now}");
+            }
+            assert_eq!(timebase.deadline(at(5), Moment::NEVER), Tick::MAX);
+            assert_eq!(timebase.deadline(Moment::NEVER, at(5)), Tick::MAX);
         }
     }
 }

@@ -135,7 +135,13 @@ impl Moment {
         Moment(self.0.saturating_add(nanos(delay)))
     }
 
-    /// The moment so many periods later.
+    /// The first moment after this one.
+    #[inline]
+    pub(crate) fn plus_a_nanosecond(self) -> Moment {
+        Moment(self.0.saturating_add(1))
+    }
+
+    /// The moment `count` periods later.
     pub(crate) fn plus_periods(self, period: Duration, count: u64) -> Moment {
         Moment(self.0.saturating_add(nanos(period).saturating_mul(count)))
     }

@@ -108,6 +108,50 @@ fn missed_periods_follow_the_policy() {
 }
 
 #[test]
+fn missed_periods_follow_the_policy_on_any_clock() {
+    let (tick, period) = (MS * 2, MS * 3);
+    on_both_clocks(tick, |wheel, time| {
+        for policy in [Missed::Burst, Missed::Skip, Missed::Delay] {
+            time.pass(MS * 50);
+            // The first was to be long ago, so periods are missed; more are when the machine is late.
+            let first = time.now() - MS * 40;
+            let (sender, runs) = channel();
+            let clock = time.clone();
+            let repeat = Repeat::every(period).starting(first).missed(policy);
+            let handle = wheel.repeat(repeat, move |run| {
+                let _ = sender.send((run, clock.now()));
+                Next::Period
+            });
+            let told: Arc<Mutex<Vec<(Run, Instant)>>> = Arc::default();
+            time.until(|| {
+                told.lock().unwrap().extend(runs.try_iter());
+                told.lock().unwrap().len() >= 30
+            });
+            wheel.cancel(handle.unwrap());
+            let told = told.lock().unwrap();
+            assert_eq!(told[0].0.deadline, first);
+            for pair in told.windows(2) {
+                let ((before, ran), (after, _)) = (pair[0], pair[1]);
+                let step = after.deadline - before.deadline;
+                let dropped = u32::try_from(after.missed).unwrap();
+                match policy {
+                    Missed::Burst => assert_eq!((step, dropped), (period, 0)),
+                    Missed::Skip => assert_eq!(step, period * (dropped + 1)),
+                    _ if dropped == 0 => assert_eq!(step, period),
+                    _ => assert!(after.deadline >= ran + period),
+                }
+            }
+            if policy != Missed::Burst {
+                assert!(told[1].0.missed >= 12, "40 ms are more than 13 periods");
+            }
+            // One a tick.
+            let passed = time.ticks_between(told[0].1, told[29].1);
+            assert!(passed >= 28, "30 runs within {passed} ticks");
+        }
+    });
+}
+
+#[test]
 fn a_run_never_overlaps_itself() {
     let wheel = threads(4);
     let (running, overlaps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
@@ -236,6 +280,49 @@ fn a_reset_moves_the_next_run_and_the_phase() {
     driver.advance(MS * 20);
     let at: Vec<Instant> = runs.try_iter().collect();
     assert!(at.windows(2).all(|pair| pair[1] - pair[0] == MS * 3) && at.len() == 4);
+}
+
+#[test]
+fn after_a_reset_nothing_was_missed() {
+    on_both_clocks(MS, |wheel, time| {
+        for from_inside in [false, true] {
+            time.pass(MS * 50);
+            let (sender, runs) = channel();
+            let (scheduler, clock) = (wheel.scheduler(), time.clone());
+            let mut reset_at = None;
+            // The first run is late by more than four periods, which the one after it would be told.
+            let late = Repeat::every(MS * 10).starting(time.now() - MS * 45);
+            let handle = wheel.repeat(late, move |run| {
+                if from_inside && reset_at.is_none() {
+                    reset_at = Some(clock.now());
+                    assert!(scheduler.reset(run.handle, MS * 20));
+                }
+                let _ = sender.send((run, reset_at));
+                Next::Period
+            });
+            let handle = handle.unwrap();
+            let told: Mutex<Vec<(Run, Option<Instant>)>> = Mutex::default();
+            let runs_told = || {
+                told.lock().unwrap().extend(runs.try_iter());
+                told.lock().unwrap().len()
+            };
+            time.until(|| runs_told() > 0);
+            let from_outside = time.now();
+            assert!(from_inside || wheel.reset(handle, MS * 20));
+            // Of runs that were on their way, nothing is said here.
+            let after_reset = |run: &Run, reset_at: Option<Instant>| {
+                run.deadline >= reset_at.unwrap_or(from_outside) + MS * 20
+            };
+            time.until(|| {
+                runs_told();
+                told.lock().unwrap().iter().any(|(run, reset_at)| after_reset(run, *reset_at))
+            });
+            wheel.cancel(handle);
+            let told = told.lock().unwrap();
+            let first = told.iter().find(|(run, reset_at)| after_reset(run, *reset_at));
+            assert_eq!(first.map(|(run, _)| run.missed), Some(0), "from inside: {from_inside}");
+        }
+    });
 }
 
 #[test]

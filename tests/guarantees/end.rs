@@ -128,6 +128,32 @@ fn a_panic_handler_goes_with_its_wheel() {
 }
 
 #[test]
+fn shutdown_knows_what_was_put_off_on_the_way_to_the_pool() {
+    let wheel = threads(1);
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let soon = wheel.insert(HOUR, || ());
+    let again = tickwheel::Repeat::irregular();
+    let queued = wheel.repeat(again, |_| tickwheel::Next::Stop).unwrap();
+    let dated = wheel.insert_at(std::time::SystemTime::UNIX_EPOCH, || ());
+    let due = wheel.insert(Duration::ZERO, || ());
+    wait_for(|| wheel.stats().in_flight == 4);
+    assert!(wheel.reset(queued, HOUR * 2) && wheel.reset(dated, HOUR * 3));
+    let (scheduler, stopping) = (wheel.scheduler(), wheel);
+    let shutdown = thread::spawn(move || stopping.shutdown());
+    wait_for(|| scheduler.insert(HOUR, || ()).is_err());
+    drop(release);
+    let mut unfired: Vec<(Handle, Duration)> =
+        shutdown.join().unwrap().map(|unfired| (unfired.handle, unfired.remaining)).collect();
+    // Besides the jobs that were only to find out whether the shutdown has begun.
+    unfired.retain(|(handle, _)| [due, soon, queued, dated].contains(handle));
+    let order: Vec<Handle> = unfired.iter().map(|&(handle, _)| handle).collect();
+    assert_eq!(order, [due, soon, queued, dated]);
+    assert_eq!(unfired[0].1, Duration::ZERO);
+    assert!(unfired[2].1 > HOUR && unfired[3].1 > HOUR * 2);
+}
+
+#[test]
 fn late_callers_get_their_job_back() {
     for stop in [drop as fn(Wheel), |wheel| drop(wheel.shutdown())] {
         let wheel = threads(1);

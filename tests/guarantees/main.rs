@@ -4,6 +4,7 @@
 mod again;
 mod bounds;
 mod cancel;
+mod clocks;
 mod end;
 mod jobs;
 mod many;
@@ -23,6 +24,8 @@ use tickwheel::{
     Builder, ConfigError, Driver, Geometry, GeometryError, Handle, Hierarchy, InsertErrorKind,
     Scheduler, Tick, Wheel,
 };
+
+use clocks::{Time, on_both_clocks};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);

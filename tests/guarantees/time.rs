@@ -4,33 +4,38 @@ use super::*;
 
 #[test]
 fn never_early() {
-    let wheel = threads(2);
-    let (sender, receiver) = channel();
-    let count = 400;
-    for n in 0..count {
-        let (sender, delay) = (sender.clone(), Duration::from_micros(n * 97));
-        let before = now();
-        wheel.insert(delay, move || sender.send((before.elapsed(), delay)).unwrap());
-    }
-    for (waited, delay) in receiver.iter().take(count as usize) {
-        assert!(waited >= delay, "after {waited:?}, not {delay:?}");
-    }
+    on_both_clocks(MS, |wheel, time| {
+        let (sender, receiver) = channel();
+        let count = 400;
+        for n in 0..count {
+            let (sender, delay) = (sender.clone(), Duration::from_micros(n * 97));
+            let (clock, before) = (time.clone(), time.now());
+            wheel.insert(delay, move || sender.send((clock.now() - before, delay)).unwrap());
+        }
+        time.until(|| wheel.is_empty());
+        for (waited, delay) in receiver.iter().take(count as usize) {
+            assert!(waited >= delay, "after {waited:?}, not {delay:?}");
+        }
+    });
 }
 
 #[test]
 fn never_before_the_instant() {
-    let wheel = threads(2);
-    let (sender, receiver) = channel();
-    let begin = now();
-    for n in 0..100 {
-        let (sender, at) = (sender.clone(), begin + Duration::from_micros(n * 313));
-        let moved = at + MS * 3;
-        let handle = wheel.insert_at(at + HOUR, move || sender.send((now(), moved)).unwrap());
-        assert!(wheel.reset_at(handle, moved));
-    }
-    for (ran, at) in receiver.iter().take(100) {
-        assert!(ran >= at, "{:?} before the instant", at - ran);
-    }
+    on_both_clocks(MS, |wheel, time| {
+        let (sender, receiver) = channel();
+        let begin = time.now();
+        for n in 0..100 {
+            let (sender, at) = (sender.clone(), begin + Duration::from_micros(n * 313));
+            let (clock, moved) = (time.clone(), at + MS * 3);
+            let job = move || sender.send((clock.now(), moved)).unwrap();
+            let handle = wheel.insert_at(at + HOUR, job);
+            assert!(wheel.reset_at(handle, moved));
+        }
+        time.until(|| wheel.is_empty());
+        for (ran, at) in receiver.iter().take(100) {
+            assert!(ran >= at, "{:?} before the instant", at - ran);
+        }
+    });
 }
 
 #[test]
@@ -59,6 +64,71 @@ fn without_a_delay_at_the_next_tick() {
     }
     (0..2).for_each(|_| again(wheel.scheduler()));
     assert_eq!(driver.advance(MS * 5), 10);
+}
+
+/// Inserts itself anew for a moment that has passed, until it has run often enough.
+fn insist(scheduler: &Scheduler, time: &Time, past: Past, runs: &Arc<Mutex<Vec<Instant>>>) {
+    let (next, clock, again) = (scheduler.clone(), time.clone(), Arc::clone(runs));
+    let job = move || {
+        again.lock().unwrap().push(clock.now());
+        if again.lock().unwrap().len() < 20 {
+            insist(&next, &clock, past, &again);
+        }
+    };
+    let inserted = match past {
+        Past::Delay => scheduler.insert(Duration::ZERO, job),
+        Past::Instant => scheduler.insert_at(time.now() - MS * 200, job),
+        Past::Wall => scheduler.insert_at(time.wall_now() - MS * 200, job),
+        Past::Reset => {
+            let handle = scheduler.insert(HOUR, job).unwrap();
+            assert!(scheduler.reset_at(handle, time.now() - MS * 200));
+            return;
+        }
+    };
+    inserted.unwrap();
+}
+
+/// Ways to ask for a moment that is no longer to come.
+#[derive(Clone, Copy)]
+enum Past {
+    Delay,
+    Instant,
+    Wall,
+    Reset,
+}
+
+#[test]
+fn a_job_that_insists_runs_once_a_tick() {
+    let tick = MS * 2;
+    on_both_clocks(tick, |wheel, time| {
+        for past in [Past::Delay, Past::Instant, Past::Wall, Past::Reset] {
+            // The wheel was idle: its time must not stand behind the clock's.
+            time.pass(MS * 100);
+            let runs = Arc::default();
+            insist(&wheel.scheduler(), time, past, &runs);
+            time.until(|| runs.lock().unwrap().len() == 20);
+            let runs = runs.lock().unwrap();
+            let passed = time.ticks_between(runs[0], runs[19]);
+            assert!(passed >= 18, "20 runs within {passed} ticks");
+        }
+    });
+}
+
+#[test]
+fn idle_time_makes_nothing_late() {
+    on_both_clocks(MS, |wheel, time| {
+        time.pass(MS * 300);
+        let (sender, receiver) = channel();
+        let (clock, before) = (time.clone(), time.now());
+        let job = move || sender.send(clock.now()).unwrap();
+        wheel.insert_at(before - MS * 200, job);
+        time.until(|| wheel.stats().fired == 1);
+        let waited = receiver.recv().unwrap() - before;
+        // Whatever the machine did: the job was not due before it was inserted.
+        let stats = wheel.stats();
+        assert!(stats.handover.max <= waited, "{:?}, but {waited:?}", stats.handover.max);
+        assert!(MS * u32::try_from(stats.ticks_behind.get()).unwrap() <= waited);
+    });
 }
 
 #[test]

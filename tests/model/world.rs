@@ -320,6 +320,10 @@ impl World {
     }
 
     fn note_move(&self, truth: &mut Truth, id: usize, deadline: u64) -> bool {
+        // A reset sets the phase anew, so nothing of it was missed.
+        if let Some(repeat) = &mut truth.jobs[id].repeat {
+            repeat.dropped = 0;
+        }
         if truth.is_out(id) {
             truth.jobs[id].deadline = deadline;
             truth.jobs[id].repeat.as_mut().expect("only these are ever out").moved = true;

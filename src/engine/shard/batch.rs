@@ -6,25 +6,26 @@ use std::time::Duration;
 use super::{Shard, key};
 use crate::host::sync::lock;
 use crate::structure::PREFETCH_BATCH;
+use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::job::{Job, Work};
 use crate::values::time::Tick;
 
-/// The handles of those who came in, and a tick for which the ticker may have to rise earlier.
-type Arrived = (Vec<Handle>, Option<Tick>);
+/// The handles of the jobs that came in, and the earliest of their deadlines.
+type Arrived = (Vec<Handle>, Tick);
 
 impl Shard {
-    /// Adds all of them; a closed shard gives them back.
+    /// Adds all of them; a closed shard, or one without room for all of them, gives them back.
     pub(crate) fn insert_batch<W: Work + 'static>(
         &self,
         timers: Vec<(Duration, W)>,
         deadline: impl Fn(Duration) -> Tick,
-    ) -> Result<Arrived, Vec<(Duration, W)>> {
+    ) -> Result<Arrived, InsertError<Vec<(Duration, W)>>> {
         let mut handles = Vec::with_capacity(timers.len());
         let mut earliest = Tick::MAX;
         let mut state = lock(&self.state);
-        if state.closed {
-            return Err(timers);
+        if let Some(kind) = state.refuses(timers.len()) {
+            return Err(InsertError::new(kind, timers));
         }
         state.tally.inserted += timers.len() as u64;
         for (delay, work) in timers {
@@ -33,7 +34,8 @@ impl Shard {
             let job = ManuallyDrop::new(Job::new(Box::new(work)));
             handles.push(self.handle(state.hierarchy.insert(deadline, job)));
         }
-        Ok((handles, state.lower_next_due(earliest).then_some(earliest)))
+        state.lower_next_due(earliest);
+        Ok((handles, earliest))
     }
 
     /// Takes out the chosen ones of these jobs that are pending, and says which they were.
@@ -58,15 +60,15 @@ impl Shard {
         state.tally.cancelled += jobs.len() as u64;
     }
 
-    /// Gives the chosen ones of these jobs another deadline, if they are pending, and says which
-    /// were. Answers with a tick for which the ticker may have to rise earlier, if there is any.
+    /// Gives the chosen ones of these jobs another deadline, if they are pending, and says which were.
+    /// Returns the earliest of the new deadlines.
     pub(crate) fn reset_batch(
         &self,
         timers: &[(Handle, Duration)],
         chosen: &[usize],
         answers: &mut [bool],
         deadline: impl Fn(Duration) -> Tick,
-    ) -> Option<Tick> {
+    ) -> Tick {
         let mut earliest = Tick::MAX;
         let mut state = lock(&self.state);
         for &which in chosen {
@@ -77,6 +79,7 @@ impl Shard {
                 earliest = earliest.min(deadline);
             }
         }
-        state.lower_next_due(earliest).then_some(earliest)
+        state.lower_next_due(earliest);
+        earliest
     }
 }

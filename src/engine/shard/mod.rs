@@ -1,19 +1,21 @@
-//! One of several hierarchies that producers are spread over, behind its lock: the only lock that
-//! an insert, a cancel or a reset takes.
+//! One of several hierarchies that producers are spread over, behind its lock.
+//!
+//! That lock is the only one that an insert, a cancel or a reset of a one-shot job takes.
 //!
 //! Ground rules:
 //!
-//! - No user code runs under the lock: a closure is boxed before (but for a batch), a cancelled job
-//!   is given out to be dropped after.
-//! - `next_due` is a tick before which nothing here is due. Inserts lower it, a turn raises it to
-//!   what the hierarchy says. Who lowers it is told, and tells the ticker, outside the lock.
-//! - Jobs lie in the hierarchy behind `ManuallyDrop`, because what has a destructor is copied
-//!   through the stack on its way into the table, at 7 % of an insert and cancel. Whoever gets a
-//!   job takes it out of there, and the shard's own drop takes what is left.
+//! - No user code runs under the lock: a closure is boxed before (but for a batch), and a cancelled job
+//!   is returned, to be dropped after.
+//! - `next_due` is a tick before which nothing here is due. Inserts lower it; an advance raises it to
+//!   what the hierarchy says.
+//! - Jobs lie in the hierarchy behind `ManuallyDrop`, because a value with a destructor is copied
+//!   through the stack on its way into the table, at 7 % of an insert and cancel. The code that takes a
+//!   job out takes it out of its `ManuallyDrop`, and the shard's own drop does so with the rest.
 //! - A closed shard is empty and stays so. Under one lock a job is either in the hierarchy or it is
-//!   not: of a cancel, a turn and a close, exactly one gets it.
-//! - Jobs that go back into the wheel have a second place, the registry. What is done to them is in
-//!   `rearmed.rs`, so one-shot jobs do not pay for it.
+//!   not: a cancel, an advance and a close cannot both get it.
+//! - Jobs that may come in again, the re-armable ones, are also in the registry. Their verbs are in
+//!   `rearmed.rs`, so one-shot jobs do not pay for them.
+//! - A shard that has as many jobs as the hierarchy can number is full: it refuses, and does not panic.
 
 mod batch;
 mod registry;
@@ -25,11 +27,14 @@ use core::mem::ManuallyDrop;
 use std::sync::PoisonError;
 
 use crate::host::sync::{Mutex, lock};
+use crate::host::timebase::Timebase;
 use crate::structure::{Geometry, Hierarchy, Key, Location};
+use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
 use crate::values::job::{Job, Work};
 use crate::values::time::Tick;
 use registry::Registry;
+pub(crate) use registry::WallReadings;
 
 /// Two cache lines to itself, because processors fetch lines in pairs: shards do not meet.
 #[repr(align(128))]
@@ -42,6 +47,7 @@ struct State {
     hierarchy: Hierarchy<ManuallyDrop<Job>>,
     registry: Registry,
     next_due: Tick,
+    max_jobs: usize,
     closed: bool,
     /// Standing jobs that came back to a closed shard, while a shutdown waits for them.
     strays: Option<Vec<Unstarted>>,
@@ -60,29 +66,41 @@ pub(crate) struct Tally {
     pub(crate) fired: u64,
 }
 
-/// What an insert or a reset did.
-#[derive(Clone, Copy)]
-pub(crate) struct Planned<T> {
-    pub(crate) done: T,
-    /// Nothing in this shard was expected before: the ticker may have to wake earlier.
-    pub(crate) earliest: bool,
-}
-
-/// What whoever turns the shard has to know beforehand.
+/// What there is to wait for.
 #[derive(Clone, Copy)]
 pub(crate) struct NextWake {
     /// A tick before which nothing is due.
     pub(crate) tick: Tick,
-    /// Some job waits for a wall-clock time: the wall clock needs a look now and then.
-    pub(crate) watch_wall: bool,
+    /// The readings of the wall clock that deadlines follow from, if any job waits for a wall-clock time:
+    /// then the wall clock needs a look now and then.
+    pub(crate) wall: Option<WallReadings>,
+}
+
+impl NextWake {
+    /// Nothing to wait for.
+    pub(crate) const NEVER: NextWake = NextWake { tick: Tick::MAX, wall: None };
+
+    /// What there is to wait for in two places.
+    pub(crate) fn join(self, other: NextWake) -> NextWake {
+        let wall = match (self.wall, other.wall) {
+            (Some(one), Some(other)) => Some(one.join(other)),
+            (one, other) => one.or(other),
+        };
+        NextWake { tick: self.tick.min(other.tick), wall }
+    }
 }
 
 impl Shard {
-    pub(crate) fn new(number: u32, geometry: Geometry) -> Shard {
+    /// The most jobs that a hierarchy can number.
+    pub(crate) const MAX_JOBS: usize = u32::MAX as usize;
+
+    /// An empty shard for at most `max_jobs` jobs.
+    pub(crate) fn new(number: u32, geometry: Geometry, max_jobs: usize) -> Shard {
         let state = State {
             hierarchy: Hierarchy::new(geometry),
             registry: Registry::default(),
             next_due: Tick::MAX,
+            max_jobs,
             closed: false,
             strays: None,
             tally: Tally::default(),
@@ -90,19 +108,24 @@ impl Shard {
         Shard { number, state: Mutex::new(state) }
     }
 
-    /// Adds a job; a closed shard gives it back.
+    /// Adds a job; a closed or full shard gives it back.
     #[inline]
-    pub(crate) fn insert<W>(&self, deadline: Tick, work: Box<W>) -> Result<Planned<Handle>, Box<W>>
+    pub(crate) fn insert<W>(
+        &self,
+        deadline: Tick,
+        work: Box<W>,
+    ) -> Result<Handle, InsertError<Box<W>>>
     where
         W: Work + 'static,
     {
         let mut state = lock(&self.state);
-        if state.closed {
-            return Err(work);
+        if let Some(kind) = state.refuses(1) {
+            return Err(InsertError::new(kind, work));
         }
         state.tally.inserted += 1;
         let key = state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work)));
-        Ok(Planned { done: self.handle(key), earliest: state.lower_next_due(deadline) })
+        state.lower_next_due(deadline);
+        Ok(self.handle(key))
     }
 
     /// Takes a job out.
@@ -114,12 +137,15 @@ impl Shard {
         Some(ManuallyDrop::into_inner(job))
     }
 
-    /// Gives a job another deadline; whether it was there.
+    /// Gives a job another deadline. Returns whether it was there.
     #[inline]
-    pub(crate) fn reset(&self, handle: Handle, deadline: Tick) -> Planned<bool> {
+    pub(crate) fn reset(&self, handle: Handle, deadline: Tick) -> bool {
         let mut state = lock(&self.state);
-        let done = state.hierarchy.reset(key(handle), deadline);
-        Planned { done, earliest: done && state.lower_next_due(deadline) }
+        let is_pending = state.hierarchy.reset(key(handle), deadline);
+        if is_pending {
+            state.lower_next_due(deadline);
+        }
+        is_pending
     }
 
     pub(crate) fn deadline(&self, handle: Handle) -> Option<Tick> {
@@ -138,7 +164,7 @@ impl Shard {
 
     pub(crate) fn next_wake(&self) -> NextWake {
         let state = lock(&self.state);
-        NextWake { tick: state.next_due, watch_wall: state.registry.has_any_on_the_wall() }
+        NextWake { tick: state.next_due, wall: state.registry.wall_readings() }
     }
 
     /// The handle of a one-shot job.
@@ -151,8 +177,8 @@ impl Shard {
         Tally { pending: state.hierarchy.len(), ..state.tally }
     }
 
-    /// Advances to `to`, and appends what is due, looking at no more than `limit` entries; whether
-    /// everything due was taken. Whoever gets the jobs takes them out of their `ManuallyDrop`.
+    /// Advances to `to`, and appends the jobs that are due, looking at no more than `limit` entries. The
+    /// caller takes them out of their `ManuallyDrop`. Returns whether all that are due were taken.
     pub(crate) fn advance(
         &self,
         to: Tick,
@@ -192,15 +218,16 @@ impl Shard {
         hierarchy.into_timers().map(with_handle).collect()
     }
 
-    /// Ends the wait for re-armable jobs: those that came back are given out, and whether they still
-    /// had their registrations. From here on nobody else is kept, and a handle is stale whatever became of
-    /// its job.
-    pub(crate) fn finish_shutdown(&self) -> Vec<(Unstarted, bool)> {
+    /// Ends the wait for re-armable jobs. Returns those that came back, each with whether it was still
+    /// registered. Jobs that come back later are not kept, and every handle is stale from here on.
+    pub(crate) fn finish_shutdown(&self, timebase: &Timebase) -> Vec<(Unstarted, bool)> {
         let mut state = lock(&self.state);
         let strays = state.strays.take().unwrap_or_default();
-        let with_registration = |stray: Unstarted| {
-            let registered = state.registry.deregister(stray.0).is_some();
-            (stray, registered)
+        let with_registration = |(handle, deadline, job): Unstarted| match state
+            .deregister_out(handle, deadline, timebase)
+        {
+            Some(deadline) => ((handle, deadline, job), true),
+            None => ((handle, deadline, job), false),
         };
         strays.into_iter().map(with_registration).collect()
     }
@@ -216,18 +243,26 @@ impl Drop for Shard {
 }
 
 impl State {
-    /// Nobody comes back any more.
+    /// Returns whether the shard is closed, and its shutdown collects no more jobs.
     fn is_ended(&self) -> bool {
         self.closed && self.strays.is_none()
     }
 
-    /// Something is due at `deadline`; whether nothing was expected before that.
-    fn lower_next_due(&mut self, deadline: Tick) -> bool {
-        let earliest = deadline < self.next_due;
-        if earliest {
-            self.next_due = deadline;
+    /// Returns why `count` more jobs cannot be taken in, if they cannot.
+    #[inline]
+    fn refuses(&self, count: usize) -> Option<InsertErrorKind> {
+        if self.closed {
+            return Some(InsertErrorKind::Shutdown);
         }
-        earliest
+        // Registered jobs that are out must find room when they come back.
+        let jobs = self.hierarchy.len() + self.registry.len();
+        (count > self.max_jobs.saturating_sub(jobs)).then_some(InsertErrorKind::Full)
+    }
+
+    /// Notes that something is due at `deadline`.
+    #[inline]
+    fn lower_next_due(&mut self, deadline: Tick) {
+        self.next_due = self.next_due.min(deadline);
     }
 }
 
@@ -240,31 +275,52 @@ fn key(handle: Handle) -> Key {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::host::clock::Clock;
+    use crate::values::time::Scale;
+    use std::time::Duration;
 
     fn shard() -> Shard {
-        Shard::new(0, Geometry::default())
+        Shard::new(0, Geometry::default(), Shard::MAX_JOBS)
     }
 
-    fn insert(shard: &Shard, deadline: u64) -> Planned<Handle> {
-        shard.insert(Tick::new(deadline), Box::new(|| ())).ok().unwrap()
-    }
-
-    #[test]
-    fn only_an_earlier_deadline_is_reported() {
-        let shard = shard();
-        assert!(insert(&shard, 50).earliest);
-        assert!(!insert(&shard, 50).earliest && !insert(&shard, 60).earliest);
-        let key = insert(&shard, 40);
-        assert!(key.earliest && shard.reset(key.done, Tick::new(10)).earliest);
-        assert!(!shard.reset(key.done, Tick::new(90)).earliest);
-        assert_eq!(shard.next_wake().tick, Tick::new(10));
+    fn insert(shard: &Shard, deadline: u64) -> Handle {
+        shard.insert(Tick::new(deadline), Box::new(|| ())).unwrap()
     }
 
     #[test]
-    fn a_job_that_never_comes_due_is_never_expected() {
+    fn the_earliest_deadline_is_known() {
         let shard = shard();
-        assert!(!insert(&shard, u64::MAX).earliest);
-        assert_eq!(shard.next_wake().tick, Tick::MAX);
+        let next_due = || shard.next_wake().tick;
+        insert(&shard, u64::MAX);
+        assert_eq!(next_due(), Tick::MAX, "a job that never comes due is not waited for");
+        insert(&shard, 50);
+        insert(&shard, 60);
+        assert_eq!(next_due(), Tick::new(50));
+        let handle = insert(&shard, 70);
+        assert!(shard.reset(handle, Tick::new(10)));
+        assert_eq!(next_due(), Tick::new(10));
+        assert!(shard.reset(handle, Tick::new(90)));
+        assert_eq!(next_due(), Tick::new(10), "a reset to later leaves a lower bound");
+    }
+
+    #[test]
+    fn a_full_shard_refuses() {
+        let shard = Shard::new(0, Geometry::default(), 3);
+        insert(&shard, 5);
+        let registered = shard.register().unwrap();
+        let first = insert(&shard, 5);
+        assert_eq!(shard.register(), Err(InsertErrorKind::Full));
+        let refused = shard.insert(Tick::new(5), Box::new(|| ())).unwrap_err();
+        assert_eq!(refused.kind(), InsertErrorKind::Full);
+        let batch = vec![(Duration::ZERO, || ())];
+        let refused = shard.insert_batch(batch, |_| Tick::new(5)).unwrap_err();
+        assert_eq!((refused.kind(), refused.into_inner().len()), (InsertErrorKind::Full, 1));
+        assert!(shard.cancel(first).is_some());
+        insert(&shard, 5);
+        let timebase =
+            Timebase::new(Clock::manual(), Scale::new(Duration::from_millis(1)).unwrap());
+        assert_eq!(shard.deregister(registered, &timebase), Some(Tick::new(0)));
+        assert!(shard.register().is_ok());
     }
 
     #[test]
@@ -294,7 +350,7 @@ mod tests {
     #[test]
     fn a_closed_shard_gives_back_what_it_has_and_what_comes() {
         let shard = shard();
-        let handle = insert(&shard, 5).done;
+        let handle = insert(&shard, 5);
         let taken: Vec<Handle> = shard.close().into_iter().map(|(handle, ..)| handle).collect();
         assert_eq!(taken, [handle]);
         assert!(shard.insert(Tick::new(1), Box::new(|| ())).is_err());

@@ -1,17 +1,21 @@
-//! The verbs for re-armable jobs: each a step or two under the shard's lock, where registry and hierarchy
-//! agree.
+//! The verbs for re-armable jobs: each is a step or two under the shard's lock, where registry and
+//! hierarchy agree.
 
 use core::mem::ManuallyDrop;
 
 use super::{Shard, State};
 use crate::host::sync::lock;
 use crate::host::timebase::{Target, Timebase};
+use crate::values::error::InsertErrorKind;
 use crate::values::handle::Handle;
 use crate::values::job::{Job, Work};
 use crate::values::time::{Moment, Tick};
 
 /// How many registrations are looked at before the lock is given back.
 const REGISTRATIONS_PER_LOCK: usize = 256;
+
+/// Earlier than every deadline: the ticker is to wake at once.
+const NOW: Tick = Tick::new(0);
 
 /// What a job finds that is about to start.
 pub(crate) enum Start {
@@ -31,68 +35,74 @@ pub(crate) enum Start {
 
 /// What a cancel found.
 pub(crate) enum Cancelled {
-    /// It was in the wheel. Here it is.
+    /// The job was in the hierarchy. Here it is.
     In(Job),
-    /// It is out, and will not come back.
+    /// The job is out, and will not come back.
     Out,
 }
 
 impl Shard {
-    /// A handle for a re-armable job that will come in; `None` when the shard is closed.
-    pub(crate) fn register(&self) -> Option<Handle> {
+    /// Returns a handle for a re-armable job that will come in.
+    pub(crate) fn register(&self) -> Result<Handle, InsertErrorKind> {
         let mut state = lock(&self.state);
-        if state.closed {
-            return None;
+        if let Some(kind) = state.refuses(1) {
+            return Err(kind);
         }
         let (generation, index) = state.registry.register();
-        Some(Handle::rearmable(self.number, generation, index))
+        Ok(Handle::rearmable(self.number, generation, index))
     }
 
-    /// Puts a registered job in, or back in, to wait for `target` after `missed` deadlines were
-    /// dropped; unless it was moved while it was out. A closed shard gives the job back, if no
-    /// shutdown waits for it; and so does one in which the job has no registration any more.
+    /// Puts a registered job into the hierarchy, for the first time or again, to wait for `target` after
+    /// `missed` deadlines were dropped; unless it was given another target while it was out.
     ///
-    /// Answers with a tick for which the ticker may have to rise earlier, if there is any.
-    pub(crate) fn come_in<W: Work + 'static>(
+    /// Returns a tick that the ticker has to wake for. Returns the job if it is not registered any
+    /// more, or if the shard is closed and its shutdown no longer collects jobs.
+    pub(crate) fn arm<W: Work + 'static>(
         &self,
         handle: Handle,
         target: Target,
         missed: u64,
         timebase: &Timebase,
         work: Box<W>,
-    ) -> Result<Option<Tick>, Box<W>> {
+    ) -> Result<Tick, Box<W>> {
+        let now = timebase.clock().now();
         let mut state = lock(&self.state);
         let state = &mut *state;
         if state.is_ended() {
             return Err(work);
         }
         let Some(registration) = state.registry.registration(handle) else { return Err(work) };
-        // Who moved the job set its phase anew: nothing was dropped.
+        // A reset sets the phase anew: nothing was dropped.
         let (target, missed) = match core::mem::take(&mut registration.moved) {
             true => (registration.target(), 0),
             false => (target, missed),
         };
         registration.missed = missed;
-        let moment = timebase.moment(target);
-        let deadline = timebase.deadline(moment);
+        // Under the lock: either `follow_the_wall` comes after this, or this reads a clock that is no
+        // older than what it has read.
+        let estimate = timebase.estimate(target);
+        let deadline = timebase.deadline(estimate.moment, now);
         if let Some(strays) = &mut state.strays {
             strays.push((handle, deadline, Job::new(work)));
-            return Ok(None);
+            return Ok(Tick::MAX);
         }
         state.tally.inserted += 1;
         registration.key =
             Some(state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work))));
-        let earliest = state.lower_next_due(deadline);
-        Ok(state.set_target(handle, target, moment).or(earliest.then_some(deadline)))
+        state.lower_next_due(deadline);
+        let watched = state.registry.wall_readings().is_some();
+        state.registry.set_target(handle, target, estimate);
+        Ok(state.wake_for(deadline, watched))
     }
 
-    /// A job that came due is about to start. With `last`, it leaves its registration.
+    /// Says what a job finds that came due and is about to start. With `last`, it is deregistered as it
+    /// starts.
     pub(crate) fn start(&self, handle: Handle, timebase: &Timebase, last: bool) -> Start {
         let mut state = lock(&self.state);
         let Some(registration) = state.registry.registration(handle) else { return Start::Gone };
         registration.moved = false;
-        let (target, deadline, missed) =
-            (registration.target(), registration.deadline, registration.missed);
+        let (target, missed) = (registration.target(), registration.missed);
+        let deadline = registration.deadline();
         if !timebase.has_come(target) {
             return Start::TooEarly { target, missed };
         }
@@ -102,12 +112,13 @@ impl Shard {
         Start::Due { deadline, missed }
     }
 
-    /// A job that is out ends; whether it still had a registration.
-    pub(crate) fn deregister(&self, handle: Handle) -> bool {
-        lock(&self.state).registry.deregister(handle).is_some()
+    /// Deregisters a job that is out. Returns when it would have run next: at a time in the past unless a
+    /// reset has put it off. Returns `None` if it was not registered any more.
+    pub(crate) fn deregister(&self, handle: Handle, timebase: &Timebase) -> Option<Tick> {
+        lock(&self.state).deregister_out(handle, NOW, timebase)
     }
 
-    /// Takes the registration of a job, and the job if it is in.
+    /// Deregisters a job, and takes it out if it is in.
     pub(crate) fn cancel_rearmable(&self, handle: Handle) -> Option<Cancelled> {
         let mut state = lock(&self.state);
         if state.is_ended() {
@@ -118,7 +129,7 @@ impl Shard {
         Some(job.map_or(Cancelled::Out, Cancelled::In))
     }
 
-    /// Takes a job that is in, and its registration. Leaves one that is out alone.
+    /// Takes a job out that is in, and deregisters it. Leaves one that is out alone.
     pub(crate) fn take_rearmable(&self, handle: Handle) -> Option<Job> {
         let mut state = lock(&self.state);
         let job = state.take_rearmable(handle)?;
@@ -126,28 +137,36 @@ impl Shard {
         Some(job)
     }
 
-    /// Gives a job another target, in or out, if it has a registration. Answers as [`Shard::come_in`].
+    /// Gives a job another target, in or out, if it is registered. Returns a tick that the ticker has to
+    /// wake for.
     pub(crate) fn reset_rearmable(
         &self,
         handle: Handle,
         target: Target,
         timebase: &Timebase,
-    ) -> Option<Option<Tick>> {
+    ) -> Option<Tick> {
+        let now = timebase.clock().now();
         let mut state = lock(&self.state);
         let state = &mut *state;
         if state.is_ended() {
             return None;
         }
-        let moment = timebase.moment(target);
-        let deadline = timebase.deadline(moment);
+        let estimate = timebase.estimate(target);
+        let deadline = timebase.deadline(estimate.moment, now);
         let registration = state.registry.registration(handle)?;
         let is_in = registration.key.is_some_and(|key| state.hierarchy.reset(key, deadline));
         registration.moved = !is_in;
-        let earliest = is_in && state.lower_next_due(deadline);
-        Some(state.set_target(handle, target, moment).or(earliest.then_some(deadline)))
+        registration.missed = 0;
+        let wake_for = if is_in { deadline } else { Tick::MAX };
+        if is_in {
+            state.lower_next_due(deadline);
+        }
+        let watched = state.registry.wall_readings().is_some();
+        state.registry.set_target(handle, target, estimate);
+        Some(state.wake_for(wake_for, watched))
     }
 
-    /// When a job is due that is in; now, if it is out.
+    /// When a registered job is due that is in; now, if it is out.
     pub(crate) fn deadline_of_rearmable(&self, handle: Handle) -> Option<Tick> {
         let mut state = lock(&self.state);
         if state.is_ended() {
@@ -155,27 +174,33 @@ impl Shard {
         }
         let key = state.registry.registration(handle)?.key;
         let deadline = key.and_then(|key| state.hierarchy.deadline(key));
-        Some(deadline.unwrap_or(Tick::new(0)))
+        Some(deadline.unwrap_or(NOW))
     }
 
-    /// Looks at the wall clock anew, for every job that waits for it. What is overdue stays so.
-    /// Gives the lock back after [`REGISTRATIONS_PER_LOCK`] registrations: who comes in meanwhile looks at the clock too.
+    /// Looks at the wall clock anew, for every job that waits for it. A job that is overdue stays so.
+    ///
+    /// Gives the lock back after [`REGISTRATIONS_PER_LOCK`] registrations: a job that comes in meanwhile
+    /// looks at the clock itself. To be called by one thread at a time.
     pub(crate) fn follow_the_wall(&self, timebase: &Timebase) {
+        lock(&self.state).registry.forget_wall_readings();
         for first in (0..).step_by(REGISTRATIONS_PER_LOCK) {
+            let now = timebase.clock().now();
             let mut state = lock(&self.state);
             let State { registry, hierarchy, next_due, .. } = &mut *state;
-            if !registry.has_any_on_the_wall() || first >= registry.capacity() {
+            if first >= registry.capacity() {
                 return;
             }
             for index in first..first + REGISTRATIONS_PER_LOCK {
-                let Some(registration) = registry.on_the_wall_at(index) else { continue };
-                let overdue = Target::Moment(registration.deadline);
-                if timebase.has_come(registration.target()) && timebase.has_come(overdue) {
+                let is_to_move = |registration: &super::registry::Registration| {
+                    let overdue = Target::Moment(registration.deadline());
+                    !(timebase.has_come(registration.target()) && timebase.has_come(overdue))
+                };
+                let estimate = |target| timebase.estimate(target);
+                let Some(moved) = registry.estimate_at(index, is_to_move, estimate) else {
                     continue;
-                }
-                registration.deadline = timebase.moment(registration.target());
-                let deadline = timebase.deadline(registration.deadline);
-                if registration.key.is_some_and(|key| hierarchy.reset(key, deadline)) {
+                };
+                let deadline = timebase.deadline(moved.deadline(), now);
+                if moved.key.is_some_and(|key| hierarchy.reset(key, deadline)) {
                     *next_due = deadline.min(*next_due);
                 }
             }
@@ -184,12 +209,29 @@ impl Shard {
 }
 
 impl State {
-    /// Writes the target down. Should the job be the first to wait for a wall-clock time, the ticker
-    /// has to rise at once, and begin to look at the wall clock.
-    fn set_target(&mut self, handle: Handle, target: Target, moment: Moment) -> Option<Tick> {
-        let before = self.registry.has_any_on_the_wall();
-        self.registry.set_target(handle, target, moment);
-        (!before && self.registry.has_any_on_the_wall()).then_some(Tick::new(0))
+    /// Deregisters a job that is out, or that came back to a closed shard for `deadline`. Returns when it
+    /// would run next, which a reset may have changed meanwhile.
+    pub(super) fn deregister_out(
+        &mut self,
+        handle: Handle,
+        deadline: Tick,
+        timebase: &Timebase,
+    ) -> Option<Tick> {
+        let registration = self.registry.deregister(handle)?;
+        if !registration.moved {
+            return Some(deadline);
+        }
+        let moment = timebase.estimate(registration.target()).moment;
+        Some(timebase.deadline(moment, timebase.clock().now()))
+    }
+
+    /// The tick that the ticker has to wake for, after a deadline was set: at once, if the job is the
+    /// first to wait for a wall-clock time, so that it begins to watch the wall clock.
+    fn wake_for(&self, deadline: Tick, watched: bool) -> Tick {
+        match self.registry.wall_readings() {
+            Some(_) if !watched => NOW,
+            _ => deadline,
+        }
     }
 
     fn take_rearmable(&mut self, handle: Handle) -> Option<Job> {

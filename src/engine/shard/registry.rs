@@ -3,17 +3,19 @@
 //!
 //! Ground rules:
 //!
-//! - A re-armable job has a registration from the moment it is registered until it leaves: it ends, or is
-//!   cancelled. Without a registration it does not start and does not go back, wherever its job is.
-//! - The job itself is *in* (the hierarchy), under the registration's key, or *out*: on its way to the
-//!   pool, or running. Nothing says which but the hierarchy: the key of a job that is out is stale
-//!   there.
-//! - The registration says what the job waits for. Who moves it writes that down, in or out; so what counts
-//!   is the registration, and not how the job got to where it is.
+//! - A re-armable job is registered before it first comes into the hierarchy and until it ends or is
+//!   cancelled. Without a registration it does not start and is not re-armed, wherever its job is.
+//! - The job itself is *in* (in the hierarchy, under the registration's key) or *out* (on its way to the
+//!   pool, or running). The hierarchy alone says which: the key of a job that is out is stale there.
+//! - The registration says what the job waits for. A reset updates it whether the job is in or out. So
+//!   the registration decides when the job runs, and not where the job lies.
+
+use core::time::Duration;
 
 use slab::Slab;
 
-use crate::host::timebase::Target;
+use crate::host::clock::WallReading;
+use crate::host::timebase::{Estimate, Target};
 use crate::structure::Key;
 use crate::values::generation::{Generation, Generations};
 use crate::values::handle::Handle;
@@ -26,7 +28,7 @@ pub(super) struct Registration {
     generation: Generation,
     target: Target,
     /// When the target is reached, as of the last look at the clocks.
-    pub(super) deadline: Moment,
+    deadline: Moment,
     /// Under which key the job lies in the hierarchy, or did when it was last there.
     pub(super) key: Option<Key>,
     /// The job was given another target while it was out.
@@ -36,9 +38,13 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    /// What the job waits for; what it waited for last while it is out.
+    /// What the job waits for, or waited for before it went out.
     pub(super) fn target(&self) -> Target {
         self.target
+    }
+
+    pub(super) fn deadline(&self) -> Moment {
+        self.deadline
     }
 
     fn waits_for_the_wall(&self) -> bool {
@@ -51,18 +57,47 @@ pub(super) struct Registry {
     registrations: Slab<Registration>,
     generations: Generations,
     /// How many registrations wait for a wall-clock time.
-    watch_wall: usize,
+    on_the_wall: usize,
+    readings: Option<WallReadings>,
+}
+
+/// The first and the last, in the order of what they read, of the readings of the wall clock that
+/// deadlines of registrations follow from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WallReadings {
+    least: WallReading,
+    most: WallReading,
+}
+
+impl WallReadings {
+    fn only(reading: WallReading) -> WallReadings {
+        WallReadings { least: reading, most: reading }
+    }
+
+    /// All of both.
+    pub(crate) fn join(self, other: WallReadings) -> WallReadings {
+        WallReadings { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+
+    /// How far `now` lies from the reading that is furthest from it.
+    pub(crate) fn distance(self, now: WallReading) -> Duration {
+        self.least.distance(now).max(self.most.distance(now))
+    }
 }
 
 impl Registry {
-    /// A registration for a job that is about to come in: the generation and the place of its handle.
+    pub(super) fn len(&self) -> usize {
+        self.registrations.len()
+    }
+
+    /// Registers a job that is about to come in. Returns the generation and the index of its handle.
     pub(super) fn register(&mut self) -> (Generation, u32) {
         let generation = self.generations.next();
         let (target, deadline) = (Target::Moment(Moment::NEVER), Moment::NEVER);
         let registration =
             Registration { generation, target, deadline, key: None, moved: false, missed: 0 };
         let index = self.registrations.insert(registration);
-        (generation, u32::try_from(index).expect("fewer than 2^32 re-armable jobs"))
+        (generation, u32::try_from(index).expect("a full shard registers no job"))
     }
 
     pub(super) fn registration(&mut self, handle: Handle) -> Option<&mut Registration> {
@@ -71,56 +106,91 @@ impl Registry {
             .filter(|registration| registration.generation == handle.generation())
     }
 
-    /// Writes down what a job waits for from now on.
-    pub(super) fn set_target(&mut self, handle: Handle, target: Target, deadline: Moment) {
+    /// Notes what a job waits for from now on, and when that will be.
+    pub(super) fn set_target(&mut self, handle: Handle, target: Target, estimate: Estimate) {
         let Some(registration) = self.registration(handle) else { return };
         let before = registration.waits_for_the_wall();
         registration.target = target;
-        registration.deadline = deadline;
+        registration.deadline = estimate.moment;
         let after = registration.waits_for_the_wall();
-        self.watch_wall = self.watch_wall + usize::from(after) - usize::from(before);
+        self.on_the_wall = self.on_the_wall + usize::from(after) - usize::from(before);
+        self.note_reading(estimate);
     }
 
     pub(super) fn deregister(&mut self, handle: Handle) -> Option<Registration> {
         self.registration(handle)?;
         let registration = self.registrations.try_remove(handle.index() as usize)?;
-        self.watch_wall -= usize::from(registration.waits_for_the_wall());
+        self.on_the_wall -= usize::from(registration.waits_for_the_wall());
+        self.forget_readings_of_none();
         if self.registrations.is_empty() && self.registrations.capacity() > KEPT_REGISTRATIONS {
             self.registrations = Slab::new();
         }
         Some(registration)
     }
 
-    /// Whether any job waits for a wall-clock time.
-    pub(super) fn has_any_on_the_wall(&self) -> bool {
-        self.watch_wall > 0
+    /// The readings of the wall clock that deadlines here follow from; `None` while no job waits for a
+    /// wall-clock time.
+    pub(super) fn wall_readings(&self) -> Option<WallReadings> {
+        self.readings
     }
 
-    /// The registration at a place, if its job does.
-    pub(super) fn on_the_wall_at(&mut self, index: usize) -> Option<&mut Registration> {
-        self.registrations.get_mut(index).filter(|registration| registration.waits_for_the_wall())
+    /// Forgets the readings: the caller is about to estimate every deadline that follows from one anew.
+    pub(super) fn forget_wall_readings(&mut self) {
+        self.readings = None;
     }
 
-    /// All registrations are at places below this.
+    /// Estimates the deadline of the registration at `index` anew, if it waits for a wall-clock time and
+    /// `is_to_move` says so. Returns it.
+    pub(super) fn estimate_at(
+        &mut self,
+        index: usize,
+        is_to_move: impl FnOnce(&Registration) -> bool,
+        estimate: impl FnOnce(Target) -> Estimate,
+    ) -> Option<&Registration> {
+        let registration = self.registrations.get_mut(index)?;
+        if !registration.waits_for_the_wall() {
+            return None;
+        }
+        let estimate = estimate(registration.target);
+        let moves = is_to_move(registration);
+        if moves {
+            registration.deadline = estimate.moment;
+        }
+        self.note_reading(estimate);
+        self.registrations.get(index).filter(|_| moves)
+    }
+
+    /// All registrations are at indices below this.
     pub(super) fn capacity(&self) -> usize {
         self.registrations.capacity()
     }
 
-    /// Takes the registrations of the jobs that are in, as the hierarchy says.
+    /// Deregisters the jobs that are in, as `is_in` says of their keys.
     pub(super) fn retain_out(&mut self, is_in: impl Fn(Key) -> bool) {
         self.registrations.retain(|_, registration| !registration.key.is_some_and(&is_in));
-        self.watch_wall = self
-            .registrations
-            .iter()
-            .filter(|(_, registration)| registration.waits_for_the_wall())
-            .count();
+        let on_the_wall = |(_, it): &(usize, &Registration)| it.waits_for_the_wall();
+        self.on_the_wall = self.registrations.iter().filter(on_the_wall).count();
+        self.forget_readings_of_none();
+    }
+
+    fn note_reading(&mut self, estimate: Estimate) {
+        if let Some(reading) = estimate.reading.map(WallReadings::only) {
+            self.readings = Some(self.readings.map_or(reading, |known| known.join(reading)));
+        }
+        self.forget_readings_of_none();
+    }
+
+    fn forget_readings_of_none(&mut self) {
+        if self.on_the_wall == 0 {
+            self.readings = None;
+        }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
+    use crate::host::clock::Clock;
 
     fn register(registry: &mut Registry) -> Handle {
         let (generation, index) = registry.register();
@@ -128,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_that_is_taken_again_is_nobody_elses() {
+    fn an_index_that_is_used_again_is_nobody_elses() {
         let mut registry = Registry::default();
         let stale = register(&mut registry);
         assert!(registry.registration(stale).is_some() && registry.deregister(stale).is_some());
@@ -139,30 +209,57 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_wall_is_counted_once() {
+    fn the_wall_is_watched_while_a_job_waits_for_it() {
         let mut registry = Registry::default();
         let (a, b) = (register(&mut registry), register(&mut registry));
-        let (wall, now) = (Target::Wall(SystemTime::UNIX_EPOCH), Moment::default());
+        let clock = Clock::manual();
+        let wall = Target::Wall(clock.wall());
+        let soon = |clock: &Clock| {
+            let (moment, reading) = clock.moment_of_wall(clock.wall());
+            Estimate { moment, reading: Some(reading) }
+        };
         for _ in 0..2 {
-            registry.set_target(a, wall, now);
-            registry.set_target(b, wall, now);
+            registry.set_target(a, wall, soon(&clock));
+            registry.set_target(b, wall, soon(&clock));
         }
         let count = |registry: &mut Registry| {
-            (0..registry.capacity())
-                .filter(|&index| registry.on_the_wall_at(index).is_some())
-                .count()
+            let estimate =
+                |index| registry.estimate_at(index, |_| true, |_| soon(&clock)).is_some();
+            (0..2).map(estimate).filter(|&on_the_wall| on_the_wall).count()
         };
         assert_eq!(count(&mut registry), 2);
-        registry.set_target(a, Target::Moment(now), now);
-        assert!(registry.has_any_on_the_wall());
+        let later = Moment::after(Duration::from_secs(1));
+        let never = Estimate { moment: later, reading: None };
+        registry.set_target(a, Target::Moment(later), never);
+        assert!(registry.wall_readings().is_some());
         registry.deregister(b);
-        assert!(!registry.has_any_on_the_wall() && count(&mut registry) == 0);
-        registry.set_target(b, wall, now);
-        assert!(!registry.has_any_on_the_wall(), "it has no registration");
+        assert!(registry.wall_readings().is_none() && count(&mut registry) == 0);
+        registry.set_target(b, wall, soon(&clock));
+        assert!(registry.wall_readings().is_none(), "it is not registered");
     }
 
     #[test]
-    fn an_empty_roll_keeps_little_memory() {
+    fn readings_are_kept_from_the_least_to_the_most() {
+        let mut registry = Registry::default();
+        let clock = Clock::manual();
+        let (begin, ms) = (clock.wall(), Duration::from_millis(1));
+        for shift in [5, 9, 0, 3] {
+            let handle = register(&mut registry);
+            clock.set_wall(begin + ms * shift);
+            let (moment, reading) = clock.moment_of_wall(begin);
+            let estimate = Estimate { moment, reading: Some(reading) };
+            registry.set_target(handle, Target::Wall(begin), estimate);
+        }
+        let readings = registry.wall_readings().unwrap();
+        let from = |shift| {
+            clock.set_wall(begin + ms * shift);
+            readings.distance(clock.read_wall_closely())
+        };
+        assert_eq!([from(0), from(4), from(5), from(20)], [ms * 9, ms * 5, ms * 5, ms * 20]);
+    }
+
+    #[test]
+    fn an_empty_registry_keeps_little_memory() {
         let mut registry = Registry::default();
         let handles: Vec<Handle> =
             (0..2 * KEPT_REGISTRATIONS).map(|_| register(&mut registry)).collect();

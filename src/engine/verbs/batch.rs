@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::Engine;
 use crate::engine::shard::Shard;
 use crate::host::timebase::Target;
-use crate::values::error::{InsertError, InsertErrorKind};
+use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::job::Call;
 
@@ -34,15 +34,15 @@ impl Engine {
             return Err(InsertError::new(kind, timers));
         }
         let count = timers.len();
-        let deadline = |delay| self.timebase.deadline(now.plus(delay));
+        let deadline = |delay| self.timebase.deadline(now.plus(delay), now);
         match self.own_shard().insert_batch(timers, deadline) {
-            Ok((handles, rise_for)) => {
-                rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
+            Ok((handles, earliest)) => {
+                self.alarm.wake_for(earliest);
                 Ok(handles)
             }
-            Err(timers) => {
+            Err(refused) => {
                 self.release(count);
-                Err(InsertError::new(InsertErrorKind::Shutdown, timers))
+                Err(refused)
             }
         }
     }
@@ -76,13 +76,13 @@ impl Engine {
                 let Some(shard) = shard else {
                     for &which in chosen {
                         let (handle, delay) = timers[which];
-                        answers[which] = self.reset_for(handle, Target::Moment(now.plus(delay)));
+                        answers[which] =
+                            self.reset_for(handle, Target::Moment(now.plus(delay)), now);
                     }
                     return;
                 };
-                let deadline = |delay| self.timebase.deadline(now.plus(delay));
-                let rise_for = shard.reset_batch(timers, chosen, &mut answers, deadline);
-                rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
+                let deadline = |delay| self.timebase.deadline(now.plus(delay), now);
+                self.alarm.wake_for(shard.reset_batch(timers, chosen, &mut answers, deadline));
             },
         );
         answers

@@ -9,19 +9,16 @@ use crate::host::sync::Ordering;
 use crate::values::time::{Span, Tick};
 
 impl Engine {
-    /// A tick before which nothing is due, and whether anything waits for a wall-clock time.
+    /// What there is to wait for in all shards.
     pub(crate) fn next_wake(&self) -> NextWake {
-        let mut all = NextWake { tick: Tick::MAX, watch_wall: false };
-        for one in self.shards.iter().map(Shard::next_wake) {
-            all.tick = all.tick.min(one.tick);
-            all.watch_wall |= one.watch_wall;
-        }
-        all
+        self.shards.iter().map(Shard::next_wake).fold(NextWake::NEVER, NextWake::join)
     }
 
-    /// Turns one shard to `to`, looking at no more than `limit` entries, and appends what is due;
-    /// whether that is all of it. Nothing before `to` may be due: it is when what comes now was
-    /// due.
+    /// Advances one shard to `to`, looking at no more than `limit` entries, and appends what is due.
+    /// Returns whether that is all of it.
+    ///
+    /// The caller must have processed every tick before `to`. All jobs that come out are stamped as due
+    /// at `to`.
     pub(crate) fn advance_shard(
         &self,
         shard: usize,
@@ -61,22 +58,26 @@ impl Engine {
         pending
     }
 
-    /// What of a stopped engine did not run, of what was handed over, and of what came back since.
-    /// Who comes back from here on is not kept.
+    /// To be called after [`Engine::stop`]. Returns the jobs that never ran: those of `handed_over`, and
+    /// re-armable jobs that came back since. Jobs that come back later are dropped.
     pub(crate) fn finish_shutdown(
         &self,
         handed_over: impl Iterator<Item = DueJob>,
     ) -> Vec<Unstarted> {
         let mut unstarted = Vec::new();
         for DueJob { job, handle, .. } in handed_over {
-            // A re-armable job that has lost its registration was cancelled on the way.
-            match job.handle() {
-                Some(rearmable) if !self.deregister(rearmable) => self.discard(job),
-                rearmable => unstarted.push((rearmable.unwrap_or(handle), Tick::new(0), job)),
+            let Some(rearmable) = job.handle() else {
+                unstarted.push((handle, Tick::new(0), job));
+                continue;
+            };
+            match self.deregister(rearmable) {
+                Some(due) => unstarted.push((rearmable, due, job)),
+                // It was cancelled on the way.
+                None => self.discard(job),
             }
         }
         for shard in &self.shards {
-            for (stray, registered) in shard.finish_shutdown() {
+            for (stray, registered) in shard.finish_shutdown(&self.timebase) {
                 match registered {
                     true => unstarted.push(stray),
                     false => self.discard(stray.2),

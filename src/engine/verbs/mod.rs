@@ -22,16 +22,16 @@ use std::time::Duration;
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
 use crate::engine::metrics::Stats;
-use crate::engine::shard::{Planned, Shard};
+use crate::engine::shard::Shard;
 use crate::host::clock::Clock;
 use crate::host::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::host::timebase::{Target, Timebase};
 use crate::host::unwind::UnwindBoundary;
 use crate::structure::{Geometry, Location};
-use crate::values::error::{InsertError, InsertErrorKind};
+use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::job::{Call, Job};
-use crate::values::time::{Scale, Span, Tick, most_aligned};
+use crate::values::time::{Moment, Scale, Span, Tick, most_aligned};
 use crate::values::when::When;
 use bound::Bound;
 
@@ -57,7 +57,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(config: Config) -> Engine {
-        let shard = |number| Shard::new(number as u32, config.geometry.clone());
+        let shard = |number| Shard::new(number as u32, config.geometry.clone(), Shard::MAX_JOBS);
         Engine {
             timebase: Timebase::new(config.clock, config.scale),
             shards: (0..config.shards).map(shard).collect(),
@@ -69,21 +69,21 @@ impl Engine {
         }
     }
 
-    // What the doors offer.
+    // The verbs.
 
     #[inline]
     pub(crate) fn insert<C>(&self, delay: Duration, job: C) -> Result<Handle, InsertError<C>>
     where
         C: Call + 'static,
     {
-        let moment = self.timebase.clock().now().plus(delay);
+        let now = self.timebase.clock().now();
         match self.admit(1) {
-            Ok(()) => self.insert_admitted(self.timebase.deadline(moment), job),
+            Ok(()) => self.insert_admitted(self.timebase.deadline(now.plus(delay), now), job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
     }
 
-    /// Of the ticks that `slack` leaves to choose from, takes the most_aligned.
+    /// Takes the most aligned of the ticks that `slack` leaves to choose from.
     pub(crate) fn insert_within<C>(
         &self,
         delay: Duration,
@@ -93,11 +93,13 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let earliest = self.timebase.clock().now().plus(delay);
+        let now = self.timebase.clock().now();
+        let earliest = now.plus(delay);
         let latest = self.timebase.scale().present(earliest.plus(slack));
         match self.admit(1) {
             Ok(()) => {
-                self.insert_admitted(most_aligned(self.timebase.deadline(earliest), latest), job)
+                let first = self.timebase.deadline(earliest, now);
+                self.insert_admitted(most_aligned(first, latest), job)
             }
             Err(kind) => Err(InsertError::new(kind, job)),
         }
@@ -111,26 +113,33 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let target = self.timebase.target(when);
+        let now = self.timebase.clock().now();
         match self.admit(1) {
-            Ok(()) => self.insert_for(target, job),
+            Ok(()) => self.insert_for(self.timebase.target(when, now), now, job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
     }
 
     /// As [`Engine::insert_when`]; the job was admitted.
-    fn insert_for<C>(self: &Arc<Engine>, target: Target, job: C) -> Result<Handle, InsertError<C>>
+    fn insert_for<C>(
+        self: &Arc<Engine>,
+        target: Target,
+        now: Moment,
+        job: C,
+    ) -> Result<Handle, InsertError<C>>
     where
         C: Call + 'static,
     {
         match target {
-            Target::Moment(moment) => self.insert_admitted(self.timebase.deadline(moment), job),
+            Target::Moment(moment) => {
+                self.insert_admitted(self.timebase.deadline(moment, now), job)
+            }
             Target::Wall(_) => self.insert_appointment(target, job),
         }
     }
 
-    /// Puts a job in the place of another, whose room it takes if that was pending. That one is in
-    /// `old` then, unless it is a re-armable job that is out.
+    /// Replaces a job by another, which takes its room if it was pending. The replaced job is in `old`
+    /// then, unless it is a re-armable job that is out.
     pub(crate) fn replace<C>(
         self: &Arc<Engine>,
         handle: Handle,
@@ -141,11 +150,13 @@ impl Engine {
     where
         C: Call + 'static,
     {
-        let target = self.timebase.target(when);
-        let admitted =
-            if self.remove_keeping_capacity(handle, old) { Ok(()) } else { self.admit(1) };
+        let now = self.timebase.clock().now();
+        let admitted = match self.remove_keeping_capacity(handle, old) {
+            true => Ok(()),
+            false => self.admit(1),
+        };
         match admitted {
-            Ok(()) => self.insert_for(target, job),
+            Ok(()) => self.insert_for(self.timebase.target(when, now), now, job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
     }
@@ -156,22 +167,20 @@ impl Engine {
         C: Call + 'static,
     {
         match self.own_shard().insert(deadline, Box::new(job)) {
-            Ok(Planned { done: handle, earliest }) => {
-                if earliest {
-                    self.alarm.earlier(deadline);
-                }
+            Ok(handle) => {
+                self.alarm.wake_for(deadline);
                 Ok(handle)
             }
-            Err(job) => {
+            Err(refused) => {
                 self.release(1);
-                Err(InsertError::new(InsertErrorKind::Shutdown, *job))
+                Err(refused.map(|job| *job))
             }
         }
     }
 
     /// The shard that the calling thread inserts into.
     #[inline]
-    fn own_shard(&self) -> &Shard {
+    pub(super) fn own_shard(&self) -> &Shard {
         &self.shards[thread_index() as usize % self.shards.len()]
     }
 
@@ -215,25 +224,26 @@ impl Engine {
 
     #[inline]
     pub(crate) fn reset(&self, handle: Handle, delay: Duration) -> bool {
-        let moment = self.timebase.clock().now().plus(delay);
-        self.reset_for(handle, Target::Moment(moment))
+        let now = self.timebase.clock().now();
+        self.reset_for(handle, Target::Moment(now.plus(delay)), now)
     }
 
     pub(crate) fn reset_when(&self, handle: Handle, when: When) -> bool {
-        self.reset_for(handle, self.timebase.target(when))
+        let now = self.timebase.clock().now();
+        self.reset_for(handle, self.timebase.target(when, now), now)
     }
 
     #[inline]
-    fn reset_for(&self, handle: Handle, target: Target) -> bool {
+    fn reset_for(&self, handle: Handle, target: Target, now: Moment) -> bool {
         let Some(shard) = self.shard_of(handle) else {
             return self.reset_rearmable(handle, target);
         };
-        let deadline = self.timebase.deadline(self.timebase.moment(target));
-        let Planned { done, earliest } = shard.reset(handle, deadline);
-        if earliest {
-            self.alarm.earlier(deadline);
+        let deadline = self.timebase.deadline(self.timebase.estimate(target).moment, now);
+        let is_pending = shard.reset(handle, deadline);
+        if is_pending {
+            self.alarm.wake_for(deadline);
         }
-        done
+        is_pending
     }
 
     pub(crate) fn is_pending(&self, handle: Handle) -> bool {
@@ -262,8 +272,8 @@ impl Engine {
             stats.cancelled += tally.cancelled;
             stats.fired += tally.fired;
         }
-        // Not what the ledger has in flight: a job that is out of its shard and not handed over yet
-        // would be nowhere, and a wheel that looks idle would not be.
+        // Not `DispatchMetrics::in_flight`: a job that is out of its shard and not handed over yet would
+        // be nowhere, and a wheel that looks idle would not be.
         stats.in_flight = (stats.fired - ended) as usize;
         stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
         self.runner.report(&mut stats);

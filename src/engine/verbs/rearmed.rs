@@ -20,6 +20,7 @@ use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
 use crate::values::job::{Call, CallAgain, Job, Work};
 use crate::values::repeat::{Next, Repeat, Run};
+use crate::values::time::Tick;
 
 impl Engine {
     pub(crate) fn every<F>(
@@ -42,7 +43,7 @@ impl Engine {
     where
         C: CallAgain + 'static,
     {
-        let target = self.timebase.target(repeat.first());
+        let target = self.timebase.target(repeat.first(), self.timebase.clock().now());
         if repeat.has_zero_period() {
             return Err(InsertError::new(InsertErrorKind::ZeroPeriod, job));
         }
@@ -74,18 +75,21 @@ impl Engine {
         wrap: impl FnOnce(Handle, C) -> W,
         unwrap: impl FnOnce(W) -> C,
     ) -> Result<Handle, InsertError<C>> {
-        let Some(handle) = self.own_shard().register() else {
-            self.release(1);
-            return Err(InsertError::new(InsertErrorKind::Shutdown, job));
+        let handle = match self.own_shard().register() {
+            Ok(handle) => handle,
+            Err(kind) => {
+                self.release(1);
+                return Err(InsertError::new(kind, job));
+            }
         };
-        match self.come_in(handle, target, 0, Box::new(wrap(handle, job))) {
+        match self.arm(handle, target, 0, Box::new(wrap(handle, job))) {
             Ok(()) => Ok(handle),
             Err(back) => Err(InsertError::new(InsertErrorKind::Shutdown, unwrap(*back))),
         }
     }
 
     /// Puts a job in, or back in; gives it back when it was cancelled, or when the wheel is gone.
-    pub(super) fn come_in<W: Work + 'static>(
+    pub(super) fn arm<W: Work + 'static>(
         &self,
         handle: Handle,
         target: Target,
@@ -93,9 +97,9 @@ impl Engine {
         work: Box<W>,
     ) -> Result<(), Box<W>> {
         let Some(shard) = self.rearmable_shard(handle) else { return Err(work) };
-        match shard.come_in(handle, target, missed, &self.timebase, work) {
-            Ok(rise_for) => {
-                rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
+        match shard.arm(handle, target, missed, &self.timebase, work) {
+            Ok(tick) => {
+                self.alarm.wake_for(tick);
                 Ok(())
             }
             Err(work) => {
@@ -121,11 +125,13 @@ impl Engine {
         start
     }
 
-    /// The job will not come back; whether it still had its registration.
-    pub(super) fn deregister(&self, handle: Handle) -> bool {
-        let left = self.rearmable_shard(handle).is_some_and(|shard| shard.deregister(handle));
-        self.release(usize::from(left));
-        left
+    /// Deregisters a job that will not come back. Returns when it would have run next, or `None` if it was
+    /// not registered any more.
+    pub(super) fn deregister(&self, handle: Handle) -> Option<Tick> {
+        let deregister = |shard: &Shard| shard.deregister(handle, &self.timebase);
+        let due = self.rearmable_shard(handle).and_then(deregister);
+        self.release(usize::from(due.is_some()));
+        due
     }
 
     /// Takes the registration of a job, and the job if it is in; whether it had one.
@@ -150,8 +156,8 @@ impl Engine {
     #[cold]
     pub(super) fn reset_rearmable(&self, handle: Handle, target: Target) -> bool {
         let reset = |shard: &Shard| shard.reset_rearmable(handle, target, &self.timebase);
-        let Some(rise_for) = self.rearmable_shard(handle).and_then(reset) else { return false };
-        rise_for.into_iter().for_each(|tick| self.alarm.earlier(tick));
+        let Some(tick) = self.rearmable_shard(handle).and_then(reset) else { return false };
+        self.alarm.wake_for(tick);
         true
     }
 

@@ -51,16 +51,18 @@ impl<C: CallAgain + 'static> Repeating<C> {
     /// deadlines that drops.
     fn follow(&self, next: Next, deadline: Moment) -> Option<(Target, u64)> {
         let timebase = &self.engine.timebase;
-        match next {
+        let now = timebase.clock().now();
+        let when = match next {
             Next::Period => {
-                let (next, missed) = self.repeat.follow(deadline, timebase.clock().now())?;
-                Some((Target::Moment(next), missed))
+                let (next, missed) = self.repeat.follow(deadline, now)?;
+                return Some((Target::Moment(next), missed));
             }
-            Next::After(delay) => Some((timebase.target(When::After(delay)), 0)),
-            Next::At(instant) => Some((timebase.target(When::At(instant)), 0)),
-            Next::Wall(time) => Some((timebase.target(When::Wall(time)), 0)),
-            Next::Stop => None,
-        }
+            Next::After(delay) => When::After(delay),
+            Next::At(instant) => When::At(instant),
+            Next::Wall(time) => When::Wall(time),
+            Next::Stop => return None,
+        };
+        Some((timebase.target(when, now), 0))
     }
 }
 
@@ -76,7 +78,7 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
         let (deadline, missed) = match self.engine.start(self.handle) {
             Start::Gone => return,
             Start::TooEarly { target, missed } => {
-                return go_back(Arc::clone(&self.engine), self, target, missed);
+                return rearm(Arc::clone(&self.engine), self, target, missed);
             }
             Start::Due { deadline, missed } => (deadline, missed),
         };
@@ -85,7 +87,7 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
         let answer = self.engine.runner.boundary().call(|| job.call(run));
         let next = answer.unwrap_or(self.repeat.after_panic());
         match self.follow(next, deadline) {
-            Some((target, missed)) => go_back(Arc::clone(&self.engine), self, target, missed),
+            Some((target, missed)) => rearm(Arc::clone(&self.engine), self, target, missed),
             None => {
                 self.engine.deregister(self.handle);
             }
@@ -123,7 +125,7 @@ impl<C: Call + 'static> Work for Appointment<C> {
         match self.engine.start_last(self.handle) {
             Start::Gone => (),
             Start::TooEarly { target, missed } => {
-                go_back(Arc::clone(&self.engine), self, target, missed)
+                rearm(Arc::clone(&self.engine), self, target, missed)
             }
             Start::Due { .. } => self.job.call(),
         }
@@ -136,8 +138,8 @@ impl<C: Call + 'static> Work for Appointment<C> {
 
 /// Puts a job back into the wheel. What does not get in was cancelled, or its wheel is gone: it is
 /// dropped here.
-fn go_back<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, target: Target, missed: u64) {
+fn rearm<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, target: Target, missed: u64) {
     if let Some(handle) = work.handle() {
-        drop(engine.come_in(handle, target, missed, work));
+        drop(engine.arm(handle, target, missed, work));
     }
 }

@@ -1,0 +1,63 @@
+//! Both kinds of clock: a promise about time is tested on each, from one body of test code.
+//!
+//! A manual clock stands while jobs run, and moves from tick to tick. The real one goes on by itself, also
+//! while the wheel is idle, and a loaded machine may be late by any time. So a body asserts what holds
+//! whenever the machine gets to it: what was not before what, and how much time must have passed.
+
+use super::*;
+use std::time::SystemTime;
+
+/// The clock that a wheel goes by, to read and to let pass.
+#[derive(Clone)]
+pub(crate) struct Time {
+    driver: Option<Arc<Driver>>,
+    tick: Duration,
+}
+
+/// Runs a test on a wheel with a manual clock, and on one with the real clock and two threads.
+pub(crate) fn on_both_clocks(tick: Duration, body: impl Fn(&Wheel, &Time)) {
+    let builder = || Wheel::builder().tick(tick).threads(2);
+    let (wheel, driver) = builder().manual().unwrap();
+    body(&wheel, &Time { driver: Some(Arc::new(driver)), tick });
+    assert_eq!(wheel.stats().panicked, 0, "on the manual clock");
+    let wheel = builder().build().unwrap();
+    body(&wheel, &Time { driver: None, tick });
+    assert_eq!(wheel.stats().panicked, 0, "on the real clock");
+}
+
+impl Time {
+    pub(crate) fn now(&self) -> Instant {
+        self.driver.as_ref().map_or_else(now, |driver| driver.now())
+    }
+
+    #[allow(clippy::disallowed_methods)]
+    pub(crate) fn wall_now(&self) -> SystemTime {
+        self.driver.as_ref().map_or_else(SystemTime::now, |driver| driver.wall_now())
+    }
+
+    /// Lets time pass until the condition holds.
+    #[track_caller]
+    pub(crate) fn until(&self, condition: impl Fn() -> bool) {
+        let Some(driver) = &self.driver else { return wait_for(condition) };
+        for _ in 0..1_000_000 {
+            if condition() {
+                return;
+            }
+            driver.advance(self.tick);
+        }
+        panic!("this never comes true");
+    }
+
+    /// Lets so much time pass, or more.
+    pub(crate) fn pass(&self, duration: Duration) {
+        match &self.driver {
+            Some(driver) => drop(driver.advance(duration)),
+            None => let_pass(duration),
+        }
+    }
+
+    /// How many ticks have begun between two instants, at least.
+    pub(crate) fn ticks_between(&self, from: Instant, to: Instant) -> usize {
+        usize::try_from((to - from).as_nanos() / self.tick.as_nanos()).unwrap()
+    }
+}
