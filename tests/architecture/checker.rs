@@ -17,7 +17,8 @@ pub(crate) struct Module {
     pub(crate) for_tests: bool,
 }
 
-/// Every module in its order: `lib` declares the layers, `of_layer` says what the `mod.rs` of each does.
+/// Every module in its order: `lib` declares the layers, `of_layer` says what the `mod.rs` of each
+/// does.
 pub(crate) fn modules(lib: &str, of_layer: impl Fn(&str) -> String) -> Vec<Module> {
     let mut modules = Vec::new();
     for layer in declared(lib) {

@@ -4,14 +4,14 @@
 //! 1. a module names itself, and modules declared above it;
 //! 2. it names things by the module they live in, not through a re-export further up;
 //! 3. the pure layer knows no clock, no thread, no lock and no pool;
-//! 4. the `mod.rs` of a layer holds `mod` lines and nothing else, but for the pure one, which is one
-//!    module.
+//! 4. the `mod.rs` of a layer holds `mod` lines and nothing else, but for the pure one, which is
+//!    one module.
 //!
-//! Comments, doc links and literals do not count: the checker reads the words of the code. Unit tests
-//! do count, but a module that exists for tests alone may name everything.
+//! Comments, doc links and literals do not count: the checker reads the words of the code. Unit
+//! tests do count, but a module that exists for tests alone may name everything.
 //!
-//! The checker is a few functions from text to text, so it is tested too, on sources with violations
-//! planted in them. Some smaller rules about the files follow at the end.
+//! The checker is a few functions from text to text, so it is tested too, on sources with
+//! violations planted in them. Some smaller rules about the files follow at the end.
 //!
 //! | file | what it holds |
 //! | --- | --- |

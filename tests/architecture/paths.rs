@@ -19,8 +19,8 @@ pub(crate) fn paths_under<'a>(tokens: &[Token<'a>], root: &str) -> Vec<Named<'a>
     starts.flat_map(|at| leaves(&tokens[at + 2..], &[])).collect()
 }
 
-/// The paths that follow as many `super::` as there are, from the root on. `module` is the path of the
-/// file's own module.
+/// The paths that follow as many `super::` as there are, from the root on. `module` is the path of
+/// the file's own module.
 pub(crate) fn paths_above<'a>(tokens: &[Token<'a>], module: &[&'a str]) -> Vec<Named<'a>> {
     let mut paths = Vec::new();
     // The blocks that are open: the name of the module, if one is.
@@ -58,7 +58,8 @@ fn tree_length(tokens: &[Token]) -> usize {
     path + 1 + group
 }
 
-/// Every path of the tree that these tokens begin with, as it goes on from `prefix`; two words of each.
+/// Every path of the tree that these tokens begin with, as it goes on from `prefix`; two words of
+/// each.
 fn leaves<'a>(tokens: &[Token<'a>], prefix: &[&'a str]) -> Vec<Named<'a>> {
     let Some(first) = tokens.first() else { return Vec::new() };
     if first.text == "{" {

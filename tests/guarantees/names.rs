@@ -206,7 +206,7 @@ fn any_key_and_any_hasher_will_do() {
     fill(std::hash::RandomState::new());
 }
 
-/// What a key panics in, at the moment.
+/// The operation in which a key panics, at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Trouble {
     #[default]

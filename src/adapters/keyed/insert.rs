@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - The lock of the key's map is held from the first step to the last. Only the first one runs code
-//!   of the user's, the `Eq` of keys, and it changes nothing.
+//! - The lock of the key's map is held from the first step to the last. Only the first one runs
+//!   code of the user's, the `Eq` of keys, and it changes nothing.
 //! - Whether the function returns or unwinds, it drops in this order:
 //!   1. `map`, which is the lock;
 //!   2. `removed`, the key that left the map;
@@ -48,8 +48,8 @@ where
         })
     }
 
-    /// The three steps. `insert` puts the job into the wheel, in the place of the job with the handle
-    /// that it is given, if any; that one is in `replaced` then.
+    /// The three steps. `insert` puts the job into the wheel, in the place of the job with the
+    /// handle that it is given, if any; that one is in `replaced` then.
     fn put_by<F>(
         &self,
         key: K,

@@ -10,11 +10,12 @@
 //!   map takes the [`Spot`] that a search returned, and runs nothing of the user's. The keys that
 //!   leave the map are returned, for the caller to drop them without a lock.
 //! - `first` has one entry for each hash. `others` has the entries of keys whose hash, all 64 bits
-//!   of it, was taken: with a good hasher, none. An entry in `others` stays there when the first one
-//!   goes.
+//!   of it, was taken: with a good hasher, none. An entry in `others` stays there when the first
+//!   one goes.
 //! - The map takes memory for the keys that it holds, and for [`KEPT_KEYS`] at least once it had so
-//!   much. When fewer than one in [`SPARSE`] places is taken, it moves into a smaller table. Between
-//!   two such moves most of its keys are removed, so the moves add constant time to each removal.
+//!   much. When fewer than one in [`SPARSE`] places is taken, it moves into a smaller table.
+//!   Between two such moves most of its keys are removed, so the moves add constant time to each
+//!   removal.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::{HashMap, hash_map};
@@ -260,7 +261,8 @@ mod tests {
         for key in 0..100_000 {
             let before = keys.map.capacity();
             keys.remove(key);
-            // Removed places are given back one by one; a move into a smaller table halves at least.
+            // Removed places are given back one by one; a move into a smaller table halves at
+            // least.
             shrinks += u32::from(keys.map.capacity() < before / 2);
         }
         assert!((1..=4).contains(&shrinks), "{shrinks}");

@@ -4,8 +4,8 @@
 //!
 //! - A key leads to the handle of its job. The map itself is in `map.rs`. How a job comes under its
 //!   key is in `insert.rs`, and how it takes the key off the map when it ends, in `ticket.rs`.
-//! - The lock of a key's map is held while the job is inserted, moved or taken out, so map and wheel
-//!   agree whenever the lock is free.
+//! - The lock of a key's map is held while the job is inserted, moved or taken out, so map and
+//!   wheel agree whenever the lock is free.
 //! - A key is hashed before the lock is taken. `Eq` runs under the lock, in the search that begins
 //!   each verb, before anything has changed: a panic there unwinds to the caller and leaves map and
 //!   wheel as they were. After the search, no code of the user's runs under the lock. Jobs and keys
@@ -45,16 +45,11 @@ use ticket::Part;
 /// A job that starts, or is dropped, asks for neither the `Hash` nor the `Eq` of its key.
 ///
 /// A verb for one key takes constant time: some look-ups in a hash map under a lock, and what the
-/// same verb of a [`Wheel`](crate::Wheel) costs. A key takes an allocation of its own. The maps take
-/// memory for the keys that have a job, and some for a thousand keys a shard. They give the memory
-/// of a burst back: now and then the removal of a key moves those that are left into a smaller
-/// table, which takes time for each of them, and constant time for each key that was removed.
-///
-/// # Panics
-///
-/// A panic in the `Hash` or the `Eq` of a key unwinds out of the verb that was called with a key, and
-/// the verb has changed nothing. A panic in the drop of a key that a job had is counted and reported
-/// as a job's panic is, and costs no job its run.
+/// same verb of a [`Wheel`](crate::Wheel) costs. A key takes an allocation of its own. The maps
+/// take memory for the keys that have a job, and some for a thousand keys a shard. They give the
+/// memory of a burst back: now and then the removal of a key moves those that are left into a
+/// smaller table, which takes time for each of them, and constant time for each key that was
+/// removed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -71,6 +66,12 @@ use ticket::Part;
 /// assert!(orders.is_empty() && wheel.is_empty());
 /// # Ok::<(), tickwheel::InsertError<_>>(())
 /// ```
+///
+/// # Panics
+///
+/// A panic in the `Hash` or the `Eq` of a key unwinds out of the verb that was called with a key,
+/// and the verb has changed nothing. A panic in the drop of a key that a job had is counted and
+/// reported as a job's panic is, and costs no job its run.
 pub struct Keyed<K, S = RandomState> {
     keys: Arc<Keys<K, S>>,
 }
@@ -113,8 +114,8 @@ where
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with key and job: the wheel is full, or gone. If the wheel ends just after the
-    /// old job was taken out, the old job is dropped.
+    /// [`InsertError`] with key and job: the wheel is full, or gone. If the wheel ends just after
+    /// the old job was taken out, the old job is dropped.
     pub fn insert<F>(
         &self,
         key: K,
@@ -131,8 +132,8 @@ where
     ///
     /// # Errors
     ///
-    /// As [`Keyed::insert`]; and [`InsertErrorKind::Occupied`](crate::InsertErrorKind::Occupied) if the key has a pending job, which
-    /// is left as it is.
+    /// As [`Keyed::insert`]; and [`InsertErrorKind::Occupied`](crate::InsertErrorKind::Occupied) if
+    /// the key has a pending job, which is left as it is.
     pub fn insert_if_absent<F>(
         &self,
         key: K,
@@ -146,8 +147,8 @@ where
         self.put(key, when.into(), job, may_replace).map(drop)
     }
 
-    /// Cancels the job of a key, as [`Wheel::cancel`](crate::Wheel::cancel) does. Returns `false` if
-    /// the key has no pending job.
+    /// Cancels the job of a key, as [`Wheel::cancel`](crate::Wheel::cancel) does. Returns `false`
+    /// if the key has no pending job.
     pub fn cancel(&self, key: &K) -> bool {
         let mut job = None;
         let cancelled =
@@ -273,8 +274,8 @@ where
 impl<K, S> Keys<K, S> {
     /// Returns the part that the keys with this hash are in.
     fn part(&self, hash: u64) -> &Part<K> {
-        // The map spreads the hash over its table in a way of its own. What chooses the part should
-        // not depend on the same bits.
+        // The map spreads the hash over its table in a way of its own. The choice of the part
+        // should not depend on the same bits.
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         &self.parts[mixed as usize % self.parts.len()]
     }

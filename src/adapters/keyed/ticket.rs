@@ -2,20 +2,20 @@
 //!
 //! Ground rules:
 //!
-//! - Each job under a key carries a [`Ticket`], which shares the key with the map. The ticket is
-//!   dropped with the job, or just before the job starts, and its drop takes the key off the map:
-//!   the very key that it shares, not an equal one of a later job. So nothing is left behind, in
-//!   whatever order jobs are cancelled, fired and replaced.
+//! - Each job under a key carries a [`Ticket`], which shares the key with the map. The ticket
+//!   leaves just before the job starts, or when it is dropped with the job. It takes the key off
+//!   the map then: the very key that it shares, not an equal one of a later job. So nothing is left
+//!   behind, in whatever order jobs are cancelled, fired and replaced.
 //! - A job may start, or unwind, before the insert has written its entry. So the insert announces
 //!   the key ([`Part::begin_insert`]), and the insert and the ticket both ask to end that
-//!   ([`Part::end_insert`]). Exactly one of them is told `true`, and it is the first. If that is the
-//!   insert, it writes the entry, and the ticket removes it. If that is the ticket, no entry is
+//!   ([`Part::end_insert`]). Only the first of them is told `true`. If that is
+//!   the insert, it writes the entry, and the ticket removes it. If that is the ticket, no entry is
 //!   written, and there is none to remove. The ticket then takes no lock: the insert holds it, and
 //!   may be what unwinds.
-//! - The drop of a key is code of the user's. It runs behind the engine's unwind boundary, after the
-//!   lock is released. A ticket reaches the boundary through its [`Keys`], which hold the engine that
-//!   holds the job that holds the ticket. Stopping the engine takes every job out, which ends that
-//!   circle.
+//! - The drop of a key is code of the user's. It runs behind the engine's unwind boundary, after
+//!   the lock is released. A ticket reaches the boundary through its [`Keys`], which hold the
+//!   engine that holds the job that holds the ticket. Stopping the engine takes every job out,
+//!   which ends that circle.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ impl<K> Part<K> {
     }
 
     /// Writes the entry of a job that the wheel took in, in the place of `present` if there is one.
-    /// If the job's ticket is gone already, the key is free: only removes `present`. Returns the key
-    /// that left the map.
+    /// If the job's ticket is gone already, the key is free: only removes `present`. Returns the
+    /// key that left the map.
     pub(super) fn swap_entry(
         &self,
         map: &mut KeyMap<K>,
@@ -82,7 +82,7 @@ fn address<K>(key: &Arc<K>) -> usize {
 pub(super) struct Ticket<K, S> {
     keys: Arc<Keys<K, S>>,
     hash: u64,
-    /// The drop takes it out.
+    /// Missing once the ticket has left.
     key: Option<Arc<K>>,
 }
 
@@ -92,20 +92,26 @@ impl<K, S> Ticket<K, S> {
         keys.part(hash).begin_insert(key);
         Ticket { keys: Arc::clone(keys), hash, key: Some(Arc::clone(key)) }
     }
-}
 
-impl<K, S> Drop for Ticket<K, S> {
-    fn drop(&mut self) {
+    /// Takes the key off the map, if it is there, and drops it. The second call does nothing.
+    /// Nothing unwinds from here.
+    fn leave(&mut self) {
         let Some(key) = self.key.take() else { return };
         let part = self.keys.part(self.hash);
         let mut removed = None;
-        // Nobody else shares the key: the map does not have it, and no insert is about to write it.
+        // The last to share the key: the map does not have it, and no insert is about to write it.
         let is_last = Arc::strong_count(&key) == 1;
         if !is_last && !part.end_insert(&key) {
             let mut map = lock(&part.map);
             removed = map.find_same(self.hash, &key).and_then(|spot| map.remove(spot));
         }
         self.keys.discard((removed, key));
+    }
+}
+
+impl<K, S> Drop for Ticket<K, S> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -121,9 +127,10 @@ where
     S: Send + Sync,
     F: FnOnce() + Send,
 {
-    fn call(self) {
-        // The key is free before the job runs. Nothing unwinds from here.
-        drop(self.ticket);
+    fn call(mut self) {
+        // The key is free before the job runs. The rest of the ticket is dropped after: the keys
+        // may go with it, and the drop of their hasher is code of the user's.
+        self.ticket.leave();
         (self.job)();
     }
 }
