@@ -118,7 +118,7 @@ fn a_job_may_use_its_keys_wherever_it_is_called_or_dropped() {
     (0..10).for_each(|key| drop(keyed.insert(key, MS, job(key)).unwrap()));
     assert!(keyed.cancel(&0) && keyed.take(&1).is_some());
     assert_eq!(keyed.len(), 10);
-    // What a drop inserts while the others are cancelled may be cancelled too, or stay.
+    // A job that a drop inserts while the others are cancelled may be cancelled too, or stay.
     let cancelled = keyed.cancel_all();
     assert!((10..=20).contains(&cancelled), "{cancelled}");
     assert_eq!(keyed.len(), wheel.len());

@@ -6,7 +6,7 @@ use crate::scanner::{Token, tokens};
 /// The layer that has time passed in, and that one thread at a time uses. It is one module.
 pub(crate) const PURE: &str = "structure";
 
-/// What the pure layer must not name, beside the crates `rayon` and `crossbeam*`.
+/// The modules that the pure layer must not name, beside the crates `rayon` and `crossbeam*`.
 const IMPURE: [(&str, &str); 4] =
     [("std", "time"), ("std", "thread"), ("std", "sync"), ("core", "sync")];
 
@@ -110,7 +110,7 @@ pub(crate) fn only_declares(source: &str) -> bool {
     })
 }
 
-/// What the pure layer must not name, and where it does.
+/// Returns the names that the pure layer must not use, each with its line.
 fn impurities(tokens: &[Token]) -> Vec<(usize, String)> {
     let in_std = IMPURE.iter().flat_map(|&(root, name)| {
         let under = paths_under(tokens, root).into_iter();

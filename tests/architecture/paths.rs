@@ -48,7 +48,7 @@ pub(crate) fn paths_above<'a>(tokens: &[Token<'a>], module: &[&'a str]) -> Vec<N
     paths
 }
 
-/// How many tokens the tree of paths takes that these begin with, up to its last brace.
+/// Returns the length of the tree of paths that these tokens begin with, up to its last brace.
 fn tree_length(tokens: &[Token]) -> usize {
     let path = tokens.chunks(2).take_while(|pair| is(pair, 1, "::")).count() * 2;
     if !is(tokens, path, "{") {
@@ -78,7 +78,7 @@ fn leaves<'a>(tokens: &[Token<'a>], prefix: &[&'a str]) -> Vec<Named<'a>> {
     vec![Named { words, line: first.line }]
 }
 
-/// What lies between the commas of a group, up to the brace that ends it.
+/// Returns the parts of a group between its commas, up to the brace that ends it.
 fn branches<'a, 'b>(tokens: &'b [Token<'a>]) -> impl Iterator<Item = &'b [Token<'a>]> {
     let (mut depth, mut end) = (0, tokens.len());
     let mut commas = Vec::new();

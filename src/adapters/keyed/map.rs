@@ -141,7 +141,7 @@ impl<K> KeyMap<K> {
         first.into_values().chain(others.into_values().flatten())
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn capacity(&self) -> usize {
         self.first.capacity()
             + self.others.capacity()

@@ -34,11 +34,13 @@ use ticket::Part;
 /// Jobs under names of your own: an event's id, a connection, the number of an order. A key has at
 /// most one pending job.
 ///
-/// A clone is another way to the same keys. Dropping it, even the last one, cancels nothing; and it
-/// does not keep the wheel alive. When a job starts, its key is free already, so it may insert
-/// itself anew under it. A key is as good as free when its job was handed to the pool, unless that
-/// is for a wall-clock time, and so pending until it starts
-/// ([`Wheel::is_pending`](crate::Wheel::is_pending)).
+/// A clone is another way to the same keys. Dropping a `Keyed`, even the last clone, cancels
+/// nothing. A `Keyed` does not keep the wheel alive.
+///
+/// When a job starts, its key is free already, so the job may insert itself anew under it. A key
+/// counts as free from the moment at which its job is handed to the pool. Only a job for a
+/// wall-clock time is pending until it starts ([`Wheel::is_pending`](crate::Wheel::is_pending)),
+/// and holds its key until then.
 ///
 /// Keys are hashed by the standard library's hasher, or by one of your choice
 /// ([`Keyed::with_hasher`]). The `Eq` of a key runs under a lock: it must not use the same `Keyed`.
@@ -194,8 +196,9 @@ where
 
     /// Returns every key with a pending job, and the time until that is due, in no order.
     ///
-    /// This is a copy, made part by part: a change that another thread makes meanwhile may be in it
-    /// or not. Each part is locked while it is copied, and each job asked for what remains.
+    /// The iterator owns a copy, made part by part: a change that another thread makes meanwhile
+    /// may be in it or not. Each part is locked while it is copied, and the wheel is asked about
+    /// each of its jobs.
     pub fn iter(&self) -> impl Iterator<Item = (Arc<K>, Duration)> + use<K, S> {
         let mut all = Vec::new();
         for part in &self.keys.parts {

@@ -1,4 +1,5 @@
-//! What a job under a key carries, and how the job and the map part.
+//! The ticket that a job under a key carries: it takes the key off the map when the job starts or
+//! is dropped.
 //!
 //! Ground rules:
 //!
