@@ -2,16 +2,20 @@
 //!
 //! Ground rules:
 //!
-//! - Every job carries its membership. Whatever becomes of the job (it runs, it is cancelled by its
-//!   handle, its wheel goes), the membership is dropped with it or before it starts, and takes
-//!   itself off the list. Nothing else does, so a place on the list is one member's until then.
-//! - The list's lock is held while a job is inserted, so a job that runs at once waits until its
-//!   place is filled in. No user code runs under it: a job that is refused is given up after.
+//! - Each job carries a [`Member`], which stands for it on the group's list. The member is dropped
+//!   with the job, or just before the job starts, and its drop takes it off the list. Nothing else
+//!   does, in whatever way the job ends: it runs, a handle cancels it, its wheel goes.
+//! - The list's lock is never held while the engine is called, so an insert that unwinds drops its
+//!   member like any other. A member is on the list before its job is in the wheel, and its handle
+//!   is written down after. The job may be gone by then, and so is its member: there is nothing to
+//!   write.
+//! - Numbers are given once in the life of a group, so a handle is never written down for another
+//!   member.
+//! - No user code runs under the list's lock.
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use slab::Slab;
 
 use crate::api::scheduler::Scheduler;
 use crate::host::sync::{Mutex, lock};
@@ -21,16 +25,16 @@ use crate::values::job::{Call, CallAgain};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::when::When;
 
-/// Members that an empty list keeps memory for.
-const KEPT_MEMBERS: usize = 32;
-
 /// Jobs that belong together and are cancelled in one call: a connection that closes with its ten
 /// timers.
 ///
 /// **Dropping a group cancels what is pending in it**, as [`Group::cancel_all`] does;
 /// [`Group::detach`] lets it go. So a job should not own the group it is in: the group would not be
-/// dropped before it. A group takes memory for its pending jobs: those that have run leave nothing
-/// behind. It does not keep the wheel alive.
+/// dropped before it. A group does not keep the wheel alive.
+///
+/// A group takes memory for its pending jobs, some 50 bytes each: jobs that have run leave nothing
+/// behind, and the memory of a burst is given back with its jobs. To enter and to leave a group
+/// takes time that grows with the logarithm of its size.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,12 +63,21 @@ pub struct Group {
 
 #[derive(Default)]
 struct Members {
+    list: Mutex<List>,
+}
+
+/// The members of a group, by the number of each. A tree, because it gives its memory back node by
+/// node, and keeps the order of the inserts, in which their jobs lie side by side in the wheel.
+#[derive(Default)]
+struct List {
     /// A handle is missing only while its job is being inserted.
-    list: Mutex<Slab<Option<Handle>>>,
+    handles: BTreeMap<u64, Option<Handle>>,
+    /// The number of the next member.
+    next: u64,
 }
 
 impl Group {
-    /// An empty group of jobs of the scheduler's wheel.
+    /// Returns an empty group for jobs of the scheduler's wheel.
     pub fn new(scheduler: Scheduler) -> Group {
         Group { scheduler, members: Arc::default(), detached: false }
     }
@@ -96,27 +109,29 @@ impl Group {
         self.join(job, |joined| self.scheduler.engine().repeat(repeat, joined))
     }
 
-    /// Cancels every pending job of the group; how many these were. Takes as long as the group is
-    /// large, however many other jobs there are. A job that runs goes on; if it repeats, that run
-    /// is its last.
+    /// Cancels every pending job of the group. Returns the number of jobs that it cancelled. It
+    /// takes time for each job in the group, and none for the other jobs of the wheel. A job that
+    /// runs goes on; if it repeats, that run is its last.
     ///
-    /// What another thread inserts meanwhile may be among them or not.
+    /// A job that another thread inserts at the same time may be cancelled or not. A captured value
+    /// that panics when it is dropped spares the other jobs: see
+    /// [`Wheel::cancel`](crate::Wheel::cancel).
     pub fn cancel_all(&self) -> usize {
         let handles: Vec<Handle> =
-            lock(&self.members.list).iter().filter_map(|(_, handle)| *handle).collect();
-        // Each of them takes itself off the list when it is dropped.
+            lock(&self.members.list).handles.values().flatten().copied().collect();
+        // Each of the jobs takes itself off the list when it is dropped.
         let cancelled = self.scheduler.cancel_batch(&handles);
         cancelled.into_iter().filter(|&cancelled| cancelled).count()
     }
 
-    /// How many jobs are in the group: pending, or about to start. A repeating job is in it until
-    /// its last run has ended.
+    /// Returns the number of jobs in the group: those that are pending, or about to start. A
+    /// repeating job is in its group until its last run has ended.
     #[must_use]
     pub fn len(&self) -> usize {
-        lock(&self.members.list).len()
+        lock(&self.members.list).handles.len()
     }
 
-    /// Whether no job is in the group.
+    /// Returns `true` if no job is in the group.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -133,15 +148,15 @@ impl Group {
         call: C,
         insert: impl FnOnce(Joined<C>) -> Result<Handle, InsertError<Joined<C>>>,
     ) -> Result<Handle, InsertError<C>> {
-        let mut list = lock(&self.members.list);
-        let index = list.insert(None);
-        let member = Member { members: Arc::clone(&self.members), index };
-        let answer = insert(Joined { member, call });
-        if let Ok(handle) = answer {
-            list[index] = Some(handle);
+        let member = Member::new(&self.members);
+        let number = member.number;
+        match insert(Joined { member, call }) {
+            Ok(handle) => {
+                self.members.write_down(number, handle);
+                Ok(handle)
+            }
+            Err(refused) => Err(refused.map(|joined| joined.call)),
         }
-        drop(list);
-        answer.map_err(|refused| refused.map(|joined| joined.call))
     }
 }
 
@@ -159,19 +174,35 @@ impl fmt::Debug for Group {
     }
 }
 
-/// A place on the list, for as long as this lives.
+impl Members {
+    /// Writes the handle of a member's job down, if the member is still on the list.
+    fn write_down(&self, number: u64, handle: Handle) {
+        if let Some(missing) = lock(&self.list).handles.get_mut(&number) {
+            *missing = Some(handle);
+        }
+    }
+}
+
+/// A job's place on the list of its group.
 struct Member {
     members: Arc<Members>,
-    index: usize,
+    number: u64,
+}
+
+impl Member {
+    /// Enters a new member on the list, without a handle.
+    fn new(members: &Arc<Members>) -> Member {
+        let mut list = lock(&members.list);
+        let number = list.next;
+        list.next += 1;
+        list.handles.insert(number, None);
+        Member { members: Arc::clone(members), number }
+    }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut list = lock(&self.members.list);
-        list.remove(self.index);
-        if list.is_empty() && list.capacity() > KEPT_MEMBERS {
-            *list = Slab::new();
-        }
+        lock(&self.members.list).handles.remove(&self.number);
     }
 }
 
@@ -183,7 +214,7 @@ struct Joined<C> {
 
 impl<C: Call> Call for Joined<C> {
     fn call(self) {
-        // It is no longer pending.
+        // The job is no longer pending.
         drop(self.member);
         self.call.call();
     }
@@ -192,5 +223,31 @@ impl<C: Call> Call for Joined<C> {
 impl<C: CallAgain> CallAgain for Joined<C> {
     fn call(&mut self, run: Run) -> Next {
         self.call.call(run)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    use crate::api::wheel::Wheel;
+
+    #[test]
+    fn an_insert_that_unwinds_leaves_no_member() {
+        let (wheel, _driver) = Wheel::builder().manual().unwrap();
+        let scheduler = wheel.scheduler();
+        // On a thread of its own, because a lock that is taken twice is waited for without end.
+        let (sender, ended) = channel();
+        thread::spawn(move || {
+            let group = Group::new(scheduler);
+            let insert = |_: Joined<fn()>| panic!("no room in the shard");
+            let unwound = catch_unwind(AssertUnwindSafe(|| group.join((|| ()) as fn(), insert)));
+            sender.send((unwound.is_err(), group.len())).unwrap();
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok((true, 0)));
     }
 }

@@ -1,16 +1,16 @@
-//! A handle that cancels when it goes.
+//! A handle that cancels its job when it is dropped.
 
 use core::fmt;
 
 use crate::api::scheduler::Scheduler;
 use crate::values::handle::Handle;
 
-/// Cancels a job when it is dropped: for a timeout that has no meaning without the thing it
+/// Cancels a job when the guard is dropped: for a timeout that has no meaning without the thing it
 /// watches.
 ///
-/// Does not keep the wheel alive. A job that has run, or was cancelled, is not there to be
-/// cancelled, and its guard does nothing. A job that runs goes on; if it repeats, that run is its
-/// last. Note that `let _ = Guard::new(…)` drops the guard at once; `let _idle =` keeps it.
+/// A guard does not keep the wheel alive. If its job has run, or was cancelled, the guard does
+/// nothing. A job that runs goes on; if it repeats, that run is its last. Note that
+/// `let _ = Guard::new(…)` drops the guard at once; `let _idle =` keeps it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,23 +29,23 @@ use crate::values::handle::Handle;
 #[must_use = "a guard that is dropped cancels its job at once"]
 pub struct Guard {
     handle: Handle,
-    /// Until it is detached.
+    /// Missing once the guard is detached.
     scheduler: Option<Scheduler>,
 }
 
 impl Guard {
-    /// Guards a job of the scheduler's wheel.
+    /// Returns a guard for a job of the scheduler's wheel.
     pub fn new(scheduler: Scheduler, handle: Handle) -> Guard {
         Guard { handle, scheduler: Some(scheduler) }
     }
 
-    /// The handle of the job, to reset it or to ask about it.
+    /// Returns the handle of the job, to reset it or to ask about it.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle
     }
 
-    /// Lets the job go its way: from here on nothing is cancelled.
+    /// Lets the job go its way: from here on nothing is cancelled. Returns the handle of the job.
     pub fn detach(mut self) -> Handle {
         self.scheduler = None;
         self.handle

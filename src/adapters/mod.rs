@@ -1,5 +1,8 @@
-//! What stands on a [`Scheduler`](crate::Scheduler) and changes nothing below it.
+//! Adapters: each stands on a [`Scheduler`](crate::Scheduler) and changes nothing below it.
 
 pub(crate) mod guard;
 pub(crate) mod group;
 pub(crate) mod keyed;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,7 +1,7 @@
 //! Jobs under names.
 
 use super::*;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use tickwheel::Keyed;
 
 #[test]
@@ -204,4 +204,203 @@ fn any_key_and_any_hasher_will_do() {
     }
     fill(BuildHasherDefault::<Constant>::default());
     fill(std::hash::RandomState::new());
+}
+
+/// The operation in which a key panics, at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Trouble {
+    #[default]
+    Nothing,
+    Hash,
+    Eq,
+    Drop,
+}
+
+/// A key that panics where it is told to.
+struct Touchy {
+    number: u32,
+    trouble: Arc<Mutex<Trouble>>,
+}
+
+impl Touchy {
+    fn panic_in(&self, now: Trouble) {
+        let trouble = *self.trouble.lock().unwrap();
+        // A second panic while the first unwinds would be the end of the process.
+        if trouble == now && !thread::panicking() {
+            panic_any(now);
+        }
+    }
+}
+
+impl Hash for Touchy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.panic_in(Trouble::Hash);
+        self.number.hash(state);
+    }
+}
+
+impl PartialEq for Touchy {
+    fn eq(&self, other: &Touchy) -> bool {
+        self.panic_in(Trouble::Eq);
+        self.number == other.number
+    }
+}
+
+impl Eq for Touchy {}
+
+impl Drop for Touchy {
+    fn drop(&mut self) {
+        self.panic_in(Trouble::Drop);
+    }
+}
+
+/// A manual wheel, keys, a way to make one, a way to make them panic, and the panics reported.
+struct TouchyKeys {
+    wheel: Wheel,
+    driver: Driver,
+    keys: Keyed<Touchy, BuildHasherDefault<Constant>>,
+    trouble: Arc<Mutex<Trouble>>,
+    reported: Receiver<Trouble>,
+}
+
+impl TouchyKeys {
+    fn new() -> TouchyKeys {
+        let (sender, reported) = channel();
+        let builder = Wheel::builder().shards(3).on_panic(move |payload| {
+            let _ = sender.send(*payload.downcast::<Trouble>().unwrap());
+        });
+        let (wheel, driver) = builder.manual().unwrap();
+        let keys = Keyed::with_hasher(wheel.scheduler(), BuildHasherDefault::default());
+        TouchyKeys {
+            wheel,
+            driver,
+            keys,
+            trouble: Arc::new(Mutex::new(Trouble::Nothing)),
+            reported,
+        }
+    }
+
+    fn key(&self, number: u32) -> Touchy {
+        Touchy { number, trouble: Arc::clone(&self.trouble) }
+    }
+
+    fn set(&self, trouble: Trouble) {
+        *self.trouble.lock().unwrap() = trouble;
+    }
+
+    /// How many panics were counted, and which were reported since.
+    fn panics(&self) -> (u64, Vec<Trouble>) {
+        (self.wheel.stats().panicked, self.reported.try_iter().collect())
+    }
+}
+
+#[test]
+fn a_key_that_panics_costs_no_job_its_run() {
+    for trouble in [Trouble::Hash, Trouble::Eq, Trouble::Drop] {
+        let touchy = TouchyKeys::new();
+        let (sender, ran) = channel();
+        for number in 0..3 {
+            let sender = sender.clone();
+            let job = move || sender.send(number).unwrap();
+            touchy.keys.insert(touchy.key(number), MS * (number + 1), job).unwrap();
+        }
+        touchy.set(trouble);
+        assert_eq!(touchy.driver.advance(MS * 2), 2);
+        assert_eq!(ran.try_iter().collect::<Vec<_>>(), [0, 1], "with a panic in {trouble:?}");
+        assert_eq!((touchy.keys.len(), touchy.wheel.len()), (1, 1));
+        // Neither the hash nor the equality of a key is asked for when its job starts.
+        let panics = if trouble == Trouble::Drop { vec![trouble; 2] } else { Vec::new() };
+        assert_eq!(touchy.panics(), (panics.len() as u64, panics));
+        touchy.set(Trouble::Nothing);
+    }
+}
+
+#[test]
+fn a_key_and_its_job_may_both_panic() {
+    // In the call, and in the drop of a job that never runs: each panic is one of its own.
+    let touchy = TouchyKeys::new();
+    touchy.keys.insert(touchy.key(1), MS, || panic_any(Trouble::Nothing)).unwrap();
+    let captured = OnDrop(|| panic_any(Trouble::Nothing));
+    let cancelled = move || drop(captured);
+    touchy.keys.insert(touchy.key(2), HOUR, cancelled).unwrap();
+    touchy.set(Trouble::Drop);
+    assert_eq!(touchy.driver.advance(MS), 1);
+    assert_eq!(touchy.panics(), (2, vec![Trouble::Drop, Trouble::Nothing]));
+    assert_eq!(touchy.keys.cancel_all(), 1);
+    let (count, mut panics) = touchy.panics();
+    panics.sort_by_key(|trouble| *trouble == Trouble::Drop);
+    assert_eq!((count, panics), (4, vec![Trouble::Nothing, Trouble::Drop]));
+    assert!(touchy.keys.is_empty() && touchy.wheel.is_empty());
+    touchy.set(Trouble::Nothing);
+}
+
+#[test]
+fn a_panic_in_the_drop_of_a_key_is_counted_and_reported() {
+    let touchy = TouchyKeys::new();
+    let keys = &touchy.keys;
+    let mut panicked = 0;
+    let mut one_more = |removes: &dyn Fn() -> bool| {
+        keys.insert(touchy.key(1), HOUR, || ()).unwrap();
+        touchy.set(Trouble::Drop);
+        assert!(removes());
+        assert_eq!((keys.len(), touchy.wheel.len()), (0, 0));
+        panicked += 1;
+        assert_eq!(touchy.panics(), (panicked, vec![Trouble::Drop]));
+        touchy.set(Trouble::Nothing);
+    };
+    let asked = Touchy { number: 1, trouble: Arc::default() };
+    one_more(&|| keys.cancel(&asked));
+    one_more(&|| keys.take(&asked).map(drop).is_some());
+    one_more(&|| keys.cancel_all() == 1);
+    // Replaced: with the old job goes its key.
+    keys.insert(touchy.key(1), HOUR, || ()).unwrap();
+    let another = Touchy { number: 1, trouble: Arc::default() };
+    touchy.set(Trouble::Drop);
+    drop(keys.insert(another, HOUR, || ()).unwrap().unwrap());
+    assert_eq!(touchy.panics(), (panicked + 1, vec![Trouble::Drop]));
+    assert_eq!((keys.len(), touchy.wheel.len()), (1, 1));
+}
+
+#[test]
+fn one_bad_key_spares_the_others_of_a_cancel() {
+    let touchy = TouchyKeys::new();
+    for number in 0..20 {
+        let trouble = if number % 5 == 0 { Arc::clone(&touchy.trouble) } else { Arc::default() };
+        touchy.keys.insert(Touchy { number, trouble }, HOUR, || ()).unwrap();
+    }
+    touchy.set(Trouble::Drop);
+    assert_eq!(touchy.keys.cancel_all(), 20);
+    assert_eq!((touchy.keys.len(), touchy.wheel.len()), (0, 0));
+    assert_eq!(touchy.panics(), (4, vec![Trouble::Drop; 4]));
+}
+
+#[test]
+fn a_key_that_panics_when_it_is_asked_changes_nothing() {
+    for trouble in [Trouble::Hash, Trouble::Eq] {
+        let touchy = TouchyKeys::new();
+        let keys = &touchy.keys;
+        keys.insert(touchy.key(1), HOUR, || ()).unwrap();
+        let handle = keys.handle(&touchy.key(1));
+        let asked = touchy.key(1);
+        let panics = |verb: &dyn Fn()| {
+            touchy.set(trouble);
+            let payload = catch_unwind(AssertUnwindSafe(verb)).unwrap_err();
+            assert_eq!(*payload.downcast::<Trouble>().unwrap(), trouble);
+            touchy.set(Trouble::Nothing);
+            assert_eq!((keys.len(), touchy.wheel.len()), (1, 1));
+            assert_eq!((keys.handle(&asked), keys.remaining(&asked)), (handle, Some(HOUR)));
+        };
+        panics(&|| drop(keys.insert(touchy.key(1), MS, || ())));
+        panics(&|| drop(keys.insert(touchy.key(2), MS, || ())));
+        panics(&|| drop(keys.insert_if_absent(touchy.key(1), MS, || ())));
+        panics(&|| _ = keys.cancel(&asked));
+        panics(&|| drop(keys.take(&asked)));
+        panics(&|| _ = keys.reset(&asked, MS));
+        panics(&|| _ = keys.remaining(&asked));
+        panics(&|| _ = keys.contains(&asked));
+        panics(&|| _ = keys.handle(&asked));
+        // They unwound to the caller, so there is nothing to report.
+        assert_eq!(touchy.panics(), (0, Vec::new()));
+        assert!(keys.cancel(&asked));
+    }
 }

@@ -1,0 +1,196 @@
+//! Inserts a job under a key in three steps: look and decide; replace or insert; swap the entry.
+//!
+//! Ground rules:
+//!
+//! - The lock of the key's map is held from the first step to the last. Only the first one runs
+//!   code of the user's, the `Eq` of keys, and it changes nothing.
+//! - Whether the function returns or unwinds, it drops in this order:
+//!   1. `map`, which is the lock;
+//!   2. `removed`, the key that left the map;
+//!   3. `result`; if the wheel refused the job, that is the job and its ticket, and all but the
+//!      ticket goes back to the caller;
+//!   4. `own`, the new key, if it does not go back;
+//!   5. `replaced`, the old job, if it does not go back; with its ticket goes the old key.
+//! - So nothing of the user's is dropped under the lock, with one exception: if the engine's insert
+//!   unwinds, it drops the new job there.
+
+use core::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use super::Keyed;
+use super::ticket::{Named, Ticket};
+use crate::host::sync::lock;
+use crate::values::error::{InsertError, InsertErrorKind};
+use crate::values::handle::Handle;
+use crate::values::job::Job;
+use crate::values::when::When;
+
+impl<K, S> Keyed<K, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    S: BuildHasher + Clone + Send + Sync + 'static,
+{
+    /// Inserts a job under a key, if the key has none, or one that `may_replace` agrees to replace.
+    pub(super) fn put<F>(
+        &self,
+        key: K,
+        when: When,
+        job: F,
+        may_replace: impl FnOnce(Handle) -> bool,
+    ) -> Result<Option<Job>, InsertError<(K, F)>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let engine = self.engine();
+        self.put_by(key, job, may_replace, |named, present, replaced| match present {
+            Some(handle) => engine.replace(handle, when, named, replaced),
+            None => engine.insert_when(when, named),
+        })
+    }
+
+    /// The three steps. `insert` puts the job into the wheel, in the place of the job with the
+    /// handle that it is given, if any; that one is in `replaced` then.
+    fn put_by<F>(
+        &self,
+        key: K,
+        job: F,
+        may_replace: impl FnOnce(Handle) -> bool,
+        insert: impl FnOnce(
+            Named<K, S, F>,
+            Option<Handle>,
+            &mut Option<Job>,
+        ) -> Result<Handle, InsertError<Named<K, S, F>>>,
+    ) -> Result<Option<Job>, InsertError<(K, F)>> {
+        let keys = &self.keys;
+        let hash = keys.hasher.hash_one(&key);
+        let part = keys.part(hash);
+        let mut replaced = None;
+        let (own, result, removed);
+        {
+            let mut map = lock(&part.map);
+            // Look and decide.
+            let (spot, handle) = map.find(hash, &key).unzip();
+            if handle.is_some_and(|handle| !may_replace(handle)) {
+                return Err(InsertError::new(InsertErrorKind::Occupied, (key, job)));
+            }
+            // Replace or insert.
+            own = Arc::new(key);
+            let named = Named { ticket: Ticket::new(keys, hash, &own), job };
+            result = insert(named, handle, &mut replaced);
+            // Swap the entry.
+            removed = match result {
+                Ok(handle) => part.swap_entry(&mut map, spot, (hash, &own, handle)),
+                Err(_) => None,
+            };
+        }
+        keys.discard(removed);
+        match result {
+            Ok(_) => {
+                keys.discard(own);
+                Ok(replaced)
+            }
+            Err(refused) => {
+                let refused = refused.map(|named| named.job);
+                let key = Arc::into_inner(own).expect("the ticket is gone, and no map has the key");
+                replaced.into_iter().for_each(|job| self.engine().discard(job));
+                Err(refused.map(|job| (key, job)))
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use crate::api::wheel::Wheel;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn an_insert_that_unwinds_leaves_no_key() {
+        for present in [false, true] {
+            let (wheel, driver) = Wheel::builder().manual().unwrap();
+            let keyed = Keyed::new(wheel.scheduler());
+            if present {
+                keyed.insert(1, HOUR, || ()).unwrap();
+            }
+            // On a thread of its own, because a lock that is taken twice is waited for without end.
+            let (sender, ended) = channel();
+            let own = keyed.clone();
+            thread::spawn(move || {
+                let put = || {
+                    own.put_by(
+                        1,
+                        (|| ()) as fn(),
+                        |_| true,
+                        |_, handle, replaced| {
+                            // The old job is out already.
+                            *replaced = handle.and_then(|handle| own.engine().take(handle));
+                            panic!("no room in the shard")
+                        },
+                    )
+                };
+                let unwound = catch_unwind(AssertUnwindSafe(put));
+                sender.send((unwound.is_err(), own.len())).unwrap();
+            });
+            assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok((true, 0)));
+            assert!(keyed.insert_if_absent(1, HOUR, || ()).is_ok() && keyed.contains(&1));
+            assert_eq!((driver.advance(HOUR), keyed.len()), (1, 0));
+        }
+    }
+
+    #[test]
+    fn a_job_that_the_wheel_took_before_the_insert_unwound() {
+        // It is under no key, runs as any other, and is in no later insert's way.
+        let (wheel, driver) = Wheel::builder().shards(1).manual().unwrap();
+        let keyed = Keyed::new(wheel.scheduler());
+        for key in [1, 2] {
+            let put = || {
+                keyed.put_by(
+                    key,
+                    || (),
+                    |_| true,
+                    |named, _, _| {
+                        assert!(keyed.engine().insert_when(When::After(HOUR), named).is_ok());
+                        panic!("after the insert")
+                    },
+                )
+            };
+            assert!(catch_unwind(AssertUnwindSafe(put)).is_err());
+        }
+        assert_eq!((keyed.len(), wheel.len()), (0, 2));
+        keyed.insert(1, 2 * HOUR, || ()).unwrap();
+        assert_eq!((driver.advance(HOUR), keyed.len()), (2, 1));
+        assert_eq!((driver.advance(HOUR), keyed.len(), wheel.stats().panicked), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_job_that_starts_before_its_entry_is_written() {
+        for present in [false, true] {
+            let (wheel, driver) = Wheel::builder().manual().unwrap();
+            let keyed = Keyed::new(wheel.scheduler());
+            if present {
+                keyed.insert(1, HOUR, || ()).unwrap();
+            }
+            let (sender, ran) = channel();
+            let put = keyed.put_by(
+                1,
+                move || sender.send(()).unwrap(),
+                |_| true,
+                |named, handle, replaced| {
+                    *replaced = handle.and_then(|handle| keyed.engine().take(handle));
+                    let inserted = keyed.engine().insert_when(When::After(Duration::ZERO), named);
+                    // Waits for no lock, though this thread holds the map's.
+                    assert_eq!(driver.advance(Duration::from_millis(1)), 1);
+                    inserted
+                },
+            );
+            assert_eq!((put.unwrap().is_some(), ran.recv(), keyed.len()), (present, Ok(()), 0));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A map from keys to the handles of their jobs, in which only the search for a key runs code of
+//! the user's.
+//!
+//! Ground rules:
+//!
+//! - A key is hashed by the caller, once, before any lock is taken. The map is asked with that hash
+//!   and stores it, so it never calls the `Hash` of a key: not to grow, not to shrink, not to
+//!   remove.
+//! - [`KeyMap::find`] calls the `Eq` of a key, and changes nothing. Every method that changes the
+//!   map takes the [`Spot`] that a search returned, and runs nothing of the user's. The keys that
+//!   leave the map are returned, for the caller to drop them without a lock.
+//! - `first` has one entry for each hash. `others` has the entries of keys whose hash, all 64 bits
+//!   of it, was taken: with a good hasher, none. An entry in `others` stays there when the first
+//!   one goes.
+//! - The map takes memory for the keys that it holds, and for [`KEPT_KEYS`] at least once it had so
+//!   much. When fewer than one in [`SPARSE`] places is taken, it moves into a smaller table.
+//!   Between two such moves most of its keys are removed, so the moves add constant time to each
+//!   removal.
+
+use core::hash::{BuildHasherDefault, Hasher};
+use std::collections::{HashMap, hash_map};
+use std::sync::Arc;
+
+use crate::values::handle::Handle;
+
+/// A table for this number of keys is not made smaller.
+pub(super) const KEPT_KEYS: usize = 1024;
+
+/// A table is made smaller when fewer than one in this number of its places is taken.
+const SPARSE: usize = 16;
+
+pub(super) struct KeyMap<K> {
+    first: HashMap<u64, Entry<K>, BuildHasherDefault<Spread>>,
+    others: HashMap<u64, Vec<Entry<K>>, BuildHasherDefault<Spread>>,
+    /// The number of entries in `others`.
+    others_len: usize,
+}
+
+pub(super) struct Entry<K> {
+    pub(super) key: Arc<K>,
+    pub(super) handle: Handle,
+}
+
+/// The place of an entry, from a search until the next change of the map.
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    hash: u64,
+    /// The index in `others`, for an entry that is there.
+    other: Option<usize>,
+}
+
+impl<K> KeyMap<K> {
+    /// Finds the entry of a key that is equal to `key`. Runs `Eq`, which may panic.
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<(Spot, Handle)>
+    where
+        K: Eq,
+    {
+        self.find_by(hash, |entry| *entry.key == *key)
+    }
+
+    /// Finds the entry that shares `key` itself.
+    pub(super) fn find_same(&self, hash: u64, key: &Arc<K>) -> Option<Spot> {
+        self.find_by(hash, |entry| Arc::ptr_eq(&entry.key, key)).map(|(spot, _)| spot)
+    }
+
+    fn find_by(&self, hash: u64, is: impl Fn(&Entry<K>) -> bool) -> Option<(Spot, Handle)> {
+        if let Some(entry) = self.first.get(&hash).filter(|entry| is(entry)) {
+            return Some((Spot { hash, other: None }, entry.handle));
+        }
+        let others = self.others.get(&hash)?;
+        let other = others.iter().position(is)?;
+        Some((Spot { hash, other: Some(other) }, others[other].handle))
+    }
+
+    /// Adds an entry. No equal key may be in the map.
+    pub(super) fn insert(&mut self, hash: u64, key: Arc<K>, handle: Handle) {
+        let entry = Entry { key, handle };
+        match self.first.entry(hash) {
+            hash_map::Entry::Vacant(place) => {
+                place.insert(entry);
+            }
+            hash_map::Entry::Occupied(_) => {
+                self.others.entry(hash).or_default().push(entry);
+                self.others_len += 1;
+            }
+        }
+    }
+
+    /// Puts an equal key and another handle in the place of an entry. Returns the key that was
+    /// there.
+    pub(super) fn replace(&mut self, spot: Spot, key: Arc<K>, handle: Handle) -> Option<Arc<K>> {
+        let entry = match spot.other {
+            None => self.first.get_mut(&spot.hash)?,
+            Some(other) => self.others.get_mut(&spot.hash)?.get_mut(other)?,
+        };
+        Some(core::mem::replace(entry, Entry { key, handle }).key)
+    }
+
+    /// Removes an entry. Returns its key.
+    pub(super) fn remove(&mut self, spot: Spot) -> Option<Arc<K>> {
+        let removed = match spot.other {
+            None => self.first.remove(&spot.hash)?,
+            Some(other) => self.remove_other(spot.hash, other)?,
+        };
+        if let Some(enough) = smaller(self.first.len(), self.first.capacity()) {
+            self.first.shrink_to(enough);
+        }
+        Some(removed.key)
+    }
+
+    fn remove_other(&mut self, hash: u64, other: usize) -> Option<Entry<K>> {
+        let others = self.others.get_mut(&hash)?;
+        if other >= others.len() {
+            return None;
+        }
+        let removed = others.swap_remove(other);
+        self.others_len -= 1;
+        if let Some(enough) = smaller(others.len(), others.capacity()) {
+            others.shrink_to(enough);
+        }
+        if others.is_empty() {
+            self.others.remove(&hash);
+        }
+        if let Some(enough) = smaller(self.others.len(), self.others.capacity()) {
+            self.others.shrink_to(enough);
+        }
+        Some(removed)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.first.len() + self.others_len
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<K>> {
+        self.first.values().chain(self.others.values().flatten())
+    }
+
+    /// Empties the map, which keeps no memory. Returns every entry.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Entry<K>> + use<K> {
+        let KeyMap { first, others, .. } = core::mem::take(self);
+        first.into_values().chain(others.into_values().flatten())
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn capacity(&self) -> usize {
+        self.first.capacity()
+            + self.others.capacity()
+            + self.others.values().map(Vec::capacity).sum::<usize>()
+    }
+}
+
+impl<K> Default for KeyMap<K> {
+    fn default() -> KeyMap<K> {
+        KeyMap { first: HashMap::default(), others: HashMap::default(), others_len: 0 }
+    }
+}
+
+/// Returns the capacity that a table should shrink to, if it is too large for its `len` entries.
+fn smaller(len: usize, capacity: usize) -> Option<usize> {
+    let sparse = capacity > 2 * KEPT_KEYS && len < capacity / SPARSE;
+    sparse.then_some(KEPT_KEYS.max(2 * len))
+}
+
+/// Spreads a hash over all bits, because a hasher may leave small numbers small. Different hashes
+/// stay different.
+#[derive(Clone, Copy, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write_u64(&mut self, hash: u64) {
+        let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(self.0 ^ u64::from(byte)));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::values::generation::Generation;
+
+    /// A map, in which the hash of a key is `hash(key)`.
+    struct Keys<H: Fn(u64) -> u64> {
+        map: KeyMap<u64>,
+        hash: H,
+    }
+
+    fn handle(key: u64) -> Handle {
+        Handle::new(0, Generation::new(key + 1).unwrap(), 0)
+    }
+
+    impl<H: Fn(u64) -> u64> Keys<H> {
+        fn new(hash: H) -> Keys<H> {
+            Keys { map: KeyMap::default(), hash }
+        }
+
+        fn find(&self, key: u64) -> Option<(Spot, Handle)> {
+            self.map.find((self.hash)(key), &key)
+        }
+
+        fn insert(&mut self, key: u64) {
+            assert!(self.find(key).is_none());
+            self.map.insert((self.hash)(key), Arc::new(key), handle(key));
+        }
+
+        fn remove(&mut self, key: u64) -> bool {
+            let Some((spot, found)) = self.find(key) else { return false };
+            assert_eq!(found, handle(key));
+            self.map.remove(spot).is_some_and(|removed| *removed == key)
+        }
+    }
+
+    #[test]
+    fn keys_with_one_hash_are_told_apart() {
+        for hash in [|_| 7, |key| key % 3, |key| key] {
+            let mut keys = Keys::new(hash);
+            (0..100).for_each(|key| keys.insert(key));
+            assert_eq!((keys.map.len(), keys.map.iter().count()), (100, 100));
+            // The first of a hash goes, others of it stay, and a new one takes its place.
+            assert!((0..50).all(|key| keys.remove(key) && !keys.remove(key)));
+            (0..10).for_each(|key| keys.insert(key));
+            let (spot, _) = keys.find(60).unwrap();
+            let before = keys.map.replace(spot, Arc::new(60), handle(1000)).unwrap();
+            assert_eq!((*before, keys.find(60).unwrap().1), (60, handle(1000)));
+            assert!(keys.map.find_same(hash(60), &before).is_none());
+            let left: u64 = keys.map.take_all().map(|entry| *entry.key).sum();
+            assert_eq!((left, keys.map.len()), ((50..100).sum::<u64>() + 45, 0));
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_burst_is_given_back() {
+        for (hash, count) in [(|key| key) as fn(u64) -> u64, |key| key % 5000, |_| 7]
+            .into_iter()
+            .zip([100_000, 100_000, 5_000])
+        {
+            let mut keys = Keys::new(hash);
+            (0..count).for_each(|key| keys.insert(key));
+            assert!((1..count).all(|key| keys.remove(key)));
+            // Three tables at most, each of which may keep so much.
+            assert!(keys.map.capacity() <= 3 * 2 * KEPT_KEYS, "{}", keys.map.capacity());
+            assert!(keys.find(0).is_some() && keys.map.len() == 1);
+            (1..count).for_each(|key| keys.insert(key));
+            assert_eq!(keys.map.take_all().count(), count as usize);
+            assert_eq!(keys.map.capacity(), 0);
+        }
+    }
+
+    #[test]
+    fn a_table_is_made_smaller_seldom() {
+        let mut keys = Keys::new(|key| key);
+        (0..100_000).for_each(|key| keys.insert(key));
+        let mut shrinks = 0;
+        for key in 0..100_000 {
+            let before = keys.map.capacity();
+            keys.remove(key);
+            // Removed places are given back one by one; a move into a smaller table halves at
+            // least.
+            shrinks += u32::from(keys.map.capacity() < before / 2);
+        }
+        assert!((1..=4).contains(&shrinks), "{shrinks}");
+    }
+}

@@ -1,0 +1,322 @@
+//! Jobs that are found by a key of the user's.
+//!
+//! Ground rules:
+//!
+//! - A key leads to the handle of its job. The map itself is in `map.rs`. How a job comes under its
+//!   key is in `insert.rs`, and how it takes the key off the map when it ends, in `ticket.rs`.
+//! - The lock of a key's map is held while the job is inserted, moved or taken out, so map and
+//!   wheel agree whenever the lock is free.
+//! - A key is hashed before the lock is taken. `Eq` runs under the lock, in the search that begins
+//!   each verb, before anything has changed: a panic there unwinds to the caller and leaves map and
+//!   wheel as they were. After the search, no code of the user's runs under the lock. Jobs and keys
+//!   are dropped outside, behind the engine's unwind boundary.
+//! - There are as many maps as the wheel has shards, so threads seldom meet.
+
+mod insert;
+mod map;
+mod ticket;
+
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::time::Duration;
+use std::collections::hash_map::RandomState;
+use std::sync::Arc;
+
+use crate::api::scheduler::Scheduler;
+use crate::engine::verbs::Engine;
+use crate::host::sync::lock;
+use crate::values::error::InsertError;
+use crate::values::handle::Handle;
+use crate::values::job::Job;
+use crate::values::when::When;
+use ticket::Part;
+
+/// Jobs under names of your own: an event's id, a connection, the number of an order. A key has at
+/// most one pending job.
+///
+/// A clone is another way to the same keys. Dropping a `Keyed`, even the last clone, cancels
+/// nothing. A `Keyed` does not keep the wheel alive.
+///
+/// When a job starts, its key is free already, so the job may insert itself anew under it. A key
+/// counts as free from the moment at which its job is handed to the pool. Only a job for a
+/// wall-clock time is pending until it starts ([`Wheel::is_pending`](crate::Wheel::is_pending)),
+/// and holds its key until then.
+///
+/// Keys are hashed by the standard library's hasher, or by one of your choice
+/// ([`Keyed::with_hasher`]). The `Eq` of a key runs under a lock: it must not use the same `Keyed`.
+/// A job that starts, or is dropped, asks for neither the `Hash` nor the `Eq` of its key.
+///
+/// A verb for one key takes constant time: some look-ups in a hash map under a lock, and what the
+/// same verb of a [`Wheel`](crate::Wheel) costs. A key takes an allocation of its own. The maps
+/// take memory for the keys that have a job, and some for a thousand keys a shard. They give the
+/// memory of a burst back: now and then the removal of a key moves those that are left into a
+/// smaller table, which takes time for each of them, and constant time for each key that was
+/// removed.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{InsertErrorKind, Keyed, Wheel};
+/// let wheel = Wheel::new();
+/// let orders = Keyed::new(wheel.scheduler());
+/// let hours = Duration::from_secs(3600);
+/// orders.insert(1001, 72 * hours, || println!("order 1001 closed, unpaid"))?;
+/// let twice = orders.insert_if_absent(1001, 72 * hours, || println!("not again"));
+/// assert_eq!(twice.unwrap_err().kind(), InsertErrorKind::Occupied);
+/// assert!(orders.reset(&1001, 24 * hours));
+/// assert!(orders.remaining(&1001) <= Some(25 * hours));
+/// assert!(orders.cancel(&1001)); // paid
+/// assert!(orders.is_empty() && wheel.is_empty());
+/// # Ok::<(), tickwheel::InsertError<_>>(())
+/// ```
+///
+/// # Panics
+///
+/// A panic in the `Hash` or the `Eq` of a key unwinds out of the verb that was called with a key,
+/// and the verb has changed nothing. A panic in the drop of a key that a job had is counted and
+/// reported as a job's panic is, and costs no job its run.
+pub struct Keyed<K, S = RandomState> {
+    keys: Arc<Keys<K, S>>,
+}
+
+/// The keys, and the wheel of their jobs.
+struct Keys<K, S> {
+    scheduler: Scheduler,
+    hasher: S,
+    parts: Box<[Part<K>]>,
+}
+
+impl<K> Keyed<K>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+{
+    /// Returns a `Keyed` without keys, for jobs of the scheduler's wheel.
+    #[must_use]
+    pub fn new(scheduler: Scheduler) -> Keyed<K> {
+        Keyed::with_hasher(scheduler, RandomState::new())
+    }
+}
+
+impl<K, S> Keyed<K, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    S: BuildHasher + Clone + Send + Sync + 'static,
+{
+    /// As [`Keyed::new`], with another hasher.
+    #[must_use]
+    pub fn with_hasher(scheduler: Scheduler, hasher: S) -> Keyed<K, S> {
+        let parts = (0..scheduler.engine().shards()).map(|_| Part::new()).collect();
+        Keyed { keys: Arc::new(Keys { scheduler, hasher, parts }) }
+    }
+
+    /// Runs `job` after a delay, at an instant or at a wall-clock time, as
+    /// [`Wheel::insert_at`](crate::Wheel::insert_at) does. If the key has a pending job, that is
+    /// replaced: it will never run, and comes back, unless it is with the pool and dropped there.
+    ///
+    /// Replacing also works on a full wheel: the new job takes the old one's room.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with key and job: the wheel is full, or gone. If the wheel ends just after
+    /// the old job was taken out, the old job is dropped.
+    pub fn insert<F>(
+        &self,
+        key: K,
+        when: impl Into<When>,
+        job: F,
+    ) -> Result<Option<Job>, InsertError<(K, F)>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.put(key, when.into(), job, |_| true)
+    }
+
+    /// As [`Keyed::insert`], if the key has no pending job.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keyed::insert`]; and [`InsertErrorKind::Occupied`](crate::InsertErrorKind::Occupied) if
+    /// the key has a pending job, which is left as it is.
+    pub fn insert_if_absent<F>(
+        &self,
+        key: K,
+        when: impl Into<When>,
+        job: F,
+    ) -> Result<(), InsertError<(K, F)>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let may_replace = |handle| !self.engine().is_pending(handle);
+        self.put(key, when.into(), job, may_replace).map(drop)
+    }
+
+    /// Cancels the job of a key, as [`Wheel::cancel`](crate::Wheel::cancel) does. Returns `false`
+    /// if the key has no pending job.
+    pub fn cancel(&self, key: &K) -> bool {
+        let mut job = None;
+        let cancelled =
+            self.remove(key, |handle| self.engine().remove(handle, &mut job).then_some(()));
+        job.into_iter().for_each(|job| self.engine().discard(job));
+        cancelled.is_some()
+    }
+
+    /// Cancels the job of a key and gives it back, as [`Wheel::take`](crate::Wheel::take) does.
+    /// Returns `None` if the key has no pending job.
+    pub fn take(&self, key: &K) -> Option<Job> {
+        self.remove(key, |handle| self.engine().take(handle))
+    }
+
+    /// Gives the job of a key a new time, as [`Wheel::reset_at`](crate::Wheel::reset_at) does.
+    /// Returns `false` if the key has no pending job.
+    pub fn reset(&self, key: &K, when: impl Into<When>) -> bool {
+        let when = when.into();
+        let reset = |handle| self.engine().reset_when(handle, when).then_some(());
+        self.ask(key, reset).is_some()
+    }
+
+    /// Returns how long it is until the job of a key is due, as
+    /// [`Wheel::remaining`](crate::Wheel::remaining) does; `None` if the key has no pending job.
+    #[must_use]
+    pub fn remaining(&self, key: &K) -> Option<Duration> {
+        self.ask(key, |handle| self.engine().remaining(handle))
+    }
+
+    /// Returns the handle of the job of a key, if the job is pending or about to start.
+    /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands the job back under the same handle, which
+    /// is returned here until that job is dropped.
+    #[must_use]
+    pub fn handle(&self, key: &K) -> Option<Handle> {
+        self.ask(key, Some)
+    }
+
+    /// Returns `true` if the key has a pending job.
+    #[must_use]
+    pub fn contains(&self, key: &K) -> bool {
+        self.remaining(key).is_some()
+    }
+
+    /// Returns every key with a pending job, and the time until that is due, in no order.
+    ///
+    /// The iterator owns a copy, made part by part: a change that another thread makes meanwhile
+    /// may be in it or not. Each part is locked while it is copied, and the wheel is asked about
+    /// each of its jobs.
+    pub fn iter(&self) -> impl Iterator<Item = (Arc<K>, Duration)> + use<K, S> {
+        let mut all = Vec::new();
+        for part in &self.keys.parts {
+            let map = lock(&part.map);
+            all.extend(map.iter().filter_map(|entry| {
+                Some((Arc::clone(&entry.key), self.engine().remaining(entry.handle)?))
+            }));
+        }
+        all.into_iter()
+    }
+
+    /// Returns the number of keys whose job has not started: it is pending, or with the pool, or
+    /// handed back by [`Wheel::shutdown`](crate::Wheel::shutdown) and not dropped yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns `true` if no key has a job that has not started.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Cancels every pending job that has a key here. Returns the number of jobs that it cancelled.
+    ///
+    /// Each map in turn is locked until all of its jobs are out of the wheel: other verbs on its
+    /// keys wait meanwhile. The jobs and their keys are dropped after, without a lock; one that
+    /// panics then spares the others.
+    pub fn cancel_all(&self) -> usize {
+        let mut cancelled = 0;
+        for part in &self.keys.parts {
+            let (mut keys, mut jobs) = (Vec::new(), Vec::new());
+            {
+                let mut map = lock(&part.map);
+                for entry in map.take_all() {
+                    let mut job = None;
+                    cancelled += usize::from(self.engine().remove(entry.handle, &mut job));
+                    jobs.extend(job);
+                    keys.push(entry.key);
+                }
+            }
+            keys.into_iter().for_each(|key| self.keys.discard(key));
+            jobs.into_iter().for_each(|job| self.engine().discard(job));
+        }
+        cancelled
+    }
+
+    /// Takes the job of a key out of the wheel by `remove`, and then the key off its map.
+    fn remove<T>(&self, key: &K, remove: impl FnOnce(Handle) -> Option<T>) -> Option<T> {
+        let hash = self.keys.hasher.hash_one(key);
+        let (answer, removed);
+        {
+            let mut map = lock(&self.keys.part(hash).map);
+            let (spot, handle) = map.find(hash, key)?;
+            answer = remove(handle)?;
+            removed = map.remove(spot);
+        }
+        self.keys.discard(removed);
+        Some(answer)
+    }
+
+    /// Asks about the job of a key, under the map's lock: no other job comes to the key meanwhile.
+    fn ask<T>(&self, key: &K, ask: impl FnOnce(Handle) -> Option<T>) -> Option<T> {
+        let hash = self.keys.hasher.hash_one(key);
+        let map = lock(&self.keys.part(hash).map);
+        let (_, handle) = map.find(hash, key)?;
+        ask(handle)
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        self.keys.scheduler.engine()
+    }
+}
+
+impl<K, S> Keys<K, S> {
+    /// Returns the part that the keys with this hash are in.
+    fn part(&self, hash: u64) -> &Part<K> {
+        // The map spreads the hash over its table in a way of its own. The choice of the part
+        // should not depend on the same bits.
+        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        &self.parts[mixed as usize % self.parts.len()]
+    }
+
+    fn len(&self) -> usize {
+        self.parts.iter().map(|part| lock(&part.map).len()).sum()
+    }
+
+    /// Drops keys. A panic of theirs is counted and reported.
+    fn discard<T>(&self, keys: T) {
+        self.scheduler.engine().ledger().boundary().discard(keys);
+    }
+}
+
+impl<K, S> Clone for Keyed<K, S> {
+    fn clone(&self) -> Keyed<K, S> {
+        Keyed { keys: Arc::clone(&self.keys) }
+    }
+}
+
+impl<K, S> fmt::Debug for Keyed<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyed").field("len", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::api::wheel::Wheel;
+
+    #[test]
+    fn cancel_all_keeps_no_memory_of_a_burst() {
+        let (wheel, _driver) = Wheel::builder().shards(1).manual().unwrap();
+        let hour = Duration::from_secs(3600);
+        let keyed = Keyed::new(wheel.scheduler());
+        (0..10_000).for_each(|key| drop(keyed.insert(key, hour, || ()).unwrap()));
+        assert_eq!(keyed.cancel_all(), 10_000);
+        assert_eq!(lock(&keyed.keys.parts[0].map).capacity(), 0);
+    }
+}

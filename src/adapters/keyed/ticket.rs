@@ -1,0 +1,137 @@
+//! The ticket that a job under a key carries: it takes the key off the map when the job starts or
+//! is dropped.
+//!
+//! Ground rules:
+//!
+//! - Each job under a key carries a [`Ticket`], which shares the key with the map. The ticket
+//!   leaves just before the job starts, or when it is dropped with the job. It takes the key off
+//!   the map then: the very key that it shares, not an equal one of a later job. So nothing is left
+//!   behind, in whatever order jobs are cancelled, fired and replaced.
+//! - A job may start, or unwind, before the insert has written its entry. So the insert announces
+//!   the key ([`Part::begin_insert`]), and the insert and the ticket both ask to end that
+//!   ([`Part::end_insert`]). Only the first of them is told `true`. If that is
+//!   the insert, it writes the entry, and the ticket removes it. If that is the ticket, no entry is
+//!   written, and there is none to remove. The ticket then takes no lock: the insert holds it, and
+//!   may be what unwinds.
+//! - The drop of a key is code of the user's. It runs behind the engine's unwind boundary, after
+//!   the lock is released. A ticket reaches the boundary through its [`Keys`], which hold the
+//!   engine that holds the job that holds the ticket. Stopping the engine takes every job out,
+//!   which ends that circle.
+
+use std::sync::Arc;
+
+use super::Keys;
+use super::map::{KeyMap, Spot};
+use crate::host::sync::{AtomicUsize, Mutex, Ordering, lock};
+use crate::values::handle::Handle;
+use crate::values::job::Call;
+
+/// A part of the keys, behind its lock.
+pub(super) struct Part<K> {
+    pub(super) map: Mutex<KeyMap<K>>,
+    /// The address of the key whose job is being inserted, under the map's lock; 0 without one.
+    inserting: AtomicUsize,
+}
+
+impl<K> Part<K> {
+    pub(super) fn new() -> Part<K> {
+        Part { map: Mutex::new(KeyMap::default()), inserting: AtomicUsize::new(0) }
+    }
+
+    /// Announces the insert of a key's job. The caller holds the map's lock.
+    ///
+    /// An insert that unwound may have left another address here, if the wheel has its job all the
+    /// same. To overwrite it is harmless: the ticket of that job then looks for an entry, and finds
+    /// none.
+    fn begin_insert(&self, key: &Arc<K>) {
+        self.inserting.store(address(key), Ordering::SeqCst);
+    }
+
+    /// Ends the insert of a key's job. Returns `true` to the first caller, `false` to the second.
+    pub(super) fn end_insert(&self, key: &Arc<K>) -> bool {
+        let (own, none) = (address(key), 0);
+        self.inserting.compare_exchange(own, none, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Writes the entry of a job that the wheel took in, in the place of `present` if there is one.
+    /// If the job's ticket is gone already, the key is free: only removes `present`. Returns the
+    /// key that left the map.
+    pub(super) fn swap_entry(
+        &self,
+        map: &mut KeyMap<K>,
+        present: Option<Spot>,
+        (hash, key, handle): (u64, &Arc<K>, Handle),
+    ) -> Option<Arc<K>> {
+        match (present, self.end_insert(key)) {
+            (Some(spot), true) => map.replace(spot, Arc::clone(key), handle),
+            (Some(spot), false) => map.remove(spot),
+            (None, true) => {
+                map.insert(hash, Arc::clone(key), handle);
+                None
+            }
+            (None, false) => None,
+        }
+    }
+}
+
+/// The address of a key that is shared tells it from every other key, as long as it is shared.
+fn address<K>(key: &Arc<K>) -> usize {
+    Arc::as_ptr(key).addr()
+}
+
+/// Stands for the key in the job.
+pub(super) struct Ticket<K, S> {
+    keys: Arc<Keys<K, S>>,
+    hash: u64,
+    /// Missing once the ticket has left.
+    key: Option<Arc<K>>,
+}
+
+impl<K, S> Ticket<K, S> {
+    /// Makes the ticket of a job that is about to be inserted. The caller holds the map's lock.
+    pub(super) fn new(keys: &Arc<Keys<K, S>>, hash: u64, key: &Arc<K>) -> Ticket<K, S> {
+        keys.part(hash).begin_insert(key);
+        Ticket { keys: Arc::clone(keys), hash, key: Some(Arc::clone(key)) }
+    }
+
+    /// Takes the key off the map, if it is there, and drops it. The second call does nothing.
+    /// Nothing unwinds from here.
+    fn leave(&mut self) {
+        let Some(key) = self.key.take() else { return };
+        let part = self.keys.part(self.hash);
+        let mut removed = None;
+        // The last to share the key: the map does not have it, and no insert is about to write it.
+        let is_last = Arc::strong_count(&key) == 1;
+        if !is_last && !part.end_insert(&key) {
+            let mut map = lock(&part.map);
+            removed = map.find_same(self.hash, &key).and_then(|spot| map.remove(spot));
+        }
+        self.keys.discard((removed, key));
+    }
+}
+
+impl<K, S> Drop for Ticket<K, S> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A job, and the ticket of its key.
+pub(super) struct Named<K, S, F> {
+    pub(super) ticket: Ticket<K, S>,
+    pub(super) job: F,
+}
+
+impl<K, S, F> Call for Named<K, S, F>
+where
+    K: Send + Sync,
+    S: Send + Sync,
+    F: FnOnce() + Send,
+{
+    fn call(mut self) {
+        // The key is free before the job runs. The rest of the ticket is dropped after: the keys
+        // may go with it, and the drop of their hasher is code of the user's.
+        self.ticket.leave();
+        (self.job)();
+    }
+}
