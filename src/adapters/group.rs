@@ -9,13 +9,14 @@
 //!   member like any other. A member is on the list before its job is in the wheel, and its handle
 //!   is written down after. The job may be gone by then, and so is its member: there is nothing to
 //!   write.
-//! - Numbers are given once in the life of a group, so a handle is never written down for another
-//!   member.
+//! - An index on the list is used again. A number is given once in the life of a group, so a handle
+//!   is never written down for a later member at the same index.
 //! - No user code runs under the list's lock.
 
 use core::fmt;
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use slab::Slab;
 
 use crate::api::scheduler::Scheduler;
 use crate::host::sync::{Mutex, lock};
@@ -25,6 +26,9 @@ use crate::values::job::{Call, CallAgain};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::when::When;
 
+/// Members that an empty list keeps memory for.
+const KEPT_MEMBERS: usize = 32;
+
 /// Jobs that belong together and are cancelled in one call: a connection that closes with its ten
 /// timers.
 ///
@@ -32,9 +36,8 @@ use crate::values::when::When;
 /// [`Group::detach`] lets it go. So a job should not own the group it is in: the group would not be
 /// dropped before it. A group does not keep the wheel alive.
 ///
-/// A group takes memory for its pending jobs, some 50 bytes each: jobs that have run leave nothing
-/// behind, and the memory of a burst is given back with its jobs. To enter and to leave a group
-/// takes time that grows with the logarithm of its size.
+/// A group takes 32 bytes for each of the most jobs that were in it at one time, and gives them back
+/// when the last job leaves. Jobs that have run leave nothing else behind.
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,14 +69,18 @@ struct Members {
     list: Mutex<List>,
 }
 
-/// The members of a group, by the number of each. A tree, because it gives its memory back node by
-/// node, and keeps the order of the inserts, in which their jobs lie side by side in the wheel.
+/// The members of a group.
 #[derive(Default)]
 struct List {
-    /// A handle is missing only while its job is being inserted.
-    handles: BTreeMap<u64, Option<Handle>>,
+    entries: Slab<Entry>,
     /// The number of the next member.
     next: u64,
+}
+
+struct Entry {
+    number: u64,
+    /// Missing only while the job is being inserted.
+    handle: Option<Handle>,
 }
 
 impl Group {
@@ -118,7 +125,7 @@ impl Group {
     /// [`Wheel::cancel`](crate::Wheel::cancel).
     pub fn cancel_all(&self) -> usize {
         let handles: Vec<Handle> =
-            lock(&self.members.list).handles.values().flatten().copied().collect();
+            lock(&self.members.list).entries.iter().filter_map(|(_, entry)| entry.handle).collect();
         // Each of the jobs takes itself off the list when it is dropped.
         let cancelled = self.scheduler.cancel_batch(&handles);
         cancelled.into_iter().filter(|&cancelled| cancelled).count()
@@ -128,7 +135,7 @@ impl Group {
     /// repeating job is in its group until its last run has ended.
     #[must_use]
     pub fn len(&self) -> usize {
-        lock(&self.members.list).handles.len()
+        lock(&self.members.list).entries.len()
     }
 
     /// Returns `true` if no job is in the group.
@@ -149,10 +156,10 @@ impl Group {
         insert: impl FnOnce(Joined<C>) -> Result<Handle, InsertError<Joined<C>>>,
     ) -> Result<Handle, InsertError<C>> {
         let member = Member::new(&self.members);
-        let number = member.number;
+        let (index, number) = (member.index, member.number);
         match insert(Joined { member, call }) {
             Ok(handle) => {
-                self.members.write_down(number, handle);
+                self.members.write_down(index, number, handle);
                 Ok(handle)
             }
             Err(refused) => Err(refused.map(|joined| joined.call)),
@@ -176,9 +183,10 @@ impl fmt::Debug for Group {
 
 impl Members {
     /// Writes the handle of a member's job down, if the member is still on the list.
-    fn write_down(&self, number: u64, handle: Handle) {
-        if let Some(missing) = lock(&self.list).handles.get_mut(&number) {
-            *missing = Some(handle);
+    fn write_down(&self, index: usize, number: u64, handle: Handle) {
+        let mut list = lock(&self.list);
+        if let Some(entry) = list.entries.get_mut(index).filter(|entry| entry.number == number) {
+            entry.handle = Some(handle);
         }
     }
 }
@@ -186,6 +194,7 @@ impl Members {
 /// A job's place on the list of its group.
 struct Member {
     members: Arc<Members>,
+    index: usize,
     number: u64,
 }
 
@@ -195,14 +204,18 @@ impl Member {
         let mut list = lock(&members.list);
         let number = list.next;
         list.next += 1;
-        list.handles.insert(number, None);
-        Member { members: Arc::clone(members), number }
+        let index = list.entries.insert(Entry { number, handle: None });
+        Member { members: Arc::clone(members), index, number }
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        lock(&self.members.list).handles.remove(&self.number);
+        let mut list = lock(&self.members.list);
+        list.entries.remove(self.index);
+        if list.entries.is_empty() && list.entries.capacity() > KEPT_MEMBERS {
+            list.entries = Slab::new();
+        }
     }
 }
 
@@ -249,5 +262,32 @@ mod tests {
             sender.send((unwound.is_err(), group.len())).unwrap();
         });
         assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok((true, 0)));
+    }
+
+    #[test]
+    fn an_empty_group_keeps_little_memory() {
+        let (wheel, _driver) = Wheel::builder().manual().unwrap();
+        let group = Group::new(wheel.scheduler());
+        (0..1000).for_each(|_| assert!(group.insert(Duration::MAX, || ()).is_ok()));
+        assert_eq!(group.cancel_all(), 1000);
+        assert!(lock(&group.members.list).entries.capacity() <= KEPT_MEMBERS);
+    }
+
+    #[test]
+    fn a_handle_is_not_written_down_for_a_later_member() {
+        let (wheel, _driver) = Wheel::builder().manual().unwrap();
+        let group = Group::new(wheel.scheduler());
+        let early = wheel.insert(Duration::MAX, || ());
+        // The job has started, and its member has left, before the insert returns. Its index is used again.
+        let joined = group.join(
+            || (),
+            |joined| {
+                drop(joined);
+                assert!(group.insert(Duration::MAX, || ()).is_ok());
+                Ok(early)
+            },
+        );
+        assert_eq!((joined.ok(), group.cancel_all()), (Some(early), 1));
+        assert!(wheel.is_pending(early));
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn paths_above<'a>(tokens: &[Token<'a>], module: &[&'a str]) -> Vec<N
                 blocks.push(is_module.then(|| tokens[at - 1].text));
             }
             "}" => drop(blocks.pop()),
-            "super" => {
+            "super" if is(tokens, at + 1, "::") => {
                 let mut here = module.to_vec();
                 here.extend(blocks.iter().flatten());
                 let tree = &tokens[at..];

@@ -289,7 +289,7 @@ impl<K, S> Keys<K, S> {
 
     /// Drops keys. A panic of theirs is counted and reported.
     fn discard<T>(&self, keys: T) {
-        self.scheduler.engine().ledger().boundary().discard(keys);
+        self.scheduler.engine().runner().boundary().discard(keys);
     }
 }
 
