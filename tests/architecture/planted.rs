@@ -129,7 +129,7 @@ fn a_clean_source_is_left_alone() {
     assert_none(found("high/top.rs", clean));
     assert_none(found(
         "structure/a.rs",
-        "pub(crate) fn f() { self::high(); } pub(super) struct S;",
+        "pub(crate) fn f() { self::high(); } pub(super) struct S; pub(super) fn g() {}",
     ));
     assert_none(found("low/floor.rs", "fn f() { high::f(); } mod tests { use super::*; }"));
     assert_none(found("high/models.rs", "use crate::{high, High}; use std::thread;"));
