@@ -36,8 +36,8 @@ const KEPT_MEMBERS: usize = 32;
 /// [`Group::detach`] lets it go. So a job should not own the group it is in: the group would not be
 /// dropped before it. A group does not keep the wheel alive.
 ///
-/// A group takes 32 bytes for each of the most jobs that were in it at one time, and gives them back
-/// when the last job leaves. Jobs that have run leave nothing else behind.
+/// A group takes 32 bytes for each of the most jobs that were in it at one time, and gives them
+/// back when the last job leaves. Jobs that have run leave nothing else behind.
 ///
 /// ```
 /// use std::time::Duration;
@@ -278,7 +278,8 @@ mod tests {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();
         let group = Group::new(wheel.scheduler());
         let early = wheel.insert(Duration::MAX, || ());
-        // The job has started, and its member has left, before the insert returns. Its index is used again.
+        // The job has started, and its member has left, before the insert returns. Its index is
+        // used again.
         let joined = group.join(
             || (),
             |joined| {

@@ -5,25 +5,25 @@
 //! 1. says that it is *awake*: no insert needs to wake it;
 //! 2. processes what is due, shard by shard, each under its lock;
 //! 3. *plans* to wake at the earliest tick at which any shard has something due;
-//! 4. looks at the shards *again*, under their locks, and begins anew if one of them has something due
-//!    earlier than the plan;
+//! 4. looks at the shards *again*, under their locks, and begins anew if one of them has something
+//!    due earlier than the plan;
 //! 5. sleeps until the plan, or until woken.
 //!
-//! An insert puts its job into a shard, under the shard's lock. After that it compares its deadline with
-//! the plan. If the deadline is earlier, the insert lowers the plan and wakes the ticker.
+//! An insert puts its job into a shard, under the shard's lock. After that it compares its deadline
+//! with the plan. If the deadline is earlier, the insert lowers the plan and wakes the ticker.
 //!
 //! Why no wake-up is lost: take an insert whose deadline is earlier than the plan. If it held the
-//! shard's lock before step 4 looked there, step 4 has seen its job. If it took the lock after, it reads a
-//! plan that is no older than step 3, through that lock, and wakes the ticker. The wake is kept until the
-//! ticker sleeps ([`Parker`]), so it does not matter whether step 5 has begun.
+//! shard's lock before step 4 looked there, step 4 has seen its job. If it took the lock after, it
+//! reads a plan that is no older than step 3, through that lock, and wakes the ticker. The wake is
+//! kept until the ticker sleeps ([`Parker`]), so it does not matter whether step 5 has begun.
 //!
-//! Why none is late: an insert relies on no other insert. A thread that has put an earlier job into the
-//! same shard and was stopped before it could wake the ticker holds up nobody else. So when an insert
-//! returns, the ticker is awake, or planned to wake in time, or woken.
+//! Why none is late: an insert relies on no other insert. A thread that has put an earlier job into
+//! the same shard and was stopped before it could wake the ticker holds up nobody else. So when an
+//! insert returns, the ticker is awake, or planned to wake in time, or woken.
 //!
-//! Why few are wasted: an insert that is later than the plan reads the plan and writes nothing shared;
-//! while the ticker is awake no insert wakes it; and an insert that is not earlier than one that has
-//! just woken it does not wake it again.
+//! Why few are wasted: an insert that is later than the plan reads the plan and writes nothing
+//! shared; while the ticker is awake no insert wakes it; and an insert that is not earlier than one
+//! that has just woken it does not wake it again.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -62,8 +62,9 @@ impl Alarm {
     }
 
     fn change(&self, plan: u64) {
-        // A swap, not a store: it reads what inserts have written, and so comes after them in the view of
-        // every thread. What an insert wrote to an older plan cannot be taken for the new one.
+        // A swap, not a store: it reads what inserts have written, and so comes after them in the
+        // view of every thread. What an insert wrote to an older plan cannot be taken for the new
+        // one.
         self.plan.swap(plan, Ordering::SeqCst);
     }
 
@@ -72,11 +73,12 @@ impl Alarm {
         self.parker.park(timeout);
     }
 
-    /// Something is due at `tick`, and is in its shard already: wakes the ticker if it would sleep longer.
+    /// Something is due at `tick`, and is in its shard already: wakes the ticker if it would sleep
+    /// longer.
     #[inline]
     pub(crate) fn wake_for(&self, tick: Tick) {
-        // A load first: while the ticker is awake, or wakes early enough, nothing is written. Pairs with
-        // the swap in `change`, through the lock of the shard.
+        // A load first: while the ticker is awake, or wakes early enough, nothing is written. Pairs
+        // with the swap in `change`, through the lock of the shard.
         if tick.get() < self.plan.load(Ordering::SeqCst) {
             self.lower_plan(tick.get());
         }

@@ -1,10 +1,11 @@
-//! The protocols between threads, under every interleaving that `loom` can think of.
+//! The protocols between threads, model-checked by `loom` under every interleaving.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib models`
 //!
-//! Time stands still in a model, and nobody sleeps but to be woken: a wake-up that is lost is a
-//! deadlock, which loom reports. The real code runs, with two exceptions: the threads of the pool
-//! are threads of the model, and the channel is not taken apart (its operations are single steps).
+//! Time stands still in a model, and a thread that sleeps wakes only when it is woken. So a lost
+//! wake-up is a deadlock, which loom reports. The real code runs, with two exceptions: the threads
+//! of the pool are threads of the model, and the channel is not taken apart (its operations are
+//! single steps).
 
 use loom::thread;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::values::time::{Moment, Scale, Tick};
 const AN_HOUR: u64 = 3_600_000_000_000;
 
 /// Explores every interleaving with up to three preemptions, which is where such bugs live.
-/// `LOOM_MAX_PREEMPTIONS` asks for more: with 100, which is all of them, minutes.
+/// `LOOM_MAX_PREEMPTIONS` asks for more; 100, which is all of them, takes minutes.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
@@ -36,7 +37,8 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`AN_HOUR`] has
-/// passed when a model begins, and what is inserted for it is due, however far the ticker has come.
+/// passed when a model begins, and a job that is inserted for it is due, however far the ticker has
+/// come.
 fn engine() -> Arc<Engine> {
     bounded(None)
 }
@@ -52,7 +54,7 @@ fn bounded(max_pending: Option<usize>) -> Arc<Engine> {
     }))
 }
 
-/// Takes jobs until it has so many, then stops the engine: the ticker ends.
+/// Takes jobs until `left` is zero, then stops the engine: the ticker ends.
 struct Until {
     engine: Arc<Engine>,
     left: AtomicUsize,
@@ -119,8 +121,8 @@ fn an_insert_relies_on_no_other_to_wake_the_ticker() {
     explore(|| {
         let engine = engine();
         let ticker = ticker(&engine, 2);
-        // Another thread has put an earlier job into the same shard, and was stopped before it could wake
-        // the ticker. When this insert has returned, the ticker must not sleep past it.
+        // Another thread has put an earlier job into the same shard, and was stopped before it
+        // could wake the ticker. When this insert has returned, the ticker must not sleep past it.
         insert_silently(&engine, 5);
         insert(&engine, 6);
         ticker.join().unwrap();
@@ -185,7 +187,7 @@ fn repeat(engine: &Arc<Engine>) -> Handle {
     engine.repeat(Repeat::irregular().starting(past), again).expect("the engine is not stopped")
 }
 
-/// Takes out what is due and does it, as ticker and pool would.
+/// Takes out the due jobs and runs them, as ticker and pool would.
 fn fire(engine: &Arc<Engine>) -> thread::JoinHandle<()> {
     let engine = Arc::clone(engine);
     thread::spawn(move || {
@@ -248,21 +250,21 @@ fn of_a_reset_and_the_run_one_says_when_the_next_is() {
     });
 }
 
-/// A shared with one place, and what counts the jobs it ran.
-struct Yard {
+/// What the drainers of a pool share, with one permit; and a count of the jobs that ran.
+struct PoolModel {
     shared: Arc<PoolShared>,
     parker: Arc<Parker>,
     ran: Arc<AtomicUsize>,
     engine: Arc<Engine>,
 }
 
-impl Yard {
-    fn new(max_in_flight: usize) -> Arc<Yard> {
+impl PoolModel {
+    fn new(max_in_flight: usize) -> Arc<PoolModel> {
         let (engine, parker) = (engine(), Arc::new(Parker::new()));
         let (runner, clock) = (Arc::clone(engine.runner()), Arc::clone(engine.timebase().clock()));
         let shared =
             Arc::new(PoolShared::new(1, max_in_flight, runner, clock, Arc::clone(&parker), None));
-        Arc::new(Yard { shared, parker, ran: Arc::default(), engine })
+        Arc::new(PoolModel { shared, parker, ran: Arc::default(), engine })
     }
 
     fn send(&self) {
@@ -289,27 +291,27 @@ impl Yard {
 #[test]
 fn no_job_is_left_in_the_queue_without_a_drainer() {
     explore(|| {
-        let yard = Yard::new(usize::MAX);
-        let other = Arc::clone(&yard);
+        let pool = PoolModel::new(usize::MAX);
+        let other = Arc::clone(&pool);
         let other = thread::spawn(move || other.send_and_drain());
-        yard.send_and_drain();
+        pool.send_and_drain();
         other.join().unwrap();
-        assert_eq!(yard.ran(), 2);
+        assert_eq!(pool.ran(), 2);
     });
 }
 
 #[test]
 fn a_job_that_ends_wakes_who_waits_for_room() {
     explore(|| {
-        let yard = Yard::new(1);
-        yard.send();
-        let other = Arc::clone(&yard);
+        let pool = PoolModel::new(1);
+        pool.send();
+        let other = Arc::clone(&pool);
         let other = thread::spawn(move || {
             assert!(other.shared.permit_for_queue());
             Arc::clone(&other.shared).drain();
         });
-        while yard.shared.room() == 0 {
-            yard.parker.park(None);
+        while pool.shared.room() == 0 {
+            pool.parker.park(None);
         }
         other.join().unwrap();
     });
@@ -318,20 +320,20 @@ fn a_job_that_ends_wakes_who_waits_for_room() {
 #[test]
 fn after_a_stop_that_waited_no_job_starts_and_none_is_lost() {
     explore(|| {
-        let yard = Yard::new(usize::MAX);
-        yard.send();
-        yard.send();
-        let other = Arc::clone(&yard);
+        let pool = PoolModel::new(usize::MAX);
+        pool.send();
+        pool.send();
+        let other = Arc::clone(&pool);
         let other = thread::spawn(move || {
             assert!(other.shared.permit_for_queue());
             Arc::clone(&other.shared).drain();
         });
-        yard.shared.close();
-        yard.shared.wait();
-        let ran = yard.ran();
-        let back = core::iter::from_fn(|| yard.shared.take_queued()).count();
+        pool.shared.close();
+        pool.shared.wait();
+        let ran = pool.ran();
+        let back = core::iter::from_fn(|| pool.shared.take_queued()).count();
         assert_eq!(ran + back, 2);
         other.join().unwrap();
-        assert_eq!(yard.ran(), ran);
+        assert_eq!(pool.ran(), ran);
     });
 }

@@ -3,13 +3,14 @@
 //! Ground rules:
 //!
 //! - All threads start together and end together, or none is left behind.
-//! - The ticker holds the pool, and so does [`Threads`]. When both have ended, the wheel holds it no
-//!   more.
-//! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of the
-//!   wheel's own pool are started here, so a shutdown can join them.
-//! - A thread of the pool waits for nothing here. It may stand anywhere: in a job, in a task that a job
-//!   spawned, in a half of a `join` that some other job waits for, in an `install`. It cannot know which
-//!   jobs wait for what lies below it on its stack, and so it cannot wait for jobs, nor for threads.
+//! - The ticker holds the pool, and so does [`Threads`]. When both have ended, the wheel holds it
+//!   no more.
+//! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of
+//!   the wheel's own pool are started here, so a shutdown can join them.
+//! - A thread of the pool waits for nothing here. It may stand anywhere: in a job, in a task that a
+//!   job spawned, in a half of a `join` that some other job waits for, in an `install`. It cannot
+//!   know which jobs wait for what lies below it on its stack, and so it cannot wait for jobs, nor
+//!   for threads.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -72,16 +73,16 @@ impl Threads {
         Ok(Threads { ticker, shared, pool, workers })
     }
 
-    /// Ends the ticker, of a stopped engine, and lets no drainer take another job. Does not wait for jobs
-    /// that run. Returns the jobs that were handed over and have not started.
+    /// Ends the ticker, of a stopped engine, and lets no drainer take another job. Does not wait
+    /// for jobs that run. Returns the jobs that were handed over and have not started.
     pub(crate) fn stop(self) -> impl Iterator<Item = DueJob> {
         self.shared.close();
         join(self.ticker);
         core::iter::from_fn(move || self.shared.take_queued())
     }
 
-    /// The same, and waits for running jobs to end, and for the threads of the wheel's own pool; unless
-    /// the caller is a thread of the pool.
+    /// The same, and waits for running jobs to end, and for the threads of the wheel's own pool;
+    /// unless the caller is a thread of the pool.
     pub(crate) fn stop_and_join(self) -> impl Iterator<Item = DueJob> {
         let Threads { ticker, shared, pool, workers } = self;
         let on_the_pool = pool.current_thread_index().is_some();
@@ -104,8 +105,8 @@ fn join(ticker: JoinHandle<()>) {
     debug_assert!(ended.is_ok(), "the ticker panicked");
 }
 
-/// A pool whose threads can be joined. A panic in what a job spawns there, which would otherwise end
-/// the process, is treated as one in the job.
+/// A pool whose threads can be joined. A panic in what a job spawns there, which would otherwise
+/// end the process, is treated as one in the job.
 fn own_pool(
     count: usize,
     name: &str,

@@ -1,18 +1,21 @@
-//! The thread that turns the wheel: once a tick while there is work, and not at all while there is
-//! none.
+//! The thread that advances the wheel: once a tick while there is work, and not at all otherwise.
 //!
 //! Ground rules:
 //!
-//! - It sleeps until the next turn and is woken for an earlier one, by the protocol at the top of
-//!   `alarm.rs`. With nothing pending, or nothing but "never", it sleeps without an end.
-//! - It goes from one tick with work to the next, through all shards before the next tick: after a
-//!   stall, everything is handed over in the order of deadlines.
-//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time.
-//! - It runs no user code, and drops none: it cannot be blocked, and it cannot die of a panic.
+//! - It sleeps until the next tick with work. An insert that is due earlier wakes it, by the
+//!   protocol at the top of `alarm.rs`. With nothing pending, or nothing but "never", it sleeps
+//!   without an end.
+//! - It goes from one tick with work to the next, through all shards before the next tick. So after
+//!   a stall, everything is handed over in the order of deadlines.
+//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time, and for the
+//!   search for the next tick with work: at worst a look at every occupied slot of the outermost
+//!   ring.
+//! - It runs no user code, and drops none. So nothing blocks it, and no panic ends it.
 //! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
-//!   and wakes for that once a [`WALL_CHECK_INTERVAL`]. If the clock was set, by more than [`WALL_STEP_MIN`], the
-//!   deadlines of these jobs are reckoned anew.
-//! - While no more jobs may be in flight, what is due stays where it is, and can be cancelled. The
+//!   and wakes for that once a [`WALL_CHECK_INTERVAL`]. If the clock was set by more than
+//!   [`WALL_STEP_MIN`] since any of the deadlines of these jobs was estimated, all of them are
+//!   estimated anew. For that, a shard's lock is held for 256 registrations at a time.
+//! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled. The
 //!   end of a job wakes the ticker.
 
 use std::sync::Arc;
@@ -23,15 +26,15 @@ use crate::engine::shard::NextWake;
 use crate::engine::verbs::Engine;
 use crate::values::time::Tick;
 
-/// How many entries are looked at before a shard's lock is given back.
+/// How many entries are looked at before a shard's lock is released.
 const ENTRIES_PER_LOCK: usize = 256;
 
-/// How often the wall clock is looked at while a job waits for it: so late may a job be after the
-/// clock was set forward.
+/// How often the wall clock is looked at while a job waits for it. After the clock was set forward,
+/// a job may be late by this.
 const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A wall clock that is slewed drifts by less than a thousandth. So much of it may add up before
-/// the deadlines are reckoned anew; what comes due too early for that goes back.
+/// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
+/// anew. A job may be late by this; a job that comes due too early goes back.
 const WALL_STEP_MIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Ticker<O> {
@@ -45,7 +48,7 @@ impl<O: Outlet> Ticker<O> {
         Ticker { engine, outlet, due: Vec::with_capacity(ENTRIES_PER_LOCK) }
     }
 
-    /// Turns the wheel until the engine is stopped.
+    /// Advances the wheel until the engine is stopped.
     pub(crate) fn run(mut self) {
         while !self.engine.is_stopped() {
             self.engine.alarm().awake();
@@ -56,13 +59,14 @@ impl<O: Outlet> Ticker<O> {
                 continue;
             }
             if !self.dispatch_due(next_wake.tick, present) {
-                // Nothing may be handed over, so nothing that is inserted could be either: no plan.
+                // `max_in_flight` is reached: sleep until a job ends. No plan, because an insert
+                // need not wake the ticker either.
                 self.engine.alarm().sleep(None);
             }
         }
     }
 
-    /// What there is to wait for, as the wall clock stands now.
+    /// Returns what there is to wait for, as the wall clock goes now.
     fn plan_wake(&self) -> NextWake {
         let next_wake = self.engine.next_wake();
         let Some(readings) = next_wake.wall else { return next_wake };
@@ -91,8 +95,8 @@ impl<O: Outlet> Ticker<O> {
         });
     }
 
-    /// Hands over everything that is due at `tick`, before which nothing is; whether there was room
-    /// in flight for all of it.
+    /// Hands over everything that is due at `tick`; every tick before it has been processed.
+    /// Returns whether there was room in flight for all of it.
     fn dispatch_due(&mut self, tick: Tick, present: Tick) -> bool {
         for shard in 0..self.engine.shards() {
             loop {
@@ -163,7 +167,8 @@ mod tests {
     #[test]
     fn a_wall_clock_that_is_set_forward_is_noticed_while_nothing_is_due() {
         let (engine, ticker, due) = ticking();
-        // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has to.
+        // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has
+        // to.
         engine.insert(DAY, || ()).unwrap();
         assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
         let clock = Arc::clone(engine.timebase().clock());
@@ -183,8 +188,8 @@ mod tests {
         let clock = Arc::clone(engine.timebase().clock());
         engine.insert_when(When::Wall(clock.wall() + DAY), || ()).unwrap();
         assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
-        // At the next look the clock is where it was at the last one. But a job has come in meanwhile, and
-        // was told that its time is a day away.
+        // At the next look the clock is where it was at the last one. But a job has come in
+        // meanwhile, when its time was a day away.
         let time = clock.wall() + Duration::from_millis(100);
         clock.set_wall(clock.wall() - DAY);
         engine.insert_when(When::Wall(time), || ()).unwrap();

@@ -1,13 +1,13 @@
 //! What happens to a job once it is due: it is handed over, it starts, and it ends or unwinds.
 //!
-//! `inline.rs` runs it on the thread that drives a manual wheel, at once; `pool.rs` runs it on a rayon
-//! pool, through a channel.
+//! `inline.rs` runs it on the thread that drives a manual wheel, at once; `pool.rs` runs it on a
+//! rayon pool, through a channel.
 //!
 //! Ground rules:
 //!
-//! - A [`DueJob`] is out of the wheel: a cancel does not find it. It runs once, or a shutdown hands it
-//!   back, or a drop discards it. (A re-armable job can still be cancelled: it then finds out when it
-//!   starts.)
+//! - A [`DueJob`] is out of the wheel: a cancel does not find it. It runs once, or a shutdown hands
+//!   it back, or a drop discards it. (A re-armable job can still be cancelled: it then finds out
+//!   when it starts.)
 //! - Every job runs in [`JobRunner::run`], which catches what unwinds and counts what ends.
 
 pub(crate) mod inline;
@@ -31,8 +31,8 @@ pub(crate) struct DueJob {
 
 /// Where the ticker hands due jobs over.
 pub(crate) trait Outlet {
-    /// Returns how many more jobs may be in flight. After it has returned zero, the end of a job wakes
-    /// the ticker.
+    /// Returns how many more jobs may be in flight. After it has returned zero, the end of a job
+    /// wakes the ticker.
     fn room(&self) -> usize;
 
     /// Takes the jobs, which are due. Returns at once.
@@ -100,8 +100,8 @@ impl DispatchMetrics {
 
     /// Counts a job that was handed over and has run, or never will.
     ///
-    /// Sequentially consistent, because a protocol hangs on it: `PoolShared::room` must see either this
-    /// end or be seen to want room (`pool.rs`).
+    /// Sequentially consistent, because a protocol hangs on it: `PoolShared::room` must see either
+    /// this end or be seen to want room (`pool.rs`).
     pub(crate) fn job_ended(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,8 +1,8 @@
 //! Runs due jobs on a rayon pool.
 //!
-//! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and run
-//! them. A drainer takes the next job when it has run the one before, so a job that blocks holds up its
-//! own thread, and no other job.
+//! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and
+//! run them. A drainer takes the next job when it has run the one before, so a job that blocks
+//! holds up its own thread, and no other job.
 //!
 //! A drainer needs a permit, and there are as many permits as the pool has threads:
 //!
@@ -16,28 +16,29 @@
 //!
 //! Ground rules:
 //!
-//! - **No job is left in the queue without a drainer.** The ticker sends a job, then spawns a drainer if
-//!   a permit is free. A drainer that finds the queue empty releases its permit, *then* looks at the
-//!   queue once more. The sender writes the queue, fences, and reads the permits; the leaving drainer
-//!   writes the permits, fences, and reads the queue. So at least one of them sees what the other wrote.
-//! - **A thread runs one job of a wheel at a time.** A job that waits inside rayon (`join`, `scope`) lets
-//!   its thread run other tasks, and one of them may be a drainer. A job run there could block on a lock
-//!   that the job below holds, and both would wait for ever. So a drainer that finds one of its own kind
-//!   below it *declines*: it releases its permit, and if the queue is not empty, every thread of the pool
-//!   is asked to look at it. A thread that is in the middle of a job ignores this, because its drainer
-//!   looks at the queue when the job has ended.
+//! - **No job is left in the queue without a drainer.** The ticker sends a job, then spawns a
+//!   drainer if a permit is free. A drainer that finds the queue empty releases its permit, *then*
+//!   looks at the queue once more. The sender writes the queue, fences, and reads the permits; the
+//!   leaving drainer writes the permits, fences, and reads the queue. So at least one of them sees
+//!   what the other wrote.
+//! - **A thread runs one job of a wheel at a time.** A job that waits inside rayon (`join`,
+//!   `scope`) lets its thread run other tasks, and one of them may be a drainer. A job run there
+//!   could block on a lock that the job below holds, and both would wait for ever. So a drainer
+//!   that finds one of its own kind below it *declines*: it releases its permit, and if the queue
+//!   is not empty, every thread of the pool is asked to look at it. A thread that is in the middle
+//!   of a job ignores this, because its drainer looks at the queue when the job has ended.
 //! - **A drainer gives the pool back now and then**, because others may share it. After
-//!   [`JOBS_PER_STINT`] jobs it calls `yield_now`, which runs one other task; a bare `spawn` would not,
-//!   because a worker takes its own spawns first. Then it spawns its successor, hands over its permit,
-//!   and returns.
-//! - **A drainer is active from before it takes a job until after the job has ended.** Closing lets no
-//!   drainer become active; after that, a thread outside the pool may wait until none is.
+//!   [`JOBS_PER_STINT`] jobs it calls `yield_now`, which runs one other task; a bare `spawn` would
+//!   not, because a worker takes its own spawns first. Then it spawns its successor, hands over its
+//!   permit, and returns.
+//! - **A drainer is active from before it takes a job until after the job has ended.** Closing lets
+//!   no drainer become active; after that, a thread outside the pool may wait until none is.
 //! - Nothing unwinds into rayon, which would end the process: jobs run behind the boundary.
 //! - The pool belongs to the ticker, not to the drainers: a drainer never drops a pool.
 //!
-//! What is given up: after a burst, as many spawned drainers as there are permits may find nothing to
-//! do; and a drainer keeps its permit during `yield_now`, so a task that it runs there must not wait for
-//! a job in the queue (`Builder::pool` says so).
+//! What is given up: after a burst, as many spawned drainers as there are permits may find nothing
+//! to do; and a drainer keeps its permit during `yield_now`, so a task that it runs there must not
+//! wait for a job in the queue (`Builder::pool` says so).
 
 use core::cell::RefCell;
 use std::sync::Arc;
@@ -147,32 +148,32 @@ impl PoolShared {
     /// Takes a permit for a drainer of what the caller has sent, or has seen in the queue. Returns
     /// whether there was one.
     pub(crate) fn permit_for_queue(&self) -> bool {
-        // Pairs with the fence in `release_permit`: the queue was written before it, the permits are
-        // read after it.
+        // Pairs with the fence in `release_permit`: the queue was written before it, the permits
+        // are read after it.
         fence(Ordering::SeqCst);
         self.permits.try_acquire()
     }
 
-    /// Releases the permit of a drainer that leaves. Returns whether there is something in the queue
-    /// that came meanwhile, and that nobody may have been spawned for.
+    /// Releases the permit of a drainer that leaves. Returns whether there is something in the
+    /// queue that came meanwhile, and that nobody may have been spawned for.
     fn release_permit(&self) -> bool {
         self.permits.release();
-        // Pairs with the fence in `permit_for_queue`: the permits were written before it, the queue is
-        // read after it.
+        // Pairs with the fence in `permit_for_queue`: the permits were written before it, the queue
+        // is read after it.
         fence(Ordering::SeqCst);
         !self.queue.is_empty()
     }
 
-    /// Returns how many more jobs may be in flight. After it has returned zero, the end of a job wakes
-    /// the ticker.
+    /// Returns how many more jobs may be in flight. After it has returned zero, the end of a job
+    /// wakes the ticker.
     pub(crate) fn room(&self) -> usize {
         let room = || self.max_in_flight.saturating_sub(self.runner.metrics().in_flight());
         match room() {
             0 => {
                 self.room_wanted.store(true, Ordering::Relaxed);
-                // Pairs with the fence in `run`: this thread writes `room_wanted` and then reads the
-                // count of ended jobs, a drainer writes the count and then reads `room_wanted`. So
-                // either there is room below, or the drainer wakes the ticker.
+                // Pairs with the fence in `run`: this thread writes `room_wanted` and then reads
+                // the count of ended jobs, a drainer writes the count and then reads `room_wanted`.
+                // So either there is room below, or the drainer wakes the ticker.
                 fence(Ordering::SeqCst);
                 room()
             }
@@ -187,8 +188,8 @@ impl PoolShared {
 
     /// Waits until no drainer is active, after [`PoolShared::close`].
     ///
-    /// Not on a thread of the pool: the caller cannot know which jobs wait for what lies below it on its
-    /// own stack.
+    /// Not on a thread of the pool: the caller cannot know which jobs wait for what lies below it
+    /// on its own stack.
     pub(crate) fn wait(&self) {
         self.active.wait();
     }
@@ -200,8 +201,8 @@ impl PoolShared {
         Some(queued.due)
     }
 
-    /// What a drainer with a permit does, on a thread of the pool: runs jobs until there are none, or
-    /// until others shall have the thread.
+    /// What a drainer with a permit does, on a thread of the pool: runs jobs until there are none,
+    /// or until others shall have the thread.
     pub(crate) fn drain(self: Arc<Self>) {
         if self.active.is_on_this_stack() {
             return self.decline();
@@ -225,13 +226,15 @@ impl PoolShared {
         }
     }
 
-    /// Leaves the queue to other threads, because a job of this wheel waits below on this thread's stack.
+    /// Leaves the queue to other threads, because a job of this wheel waits below on this thread's
+    /// stack.
     fn decline(self: Arc<Self>) {
         if !self.release_permit() {
             return;
         }
-        // A thread that is free runs its share of this at once. One that runs another task does so after
-        // that task. One that is in the middle of a job of this wheel looks at the queue after that job.
+        // A thread that is free runs its share of this at once. One that runs another task does so
+        // after that task. One that is in the middle of a job of this wheel looks at the queue
+        // after that job.
         rayon::spawn_broadcast(move |_| {
             if !self.active.is_on_this_stack() && !self.queue.is_empty() && self.permit_for_queue()
             {
@@ -277,8 +280,8 @@ enum StintEnd {
     Closed,
 }
 
-/// How many more drainers there may be. The operations are sequentially consistent for the first ground
-/// rule.
+/// How many more drainers there may be. The operations are sequentially consistent for the first
+/// ground rule.
 struct DrainerPermits {
     free: AtomicUsize,
 }

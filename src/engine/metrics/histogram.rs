@@ -10,7 +10,7 @@ use super::Lateness;
 
 /// Values below this have a bucket each.
 const EXACT: u64 = 16;
-/// From there on, so many buckets for every doubling.
+/// From there on, there is this number of buckets for every doubling.
 const STEPS: usize = 8;
 const BUCKETS: usize = EXACT as usize + (64 - EXACT.ilog2() as usize) * STEPS;
 

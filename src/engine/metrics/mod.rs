@@ -10,10 +10,10 @@ use crate::values::time::Span;
 
 /// A snapshot of a wheel's counters, from [`Wheel::stats`](crate::Wheel::stats).
 ///
-/// Of all jobs taken in, `inserted == pending + cancelled + fired`, until the wheel is dropped. A
-/// repeating job counts in `inserted` and in `fired` once for every run; a cancel while it runs, or
-/// is on its way to that, ends it and counts nowhere. Where other threads use the wheel meanwhile,
-/// the counters of one shard agree, and those of several may lie a moment apart.
+/// `inserted == pending + cancelled + fired`, until the wheel is dropped. A repeating job counts in
+/// `inserted` and in `fired` once for every run; a cancel while it runs, or is on its way to the
+/// pool, ends it and counts nowhere. While other threads use the wheel, the counters of one shard
+/// agree, and those of several may lie a moment apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -32,8 +32,9 @@ pub struct Stats {
     pub fired: u64,
     /// Panics stopped: of jobs, of captured values while they were dropped, of the panic handler.
     pub panicked: u64,
-    /// How many ticks the ticker was behind the clock when it last had work. Zero or one on an idle
-    /// machine; it grows while the ticker gets no processor, or while `max_in_flight` holds it up.
+    /// How many ticks the ticker was behind the clock when it last had work: zero or one on an idle
+    /// machine, however long the wheel was idle before. It grows while the ticker gets no
+    /// processor, or while `max_in_flight` holds it up.
     pub ticks_behind: Span,
     /// From the deadline, rounded up to a tick, to the hand-over to the pool.
     pub handover: Lateness,

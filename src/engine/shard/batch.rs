@@ -1,4 +1,4 @@
-//! The verbs for many jobs at once, each under one lock.
+//! The verbs for many jobs of one shard, each under one lock.
 
 use core::mem::ManuallyDrop;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::values::time::Tick;
 type Arrived = (Vec<Handle>, Tick);
 
 impl Shard {
-    /// Adds all of them; a closed shard, or one without room for all of them, gives them back.
+    /// Adds all of the jobs. Returns them if the shard is closed, or has no room for all of them.
     pub(crate) fn insert_batch<W: Work + 'static>(
         &self,
         timers: Vec<(Duration, W)>,
@@ -38,7 +38,7 @@ impl Shard {
         Ok((handles, earliest))
     }
 
-    /// Takes out the chosen ones of these jobs that are pending, and says which they were.
+    /// Takes out the chosen ones of these jobs that are pending. Sets `answers` to which they were.
     pub(crate) fn cancel_batch(
         &self,
         handles: &[Handle],
@@ -48,7 +48,7 @@ impl Shard {
     ) {
         let mut state = lock(&self.state);
         for chosen in chosen.chunks(PREFETCH_BATCH) {
-            // Cache misses of many jobs at a time, and not of one after the other.
+            // The cache misses of many jobs overlap.
             state.hierarchy.fetch_for_cancel(chosen.iter().map(|&which| key(handles[which])));
             for &which in chosen {
                 if let Some(job) = state.hierarchy.cancel(key(handles[which])) {
@@ -60,8 +60,8 @@ impl Shard {
         state.tally.cancelled += jobs.len() as u64;
     }
 
-    /// Gives the chosen ones of these jobs another deadline, if they are pending, and says which were.
-    /// Returns the earliest of the new deadlines.
+    /// Gives the chosen ones of these jobs another deadline, if they are pending. Sets `answers` to
+    /// which they were. Returns the earliest of the new deadlines.
     pub(crate) fn reset_batch(
         &self,
         timers: &[(Handle, Duration)],

@@ -4,18 +4,20 @@
 //!
 //! Ground rules:
 //!
-//! - No user code runs under the lock: a closure is boxed before (but for a batch), and a cancelled job
-//!   is returned, to be dropped after.
-//! - `next_due` is a tick before which nothing here is due. Inserts lower it; an advance raises it to
-//!   what the hierarchy says.
+//! - No user code runs under the lock: a closure is boxed before (but for a batch), and a cancelled
+//!   job is returned, to be dropped after.
+//! - `next_due` is a tick before which nothing here is due. Inserts lower it; an advance raises it
+//!   to what the hierarchy says.
 //! - Jobs lie in the hierarchy behind `ManuallyDrop`, because a value with a destructor is copied
-//!   through the stack on its way into the table, at 7 % of an insert and cancel. The code that takes a
-//!   job out takes it out of its `ManuallyDrop`, and the shard's own drop does so with the rest.
+//!   through the stack on its way into the table, at 7 % of an insert and cancel. The code that
+//!   takes a job out takes it out of its `ManuallyDrop`, and the shard's own drop does so with the
+//!   rest.
 //! - A closed shard is empty and stays so. Under one lock a job is either in the hierarchy or it is
 //!   not: a cancel, an advance and a close cannot both get it.
 //! - Jobs that may come in again, the re-armable ones, are also in the registry. Their verbs are in
 //!   `rearmed.rs`, so one-shot jobs do not pay for them.
-//! - A shard that has as many jobs as the hierarchy can number is full: it refuses, and does not panic.
+//! - A shard that has as many jobs as the hierarchy can number is full: it refuses, and does not
+//!   panic.
 
 mod batch;
 mod registry;
@@ -49,12 +51,12 @@ struct State {
     next_due: Tick,
     max_jobs: usize,
     closed: bool,
-    /// Standing jobs that came back to a closed shard, while a shutdown waits for them.
+    /// Re-armable jobs that came back to a closed shard, while a shutdown waits for them.
     strays: Option<Vec<Unstarted>>,
     tally: Tally,
 }
 
-/// A job that a closed shard gives out: who it is, when it was due.
+/// A job that a closed shard gives out: its handle, when it is due, and the job.
 pub(crate) type Unstarted = (Handle, Tick, Job);
 
 /// What became of the jobs of a shard.
@@ -71,8 +73,8 @@ pub(crate) struct Tally {
 pub(crate) struct NextWake {
     /// A tick before which nothing is due.
     pub(crate) tick: Tick,
-    /// The readings of the wall clock that deadlines follow from, if any job waits for a wall-clock time:
-    /// then the wall clock needs a look now and then.
+    /// The readings of the wall clock that deadlines follow from, if any job waits for a wall-clock
+    /// time: then the wall clock needs a look now and then.
     pub(crate) wall: Option<WallReadings>,
 }
 
@@ -108,7 +110,7 @@ impl Shard {
         Shard { number, state: Mutex::new(state) }
     }
 
-    /// Adds a job; a closed or full shard gives it back.
+    /// Adds a job. Returns it if the shard is closed or full.
     #[inline]
     pub(crate) fn insert<W>(
         &self,
@@ -152,7 +154,7 @@ impl Shard {
         lock(&self.state).hierarchy.deadline(key(handle))
     }
 
-    /// Of a re-armable job too, while it is in.
+    /// Where a job lies that is in the hierarchy, one-shot or re-armable.
     pub(crate) fn location(&self, handle: Handle) -> Option<Location> {
         let mut state = lock(&self.state);
         let key = match handle.rearmable_shard() {
@@ -177,8 +179,9 @@ impl Shard {
         Tally { pending: state.hierarchy.len(), ..state.tally }
     }
 
-    /// Advances to `to`, and appends the jobs that are due, looking at no more than `limit` entries. The
-    /// caller takes them out of their `ManuallyDrop`. Returns whether all that are due were taken.
+    /// Advances to `to`, and appends the jobs that are due, looking at no more than `limit`
+    /// entries. The caller takes them out of their `ManuallyDrop`. Returns whether all that are due
+    /// were taken.
     pub(crate) fn advance(
         &self,
         to: Tick,
@@ -196,10 +199,10 @@ impl Shard {
         finished
     }
 
-    /// Closes the shard, and takes everything out: no insert succeeds from here on. What is left of
-    /// it takes next to no memory, and the registrations of re-armable jobs that are out.
+    /// Closes the shard: no insert succeeds from here on. Returns the jobs that were in it. The
+    /// shard keeps next to no memory, but for the registrations of re-armable jobs that are out.
     ///
-    /// Of these, some may come back: they are kept until [`Shard::finish_shutdown`].
+    /// Some of these jobs may come back: they are kept until [`Shard::finish_shutdown`].
     pub(crate) fn close(&self) -> Vec<Unstarted> {
         let smallest = Geometry::ring(1).expect("one slot makes a ring");
         let mut state = lock(&self.state);
@@ -218,8 +221,9 @@ impl Shard {
         hierarchy.into_timers().map(with_handle).collect()
     }
 
-    /// Ends the wait for re-armable jobs. Returns those that came back, each with whether it was still
-    /// registered. Jobs that come back later are not kept, and every handle is stale from here on.
+    /// Ends the wait for re-armable jobs. Returns those that came back, each with whether it was
+    /// still registered. Jobs that come back later are not kept, and every handle is stale from
+    /// here on.
     pub(crate) fn finish_shutdown(&self, timebase: &Timebase) -> Vec<(Unstarted, bool)> {
         let mut state = lock(&self.state);
         let strays = state.strays.take().unwrap_or_default();
@@ -237,7 +241,7 @@ impl Drop for Shard {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let jobs = state.hierarchy.drain().map(|(_, _, job)| ManuallyDrop::into_inner(job));
-        // All of them at once: should one panic, the rest are dropped all the same.
+        // As one collection: if the drop of one of them panics, the rest are dropped all the same.
         drop(jobs.collect::<Vec<Job>>());
     }
 }

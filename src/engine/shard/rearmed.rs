@@ -52,8 +52,8 @@ impl Shard {
         Ok(Handle::rearmable(self.number, generation, index))
     }
 
-    /// Puts a registered job into the hierarchy, for the first time or again, to wait for `target` after
-    /// `missed` deadlines were dropped; unless it was given another target while it was out.
+    /// Puts a registered job into the hierarchy, for the first time or again, to wait for `target`
+    /// after `missed` deadlines were dropped; unless it was given another target while it was out.
     ///
     /// Returns a tick that the ticker has to wake for. Returns the job if it is not registered any
     /// more, or if the shard is closed and its shutdown no longer collects jobs.
@@ -78,8 +78,8 @@ impl Shard {
             false => (target, missed),
         };
         registration.missed = missed;
-        // Under the lock: either `follow_the_wall` comes after this, or this reads a clock that is no
-        // older than what it has read.
+        // Under the lock: either `follow_the_wall` comes after this, or this reads a clock that is
+        // no older than what it has read.
         let estimate = timebase.estimate(target);
         let deadline = timebase.deadline(estimate.moment, now);
         if let Some(strays) = &mut state.strays {
@@ -95,8 +95,8 @@ impl Shard {
         Ok(state.wake_for(deadline, watched))
     }
 
-    /// Says what a job finds that came due and is about to start. With `last`, it is deregistered as it
-    /// starts.
+    /// Says what a job finds that came due and is about to start. With `last`, it is deregistered
+    /// as it starts.
     pub(crate) fn start(&self, handle: Handle, timebase: &Timebase, last: bool) -> Start {
         let mut state = lock(&self.state);
         let Some(registration) = state.registry.registration(handle) else { return Start::Gone };
@@ -112,8 +112,8 @@ impl Shard {
         Start::Due { deadline, missed }
     }
 
-    /// Deregisters a job that is out. Returns when it would have run next: at a time in the past unless a
-    /// reset has put it off. Returns `None` if it was not registered any more.
+    /// Deregisters a job that is out. Returns when it would have run next: at a time in the past
+    /// unless a reset has put it off. Returns `None` if it was not registered any more.
     pub(crate) fn deregister(&self, handle: Handle, timebase: &Timebase) -> Option<Tick> {
         lock(&self.state).deregister_out(handle, NOW, timebase)
     }
@@ -137,8 +137,8 @@ impl Shard {
         Some(job)
     }
 
-    /// Gives a job another target, in or out, if it is registered. Returns a tick that the ticker has to
-    /// wake for.
+    /// Gives a job another target, in or out, if it is registered. Returns a tick that the ticker
+    /// has to wake for.
     pub(crate) fn reset_rearmable(
         &self,
         handle: Handle,
@@ -177,10 +177,11 @@ impl Shard {
         Some(deadline.unwrap_or(NOW))
     }
 
-    /// Looks at the wall clock anew, for every job that waits for it. A job that is overdue stays so.
+    /// Looks at the wall clock anew, for every job that waits for it. A job that is overdue stays
+    /// so.
     ///
-    /// Gives the lock back after [`REGISTRATIONS_PER_LOCK`] registrations: a job that comes in meanwhile
-    /// looks at the clock itself. To be called by one thread at a time.
+    /// Gives the lock back after [`REGISTRATIONS_PER_LOCK`] registrations: a job that comes in
+    /// meanwhile looks at the clock itself. To be called by one thread at a time.
     pub(crate) fn follow_the_wall(&self, timebase: &Timebase) {
         lock(&self.state).registry.forget_wall_readings();
         for first in (0..).step_by(REGISTRATIONS_PER_LOCK) {
@@ -209,8 +210,8 @@ impl Shard {
 }
 
 impl State {
-    /// Deregisters a job that is out, or that came back to a closed shard for `deadline`. Returns when it
-    /// would run next, which a reset may have changed meanwhile.
+    /// Deregisters a job that is out, or that came back to a closed shard for `deadline`. Returns
+    /// when it would run next, which a reset may have changed meanwhile.
     pub(super) fn deregister_out(
         &mut self,
         handle: Handle,
@@ -225,8 +226,8 @@ impl State {
         Some(timebase.deadline(moment, timebase.clock().now()))
     }
 
-    /// The tick that the ticker has to wake for, after a deadline was set: at once, if the job is the
-    /// first to wait for a wall-clock time, so that it begins to watch the wall clock.
+    /// The tick that the ticker has to wake for, after a deadline was set: at once, if the job is
+    /// the first to wait for a wall-clock time, so that it begins to watch the wall clock.
     fn wake_for(&self, deadline: Tick, watched: bool) -> Tick {
         match self.registry.wall_readings() {
             Some(_) if !watched => NOW,

@@ -1,14 +1,16 @@
-//! The registry of a shard: its re-armable jobs, which come into the hierarchy several times and keep
-//! their handle.
+//! The registry of a shard: its re-armable jobs, which come into the hierarchy several times and
+//! keep their handle.
 //!
 //! Ground rules:
 //!
-//! - A re-armable job is registered before it first comes into the hierarchy and until it ends or is
-//!   cancelled. Without a registration it does not start and is not re-armed, wherever its job is.
-//! - The job itself is *in* (in the hierarchy, under the registration's key) or *out* (on its way to the
-//!   pool, or running). The hierarchy alone says which: the key of a job that is out is stale there.
-//! - The registration says what the job waits for. A reset updates it whether the job is in or out. So
-//!   the registration decides when the job runs, and not where the job lies.
+//! - A re-armable job is registered before it first comes into the hierarchy and until it ends or
+//!   is cancelled. Without a registration it does not start and is not re-armed, wherever its job
+//!   is.
+//! - The job itself is *in* (in the hierarchy, under the registration's key) or *out* (on its way
+//!   to the pool, or running). The hierarchy alone says which: the key of a job that is out is
+//!   stale there.
+//! - The registration says what the job waits for. A reset updates it whether the job is in or out.
+//!   So the registration decides when the job runs, and not where the job lies.
 
 use core::time::Duration;
 
@@ -90,7 +92,8 @@ impl Registry {
         self.registrations.len()
     }
 
-    /// Registers a job that is about to come in. Returns the generation and the index of its handle.
+    /// Registers a job that is about to come in. Returns the generation and the index of its
+    /// handle.
     pub(super) fn register(&mut self) -> (Generation, u32) {
         let generation = self.generations.next();
         let (target, deadline) = (Target::Moment(Moment::NEVER), Moment::NEVER);
@@ -128,19 +131,20 @@ impl Registry {
         Some(registration)
     }
 
-    /// The readings of the wall clock that deadlines here follow from; `None` while no job waits for a
-    /// wall-clock time.
+    /// The readings of the wall clock that deadlines here follow from; `None` while no job waits
+    /// for a wall-clock time.
     pub(super) fn wall_readings(&self) -> Option<WallReadings> {
         self.readings
     }
 
-    /// Forgets the readings: the caller is about to estimate every deadline that follows from one anew.
+    /// Forgets the readings: the caller is about to estimate every deadline that follows from one
+    /// anew.
     pub(super) fn forget_wall_readings(&mut self) {
         self.readings = None;
     }
 
-    /// Estimates the deadline of the registration at `index` anew, if it waits for a wall-clock time and
-    /// `is_to_move` says so. Returns it.
+    /// Estimates the deadline of the registration at `index` anew, if it waits for a wall-clock
+    /// time and `is_to_move` says so. Returns it.
     pub(super) fn estimate_at(
         &mut self,
         index: usize,

@@ -3,11 +3,11 @@
 //! Ground rules:
 //!
 //! - An insert is all or nothing, so a batch goes into one shard, under one lock from the first job
-//!   to the last. The boxes are made under it too: to look for a place for the box and for one in
-//!   the table are two walks along lists, and side by side their cache misses overlap.
-//! - A cancel or a reset is not, so it gives the lock back after [`HANDLES_PER_LOCK`] jobs, and others get
-//!   their turn.
-//! - The answers come in the order of the questions, whatever shards they are about.
+//!   to the last. The boxes are made under it too: the allocator and the table each walk along a
+//!   list of free memory, and side by side the cache misses of the two walks overlap.
+//! - A cancel or a reset is not all or nothing, so it releases the lock after [`HANDLES_PER_LOCK`]
+//!   jobs, and other threads get it.
+//! - The answers come in the order of the handles, whatever shards these are of.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::job::Call;
 
-/// How many jobs are looked at before a shard's lock is given back.
+/// How many handles are looked at before a shard's lock is released.
 const HANDLES_PER_LOCK: usize = 64;
 
 impl Engine {
@@ -88,8 +88,8 @@ impl Engine {
         answers
     }
 
-    /// Gives each shard the indices of those that are its own, of [`HANDLES_PER_LOCK`] at a time. Standing jobs,
-    /// and what is not of this wheel, belong to no shard.
+    /// Calls `visit` with each shard and the indices of its own handles, among [`HANDLES_PER_LOCK`]
+    /// at a time; with no shard for those of re-armable jobs, and of other wheels.
     fn by_shard<T>(
         &self,
         all: &[T],

@@ -1,6 +1,6 @@
 //! How many jobs may be pending.
 //!
-//! Ground rules: a job is counted before it is in a shard and until it has left, a re-armable job
+//! Ground rules: a job is counted before it is in a shard and until it has left; a re-armable job
 //! until its end. So the bound is never exceeded, not even for a moment.
 
 use super::Engine;
@@ -8,12 +8,12 @@ use crate::host::sync::{AtomicUsize, Ordering};
 use crate::values::error::InsertErrorKind;
 
 impl Engine {
-    /// Makes room for so many jobs, or says why there is none.
+    /// Takes room for `jobs` jobs. Returns the reason if there is none.
     #[inline]
     pub(super) fn admit(&self, jobs: usize) -> Result<(), InsertErrorKind> {
         match &self.bound {
             Some(bound) if !bound.try_acquire(jobs) => match self.is_stopped() {
-                // Of a wheel that is both, say what will not change.
+                // If the wheel is full *and* shut down, say shut down: that is final.
                 true => Err(InsertErrorKind::Shutdown),
                 false => Err(InsertErrorKind::Full),
             },
@@ -21,7 +21,7 @@ impl Engine {
         }
     }
 
-    /// Gives the room of so many jobs back.
+    /// Gives the room of `jobs` jobs back.
     #[inline]
     pub(super) fn release(&self, jobs: usize) {
         if let Some(bound) = &self.bound {
@@ -40,7 +40,7 @@ impl Bound {
         Bound { room: AtomicUsize::new(max) }
     }
 
-    /// Room for so many at once, or none.
+    /// Takes room for all of the jobs, or for none. Returns whether there was room.
     fn try_acquire(&self, jobs: usize) -> bool {
         let less = |room: usize| room.checked_sub(jobs);
         self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()

@@ -1,4 +1,4 @@
-//! What those need that turn the wheel, the ticker and the driver; and how it ends.
+//! What the ticker and the driver need to advance the wheel, and how the wheel ends.
 
 use core::mem::ManuallyDrop;
 
@@ -9,16 +9,16 @@ use crate::host::sync::Ordering;
 use crate::values::time::{Span, Tick};
 
 impl Engine {
-    /// What there is to wait for in all shards.
+    /// Returns what there is to wait for in all shards.
     pub(crate) fn next_wake(&self) -> NextWake {
         self.shards.iter().map(Shard::next_wake).fold(NextWake::NEVER, NextWake::join)
     }
 
-    /// Advances one shard to `to`, looking at no more than `limit` entries, and appends what is due.
-    /// Returns whether that is all of it.
+    /// Advances one shard to `to`, looking at no more than `limit` entries, and appends what is
+    /// due. Returns whether that is all of it.
     ///
-    /// The caller must have processed every tick before `to`. All jobs that come out are stamped as due
-    /// at `to`.
+    /// The caller must have processed every tick before `to`. All jobs that come out are stamped as
+    /// due at `to`.
     pub(crate) fn advance_shard(
         &self,
         shard: usize,
@@ -29,7 +29,7 @@ impl Engine {
         let mut jobs = Vec::new();
         let finished = self.shards[shard].advance(to, limit, &mut jobs);
         if let Some(bound) = &self.bound {
-            // A re-armable job keeps its room while it is out: it has to find it when it comes back.
+            // A re-armable job keeps its room while it is out, and finds it when it comes back.
             bound.release(jobs.iter().filter(|(_, job)| job.handle().is_none()).count());
         }
         let when = self.timebase.scale().begin(to);
@@ -41,12 +41,12 @@ impl Engine {
         finished
     }
 
-    /// Notes how far behind the clock whoever turns the wheel was when it found work.
+    /// Notes how far behind the clock the ticker was when it found work.
     pub(crate) fn set_behind(&self, behind: Span) {
         self.behind.store(behind.get(), Ordering::Relaxed);
     }
 
-    /// Refuses every insert from here on, tells the ticker to end, and takes out what is pending.
+    /// Refuses every insert from here on, and tells the ticker to end. Returns the pending jobs.
     pub(crate) fn stop(&self) -> Vec<Unstarted> {
         self.stopped.store(true, Ordering::SeqCst);
         self.alarm.parker().wake();
@@ -58,8 +58,9 @@ impl Engine {
         pending
     }
 
-    /// To be called after [`Engine::stop`]. Returns the jobs that never ran: those of `handed_over`, and
-    /// re-armable jobs that came back since. Jobs that come back later are dropped.
+    /// To be called after [`Engine::stop`]. Returns the jobs that never ran: those of
+    /// `handed_over`, and re-armable jobs that came back since. Jobs that come back later are
+    /// dropped.
     pub(crate) fn finish_shutdown(
         &self,
         handed_over: impl Iterator<Item = DueJob>,

@@ -1,13 +1,14 @@
-//! The wheel behind its handles: shards, clocks, alarm and books, and every verb once.
+//! The engine: shards, clock, alarm and counters, and every verb once.
 //!
-//! [`Wheel`](crate::Wheel) and [`Scheduler`](crate::Scheduler) are two doors to one engine; the
-//! ticker and the [`Driver`](crate::Driver) are the two things that turn it. An engine has no
-//! thread and no pool, so whoever keeps it alive keeps nothing but memory.
+//! [`Wheel`](crate::Wheel) and [`Scheduler`](crate::Scheduler) both forward to one engine; the
+//! ticker or the [`Driver`](crate::Driver) advances it. An engine has no thread and no pool, so to
+//! keep it alive keeps nothing but memory.
 //!
 //! Ground rules:
 //!
-//! - The clock is read before anything else: what an insert then waits for counts for the delay.
-//! - Whatever is the user's is called and dropped outside the locks and behind the fence.
+//! - A verb reads the clock before it waits for a lock, so the wait counts as a part of the delay.
+//!   (A `Keyed` calls the engine with the lock of its map: there the delay counts from then.)
+//! - User code is called and dropped outside the locks, and through the unwind boundary.
 
 mod batch;
 mod bound;
@@ -35,7 +36,7 @@ use crate::values::time::{Moment, Scale, Span, Tick, most_aligned};
 use crate::values::when::When;
 use bound::Bound;
 
-/// What an engine is made of; checked by the builder.
+/// What an engine is made of. The builder has checked it.
 pub(crate) struct Config {
     pub(crate) scale: Scale,
     pub(crate) clock: Clock,
@@ -138,8 +139,8 @@ impl Engine {
         }
     }
 
-    /// Replaces a job by another, which takes its room if it was pending. The replaced job is in `old`
-    /// then, unless it is a re-armable job that is out.
+    /// Replaces a job by another, which takes its room if it was pending. The replaced job is in
+    /// `old` then, unless it is a re-armable job that is out.
     pub(crate) fn replace<C>(
         self: &Arc<Engine>,
         handle: Handle,
@@ -193,8 +194,8 @@ impl Engine {
         true
     }
 
-    /// Cancels a job without dropping it: it is in `job` then, unless it is a re-armable job that is
-    /// out, which is dropped there.
+    /// Cancels a job without dropping it: it is in `job` then, unless it is a re-armable job that
+    /// is out, which is dropped there.
     pub(crate) fn remove(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         let removed = self.remove_keeping_capacity(handle, job);
         self.release(usize::from(removed));
@@ -264,7 +265,7 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        // First, so that no job has ended that had not left its shard when we looked there.
+        // First, so that every job counted as ended is counted as fired by its shard below.
         let ended = self.runner.metrics().ended();
         for tally in self.shards.iter().map(Shard::tally) {
             stats.pending += tally.pending;
@@ -272,8 +273,8 @@ impl Engine {
             stats.cancelled += tally.cancelled;
             stats.fired += tally.fired;
         }
-        // Not `DispatchMetrics::in_flight`: a job that is out of its shard and not handed over yet would
-        // be nowhere, and a wheel that looks idle would not be.
+        // Not `DispatchMetrics::in_flight`: a job that is out of its shard and not handed over yet
+        // would be nowhere, and a wheel that looks idle would not be.
         stats.in_flight = (stats.fired - ended) as usize;
         stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
         self.runner.report(&mut stats);
@@ -296,7 +297,7 @@ impl Engine {
         self.shards.len()
     }
 
-    /// Whether the engine is to stop, or has.
+    /// Returns whether the engine has been told to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
@@ -320,9 +321,10 @@ impl Engine {
     }
 }
 
-/// A number for each thread, in the order of their first inserts: neighbours use different shards.
+/// Returns a number for the calling thread. Threads are numbered in the order of their first
+/// inserts, so threads that start together use different shards.
 fn thread_index() -> u32 {
-    // The numbers need to differ, they order nothing: not worth a model checker's time.
+    // Relaxed, and not for the model checker: the numbers need to differ, and order nothing.
     static NEXT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
     thread_local! {
         static INDEX: Cell<Option<u32>> = const { Cell::new(None) };

@@ -1,13 +1,12 @@
-//! What is different for re-armable jobs: those that come into the wheel several times and keep their
-//! handle.
+//! The verbs for re-armable jobs, which come into the wheel several times and keep their handle.
 //!
 //! Ground rules:
 //!
-//! - A re-armable job is in one shard for life, whose number its handle says.
-//! - On a bounded wheel it has room from its insert to its end, in or out: it always finds its way
-//!   back.
-//! - Its end is the moment it leaves the shard's registry. Whoever takes it off the registry gives the room
-//!   back: a cancel, or the job itself.
+//! - A re-armable job belongs to one shard for life. Its handle has the number of that shard.
+//! - On a bounded wheel it has room from its insert to its end, in or out. So it always finds room
+//!   when it comes back.
+//! - It ends when it is deregistered. The code that deregisters it, a cancel or the job itself,
+//!   gives its room back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +53,7 @@ impl Engine {
         self.enter(target, job, wrap, Repeating::into_job)
     }
 
-    /// Adds a job that waits for a wall-clock time; it was admitted.
+    /// Adds an admitted job that waits for a wall-clock time.
     pub(super) fn insert_appointment<C>(
         self: &Arc<Engine>,
         target: Target,
@@ -67,7 +66,7 @@ impl Engine {
         self.enter(target, job, wrap, Appointment::into_job)
     }
 
-    /// Gives an admitted job a registration, and puts it in with what stands around it.
+    /// Registers an admitted job, wraps it, and arms it for the first time.
     fn enter<C, W: Work + 'static>(
         &self,
         target: Target,
@@ -88,7 +87,8 @@ impl Engine {
         }
     }
 
-    /// Puts a job in, or back in; gives it back when it was cancelled, or when the wheel is gone.
+    /// Arms a job, for the first time or again. Returns the job if it was cancelled, or if the
+    /// wheel is gone.
     pub(super) fn arm<W: Work + 'static>(
         &self,
         handle: Handle,
@@ -109,13 +109,13 @@ impl Engine {
         }
     }
 
-    /// What a job is to do that came due.
+    /// Says what a job is to do that came due.
     pub(super) fn start(&self, handle: Handle) -> Start {
         let start = |shard: &Shard| shard.start(handle, &self.timebase, false);
         self.rearmable_shard(handle).map_or(Start::Gone, start)
     }
 
-    /// The same, of a job that will not come back: it leaves as it starts.
+    /// The same, for a job that will not come back: it is deregistered as it starts.
     pub(super) fn start_last(&self, handle: Handle) -> Start {
         let start = |shard: &Shard| shard.start(handle, &self.timebase, true);
         let start = self.rearmable_shard(handle).map_or(Start::Gone, start);
@@ -125,8 +125,8 @@ impl Engine {
         start
     }
 
-    /// Deregisters a job that will not come back. Returns when it would have run next, or `None` if it was
-    /// not registered any more.
+    /// Deregisters a job that will not come back. Returns when it would have run next, or `None` if
+    /// it was not registered any more.
     pub(super) fn deregister(&self, handle: Handle) -> Option<Tick> {
         let deregister = |shard: &Shard| shard.deregister(handle, &self.timebase);
         let due = self.rearmable_shard(handle).and_then(deregister);
@@ -134,7 +134,7 @@ impl Engine {
         due
     }
 
-    /// Takes the registration of a job, and the job if it is in; whether it had one.
+    /// Deregisters a job, and takes it out if it is in. Returns whether it was registered.
     pub(super) fn remove_rearmable(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         let cancel = |shard: &Shard| shard.cancel_rearmable(handle);
         match self.rearmable_shard(handle).and_then(cancel) {
@@ -161,7 +161,7 @@ impl Engine {
         true
     }
 
-    /// Looks at the wall clock anew, for all jobs that wait for a wall-clock time.
+    /// Looks at the wall clock anew, for every job that waits for a wall-clock time.
     pub(crate) fn follow_the_wall(&self) {
         self.shards.iter().for_each(|shard| shard.follow_the_wall(&self.timebase));
     }
@@ -171,7 +171,7 @@ impl Engine {
     }
 }
 
-/// A job that repeats at its period, and does not ask to be told anything.
+/// A job that repeats at its period, and is told nothing about its runs.
 struct FixedRate<F>(F);
 
 impl<F: FnMut() + Send> CallAgain for FixedRate<F> {

@@ -1,13 +1,13 @@
-//! The re-armable jobs: what stands around a user's closure that may go back into the wheel.
+//! The re-armable jobs: what is around a user's closure that may go back into the wheel.
 //!
 //! Ground rules:
 //!
-//! - A job is one box, which is in the wheel or on a thread: a run cannot overlap itself, and going
-//!   back allocates nothing.
-//! - It holds the engine that holds it. Stopping the engine takes every job out, and with it the
-//!   circle.
-//! - Whatever happens, a job goes back or leaves: user code is called through the fence, which
-//!   answers also when it panicked.
+//! - A job is one box, which is in the wheel or on a thread. So a run cannot overlap itself, and to
+//!   arm the job again allocates nothing.
+//! - The job holds the engine that holds it. Stopping the engine takes every job out, which ends
+//!   the circle.
+//! - Every run ends with the job armed again or deregistered. User code is called through the
+//!   unwind boundary, which returns also when that panicked.
 
 use std::sync::Arc;
 
@@ -47,8 +47,8 @@ impl<C: CallAgain + 'static> Repeating<C> {
         }
     }
 
-    /// What the run after one that was due at `deadline` waits for, if there is any, and how many
-    /// deadlines that drops.
+    /// Returns what the run after one that was due at `deadline` waits for, if there is to be one,
+    /// and how many deadlines that drops.
     fn follow(&self, next: Next, deadline: Moment) -> Option<(Target, u64)> {
         let timebase = &self.engine.timebase;
         let now = timebase.clock().now();
@@ -68,8 +68,8 @@ impl<C: CallAgain + 'static> Repeating<C> {
 
 impl<C: CallAgain + 'static> Work for Repeating<C> {
     fn run(mut self: Box<Self>) {
-        // Whoever took the job is its clock now: it is on time, and what it answers is not asked
-        // for.
+        // The user who took the job decides when it runs: so it is on time, and its answer is not
+        // used.
         let run = self.describe(self.engine.timebase.clock().now(), 0);
         let _: Next = self.job.call(run);
     }
@@ -136,8 +136,7 @@ impl<C: Call + 'static> Work for Appointment<C> {
     }
 }
 
-/// Puts a job back into the wheel. What does not get in was cancelled, or its wheel is gone: it is
-/// dropped here.
+/// Arms a job again. A job that was cancelled meanwhile, or whose wheel is gone, is dropped here.
 fn rearm<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, target: Target, missed: u64) {
     if let Some(handle) = work.handle() {
         drop(engine.arm(handle, target, missed, work));
