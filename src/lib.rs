@@ -42,7 +42,7 @@
 #![deny(missing_docs)]
 
 // The order is the architecture: a module names only modules above it, in its own layer or in a layer
-// above that (`tests/architecture.rs`).
+// above that (`tests/architecture/`).
 mod values;
 mod structure;
 mod host;
