@@ -58,6 +58,7 @@ impl<T> Hierarchy<T> {
             }
         }
         self.check_slots()?;
+        self.check_pause()?;
         self.check_next_turn()
     }
 
@@ -89,12 +90,6 @@ impl<T> Hierarchy<T> {
                 "{key:?} says slot {} position {}, where {entry:?} lies",
                 node.slot,
                 node.position
-            );
-            hold!(
-                node.deadline > self.cursor || self.late,
-                "I8",
-                "{:?} has passed and nothing says that the next slot is out of order",
-                node.deadline
             );
         }
         Ok(())
@@ -135,6 +130,15 @@ impl<T> Hierarchy<T> {
             "I7",
             "spares, as counted and as they are: {room:?}"
         );
+        Ok(())
+    }
+
+    fn check_pause(&self) -> Result<(), Violation> {
+        let Some((slot, _)) = self.slots.paused() else { return Ok(()) };
+        let (begins, next) = (self.slots.first_visit(slot), Tick::new(self.cursor.get() + 1));
+        let occupied = !self.slots.of(slot).is_empty();
+        hold!(occupied && begins == next, "I9", "a scan of slot {slot} is paused until {begins:?}");
+        hold!(!self.early.owes(), "I9", "a scan is paused while a share is owed");
         Ok(())
     }
 

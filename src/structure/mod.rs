@@ -12,6 +12,8 @@
 //!   away from its entry at the cost of one store, and a cycle count may be too low.
 
 mod table;
+mod tuning;
+mod budget;
 mod geometry;
 mod occupancy;
 mod slots;
@@ -33,7 +35,8 @@ use crate::values::time::Tick;
 use early_cascade::EarlyCascade;
 use ring::{FAR, Ring, Spot};
 use slots::Slots;
-use table::Table;
+use table::{NodeIndex, Table};
+use tuning::Tuning;
 
 /// Where a timer's entry lies: what a drawing of the rings needs.
 ///
@@ -80,11 +83,8 @@ pub struct Hierarchy<T> {
     cursor: Tick,
     /// `Tick::MAX` has been worked off too, which can happen again and again.
     ended: bool,
-    /// The next tick may hold deadlines that had passed when they were given.
-    late: bool,
-    /// Should there be any, the slot of the next tick is in order already.
-    ordered: bool,
     early: EarlyCascade,
+    tuning: Tuning,
 }
 
 impl<T> Hierarchy<T> {
@@ -93,6 +93,10 @@ impl<T> Hierarchy<T> {
     /// Takes 32 bytes a slot, and another 32 to 48 once the slot has been used.
     #[must_use]
     pub fn new(geometry: Geometry) -> Hierarchy<T> {
+        Hierarchy::with_tuning(geometry, Tuning::DEFAULT)
+    }
+
+    fn with_tuning(geometry: Geometry, tuning: Tuning) -> Hierarchy<T> {
         let (mut first, mut width) = (0, 1);
         let mut rings = Vec::with_capacity(geometry.sizes().len());
         for &slots in geometry.sizes() {
@@ -107,8 +111,7 @@ impl<T> Hierarchy<T> {
             slots: Slots::new(first),
             cursor: Tick::new(0),
             ended: false,
-            late: false,
-            ordered: false,
+            tuning,
             early: EarlyCascade::default(),
         }
     }
@@ -122,15 +125,19 @@ impl<T> Hierarchy<T> {
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let spot = self.locate(deadline);
         let position = self.slots.push(spot, self.table.next_index());
-        self.table.insert(deadline, spot.slot, position, value)
+        let key = self.table.insert(deadline, spot.slot, position, value);
+        if self.slots.is_paused_in(spot.slot) {
+            self.add_to_paused(spot);
+        }
+        key
     }
 
     /// Removes a timer and gives its value back; `None` when it is no longer, or never was, in this
     /// hierarchy. Constant time, and nothing stays behind.
     pub fn cancel(&mut self, key: Key) -> Option<T> {
         let node = self.table.remove(key)?;
-        self.disorder(node.slot);
         self.unlink(node.slot, node.position);
+        self.shrink_if_sparse();
         Some(node.value)
     }
 
@@ -143,16 +150,13 @@ impl<T> Hierarchy<T> {
         let postponed = deadline >= node.deadline;
         let (slot, position) = (node.slot, node.position);
         node.deadline = deadline;
-        self.disorder(slot);
-        if postponed {
-            // The visit that comes too early will place it again.
-            if deadline <= self.cursor {
-                self.note_late();
-            }
-        } else {
+        // The visit of a postponed entry comes too early, and finds the new deadline. A deadline
+        // that has passed is visited at the next tick: so is a later one that has passed too.
+        if !postponed {
+            let index = self.slots.of(slot)[position as usize].node;
             self.unlink(slot, position);
             let spot = self.locate(deadline);
-            self.link(key.index, spot);
+            self.link(index, spot);
         }
         true
     }
@@ -227,8 +231,6 @@ impl<T> Hierarchy<T> {
     /// Takes every timer out, in no order, and gives up the memory they took.
     pub fn drain(&mut self) -> impl Iterator<Item = (Key, Tick, T)> + use<T> {
         self.slots.clear();
-        self.late = false;
-        self.ordered = false;
         self.early = EarlyCascade::default();
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
@@ -256,32 +258,13 @@ impl<T> Hierarchy<T> {
         })
     }
 
-    /// A deadline has passed before it was given: the next tick has one from before it.
-    fn note_late(&mut self) {
-        self.late = true;
-        self.ordered = false;
-    }
-
-    /// An entry is about to come into a slot, to leave it out of turn, or to change its deadline.
-    /// If a visit has paused there, the slot may have been put in order for it, which does not
-    /// survive.
+    /// Finds where an entry with this deadline belongs: on the innermost ring that reaches it.
     #[inline]
-    fn disorder(&mut self, slot: u32) {
-        if self.slots.is_paused_in(slot) {
-            self.ordered = false;
-        }
-    }
-
-    /// Where an entry with this deadline belongs, and is about to be put: on the innermost ring
-    /// that reaches it.
-    #[inline]
-    fn locate(&mut self, deadline: Tick) -> Spot {
-        let spot = match deadline > self.cursor {
+    fn locate(&self, deadline: Tick) -> Spot {
+        match deadline > self.cursor {
             true => self.spot(deadline),
             false => self.late_spot(),
-        };
-        self.disorder(spot.slot);
-        spot
+        }
     }
 
     /// Where an entry belongs that is to be visited by a tick still to come.
@@ -303,26 +286,42 @@ impl<T> Hierarchy<T> {
 
     /// Where an entry belongs whose deadline has passed.
     #[cold]
-    fn late_spot(&mut self) -> Spot {
-        self.note_late();
+    fn late_spot(&self) -> Spot {
         self.rings[0].next_spot()
     }
 
-    /// Puts an entry for the node at `place`, which has none, into a slot.
+    /// Puts an entry for the node at `index`, which has none, into a slot.
     #[inline]
-    fn link(&mut self, index: u32, spot: Spot) {
+    fn link(&mut self, index: NodeIndex, spot: Spot) {
         let position = self.slots.push(spot, index);
         let node = self.table.at_mut(index);
         node.slot = spot.slot;
         node.position = position;
+        if self.slots.is_paused_in(spot.slot) {
+            self.add_to_paused(spot);
+        }
     }
 
-    /// Takes an entry out of its slot, and tells the node of the one that moved into its position.
+    /// Makes the entry that was just pushed known to the scan that is paused in its slot, and tells
+    /// the nodes of two entries that changed places.
+    #[cold]
+    fn add_to_paused(&mut self, spot: Spot) {
+        for position in self.slots.add_to_paused(spot).into_iter().flatten() {
+            let entry = self.slots.of(spot.slot)[position as usize];
+            self.table.at_mut(entry.node).position = position;
+        }
+    }
+
+    /// Removes an entry from its slot, and tells the node of the one that moved into its position.
     #[inline]
     fn unlink(&mut self, slot: u32, position: u32) {
         if let Some(moved) = self.slots.remove(slot, position) {
             self.table.at_mut(moved).position = position;
         }
+    }
+
+    fn shrink_if_sparse(&mut self) {
+        self.table.give_up();
     }
 }
 

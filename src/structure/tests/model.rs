@@ -15,6 +15,7 @@ use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use crate::structure::tuning::Tuning;
 use crate::structure::{Geometry, Hierarchy, Key};
 use crate::values::generation::Generation;
 use crate::values::time::{Span, Tick};
@@ -118,6 +119,11 @@ fn begin() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..100_u64, 1 => any::<u64>(), 1 => (0..60_u64).prop_map(|n| u64::MAX - n)]
 }
 
+/// Mostly tiny thresholds, so that every one of them is crossed in a short history.
+fn tuning() -> impl Strategy<Value = Tuning> {
+    prop_oneof![3 => Just(Tuning::TINY), 1 => Just(Tuning::DEFAULT)]
+}
+
 /// What the model knows of a pending timer.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -137,11 +143,11 @@ struct Model {
 }
 
 impl Model {
-    fn new(sizes: &[usize], begin: u64) -> Model {
+    fn new(sizes: &[usize], begin: u64, tuning: Tuning) -> Model {
         let geometry = Geometry::levels(sizes).unwrap();
         let range = geometry.range().get();
-        let mut other = Hierarchy::new(geometry.clone());
-        let mut real = Hierarchy::new(geometry);
+        let mut other = Hierarchy::with_tuning(geometry.clone(), tuning);
+        let mut real = Hierarchy::with_tuning(geometry, tuning);
         let turn = real.advance(Tick::new(begin), 0, &mut Vec::new());
         assert!(turn.finished && turn.now == Tick::new(begin));
         let foreign = (0..8).map(|n| other.insert(Tick::new(n), 0)).collect();
@@ -253,8 +259,8 @@ impl Model {
             let fired = self.pending.remove(&key).expect("property 1: not pending, but fired");
             assert_eq!(value, fired.id, "property 1: somebody else's value");
             assert!(fired.due <= to, "property 1: early");
-            assert!(last <= fired.given, "property 2: {:?} after {last:?}", fired.given);
-            last = fired.given;
+            assert!(last <= fired.due, "property 2: {:?} after {last:?}", fired.due);
+            last = fired.due;
             self.heap.push(Reverse((fired.due, fired.id)));
             assert_eq!(self.pop_if_first(fired), None, "property 1 and 3: not the earliest");
         }
@@ -299,8 +305,8 @@ impl Model {
 }
 
 /// Runs one history; the index of the operation that failed is in the message.
-fn replay(sizes: &[usize], begin: u64, ops: &[Op]) {
-    let mut model = Model::new(sizes, begin);
+fn replay(sizes: &[usize], begin: u64, tuning: Tuning, ops: &[Op]) {
+    let mut model = Model::new(sizes, begin, tuning);
     for &op in ops {
         model.apply(op);
         model.agree();
@@ -324,8 +330,9 @@ proptest! {
     fn the_structure_agrees_with_a_heap(
         sizes in geometry(),
         begin in begin(),
+        tuning in tuning(),
         ops in prop::collection::vec(op(), 1..60),
     ) {
-        replay(&sizes, begin, &ops);
+        replay(&sizes, begin, tuning, &ops);
     }
 }

@@ -1,0 +1,25 @@
+//! The thresholds that trade memory against time: a wheel uses [`Tuning::DEFAULT`], and unit tests
+//! use tiny ones, so that a short history crosses them.
+
+/// Thresholds of one [`Hierarchy`](crate::Hierarchy). No value of them makes an answer wrong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tuning {
+    /// A slot with fewer entries than this is cascaded at once, not early (`early_cascade.rs`).
+    pub(super) early_cascade_min: usize,
+    /// A slab with room for no more nodes than this is never shrunk (`shrink.rs`).
+    pub(super) kept_nodes: usize,
+    /// A slab is sparse when it has room for more than this many nodes for each that is pending.
+    pub(super) sparse_factor: usize,
+}
+
+impl Tuning {
+    /// A cascade of fewer than 16,384 entries takes less than half a millisecond. 4096 nodes are
+    /// 160 kB in a wheel. The factor of 16 bounds the pause of a move, see `shrink.rs`.
+    pub(super) const DEFAULT: Tuning =
+        Tuning { early_cascade_min: 16_384, kept_nodes: 4096, sparse_factor: 16 };
+
+    /// So low that a handful of timers crosses every threshold.
+    #[cfg(test)]
+    pub(super) const TINY: Tuning =
+        Tuning { early_cascade_min: 3, kept_nodes: 2, sparse_factor: 2 };
+}
