@@ -4,10 +4,13 @@
 //! the code that it checks. `docs/invariants.md` tells what each number is for.
 
 use core::fmt;
+use std::collections::HashMap;
 
 use super::Hierarchy;
 use super::ring::{FAR, MAX_CYCLES, Ring};
 use super::slots::Entry;
+use super::table::Moved;
+use crate::values::generation::Generation;
 use crate::values::time::Tick;
 
 /// A broken invariant: a defect of this crate, found by [`Hierarchy::check`].
@@ -52,6 +55,7 @@ impl<T> Hierarchy<T> {
     pub fn check(&self) -> Result<(), Violation> {
         self.check_cursors()?;
         self.check_nodes()?;
+        self.check_moved()?;
         for (level, ring) in self.rings.iter().enumerate() {
             for slot in ring.numbers() {
                 self.check_slot(level, ring, slot)?;
@@ -83,15 +87,30 @@ impl<T> Hierarchy<T> {
         let (nodes, entries) = (self.table.len(), self.slots.entries());
         hold!(nodes == entries, "I2", "{nodes} timers have {entries} entries");
         for (key, node) in self.table.iter() {
+            let index = self.table.find(key);
+            hold!(index.is_some(), "I8", "{key:?} does not find its node");
             let entry = self.slots.of(node.slot).get(node.position as usize);
             hold!(
-                entry.is_some_and(|entry| entry.node == key.index),
+                entry.map(|entry| entry.node) == index,
                 "I2",
                 "{key:?} says slot {} position {}, where {entry:?} lies",
                 node.slot,
                 node.position
             );
         }
+        Ok(())
+    }
+
+    fn check_moved(&self) -> Result<(), Violation> {
+        let rows: HashMap<Generation, Moved> = self.table.moved_rows().collect();
+        let mut found = 0;
+        for (key, _) in self.table.iter() {
+            let Some(row) = rows.get(&key.generation) else { continue };
+            let right = key.index == row.key_index && self.table.find(key) == Some(row.index);
+            hold!(right && row.index != row.key_index, "I8", "{key:?} has the row {row:?}");
+            found += 1;
+        }
+        hold!(found == rows.len(), "I8", "{} rows for {found} moved nodes", rows.len());
         Ok(())
     }
 

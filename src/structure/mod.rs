@@ -21,6 +21,7 @@ mod ring;
 mod prefetch;
 mod advance;
 mod early_cascade;
+mod shrink;
 mod check;
 #[cfg(test)]
 mod tests;
@@ -318,10 +319,6 @@ impl<T> Hierarchy<T> {
         if let Some(moved) = self.slots.remove(slot, position) {
             self.table.at_mut(moved).position = position;
         }
-    }
-
-    fn shrink_if_sparse(&mut self) {
-        self.table.give_up();
     }
 }
 

@@ -31,6 +31,9 @@ const KEPT_ROOM: usize = 4;
 /// Room for this many entries may lie in spares, however few timers there are.
 const SPARE_ROOM: usize = 4096;
 
+/// A slot's array shrinks with the table when it has room for more than this many entries for each.
+const SPARSE_ROOM: usize = 4;
+
 /// What lies in a slot: the index of a timer's node, and the cycle in which it is due, or [`FAR`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
@@ -232,6 +235,25 @@ impl Slots {
         *self = Slots::new(self.slots.len() as u32);
     }
 
+    /// Gives every entry the node index that `move_node` returns for its present one, and gives up
+    /// the memory that a burst has left: large arrays of few entries, and spares.
+    pub(super) fn shrink(&mut self, mut move_node: impl FnMut(NodeIndex) -> NodeIndex) {
+        let count = self.slots.len() as u32;
+        let mut from = 0;
+        while let Some(slot) = self.first_occupied(from..count) {
+            let entries = &mut self.slots[slot as usize].entries;
+            let room = entries.len().max(KEPT_ROOM);
+            if entries.capacity() / SPARSE_ROOM > room {
+                entries.shrink_to(room);
+            }
+            for entry in entries {
+                entry.node = move_node(entry.node);
+            }
+            from = slot + 1;
+        }
+        self.trim_spares();
+    }
+
     /// The paused scan, if there is one: its slot, and how many entries it has not seen.
     pub(super) fn paused(&self) -> Option<(u32, usize)> {
         (self.paused.slot != NO_SLOT).then_some((self.paused.slot, self.paused.left))
@@ -257,6 +279,12 @@ impl Slots {
         empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
     }
 
+    /// For how many entries there is room, in slots and spares.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.slots.iter().map(|slot| slot.entries.capacity()).sum::<usize>() + self.spare_room
+    }
+
     /// Closes a slot that has lost its last entry.
     #[inline(never)]
     fn vacate(&mut self, slot: u32) {
@@ -274,6 +302,10 @@ impl Slots {
     fn retire(&mut self, emptied: Vec<Entry>) {
         self.spare_room += emptied.capacity();
         self.spares.push(emptied);
+        self.trim_spares();
+    }
+
+    fn trim_spares(&mut self) {
         let allowed = self.entries.max(SPARE_ROOM);
         while self.spare_room > allowed {
             let surplus = self.spares.pop().expect("spare room lies in spares");

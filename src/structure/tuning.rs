@@ -8,18 +8,17 @@ pub(super) struct Tuning {
     pub(super) early_cascade_min: usize,
     /// A slab with room for no more nodes than this is never shrunk (`shrink.rs`).
     pub(super) kept_nodes: usize,
-    /// A slab is sparse when it has room for more than this many nodes for each that is pending.
-    pub(super) sparse_factor: usize,
+    /// A slab of `room` is sparse when it holds fewer than `room >> sparse_shift` nodes.
+    pub(super) sparse_shift: u32,
 }
 
 impl Tuning {
     /// A cascade of fewer than 16,384 entries takes less than half a millisecond. 4096 nodes are
-    /// 160 kB in a wheel. The factor of 16 bounds the pause of a move, see `shrink.rs`.
+    /// 160 kB in a wheel. A sixteenth bounds the pause of a move, see `shrink.rs`.
     pub(super) const DEFAULT: Tuning =
-        Tuning { early_cascade_min: 16_384, kept_nodes: 4096, sparse_factor: 16 };
+        Tuning { early_cascade_min: 16_384, kept_nodes: 4096, sparse_shift: 4 };
 
     /// So low that a handful of timers crosses every threshold.
     #[cfg(test)]
-    pub(super) const TINY: Tuning =
-        Tuning { early_cascade_min: 3, kept_nodes: 2, sparse_factor: 2 };
+    pub(super) const TINY: Tuning = Tuning { early_cascade_min: 3, kept_nodes: 2, sparse_shift: 1 };
 }
