@@ -33,7 +33,12 @@ impl<T> Hierarchy<T> {
     fn shrink(&mut self) {
         let table = &mut self.table;
         let mut old = table.begin_move();
-        self.slots.shrink(|node| table.move_node(&mut old, node));
+        self.slots.shrink(|entries| {
+            old.fetch(entries.iter().map(|entry| entry.node));
+            for entry in entries {
+                entry.node = table.move_node(&mut old, entry.node);
+            }
+        });
         debug_assert!(old.is_empty(), "a node without an entry");
     }
 }

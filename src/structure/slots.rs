@@ -21,6 +21,7 @@ use core::ops::Range;
 
 use super::budget::OutOfBudget;
 use super::occupancy::Occupancy;
+use super::prefetch::PREFETCH_BATCH;
 use super::ring::{FAR, Spot};
 use super::table::NodeIndex;
 use crate::values::time::Tick;
@@ -235,9 +236,9 @@ impl Slots {
         *self = Slots::new(self.slots.len() as u32);
     }
 
-    /// Gives every entry the node index that `move_node` returns for its present one, and gives up
-    /// the memory that a burst has left: large arrays of few entries, and spares.
-    pub(super) fn shrink(&mut self, mut move_node: impl FnMut(NodeIndex) -> NodeIndex) {
+    /// Shows every entry to `move_nodes`, a few at a time, and gives up the memory that a burst has
+    /// left: large arrays of few entries, and spares.
+    pub(super) fn shrink(&mut self, mut move_nodes: impl FnMut(&mut [Entry])) {
         let count = self.slots.len() as u32;
         let mut from = 0;
         while let Some(slot) = self.first_occupied(from..count) {
@@ -246,9 +247,7 @@ impl Slots {
             if entries.capacity() / SPARSE_ROOM > room {
                 entries.shrink_to(room);
             }
-            for entry in entries {
-                entry.node = move_node(entry.node);
-            }
+            entries.chunks_mut(PREFETCH_BATCH).for_each(&mut move_nodes);
             from = slot + 1;
         }
         self.trim_spares();
