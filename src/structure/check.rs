@@ -4,13 +4,10 @@
 //! the code that it checks. `docs/invariants.md` tells what each number is for.
 
 use core::fmt;
-use std::collections::HashMap;
 
 use super::Hierarchy;
 use super::ring::{FAR, MAX_CYCLES, Ring};
 use super::slots::Entry;
-use super::table::Moved;
-use crate::values::generation::Generation;
 use crate::values::time::Tick;
 
 /// A broken invariant: a defect of this crate, found by [`Hierarchy::check`].
@@ -102,15 +99,15 @@ impl<T> Hierarchy<T> {
     }
 
     fn check_moved(&self) -> Result<(), Violation> {
-        let rows: HashMap<Generation, Moved> = self.table.moved_rows().collect();
-        let mut found = 0;
+        let mut moved = 0;
         for (key, _) in self.table.iter() {
-            let Some(row) = rows.get(&key.generation) else { continue };
+            let Some(row) = self.table.moved().get(key.generation) else { continue };
             let right = key.index == row.key_index && self.table.find(key) == Some(row.index);
             hold!(right && row.index != row.key_index, "I8", "{key:?} has the row {row:?}");
-            found += 1;
+            moved += 1;
         }
-        hold!(found == rows.len(), "I8", "{} rows for {found} moved nodes", rows.len());
+        let rows = self.table.moved().len();
+        hold!(moved == rows, "I8", "{moved} nodes have moved, {rows} have a row");
         Ok(())
     }
 

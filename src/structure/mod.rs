@@ -11,6 +11,7 @@
 //! - A visit looks at the node's deadline, not at how the entry got there. So a deadline may move
 //!   away from its entry at the cost of one store, and a cycle count may be too low.
 
+mod moved;
 mod table;
 mod tuning;
 mod budget;

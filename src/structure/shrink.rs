@@ -58,7 +58,7 @@ mod tests {
         let kept: Vec<Key> = (0..10).rev().map(|n| keys.remove(n * 11 + 10)).collect();
         assert!(keys.iter().all(|&key| wheel.cancel(key).is_some()));
         assert!(wheel.table.capacity() < 40, "{}", wheel.table.capacity());
-        assert!(wheel.table.moved_rows().count() > 0);
+        assert!(wheel.table.moved().len() > 0);
         wheel.check().unwrap();
         (wheel, kept, keys)
     }
@@ -122,7 +122,7 @@ mod tests {
             assert!(wheel.cancel(key).is_some() && wheel.cancel(key).is_none());
             wheel.check().unwrap();
         }
-        assert_eq!((wheel.len(), wheel.table.moved_rows().count()), (fresh.len(), 0));
+        assert_eq!((wheel.len(), wheel.table.moved().len()), (fresh.len(), 0));
     }
 
     #[test]
@@ -138,12 +138,12 @@ mod tests {
         assert!(wheel.advance(Tick::new(300), usize::MAX, &mut due).finished);
         let fired = due.into_iter().map(|(key, _)| key).collect();
         assert_eq!(sorted(fired), sorted(kept));
-        assert_eq!(wheel.table.moved_rows().count(), 0);
+        assert_eq!(wheel.table.moved().len(), 0);
 
         let (mut wheel, kept, _) = survivors();
         let drained = wheel.drain().map(|(key, ..)| key).collect();
         assert_eq!(sorted(drained), sorted(kept));
-        assert_eq!(wheel.table.moved_rows().count(), 0);
+        assert_eq!(wheel.table.moved().len(), 0);
 
         let (wheel, kept, _) = survivors();
         let timers = wheel.into_timers().map(|(key, ..)| key).collect();
@@ -156,14 +156,14 @@ mod tests {
         let keys: Vec<Key> = (0..200_000).map(|n| wheel.insert(Tick::new(5000), n)).collect();
         let (gone, kept) = keys.split_at(190_000);
         assert!(gone.iter().all(|&key| wheel.cancel(key).is_some()));
-        assert!(wheel.table.moved_rows().count() > 9000);
+        assert!(wheel.table.moved().len() > 9000);
         // New timers keep the slab from a second move.
         for n in 0..20_000 {
             wheel.insert(Tick::new(5000), n);
         }
         assert!(kept[1..].iter().all(|&key| wheel.cancel(key).is_some()));
-        assert_eq!(wheel.table.moved_rows().count(), 1);
-        assert!(wheel.table.moved_room() < 1000, "{}", wheel.table.moved_room());
+        assert_eq!(wheel.table.moved().len(), 1);
+        assert!(wheel.table.moved().room() < 1000, "{}", wheel.table.moved().room());
         assert!(wheel.contains(kept[0]));
         wheel.check().unwrap();
     }

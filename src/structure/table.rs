@@ -14,10 +14,9 @@
 //! it is 32, two to a cache line. The generation cannot be zero, and `slab` marks a vacant index with
 //! that spare value, for free.
 
-use std::collections::HashMap;
-
 use slab::Slab;
 
+use super::moved::{Moved, MovedNodes};
 use super::tuning::Tuning;
 use crate::values::generation::{Generation, Generations};
 use crate::values::time::Tick;
@@ -50,27 +49,18 @@ pub(crate) struct Node<T> {
     pub(crate) value: T,
 }
 
-/// A node that lies elsewhere than its key says.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Moved {
-    /// The index in the key.
-    pub(super) key_index: NodeIndex,
-    /// Where the node is.
-    pub(super) index: NodeIndex,
-}
-
 /// Nodes by key.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     nodes: Slab<Node<T>>,
     generations: Generations,
-    moved: HashMap<Generation, Moved>,
+    moved: MovedNodes,
 }
 
 /// The nodes of a table that have not been moved yet.
 pub(super) struct OldNodes<T> {
     nodes: Slab<Node<T>>,
-    moved: HashMap<Generation, Moved>,
+    moved: MovedNodes,
 }
 
 impl<T> OldNodes<T> {
@@ -87,7 +77,11 @@ impl<T> OldNodes<T> {
 
 impl<T> Table<T> {
     pub(crate) fn new() -> Table<T> {
-        Table { nodes: Slab::new(), generations: Generations::default(), moved: HashMap::new() }
+        Table {
+            nodes: Slab::new(),
+            generations: Generations::default(),
+            moved: MovedNodes::default(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -151,7 +145,7 @@ impl<T> Table<T> {
         let node = self.nodes.remove(index as usize);
         let mut key = Key { generation: node.generation, index };
         if !self.moved.is_empty() {
-            key.index = self.forget_moved(key.generation).unwrap_or(index);
+            key.index = self.forget_moved(key.generation, index);
         }
         (key, node.value)
     }
@@ -181,7 +175,7 @@ impl<T> Table<T> {
         let len = self.nodes.len();
         OldNodes {
             nodes: core::mem::replace(&mut self.nodes, Slab::with_capacity(len)),
-            moved: core::mem::replace(&mut self.moved, HashMap::with_capacity(len)),
+            moved: core::mem::replace(&mut self.moved, MovedNodes::with_room(len)),
         }
     }
 
@@ -201,21 +195,15 @@ impl<T> Table<T> {
         if self.is_unmoved(key) { Some(key.index) } else { self.find_moved(key) }
     }
 
-    /// Every row of `moved`.
-    pub(super) fn moved_rows(&self) -> impl Iterator<Item = (Generation, Moved)> {
-        self.moved.iter().map(|(&generation, &row)| (generation, row))
+    /// The nodes that lie elsewhere than their keys say.
+    pub(super) fn moved(&self) -> &MovedNodes {
+        &self.moved
     }
 
     /// For how many nodes there is room.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.nodes.capacity()
-    }
-
-    /// For how many rows of moved nodes there is room.
-    #[cfg(test)]
-    pub(crate) fn moved_room(&self) -> usize {
-        self.moved.capacity()
     }
 
     /// Whether the node of a key lies at the index in the key. It then has no row in `moved`.
@@ -227,10 +215,7 @@ impl<T> Table<T> {
 
     #[cold]
     fn find_moved(&self, key: Key) -> Option<NodeIndex> {
-        if self.moved.is_empty() {
-            return None;
-        }
-        let row = self.moved.get(&key.generation)?;
+        let row = self.moved.get(key.generation)?;
         (row.key_index == key.index).then_some(row.index)
     }
 
@@ -242,31 +227,22 @@ impl<T> Table<T> {
     #[cold]
     fn remove_moved(&mut self, key: Key) -> Option<Node<T>> {
         let index = self.find_moved(key)?;
-        self.forget_moved(key.generation);
+        self.moved.remove(key.generation);
         self.nodes.try_remove(index as usize)
     }
 
-    /// Drops the row of a node that is gone, and the memory of many rows that are. Returns the index
-    /// in the node's key, if there was a row.
+    /// Removes the row of a node that lay at `index`, if it has one. Returns the index in its key.
     #[cold]
-    fn forget_moved(&mut self, generation: Generation) -> Option<NodeIndex> {
-        let row = self.moved.remove(&generation)?;
-        let len = self.moved.len();
-        if self.moved.capacity() / SPARSE_ROWS > len {
-            self.moved.shrink_to(2 * len);
-        }
-        Some(row.key_index)
+    fn forget_moved(&mut self, generation: Generation, index: NodeIndex) -> NodeIndex {
+        self.moved.remove(generation).map_or(index, |row| row.key_index)
     }
 }
 
-/// The map of moved nodes shrinks when it has room for more than this many rows for each of its own.
-const SPARSE_ROWS: usize = 8;
-
 /// The key that was given for a node which lies at `index`.
-fn key_of<T>(index: usize, node: &Node<T>, moved: &HashMap<Generation, Moved>) -> Key {
+fn key_of<T>(index: usize, node: &Node<T>, moved: &MovedNodes) -> Key {
     let generation = node.generation;
-    let row = if moved.is_empty() { None } else { moved.get(&generation) };
-    Key { generation, index: row.map_or(index as NodeIndex, |row| row.key_index) }
+    let index = moved.get(generation).map_or(index as NodeIndex, |row| row.key_index);
+    Key { generation, index }
 }
 
 #[cfg(test)]
