@@ -18,9 +18,9 @@
 //! | stopped between two ticks | the last processed tick | none | a share: it comes first |
 //! | stopped within a tick | the tick before it | the scan of one slot of that tick | nothing |
 //!
-//! The third is a structure like any other, whose next tick is the one that was not finished. Of the
-//! slots of that tick the paused one comes first, so no second scan is ever paused. The order of the
-//! others is free: all timers that fire at one tick are ties.
+//! The third is a structure like any other, whose next tick is the one that was not finished. Of
+//! the slots of that tick the paused one comes first, so no second scan is ever paused. The order
+//! of the others is free: all timers that fire at one tick are ties.
 
 use super::Hierarchy;
 use super::budget::{Budget, OutOfBudget};

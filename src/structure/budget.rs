@@ -1,8 +1,8 @@
 //! The budget of one advance: how many entries it may still look at.
 //!
 //! Ground rule: a function takes from the [`Budget`] *before* it looks, one for each entry. When
-//! nothing is left it returns [`OutOfBudget`], which every caller passes on with `?`; so the work
-//! that was not reached stays where it is, and the next advance finds it.
+//! nothing is left it returns [`OutOfBudget`], which every caller passes on; so the work that was
+//! not reached stays where it is, and the next advance finds it.
 
 /// How many more entries an advance may look at.
 #[derive(Debug)]

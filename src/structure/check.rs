@@ -1,7 +1,7 @@
-//! The slow truth: walks everything and says which invariant is broken.
+//! The check: walks everything, the slow way, and names the first invariant that is broken.
 //!
-//! Written from the definitions, with divisions and searches, so that it shares no shortcut with
-//! the code that it checks. `docs/invariants.md` tells what each number is for.
+//! It follows the definitions, with divisions and searches, so that it shares no shortcut with the
+//! code that it checks. `docs/invariants.md` says what each number is for.
 
 use core::fmt;
 
@@ -18,7 +18,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// The number it has in `docs/invariants.md`, like `"I3"`.
+    /// Returns the number of the invariant in `docs/invariants.md`, like `"I3"`.
     #[must_use]
     pub fn invariant(&self) -> &'static str {
         self.invariant
@@ -176,7 +176,7 @@ impl<T> Hierarchy<T> {
         Ok(())
     }
 
-    /// When an entry has to be looked at: when its count says so, or when its node does.
+    /// Returns when an entry has to be looked at: when its cycle says so, or when its node does.
     fn visit_of(&self, ring: &Ring, slot: u32, entry: &Entry) -> Tick {
         if entry.cycle != FAR {
             return ring.visit_of(slot, entry.cycle);

@@ -5,10 +5,11 @@
 //!
 //! - Only the slot that the second ring comes to next is cascaded early, in the second half of the
 //!   way there, and only if it holds [`Tuning::early_cascade_min`] entries when that half begins.
-//!   Each tick with work pays a share. When no tick has work, no timer waits for the cascade either.
-//! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at before
-//!   that stays, and the visit finds it. So an early cascade is never wrong and never needed, and
-//!   `left` is a hint, which cancels and inserts need not keep right.
+//!   Each tick with work pays a share. When no tick has work, no timer waits for the cascade
+//!   either.
+//! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at
+//!   before that stays, and the visit finds it. So an early cascade is never wrong and never
+//!   needed, and `left` is a hint, which cancels and inserts need not keep right.
 //! - Every entry looked at costs one of the budget. If the budget is used up, the next advance pays
 //!   the rest of the share (`due_now`) before anything else.
 //!
@@ -31,7 +32,7 @@ pub(super) struct EarlyCascade {
 }
 
 impl EarlyCascade {
-    /// Whether a share has been charged and not yet paid.
+    /// Returns whether a share has been charged and not yet paid.
     pub(super) fn owes(&self) -> bool {
         self.due_now > 0
     }
@@ -98,7 +99,8 @@ mod tests {
     use crate::structure::tuning::Tuning;
     use crate::structure::{Geometry, Key};
 
-    /// A timer at each of the ticks 4 to 7, and seven in the slot of the second ring that begins at 8.
+    /// A timer at each of the ticks 4 to 7, and seven in the slot of the second ring that begins at
+    /// 8.
     fn with_a_full_slot() -> (Hierarchy<u64>, Vec<Key>) {
         let tuning = Tuning { early_cascade_min: 3, ..Tuning::DEFAULT };
         let mut wheel = Hierarchy::with_tuning(Geometry::levels(&[8, 8]).unwrap(), tuning);
@@ -130,19 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_ahead_costs_budget() {
+    fn an_early_look_costs_budget() {
         let (mut wheel, keys) = with_a_full_slot();
         let mut due = Vec::new();
         let turn = wheel.advance(Tick::new(4), 1, &mut due);
         assert_eq!((due.len(), turn.finished, moved(&wheel, &keys)), (1, true, 0));
-        // Tick 4 owes a look at two of seven, which come first.
+        // Tick 4 owes a look at two of seven entries, which comes first.
         let mut finished = || wheel.advance(Tick::new(5), 1, &mut due).finished;
         assert_eq!([finished(), finished(), finished()], [false, false, true]);
         assert_eq!(due.len(), 2);
     }
 
     #[test]
-    fn nothing_is_owed_of_what_was_cancelled() {
+    fn nothing_is_owed_for_cancelled_timers() {
         let (mut wheel, keys) = with_a_full_slot();
         let mut due = Vec::new();
         assert!(wheel.advance(Tick::new(4), 1, &mut due).finished);

@@ -3,9 +3,9 @@
 //! Ground rules:
 //!
 //! - The map is empty unless the timers have moved (`shrink.rs`), and a row goes with its timer. So
-//!   every caller asks [`MovedNodes::is_empty`] first.
-//! - Generations come from one counter and nobody can choose them, so the hash needs no secret: a
-//!   multiplication spreads them.
+//!   the frequent callers ask [`MovedNodes::is_empty`] first, which is one comparison.
+//! - Generations come from one counter and no caller can choose them, so the hash needs no secret:
+//!   a multiplication spreads them.
 
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub(super) struct MovedNodes {
 }
 
 impl MovedNodes {
-    /// An empty map with room for `count` rows.
+    /// Returns an empty map with room for `count` rows.
     pub(super) fn with_room(count: usize) -> MovedNodes {
         let hasher = BuildHasherDefault::default();
         MovedNodes { rows: HashMap::with_capacity_and_hasher(count, hasher) }
@@ -65,13 +65,13 @@ impl MovedNodes {
         Some(moved)
     }
 
-    /// For how many rows there is memory.
+    /// Returns for how many rows there is memory.
     pub(super) fn room(&self) -> usize {
         self.rows.capacity()
     }
 }
 
-/// Fibonacci hashing; the halves change places, because the map looks at the low bits.
+/// Fibonacci hashing; the halves swap, because the map looks at the low bits.
 #[derive(Debug, Default)]
 struct GenerationHasher(u64);
 

@@ -6,16 +6,16 @@
 //!   its position; the caller then tells the node of the moved one (`Hierarchy::unlink`).
 //! - A slot is occupied exactly while it has an entry, and then `first_visit` is no later than the
 //!   tick at which any of its entries has to be visited.
-//! - An emptied slot keeps a small array, of [`KEPT_ROOM`] entries: no more than its header takes. A
-//!   larger one goes to the spares, where the next slot without one finds it. Spares hold no more
+//! - An emptied slot keeps a small array, of [`KEPT_ROOM`] entries: no more than its header takes.
+//!   A larger one goes to the spares, where the next slot without one finds it. Spares hold no more
 //!   room than there are entries, or [`SPARE_ROOM`]: a burst does not pin memory for ever.
 //! - A visit scans its slot from the back, so that an entry it removes is the last one, and nothing
 //!   has to move. If it runs out of budget it leaves its [`Scan`] in `paused`. One scan at most is
 //!   paused, and its slot is visited at the next tick.
 //! - A paused scan never looks at an entry twice. A push adds to the back, among the entries that
 //!   the scan has seen: if the paused visit must look at the new entry too, it swaps with the first
-//!   seen one, and the unseen part grows by one. A cancel may move a seen entry into the unseen part,
-//!   which costs one more look at it.
+//!   seen one, and the unseen part grows by one. A cancel may move a seen entry into the unseen
+//!   part, which costs one more look at it.
 
 use core::ops::Range;
 
@@ -35,7 +35,7 @@ const SPARE_ROOM: usize = 4096;
 /// A slot's array shrinks with the table when it has room for more than this many entries for each.
 const SPARSE_ROOM: usize = 4;
 
-/// What lies in a slot: the index of a timer's node, and the cycle in which it is due, or [`FAR`].
+/// An entry of a slot: the index of a timer's node, and the cycle in which it is due, or [`FAR`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) node: NodeIndex,
@@ -43,7 +43,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Whether a visit at `spot` has to ask the node.
+    /// Returns whether a visit at `spot` has to ask the node.
     #[inline]
     pub(super) fn may_be_due_at(self, spot: Spot) -> bool {
         self.cycle == spot.cycle || self.cycle == FAR
@@ -75,7 +75,7 @@ const NO_SLOT: u32 = u32::MAX;
 impl Scan {
     const NONE: Scan = Scan { slot: NO_SLOT, visit: Tick::new(0), left: 0, kept: None };
 
-    /// Notes that an entry stays, which is to be visited at `visit`.
+    /// Notes that an entry stays until `visit`.
     pub(super) fn keep(&mut self, visit: Tick) {
         self.kept = Some(self.kept.map_or(visit, |kept| kept.min(visit)));
     }
@@ -103,7 +103,7 @@ impl Slots {
         }
     }
 
-    /// How many entries lie in all slots.
+    /// Returns how many entries lie in all slots.
     pub(super) fn entries(&self) -> usize {
         self.entries
     }
@@ -112,12 +112,12 @@ impl Slots {
         self.occupancy.first_in(range)
     }
 
-    /// The earliest tick at which something in an occupied slot may be due.
+    /// Returns the earliest tick at which an entry of an occupied slot may be due.
     pub(super) fn first_visit(&self, slot: u32) -> Tick {
         self.slots[slot as usize].first_visit
     }
 
-    /// What lies in a slot.
+    /// Returns the entries of a slot.
     pub(super) fn of(&self, slot: u32) -> &[Entry] {
         &self.slots[slot as usize].entries
     }
@@ -188,7 +188,7 @@ impl Slots {
         None
     }
 
-    /// Whether the slot of `spot` has an entry that may be due at its visit.
+    /// Returns whether the slot of `spot` has an entry that may be due at that visit.
     pub(super) fn has_work(&self, spot: Spot) -> bool {
         self.occupancy.is_set(spot.slot) && self.first_visit(spot.slot) == spot.visit
     }
@@ -253,18 +253,18 @@ impl Slots {
         self.trim_spares();
     }
 
-    /// The paused scan, if there is one: its slot, and how many entries it has not seen.
+    /// Returns the paused scan, if there is one: its slot, and how many entries it has not seen.
     pub(super) fn paused(&self) -> Option<(u32, usize)> {
         (self.paused.slot != NO_SLOT).then_some((self.paused.slot, self.paused.left))
     }
 
-    /// Whether a scan of `slot` is paused.
+    /// Returns whether a scan of `slot` is paused.
     #[inline]
     pub(super) fn is_paused_in(&self, slot: u32) -> bool {
         self.paused.slot == slot
     }
 
-    /// Whether the bits tell the truth about the slots.
+    /// Returns whether the bits agree with the slots.
     pub(super) fn is_marked(&self) -> bool {
         let bits = |(number, slot): (usize, &Slot)| {
             self.occupancy.is_set(number as u32) != slot.entries.is_empty()
@@ -272,13 +272,13 @@ impl Slots {
         self.occupancy.is_summed() && self.slots.iter().enumerate().all(bits)
     }
 
-    /// The room in spares as counted, and as it is; `None` if one of them is not empty.
+    /// Returns the room in spares as counted, and as it is, or `None` if one of them is not empty.
     pub(super) fn spare_room(&self) -> Option<(usize, usize)> {
         let empty = self.spares.iter().all(Vec::is_empty);
         empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
     }
 
-    /// For how many entries there is room, in slots and spares.
+    /// Returns for how many entries there is room, in slots and spares.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
         self.slots.iter().map(|slot| slot.entries.capacity()).sum::<usize>() + self.spare_room

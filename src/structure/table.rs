@@ -5,14 +5,15 @@
 //! - A node index is an index into a `slab`, which uses it again. A [`Generation`] is never used
 //!   again. A key is both, so a stale, foreign or forged key finds nothing.
 //! - A node says where its timer's entry lies: in which slot, and at which position. Exactly one
-//!   entry points back at the node. The table keeps these numbers for the rings and never reads them.
-//! - A key names the index that its node had when the key was given. Where a node lies elsewhere since
-//!   (`shrink.rs`), `moved` has a row for it; so a look-up that misses in the slab asks `moved`, and
-//!   every key that leaves the table is the one that was given.
+//!   entry points back at the node. The table keeps these numbers for the rings and never reads
+//!   them.
+//! - A key names the index that its node had when the key was given. Where a node lies elsewhere
+//!   since (`shrink.rs`), `moved` has a row for it; so a look-up that misses in the slab asks
+//!   `moved`, and every key that leaves the table is the one that was given.
 //!
 //! In a wheel, where the value is a job (a fat box, 16 bytes), a node is 40 bytes; for a value of 8
-//! it is 32, two to a cache line. The generation cannot be zero, and `slab` marks a vacant index with
-//! that spare value, for free.
+//! it is 32, two to a cache line. The generation cannot be zero, and `slab` marks a vacant index
+//! with that spare value, for free.
 
 use slab::Slab;
 
@@ -21,8 +22,8 @@ use super::tuning::Tuning;
 use crate::values::generation::{Generation, Generations};
 use crate::values::time::Tick;
 
-/// An index into the slab, which has room for fewer than 2^32 nodes: slot entries carry it in half a
-/// word.
+/// An index into the slab, which has room for fewer than 2^32 nodes: slot entries carry it in half
+/// a word.
 pub(crate) type NodeIndex = u32;
 
 /// Identifies one timer of one [`Hierarchy`](crate::Hierarchy), for ever: a key is never given
@@ -88,7 +89,7 @@ impl<T> Table<T> {
         self.nodes.len()
     }
 
-    /// The index that the next node will have.
+    /// Returns the index that the next node will have.
     ///
     /// # Panics
     ///
@@ -131,7 +132,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// The node at an index that an entry points to, and which is therefore in use.
+    /// Returns the node at an index that an entry points to, and which is therefore in use.
     pub(crate) fn at(&self, index: NodeIndex) -> &Node<T> {
         &self.nodes[index as usize]
     }
@@ -150,19 +151,20 @@ impl<T> Table<T> {
         (key, node.value)
     }
 
-    /// Every node with its key, in no order.
+    /// Returns every node with its key, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Node<T>)> {
         self.nodes.iter().map(|(index, node)| (key_of(index, node, &self.moved), node))
     }
 
-    /// Removes every node. The memory goes with them; the generations go on.
+    /// Removes every node, and gives up the memory; the generations go on. Returns the nodes with
+    /// their keys, in no order.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Node<T>)> + use<T> {
         let moved = core::mem::take(&mut self.moved);
         let nodes = core::mem::take(&mut self.nodes).into_iter();
         nodes.map(move |(index, node)| (key_of(index, &node, &moved), node))
     }
 
-    /// Whether there is room for many more nodes than there are.
+    /// Returns whether there is room for many more nodes than there are.
     #[inline]
     pub(super) fn is_sparse(&self, tuning: &Tuning) -> bool {
         let room = self.nodes.capacity();
@@ -190,23 +192,24 @@ impl<T> Table<T> {
         index
     }
 
-    /// Finds where the node of a key lies.
+    /// Returns the index at which the node of a key lies.
     pub(super) fn find(&self, key: Key) -> Option<NodeIndex> {
         if self.is_unmoved(key) { Some(key.index) } else { self.find_moved(key) }
     }
 
-    /// The nodes that lie elsewhere than their keys say.
+    /// Returns the nodes that lie elsewhere than their keys say.
     pub(super) fn moved(&self) -> &MovedNodes {
         &self.moved
     }
 
-    /// For how many nodes there is room.
+    /// Returns for how many nodes there is room.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.nodes.capacity()
     }
 
-    /// Whether the node of a key lies at the index in the key. It then has no row in `moved`.
+    /// Returns whether the node of a key lies at the index in the key. It then has no row in
+    /// `moved`.
     #[inline]
     fn is_unmoved(&self, key: Key) -> bool {
         let node = self.nodes.get(key.index as usize);
@@ -238,7 +241,7 @@ impl<T> Table<T> {
     }
 }
 
-/// The key that was given for a node which lies at `index`.
+/// Returns the key that was given for a node which lies at `index`.
 fn key_of<T>(index: usize, node: &Node<T>, moved: &MovedNodes) -> Key {
     let generation = node.generation;
     let index = moved.get(generation).map_or(index as NodeIndex, |row| row.key_index);
@@ -256,7 +259,7 @@ mod tests {
 
     #[test]
     fn sizes() {
-        // What lies in a wheel, and what a value of one word makes of it: half a cache line.
+        // In a wheel, and with a value of one word: half a cache line.
         assert_eq!(size_of::<Node<Job>>(), 40);
         assert_eq!(size_of::<Node<u64>>(), 32);
         // A vacant index costs nothing.

@@ -1,5 +1,7 @@
-//! The thresholds that trade memory against time: a wheel uses [`Tuning::DEFAULT`], and unit tests
-//! use tiny ones, so that a short history crosses them.
+//! The tuning: thresholds that trade memory against time.
+//!
+//! A wheel uses [`Tuning::DEFAULT`]. Unit tests use tiny thresholds, so that a short history
+//! crosses them; the structure is the same.
 
 /// Thresholds of one [`Hierarchy`](crate::Hierarchy). No value of them makes an answer wrong.
 #[derive(Clone, Copy, Debug)]
