@@ -79,6 +79,15 @@ mod tests {
     }
 
     #[test]
+    fn a_small_slab_is_kept() {
+        let mut wheel = Hierarchy::default();
+        let keys: Vec<Key> = (0..1000).map(|n| wheel.insert(Tick::new(5), n)).collect();
+        let room = wheel.table.capacity();
+        assert!(keys.iter().all(|&key| wheel.cancel(key).is_some()));
+        assert_eq!((wheel.len(), wheel.table.capacity()), (0, room));
+    }
+
+    #[test]
     fn a_timer_does_not_pin_the_array_of_its_slot() {
         let mut wheel = Hierarchy::default();
         let keys: Vec<Key> = (0..100_000).map(|n| wheel.insert(Tick::new(70_000), n)).collect();
