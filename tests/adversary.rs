@@ -7,7 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tickwheel::{Group, Guard, Handle, Hierarchy, Keyed, Next, Repeat, Scheduler, Tick, Wheel};
+use tickwheel::{
+    Geometry, Group, Guard, Handle, Hierarchy, Keyed, Next, Repeat, Scheduler, Tick, Wheel,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -215,6 +217,74 @@ fn a_burst_that_is_cancelled_while_it_is_worked_off() {
         cancelled += u64::from(wheel.cancel(keys[cancelled as usize]).is_some());
     }
     assert_eq!(due.len() as u64 + cancelled, count);
+}
+
+#[test]
+fn a_burst_with_one_deadline_that_had_passed_is_cancelled_while_it_is_worked_off() {
+    // One deadline that had passed must not make each pause look at the whole slot either.
+    let mut wheel = Hierarchy::default();
+    assert!(wheel.advance(Tick::new(4), 0, &mut Vec::new()).finished);
+    let count = 1_000_000;
+    let keys: Vec<_> = (0..count).map(|n| wheel.insert(Tick::new(5), n)).collect();
+    wheel.insert(Tick::new(3), count);
+    let (mut due, mut cancelled) = (Vec::new(), 0);
+    while !wheel.advance(Tick::new(5), 16, &mut due).finished {
+        cancelled += u64::from(wheel.cancel(keys[cancelled as usize]).is_some());
+    }
+    assert_eq!(due.len() as u64 + cancelled, count + 1);
+}
+
+#[test]
+fn late_inserts_in_every_pause_of_a_burst() {
+    // As above, with a deadline that had passed in every pause.
+    let mut wheel = Hierarchy::default();
+    assert!(wheel.advance(Tick::new(4), 0, &mut Vec::new()).finished);
+    let count = 1_000_000;
+    (0..count).for_each(|n| {
+        wheel.insert(Tick::new(5), n);
+    });
+    let (mut due, mut late) = (Vec::new(), 0);
+    while !wheel.advance(Tick::new(5), 16, &mut due).finished {
+        wheel.insert(Tick::new(late % 5), count + late);
+        late += 1;
+    }
+    assert_eq!(due.len() as u64, count + late);
+}
+
+/// Timers that wait for another cycle in a slot that is being visited, with a budget of 256 and an
+/// insert in every pause: the visit must look at each of them once, not begin again.
+fn visit_a_full_slot(sizes: &[usize], first_visit: u64, insert: impl Fn(usize) -> u64) {
+    let mut wheel = Hierarchy::new(Geometry::levels(sizes).unwrap());
+    let range = sizes.iter().product::<usize>() as u64;
+    let count = 50_000;
+    for n in 0..count {
+        wheel.insert(Tick::new(first_visit + n % 3 * range), 0);
+    }
+    let (mut due, mut pauses) = (Vec::new(), 0);
+    while !wheel.advance(Tick::new(first_visit), 256, &mut due).finished {
+        assert!(pauses < 250, "{count} timers cost 196 budgets of 256, and some for the inserts");
+        pauses += 1;
+        wheel.insert(Tick::new(insert(pauses)), 0);
+    }
+    wheel.check().unwrap();
+    assert!(wheel.advance(Tick::new(first_visit + 8 * range), usize::MAX, &mut due).finished);
+    assert_eq!((due.len(), wheel.len()), (count as usize + pauses, 0));
+}
+
+#[test]
+fn inserts_into_the_slot_that_is_visited_do_not_hold_it_up() {
+    // For another cycle; for the tick that is under way; for both in turn.
+    visit_a_full_slot(&[3600], 3600, |_| 7200);
+    visit_a_full_slot(&[3600], 3600, |_| 3600);
+    visit_a_full_slot(&[3600], 3600, |pause| 3600 * (1 + pause as u64 % 4));
+}
+
+#[test]
+fn inserts_into_the_next_tick_do_not_hold_up_a_visit_further_out() {
+    visit_a_full_slot(&[4, 64], 256, |_| 0);
+    visit_a_full_slot(&[4, 64], 256, |_| 256);
+    visit_a_full_slot(&[4, 4, 16], 256, |_| 256);
+    visit_a_full_slot(&[4, 64], 256, |pause| 256 * (pause as u64 % 3));
 }
 
 #[test]

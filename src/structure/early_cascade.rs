@@ -1,37 +1,45 @@
-//! Cascades ahead of time: the entries of a full slot of the second ring move inwards over the ticks
-//! before the cursor comes there, so that the tick at which it begins does not pay for all of them.
+//! The early cascade: moves the entries of a full slot of the second ring inwards over the ticks
+//! before the cursor comes there, so that the tick at which the slot begins does not pay for all.
 //!
 //! Ground rules:
 //!
-//! - Only the slot that the second ring comes to next is worked on, in the second half of the way
-//!   there, and only if it holds [`EARLY_CASCADE_MIN`] when that half begins. Each tick with work looks at its
-//!   share; without any, nobody waits for the cascade either.
-//! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at too
-//!   early stays, and the cascade finds it. So this is never wrong to do, and never needed: how far it
-//!   came is a hint, which cancels and inserts need not keep right.
-//! - Every entry looked at costs one of the budget. What a tick owes when the budget is used up is
-//!   worked off by the next advance, before anything else.
+//! - Only the slot that the second ring comes to next is cascaded early, in the second half of the
+//!   way there, and only if it holds [`Tuning::early_cascade_min`] entries when that half begins.
+//!   Each tick with work pays a share. When no tick has work, no timer waits for the cascade
+//!   either.
+//! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at
+//!   before that stays, and the visit finds it. So an early cascade is never wrong and never
+//!   needed, and `left` is a hint, which cancels and inserts need not keep right.
+//! - Every entry looked at costs one of the budget. If the budget is used up, the next advance pays
+//!   the rest of the share (`due_now`) before anything else.
+//!
+//! [`Tuning::early_cascade_min`]: super::tuning::Tuning::early_cascade_min
 
 use super::Hierarchy;
+use super::budget::{Budget, OutOfBudget};
 use super::prefetch::PREFETCH_BATCH;
 use crate::values::time::Tick;
 
-/// A cascade of fewer than so many is over in half a millisecond.
-const EARLY_CASCADE_MIN: usize = if cfg!(test) { 3 } else { 16_384 };
-
-/// How far the work on the next slot of the second ring has come.
+/// How far the early cascade of the next slot of the second ring has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EarlyCascade {
     /// When the cursor comes to that slot; zero before there was any.
     visit: Tick,
-    /// So many entries, at the front, have not been looked at.
+    /// How many entries, at the front of the slot, have not been looked at.
     left: usize,
-    /// So many of them were to be looked at by now.
+    /// How many of those are to be looked at before the next tick.
     due_now: usize,
 }
 
+impl EarlyCascade {
+    /// Returns whether a share has been charged and not yet paid.
+    pub(super) fn owes(&self) -> bool {
+        self.due_now > 0
+    }
+}
+
 impl<T> Hierarchy<T> {
-    /// A tick has been worked off: its share of the work ahead is due_now.
+    /// Charges the share of a tick that has just been processed.
     #[inline]
     pub(super) fn charge_share(&mut self) {
         let Some(outer) = self.rings.get(1) else { return };
@@ -46,26 +54,25 @@ impl<T> Hierarchy<T> {
         let next = self.rings[1].next_spot();
         if self.early.visit != next.visit {
             let len = self.slots.of(next.slot).len();
-            let left = if len >= EARLY_CASCADE_MIN { len } else { 0 };
+            let left = if len >= self.tuning.early_cascade_min { len } else { 0 };
             self.early = EarlyCascade { visit: next.visit, left, due_now: 0 };
         }
         self.early.due_now = (self.early.left as u64).div_ceil(ticks) as usize;
     }
 
-    /// Looks at what is due_now; whether the budget sufficed.
+    /// Pays the share that has been charged, if one has.
     #[inline]
-    pub(super) fn cascade_early(&mut self, budget: &mut usize) -> bool {
-        self.early.due_now == 0 || self.cascade_share(budget)
+    pub(super) fn cascade_early(&mut self, budget: &mut Budget) -> Result<(), OutOfBudget> {
+        if self.early.owes() { self.cascade_share(budget) } else { Ok(()) }
     }
 
-    fn cascade_share(&mut self, budget: &mut usize) -> bool {
+    fn cascade_share(&mut self, budget: &mut Budget) -> Result<(), OutOfBudget> {
         let next = self.rings[1].next_spot();
-        debug_assert_eq!(self.early.visit, next.visit, "the cursor waits for what is due_now");
-        // Entries may have gone since.
+        debug_assert_eq!(self.early.visit, next.visit, "the cursor waits for the share");
+        // Cancels may have made the slot shorter than the hint.
         let mut left = self.early.left.min(self.slots.of(next.slot).len());
         let due_now = self.early.due_now.min(left);
-        let count = due_now.min(*budget);
-        *budget -= count;
+        let count = budget.take(due_now);
         self.early.left = left - count;
         self.early.due_now = due_now - count;
         while left > self.early.left {
@@ -82,18 +89,21 @@ impl<T> Hierarchy<T> {
             }
             left = first;
         }
-        self.early.due_now == 0
+        if self.early.owes() { Err(OutOfBudget) } else { Ok(()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::structure::tuning::Tuning;
     use crate::structure::{Geometry, Key};
 
-    /// A timer at each of the ticks 4 to 7, and seven in the slot of the second ring that begins at 8.
+    /// A timer at each of the ticks 4 to 7, and seven in the slot of the second ring that begins at
+    /// 8.
     fn with_a_full_slot() -> (Hierarchy<u64>, Vec<Key>) {
-        let mut wheel = Hierarchy::new(Geometry::levels(&[8, 8]).unwrap());
+        let tuning = Tuning { early_cascade_min: 3, ..Tuning::DEFAULT };
+        let mut wheel = Hierarchy::with_tuning(Geometry::levels(&[8, 8]).unwrap(), tuning);
         for tick in 4..8 {
             wheel.insert(Tick::new(tick), 0);
         }
@@ -122,19 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_ahead_costs_budget() {
+    fn an_early_look_costs_budget() {
         let (mut wheel, keys) = with_a_full_slot();
         let mut due = Vec::new();
         let turn = wheel.advance(Tick::new(4), 1, &mut due);
         assert_eq!((due.len(), turn.finished, moved(&wheel, &keys)), (1, true, 0));
-        // Tick 4 owes a look at two of seven, which come first.
+        // Tick 4 owes a look at two of seven entries, which comes first.
         let mut finished = || wheel.advance(Tick::new(5), 1, &mut due).finished;
         assert_eq!([finished(), finished(), finished()], [false, false, true]);
         assert_eq!(due.len(), 2);
     }
 
     #[test]
-    fn nothing_is_owed_of_what_was_cancelled() {
+    fn nothing_is_owed_for_cancelled_timers() {
         let (mut wheel, keys) = with_a_full_slot();
         let mut due = Vec::new();
         assert!(wheel.advance(Tick::new(4), 1, &mut due).finished);

@@ -1,4 +1,4 @@
-//! How many rings, and how many slots each has.
+//! The geometry: says how many rings there are, and how many slots each has.
 //!
 //! The slots of the innermost ring are one tick wide. A slot of any other ring is as wide as one
 //! whole cycle of the ring inside it. This is [`Geometry::default`]:
@@ -10,7 +10,7 @@
 //! | 2 | 256 | 65,536 | 16,777,216 | 4.66 h |
 //! | 3 | 256 | 16,777,216 | 4,294,967,296 | 49.7 days |
 //!
-//! What lies beyond the outermost ring waits in it with a cycle count above zero. A geometry of one
+//! A timer beyond the outermost ring waits in it with a cycle count above zero. A geometry of one
 //! level is therefore the classic ring, in which every delay past the first cycle has a count.
 
 use core::time::Duration;
@@ -40,8 +40,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// How many slots all levels may have together: 2^24, which take half a gigabyte empty. Every
-    /// shard of a [`Wheel`](crate::Wheel) has slots of its own.
+    /// The most slots that all levels may have together: 2^24, which take half a gigabyte empty.
+    /// Every shard of a [`Wheel`](crate::Wheel) has slots of its own.
     pub const MAX_SLOTS: usize = 1 << 24;
 
     /// One ring of `slots` slots, each a tick wide: the hashed wheel with cycle counts (scheme 6 of
@@ -81,20 +81,21 @@ impl Geometry {
         Ok(Geometry { sizes: sizes.to_vec(), range: Span::new(range) })
     }
 
-    /// How many slots each level has, innermost first.
+    /// Returns how many slots each level has, innermost first.
     #[must_use]
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
-    /// How far ahead a timer lies in its slot with a cycle count of zero: one cycle of the
-    /// outermost ring.
+    /// Returns how far ahead a timer still has a cycle count of zero: one cycle of the outermost
+    /// ring.
     #[must_use]
     pub fn range(&self) -> Span {
         self.range
     }
 
-    /// [`Geometry::range`] at a given length of a tick; [`Duration::MAX`] past its end.
+    /// Returns [`Geometry::range`] at a given length of a tick, or [`Duration::MAX`] if that is too
+    /// short for it.
     #[must_use]
     pub fn range_at(&self, tick: Duration) -> Duration {
         let nanos = u128::from(self.range.get()).saturating_mul(tick.as_nanos());
@@ -127,6 +128,17 @@ mod tests {
         assert_eq!(Geometry::levels(&[1, max]), Err(E::TooManySlots { level: 1, slots: max }));
         assert_eq!(Geometry::levels(&[256; 8]), Err(E::RangeOverflow { level: 7, slots: 256 }));
         assert!(Geometry::levels(&[256; 7]).is_ok());
+    }
+
+    #[test]
+    fn the_error_names_the_limit() {
+        // `values/error.rs` lies below this module and cannot name the constant.
+        let error = Geometry::ring(Geometry::MAX_SLOTS + 1).unwrap_err().to_string();
+        assert_eq!(1 << Geometry::MAX_SLOTS.ilog2(), Geometry::MAX_SLOTS);
+        assert!(
+            error.contains(&format!("more than 2^{} ", Geometry::MAX_SLOTS.ilog2())),
+            "{error}"
+        );
     }
 
     #[test]

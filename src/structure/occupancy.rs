@@ -1,7 +1,8 @@
-//! Which slots hold anything: a bit a slot, and above it a bit a word.
+//! Occupancy: says which slots hold entries, with a bit for each slot and a summary bit for each
+//! word of those.
 //!
-//! The next slot with work is found in a few words, however many slots lie empty before it. Slots
-//! are numbered through all rings; the caller asks about the range that is one ring.
+//! The search for the next occupied slot looks at a few words, however many slots lie empty before
+//! it. Slots are numbered through all rings; the caller asks about the range that is one ring.
 //!
 //! Invariant: a summary bit is set exactly when its word is not zero.
 
@@ -43,7 +44,7 @@ impl Occupancy {
         self.words[(slot / BITS) as usize] & (1 << (slot % BITS)) != 0
     }
 
-    /// The first set bit in `range`.
+    /// Returns the first set bit in `range`.
     pub(super) fn first_in(&self, range: Range<u32>) -> Option<u32> {
         if range.is_empty() {
             return None;
@@ -59,7 +60,7 @@ impl Occupancy {
         (found < range.end).then_some(found)
     }
 
-    /// Whether the summary tells the truth about the words.
+    /// Returns whether the summary agrees with the words.
     pub(super) fn is_summed(&self) -> bool {
         self.words.iter().enumerate().all(|(word, &bits)| {
             let summed = self.summary[word / BITS as usize] & (1 << (word as u32 % BITS)) != 0;
@@ -68,6 +69,7 @@ impl Occupancy {
     }
 }
 
+/// Returns the first set bit at or after `bit`.
 fn first_from(words: &[u64], bit: u32) -> Option<u32> {
     let start = (bit / BITS) as usize;
     let first = words.get(start)? & (u64::MAX << (bit % BITS));

@@ -1,18 +1,18 @@
-//! Looks at memory that is about to be used, many places at a time: each look is a cache miss when there
-//! are many timers, and misses that do not wait for each other overlap.
+//! Prefetching: loads the memory of a batch of timers before it is used. Each load is a cache miss
+//! when there are many timers, and misses that do not wait for each other overlap.
 
 use super::Hierarchy;
 use super::ring::Spot;
 use super::slots::Entry;
 use super::table::Key;
 
-/// So many nodes are looked at together. Each look is a cache miss when there are many timers, and
-/// misses that do not wait for each other overlap.
+/// How many nodes are loaded together: more than a core has misses under way, and few enough to be
+/// in its first cache still when they are used.
 pub(crate) const PREFETCH_BATCH: usize = 32;
 
 impl<T> Hierarchy<T> {
-    /// Looks at the nodes of some entries that a visit is about to ask. A loop with nothing else in
-    /// it: the loads do not wait for each other.
+    /// Loads the nodes of some entries that a visit at `spot` is about to ask. The loop does
+    /// nothing else, so the loads do not wait for each other.
     #[inline]
     pub(super) fn fetch(&self, spot: Spot, entries: &[Entry]) {
         let mut seen = 0;
@@ -24,9 +24,9 @@ impl<T> Hierarchy<T> {
         core::hint::black_box(seen);
     }
 
-    /// Looks at all that a cancel of each of these timers will touch. Three loops, each with loads
-    /// that do not wait for each other: the nodes, then the entries, then the nodes of those that
-    /// will move.
+    /// Loads the memory that a cancel of each of these timers will touch, but of no more than
+    /// [`PREFETCH_BATCH`]. Three loops, each with loads that do not wait for each other: the nodes,
+    /// then the entries, then the nodes of the entries that will move.
     pub(crate) fn fetch_for_cancel(&self, keys: impl Iterator<Item = Key>) {
         let mut nodes = [(0, 0); PREFETCH_BATCH];
         let mut count = 0;

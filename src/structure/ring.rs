@@ -1,18 +1,19 @@
-//! One level: where its cursor stands, and where on it a tick lies. Arithmetic only; what lies in
-//! the slots is the business of `slots.rs`.
+//! A ring: knows where the cursor of one level stands, and in which slot a tick lies. It is
+//! arithmetic only; `slots.rs` holds the entries.
 //!
 //! Ground rules:
 //!
-//! - The slot under the cursor is worked off: the next visit is one slot ahead, and a whole cycle
-//!   ahead lies the cursor's own slot again. A tick `ahead` slots ahead (1 or more) is therefore
-//!   passed `(ahead - 1) / slots` times before it is due. Both formulas in the textbooks are a whole
-//!   cycle late at an edge: `(ahead + cursor) / slots` when the slot wraps behind the cursor,
-//!   `ahead / slots` for exact multiples.
-//! - An entry's cycle count is kept as the number of the ring's cycle in which the entry is due,
-//!   modulo 2^31. The counts of all entries are so worked off by the ring's own count: passing a
+//! - The slot under the cursor has been processed: the next visit is one slot ahead, and a whole
+//!   cycle ahead lies the cursor's own slot again. The cursor therefore passes a slot that is
+//!   `ahead` slots ahead (1 or more) `(ahead - 1) / slots` times before the entry is due. Both
+//!   formulas in the textbooks are a whole cycle late at an edge: `(ahead + cursor) / slots` when
+//!   the slot wraps behind the cursor, `ahead / slots` for exact multiples.
+//! - An entry keeps its cycle count as the number of the ring's cycle in which it is due, modulo
+//!   2^31. The ring counts its own cycles, and so counts down for all entries at once: passing a
 //!   slot costs nothing, and passing it a million times costs no more.
-//! - A count is at most [`MAX_CYCLES`]. What lies further is marked [`FAR`]: every visit asks its
-//!   node, and no jump, however long, can make a number of it that has come round again.
+//! - A count is at most [`MAX_CYCLES`]. An entry that lies further is marked [`FAR`]: every visit
+//!   asks its node. No jump, however long, can mistake the mark for a cycle number that has come
+//!   round again.
 
 use core::ops::Range;
 
@@ -22,7 +23,7 @@ use crate::values::time::Tick;
 /// Cycle numbers are compared modulo 2^31, so they must not lie further apart than half of that.
 pub(super) const MAX_CYCLES: u32 = 1 << 30;
 
-/// In place of a cycle number: more than [`MAX_CYCLES`] when the entry was put there.
+/// Stands for a cycle number: the entry had more than [`MAX_CYCLES`] to wait when it was put there.
 pub(super) const FAR: u32 = 1 << 31;
 
 const CYCLE_NUMBERS: u32 = FAR - 1;
@@ -36,7 +37,7 @@ pub(super) struct Spot {
     pub(super) visit: Tick,
 }
 
-/// How wide a slot is. Division by a power of two is a shift, settled once.
+/// How wide a slot is. Division by a power of two is a shift, decided once.
 #[derive(Clone, Copy, Debug)]
 struct Width {
     ticks: u64,
@@ -52,7 +53,7 @@ impl Width {
         Width { ticks, shift }
     }
 
-    /// How many whole slots fit into `ticks`.
+    /// Returns how many whole slots fit into `ticks`.
     fn slots_in(self, ticks: u64) -> u64 {
         if self.shift == NO_SHIFT { ticks / self.ticks } else { ticks >> (self.shift & 63) }
     }
@@ -92,7 +93,7 @@ impl Ring {
         }
     }
 
-    /// The numbers of its slots.
+    /// Returns the numbers of its slots.
     pub(super) fn numbers(&self) -> Range<u32> {
         self.first..self.first + self.slots
     }
@@ -101,18 +102,18 @@ impl Ring {
         self.width.ticks
     }
 
-    /// The slot under the cursor, the number of cycles made, and when the slot began.
+    /// Returns the slot under the cursor, the number of cycles made, and when the slot began.
     pub(super) fn position(&self) -> (u32, u32, Tick) {
         (self.cursor, self.cycle, Tick::new(self.begin))
     }
 
-    /// Whether the slot of `tick` comes by within one cycle.
+    /// Returns whether the cursor comes to the slot of `tick` within one cycle.
     #[inline]
     pub(super) fn reaches(&self, tick: Tick) -> bool {
         tick.get() <= self.reaches_to
     }
 
-    /// Where `tick` lies, if this ring reaches it.
+    /// Returns where `tick`, which this ring reaches, lies.
     #[inline]
     pub(super) fn spot(&self, tick: Tick) -> Spot {
         // At most one cycle ahead, and so below 2^25.
@@ -120,7 +121,7 @@ impl Ring {
         self.spot_ahead(ahead)
     }
 
-    /// Where `tick` lies, however far it is: only the outermost ring is asked this.
+    /// Returns where `tick` lies, however far it is. Only the outermost ring is asked this.
     pub(super) fn spot_far(&self, tick: Tick) -> Spot {
         let ahead = self.width.slots_in(tick.get() - self.begin);
         let (cycles, index) = self.cycles_in(ahead);
@@ -132,22 +133,22 @@ impl Ring {
         }
     }
 
-    /// Where the cursor comes next.
+    /// Returns where the cursor comes next.
     pub(super) fn next_spot(&self) -> Spot {
         self.spot_ahead(1)
     }
 
-    /// The tick at which the cursor moves on; the last of all if there is none.
+    /// Returns the tick at which the cursor moves on, or [`Tick::MAX`] if there is none.
     pub(super) fn next_slot_begins(&self) -> Tick {
         Tick::new(self.begin.saturating_add(self.width.ticks))
     }
 
-    /// Whether `tick`, which comes right after the present, is where the cursor moves on.
+    /// Returns whether the cursor moves on at `tick`, which comes right after the present.
     pub(super) fn moves_on_at(&self, tick: Tick) -> bool {
         tick.get() - self.begin == self.width.ticks
     }
 
-    /// Turns the ring to `tick`; whether the cursor moved.
+    /// Moves the ring's cursor to the slot of `tick`. Returns whether that is another slot.
     pub(super) fn move_to(&mut self, tick: Tick) -> bool {
         let ahead = self.width.slots_in(tick.get() - self.begin);
         if ahead == 0 {
@@ -161,7 +162,7 @@ impl Ring {
         true
     }
 
-    /// When an entry of this slot and cycle, which is not [`FAR`], is visited.
+    /// Returns when an entry of this slot and cycle, which is not [`FAR`], is visited.
     pub(super) fn visit_of(&self, slot: u32, cycle: u32) -> Tick {
         let index = slot - self.first;
         let wraps = index <= self.cursor;
@@ -171,15 +172,17 @@ impl Ring {
         Tick::new(self.begin + ahead * self.width.ticks)
     }
 
-    /// The count of an entry that is visited at `visit`: how many times the cursor passes it first.
+    /// Returns the cycle count of an entry that is visited at `visit`: how many times the cursor
+    /// passes it before that.
     pub(super) fn cycles_before(&self, visit: Tick) -> u64 {
         let ahead = self.width.slots_in(visit.get() - self.begin);
         (ahead - 1) / u64::from(self.slots)
     }
 
-    /// The earliest tick at which the cursor comes to a slot with an entry that may be due then.
+    /// Returns the earliest tick at which the cursor comes to a slot with an entry that may be due
+    /// then.
     ///
-    /// Looks at one occupied slot, unless its entries have cycles to wait: then at the next, and so
+    /// Looks at one occupied slot. If its entries have cycles to wait, looks at the next, and so
     /// on. Only the outermost ring has such slots.
     pub(super) fn next_visit(&self, slots: &Slots) -> Option<Tick> {
         let numbers = self.numbers();
@@ -199,8 +202,8 @@ impl Ring {
         earliest
     }
 
-    /// The first occupied slot of an innermost ring that the cursor comes to by `last`, which lies
-    /// within the cycle that is on.
+    /// Returns the first occupied slot of an innermost ring that the cursor comes to by `last`,
+    /// which lies within the present cycle.
     pub(super) fn next_occupied(&self, last: Tick, slots: &Slots) -> Option<Spot> {
         let ahead = last.get().saturating_sub(self.begin) as u32;
         let after_cursor = self.first + self.cursor + 1;
@@ -210,7 +213,7 @@ impl Ring {
 
     #[inline]
     fn spot_ahead(&self, ahead: u32) -> Spot {
-        // No branch: whether the slot lies behind the cursor is as good as random.
+        // No branch: a slot behind the cursor is as likely as one ahead of it.
         let wraps = self.cursor + ahead >= self.slots;
         let index = self.cursor + ahead - if wraps { self.slots } else { 0 };
         Spot {
@@ -220,12 +223,13 @@ impl Ring {
         }
     }
 
-    /// The number of the cycle that comes so many after this one.
+    /// Returns the number of the cycle that comes `cycles` after the present one.
     fn cycle_after(&self, cycles: u32) -> u32 {
         self.cycle.wrapping_add(cycles) & CYCLE_NUMBERS
     }
 
-    /// How many cycles end within the next `ahead` slots, and at which slot the cursor then is.
+    /// Returns how many cycles end within the next `ahead` slots, and at which slot the cursor then
+    /// is.
     fn cycles_in(&self, ahead: u64) -> (u64, u32) {
         let from_start = u64::from(self.cursor) + ahead;
         let slots = u64::from(self.slots);
@@ -247,7 +251,7 @@ mod tests {
         ring
     }
 
-    /// Slot and cycle count of a timer set at `now` for `delay` ticks later.
+    /// Returns slot and cycle count of a timer that is set at `now` for `delay` ticks later.
     fn classic(slots: u32, now: u64, delay: u64) -> (u32, u64) {
         let ring = ring_at(slots, 1, now);
         let spot = ring.spot_far(Tick::new(now + delay));

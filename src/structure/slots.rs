@@ -1,21 +1,27 @@
-//! The slots of all rings, and what lies in them.
+//! The slots of all rings: arrays of entries, and how far a paused visit has come in one of them.
 //!
 //! Ground rules:
 //!
-//! - A slot is an array of entries of 8 bytes, in no order. Taking one out moves the last into its
-//!   place; whoever takes it out tells the moved one's node (`Hierarchy::unlink`).
+//! - A slot is an array of entries of 8 bytes, in no order. Removing one moves the last entry into
+//!   its position; the caller then tells the node of the moved one (`Hierarchy::unlink`).
 //! - A slot is occupied exactly while it has an entry, and then `first_visit` is no later than the
-//!   tick at which any of them has to be visited.
-//! - An emptied slot keeps a small array, of [`KEPT_ROOM`] entries: no more than its header takes. A
-//!   larger one goes to the spares, where the next slot without one finds it. Spares hold no more
+//!   tick at which any of its entries has to be visited.
+//! - An emptied slot keeps a small array, of [`KEPT_ROOM`] entries: no more than its header takes.
+//!   A larger one goes to the spares, where the next slot without one finds it. Spares hold no more
 //!   room than there are entries, or [`SPARE_ROOM`]: a burst does not pin memory for ever.
-//! - A visit scans its slot from the back, so that what it takes out is the last entry, and nothing
-//!   has to move. One that runs out of budget leaves its [`Scan`] here; an entry that is then added
-//!   to the slot makes the next visit scan it from the back again.
+//! - A visit scans its slot from the back, so that an entry it removes is the last one, and nothing
+//!   has to move. If it runs out of budget it leaves its [`Scan`] in `paused`. One scan at most is
+//!   paused, and its slot is visited at the next tick.
+//! - A paused scan never looks at an entry twice. A push adds to the back, among the entries that
+//!   the scan has seen: if the paused visit must look at the new entry too, it swaps with the first
+//!   seen one, and the unseen part grows by one. A cancel may move a seen entry into the unseen
+//!   part, which costs one more look at it.
 
 use core::ops::Range;
 
+use super::budget::OutOfBudget;
 use super::occupancy::Occupancy;
+use super::prefetch::PREFETCH_BATCH;
 use super::ring::{FAR, Spot};
 use super::table::NodeIndex;
 use crate::values::time::Tick;
@@ -26,8 +32,10 @@ const KEPT_ROOM: usize = 4;
 /// Room for this many entries may lie in spares, however few timers there are.
 const SPARE_ROOM: usize = 4096;
 
-/// What lies in a slot: the place of a timer's node, and the cycle in which it is due, or
-/// [`FAR`].
+/// A move shrinks a slot's array that has room for more than this many entries for each that it has.
+const SPARSE_ROOM: usize = 4;
+
+/// An entry of a slot: the index of a timer's node, and the cycle in which it is due, or [`FAR`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) node: NodeIndex,
@@ -35,7 +43,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Whether a visit at `spot` has to ask the node.
+    /// Returns whether a visit at `spot` has to ask the node.
     #[inline]
     pub(super) fn may_be_due_at(self, spot: Spot) -> bool {
         self.cycle == spot.cycle || self.cycle == FAR
@@ -53,9 +61,11 @@ struct Slot {
 pub(super) struct Scan {
     /// [`NO_SLOT`] when there is no scan.
     slot: u32,
-    /// So many entries, at the front, have not been looked at.
+    /// The tick of the visit.
+    visit: Tick,
+    /// How many entries, at the front, have not been looked at.
     pub(super) left: usize,
-    /// The earliest visit to one of those that were, and stay.
+    /// The earliest visit to an entry that stays.
     kept: Option<Tick>,
 }
 
@@ -63,9 +73,9 @@ pub(super) struct Scan {
 const NO_SLOT: u32 = u32::MAX;
 
 impl Scan {
-    const NONE: Scan = Scan { slot: NO_SLOT, left: 0, kept: None };
+    const NONE: Scan = Scan { slot: NO_SLOT, visit: Tick::new(0), left: 0, kept: None };
 
-    /// Notes that an entry stays, which is to be visited at `visit`.
+    /// Notes that an entry stays until `visit`.
     pub(super) fn keep(&mut self, visit: Tick) {
         self.kept = Some(self.kept.map_or(visit, |kept| kept.min(visit)));
     }
@@ -93,7 +103,7 @@ impl Slots {
         }
     }
 
-    /// How many entries lie in all slots.
+    /// Returns how many entries lie in all slots.
     pub(super) fn entries(&self) -> usize {
         self.entries
     }
@@ -102,17 +112,19 @@ impl Slots {
         self.occupancy.first_in(range)
     }
 
-    /// The earliest tick at which something in an occupied slot may be due.
+    /// Returns the earliest tick at which an entry of an occupied slot may be due.
     pub(super) fn first_visit(&self, slot: u32) -> Tick {
         self.slots[slot as usize].first_visit
     }
 
-    /// What lies in a slot.
+    /// Returns the entries of a slot.
     pub(super) fn of(&self, slot: u32) -> &[Entry] {
         &self.slots[slot as usize].entries
     }
 
-    /// Adds an entry, and says at which position it lies.
+    /// Adds an entry at the back of a slot. Returns its position.
+    ///
+    /// If a scan is paused there, [`Slots::add_to_paused`] has to follow.
     #[inline(always)]
     pub(super) fn push(&mut self, spot: Spot, node: NodeIndex) -> u32 {
         let mut slot = &mut self.slots[spot.slot as usize];
@@ -124,13 +136,28 @@ impl Slots {
         slot.first_visit = slot.first_visit.min(spot.visit);
         slot.entries.push(Entry { node, cycle: spot.cycle });
         self.entries += 1;
-        if self.is_paused_in(spot.slot) {
-            self.paused = Scan::NONE;
-        }
         position as u32
     }
 
-    /// A slot is about to get its first entry.
+    /// Makes the entry that was just pushed known to the scan that is paused in its slot. Returns
+    /// two positions if their entries have changed places.
+    #[cold]
+    pub(super) fn add_to_paused(&mut self, spot: Spot) -> Option<[u32; 2]> {
+        let entries = &mut self.slots[spot.slot as usize].entries;
+        let last = entries.len().checked_sub(1)?;
+        // Cancels may have made the slot shorter than that.
+        let first_seen = self.paused.left.min(last);
+        self.paused.left = first_seen;
+        if spot.visit > self.paused.visit {
+            self.paused.keep(spot.visit);
+            return None;
+        }
+        entries.swap(first_seen, last);
+        self.paused.left += 1;
+        Some([first_seen as u32, last as u32])
+    }
+
+    /// Prepares a slot for its first entry.
     #[inline(never)]
     fn occupy(&mut self, spot: Spot) {
         let slot = &mut self.slots[spot.slot as usize];
@@ -144,7 +171,7 @@ impl Slots {
         }
     }
 
-    /// Takes an entry out; what moved into its position, if anything did.
+    /// Removes an entry. Returns the node of the entry that moved into its position, if one did.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<NodeIndex> {
         let entries = &mut self.slots[slot as usize].entries;
@@ -161,33 +188,34 @@ impl Slots {
         None
     }
 
-    /// Whether the slot of `spot` has an entry that may be due at its visit.
+    /// Returns whether the slot of `spot` has an entry that may be due at that visit.
     pub(super) fn has_work(&self, spot: Spot) -> bool {
         self.occupancy.is_set(spot.slot) && self.first_visit(spot.slot) == spot.visit
     }
 
-    /// Begins to scan a slot, or takes up the scan that was paused there.
-    pub(super) fn begin_scan(&mut self, slot: u32) -> Scan {
-        let len = self.of(slot).len();
+    /// Begins to scan the slot of `spot`, or resumes the scan that is paused there.
+    pub(super) fn begin_scan(&mut self, spot: Spot) -> Scan {
+        let len = self.of(spot.slot).len();
         let paused = core::mem::replace(&mut self.paused, Scan::NONE);
-        if paused.slot == slot {
-            // Entries may have gone since.
+        if paused.slot == spot.slot {
+            // Cancels may have made the slot shorter than that.
             Scan { left: paused.left.min(len), ..paused }
         } else {
-            Scan { slot, left: len, kept: None }
+            debug_assert_eq!(paused.slot, NO_SLOT, "a paused scan is forgotten");
+            Scan { slot: spot.slot, visit: spot.visit, left: len, kept: None }
         }
     }
 
-    /// Takes the entries of a slot out of it for a visit, which puts back what stays.
+    /// Takes the entries of a slot out of it for a visit, which puts back those that stay.
     pub(super) fn take_entries(&mut self, slot: u32) -> Vec<Entry> {
         let taken = core::mem::take(&mut self.slots[slot as usize].entries);
         self.entries -= taken.len();
         taken
     }
 
-    /// Puts back what a visit taken and left, and ends its scan, or leaves the scan for the next
-    /// visit; whether it has seen every entry.
-    pub(super) fn put_back(&mut self, scan: Scan, entries: Vec<Entry>) -> bool {
+    /// Puts back the entries that a visit left, and ends its scan. If the scan has not seen them
+    /// all, it is paused instead.
+    pub(super) fn put_back(&mut self, scan: Scan, entries: Vec<Entry>) -> Result<(), OutOfBudget> {
         self.entries += entries.len();
         let emptied = entries.is_empty();
         let slot = &mut self.slots[scan.slot as usize];
@@ -196,35 +224,47 @@ impl Slots {
             self.vacate(scan.slot);
         } else if scan.left > 0 {
             self.paused = scan;
+            return Err(OutOfBudget);
         } else if let Some(kept) = scan.kept {
             slot.first_visit = kept;
         }
-        scan.left == 0
+        Ok(())
     }
 
-    /// Orders a slot, and forgets any paused scan of it.
-    pub(super) fn sort_by_key<K: Ord>(&mut self, slot: u32, key: impl Fn(&Entry) -> K) {
-        self.slots[slot as usize].entries.sort_by_key(key);
-        self.paused = Scan::NONE;
-    }
-
-    /// Takes every entry out.
+    /// Removes every entry, and gives up the memory.
     pub(super) fn clear(&mut self) {
         *self = Slots::new(self.slots.len() as u32);
     }
 
-    /// The paused scan: its slot, and how many entries it has not seen.
+    /// Shows every entry to `move_nodes`, a few at a time, and gives up the memory that a burst has
+    /// left: large arrays of few entries, and spares.
+    pub(super) fn shrink(&mut self, mut move_nodes: impl FnMut(&mut [Entry])) {
+        let count = self.slots.len() as u32;
+        let mut from = 0;
+        while let Some(slot) = self.first_occupied(from..count) {
+            let entries = &mut self.slots[slot as usize].entries;
+            let room = entries.len().max(KEPT_ROOM);
+            if entries.capacity() / SPARSE_ROOM > room {
+                entries.shrink_to(room);
+            }
+            entries.chunks_mut(PREFETCH_BATCH).for_each(&mut move_nodes);
+            from = slot + 1;
+        }
+        self.trim_spares();
+    }
+
+    /// Returns the paused scan, if there is one: its slot, and how many entries it has not seen.
     pub(super) fn paused(&self) -> Option<(u32, usize)> {
         (self.paused.slot != NO_SLOT).then_some((self.paused.slot, self.paused.left))
     }
 
-    /// Whether a scan of `slot` is paused.
+    /// Returns whether a scan of `slot` is paused.
     #[inline]
     pub(super) fn is_paused_in(&self, slot: u32) -> bool {
         self.paused.slot == slot
     }
 
-    /// Whether the bits tell the truth about the slots.
+    /// Returns whether the bits agree with the slots.
     pub(super) fn is_marked(&self) -> bool {
         let bits = |(number, slot): (usize, &Slot)| {
             self.occupancy.is_set(number as u32) != slot.entries.is_empty()
@@ -232,16 +272,25 @@ impl Slots {
         self.occupancy.is_summed() && self.slots.iter().enumerate().all(bits)
     }
 
-    /// The room in spares as counted, and as it is; `None` if one of them is not empty.
+    /// Returns the room in spares as counted, and as it is, or `None` if one of them is not empty.
     pub(super) fn spare_room(&self) -> Option<(usize, usize)> {
         let empty = self.spares.iter().all(Vec::is_empty);
         empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
     }
 
-    /// A slot has lost its last entry.
+    /// Returns for how many entries there is room, in slots and spares.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.slots.iter().map(|slot| slot.entries.capacity()).sum::<usize>() + self.spare_room
+    }
+
+    /// Closes a slot that has lost its last entry.
     #[inline(never)]
     fn vacate(&mut self, slot: u32) {
         self.occupancy.clear(slot);
+        if self.is_paused_in(slot) {
+            self.paused = Scan::NONE;
+        }
         let entries = &mut self.slots[slot as usize].entries;
         if entries.capacity() > KEPT_ROOM {
             let emptied = core::mem::take(entries);
@@ -252,6 +301,10 @@ impl Slots {
     fn retire(&mut self, emptied: Vec<Entry>) {
         self.spare_room += emptied.capacity();
         self.spares.push(emptied);
+        self.trim_spares();
+    }
+
+    fn trim_spares(&mut self) {
         let allowed = self.entries.max(SPARE_ROOM);
         while self.spare_room > allowed {
             let surplus = self.spares.pop().expect("spare room lies in spares");

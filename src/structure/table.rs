@@ -1,26 +1,29 @@
-//! The handle table: every pending value, found by [`Key`] in one step.
+//! The handle table: finds every pending value by its [`Key`], in one step.
 //!
 //! Ground rules:
 //!
-//! - A place is an index into a `slab`; it is used again. A [`Generation`] is not. A key is both,
-//!   so a stale, foreign or forged key finds nothing.
-//! - A node says where its timer's entry lies: which slot, and at which position in it. Exactly one
-//!   entry points back at the node. The table keeps these numbers for the rings and never reads them.
-//! - Places are kept for the next timers, until the last timer is gone: a burst does not pin memory for
-//!   longer than it lasts.
+//! - A node index is an index into a `slab`, which uses it again. A [`Generation`] is never used
+//!   again. A key is both, so a stale, foreign or forged key finds nothing.
+//! - A node says where its timer's entry lies: in which slot, and at which position. Exactly one
+//!   entry points back at the node. The table keeps these numbers for the rings and never reads
+//!   them.
+//! - A key names the index that its node had when the key was given. Where a node lies elsewhere
+//!   since (`shrink.rs`), `moved` has a row for it; so a look-up that misses in the slab asks
+//!   `moved`, and every key that leaves the table is the one that was given.
 //!
-//! A node is 32 bytes for a value of 8: two to a cache line. The generation cannot be zero, and that
-//! spare value is what `slab` marks a vacant place with, for free.
+//! In a wheel, where the value is a job (a fat box, 16 bytes), a node is 40 bytes; for a value of 8
+//! it is 32, two to a cache line. The generation cannot be zero, and `slab` marks a vacant index
+//! with that spare value, for free.
 
 use slab::Slab;
 
+use super::moved::{Moved, MovedNodes};
+use super::tuning::Tuning;
 use crate::values::generation::{Generation, Generations};
 use crate::values::time::Tick;
 
-/// Places that an empty table keeps.
-const KEPT_NODES: usize = 4096;
-
-/// An index into the slab, which has fewer than 2^32 places: slot entries carry it in half a word.
+/// An index into the slab, which has room for fewer than 2^32 nodes: slot entries carry it in half
+/// a word.
 pub(crate) type NodeIndex = u32;
 
 /// Identifies one timer of one [`Hierarchy`](crate::Hierarchy), for ever: a key is never given
@@ -52,28 +55,51 @@ pub(crate) struct Node<T> {
 pub(crate) struct Table<T> {
     nodes: Slab<Node<T>>,
     generations: Generations,
+    moved: MovedNodes,
+}
+
+/// The nodes of a table that have not been moved yet.
+pub(super) struct OldNodes<T> {
+    nodes: Slab<Node<T>>,
+    moved: MovedNodes,
+}
+
+impl<T> OldNodes<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Loads nodes that are about to be moved, see `prefetch.rs`.
+    pub(super) fn fetch(&self, indices: impl Iterator<Item = NodeIndex>) {
+        let position = |index| self.nodes.get(index as usize).map_or(0, |node| node.position);
+        core::hint::black_box(indices.fold(0, |seen, index| seen ^ position(index)));
+    }
 }
 
 impl<T> Table<T> {
     pub(crate) fn new() -> Table<T> {
-        Table { nodes: Slab::new(), generations: Generations::default() }
+        Table {
+            nodes: Slab::new(),
+            generations: Generations::default(),
+            moved: MovedNodes::default(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The place that the next node will have.
+    /// Returns the index that the next node will have.
     ///
     /// # Panics
     ///
-    /// When 2^32 places are taken.
+    /// With 2^32 nodes.
     #[inline]
     pub(crate) fn next_index(&self) -> NodeIndex {
         NodeIndex::try_from(self.nodes.vacant_key()).expect("fewer than 2^32 timers")
     }
 
-    /// Adds a node whose entry lies at `position` of `slot`; its place is [`Table::next_index`].
+    /// Adds a node whose entry lies at `position` of `slot`; its index is [`Table::next_index`].
     #[inline]
     pub(crate) fn insert(&mut self, deadline: Tick, slot: u32, position: u32, value: T) -> Key {
         let generation = self.generations.next();
@@ -82,22 +108,31 @@ impl<T> Table<T> {
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&Node<T>> {
-        self.nodes.get(key.index as usize).filter(|node| node.generation == key.generation)
+        match self.nodes.get(key.index as usize) {
+            Some(node) if node.generation == key.generation => Some(node),
+            _ => self.get_moved(key),
+        }
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
-        self.nodes.get_mut(key.index as usize).filter(|node| node.generation == key.generation)
+        if self.is_unmoved(key) {
+            self.nodes.get_mut(key.index as usize)
+        } else {
+            let index = self.find_moved(key)?;
+            self.nodes.get_mut(index as usize)
+        }
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, key: Key) -> Option<Node<T>> {
-        self.get(key)?;
-        let node = self.nodes.try_remove(key.index as usize);
-        self.give_up();
-        node
+        if self.is_unmoved(key) {
+            self.nodes.try_remove(key.index as usize)
+        } else {
+            self.remove_moved(key)
+        }
     }
 
-    /// The node at a place that an entry points to, and which is therefore taken.
+    /// Returns the node at an index that an entry points to, and which is therefore in use.
     pub(crate) fn at(&self, index: NodeIndex) -> &Node<T> {
         &self.nodes[index as usize]
     }
@@ -106,66 +141,136 @@ impl<T> Table<T> {
         &mut self.nodes[index as usize]
     }
 
-    /// Removes the node at a place that an entry pointed to. Whoever is done taking calls
-    /// [`Table::give_up`].
+    /// Removes the node at an index that an entry pointed to. Returns its key and value.
     pub(crate) fn take(&mut self, index: NodeIndex) -> (Key, T) {
         let node = self.nodes.remove(index as usize);
-        (Key { generation: node.generation, index }, node.value)
+        let mut key = Key { generation: node.generation, index };
+        if !self.moved.is_empty() {
+            key.index = self.forget_moved(key.generation, index);
+        }
+        (key, node.value)
     }
 
-    /// Gives up the memory of many places once none of them is taken.
-    pub(crate) fn give_up(&mut self) {
-        if self.nodes.is_empty() && self.nodes.capacity() > KEPT_NODES {
-            self.shrink();
+    /// Returns every node with its key, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Node<T>)> {
+        self.nodes.iter().map(|(index, node)| (key_of(index, node, &self.moved), node))
+    }
+
+    /// Removes every node, and gives up the memory; the generations go on. Returns the nodes with
+    /// their keys, in no order.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Node<T>)> + use<T> {
+        let moved = core::mem::take(&mut self.moved);
+        let nodes = core::mem::take(&mut self.nodes).into_iter();
+        nodes.map(move |(index, node)| (key_of(index, &node, &moved), node))
+    }
+
+    /// Returns whether there is room for many more nodes than there are.
+    #[inline]
+    pub(super) fn is_sparse(&self, tuning: &Tuning) -> bool {
+        let room = self.nodes.capacity();
+        self.nodes.len() < room >> tuning.sparse_shift && room > tuning.kept_nodes
+    }
+
+    /// Begins to move every node to a slab with room for no more. The caller then moves each of the
+    /// nodes with [`Table::move_node`], before it uses the table in any other way.
+    pub(super) fn begin_move(&mut self) -> OldNodes<T> {
+        let len = self.nodes.len();
+        OldNodes {
+            nodes: core::mem::replace(&mut self.nodes, Slab::with_capacity(len)),
+            moved: core::mem::replace(&mut self.moved, MovedNodes::with_room(len)),
         }
     }
 
-    #[cold]
-    fn shrink(&mut self) {
-        self.nodes = Slab::new();
+    /// Moves the node that lay at `index` before. Returns where it lies now.
+    pub(super) fn move_node(&mut self, old: &mut OldNodes<T>, index: NodeIndex) -> NodeIndex {
+        let node = old.nodes.remove(index as usize);
+        let Key { generation, index: key_index } = key_of(index as usize, &node, &old.moved);
+        let index = self.nodes.insert(node) as NodeIndex;
+        if index != key_index {
+            self.moved.insert(generation, Moved { key_index, index });
+        }
+        index
     }
 
-    /// How many places there is memory for.
+    /// Returns the index at which the node of a key lies.
+    pub(super) fn find(&self, key: Key) -> Option<NodeIndex> {
+        if self.is_unmoved(key) { Some(key.index) } else { self.find_moved(key) }
+    }
+
+    /// Returns the nodes that lie elsewhere than their keys say.
+    pub(super) fn moved(&self) -> &MovedNodes {
+        &self.moved
+    }
+
+    /// Returns for how many nodes there is room.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.nodes.capacity()
     }
 
-    /// Every node with its key, in the order of places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Node<T>)> {
-        self.nodes.iter().map(|(index, node)| {
-            let index = NodeIndex::try_from(index).expect("fewer than 2^32 timers");
-            (Key { generation: node.generation, index }, node)
-        })
+    /// Returns whether the node of a key lies at the index in the key. It then has no row in
+    /// `moved`.
+    #[inline]
+    fn is_unmoved(&self, key: Key) -> bool {
+        let node = self.nodes.get(key.index as usize);
+        node.is_some_and(|node| node.generation == key.generation)
     }
 
-    /// Takes every node out. The memory goes with them; the generations go on.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Node<T>)> + use<T> {
-        core::mem::take(&mut self.nodes).into_iter().map(|(index, node)| {
-            let index = NodeIndex::try_from(index).expect("fewer than 2^32 timers");
-            (Key { generation: node.generation, index }, node)
-        })
+    #[cold]
+    fn find_moved(&self, key: Key) -> Option<NodeIndex> {
+        let row = self.moved.get(key.generation)?;
+        (row.key_index == key.index).then_some(row.index)
     }
+
+    #[cold]
+    fn get_moved(&self, key: Key) -> Option<&Node<T>> {
+        self.nodes.get(self.find_moved(key)? as usize)
+    }
+
+    #[cold]
+    fn remove_moved(&mut self, key: Key) -> Option<Node<T>> {
+        let index = self.find_moved(key)?;
+        self.moved.remove(key.generation);
+        self.nodes.try_remove(index as usize)
+    }
+
+    /// Removes the row of a node that lay at `index`, if it has one. Returns the index in its key.
+    #[cold]
+    fn forget_moved(&mut self, generation: Generation, index: NodeIndex) -> NodeIndex {
+        self.moved.remove(generation).map_or(index, |row| row.key_index)
+    }
+}
+
+/// Returns the key that was given for a node which lies at `index`.
+fn key_of<T>(index: usize, node: &Node<T>, moved: &MovedNodes) -> Key {
+    let generation = node.generation;
+    let index = moved.get(generation).map_or(index as NodeIndex, |row| row.key_index);
+    Key { generation, index }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::job::Job;
 
     fn insert<T>(table: &mut Table<T>, value: T) -> Key {
         table.insert(Tick::new(1), 0, 0, value)
     }
 
     #[test]
-    fn a_node_is_half_a_cache_line_and_a_vacant_place_costs_nothing() {
+    fn sizes() {
+        // In a wheel, and with a value of one word: half a cache line.
+        assert_eq!(size_of::<Node<Job>>(), 40);
         assert_eq!(size_of::<Node<u64>>(), 32);
+        // A vacant index costs nothing.
+        assert_eq!(size_of::<Option<Node<Job>>>(), 40);
         assert_eq!(size_of::<Option<Node<u64>>>(), 32);
         assert_eq!(size_of::<Key>(), 16);
         assert_eq!(size_of::<Option<Key>>(), 16);
     }
 
     #[test]
-    fn a_key_whose_place_is_used_again_finds_nothing() {
+    fn a_key_whose_index_is_used_again_finds_nothing() {
         let mut table = Table::new();
         let stale = insert(&mut table, "first");
         assert_eq!(table.remove(stale).unwrap().value, "first");
@@ -193,21 +298,6 @@ mod tests {
         let guessed = Key { generation: Generation::MAX, ..key };
         assert!(table.remove(beyond).is_none() && table.remove(guessed).is_none());
         assert_eq!(table.len(), 1);
-    }
-
-    #[test]
-    fn an_empty_table_keeps_little_memory_and_no_key_comes_back() {
-        let mut table = Table::new();
-        let keys: Vec<Key> = (0..2 * KEPT_NODES).map(|n| insert(&mut table, n)).collect();
-        for &key in &keys[1..] {
-            assert!(table.remove(key).is_some());
-        }
-        assert!(table.capacity() > KEPT_NODES, "one is left");
-        table.take(keys[0].index);
-        table.give_up();
-        assert!(table.capacity() <= KEPT_NODES);
-        insert(&mut table, 0);
-        assert!(keys.iter().all(|&key| table.get(key).is_none()));
     }
 
     #[test]

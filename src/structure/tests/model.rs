@@ -1,20 +1,25 @@
 //! The structure against the slow and obvious truth: a `BinaryHeap`, and a map.
 //!
 //! After every operation the answers agree and [`Hierarchy::check`] holds. Geometries are tiny, so
-//! that cascades and wraps happen every few operations, and time begins anywhere, the end included.
+//! that cascades and wraps happen every few operations, and mostly the thresholds are too, so that
+//! slots cascade early and nodes move. Time begins anywhere, the end included.
 //!
 //! Properties:
 //!
-//! 1. what fires is what the heap would fire: no timer early, late, twice, lost or invented;
-//! 2. in the order of deadlines, within one advance;
+//! 1. the timers that fire are those the heap would fire: none early, late, twice, lost or
+//!    invented;
+//! 2. within one advance the timers come in the order of their deadlines, where one that had passed
+//!    when it was given counts as the next tick after that;
 //! 3. an unfinished advance has fired the earliest, and no more than its limit;
-//! 4. a key works while its timer is pending, and never before, after, or elsewhere;
+//! 4. a key works while its timer is pending, and never before, after, or elsewhere, and the key
+//!    that comes out with a timer is the one that was given for it;
 //! 5. `next_turn` is a lower bound for what is still to come, and lies ahead.
 
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
+use crate::structure::tuning::Tuning;
 use crate::structure::{Geometry, Hierarchy, Key};
 use crate::values::generation::Generation;
 use crate::values::time::{Span, Tick};
@@ -24,7 +29,7 @@ use crate::values::time::{Span, Tick};
 enum When {
     Before(u64),
     In(u64),
-    /// So many ranges ahead, give or take.
+    /// A number of ranges ahead, and an offset.
     Ranges(u64, i64),
     Far(u64),
     Never,
@@ -32,7 +37,7 @@ enum When {
 
 #[derive(Clone, Copy, Debug)]
 enum Which {
-    /// Any key ever given: live, fired, cancelled, its place used again or not.
+    /// Any key ever given: pending, fired, cancelled, its index used again or not.
     Given(usize),
     Foreign(usize),
     ForgedIndex(u32),
@@ -118,11 +123,16 @@ fn begin() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..100_u64, 1 => any::<u64>(), 1 => (0..60_u64).prop_map(|n| u64::MAX - n)]
 }
 
-/// What the model knows of a pending timer.
+/// Mostly tiny thresholds, so that every one of them is crossed in a short history.
+fn tuning() -> impl Strategy<Value = Tuning> {
+    prop_oneof![3 => Just(Tuning::TINY), 1 => Just(Tuning::DEFAULT)]
+}
+
+/// A pending timer, as the model knows it.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     given: Tick,
-    /// The tick at which it is due; what the heap holds besides is out of date.
+    /// The tick at which it is due. Any other tick that the heap holds for it is out of date.
     due: Tick,
     id: u32,
 }
@@ -137,11 +147,11 @@ struct Model {
 }
 
 impl Model {
-    fn new(sizes: &[usize], begin: u64) -> Model {
+    fn new(sizes: &[usize], begin: u64, tuning: Tuning) -> Model {
         let geometry = Geometry::levels(sizes).unwrap();
         let range = geometry.range().get();
-        let mut other = Hierarchy::new(geometry.clone());
-        let mut real = Hierarchy::new(geometry);
+        let mut other = Hierarchy::with_tuning(geometry.clone(), tuning);
+        let mut real = Hierarchy::with_tuning(geometry, tuning);
         let turn = real.advance(Tick::new(begin), 0, &mut Vec::new());
         assert!(turn.finished && turn.now == Tick::new(begin));
         let foreign = (0..8).map(|n| other.insert(Tick::new(n), 0)).collect();
@@ -175,7 +185,7 @@ impl Model {
         }
     }
 
-    /// The tick at which a timer with this deadline is due, when set now.
+    /// Returns the tick at which a timer is due that is given this deadline now.
     fn due(&self, deadline: Tick) -> Tick {
         deadline.max(self.real.now() + Span::new(1))
     }
@@ -218,8 +228,13 @@ impl Model {
             }
             Op::Advance(to, limit) => self.advance(to, limit),
             Op::Clear => {
-                self.real.clear();
-                self.pending.clear();
+                let mut drained: Vec<(Key, Tick, u32)> = self.real.drain().collect();
+                let pending = self.pending.drain();
+                let mut expected: Vec<_> =
+                    pending.map(|(key, it)| (key, it.given, it.id)).collect();
+                drained.sort_by_key(|&(.., id)| id);
+                expected.sort_by_key(|&(.., id)| id);
+                assert_eq!(drained, expected, "property 4");
             }
         }
     }
@@ -251,12 +266,12 @@ impl Model {
         let mut last = Tick::new(0);
         for (key, value) in due {
             let fired = self.pending.remove(&key).expect("property 1: not pending, but fired");
-            assert_eq!(value, fired.id, "property 1: somebody else's value");
+            assert_eq!(value, fired.id, "property 1: the value of another timer");
             assert!(fired.due <= to, "property 1: early");
-            assert!(last <= fired.given, "property 2: {:?} after {last:?}", fired.given);
-            last = fired.given;
+            assert!(last <= fired.due, "property 2: {:?} after {last:?}", fired.due);
+            last = fired.due;
             self.heap.push(Reverse((fired.due, fired.id)));
-            assert_eq!(self.pop_if_first(fired), None, "property 1 and 3: not the earliest");
+            assert_eq!(self.earlier_than(fired), None, "property 1 and 3: not the earliest");
         }
         if turn.finished
             && let Some(first) = self.first()
@@ -265,13 +280,13 @@ impl Model {
         }
     }
 
-    /// Takes a timer that fired off the heap; what is earlier and still pending, if anything is.
-    fn pop_if_first(&mut self, fired: Pending) -> Option<Tick> {
+    /// Returns the tick of the first timer that is still pending, if that is earlier than `fired`.
+    fn earlier_than(&mut self, fired: Pending) -> Option<Tick> {
         self.first().filter(|&first| first < fired.due)
     }
 
-    /// The earliest tick at which something is due: the top of the heap once what is out of date is
-    /// gone.
+    /// Returns the earliest tick at which a timer is due: the top of the heap, once the ticks that
+    /// are out of date have gone.
     fn first(&mut self) -> Option<Tick> {
         while let Some(&Reverse((due, id))) = self.heap.peek() {
             let key = self.given[id as usize];
@@ -298,9 +313,9 @@ impl Model {
     }
 }
 
-/// Runs one history; the index of the operation that failed is in the message.
-fn replay(sizes: &[usize], begin: u64, ops: &[Op]) {
-    let mut model = Model::new(sizes, begin);
+/// Runs one history.
+fn replay(sizes: &[usize], begin: u64, tuning: Tuning, ops: &[Op]) {
+    let mut model = Model::new(sizes, begin, tuning);
     for &op in ops {
         model.apply(op);
         model.agree();
@@ -324,8 +339,9 @@ proptest! {
     fn the_structure_agrees_with_a_heap(
         sizes in geometry(),
         begin in begin(),
+        tuning in tuning(),
         ops in prop::collection::vec(op(), 1..60),
     ) {
-        replay(&sizes, begin, &ops);
+        replay(&sizes, begin, tuning, &ops);
     }
 }

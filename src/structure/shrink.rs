@@ -1,0 +1,184 @@
+//! Shrinking: when few timers are left of many, moves them to a small slab and gives the large one
+//! back.
+//!
+//! A slab cannot shrink while a node lies at its end, and one timer of an hour would pin the memory
+//! of every short one that was pending beside it.
+//!
+//! Ground rules:
+//!
+//! - The timers move when they fill less than a sixteenth of the slab (`Tuning::sparse_shift`),
+//!   after a cancel and at the end of an advance, and only if the slab has room for more than
+//!   `Tuning::kept_nodes`. Since the slab last grew or moved, at least seven times as many timers
+//!   have gone as are left, so each of those pays a seventh of one step: constant time, amortized.
+//! - One move is one pause. It walks the entries that are left, not the old slab: the last 131,000
+//!   of two million timers take 20 to 35 ms, a third of which the operating system needs to take
+//!   100 MB back. It takes longer if `T` has a destructor, because `slab` then looks at every
+//!   vacant index.
+//! - A key names the index that its node had when it was given, and goes on working: the table
+//!   remembers where the node is now (`Table::moved`). Entries name the index where the node is.
+//! - Entries keep their positions, so a paused scan and an early cascade never notice a move.
+
+use super::Hierarchy;
+
+impl<T> Hierarchy<T> {
+    /// Moves the timers that are left together, if they fill little of their memory. The caller has
+    /// brought table and slots into agreement.
+    #[inline]
+    pub(super) fn shrink_if_sparse(&mut self) {
+        if self.table.is_sparse(&self.tuning) {
+            self.shrink();
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self) {
+        let table = &mut self.table;
+        let mut old = table.begin_move();
+        self.slots.shrink(|entries| {
+            old.fetch(entries.iter().map(|entry| entry.node));
+            for entry in entries {
+                entry.node = table.move_node(&mut old, entry.node);
+            }
+        });
+        debug_assert!(old.is_empty(), "a node without an entry");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structure::tuning::Tuning;
+    use crate::structure::{Geometry, Key};
+    use crate::values::time::Tick;
+
+    /// Ten timers from tick 100 on, spread over the slab in which a hundred others lay.
+    fn survivors() -> (Hierarchy<u64>, Vec<Key>, Vec<Key>) {
+        let geometry = Geometry::levels(&[8, 8]).unwrap();
+        let mut wheel = Hierarchy::with_tuning(geometry, Tuning::TINY);
+        let mut keys: Vec<Key> = (0..110).map(|n| wheel.insert(Tick::new(100 + n), n)).collect();
+        let kept: Vec<Key> = (0..10).rev().map(|n| keys.remove(n * 11 + 10)).collect();
+        assert!(keys.iter().all(|&key| wheel.cancel(key).is_some()));
+        assert!(wheel.table.capacity() < 40, "{}", wheel.table.capacity());
+        assert!(!wheel.table.moved().is_empty());
+        wheel.check().unwrap();
+        (wheel, kept, keys)
+    }
+
+    #[test]
+    fn a_long_timer_does_not_pin_the_memory_of_a_burst() {
+        let mut wheel = Hierarchy::default();
+        let count = 100_000;
+        for n in 0..count {
+            wheel.insert(Tick::new(1 + n % 1000), n);
+        }
+        let long = wheel.insert(Tick::new(3_600_000), count);
+        let mut due = Vec::new();
+        assert!(wheel.advance(Tick::new(1000), usize::MAX, &mut due).finished);
+        assert_eq!((due.len() as u64, wheel.get(long)), (count, Some(&count)));
+        assert!(wheel.table.capacity() <= 4096, "{}", wheel.table.capacity());
+    }
+
+    #[test]
+    fn a_small_slab_is_kept() {
+        let mut wheel = Hierarchy::default();
+        let keys: Vec<Key> = (0..1000).map(|n| wheel.insert(Tick::new(5), n)).collect();
+        let room = wheel.table.capacity();
+        assert!(keys.iter().all(|&key| wheel.cancel(key).is_some()));
+        assert_eq!((wheel.len(), wheel.table.capacity()), (0, room));
+    }
+
+    #[test]
+    fn a_timer_does_not_pin_the_array_of_its_slot() {
+        let mut wheel = Hierarchy::default();
+        let keys: Vec<Key> = (0..100_000).map(|n| wheel.insert(Tick::new(70_000), n)).collect();
+        assert!(keys[1..].iter().all(|&key| wheel.cancel(key).is_some()));
+        assert!(wheel.table.capacity() <= 4096, "{}", wheel.table.capacity());
+        assert!(wheel.slots.room() <= 8192, "{}", wheel.slots.room());
+        assert_eq!(wheel.cancel(keys[0]), Some(0));
+    }
+
+    #[test]
+    fn keys_work_after_a_move() {
+        let (mut wheel, kept, _) = survivors();
+        for (n, &key) in kept.iter().enumerate() {
+            let value = *wheel.get(key).unwrap();
+            *wheel.get_mut(key).unwrap() += 1000;
+            assert_eq!(wheel.deadline(key), Some(Tick::new(100 + value)));
+            assert!(wheel.contains(key) && wheel.location(key).is_some());
+            // To earlier, to later.
+            assert!(wheel.reset(key, Tick::new(50 + n as u64)));
+            assert!(wheel.reset(key, Tick::new(60 + n as u64)));
+            wheel.check().unwrap();
+        }
+        let half: Vec<u64> = kept[..5].iter().filter_map(|&key| wheel.cancel(key)).collect();
+        assert!(half.len() == 5 && half.iter().all(|&value| value > 1000));
+        wheel.check().unwrap();
+        let mut due = Vec::new();
+        assert!(wheel.advance(Tick::new(69), usize::MAX, &mut due).finished);
+        assert!(due.iter().map(|&(key, _)| key).eq(kept[5..].iter().copied()));
+    }
+
+    #[test]
+    fn a_stale_key_stays_dead_after_a_move() {
+        let (mut wheel, kept, stale) = survivors();
+        let fresh: Vec<Key> = (0..100).map(|n| wheel.insert(Tick::new(200), n)).collect();
+        assert!(fresh.iter().any(|key| kept.iter().any(|old| old.index == key.index)));
+        assert!(kept.iter().chain(&fresh).all(|&key| wheel.contains(key)));
+        for &key in &kept {
+            let forged = Key { index: u32::MAX, ..key };
+            assert!(!wheel.contains(forged) && wheel.cancel(forged).is_none());
+        }
+        for &key in &stale {
+            assert!(wheel.cancel(key).is_none() && !wheel.reset(key, Tick::new(1)));
+            assert!(!wheel.contains(key));
+        }
+        for &key in &kept {
+            assert!(wheel.cancel(key).is_some() && wheel.cancel(key).is_none());
+            wheel.check().unwrap();
+        }
+        assert_eq!((wheel.len(), wheel.table.moved().len()), (fresh.len(), 0));
+    }
+
+    #[test]
+    fn keys_come_out_as_they_were_given() {
+        let sorted = |mut keys: Vec<Key>| {
+            keys.sort_by_key(|key| key.generation);
+            keys
+        };
+        let (mut wheel, kept, _) = survivors();
+        let listed = wheel.table.iter().map(|(key, _)| key).collect();
+        assert_eq!(sorted(listed), sorted(kept.clone()));
+        let mut due = Vec::new();
+        assert!(wheel.advance(Tick::new(300), usize::MAX, &mut due).finished);
+        let fired = due.into_iter().map(|(key, _)| key).collect();
+        assert_eq!(sorted(fired), sorted(kept));
+        assert_eq!(wheel.table.moved().len(), 0);
+
+        let (mut wheel, kept, _) = survivors();
+        let drained = wheel.drain().map(|(key, ..)| key).collect();
+        assert_eq!(sorted(drained), sorted(kept));
+        assert_eq!(wheel.table.moved().len(), 0);
+
+        let (wheel, kept, _) = survivors();
+        let timers = wheel.into_timers().map(|(key, ..)| key).collect();
+        assert_eq!(sorted(timers), sorted(kept));
+    }
+
+    #[test]
+    fn the_rows_of_moved_nodes_do_not_pin_memory() {
+        let mut wheel = Hierarchy::default();
+        let keys: Vec<Key> = (0..200_000).map(|n| wheel.insert(Tick::new(5000), n)).collect();
+        let (gone, kept) = keys.split_at(190_000);
+        assert!(gone.iter().all(|&key| wheel.cancel(key).is_some()));
+        assert!(wheel.table.moved().len() > 9000);
+        // New timers keep the slab from a second move.
+        for n in 0..20_000 {
+            wheel.insert(Tick::new(5000), n);
+        }
+        assert!(kept[1..].iter().all(|&key| wheel.cancel(key).is_some()));
+        assert_eq!(wheel.table.moved().len(), 1);
+        assert!(wheel.table.moved().room() < 1000, "{}", wheel.table.moved().room());
+        assert!(wheel.contains(kept[0]));
+        wheel.check().unwrap();
+    }
+}

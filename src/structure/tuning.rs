@@ -1,0 +1,26 @@
+//! The tuning: thresholds that trade memory against time.
+//!
+//! A wheel uses [`Tuning::DEFAULT`]. Unit tests use tiny thresholds, so that a short history
+//! crosses them; the structure is the same.
+
+/// Thresholds of one [`Hierarchy`](crate::Hierarchy). No value of them makes an answer wrong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tuning {
+    /// A slot with fewer entries than this is cascaded at once, not early (`early_cascade.rs`).
+    pub(super) early_cascade_min: usize,
+    /// A slab with room for no more nodes than this is never shrunk (`shrink.rs`).
+    pub(super) kept_nodes: usize,
+    /// A slab of `room` is sparse when it holds fewer than `room >> sparse_shift` nodes.
+    pub(super) sparse_shift: u32,
+}
+
+impl Tuning {
+    /// A cascade of fewer than 16,384 entries takes less than half a millisecond. 4096 nodes are
+    /// 160 kB in a wheel. A sixteenth bounds the pause of a move, see `shrink.rs`.
+    pub(super) const DEFAULT: Tuning =
+        Tuning { early_cascade_min: 16_384, kept_nodes: 4096, sparse_shift: 4 };
+
+    /// So low that a handful of timers crosses every threshold.
+    #[cfg(test)]
+    pub(super) const TINY: Tuning = Tuning { early_cascade_min: 3, kept_nodes: 2, sparse_shift: 1 };
+}
