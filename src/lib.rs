@@ -1,4 +1,4 @@
-//! A hashed timebase wheel with hierarchical levels, for programs with too many timeouts for anything
+//! A hashed timing wheel with hierarchical levels, for programs with too many timeouts for anything
 //! else: idle timeouts of connections and devices, retries, orders that close themselves.
 //!
 //! ```
@@ -34,7 +34,7 @@
 //! | tests, simulations, an event loop | [`Builder::manual`], whose time a [`Driver`] moves |
 //! | your own clock and threads | [`Hierarchy`], the structure alone |
 //!
-//! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timebase Wheels* (SOSP
+//! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). `docs/guarantees.md` lists every promise with its test, `docs/architecture.md` says where
 //! things are.
 

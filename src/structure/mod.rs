@@ -36,6 +36,7 @@ pub use table::Key;
 use crate::values::time::Tick;
 use early_cascade::EarlyCascade;
 use ring::{FAR, Ring, Spot};
+use shrink::SparseWatch;
 use slots::Slots;
 use table::{NodeIndex, Table};
 use tuning::Tuning;
@@ -87,6 +88,7 @@ pub struct Hierarchy<T> {
     ended: bool,
     early: EarlyCascade,
     tuning: Tuning,
+    sparse: SparseWatch,
 }
 
 impl<T> Hierarchy<T> {
@@ -115,6 +117,7 @@ impl<T> Hierarchy<T> {
             ended: false,
             early: EarlyCascade::default(),
             tuning,
+            sparse: SparseWatch::default(),
         }
     }
 
