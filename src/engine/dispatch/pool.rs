@@ -349,13 +349,14 @@ impl ActiveDrainers {
         ON_THIS_STACK.with(|stack| stack.borrow().contains(&self.address()))
     }
 
+    /// A hint between two jobs; what holds is decided under the lock, in `enter`.
     fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        self.closed.load(Ordering::Acquire)
     }
 
     fn close(&self) {
         let _count = lock(&self.count);
-        self.closed.store(true, Ordering::SeqCst);
+        self.closed.store(true, Ordering::Release);
     }
 
     fn wait(&self) {

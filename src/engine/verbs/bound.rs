@@ -1,7 +1,8 @@
 //! How many jobs may be pending.
 //!
 //! Ground rules: a job is counted before it is in a shard and until it has left; a re-armable job
-//! until its end. So the bound is never exceeded, not even for a moment.
+//! until its end. So the bound is never exceeded, not even for a moment. The count must be exact, and
+//! orders nothing: what a job brings with it crosses between threads under its shard's lock.
 
 use super::Engine;
 use crate::host::sync::{AtomicUsize, Ordering};
@@ -43,10 +44,10 @@ impl Bound {
     /// Takes room for all of the jobs, or for none. Returns whether there was room.
     fn try_acquire(&self, jobs: usize) -> bool {
         let less = |room: usize| room.checked_sub(jobs);
-        self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     pub(super) fn release(&self, jobs: usize) {
-        self.room.fetch_add(jobs, Ordering::SeqCst);
+        self.room.fetch_add(jobs, Ordering::Relaxed);
     }
 }

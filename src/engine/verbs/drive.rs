@@ -48,7 +48,9 @@ impl Engine {
 
     /// Refuses every insert from here on, and tells the ticker to end. Returns the pending jobs.
     pub(crate) fn stop(&self) -> Vec<Unstarted> {
-        self.stopped.store(true, Ordering::SeqCst);
+        // Before the wake: the ticker that it wakes, or that has not slept yet, sees it through the
+        // parker's lock.
+        self.stopped.store(true, Ordering::Release);
         self.alarm.parker().wake();
         let mut pending = Vec::new();
         for shard in &self.shards {

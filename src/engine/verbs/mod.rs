@@ -299,7 +299,7 @@ impl Engine {
 
     /// Returns whether the engine has been told to stop.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::SeqCst)
+        self.stopped.load(Ordering::Acquire)
     }
 
     /// Drops a job that will not run.
