@@ -232,7 +232,7 @@ mod tests {
         let finest = Scale::new(Duration::from_nanos(1)).unwrap();
         assert_eq!(finest.present(Moment::NEVER), Tick::new(u64::MAX - 1));
         assert_eq!(scale().begin(Tick::MAX), Moment::NEVER);
-        // So many seconds that their nanoseconds, without saturation, would wrap to a small number.
+        // The nanoseconds of this many seconds would wrap to a small number without saturation.
         assert_eq!(Moment::after(Duration::from_secs(1 << 55)), Moment::NEVER);
     }
 

@@ -17,8 +17,8 @@ impl Wheel {
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the whole batch: the wheel or the calling thread's shard has no room for
-    /// all of it ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)).
+    /// [`InsertError`] with the whole batch: the wheel or the calling thread's shard has no room
+    /// for all of it ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)).
     ///
     /// ```
     /// use std::time::Duration;
