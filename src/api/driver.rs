@@ -57,8 +57,8 @@ impl Driver {
     /// that is to pass and returns 0. The first call runs and counts the jobs that come due by it.
     ///
     /// With a job that repeats, or inserts itself anew again and again, `Duration::MAX` takes as
-    /// many steps as 584 years have. After that time stands still, and a job that is inserted stays
-    /// pending.
+    /// many steps as 584 years have. After these, time stands still, and a job that is inserted
+    /// stays pending.
     ///
     /// A job that panics is counted and reported, as on a pool, and the other jobs run all the
     /// same.
@@ -96,8 +96,8 @@ impl Driver {
     }
 
     /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. No time
-    /// passes. The deadlines of jobs that wait for a wall-clock time follow; jobs whose time the
-    /// change has passed are due at the next tick, in the next [`Driver::advance`].
+    /// passes. Jobs that wait for a wall-clock time come due by the new time. A job whose time has
+    /// then passed is due at the next tick, and runs in the next [`Driver::advance`].
     ///
     /// A change of more than 292 years becomes one of 292 years. It takes time for every job that
     /// repeats or waits for a wall-clock time.

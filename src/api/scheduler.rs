@@ -21,8 +21,8 @@ use crate::values::when::When;
 /// does what it does with a stale handle. A scheduler that outlives its wheel keeps some memory and
 /// no thread.
 ///
-/// A verb costs what the verb of the same name costs on a [`Wheel`](crate::Wheel). An insert never
-/// panics: it returns an [`InsertError`] if there is no room, which is
+/// A verb costs what the verb of the same name costs on a [`Wheel`](crate::Wheel). No insert
+/// panics for want of room: it returns an [`InsertError`] of the kind
 /// [`InsertErrorKind::Full`](crate::InsertErrorKind::Full).
 ///
 /// ```

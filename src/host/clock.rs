@@ -22,8 +22,8 @@ const WALL_READINGS_MAX: usize = 8;
 /// The wall clock's offset from the monotonic clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct WallReading {
-    /// What the wall clock would have read at the origin if nobody had set it since. It changes
-    /// only when the wall clock is set.
+    /// What the wall clock would have read at the origin if it had always run as the monotonic
+    /// clock does. It changes only when the wall clock is set or slewed.
     at_origin: SystemTime,
 }
 

@@ -1,4 +1,4 @@
-//! What a repeating job is told, what it answers, and which run comes next.
+//! Repeating jobs: how a job repeats, what a run is told, and when the next run is.
 //!
 //! Ground rules:
 //!

@@ -40,10 +40,12 @@ use crate::values::when::When;
 /// same.)
 ///
 /// A job is handed to the pool at most one tick after its delay has passed, plus the time that the
-/// ticker takes to wake, plus its slack if it has any. It runs at most once, unless it repeats. A
-/// job that panics is counted and reported. A job that blocks holds up its own thread alone, and so
-/// does a job that waits inside rayon (hold no lock across such a wait). The order of jobs that are
-/// due at one tick is not promised. `docs/guarantees.md` lists every promise with its test.
+/// ticker takes to wake, plus its slack if it has any; beyond
+/// [`Builder::max_in_flight`](crate::Builder::max_in_flight) it waits for room first. It runs at
+/// most once, unless it repeats. A job that panics is counted and reported. A job that blocks holds
+/// up its own thread alone, and so does a job that waits inside rayon (hold no lock across such a
+/// wait). The order of jobs that are due at one tick is not promised. `docs/guarantees.md` lists
+/// every promise with its test.
 ///
 /// # The end of a wheel
 ///
