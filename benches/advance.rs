@@ -1,13 +1,13 @@
-//! The advance: what it costs a timer to fire, with everything that happens to it on the way.
+//! The advance: the cost of firing a timer, with all its moves from ring to ring.
 //!
 //! | group | what is measured |
 //! | --- | --- |
 //! | `drain/one_advance` | timers random over 60,000 ticks, all of which fire in one advance |
-//! | `drain/slices_of_256` | the same, looking at 256 entries a call, as the ticker of a wheel does |
-//! | `refire` | tick by tick, each timer that fires inserted anew up to 60,000 ticks ahead |
+//! | `drain/slices_of_256` | the same, looking at 256 entries a call, as a wheel's ticker does |
+//! | `refire` | tick by tick; each timer that fires is inserted anew up to 60,000 ticks ahead |
 //!
-//! All figures are for one timer. `refire` counts the insert, and its share of the ticks between: 30
-//! of them with a thousand timers, next to none with a million.
+//! All figures are for one timer. `refire` includes the insert, and a share of the ticks without
+//! work: 30 ticks a timer with a thousand timers, almost none with a million.
 //!
 //! ```text
 //! cargo bench --bench advance
@@ -50,7 +50,7 @@ impl Clockwork {
         }
     }
 
-    /// Fires everything, looking at `limit` entries a call.
+    /// Fires all timers, looking at `limit` entries a call.
     fn drain(&mut self, limit: usize) {
         let end = self.hierarchy.now() + Span::new(HORIZON);
         loop {
@@ -62,7 +62,7 @@ impl Clockwork {
         assert!(self.hierarchy.is_empty());
     }
 
-    /// Advances tick by tick until `count` timers have fired; how many did.
+    /// Advances tick by tick until `count` timers have fired. Returns how many fired.
     fn refire(&mut self, count: u64) -> u64 {
         let (mut now, mut fired) = (self.hierarchy.now(), 0);
         while fired < count {
@@ -107,14 +107,14 @@ fn refire(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::new("tick_by_tick", size), |bencher| {
             let clockwork = clockwork.get_or_insert_with(|| {
                 let mut clockwork = Clockwork::filled(size);
-                // Two generations, and the timers lie as they will from here on.
+                // After two generations the timers are distributed as they stay from then on.
                 clockwork.refire(2 * size as u64);
                 clockwork
             });
             bencher.iter_custom(|iters| {
                 let mut fired = 0;
                 let elapsed = timed(|| fired = clockwork.refire(iters));
-                // The last tick may have fired more than were wanted.
+                // The last tick may have fired more timers than asked for.
                 elapsed.mul_f64(iters as f64 / fired as f64)
             });
         });

@@ -1,18 +1,18 @@
-//! Many jobs at once, beside the same jobs one by one.
+//! Many jobs at once, compared with the same jobs one by one.
 //!
 //! | group | what is measured, for each of 10,000 jobs |
 //! | --- | --- |
 //! | `insert_many` | an insert, at random delays |
-//! | `insert_one_time` | an insert, all with one delay: ten thousand in one slot |
+//! | `insert_one_time` | an insert, all with one delay, so all in one slot |
 //! | `reset_many` | a reset to a later time |
 //! | `cancel_many` | a cancel |
 //!
-//! | with so many in the wheel | which of them |
+//! | jobs in the wheel | jobs that a round takes |
 //! | --- | --- |
-//! | `100000` | always the same: what they touch is in the cache |
-//! | `100000_scattered`, `1000000_scattered` | any, and so the places that they leave lie anywhere |
+//! | `100000` | always the same, so their memory is in the cache |
+//! | `100000_scattered`, `1000000_scattered` | random ones, so the memory they free lies anywhere |
 //!
-//! They lie about an hour ahead. Each captures 8 bytes, which are an allocation.
+//! The jobs are due in about an hour. Each captures 8 bytes, which are an allocation.
 //!
 //! ```text
 //! cargo bench --bench batch
@@ -28,12 +28,12 @@ use tickwheel::{Handle, Wheel};
 
 const MANY: usize = 10_000;
 
-/// How many jobs are in the wheel, and whether a round takes any of them.
+/// How many jobs are in the wheel, and whether a round takes random ones.
 const CROWDS: [(usize, bool); 3] = [(100_000, false), (100_000, true), (1_000_000, true)];
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A reset to come.
+/// The handle of a job, and its new delay.
 type Later = (Handle, Duration);
 
 /// A way to insert, to reset, and to cancel.
@@ -67,7 +67,7 @@ const WAYS: [Way; 2] = [
     },
 ];
 
-/// What of a round is measured.
+/// The part of a round that is measured.
 #[derive(Clone, Copy)]
 enum Part {
     Insert,
@@ -76,7 +76,7 @@ enum Part {
     Cancel,
 }
 
-/// A wheel that is as full after a round as before.
+/// A wheel that has as many jobs after a round as before.
 struct Crowd {
     wheel: Wheel,
     handles: Vec<Handle>,
@@ -100,7 +100,7 @@ impl Crowd {
         HOUR + Duration::from_millis(self.random.ahead(HORIZON) * 180)
     }
 
-    /// Moves those handles to the front that are to be used, and copies them.
+    /// Moves the handles of a round to the front, and copies them.
     fn draw(&mut self) -> Vec<Handle> {
         for place in 0..MANY * usize::from(self.scattered) {
             let rest = (self.handles.len() - place) as u64;
@@ -117,7 +117,7 @@ impl Crowd {
             elapsed = timed(|| answers = (way.reset)(&self.wheel, &timers));
             assert!(answers.iter().all(|&done| done));
         }
-        // Others than were reset: those are in the cache now.
+        // Other jobs than were reset, because those are in the cache now.
         let handles = self.draw();
         let cancel = timed(|| answers = (way.cancel)(&self.wheel, &handles));
         assert!(answers.iter().all(|&done| done));

@@ -1,12 +1,12 @@
 //! Cancel, alone and with the insert that goes with it.
 //!
-//! | group | what is measured, with so many pending |
+//! | group | what is measured, with the given number of timers pending |
 //! | --- | --- |
 //! | `cancel` | the cancel of a random timer |
 //! | `pairs` | the cancel of a random timer, and the insert of another |
-//! | `timeout` | a job inserted 30 s ahead, and cancelled: a timeout that did not come to pass |
+//! | `timeout` | a job inserted 30 s ahead, and cancelled: a timeout that does not happen |
 //!
-//! The last is all that one thread pays for a timeout, and its timer is in the cache.
+//! `timeout` is the whole cost of a timeout on one thread. Its timer is in the cache.
 //!
 //! ```text
 //! cargo bench --bench cancel

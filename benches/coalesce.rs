@@ -2,16 +2,16 @@
 //!
 //! | column | what is counted, until the last of them has run |
 //! | --- | --- |
-//! | ticks | at which any timer ran, on a clock that is moved by hand: the same in every run |
+//! | ticks | ticks at which any timer ran, on a manual clock: the same in every run |
 //! | wake-ups | how often the ticker of a wheel with threads went to sleep (Linux) |
-//! | CPU | processor time of the process meanwhile, to a hundredth of a second (Linux) |
-//! | late | how long after its delay a timer ran, in the median, on the wheel with threads |
+//! | CPU | processor time of the process, in hundredths of a second (Linux) |
+//! | late | the median of how long after its delay a timer ran, on the wheel with threads |
 //!
 //! ```text
 //! cargo bench --bench coalesce
 //! ```
 
-// A program that measures owns its clock.
+// A program that measures may read the clock; the library may not.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -27,11 +27,11 @@ use tickwheel::Wheel;
 const TIMERS: usize = 100_000;
 const MS: Duration = Duration::from_millis(1);
 
-/// Slack, in percent of the delay.
+/// Slack in percent of the delay.
 const SLACKS: [u32; 4] = [0, 1, 10, 50];
 
 fn main() {
-    // As every bench, it runs once and measures nothing when it is tested.
+    // As in every bench, `cargo test` runs it once and measures nothing.
     let (timers, scale) = if env::args().any(|argument| argument == "--test") {
         (TIMERS / 100, 1)
     } else {
@@ -59,7 +59,7 @@ fn main() {
     }
 }
 
-/// On a clock that is moved by hand, tick by tick.
+/// Runs on a manual clock, tick by tick.
 fn ticks(delays: &[Duration], percent: u32) -> usize {
     let (wheel, driver) = Wheel::builder().manual().expect("the defaults are sound");
     for &delay in delays {
@@ -78,7 +78,7 @@ struct Real {
     late: Duration,
 }
 
-/// With threads, and the clock of the system.
+/// Runs with threads, on the system's clock.
 fn real(delays: &[Duration], percent: u32) -> Real {
     let wheel = Wheel::builder().name("coalesce").build().expect("the system starts threads");
     let (sender, receiver) = channel();
@@ -99,7 +99,7 @@ fn real(delays: &[Duration], percent: u32) -> Real {
     }
 }
 
-/// Where the system tells about the ticker's thread.
+/// Returns the path at which the system reports on the ticker's thread.
 fn ticker() -> Option<PathBuf> {
     let mut tasks = fs::read_dir("/proc/self/task").ok()?.flatten().map(|task| task.path());
     tasks.find(|task| {
@@ -113,8 +113,8 @@ fn sleeps(task: &Path) -> Option<u64> {
     count.trim().parse().ok()
 }
 
-/// The processor time of this process, in clock ticks of the system: hundredths of a second, as a
-/// rule.
+/// Returns the processor time of this process in clock ticks of the system, usually hundredths of a
+/// second.
 fn cpu() -> Option<u64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let (_, fields) = stat.rsplit_once(')')?;

@@ -1,14 +1,14 @@
-//! Timeouts that do not come to pass, from several threads at one wheel: each thread inserts a job 30
+//! Timeouts that do not happen, from several threads on one wheel: each thread inserts a job 30
 //! seconds ahead and cancels it, over and over.
 //!
-//! The figure is for one such pair, whichever thread made it, and its inverse is the throughput of
+//! The figure is the time for one such pair over all threads, so its inverse is the throughput of
 //! all threads together. The clock runs from when the first thread starts until the last is done.
 //!
 //! ```text
 //! cargo bench --bench contention
 //! ```
 
-// A program that measures owns its clock.
+// A program that measures may read the clock; the library may not.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -23,8 +23,8 @@ use tickwheel::Wheel;
 
 const PRODUCERS: [u64; 4] = [1, 2, 4, 8];
 
-/// A wheel whose pending timers are spread over all shards: a thread has one shard, and so many
-/// threads have had every one of them.
+/// Returns a wheel whose pending timers are spread over all shards: a thread inserts into one
+/// shard, and enough threads insert to use every shard.
 fn filled(size: usize) -> Wheel {
     const THREADS: usize = 64;
     let (wheel, mut random) = (Wheel::new(), Random::new());
@@ -40,7 +40,7 @@ fn filled(size: usize) -> Wheel {
     wheel
 }
 
-/// Makes `pairs` in all; how long that took.
+/// Makes `pairs` in all. Returns how long that took.
 fn produce(wheel: &Wheel, producers: u64, pairs: u64) -> Duration {
     let barrier = Barrier::new(producers as usize);
     let producer = |share: u64| {

@@ -1,13 +1,13 @@
-//! What it costs to have nothing due, with many timers pending that are not.
+//! The cost of time in which no timer is due, with many timers pending.
 //!
 //! | group | what is measured |
 //! | --- | --- |
 //! | `hours/within_range` | a thousand advances by an hour of milliseconds; timers lie beyond |
-//! | `hours/beyond_range` | the same; timers lie thousands of years ahead, with cycles to wait |
+//! | `hours/beyond_range` | the same; timers lie thousands of years ahead, with a cycle count |
 //! | `next_turn/near` | `next_turn`; timers lie within a minute |
 //! | `next_turn/beyond_range` | `next_turn`; timers lie thousands of years ahead |
 //!
-//! Microseconds for a thousand hours are nanoseconds for one. With timers beyond the range of the
+//! A microsecond for a thousand hours is a nanosecond for one. With timers beyond the range of the
 //! outermost ring, `next_turn` has to look at every slot there.
 //!
 //! ```text
@@ -24,8 +24,8 @@ use tickwheel::{Geometry, Hierarchy, Key, Span};
 
 const HOUR: Span = Span::new(3_600_000);
 
-/// So many hours pass before the first timer of a population within range has to move, and so many
-/// are measured at a time: each time wants a new population, which takes far longer.
+/// The number of hours before the first timer of a population within range has to move, and so the
+/// number measured at a time. Each time needs a new population, which takes far longer to make.
 const QUIET_HOURS: u64 = 1_000;
 
 struct Idle {
@@ -34,7 +34,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// With timers more than `ahead` ticks away, random over `spread`.
+    /// Returns a hierarchy with timers more than `ahead` ticks away, random over `spread`.
     fn new(size: usize, ahead: u64, spread: u64) -> Idle {
         let mut random = Random::new();
         let mut idle = Idle { hierarchy: Hierarchy::new(Geometry::default()), due: Vec::new() };
@@ -45,12 +45,12 @@ impl Idle {
         idle
     }
 
-    /// In the outermost ring, to be visited once, after 1,100 hours.
+    /// Returns timers in the outermost ring, which are visited once, after 1,100 hours.
     fn within_range(size: usize) -> Idle {
         Idle::new(size, 1_100 * HOUR.get(), 90 * HOUR.get())
     }
 
-    /// In every slot of the outermost ring, with cycles to wait.
+    /// Returns timers in every slot of the outermost ring, with a cycle count.
     fn beyond_range(size: usize) -> Idle {
         Idle::new(size, 1 << 50, 1 << 45)
     }

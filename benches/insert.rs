@@ -1,8 +1,7 @@
 //! Insert, alone, into a structure that already holds many timers.
 //!
 //! A batch of random timers is cancelled, which is not measured, and as many are inserted at random
-//! deadlines: the places they get are places that were given up, as in a program that has run for a
-//! while.
+//! deadlines. So they reuse freed table entries, as in a program that has run for a while.
 //!
 //! ```text
 //! cargo bench --bench insert

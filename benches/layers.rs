@@ -1,21 +1,21 @@
-//! What stands on the wheel, beside the wheel: a timeout that does not come to pass, and a run.
+//! The adapters compared with the wheel: a timeout that does not happen, and a run.
 //!
 //! | bench | what is measured, with 100,000 others pending |
 //! | --- | --- |
 //! | `timeout/handle` | a job inserted 30 s ahead, and cancelled by its handle |
 //! | `timeout/guard` | the same, by the drop of its guard |
-//! | `timeout/group` | the same, one job in a group that is cancelled |
+//! | `timeout/group` | the same, as the one job of a group that is cancelled |
 //! | `timeout/key` | the same, under a key |
 //! | `timeout/wall` | the same, for a wall-clock time |
 //! | `timeout/repeat` | a repeating job, inserted and cancelled |
 //! | `run/insert` | a job that comes due and inserts the next, on a manual clock |
-//! | `run/repeat` | a run of a repeating job there |
+//! | `run/repeat` | a run of a repeating job, on a manual clock |
 //!
 //! ```text
 //! cargo bench --bench layers
 //! ```
 
-// A program that measures owns its clock.
+// A program that measures may read the clock; the library may not.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -37,7 +37,7 @@ fn timeout(criterion: &mut Criterion) {
     let keyed = Keyed::new(wheel.scheduler());
     let connection = Group::new(wheel.scheduler());
     let at = SystemTime::now() + TIMEOUT;
-    // The first of its kind wakes the ticker, which then looks at the wall clock.
+    // The first job for a wall-clock time wakes the ticker, which then looks at the wall clock.
     wheel.insert_at(at + TIMEOUT, || ());
     let mut group = common::group(criterion, "timeout");
     group.throughput(Throughput::Elements(1));
@@ -115,7 +115,7 @@ fn run(criterion: &mut Criterion) {
     });
 }
 
-/// As one repeats without being helped.
+/// A job that repeats without `Wheel::repeat`: it inserts the next.
 fn again(scheduler: Scheduler) {
     let next = scheduler.clone();
     scheduler.insert(MS, || again(next)).expect("there is room");

@@ -3,7 +3,7 @@
 //! | group | what is measured |
 //! | --- | --- |
 //! | `reset_later` | to a later deadline, which is one store |
-//! | `reset_earlier` | to an earlier one, which moves the timer to another slot |
+//! | `reset_earlier` | to an earlier deadline, which moves the timer to another slot |
 //!
 //! ```text
 //! cargo bench --bench reset
@@ -20,7 +20,7 @@ fn later<T: Timers>(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for size in SIZES {
         let mut population = None;
-        // Each batch goes a tick further than all before it.
+        // Each batch resets to one tick later than all batches before it.
         let mut ahead = HORIZON;
         group.bench_function(BenchmarkId::new(T::NAME, size), |bencher| {
             let population = population.get_or_insert_with(|| Population::<T>::new(size));
@@ -48,7 +48,8 @@ fn earlier<T: Timers>(criterion: &mut Criterion) {
             let population = population.get_or_insert_with(|| Population::<T>::new(size));
             bencher.iter_custom(|iters| {
                 population.measure(iters, |timers, keys, whens| {
-                    // Every random deadline is earlier than this. The entries stay where they are.
+                    // Every random deadline is earlier than this one. The entries stay in their
+                    // slots.
                     for &key in &*keys {
                         assert!(timers.reset(key, T::when(2 * HORIZON)));
                     }

@@ -1,14 +1,13 @@
-//! Cron: the schedule of another crate, followed by a repeating job. A week of it, on a clock that
-//! is moved by hand.
+//! Cron: a repeating job that follows the schedule of another crate, for a week, on a clock that
+//! the program moves.
 //!
 //! ```text
 //! cargo run --release --example cron [-- EXPRESSION]
 //! ```
 //!
 //! The expression has seven fields, as the `cron` crate wants them: second, minute, hour, day of
-//! the month, month, day of the week, year. The wheel knows nothing of calendars. It is told one
-//! wall-clock time after the other, and the job runs when the wall clock reads that, also if the
-//! clock is set.
+//! the month, month, day of the week, year. The wheel knows no calendars. Every run returns the
+//! next wall-clock time, and the job runs when the wall clock reads it, also if the clock is set.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
 //! How many bytes a pending timer takes, and how many of them stay when all have been cancelled.
 //!
-//! Reads the resident memory of the process before and after a million inserts: what the system
-//! really gives, with the allocator's share. The keys, 16 bytes each, are the caller's and are not
-//! counted. Each case has a process to itself.
+//! Reads the resident memory of the process before and after a million inserts. It includes the
+//! allocator's overhead. The keys, 16 bytes each, belong to the caller and are not counted. Each
+//! case runs in its own process.
 //!
-//! What stays after the last cancel is the room of the handle table, which later timers use again,
-//! and what the allocator keeps of the blocks that were freed.
+//! Two things stay after the last cancel: the handle table, which later timers use again, and freed
+//! blocks that the allocator keeps.
 //!
 //! ```text
 //! cargo run --release --example footprint
@@ -19,7 +19,7 @@ use tickwheel::{Geometry, Hierarchy, Tick, Wheel};
 
 const TIMERS: u64 = 1_000_000;
 
-/// What a case is called on the command line and in the table, and what it does.
+/// The name of a case on the command line and in the table, and the function that runs it.
 type Case = (&'static str, &'static str, fn() -> Option<Reading>);
 
 const CASES: [Case; 3] = [
@@ -28,7 +28,7 @@ const CASES: [Case; 3] = [
     ("capture", "Wheel, closure with 16 bytes", capture),
 ];
 
-/// Resident bytes, a timer.
+/// Resident bytes for each timer.
 struct Reading {
     pending: f64,
     cancelled: f64,
@@ -116,7 +116,7 @@ fn wheel<F: FnOnce() + Send + 'static>(job: impl Fn(u64) -> F) -> Option<Reading
     reading(before, pending, resident()?)
 }
 
-/// From a minute to an hour, in ticks of a millisecond: as good as random.
+/// From a minute to an hour, in ticks of a millisecond, pseudo-random.
 fn ahead(number: u64) -> u64 {
     60_000 + (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 3_540_000
 }
@@ -126,7 +126,7 @@ fn reading(before: u64, pending: u64, cancelled: u64) -> Option<Reading> {
     Some(Reading { pending: a_timer(pending), cancelled: a_timer(cancelled) })
 }
 
-/// Resident memory that is not of a file, in bytes.
+/// Returns the resident memory that no file backs, in bytes.
 fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

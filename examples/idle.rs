@@ -1,13 +1,13 @@
 //! How often a wheel wakes with a hundred thousand timers pending and none due: not at all.
 //!
-//! Counts the context switches of the wheel's threads, which includes every wake-up, and their time
-//! on a processor, over ten seconds.
+//! Counts the context switches of the wheel's threads, which include every wake-up, and their
+//! processor time, over ten seconds.
 //!
 //! ```text
 //! cargo run --release --example idle [-- --seconds N | --short]
 //! ```
 
-// A program that measures owns its clock.
+// A program that measures may read the clock; the library may not.
 #![allow(clippy::disallowed_methods)]
 
 use std::path::Path;
@@ -19,12 +19,12 @@ use tickwheel::Wheel;
 
 const TIMERS: u64 = 100_000;
 
-/// What one of the wheel's threads has used up.
+/// What one of the wheel's threads has used.
 struct Thread {
     id: u32,
     name: String,
     switches: u64,
-    /// Time on a processor, in clock ticks of the system: a hundredth of a second, as a rule.
+    /// Processor time in clock ticks of the system, usually hundredths of a second.
     cpu_ticks: u64,
 }
 
@@ -34,14 +34,14 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let wheel = Wheel::new();
-    // A slot of the third ring is 65.5 s wide, and its timers move inwards when it begins. With more
-    // than that between the window and the first deadline, nothing has to move in the window.
+    // A slot of the third ring is 65.5 s wide, and its timers move inwards when it begins. If the
+    // first deadline lies further than that after the window, no timer has to move in the window.
     let first = window + Duration::from_secs(70);
     for number in 0..TIMERS {
         let within_an_hour = Duration::from_millis(number * 3_600_000 / TIMERS);
         wheel.insert(first + within_an_hour, || ());
     }
-    // The threads have started, and the pool has found that there is nothing to do.
+    // Lets the threads start, and the pool find that there is nothing to do.
     thread::sleep(Duration::from_millis(500));
 
     let Some(before) = threads() else {
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How long to watch.
+/// Returns how long to watch.
 fn window(mut arguments: impl Iterator<Item = String>) -> Option<Duration> {
     let mut seconds = 10;
     while let Some(argument) = arguments.next() {
@@ -80,7 +80,7 @@ fn window(mut arguments: impl Iterator<Item = String>) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// The wheel's threads; `None` where the system does not tell.
+/// Returns what the wheel's threads have used, or `None` if the system does not tell.
 fn threads() -> Option<Vec<Thread>> {
     let tasks = fs::read_dir("/proc/self/task").ok()?;
     let mut threads: Vec<Thread> = tasks.filter_map(|task| thread(&task.ok()?.path())).collect();
@@ -95,7 +95,7 @@ fn thread(task: &Path) -> Option<Thread> {
     let number = |name: &str| field(name)?.parse::<u64>().ok();
 
     let stat = fs::read_to_string(task.join("stat")).ok()?;
-    // The name is in parentheses and may hold anything. What follows it begins with field 3.
+    // The name is in parentheses and may hold anything. The first field after it is field 3.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(14 - 3).map(str::parse::<u64>);
     let (user, system) = (times.next()?.ok()?, times.next()?.ok()?);

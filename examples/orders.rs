@@ -7,7 +7,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
-// To say how long it took: a program owns its clock, only the library has to be handed it.
+// A program may read the clock, here to print how long it took; the library may not.
 #![allow(clippy::disallowed_methods)]
 
 use std::sync::{Arc, Mutex};
@@ -17,16 +17,16 @@ use tickwheel::{ConfigError, Driver, Handle, Wheel};
 
 const ORDERS: usize = 100_000;
 
-/// All orders arrive within so many seconds.
+/// All orders arrive within this number of seconds.
 const ARRIVALS: u64 = 6 * 3600;
 
-/// An order waits so many seconds for its payment.
+/// An order waits this number of seconds for its payment.
 const PATIENCE: u64 = 72 * 3600;
 
-/// So many orders of a hundred are paid in time.
+/// The percentage of orders that are paid in time.
 const PAID_IN_TIME: usize = 70;
 
-/// This one is paid so many seconds too late.
+/// This order is paid this number of seconds too late.
 const LATE: usize = 99;
 const LATE_BY: u64 = 3600;
 
@@ -56,7 +56,7 @@ fn main() -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// What is going to happen, in simulated time.
+/// An event to come, in simulated time.
 struct Order {
     arrival: Duration,
     payment: Option<Duration>,
@@ -113,7 +113,7 @@ impl Shop {
     }
 
     fn pay(&self, wheel: &Wheel, number: usize, timer: Option<Handle>) {
-        // The wheel decides who was first, the payment or the deadline.
+        // The wheel decides which came first, the payment or the deadline.
         if timer.is_some_and(|timer| wheel.cancel(timer)) {
             self.change(number, State::Open, State::Paid);
         } else if let State::Closed { at } = self.states.lock().unwrap()[number] {
@@ -127,8 +127,8 @@ impl Shop {
         *state = to;
     }
 
-    /// Checks that every order ended as was drawn for it, and at the right time; how many were paid
-    /// and how many closed themselves.
+    /// Checks that every order ended as was drawn for it, and at the right time. Returns how many
+    /// were paid and how many closed themselves.
     fn count(&self, orders: &[Order]) -> (usize, usize) {
         let (mut paid, mut closed) = (0, 0);
         for (order, &state) in orders.iter().zip(&*self.states.lock().unwrap()) {
@@ -163,7 +163,7 @@ fn draw_orders() -> Vec<Order> {
     (0..ORDERS).map(&mut draw).collect()
 }
 
-/// Arrivals and payments in the order of time. Of those in one second, an arrival comes first.
+/// Returns arrivals and payments in the order of time. Within a second, arrivals come first.
 fn timeline(orders: &[Order]) -> Vec<(Duration, Event)> {
     let numbered = || orders.iter().enumerate();
     let arrivals = numbered().map(|(number, order)| (order.arrival, Event::Arrival(number)));
@@ -174,7 +174,7 @@ fn timeline(orders: &[Order]) -> Vec<(Duration, Event)> {
     events
 }
 
-/// The pseudo-random numbers of splitmix64: the same in every run.
+/// The pseudo-random numbers of splitmix64, the same in every run.
 struct Random(u64);
 
 impl Random {

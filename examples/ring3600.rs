@@ -1,13 +1,12 @@
-//! The classic design made visible: one ring of 3600 slots, a tick of a second, and a cycle count
-//! for what lies more than an hour ahead. Three days pass in a moment, because the program moves
-//! the clock.
+//! The classic ring made visible: 3600 slots, a tick of a second, and a cycle count for timers that
+//! lie more than an hour ahead. Three days pass in a moment, because the program moves the clock.
 //!
 //! ```sh
 //! cargo run --release --example ring3600
 //! ```
 //!
-//! A row shows the cursor, and of each pending timer its slot, how many times the cursor still
-//! passes there before the timer is due, and the time that remains. The timer of 7219 seconds is
+//! A row shows the cursor, and for each pending timer its slot, how many times the cursor passes
+//! there before the timer is due, and the time that remains. The timer of 7219 seconds is
 //! the textbooks' example: set while the cursor is at 1, it goes into slot 20 with 2 cycles.
 
 #![forbid(unsafe_code)]
@@ -20,7 +19,8 @@ use tickwheel::{Driver, Geometry, Handle, Wheel};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Before and at each event, every half hour of the first two, and then every twelve.
+/// The times of the rows: before and at each event, every half hour of the first two hours, and
+/// then every twelve hours.
 const MOMENTS: [Duration; 17] = [
     Duration::from_secs(89),
     Duration::from_secs(90),
@@ -83,7 +83,7 @@ impl Ring {
         Ok(Ring { wheel, driver: Arc::new(driver), started, timers: Vec::new() })
     }
 
-    /// Sets a timer whose job checks that it runs exactly then, and says so.
+    /// Sets a timer whose job checks that it runs at the exact time, and prints that.
     fn set(&mut self, name: &'static str, delay: Duration) -> Handle {
         let (driver, started) = (Arc::clone(&self.driver), self.started);
         let due = self.now() + delay;
@@ -101,7 +101,7 @@ impl Ring {
     }
 
     fn advance_to(&self, moment: Duration) {
-        // The wheel turns only where there is work. This is some, so that the cursor comes there.
+        // The cursor moves only to ticks with work, so this job moves it here.
         self.wheel.insert_at(self.started + moment, || ());
         self.driver.advance(moment - self.now());
     }
@@ -115,7 +115,7 @@ impl Ring {
         println!();
     }
 
-    /// A row of the table, while there is anything to show.
+    /// Prints a row of the table, as long as a timer is pending.
     fn show(&self) {
         let places: Vec<_> =
             self.timers.iter().map(|timer| self.wheel.location(timer.handle)).collect();
@@ -132,7 +132,7 @@ impl Ring {
     }
 }
 
-/// Hours, minutes and seconds.
+/// Formats seconds as hours, minutes and seconds.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)

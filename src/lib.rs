@@ -1,5 +1,5 @@
-//! A hashed timing wheel with hierarchical levels, for programs with too many timeouts for anything
-//! else: idle timeouts of connections and devices, retries, orders that close themselves.
+//! A hashed timing wheel with hierarchical levels, for programs that hold hundreds of thousands of
+//! timeouts at once: idle connections and devices, retries, orders that close themselves.
 //!
 //! ```
 //! use std::{sync::mpsc, time::Duration};
@@ -16,10 +16,11 @@
 //! }
 //! ```
 //!
-//! Jobs run on a rayon pool, never early, at most a tick and a wake-up late. [`Wheel::cancel`] and
-//! [`Wheel::reset`] take constant time and are exact; a stale [`Handle`] does nothing. A panic
-//! stays where it happened. Until the next tick with work, no thread wakes (but once a second, if a
-//! job waits for the wall clock).
+//! Jobs run on a rayon pool. A job is never handed over early, and at most one tick late, plus the
+//! time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`] take
+//! constant time and are exact; a stale [`Handle`] does nothing. A panic in one job affects no
+//! other job. No thread wakes before the next tick with work, except that the ticker wakes once a
+//! second while a job waits for the wall clock.
 //!
 //! | for | use |
 //! | --- | --- |
@@ -41,8 +42,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-// The order is the architecture: a module names only modules above it, in its own layer or in a layer
-// above that (`tests/architecture/`).
+// The order of these lines is the architecture: a module names only modules above it, in its own
+// layer or in a layer declared earlier. `tests/architecture/` checks that.
 mod values;
 mod structure;
 mod host;
@@ -50,7 +51,7 @@ mod engine;
 mod api;
 mod adapters;
 
-/// The front page compiles.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,4 @@
-//! What somebody would try who wants the wheel to hang, to die, or to lose a job.
+//! Attacks: attempts to make the wheel hang, die, or lose a job.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -14,7 +14,7 @@ use tickwheel::{
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A minute is a defect on any machine.
+/// Waits for `condition`. If it takes a minute, that is a defect on any machine.
 #[track_caller]
 #[allow(clippy::disallowed_methods)]
 fn wait_for(condition: impl Fn() -> bool) {
@@ -25,7 +25,7 @@ fn wait_for(condition: impl Fn() -> bool) {
     }
 }
 
-/// A pool all of whose threads are busy until the sender is dropped.
+/// Returns a pool whose threads are all busy until the sender is dropped.
 fn full_pool(threads: usize) -> (Arc<ThreadPool>, Sender<()>) {
     let pool = Arc::new(ThreadPoolBuilder::new().num_threads(threads).build().unwrap());
     let (release, gate) = channel::<()>();
@@ -110,17 +110,17 @@ fn a_repeating_job_that_ends_its_wheel() {
         let other = scheduler.every(HOUR, || ()).unwrap();
         drop(built);
         assert_eq!(ended.recv(), Ok(usize::from(shutdown)), "the other, and not itself");
-        // Its captures are dropped with it.
+        // The captures are dropped with the job.
         assert!(ended.recv().is_err());
         assert!(!scheduler.cancel(handle.unwrap()) && !scheduler.cancel(other));
     }
 }
 
 #[test]
-fn what_owns_itself_ends() {
+fn a_job_that_owns_its_group_guard_or_keys_ends() {
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     let second = MS * 1000;
-    // A group that is dropped by one of its own jobs, while that runs.
+    // One of the group's own jobs drops the group while the job runs.
     let own = Arc::new(Mutex::new(None));
     let inner = Arc::clone(&own);
     let group = Group::new(wheel.scheduler());
@@ -132,13 +132,13 @@ fn what_owns_itself_ends() {
     group.insert(HOUR, || ()).unwrap();
     *own.lock().unwrap() = Some(group);
     assert_eq!((driver.advance(second * 3), wheel.len()), (1, 0));
-    // A guard that the guarded job owns.
+    // The guarded job owns its guard.
     let own = Arc::new(Mutex::new(None));
     let inner = Arc::clone(&own);
     let ping = wheel.every(second, move || drop(inner.lock().unwrap().take())).unwrap();
     *own.lock().unwrap() = Some(Guard::new(wheel.scheduler(), ping));
     assert_eq!((driver.advance(second * 3), wheel.len()), (1, 0));
-    // Keys whose jobs own the keys, and take each other down.
+    // The job of every key owns the keys, and cancels the next key when it is dropped.
     let keyed: Keyed<u32> = Keyed::new(wheel.scheduler());
     struct Cancels(Keyed<u32>, u32);
     impl Drop for Cancels {
@@ -172,7 +172,7 @@ fn a_hundred_thousand_jobs_that_repeat() {
         })
         .collect();
     wait_for(|| runs.load(Ordering::Relaxed) > 300_000);
-    // All of them, wherever they are: in the wheel, in the queue, running.
+    // Every job can be cancelled, wherever it is: in the wheel, in the queue, running.
     assert!(wheel.cancel_batch(&handles).into_iter().all(|cancelled| cancelled));
     wait_for(|| wheel.stats().in_flight == 0);
     let so_far = runs.load(Ordering::Relaxed);
@@ -195,8 +195,8 @@ fn a_driver_may_be_driven_from_inside() {
 }
 
 #[test]
-fn the_next_turn_does_not_grow_with_the_population() {
-    // A million look-ups among 200,000 timers: were each a scan, this would take hours.
+fn the_search_for_the_next_tick_does_not_grow_with_the_population() {
+    // A million searches among 200,000 timers: if each were a scan, this would take hours.
     let mut wheel = Hierarchy::default();
     for n in 0..200_000 {
         wheel.insert(Tick::new(1_000_000 + n % 1000), n);
@@ -207,8 +207,8 @@ fn the_next_turn_does_not_grow_with_the_population() {
 }
 
 #[test]
-fn a_burst_that_is_cancelled_while_it_is_worked_off() {
-    // A cancel in every pause: were each to cost a look at the whole slot, this would take hours.
+fn a_burst_that_is_cancelled_while_it_fires() {
+    // A cancel in every pause: if each had to look at the whole slot, this would take hours.
     let mut wheel = Hierarchy::default();
     let count = 1_000_000;
     let keys: Vec<_> = (0..count).map(|n| wheel.insert(Tick::new(5), n)).collect();
@@ -288,7 +288,7 @@ fn inserts_into_the_next_tick_do_not_hold_up_a_visit_further_out() {
 }
 
 #[test]
-fn a_panic_in_what_a_job_spawned_is_fenced() {
+fn a_panic_in_a_task_that_a_job_spawned_is_caught() {
     let wheel = Wheel::builder().threads(1).build().unwrap();
     wheel.insert(Duration::ZERO, || rayon::spawn(|| panic!("in a task that a job spawned")));
     wait_for(|| wheel.stats().panicked == 1);
@@ -320,14 +320,14 @@ fn a_million_jobs_on_one_tick_while_others_insert() {
 
 #[test]
 fn drops_that_insert_drops_that_insert() {
-    // Each capture, when it is dropped, inserts the next; the end of the wheel ends the chain.
+    // Each captured value inserts the next when it is dropped. The end of the wheel ends the chain.
     struct Chain(Scheduler, Arc<AtomicUsize>);
     impl Drop for Chain {
         fn drop(&mut self) {
             self.1.fetch_add(1, Ordering::SeqCst);
             let next = Chain(self.0.clone(), Arc::clone(&self.1));
             if let Err(refused) = self.0.insert(HOUR, move || drop(next)) {
-                // Dropped here, it would try again, without end.
+                // The drop of the refused job would try again, without end.
                 std::mem::forget(refused);
             }
         }
@@ -358,7 +358,7 @@ fn many_wheels_come_and_go() {
 
 #[test]
 fn jobs_that_run_rayon_inside() {
-    // A job that waits in rayon lets its thread run other jobs meanwhile, on top of it.
+    // While a job waits in rayon, rayon runs other tasks of the pool on top of it.
     let wheel = Wheel::builder().threads(2).build().unwrap();
     let (sender, receiver) = channel();
     for _ in 0..500 {

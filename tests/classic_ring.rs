@@ -1,5 +1,5 @@
-//! The worked examples of the classic ring, on a real wheel of one ring: where an entry lies, and
-//! when it fires. Both formulas found in textbooks are a whole cycle late at one of these.
+//! The worked examples of the classic ring, on a wheel of one ring: where an entry lies, and when
+//! it fires. For one of these delays, each of the two formulas in textbooks is a whole cycle late.
 
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use tickwheel::{Geometry, Wheel};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Size of the ring, where the cursor is, the delay; then the right slot and cycle count.
+/// Size of the ring, position of the cursor, delay; then the right slot and cycle count.
 const EXAMPLES: [(usize, u32, u32, usize, u64); 6] = [
     (60, 2, 147, 29, 2),
     (3600, 1, 7219, 20, 2),
-    // The slot wraps behind the cursor.
+    // The slot lies behind the cursor.
     (3600, 3599, 2, 1, 0),
     // Exact multiples of the size.
     (60, 0, 60, 0, 0),
@@ -39,7 +39,7 @@ fn slots_cycles_and_the_second_at_which_the_job_runs() {
 #[test]
 #[allow(clippy::disallowed_methods)]
 fn the_same_against_the_clock_with_a_ticker() {
-    // A tick of 50 µs instead of a second: nothing early, and everything within the test's life.
+    // A tick of 50 µs instead of a second: no job is early, and all of them run during the test.
     let tick = Duration::from_micros(50);
     for (slots, _, delay, ..) in EXAMPLES {
         let ring = Geometry::ring(slots).unwrap();

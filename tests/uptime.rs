@@ -1,4 +1,4 @@
-//! Years in a moment: others have stopped after 12 days, 248.5 days, 2.2 years.
+//! Years of uptime in a moment: other timers have stopped after 12 days, 248.5 days, 2.2 years.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn timers_fire_on_their_tick_after_years() {
     for geometry in [Geometry::default(), Geometry::ring(3600).unwrap()] {
         let (wheel, driver) = Wheel::builder().geometry(geometry).manual().unwrap();
         let mut up = Duration::ZERO;
-        // 2^31 and 2^32 milliseconds lie within the first hundred days; the last is 400 years.
+        // 2^31 and 2^32 milliseconds lie within the first hundred days. The last is 400 years.
         let moments = [DAY * 12, MS * ((1 << 31) - 2), MS * u32::MAX, DAY * 803, DAY * 146_000];
         for moment in moments {
             driver.advance(moment - up);
@@ -47,7 +47,7 @@ fn the_clock_can_run_to_its_end() {
     assert_eq!(driver.advance(Duration::MAX), 1);
     assert!(!wheel.is_pending(soon) && wheel.is_pending(never));
     let _ = driver.now();
-    // No time is left: what is inserted now will not run, and is not lost.
+    // No time is left: a job that is inserted now will not run, and is not lost.
     let last = wheel.insert(DAY, || ());
     assert_eq!(driver.advance(DAY), 0);
     assert!(wheel.cancel(last) && wheel.cancel(never));

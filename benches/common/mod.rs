@@ -1,16 +1,16 @@
-//! What the benches share: random numbers, a population of pending timers that stays as large as it
-//! is, and a clock around the part of a batch that is measured.
+//! Shared by the benches: random numbers, a population of pending timers of constant size, and the
+//! measurement of a part of a batch.
 //!
 //! Ground rules:
 //!
-//! - The populations are random in time and in memory: an operation picks its timers at random, so
-//!   at a million of them it pays for cache misses, as it will in a program.
-//! - Nothing random is drawn while the clock runs. What an operation takes is laid out before.
-//! - A population is built when a bench first asks for it: one that is filtered out costs nothing.
+//! - Populations are random in time and in memory: an operation picks its timers at random, so with
+//!   a million timers it pays for cache misses, as it does in a program.
+//! - No random number is drawn while the clock runs. The arguments of operations are drawn before.
+//! - A population is built when a bench first uses it: a bench that is filtered out costs nothing.
 
-// Every bench compiles this file for itself and uses its own part of it.
+// Every bench compiles this file for itself and uses a part of it.
 #![allow(dead_code)]
-// A program that measures owns its clock.
+// A program that measures may read the clock; the library may not.
 #![allow(clippy::disallowed_methods)]
 
 use std::time::{Duration, Instant};
@@ -22,13 +22,14 @@ use tickwheel::{Geometry, Handle, Hierarchy, Key, Tick, Wheel};
 /// How many timers are pending.
 pub(crate) const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
 
-/// Deadlines lie from 1 to so many ticks ahead, unless a bench says otherwise.
+/// Deadlines lie from 1 to this number of ticks ahead, unless a bench says otherwise.
 pub(crate) const HORIZON: u64 = 60_000;
 
-/// So many operations lie between two readings of the clock, at most.
+/// The largest number of operations between two readings of the clock.
 const BATCH: usize = 1024;
 
-/// Short enough for a file a minute: these are nanoseconds, and a million of them a sample.
+/// Returns a group short enough for a bench file to take about a minute. A sample has about a
+/// million operations, of nanoseconds each.
 pub(crate) fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGroup<'a, WallTime> {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(10);
@@ -53,12 +54,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to below `end`.
+    /// Returns a number from 0 to below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// From 1 to `last`.
+    /// Returns a number from 1 to `last`.
     pub(crate) fn ahead(&mut self, last: u64) -> u64 {
         1 + self.below(last)
     }
@@ -66,15 +67,15 @@ impl Random {
 
 /// The verbs that the structure alone and the wheel have in common.
 pub(crate) trait Timers {
-    /// What a bench calls it.
+    /// The name in the bench's output.
     const NAME: &str;
-    /// A deadline, ready for use.
+    /// A deadline as the verbs take it.
     type When: Copy;
     type Key: Copy;
 
     fn empty() -> Self;
 
-    /// The deadline that is so many ticks ahead, of [`HORIZON`] and more.
+    /// Returns the deadline `ahead` ticks from now, up to [`HORIZON`] and beyond.
     fn when(ahead: u64) -> Self::When;
 
     fn insert(&mut self, when: Self::When) -> Self::Key;
@@ -110,7 +111,8 @@ impl Timers for Hierarchy<u64> {
     }
 }
 
-/// With its clock running and its ticker asleep. The jobs capture 8 bytes: each is an allocation.
+/// A wheel whose clock runs and whose ticker sleeps. The jobs capture 8 bytes: each is an
+/// allocation.
 impl Timers for Wheel {
     const NAME: &str = "wheel";
     type When = Duration;
@@ -120,8 +122,8 @@ impl Timers for Wheel {
         Wheel::new()
     }
 
-    /// An hour later and 180 times as far apart, so that nothing comes due while it is measured, and
-    /// as many slots are in use: a timer lies one level further out.
+    /// Returns a deadline an hour later, with ticks 180 times as far apart. So no timer comes due
+    /// while it is measured, and as many slots are in use: a timer lies one level further out.
     fn when(ahead: u64) -> Duration {
         Duration::from_secs(3600) + Duration::from_millis(ahead * 180)
     }
@@ -139,14 +141,14 @@ impl Timers for Wheel {
     }
 }
 
-/// A job that captures 8 bytes.
+/// Returns a job that captures 8 bytes.
 pub(crate) fn job(number: u64) -> impl FnOnce() + Send + 'static {
     move || {
         std::hint::black_box(number);
     }
 }
 
-/// Pending timers, always as many of them, and random numbers for the next batch.
+/// A constant number of pending timers, and random numbers for the next batch.
 pub(crate) struct Population<T: Timers> {
     pub(crate) timers: T,
     keys: Vec<T::Key>,
@@ -161,7 +163,7 @@ impl<T: Timers> Population<T> {
         Population { timers, keys, whens: Vec::with_capacity(BATCH), random }
     }
 
-    /// Does `iters` operations in batches, and says how long their measured part took. A batch is a
+    /// Does `iters` operations in batches. Returns how long their measured part took. A batch is a
     /// random choice of keys, no key twice, and as many random deadlines.
     pub(crate) fn measure(
         &mut self,
@@ -178,7 +180,7 @@ impl<T: Timers> Population<T> {
         total
     }
 
-    /// Moves random keys to the front: the first steps of a Fisher-Yates shuffle.
+    /// Moves random keys to the front, by the first steps of a Fisher-Yates shuffle.
     fn draw(&mut self, size: usize) {
         self.whens.clear();
         for place in 0..size {
@@ -189,7 +191,7 @@ impl<T: Timers> Population<T> {
     }
 }
 
-/// How long `work` takes.
+/// Returns how long `work` takes.
 pub(crate) fn timed(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();

@@ -1,5 +1,5 @@
-//! The clients: one byte an interval, until told to fall silent. A silent client keeps its socket
-//! open, as one does whose machine has hung.
+//! The clients: each sends one byte an interval, until it falls silent. A silent client keeps its
+//! socket open, as a client does whose machine has hung.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A rest between heartbeats: those that came due meanwhile go out together.
+/// The sleep between rounds. Heartbeats that come due meanwhile are sent together.
 const REST: Duration = Duration::from_millis(2);
 
 pub(crate) struct Client {
@@ -15,7 +15,7 @@ pub(crate) struct Client {
     socket: TcpStream,
     /// When to fall silent.
     silence: Option<Instant>,
-    /// Has fallen silent, or has been evicted.
+    /// The client has fallen silent, or has been evicted.
     ended: bool,
     last: Instant,
     longest_gap: Duration,
@@ -24,12 +24,12 @@ pub(crate) struct Client {
 /// What a client did.
 pub(crate) struct Sent {
     pub(crate) id: usize,
-    /// The longest it did not send although it should have.
+    /// The longest time for which it did not send although it should have.
     pub(crate) longest_gap: Duration,
 }
 
 impl Client {
-    /// A client that counts as having sent at `started`.
+    /// Returns a client that counts as having sent at `started`.
     pub(crate) fn new(
         id: usize,
         socket: TcpStream,
@@ -49,7 +49,8 @@ impl Client {
         self.last = now;
     }
 
-    /// From before the last write to after this one, as the time of each is known no better.
+    /// The gap counts from before the last write to after this one, because the exact time of a
+    /// write is not known.
     fn note_gap(&mut self) {
         self.longest_gap = self.longest_gap.max(self.last.elapsed());
     }
@@ -62,8 +63,8 @@ impl Client {
     }
 }
 
-/// Sends heartbeats for all of these, of whom there is at least one, spread over the interval, until
-/// told to stop.
+/// Sends heartbeats for these clients, spread over the interval, until told to stop. There is at
+/// least one client.
 pub(crate) fn run(
     mut clients: Vec<Client>,
     started: Instant,

@@ -1,17 +1,17 @@
-//! What the system allows, and what it charged. Linux tells both under `/proc`; elsewhere the limit
-//! is guessed and the time is unknown.
+//! The limit on open files, and the processor time used. Linux tells both under `/proc`; on other
+//! systems the limit is guessed and the time is unknown.
 
 use std::fs;
 use std::time::Duration;
 
-/// Taken where the system does not say.
+/// The limit that is assumed if the system does not tell.
 const USUAL_LIMIT: usize = 1024;
 
-/// Open files that are not connections.
+/// The number of open files that are not connections.
 const MARGIN: usize = 100;
 
-/// How many of `wanted` connections the limit on open files leaves, both ends being in this program.
-/// Says so when they are fewer.
+/// Returns how many of `wanted` connections the limit on open files allows, with both ends in this
+/// program. Prints a line if they are fewer.
 pub(crate) fn affordable(wanted: usize) -> usize {
     let limit = open_files().unwrap_or_else(|| {
         println!("the limit on open files is unknown: assuming {USUAL_LIMIT}");
@@ -25,7 +25,7 @@ pub(crate) fn affordable(wanted: usize) -> usize {
     count
 }
 
-/// The soft limit on open files.
+/// Returns the soft limit on open files.
 fn open_files() -> Option<usize> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
@@ -35,11 +35,11 @@ fn open_files() -> Option<usize> {
     }
 }
 
-/// The processor time that this program has taken, in user and system mode.
+/// Returns the processor time that this program has used, in user and system mode.
 pub(crate) fn cpu_time() -> Option<Duration> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the program's name in brackets, which may hold anything. Of those after
-    // it, the twelfth and the thirteenth are wanted, in the hundredths of a second that Linux
+    // The second field is the program's name in brackets, which may hold anything. The twelfth and
+    // the thirteenth field after it are the times, in the hundredths of a second that Linux
     // promises to user programs.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11).map(str::parse::<u64>);

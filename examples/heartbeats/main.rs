@@ -1,6 +1,6 @@
-//! The main job on real sockets: a TCP server with one idle timer a connection, which every
-//! heartbeat pushes back, and ten thousand clients, a tenth of which fall silent one after the
-//! other. The server must evict exactly those.
+//! Idle timeouts on real sockets: a TCP server with one timer for each connection, which every
+//! heartbeat pushes back, and ten thousand clients. A tenth of the clients fall silent one after
+//! the other, and the server must evict exactly those.
 //!
 //! ```sh
 //! cargo run --release --example heartbeats
@@ -14,17 +14,17 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `options.rs` | what the command line may ask for |
-//! | `machine.rs` | what the system allows, and what it charged |
+//! | `options.rs` | the options of the command line |
+//! | `machine.rs` | the limit on open files, and the processor time used |
 //! | `network.rs` | connections on loopback, both ends of each |
 //! | `server.rs` | the part to copy: a timer for each connection, pushed back, and its job |
-//! | `clients.rs` | those who send heartbeats, until they fall silent |
-//! | `trial.rs` | all of them together, from the first heartbeat to the shutdown |
-//! | `verdict.rs` | what each eviction was: deserved, the machine's fault, or the wheel's |
+//! | `clients.rs` | the clients, which send heartbeats until they fall silent |
+//! | `trial.rs` | server, clients and wheel together, from the first heartbeat to the shutdown |
+//! | `verdict.rs` | the cause of each eviction: the client, the machine, or the wheel |
 //! | `report.rs` | the progress line and the table |
 
 #![forbid(unsafe_code)]
-// A program owns its clock and its threads; only the library has to be handed them.
+// A program may read the clock and sleep; the library may not.
 #![allow(clippy::disallowed_methods)]
 
 mod clients;
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the trial and prints what came out; whether every must held.
+/// Runs the trial and prints the result. Returns whether every requirement held.
 fn run(options: &Options) -> io::Result<bool> {
     let count = machine::affordable(options.connections);
     println!("connections to make: {count}");

@@ -13,9 +13,10 @@ pub(crate) struct Pair {
 
 type Accepted = (TcpStream, SocketAddr);
 
-/// Connects so many clients, one after the other, with a server that accepts on a thread of its own.
+/// Connects `count` clients, one after the other, with a server that accepts on its own thread.
 ///
-/// One at a time, because the queue of a listener is short (128): a burst would overflow it.
+/// It connects one at a time, because the queue of a listener is short (128): a burst would
+/// overflow it.
 pub(crate) fn connect(count: usize) -> io::Result<Vec<Pair>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
@@ -24,7 +25,7 @@ pub(crate) fn connect(count: usize) -> io::Result<Vec<Pair>> {
     (0..count).map(|_| pair(address, &ends)).collect()
 }
 
-/// Accepts until nobody wants the connections any more, which the end of the program may come before.
+/// Accepts until the receiver of the connections is gone, or the program ends.
 fn accept(listener: &TcpListener, accepted: &Sender<io::Result<Accepted>>) {
     while accepted.send(listener.accept()).is_ok() {}
 }
@@ -37,7 +38,7 @@ fn pair(address: SocketAddr, ends: &Receiver<io::Result<Accepted>>) -> io::Resul
     Ok(Pair { server, client })
 }
 
-/// The accepted end of the connection that comes from `client`; a stranger's is dropped.
+/// Returns the accepted end of the connection from `client`. Drops connections from elsewhere.
 fn end_of(client: SocketAddr, ends: &Receiver<io::Result<Accepted>>) -> io::Result<TcpStream> {
     loop {
         let (stream, peer) = ends.recv().map_err(io::Error::other)??;

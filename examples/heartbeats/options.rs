@@ -1,4 +1,4 @@
-//! What the command line may ask for.
+//! The options of the command line.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

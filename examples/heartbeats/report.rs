@@ -24,7 +24,7 @@ impl Progress {
         Progress { terminal, pause, due: pause, shown: Duration::ZERO, heartbeats: 0 }
     }
 
-    /// Shows how things stand after `elapsed`, if it is time.
+    /// Shows the state after `elapsed`, if a new line is due.
     pub(crate) fn show(&mut self, elapsed: Duration, heartbeats: u64, evicted: usize) {
         if elapsed < self.due {
             return;
@@ -91,7 +91,7 @@ fn of_wheel(lateness: Lateness) -> [Duration; 3] {
     [lateness.p50, lateness.p99, lateness.max]
 }
 
-/// The median, the 99th percentile, and the maximum of what is in ascending order.
+/// Returns the median, the 99th percentile, and the maximum of values in ascending order.
 fn percentiles(sorted: &[Duration]) -> [Duration; 3] {
     [50, 99, 100].map(|percent| {
         let rank = (sorted.len() * percent).div_ceil(100);

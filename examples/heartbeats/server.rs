@@ -1,8 +1,7 @@
 //! The server: a timer for each connection, pushed back by every heartbeat, whose job evicts.
 //!
-//! A few threads own a share of the connections each, and go round in it: the standard library
-//! cannot wait for many sockets at once. In a server that can, everything about the timer stays as
-//! it is here.
+//! Each of a few threads reads its share of the connections in rounds, because the standard library
+//! cannot wait for many sockets at once. In a server that can, the code of the timers is the same.
 
 use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, TcpStream};
@@ -14,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use tickwheel::{Handle, Scheduler, Wheel};
 
-/// Rest after a round. Not only after an empty one: of thousands of connections, one has always sent
-/// something, and the rounds would take every processor. A heartbeat counts so much later, which is
-/// little beside an idle timeout.
+/// The sleep after a round, also after a round that found heartbeats: with thousands of connections
+/// every round finds some, and the rounds would take every processor. A heartbeat counts later by
+/// this time, which is little beside an idle timeout.
 const REST: Duration = Duration::from_millis(25);
 
-/// A timer's job ran.
+/// The job of a timer ran.
 pub(crate) struct Eviction {
     pub(crate) id: usize,
     pub(crate) at: Instant,
@@ -28,9 +27,9 @@ pub(crate) struct Eviction {
 /// What the server saw of one connection.
 pub(crate) struct Seen {
     pub(crate) id: usize,
-    /// When the last heartbeat that pushed the timer back had been read; taken before the reset.
+    /// When the last heartbeat that pushed the timer back was read, measured before the reset.
     pub(crate) last: Instant,
-    /// When a reset had first been refused: the timer was no longer pending.
+    /// When a reset was first refused, because the timer was no longer pending.
     pub(crate) refused: Option<Instant>,
 }
 
@@ -70,7 +69,7 @@ impl Connection {
 
 /// The job of the timer. The reader finds the connection ended, and drops it.
 fn evict(id: usize, socket: &TcpStream, evicted: &Sender<Eviction>) {
-    // The listener of this may be gone, and the client too: both are fine.
+    // The receiver may be gone, and the client too. Both are fine.
     let _ = evicted.send(Eviction { id, at: Instant::now() });
     let _ = socket.shutdown(Shutdown::Both);
 }
@@ -83,11 +82,11 @@ pub(crate) struct Reader {
     served: Served,
 }
 
-/// What a reader has done in the end.
+/// The result of a reader.
 pub(crate) struct Served {
     pub(crate) seen: Vec<Seen>,
     pub(crate) resets: u64,
-    /// Connections that ended otherwise than by eviction.
+    /// Connections that ended without an eviction.
     pub(crate) lost: usize,
     /// The longest time from the start of one round to the start of the next.
     pub(crate) slowest_round: Duration,
@@ -100,7 +99,7 @@ impl Reader {
         Reader { open, scheduler, idle, served }
     }
 
-    /// Reads until told to stop. Adds what has come to `heartbeats`.
+    /// Reads until told to stop. Adds the number of heartbeats to `heartbeats`.
     pub(crate) fn run(
         mut self,
         started: Instant,
@@ -118,14 +117,14 @@ impl Reader {
         self.served
     }
 
-    /// A round begins, after the one that began at `before`; when that is.
+    /// Notes that a round begins, after the one that began at `before`. Returns the present.
     fn note_round(&mut self, before: Instant) -> Instant {
         let now = Instant::now();
         self.served.slowest_round = self.served.slowest_round.max(now - before);
         now
     }
 
-    /// Looks at every connection once; how many heartbeats had come.
+    /// Reads every connection once. Returns how many heartbeats had come.
     fn go_round(&mut self) -> u64 {
         let Reader { open, scheduler, idle, served } = self;
         let mut heartbeats = 0;
@@ -139,7 +138,7 @@ impl Reader {
             Err(_) => true,
         });
         for connection in ended {
-            // A connection that ends by itself takes its timer with it.
+            // A connection that ends by itself cancels its timer.
             served.lost += usize::from(scheduler.cancel(connection.timer));
             served.seen.push(connection.seen);
         }
@@ -147,7 +146,8 @@ impl Reader {
     }
 }
 
-/// How many bytes have come, each of which is a heartbeat; an error when the connection has ended.
+/// Returns how many bytes have come, each of which is a heartbeat, or an error if the connection
+/// has ended.
 fn drain(mut socket: &TcpStream) -> io::Result<u64> {
     let mut buffer = [0; 64];
     let mut bytes = 0;

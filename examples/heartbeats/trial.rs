@@ -14,16 +14,16 @@ use crate::options::Options;
 use crate::report::Progress;
 use crate::server::{Connection, Eviction, Reader, Served};
 
-/// Threads that read on the server's side, and as many that write on the clients'.
+/// The number of threads that read for the server, and of threads that write for the clients.
 const THREADS: usize = 2;
 
-/// One client in so many falls silent.
+/// One client in this number falls silent.
 const SILENT_SHARE: usize = 10;
 
 /// How long a silent connection may stay after the end of the run before it counts as kept.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What came out of it.
+/// The result of a trial.
 pub(crate) struct Outcome {
     /// When each client was to fall silent.
     pub(crate) silences: Vec<Option<Instant>>,
@@ -36,9 +36,9 @@ pub(crate) struct Outcome {
     pub(crate) unfired: usize,
     pub(crate) heartbeats: u64,
     pub(crate) elapsed: Duration,
-    /// Processor time, where the system tells.
+    /// Processor time, if the system tells.
     pub(crate) cpu: Option<Duration>,
-    /// The wheel's own account, from just before its shutdown.
+    /// The wheel's counters just before its shutdown.
     pub(crate) stats: Stats,
 }
 
@@ -67,7 +67,8 @@ pub(crate) fn run(options: &Options, pairs: Vec<Pair>) -> Outcome {
 
         let mut gone = watch(options, started, &silences, heartbeats, &evictions);
         let (stats, elapsed) = (wheel.stats(), started.elapsed());
-        // The wheel first: once nobody reads, the timers of live connections would come due.
+        // The wheel ends first: when the readers have ended, timers of live connections would come
+        // due.
         let unfired = wheel.shutdown().len();
         stop.store(true, Ordering::Relaxed);
         gone.extend(evictions.try_iter());
@@ -116,14 +117,14 @@ fn watch(
     }
 }
 
-/// When each client falls silent, if it does: the same in every run.
+/// Returns when each client falls silent, if it does: the same in every run.
 fn draw_silences(count: usize, started: Instant, last: Duration) -> Vec<Option<Instant>> {
     let mut random = 0;
     let mut draw = || started + last.mul_f64(fraction(&mut random));
     (0..count).map(|id| (id % SILENT_SHARE == 0).then(&mut draw)).collect()
 }
 
-/// The next pseudo-random number in 0..1, by splitmix64.
+/// Returns the next pseudo-random number in 0..1, by splitmix64.
 fn fraction(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut bits = *state;
@@ -133,7 +134,7 @@ fn fraction(state: &mut u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Deals out to the threads, in turn. A thread without a share is not started.
+/// Distributes the items over the threads in turn. A thread without a share is not started.
 fn deal<T>(items: Vec<T>) -> Vec<Vec<T>> {
     let mut shares: Vec<Vec<T>> = (0..THREADS).map(|_| Vec::new()).collect();
     for (number, item) in items.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What each eviction was: deserved, the machine's fault, or the wheel's.
+//! The cause of each eviction: the client, the machine, or the wheel.
 //!
 //! Ground rules:
 //!
@@ -23,9 +23,9 @@ pub(crate) struct Verdict {
     pub(crate) silent_evicted: usize,
     /// Fell silent and were not evicted.
     pub(crate) silent_kept: usize,
-    /// Evicted although neither they nor the machine gave cause.
+    /// Evicted although neither the client nor the machine gave cause.
     pub(crate) live_evicted: usize,
-    /// Evicted before their time, whoever they were.
+    /// Evicted before their idle timeout had passed, silent or not.
     pub(crate) early: usize,
     /// Evicted because the machine was late.
     pub(crate) starved: usize,
@@ -72,7 +72,7 @@ impl Verdict {
         }
     }
 
-    /// The musts that did not hold.
+    /// Returns the requirements that did not hold.
     pub(crate) fn broken(&self) -> Vec<String> {
         let Verdict { silent_kept, live_evicted, early, unfired, live, .. } = self;
         let musts = [
@@ -85,7 +85,7 @@ impl Verdict {
     }
 }
 
-/// An eviction with all that is known about it.
+/// An eviction, and all that is known about it.
 struct Case<'a> {
     at: Instant,
     /// When the client was to fall silent.
@@ -124,7 +124,7 @@ impl Case<'_> {
     }
 }
 
-/// What was seen of each connection, in the order of their numbers.
+/// Returns what the readers saw of each connection, in the order of the connections' numbers.
 fn by_id(served: &[Served]) -> Vec<&Seen> {
     let mut seen: Vec<&Seen> = served.iter().flat_map(|served| &served.seen).collect();
     seen.sort_by_key(|seen| seen.id);

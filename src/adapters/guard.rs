@@ -1,4 +1,4 @@
-//! A handle that cancels its job when it is dropped.
+//! The guard: a handle that cancels its job when it is dropped.
 
 use core::fmt;
 
@@ -8,8 +8,8 @@ use crate::values::handle::Handle;
 /// Cancels a job when the guard is dropped: for a timeout that has no meaning without the thing it
 /// watches.
 ///
-/// A guard does not keep the wheel alive. If its job has run, or was cancelled, the guard does
-/// nothing. A job that runs goes on; if it repeats, that run is its last. Note that
+/// A guard does not keep the wheel alive. If its job has run or was cancelled, the drop does
+/// nothing. If its job is running, the run goes on; a repeating job does not run again. Note that
 /// `let _ = Guard::new(…)` drops the guard at once; `let _idle =` keeps it.
 ///
 /// ```
@@ -29,7 +29,7 @@ use crate::values::handle::Handle;
 #[must_use = "a guard that is dropped cancels its job at once"]
 pub struct Guard {
     handle: Handle,
-    /// Missing once the guard is detached.
+    /// `None` once the guard is detached.
     scheduler: Option<Scheduler>,
 }
 
@@ -45,7 +45,7 @@ impl Guard {
         self.handle
     }
 
-    /// Lets the job go its way: from here on nothing is cancelled. Returns the handle of the job.
+    /// Drops the guard without cancelling the job. Returns the handle of the job.
     pub fn detach(mut self) -> Handle {
         self.scheduler = None;
         self.handle

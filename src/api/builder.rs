@@ -1,4 +1,4 @@
-//! How a wheel comes to be: every choice, checked once, here.
+//! The builder of a wheel: every choice, checked once.
 
 use core::any::Any;
 use core::fmt;
@@ -18,7 +18,7 @@ use crate::structure::Geometry;
 use crate::values::error::ConfigError;
 use crate::values::time::Scale;
 
-/// The choices of a [`Wheel`]. All have defaults.
+/// The choices for a [`Wheel`]. Each has a default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,10 +47,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The most threads that a wheel's own pool may have.
+    /// The largest number of threads in a wheel's own pool.
     pub const MAX_THREADS: usize = 1024;
 
-    /// The most shards that a wheel may have.
+    /// The largest number of shards in a wheel.
     pub const MAX_SHARDS: usize = 1024;
 
     fn new() -> Builder {
@@ -67,72 +67,76 @@ impl Builder {
         }
     }
 
-    /// How long a tick is: the granularity of deadlines, and how late a job may be handed over.
-    /// One millisecond unless said; from a microsecond to hours makes sense. With work due at every
-    /// tick, the ticker wakes once a tick.
+    /// Sets the length of a tick: the granularity of deadlines, and the time by which rounding
+    /// makes a job late, at most. The default is a millisecond; from a microsecond to hours makes
+    /// sense. With work due at every tick, the ticker wakes once a tick.
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
     }
 
-    /// Which rings the wheel has. Four of 256 slots unless said.
+    /// Sets the rings of the wheel. The default is four rings of 256 slots.
     pub fn geometry(mut self, geometry: Geometry) -> Builder {
         self.geometry = geometry;
         self
     }
 
-    /// How many threads the wheel's own pool has, and so how many jobs run at a time: one for each
-    /// processor unless said. No effect with [`Builder::pool`], or on a manual wheel.
+    /// Sets the number of threads in the wheel's own pool, and so of jobs that run at a time: from
+    /// 1 to [`Builder::MAX_THREADS`]. The default is one for each processor. Has no effect with
+    /// [`Builder::pool`], or on a manual wheel.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = Some(threads);
         self
     }
 
-    /// Runs jobs on this pool instead of one of the wheel's own. The wheel takes part in it with at
-    /// most one drainer for each thread, which lets others run after some jobs. No effect on a
-    /// manual wheel.
+    /// Runs jobs on this pool instead of one of the wheel's own. The wheel runs them in tasks of
+    /// the pool, at most one for each of its threads; each lets other tasks run after some jobs.
+    /// Has no effect on a manual wheel.
     ///
     /// A task of the pool must not wait for a job of the wheel by yielding (`rayon::yield_now` in a
-    /// loop): it may be running on top of the drainer whose turn that job is. Nor should a job hold a
-    /// lock across a wait in rayon, because rayon runs other tasks on top of it meanwhile.
+    /// loop): it may run on top of the very task that would run that job. Nor should a job hold a
+    /// lock across a wait in rayon, because rayon runs other tasks on top of the job meanwhile.
     pub fn pool(mut self, pool: Arc<ThreadPool>) -> Builder {
         self.pool = Some(pool);
         self
     }
 
-    /// How many hierarchies with a lock of their own share the jobs. Threads that insert are spread
-    /// over them in turn. Twice the number of processors unless said, at most 64; 1 on a manual
-    /// wheel. An empty shard of the default geometry takes 33 KB.
+    /// Sets the number of shards: hierarchies, each with its own lock, that threads are spread over
+    /// when they insert. From 1 to [`Builder::MAX_SHARDS`]. The default is twice the number of
+    /// processors, at most 64, and 1 on a manual wheel. An empty shard of the default geometry
+    /// takes 33 KB.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
     }
 
-    /// How many jobs may be pending ([`Wheel::is_pending`]: a repeating job until its last run has
-    /// ended, one for a wall-clock time until it starts). At the bound, [`Wheel::try_insert`] gives
-    /// the job back, and [`Wheel::insert`] panics. No bound unless said.
+    /// Sets how many jobs may be pending at a time. A repeating job is pending until its last run
+    /// has ended, a job for a wall-clock time until it starts ([`Wheel::is_pending`]). At the
+    /// bound, [`Wheel::try_insert`] gives the job back, and [`Wheel::insert`] panics. By default
+    /// there is no bound.
     pub fn max_pending(mut self, bound: usize) -> Builder {
         self.max_pending = Some(bound);
         self
     }
 
-    /// How many jobs may have been handed to the pool and not have ended. At the bound, what is due
-    /// waits in the wheel, where it can still be cancelled. No bound unless said; no effect on a
-    /// manual wheel, which runs one at a time.
+    /// Sets how many jobs may be in flight at a time: handed to the pool, and not ended. At the
+    /// bound, a due job waits in the wheel, where it can still be cancelled. By default there is no
+    /// bound. Has no effect on a manual wheel, which runs one job at a time.
     pub fn max_in_flight(mut self, bound: usize) -> Builder {
         self.max_in_flight = Some(bound);
         self
     }
 
-    /// Called with the payload of every panic that is stopped: of a job, or of a captured value
-    /// while it is dropped, on the thread where that happened. Without it, panics are only counted
-    /// ([`Stats::panicked`](crate::Stats::panicked)) and reported by the panic hook, as ever.
+    /// Sets a handler that is called with the payload of every panic that the wheel catches: of a
+    /// job, or of a captured value or a key while it is dropped. It runs on the thread of the
+    /// panic. Without a handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)),
+    /// and the panic hook reports them as it does everywhere.
     ///
-    /// Should the handler panic, that is counted too, and goes no further. Where two values that one
-    /// job captured both panic while they are dropped, the language ends the process.
+    /// A panic of the handler is counted too, and goes no further. If two values that one job
+    /// captured both panic while they are dropped, the language ends the process.
     ///
-    /// The handler is dropped with its wheel (of a manual wheel, with its driver), when the last job
-    /// that was running has ended.
+    /// The handler is dropped when the wheel is gone, its [`Driver`] if it has one, what a shutdown
+    /// handed back, and the last job that was running.
     pub fn on_panic(
         mut self,
         handler: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -141,8 +145,8 @@ impl Builder {
         self
     }
 
-    /// What the wheel's threads are called: `name-ticker`, `name-0`, `name-1`… Linux shows the
-    /// first 15 bytes. `tickwheel` unless said.
+    /// Sets the prefix of the threads' names: `name-ticker`, `name-0`, `name-1`… Linux shows the
+    /// first 15 bytes of each. The default is `tickwheel`.
     pub fn name(mut self, name: &str) -> Builder {
         name.clone_into(&mut self.name);
         self
@@ -152,8 +156,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for a value that makes no sense, which it names, or when the system refuses
-    /// to start a thread. No thread stays behind then.
+    /// [`ConfigError`]: a value makes no sense, which the error names, or the system refuses to
+    /// start a thread. No thread is left behind then.
     pub fn build(mut self) -> Result<Wheel, ConfigError> {
         let source = self.pool_source()?;
         let max_in_flight = within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
@@ -166,11 +170,11 @@ impl Builder {
         Ok(Wheel::assemble(engine, Some(threads), handler))
     }
 
-    /// Builds a wheel without a thread, whose clock the [`Driver`] moves.
+    /// Builds a wheel without threads, and the [`Driver`] that moves its clock.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for a value that makes no sense, also where it has no effect here.
+    /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel.
     pub fn manual(mut self) -> Result<(Wheel, Driver), ConfigError> {
         self.pool_source()?;
         within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
@@ -226,9 +230,10 @@ impl fmt::Debug for Builder {
     }
 }
 
-// Here, because a wheel does not know its builder.
+// Here and not in `wheel/`, because a wheel does not name its builder.
 impl Wheel {
-    /// A wheel with a tick of a millisecond, and a pool with a thread for each processor.
+    /// Returns a wheel with the defaults of [`Builder`]: a tick of a millisecond, and a pool with a
+    /// thread for each processor.
     ///
     /// # Panics
     ///
@@ -238,7 +243,7 @@ impl Wheel {
         Wheel::builder().build().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A wheel to your measure.
+    /// Returns a builder, to choose a wheel's properties.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -250,7 +255,7 @@ impl Default for Wheel {
     }
 }
 
-/// Passes a value from 1 to `max`, or none.
+/// Returns the value if it lies from 1 to `max`, or `None` if none was given.
 fn within(
     value: Option<usize>,
     max: usize,
@@ -264,4 +269,18 @@ fn within(
 
 fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `error.rs`, which may not name the builder, repeats its bounds.
+    #[test]
+    fn the_messages_of_errors_name_the_bounds() {
+        let threads = ConfigError::Threads(0).to_string();
+        assert!(threads.ends_with(&format!("between 1 and {}", Builder::MAX_THREADS)), "{threads}");
+        let shards = ConfigError::Shards(0).to_string();
+        assert!(shards.ends_with(&format!("between 1 and {}", Builder::MAX_SHARDS)), "{shards}");
+    }
 }

@@ -1,4 +1,4 @@
-//! The hand that moves the clock of a manual wheel.
+//! The driver of a manual wheel: moves its clock, and runs the jobs that come due.
 
 use core::fmt;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::PanicHandler;
 use crate::values::time::{Moment, Tick};
 
-/// Moves the clock of a manual wheel, and runs what comes due: for tests and simulations, and for
-/// programs with an event loop of their own. From [`Builder::manual`](crate::Builder::manual).
+/// Moves the clock of a manual wheel, and runs the jobs that come due: for tests and simulations,
+/// and for programs with an event loop of their own. [`Builder::manual`](crate::Builder::manual)
+/// returns it.
 ///
 /// Time stands until [`Driver::advance`] is called. Once the wheel is gone, time still passes and
-/// nothing runs.
+/// no job runs.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,14 +29,14 @@ use crate::values::time::{Moment, Tick};
 pub struct Driver {
     engine: Arc<Engine>,
     advancing: Mutex<Advancing>,
-    /// For the panics of the jobs that run here, also of one that drops its wheel.
+    /// For the panics of the jobs that run here, also of a job that drops its wheel.
     _panic_handler: Option<Arc<PanicHandler>>,
 }
 
 struct Advancing {
-    /// Where time is to go.
+    /// The moment to which the clock is to be moved.
     target: Moment,
-    /// Somebody is on the way there.
+    /// A call is moving the clock.
     running: bool,
 }
 
@@ -45,20 +46,22 @@ impl Driver {
         Driver { engine, advancing: Mutex::new(advancing), _panic_handler: panic_handler }
     }
 
-    /// Lets `by` pass and runs what comes due on the way, on this thread, one job after the other
-    /// in the order of deadlines; how many jobs ran.
+    /// Lets `by` pass, and runs the jobs that come due meanwhile: on this thread, one after the
+    /// other, in the order of deadlines. Returns the number of jobs that ran.
     ///
-    /// Each job sees the time of its own deadline, so what it inserts may come due within the same
-    /// call. A job may cancel or reset whatever has not run, also if it is due at the same tick.
+    /// The clock reads the deadline of a job while the job runs, so a job that it inserts may come
+    /// due within the same call. A job may cancel or reset any job that has not run, also one that
+    /// is due at the same tick.
     ///
-    /// Called by a job that it runs, or meanwhile by another thread, it only adds to the time that
-    /// is to pass, and answers 0: the call that is under way runs and counts what that makes due.
+    /// While a call is under way, another call (by a job, or by another thread) adds to the time
+    /// that is to pass and returns 0. The first call runs and counts the jobs that come due by it.
     ///
     /// With a job that repeats, or inserts itself anew again and again, `Duration::MAX` takes as
-    /// many steps as 584 years have. At their end time stands still, and what is inserted then
+    /// many steps as 584 years have. After these, time stands still, and a job that is inserted
     /// stays pending.
     ///
-    /// A job that panics is counted and reported, as on a pool, and costs nobody else anything.
+    /// A job that panics is counted and reported, as on a pool, and the other jobs run all the
+    /// same.
     pub fn advance(&self, by: Duration) -> usize {
         {
             let mut advancing = lock(&self.advancing);
@@ -77,31 +80,34 @@ impl Driver {
         }
     }
 
-    /// What the wheel's clock reads. Where the system cannot represent that, some earlier instant.
+    /// Returns what the wheel's clock reads, or some earlier instant if the system cannot represent
+    /// that.
     #[must_use]
     pub fn now(&self) -> Instant {
         let clock = self.engine.timebase().clock();
         clock.instant(clock.now())
     }
 
-    /// What the wheel's wall clock reads. It begins with the system's, and goes with
-    /// [`Driver::advance`].
+    /// Returns what the wheel's wall clock reads. It begins with the time of the system's wall
+    /// clock, and [`Driver::advance`] moves it too.
     #[must_use]
     pub fn wall_now(&self) -> SystemTime {
         self.engine.timebase().clock().wall()
     }
 
     /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. No time
-    /// passes. Jobs that wait for a wall-clock time come due by the new time; those whose time has
-    /// come run in the next [`Driver::advance`], at the next tick.
+    /// passes. Jobs that wait for a wall-clock time come due by the new time. A job whose time has
+    /// then passed is due at the next tick, and runs in the next [`Driver::advance`].
     ///
-    /// A change of more than 292 years is cut to that.
+    /// A change of more than 292 years becomes one of 292 years. It takes time for every job that
+    /// repeats or waits for a wall-clock time.
     pub fn set_wall(&self, time: SystemTime) {
         self.engine.timebase().clock().set_wall(time);
         self.engine.follow_the_wall();
     }
 
-    /// Moves the clock to the next tick with work, or to the end of the way; which tick that is.
+    /// Moves the clock to the next tick with work, or to the target if that comes first. Returns
+    /// the tick that the clock then is at, or the tick with work if the clock had passed it.
     fn step(&self) -> Tick {
         let timebase = self.engine.timebase();
         let (clock, scale) = (timebase.clock(), timebase.scale());
@@ -111,12 +117,14 @@ impl Driver {
             clock.set(target);
             return scale.present(target);
         }
-        // The tick may have passed: moving timers inwards can wait until one of them is due.
+        // The tick may have passed, because the hierarchy moves timers inwards late, when one is
+        // due.
         clock.set(clock.now().max(scale.begin(next)));
         next
     }
 
-    /// Whether nothing is left to do on the way; the next call may then begin.
+    /// Returns whether the clock is at the target and nothing is due there. If so, the next call
+    /// may begin.
     fn has_arrived(&self) -> bool {
         let mut advancing = lock(&self.advancing);
         let timebase = self.engine.timebase();
@@ -126,8 +134,8 @@ impl Driver {
         arrived
     }
 
-    /// Runs what is due at `tick`; how many jobs that were. One by one: what has not run can be
-    /// cancelled.
+    /// Runs the jobs that are due at `tick`. Returns their number. Takes one job out at a time, so
+    /// a job that has not run can be cancelled.
     fn run_due(&self, tick: Tick) -> usize {
         let mut ran = 0;
         let mut due = Vec::new();

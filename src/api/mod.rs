@@ -1,4 +1,4 @@
-//! The public types that own a wheel, use it, and make it.
+//! The API: the public types that make a wheel, own it, use it and drive it.
 
 pub(crate) mod unfired;
 pub(crate) mod scheduler;

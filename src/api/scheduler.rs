@@ -1,4 +1,4 @@
-//! The door for those who use a wheel that somebody else owns.
+//! The scheduler: the verbs of a wheel, for code that does not own it.
 
 use core::fmt;
 use std::sync::Arc;
@@ -18,7 +18,12 @@ use crate::values::when::When;
 ///
 /// A clone costs a reference count. Once the wheel is dropped or shut down, inserts give the job
 /// back with [`InsertErrorKind::Shutdown`](crate::InsertErrorKind::Shutdown), and every other verb
-/// answers as for a stale handle. A scheduler that outlives its wheel keeps some memory, no thread.
+/// does what it does with a stale handle. A scheduler that outlives its wheel keeps some memory and
+/// no thread.
+///
+/// A verb costs what the verb of the same name costs on a [`Wheel`](crate::Wheel). No insert
+/// panics for want of room: it returns an [`InsertError`] of the kind
+/// [`InsertErrorKind::Full`](crate::InsertErrorKind::Full).
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +56,7 @@ impl Scheduler {
         Scheduler { engine }
     }
 
-    /// For those that stand on a scheduler.
+    /// Returns the engine, for the adapters.
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -60,7 +65,8 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the wheel is full, or gone.
+    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
+    /// is gone.
     #[inline]
     pub fn insert<F>(&self, delay: Duration, job: F) -> Result<Handle, InsertError<F>>
     where
@@ -74,7 +80,8 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the wheel is full, or gone.
+    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
+    /// is gone.
     pub fn insert_at<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnOnce() + Send + 'static,
@@ -86,7 +93,8 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the wheel is full, or gone.
+    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
+    /// is gone.
     #[inline]
     pub fn try_insert<F>(&self, delay: Duration, job: F) -> Result<Handle, InsertError<F>>
     where
@@ -99,7 +107,8 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the wheel is full, or gone.
+    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
+    /// is gone.
     pub fn try_insert_at<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnOnce() + Send + 'static,
@@ -111,7 +120,8 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the period is zero, or the wheel is full, or gone.
+    /// [`InsertError`] with the job: the period is zero, the wheel or the calling thread's shard is
+    /// full, or the wheel is gone.
     pub fn every<F>(&self, period: Duration, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnMut() + Send + 'static,
@@ -136,7 +146,8 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the wheel is full, or gone.
+    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
+    /// is gone.
     pub fn insert_within<F>(
         &self,
         delay: Duration,
@@ -153,7 +164,8 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with all of them: there is no room for all, or the wheel is gone.
+    /// [`InsertError`] with the whole batch: the wheel or the calling thread's shard has no room
+    /// for all of it, or the wheel is gone.
     pub fn insert_batch<F>(
         &self,
         timers: impl IntoIterator<Item = (Duration, F)>,
@@ -164,70 +176,70 @@ impl Scheduler {
         self.engine.insert_batch(timers.into_iter().collect())
     }
 
-    /// See [`Wheel::cancel_batch`](crate::Wheel::cancel_batch).
+    /// Cancels many jobs at once, as [`Wheel::cancel_batch`](crate::Wheel::cancel_batch) does.
     pub fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
         self.engine.cancel_batch(handles)
     }
 
-    /// See [`Wheel::reset_batch`](crate::Wheel::reset_batch).
+    /// Gives many jobs new delays, as [`Wheel::reset_batch`](crate::Wheel::reset_batch) does.
     pub fn reset_batch(&self, timers: &[(Handle, Duration)]) -> Vec<bool> {
         self.engine.reset_batch(timers)
     }
 
-    /// See [`Wheel::cancel`](crate::Wheel::cancel).
+    /// Cancels a job, as [`Wheel::cancel`](crate::Wheel::cancel) does.
     #[inline]
     pub fn cancel(&self, handle: Handle) -> bool {
         self.engine.cancel(handle)
     }
 
-    /// See [`Wheel::take`](crate::Wheel::take).
+    /// Cancels a job and gives it back, as [`Wheel::take`](crate::Wheel::take) does.
     #[inline]
     pub fn take(&self, handle: Handle) -> Option<Job> {
         self.engine.take(handle)
     }
 
-    /// See [`Wheel::reset`](crate::Wheel::reset).
+    /// Gives a pending job a new delay, as [`Wheel::reset`](crate::Wheel::reset) does.
     #[inline]
     pub fn reset(&self, handle: Handle, delay: Duration) -> bool {
         self.engine.reset(handle, delay)
     }
 
-    /// See [`Wheel::reset_at`](crate::Wheel::reset_at).
+    /// Gives a pending job a new time, as [`Wheel::reset_at`](crate::Wheel::reset_at) does.
     pub fn reset_at(&self, handle: Handle, when: impl Into<When>) -> bool {
         self.engine.reset_when(handle, when.into())
     }
 
-    /// See [`Wheel::is_pending`](crate::Wheel::is_pending).
+    /// Returns whether a job is pending, as [`Wheel::is_pending`](crate::Wheel::is_pending) does.
     #[must_use]
     pub fn is_pending(&self, handle: Handle) -> bool {
         self.engine.is_pending(handle)
     }
 
-    /// See [`Wheel::remaining`](crate::Wheel::remaining).
+    /// Returns the time until a job is due, as [`Wheel::remaining`](crate::Wheel::remaining) does.
     #[must_use]
     pub fn remaining(&self, handle: Handle) -> Option<Duration> {
         self.engine.remaining(handle)
     }
 
-    /// See [`Wheel::location`](crate::Wheel::location).
+    /// Returns where a job lies, as [`Wheel::location`](crate::Wheel::location) does.
     #[must_use]
     pub fn location(&self, handle: Handle) -> Option<Location> {
         self.engine.location(handle)
     }
 
-    /// See [`Wheel::len`](crate::Wheel::len).
+    /// Returns the number of jobs in the wheel, as [`Wheel::len`](crate::Wheel::len) does.
     #[must_use]
     pub fn len(&self) -> usize {
         self.engine.len()
     }
 
-    /// See [`Wheel::is_empty`](crate::Wheel::is_empty).
+    /// Returns whether no job is in the wheel, as [`Wheel::is_empty`](crate::Wheel::is_empty) does.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// See [`Wheel::stats`](crate::Wheel::stats).
+    /// Returns the counters, as [`Wheel::stats`](crate::Wheel::stats) does.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()

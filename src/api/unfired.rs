@@ -1,4 +1,4 @@
-//! What a shutdown hands back.
+//! The jobs that a shutdown hands back.
 
 use core::fmt;
 use core::iter::FusedIterator;
@@ -11,28 +11,29 @@ use crate::host::unwind::PanicHandler;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 
-/// A job that a shut-down wheel never ran, or that would have run again.
+/// A job that a wheel had not run when it was shut down, or that would have run again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UnfiredJob {
-    /// Its handle, as the insert gave it.
+    /// The handle that the insert returned.
     pub handle: Handle,
-    /// How long it would have waited still; zero if it was due, [`Duration::MAX`] for "never".
+    /// The time that was left until the job was due; zero if it was due, [`Duration::MAX`] for
+    /// "never".
     pub remaining: Duration,
     /// The job itself.
     pub job: Job,
 }
 
-/// The jobs that a shut-down wheel never ran, in the order of their deadlines: what
-/// [`Wheel::shutdown`](crate::Wheel::shutdown) hands back.
+/// The jobs that a wheel had not run when it was shut down, in the order of their deadlines, as
+/// [`Wheel::shutdown`](crate::Wheel::shutdown) hands them back.
 ///
-/// What is left in it when it is dropped is dropped with it; a captured value that panics then is
-/// counted as any other, and spares the rest.
+/// Dropping it drops the jobs that are left. A captured value that panics then is counted and
+/// reported as a job's panic is, and the other jobs are dropped all the same.
 #[must_use = "these jobs never ran; dropping them discards them"]
 pub struct Unfired {
     jobs: vec::IntoIter<UnfiredJob>,
     engine: Arc<Engine>,
-    /// For the panics of captured values, when what is left is dropped.
+    /// For the panics of captured values, when the jobs that are left are dropped.
     _panic_handler: Option<Arc<PanicHandler>>,
 }
 

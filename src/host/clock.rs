@@ -1,35 +1,34 @@
-//! Where time comes from: the clocks of the system, or the hand of a [`Driver`](crate::Driver). The
-//! only place that reads a clock, and the only origin.
+//! The clocks: the system's two, or those that a [`Driver`](crate::Driver) moves. No other file
+//! reads a clock, and there is no other origin.
 //!
-//! Moments count from the origin, on the monotonic clock. An [`Instant`] from before it is the
-//! origin; a clock that reads less than it did is taken at its word here and clamped where it
-//! matters, by the structure, which never goes back.
+//! Moments count from the origin, on the monotonic clock. An [`Instant`] before the origin becomes
+//! the origin. A clock that steps back is reported here as it reads; the structure never goes back.
 //!
-//! The wall clock tells the date and the time of day. It may be set whenever somebody likes, so
-//! nothing is counted on it: what waits for it looks again (`timebase.rs`).
+//! The wall clock tells the date and the time of day. It may be set at any time, so no delay is
+//! counted on it: the deadline of a job that waits for it is estimated anew (`timebase.rs`).
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::values::time::Moment;
 
-/// Two readings of the clocks that are closer than this are taken for one.
+/// Readings of the two clocks that are no further apart than this count as simultaneous.
 const CLOSE: Duration = Duration::from_millis(1);
 
-/// How often the clocks are read at most for readings that are close. On a machine that is slow at it they
-/// never are.
+/// How often the clocks are read, at most, to find readings that are close. On a slow machine no
+/// two are.
 const WALL_READINGS_MAX: usize = 8;
 
-/// Where the wall clock stands against the monotonic one.
+/// The wall clock's offset from the monotonic clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct WallReading {
-    /// What the wall clock would have read at the origin, had it gone as evenly as the other. This moves
-    /// when the wall clock is set, and only then.
+    /// What the wall clock would have read at the origin if it had always run as the monotonic
+    /// clock does. It changes only when the wall clock is set or slewed.
     at_origin: SystemTime,
 }
 
 impl WallReading {
-    /// By how much the wall clock was set between this reading and another.
+    /// Returns by how much the wall clock was set between this reading and another.
     pub(crate) fn distance(self, other: WallReading) -> Duration {
         let since = self.at_origin.duration_since(other.at_origin);
         since.unwrap_or_else(|error| error.duration())
@@ -41,19 +40,19 @@ pub(crate) struct Clock {
     origin: Instant,
     /// What the wall clock read at the origin.
     wall_origin: SystemTime,
-    /// Nanoseconds since the origin, if a hand moves this clock.
+    /// Nanoseconds since the origin, if this is a manual clock.
     hand: Option<AtomicU64>,
-    /// Nanoseconds by which the wall clock was set here, on top of what the system says.
+    /// Nanoseconds by which [`Clock::set_wall`] has set the wall clock.
     wall_shift: AtomicI64,
 }
 
 impl Clock {
-    /// The system's clock. Its origin is now.
+    /// Returns the system's clock. Its origin is now.
     pub(crate) fn monotonic() -> Clock {
         Clock::new(None)
     }
 
-    /// A clock that stands until it is moved. Its origin is now.
+    /// Returns a manual clock, which stands until [`Clock::set`] moves it. Its origin is now.
     pub(crate) fn manual() -> Clock {
         Clock::new(Some(AtomicU64::new(0)))
     }
@@ -71,19 +70,19 @@ impl Clock {
         }
     }
 
-    /// Moves the hand of a manual clock.
+    /// Moves the hand of a manual clock. Does nothing to the system's clock.
     pub(crate) fn set(&self, moment: Moment) {
         if let Some(hand) = &self.hand {
             hand.store(moment.elapsed().as_nanos() as u64, Ordering::Release);
         }
     }
 
-    /// What the wall clock reads.
+    /// Returns what the wall clock reads.
     pub(crate) fn wall(&self) -> SystemTime {
         shift(self.unshifted_wall(), self.wall_shift.load(Ordering::Acquire))
     }
 
-    /// Sets the wall clock, by 292 years at most. From then on it goes as before.
+    /// Sets the wall clock, by at most 292 years. After that it runs as before.
     pub(crate) fn set_wall(&self, time: SystemTime) {
         let now = self.unshifted_wall();
         let nanos = |by: Duration| i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
@@ -101,15 +100,15 @@ impl Clock {
         }
     }
 
-    /// Reads both clocks, with little time in between.
+    /// Reads both clocks, with little time in between. Returns the closest pair of a few.
     pub(crate) fn read_wall_closely(&self) -> WallReading {
         let read = || {
             let before = self.now();
             let reading = self.read_wall();
             (self.now().since(before), reading)
         };
-        // A thread that lost the processor in between has read two clocks at two times: it tries again,
-        // and takes the closest of a few.
+        // A thread that loses the processor in between reads two clocks at two times. It reads
+        // again, and keeps the readings that were closest.
         let (mut apart, mut closest) = read();
         for _ in 1..WALL_READINGS_MAX {
             if apart <= CLOSE {
@@ -123,29 +122,29 @@ impl Clock {
         closest
     }
 
-    /// Reads both clocks: the wall clock first, so that time which passes in between makes every moment
-    /// that follows from the reading later, not earlier.
+    /// Reads both clocks, the wall clock first: time that passes in between makes every moment that
+    /// follows from the reading later, and none earlier.
     fn read_wall(&self) -> WallReading {
         let wall = self.wall();
         WallReading { at_origin: earlier(wall, self.now().elapsed()) }
     }
 
-    /// The moment at which the wall clock will read `time`, as it goes now: the present one if that
-    /// is past. And the reading of the wall clock that this follows from.
+    /// Returns the moment at which the wall clock will read `time` unless it is set, or the present
+    /// if `time` has passed, and the reading of the wall clock from which this follows.
     pub(crate) fn moment_of_wall(&self, time: SystemTime) -> (Moment, WallReading) {
-        // In this order, for the reason above.
+        // The wall clock first, as in `read_wall`.
         let wall = self.wall();
         let now = self.now();
         let left = time.duration_since(wall).unwrap_or_default();
         (now.plus(left), WallReading { at_origin: earlier(wall, now.elapsed()) })
     }
 
-    /// The moment an instant is; the origin if it lies before that.
+    /// Returns the moment of an instant, or the origin if the instant lies before it.
     pub(crate) fn moment(&self, instant: Instant) -> Moment {
         Moment::after(instant.saturating_duration_since(self.origin))
     }
 
-    /// The instant a moment is. Where the system cannot represent it, some earlier one.
+    /// Returns the instant of a moment, or some earlier one if the system cannot represent it.
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
         let mut elapsed = moment.elapsed();
         loop {
@@ -172,11 +171,12 @@ fn shift(time: SystemTime, nanos: i64) -> SystemTime {
     if nanos < 0 { earlier(time, by) } else { later(time, by) }
 }
 
-/// A wall-clock time that the system cannot represent is the one before the change.
+/// Returns the time `by` later, or `time` if the system cannot represent that.
 fn later(time: SystemTime, by: Duration) -> SystemTime {
     time.checked_add(by).unwrap_or(time)
 }
 
+/// Returns the time `by` earlier, or `time` if the system cannot represent that.
 fn earlier(time: SystemTime, by: Duration) -> SystemTime {
     time.checked_sub(by).unwrap_or(time)
 }

@@ -1,4 +1,4 @@
-//! What comes from outside: clocks, locks and atomics, and the user's panics.
+//! The host: clocks, locks and atomics, and the boundary around the user's panics.
 
 pub(crate) mod sync;
 pub(crate) mod clock;

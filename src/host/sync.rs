@@ -1,8 +1,8 @@
 //! Locks, atomics and sleep: from `std`, or from `loom` when the protocols are model-checked
-//! (`--cfg loom`). Everything above the edges takes them from here.
+//! (`--cfg loom`).
 //!
-//! No lock of this crate is ever held while user code runs, so none can be poisoned by it: [`lock`]
-//! ignores poison.
+//! No lock of this crate is held while user code runs, except the lock of a map of keys, under
+//! which the `Eq` of a key may panic before anything has changed. So [`lock`] ignores poison.
 
 #[cfg(loom)]
 pub(crate) use loom::thread_local;
@@ -23,16 +23,18 @@ pub(crate) use std::sync::{
 use core::time::Duration;
 use std::sync::PoisonError;
 
+/// Locks the mutex, poisoned or not.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Waits until the condition variable is notified; may return sooner.
 pub(crate) fn wait<'a, T>(bell: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     bell.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where one thread sleeps until another wakes it. A wake that comes before the sleep is kept, and
-/// ends that sleep at once: it cannot be lost.
+/// Puts one thread to sleep until another wakes it. A wake that comes before the sleep is kept, and
+/// ends that sleep at once, so no wake is lost.
 pub(crate) struct Parker {
     woken: Mutex<bool>,
     bell: Condvar,
@@ -43,7 +45,7 @@ impl Parker {
         Parker { woken: Mutex::new(false), bell: Condvar::new() }
     }
 
-    /// Ends the sleep that is on, or the next one.
+    /// Ends the current sleep, or the next one if the thread is awake.
     pub(crate) fn wake(&self) {
         *lock(&self.woken) = true;
         self.bell.notify_one();
@@ -73,8 +75,8 @@ impl Parker {
         }
     }
 
-    /// In a model time stands still: a sleep with an end never ends by itself, so a wake that is
-    /// needed and does not come is a deadlock, which the model checker reports.
+    /// Ignores the timeout: in a model no time passes. A wake that is needed and does not come is a
+    /// deadlock, which the model checker reports.
     #[cfg(loom)]
     fn wait<'a>(&self, woken: MutexGuard<'a, bool>, _: Option<Duration>) -> MutexGuard<'a, bool> {
         wait(&self.bell, woken)

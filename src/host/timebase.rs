@@ -1,11 +1,11 @@
-//! From what a user says about time to a deadline: the clock, and how long a tick is.
+//! The timebase: turns a delay, an instant or a wall-clock time into a deadline in ticks.
 //!
 //! Ground rules:
 //!
-//! - A delay, and an instant, become a [`Moment`] once, when they are given. A wall-clock time
-//!   stays one ([`Target::Wall`]) until its job runs: the moment at which the wall clock will read it
-//!   is a guess, made anew whenever the clock was set.
-//! - Nothing that is given now is due now: the earliest deadline is the first tick after the present.
+//! - A delay or an instant becomes a [`Moment`] once, when it is given. A wall-clock time stays one
+//!   ([`Target::Wall`]) until its job runs: the moment at which the wall clock will read it is an
+//!   estimate, made anew whenever the wall clock is set.
+//! - The earliest deadline is the first tick after the present, however long the wheel was idle.
 //!   Otherwise a job that inserts itself anew for a time that has passed would run again and again
 //!   within one tick; and on a manual clock, which stands while jobs run, time would never pass.
 
@@ -23,14 +23,16 @@ pub(crate) enum Target {
     Wall(SystemTime),
 }
 
-/// When a target is reached, as the clocks go now.
+/// The moment at which a target is reached unless the wall clock is set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Estimate {
     pub(crate) moment: Moment,
-    /// The reading of the wall clock that this follows from, if the target is a wall-clock time.
+    /// The reading of the wall clock from which `moment` follows, if the target is a wall-clock
+    /// time.
     pub(crate) reading: Option<WallReading>,
 }
 
+/// The clock, and the length of a tick.
 pub(crate) struct Timebase {
     clock: Arc<Clock>,
     scale: Scale,
@@ -49,7 +51,7 @@ impl Timebase {
         self.scale
     }
 
-    /// What a user means who says `when` at `now`.
+    /// Returns the target of a job that is given `when` at `now`.
     pub(crate) fn target(&self, when: When, now: Moment) -> Target {
         match when {
             When::After(delay) => Target::Moment(now.plus(delay)),
@@ -58,7 +60,8 @@ impl Timebase {
         }
     }
 
-    /// When the clocks will have come to `target`, as they go now.
+    /// Returns when the clocks will reach `target` unless the wall clock is set; the present if it
+    /// is a wall-clock time that has passed.
     pub(crate) fn estimate(&self, target: Target) -> Estimate {
         match target {
             Target::Moment(moment) => Estimate { moment, reading: None },
@@ -69,7 +72,7 @@ impl Timebase {
         }
     }
 
-    /// Returns whether the clock that `target` is about has come there.
+    /// Returns whether the clock of `target`, monotonic or wall, has reached it.
     pub(crate) fn has_come(&self, target: Target) -> bool {
         match target {
             Target::Moment(moment) => moment <= self.clock.now(),
@@ -77,19 +80,19 @@ impl Timebase {
         }
     }
 
-    /// The tick at which a job is due that is given `moment` at `now`: the first that begins at or after
-    /// `moment`, and after `now`.
+    /// Returns the tick at which a job is due that is given `moment` at `now`: the first tick that
+    /// begins at or after `moment`, and after `now`.
     #[inline]
     pub(crate) fn deadline(&self, moment: Moment, now: Moment) -> Tick {
         self.scale.deadline(moment.max(now.plus_a_nanosecond()))
     }
 
-    /// The tick that the clock is at.
+    /// Returns the tick that the clock is at.
     pub(crate) fn present(&self) -> Tick {
         self.scale.present(self.clock.now())
     }
 
-    /// How long it is until `tick` begins; [`Duration::MAX`] until never.
+    /// Returns the time until `tick` begins: zero if it has begun, [`Duration::MAX`] for "never".
     pub(crate) fn until(&self, tick: Tick) -> Duration {
         match tick {
             Tick::MAX => Duration::MAX,

@@ -1,17 +1,17 @@
-//! The boundary that keeps the panics of user code from everybody else.
+//! The unwind boundary: catches the panics of user code, counts them, and reports them.
 //!
 //! Ground rules:
 //!
-//! - User code is five things: the call of a job, the drop of a job that was not called, the call of the
-//!   panic handler, its drop, and the drop of a panic's payload. Each of them may panic; all of them
-//!   pass the [`UnwindBoundary`] here.
-//! - A panic is counted once and handed to the user's handler. A handler that panics is counted too and
-//!   silenced. A payload that panics when it is dropped is leaked, because to drop what that panic
-//!   carries could panic again, without end.
-//! - The boundary does not own the handler. The handler may have captured a scheduler, which owns the
-//!   engine, which owns the boundary; nothing in such a circle would ever be dropped. So the handler
-//!   belongs to those who may still run or drop jobs: the wheel, its driver, its drainers, what a
-//!   shutdown handed back. It is dropped with the last of them.
+//! - User code is six things: the call of a job, the drop of a job that was not called, the drop of
+//!   a key, the call of the panic handler, its drop, and the drop of a panic's payload. Each of
+//!   them may panic; all of them run behind the [`UnwindBoundary`] here.
+//! - A panic is counted once and handed to the user's handler. A panic of the handler is counted
+//!   too, and goes no further. The payload of such a panic is leaked, because its drop could panic
+//!   again, without end.
+//! - The boundary does not own the handler. The handler may have captured a scheduler, which owns
+//!   the engine, which owns the boundary; nothing in such a cycle would ever be dropped. So the
+//!   handler is owned by what may still run or drop jobs: the wheel, its driver, its drainers, the
+//!   threads of its own pool, and what a shutdown handed back. It is dropped with the last of them.
 
 use core::any::Any;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -20,13 +20,13 @@ use std::sync::{Arc, Weak};
 
 use crate::values::job::Job;
 
-/// What a panic carries.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// The closure that the user gave to handle panics.
 pub(crate) type OnPanic = Box<dyn Fn(Payload) + Send + Sync>;
 
-/// The user's panic handler, kept for as long as there may be panics.
+/// The user's panic handler. It is kept as long as user code may still run.
 pub(crate) struct PanicHandler {
     /// `None` only while it is being dropped.
     on_panic: Option<OnPanic>,
@@ -36,7 +36,7 @@ pub(crate) struct PanicHandler {
 impl Drop for PanicHandler {
     fn drop(&mut self) {
         let on_panic = self.on_panic.take();
-        // The last owner may be a thread of the pool, and nothing unwinds into rayon.
+        // The last owner may be a thread of the pool, and nothing may unwind into rayon.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(on_panic))) {
             self.panicked.fetch_add(1, Ordering::Relaxed);
             core::mem::forget(payload);
@@ -44,7 +44,7 @@ impl Drop for PanicHandler {
     }
 }
 
-/// Stands between user code and the wheel: nothing unwinds past it.
+/// Calls user code, and catches what unwinds out of it.
 #[derive(Default)]
 pub(crate) struct UnwindBoundary {
     panicked: Arc<AtomicU64>,
@@ -63,36 +63,36 @@ impl UnwindBoundary {
         (UnwindBoundary { panicked, handler: weak }, handler)
     }
 
-    /// Runs a job whose time has come.
+    /// Runs a job that is due.
     pub(crate) fn fire(&self, job: Job) {
         self.catch(|| job.fire());
     }
 
-    /// Calls user code. Returns what it returned, or `None` if it panicked.
+    /// Calls `user`. Returns what it returned, or `None` if it panicked.
     pub(crate) fn call<T>(&self, user: impl FnOnce() -> T) -> Option<T> {
         let mut returned = None;
         self.catch(|| returned = Some(user()));
         returned
     }
 
-    /// Drops a job that will not run, or anything else of the user's.
+    /// Drops a job that will not run, or any other value of the user's.
     pub(crate) fn discard<T>(&self, jobs: T) {
         self.catch(|| drop(jobs));
     }
 
-    /// Returns how many panics have been stopped.
+    /// Returns the number of panics that were caught.
     pub(crate) fn panicked(&self) -> u64 {
         self.panicked.load(Ordering::Relaxed)
     }
 
     fn catch(&self, user: impl FnOnce()) {
-        // Unwind safe: `user` owns what it touches, and the wheel's own state is not in it.
+        // Unwind safe: `user` owns what it touches, and none of that is state of the wheel.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(user)) {
             self.report(payload);
         }
     }
 
-    /// Counts a panic that was stopped, and hands its payload to the user's handler.
+    /// Counts a panic that was caught, and hands its payload to the user's handler.
     pub(crate) fn report(&self, payload: Payload) {
         self.panicked.fetch_add(1, Ordering::Relaxed);
         let handler = self.handler.upgrade();

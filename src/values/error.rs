@@ -1,5 +1,5 @@
-//! Every way to be refused: one type for each operation that can refuse. What was handed in comes
-//! back with the error.
+//! The errors: one type for each operation that can fail. A refused insert gives back what was
+//! handed in.
 
 use core::fmt;
 use core::time::Duration;
@@ -12,22 +12,23 @@ pub enum GeometryError {
     NoLevels,
     /// A level has no slots.
     NoSlots {
-        /// Which level, counted from the innermost, 0.
+        /// The level, counted from the innermost, 0.
         level: usize,
     },
-    /// The levels have more slots together than
+    /// All levels together have more slots than
     /// [`Geometry::MAX_SLOTS`](crate::Geometry::MAX_SLOTS).
     TooManySlots {
-        /// The level at which the sum went past the limit, counted from the innermost, 0.
+        /// The level at which the sum exceeds the limit, counted from the innermost, 0.
         level: usize,
-        /// How many slots that level asks for.
+        /// The number of slots that this level asks for.
         slots: usize,
     },
-    /// The sizes multiplied exceed 64 bits, so the range of the levels cannot be counted in ticks.
+    /// The product of the sizes exceeds 64 bits, so the range of the levels cannot be counted in
+    /// ticks.
     RangeOverflow {
-        /// The level at which the product overflowed, counted from the innermost, 0.
+        /// The level at which the product overflows, counted from the innermost, 0.
         level: usize,
-        /// How many slots that level asks for.
+        /// The number of slots that this level asks for.
         slots: usize,
     },
 }
@@ -64,13 +65,13 @@ pub enum ConfigError {
     Threads(usize),
     /// The number of shards is zero, or above [`Builder::MAX_SHARDS`](crate::Builder::MAX_SHARDS).
     Shards(usize),
-    /// The bound on pending jobs is zero: such a wheel could not take one job.
+    /// The bound on pending jobs is zero: the wheel could not take any job.
     MaxPending(usize),
-    /// The bound on jobs in flight is zero: such a wheel could not run one job.
+    /// The bound on jobs in flight is zero: the wheel could not run any job.
     MaxInFlight(usize),
-    /// The name contains a NUL byte, which names of threads cannot.
+    /// The name contains a NUL byte. The name of a thread cannot.
     Name(String),
-    /// The operating system refused to start the ticker's thread.
+    /// The system refused to start the ticker's thread.
     Ticker(std::io::Error),
     /// The pool could not be built, most often because the system refused to start its threads.
     Pool(rayon::ThreadPoolBuildError),
@@ -117,11 +118,15 @@ impl std::error::Error for ConfigError {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum InsertErrorKind {
-    /// The wheel has no more room under [`Builder::max_pending`](crate::Builder::max_pending).
+    /// There is no room for the job: the wheel has as many pending jobs as
+    /// [`Builder::max_pending`](crate::Builder::max_pending) allows, or the calling thread's shard
+    /// holds 2^32 - 1 jobs, the most that a shard can number. (A job that repeats or that waits for
+    /// a wall-clock time counts twice there while it is in the wheel.)
     Full,
-    /// The wheel was dropped or shut down.
+    /// The wheel was dropped or shut down. A wheel that is full as well reports this, because it is
+    /// final.
     Shutdown,
-    /// A period of zero: the job would run without a pause.
+    /// The period is zero: the job would run without a pause.
     ZeroPeriod,
     /// The key has a pending job already.
     Occupied,
@@ -141,14 +146,14 @@ impl fmt::Display for InsertErrorKind {
 impl std::error::Error for InsertErrorKind {}
 
 impl<F> From<InsertError<F>> for InsertErrorKind {
-    /// Drops the job: for a `?` in a function that has no use for it.
+    /// Drops the refused job, so that `?` works in a function that has no use for it.
     fn from(refused: InsertError<F>) -> InsertErrorKind {
         refused.kind
     }
 }
 
-/// A refused insert. What was handed in comes back with it, unharmed: the job; with a key, both; of
-/// a batch, everything.
+/// An insert that was refused. [`InsertError::into_inner`] returns what was handed in: the job; the
+/// key and the job; or the whole batch.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -162,8 +167,8 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
 /// # Ok::<(), tickwheel::ConfigError>(())
 /// ```
 ///
-/// Who does not want the job back turns the error into its kind, which is an error too, and is
-/// `Send`, `Sync` and `'static` whatever the job is:
+/// A caller that does not want the job back turns the error into its kind. The kind is an error
+/// too, and is `Send`, `Sync` and `'static` for every type of job:
 ///
 /// ```
 /// # use std::time::Duration;
@@ -184,17 +189,17 @@ impl<F> InsertError<F> {
         InsertError { kind, job }
     }
 
-    /// The same refusal of what was around the job, or within.
+    /// Returns the same error with `job(the refused job)` in it: the job wrapped, or unwrapped.
     pub(crate) fn map<G>(self, job: impl FnOnce(F) -> G) -> InsertError<G> {
         InsertError { kind: self.kind, job: job(self.job) }
     }
 
-    /// Why the job was refused.
+    /// Returns why the insert was refused.
     pub fn kind(&self) -> InsertErrorKind {
         self.kind
     }
 
-    /// What was refused.
+    /// Returns what was handed in.
     pub fn into_inner(self) -> F {
         self.job
     }

@@ -1,16 +1,18 @@
-//! Numbers that are given once and never again in the life of a process.
+//! Generations: numbers that are given once in the life of a process.
 //!
-//! Every [`Generation`] of every handle table comes from one counter of 64 bits, so a key that is
-//! stale, or that belongs to another table, matches nothing, for ever: at a billion inserts a
-//! second the counter lasts 584 years. A table takes numbers in blocks, so the shared counter is
-//! touched once in [`LEASE_SIZE`] inserts.
+//! Every [`Generation`] of every handle table comes from one counter of 64 bits. So a key that is
+//! stale, or that belongs to another table, never matches: at a billion inserts a second the
+//! counter lasts 584 years. A table leases [`LEASE_SIZE`] numbers at a time, so it touches the
+//! shared counter once in as many inserts.
 
 use core::num::NonZeroU64;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// What tells the timer that has a place now from those that had it before, or have it elsewhere.
+/// Tells the timer at an index of a table from those that had the index before it, and from the
+/// timers of other tables.
 pub(crate) type Generation = NonZeroU64;
 
+/// How many numbers a table takes from the shared counter at a time.
 const LEASE_SIZE: u64 = 1 << 16;
 
 static NEXT_LEASE: AtomicU64 = AtomicU64::new(0);
@@ -18,26 +20,28 @@ static NEXT_LEASE: AtomicU64 = AtomicU64::new(0);
 /// A source of [`Generation`]s for one table.
 #[derive(Debug, Default)]
 pub(crate) struct Generations {
+    /// The number given last.
     next: u64,
+    /// The last number of the lease.
     end: u64,
 }
 
 impl Generations {
-    /// A number that nobody in this process has been given yet.
+    /// Returns a number that has not been given in this process.
     #[inline]
     pub(crate) fn next(&mut self) -> Generation {
         if self.next == self.end {
             self.lease();
         }
         self.next += 1;
-        Generation::new(self.next).expect("a block begins above zero")
+        Generation::new(self.next).expect("a lease begins above zero")
     }
 
     #[cold]
     fn lease(&mut self) {
-        // Relaxed: the numbers need to differ, they order nothing.
-        let block = NEXT_LEASE.fetch_add(1, Ordering::Relaxed);
-        self.next = block.checked_mul(LEASE_SIZE).expect("2^64 timers in one process");
+        // Relaxed: the numbers have to differ, and order nothing.
+        let lease = NEXT_LEASE.fetch_add(1, Ordering::Relaxed);
+        self.next = lease.checked_mul(LEASE_SIZE).expect("2^64 timers in one process");
         self.end = self.next + (LEASE_SIZE - 1);
     }
 }
@@ -47,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_differ_within_a_table_between_tables_and_across_blocks() {
+    fn numbers_differ_within_a_table_between_tables_and_across_leases() {
         let (mut a, mut b) = (Generations::default(), Generations::default());
         let mut seen = std::collections::HashSet::new();
         for _ in 0..3 * LEASE_SIZE {

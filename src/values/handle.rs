@@ -1,21 +1,22 @@
-//! What a user holds of a pending job.
+//! The handle: the name of a job, as the user holds it.
 //!
 //! Ground rules:
 //!
 //! - A one-shot job's handle is the key under which it lies in its shard's hierarchy, and the
 //!   shard's number.
 //! - A *re-armable* job comes into the hierarchy several times, each time under another key. Its
-//!   handle is its registration on the shard's registry. The number of its shard is marked, and so matches no
-//!   shard: the verbs for one-shot jobs cannot take one for the other, and pay nothing for it.
+//!   handle names its registration in the shard's registry. The shard's number in such a handle is
+//!   marked and matches no shard, so the verbs for one-shot jobs cannot confuse the two, and pay
+//!   nothing to tell them apart.
 
 use core::fmt;
 
 use crate::values::generation::Generation;
 
 /// Names one job of one [`Wheel`](crate::Wheel), for ever: a handle is never given twice in the
-/// life of a process. Once its job has run (a repeating one: for the last time), or was cancelled,
-/// it is stale, and a stale handle does nothing, as does the handle of another wheel: every verb
-/// answers `false` or `None`.
+/// life of a process. It becomes stale when its job has run (a repeating job: for the last time) or
+/// was cancelled. With a stale handle, or the handle of another wheel, every verb does nothing and
+/// returns `false` or `None`.
 ///
 /// 16 bytes, `Copy`; `Option<Handle>` is no larger. Dropping a handle does nothing to the job; a
 /// [`Guard`](crate::Guard) cancels it.
@@ -28,20 +29,20 @@ use crate::values::generation::Generation;
 pub struct Handle {
     generation: Generation,
     index: u32,
-    /// With [`REARMABLE`] for a re-armable job.
+    /// The shard's number; marked with [`REARMABLE`] for a re-armable job.
     shard: u32,
 }
 
-/// More than there are shards.
+/// Marks the shard's number of a re-armable job. Larger than the number of any shard.
 const REARMABLE: u32 = 1 << 31;
 
 impl Handle {
-    /// The handle of a one-shot job.
+    /// Returns the handle of a one-shot job.
     pub(crate) fn new(shard: u32, generation: Generation, index: u32) -> Handle {
         Handle { generation, index, shard }
     }
 
-    /// The handle of a re-armable job.
+    /// Returns the handle of a re-armable job.
     pub(crate) fn rearmable(shard: u32, generation: Generation, index: u32) -> Handle {
         Handle { generation, index, shard: shard | REARMABLE }
     }
@@ -54,19 +55,19 @@ impl Handle {
         self.index
     }
 
-    /// The number of the shard; no shard's number if this is the handle of a re-armable job.
+    /// Returns the number of the shard. For a re-armable job this is no shard's number.
     pub(crate) fn shard(self) -> u32 {
         self.shard
     }
 
-    /// The number of the shard whose registry a re-armable job is on.
+    /// Returns the number of the shard whose registry holds the job, if the job is re-armable.
     pub(crate) fn rearmable_shard(self) -> Option<u32> {
         (self.shard & REARMABLE != 0).then_some(self.shard & !REARMABLE)
     }
 }
 
 impl fmt::Debug for Handle {
-    /// The number alone tells one handle from any other.
+    /// Writes the generation, which alone tells a handle from every other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Handle({})", self.generation)
     }

@@ -1,12 +1,12 @@
-//! The user's closure, as the wheel keeps it.
+//! The job: the user's closure, as the wheel keeps it.
 
 use core::fmt;
 
 use crate::values::handle::Handle;
 use crate::values::repeat::{Next, Run};
 
-/// A job that has not run: what [`Wheel::take`](crate::Wheel::take) gives back, and what
-/// [`Wheel::shutdown`](crate::Wheel::shutdown) hands over.
+/// A job that has not run, as [`Wheel::take`](crate::Wheel::take) and
+/// [`Wheel::shutdown`](crate::Wheel::shutdown) hand it back.
 ///
 /// Dropping it drops the closure without calling it.
 pub struct Job(Box<dyn Work>);
@@ -17,43 +17,43 @@ impl Job {
     }
 
     /// Runs the job on this thread, once. A repeating job is told that it is on time; its answer is
-    /// not asked for, and it does not go back.
+    /// ignored, and it does not run again.
     ///
     /// # Panics
     ///
-    /// When the job does: here nothing stands between it and the caller.
+    /// When the job panics: the panic unwinds into the caller, and is not counted.
     pub fn run(self) {
         self.0.run();
     }
 
-    /// Does what the wheel wants done when the job's time has come.
+    /// Runs the job because it is due. A re-armable job may go back into the wheel.
     pub(crate) fn fire(self) {
         self.0.fire();
     }
 
-    /// The handle of a re-armable job, whatever key it lies under at the moment.
+    /// Returns the handle of a re-armable job, and `None` for a one-shot job.
     pub(crate) fn handle(&self) -> Option<Handle> {
         self.0.handle()
     }
 }
 
-/// What a job does when its time has come: the user's closure, or what stands around it.
+/// What a [`Job`] boxes: the user's closure, or a wrapper around it.
 pub(crate) trait Work: Send {
-    /// Calls the closure once, for a user who took the job out of the wheel.
+    /// Calls the closure once, for a user that took the job out of the wheel.
     fn run(self: Box<Self>);
 
-    /// Does what the wheel wants done: a re-armable job may go back into the wheel.
+    /// Runs the job because it is due. A re-armable job may go back into the wheel.
     fn fire(self: Box<Self>) {
         self.run();
     }
 
-    /// The handle of a re-armable job.
+    /// Returns the handle of a re-armable job, and `None` for a one-shot job.
     fn handle(&self) -> Option<Handle> {
         None
     }
 }
 
-/// What is called once and does not go back: a closure, or one with something around it.
+/// The content of a one-shot job, called once: a closure, or a wrapper around one.
 pub(crate) trait Call: Send {
     fn call(self);
 }
@@ -70,7 +70,7 @@ impl<C: Call> Work for C {
     }
 }
 
-/// What is called again and again: a closure, or one with something around it.
+/// The content of a repeating job, called for every run: a closure, or a wrapper around one.
 pub(crate) trait CallAgain: Send {
     fn call(&mut self, run: Run) -> Next;
 }

@@ -1,5 +1,5 @@
-//! Values: what the other layers say to each other, and to users. They depend on nothing but each
-//! other.
+//! Values: the types that the other layers exchange with each other and with users. They depend on
+//! nothing but each other.
 
 pub(crate) mod time;
 pub(crate) mod error;

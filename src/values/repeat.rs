@@ -1,11 +1,11 @@
-//! What a repeating job is told, what it answers, and which run comes next.
+//! Repeating jobs: how a job repeats, what a run is told, and when the next run is.
 //!
 //! Ground rules:
 //!
 //! - A fixed rate counts from the deadline of the run before, to the nanosecond, and never from the
 //!   clock: it keeps its phase however late its runs are, and roundings to ticks do not add up.
-//! - A period is missed when its deadline has passed while the run before had not ended. What
-//!   happens then is the policy's to say ([`Missed`]), and only then.
+//! - A period is missed when its deadline passes before the run before it has ended. The policy
+//!   ([`Missed`]) applies to missed periods alone.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,8 +13,8 @@ use crate::values::handle::Handle;
 use crate::values::time::Moment;
 use crate::values::when::When;
 
-/// How a job repeats: its period, its first run, and what to do about trouble. For
-/// [`Wheel::repeat`](crate::Wheel::repeat).
+/// How a job repeats, for [`Wheel::repeat`](crate::Wheel::repeat): its period, its first run, and
+/// what happens when periods are missed or a run panics.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -34,19 +34,19 @@ pub struct Repeat {
 }
 
 impl Repeat {
-    /// At a fixed rate: once every `period`, the first time after one period. A period of zero is
-    /// refused by the insert.
+    /// Returns a fixed rate: one run every `period`, the first after one period. The insert refuses
+    /// a period of zero.
     ///
-    /// A job runs once a tick at most. With a period shorter than the wheel's tick,
+    /// A job runs at most once a tick. With a period shorter than the wheel's tick,
     /// [`Missed::Skip`] and [`Missed::Delay`] drop deadlines at every run, and [`Missed::Burst`]
     /// never catches up.
     pub fn every(period: Duration) -> Repeat {
         Repeat { period: Some(period), ..Repeat::irregular().starting(period) }
     }
 
-    /// Without a period: every answer of the job says when it runs again. The first run is at the
-    /// next tick, unless said otherwise. Here [`Next::Period`] **ends the repeat**, and so does a
-    /// panic.
+    /// Returns a repeat without a period: the answer to every run says when the next one is. The
+    /// first run is at the next tick by default. Without a period, [`Next::Period`] **ends the
+    /// repeat**, and so does a panic.
     pub fn irregular() -> Repeat {
         Repeat {
             period: None,
@@ -56,26 +56,27 @@ impl Repeat {
         }
     }
 
-    /// When the first run is: after a delay, counted from the insert; at an instant; or at a
+    /// Sets when the first run is: after a delay, counted from the insert; at an instant; or at a
     /// wall-clock time.
     ///
-    /// An instant that has passed counts as a deadline that is late: the job runs at the next tick,
-    /// and what was missed since is up to the policy. A wall-clock time says when the first run is,
-    /// and no more; the later ones are a period apart on the monotonic clock. For a job at eight
-    /// every morning answer [`Next::Wall`].
+    /// If an instant has passed, the first run is at the next tick and is late for that instant,
+    /// and the policy decides about the periods missed since. A wall-clock time that has passed
+    /// counts as the present: the run is due at the next tick and nothing was missed. A wall-clock
+    /// time sets the first run alone; later runs are a period apart on the monotonic clock. For a
+    /// job at eight every morning, return [`Next::Wall`].
     pub fn starting(mut self, first: impl Into<When>) -> Repeat {
         self.first = first.into();
         self
     }
 
-    /// What happens when periods were missed. [`Missed::Skip`] unless said.
+    /// Sets what happens when periods are missed. The default is [`Missed::Skip`].
     pub fn missed(mut self, policy: Missed) -> Repeat {
         self.missed = policy;
         self
     }
 
-    /// A run that panics is followed by the next, after one period; without a period it is the last
-    /// all the same. Unless said, a panic ends the repeat. Either way it is counted, and reported
+    /// Lets the job go on after a run that panics: the next run is one period later. By default a
+    /// panic ends the repeat; without a period it always does. Every panic is counted, and reported
     /// to [`Builder::on_panic`](crate::Builder::on_panic).
     pub fn despite_panics(mut self) -> Repeat {
         self.despite_panics = true;
@@ -86,25 +87,25 @@ impl Repeat {
         self.first
     }
 
-    /// Whether there is a period, and it is zero.
+    /// Returns whether there is a period of zero.
     pub(crate) fn has_zero_period(&self) -> bool {
         self.period == Some(Duration::ZERO)
     }
 
-    /// What a run that panicked would have answered.
+    /// Returns the answer that stands in for that of a run that panicked.
     pub(crate) fn after_panic(&self) -> Next {
         if self.despite_panics { Next::Period } else { Next::Stop }
     }
 
-    /// The deadline that follows `deadline` by the period, as of `now`, and how many deadlines were
-    /// dropped; `None` without a period.
+    /// Returns the deadline after `deadline` by the period and the policy, when the run ended at
+    /// `now`, and the number of deadlines that were dropped. Returns `None` without a period.
     pub(crate) fn follow(&self, deadline: Moment, now: Moment) -> Option<(Moment, u64)> {
         let period = self.period?;
         let next = deadline.plus(period);
         if next >= now || self.missed == Missed::Burst {
             return Some((next, 0));
         }
-        // A deadline that is just now has not passed. And `now` is not zero: `next` lies before it.
+        // A deadline at `now` has not passed. `now` is not zero, because `next` lies before it.
         let passed = now.minus_a_nanosecond().periods_since(deadline, period);
         Some(match self.missed {
             Missed::Delay => (now.plus(period), passed),
@@ -113,61 +114,62 @@ impl Repeat {
     }
 }
 
-/// What becomes of periods whose deadline passed while the run before had not ended: because that
-/// run took long, or because the pool was full, or the machine slept.
+/// What happens to periods whose deadline passed before the run before had ended: because that run
+/// took long, the pool was full, or the machine slept.
 ///
-/// As long as nothing is missed, all three are the same. The names are those of tokio's
-/// `MissedTickBehavior`; but here [`Skip`](Missed::Skip) is what happens unless said, and a run
-/// that is late by less than a period misses nothing.
+/// As long as no period is missed, all three are the same. The names are those of tokio's
+/// `MissedTickBehavior`, but here the default is [`Skip`](Missed::Skip), and a run that is late by
+/// less than a period misses nothing.
 ///
-/// None of them is a fixed delay, which counts from the end of every run: that is an answer,
-/// [`Next::After`].
+/// For a fixed delay, which counts from the end of every run, return [`Next::After`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Missed {
-    /// Every deadline gets its run: those that were missed follow at once, one a tick, until the
-    /// job has caught up.
+    /// Every deadline gets its run: the missed ones follow at once, one a tick, until the job has
+    /// caught up.
     Burst,
-    /// What was missed is dropped. The next run is at the next deadline of the same phase.
+    /// Missed deadlines are dropped. The next run is at the next deadline of the same phase.
     #[default]
     Skip,
-    /// What was missed is dropped. The next run is one period after the end of the late one, and
+    /// Missed deadlines are dropped. The next run is one period after the end of the late run, and
     /// the phase counts from there.
     Delay,
 }
 
-/// What a run of a repeating job is told.
+/// What a repeating job is told about the run that begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Run {
-    /// When this run was to be, exactly: before it was rounded up to a tick.
+    /// The exact deadline of this run, before it was rounded up to a tick. For a wall-clock time it
+    /// is the moment at which the wall clock reads that time; if the time had passed when it was
+    /// given, it is the moment at which it was given.
     pub deadline: Instant,
-    /// How long after that it started. The rounding is part of it.
+    /// How long after `deadline` this run started. It includes the rounding up to a tick.
     pub late: Duration,
-    /// How many deadlines were dropped between the run before and this one: what [`Missed::Skip`]
-    /// skipped, or [`Missed::Delay`] put off. A late run has made others miss; the run after it is
-    /// told. Zero with [`Missed::Burst`], and after a reset.
+    /// The number of deadlines that [`Missed::Skip`] or [`Missed::Delay`] dropped between the run
+    /// before and this one, because the run before was late or took long. Zero with
+    /// [`Missed::Burst`], and in the first run after a reset.
     pub missed: u64,
-    /// The job's own handle, the same in every run. To cancel it here means that this run is the
-    /// last.
+    /// The job's own handle, the same in every run. A run that cancels it is the last.
     pub handle: Handle,
 }
 
-/// What a run of a repeating job answers: when the next one is.
+/// What a run of a repeating job returns: when the next run is. A time that has passed means the
+/// next tick.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 #[must_use]
 pub enum Next {
     /// At a fixed rate: one period after the deadline of this run, under the policy for missed
-    /// periods. Without a period ([`Repeat::irregular`]) the same as [`Next::Stop`].
+    /// periods. Without a period ([`Repeat::irregular`]) this is the same as [`Next::Stop`].
     Period,
-    /// With a fixed delay: so long after the end of this run.
+    /// With a fixed delay: this long after the end of this run.
     After(Duration),
-    /// At an instant.
+    /// At this instant.
     At(Instant),
-    /// At a wall-clock time: see [`Wheel::insert_at`](crate::Wheel::insert_at).
+    /// When the wall clock reads this time: see [`Wheel::insert_at`](crate::Wheel::insert_at).
     Wall(SystemTime),
-    /// Never: this run was the last, and the handle is stale.
+    /// Never: this run is the last, and the handle is stale when it has ended.
     Stop,
 }
 
@@ -180,7 +182,7 @@ mod tests {
         Moment::after(Duration::from_nanos(nanos))
     }
 
-    /// Deadline by deadline.
+    /// Does what [`Repeat::follow`] does, deadline by deadline.
     fn follow_slowly(period: u64, missed: Missed, deadline: u64, now: u64) -> (Moment, u64) {
         let (mut next, mut dropped) = (deadline + period, 0);
         while next < now && missed != Missed::Burst {
@@ -195,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_deadline_is_the_one_that_is_found_by_counting(
+        fn the_next_deadline_is_found_by_counting_too(
             period in 1..50_u64,
             deadline in 0..1000_u64,
             late in 0..1000_u64,

@@ -1,5 +1,5 @@
-//! Wheel time: points ([`Tick`]), distances ([`Span`]), and the only place where a [`Duration`]
-//! becomes either ([`Scale`]).
+//! Wheel time: points ([`Tick`]), distances ([`Span`]), and all roundings between ticks and clock
+//! time ([`Scale`]).
 //!
 //! Ground rules:
 //!
@@ -11,7 +11,7 @@ use core::fmt;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// A point in wheel time: a count of ticks since the wheel began.
+/// A point in wheel time: the number of ticks since the wheel began.
 ///
 /// [`Tick::MAX`] stands for "never": arithmetic saturates there, and the clock of a
 /// [`Wheel`](crate::Wheel) does not reach it.
@@ -29,13 +29,13 @@ impl Tick {
     /// The last tick, which stands for "never".
     pub const MAX: Tick = Tick(u64::MAX);
 
-    /// The point `count` ticks after the wheel began.
+    /// Returns the point `count` ticks after the wheel began.
     #[must_use]
     pub const fn new(count: u64) -> Tick {
         Tick(count)
     }
 
-    /// How many ticks after the wheel began this is.
+    /// Returns the number of ticks from the wheel's beginning to this point.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -50,31 +50,31 @@ impl Span {
     /// The longest distance.
     pub const MAX: Span = Span(u64::MAX);
 
-    /// A distance of `ticks` ticks.
+    /// Returns a distance of `ticks` ticks.
     #[must_use]
     pub const fn new(ticks: u64) -> Span {
         Span(ticks)
     }
 
-    /// The distance in ticks.
+    /// Returns the distance in ticks.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// Of the ticks from `first` to `last`, the one whose number can be halved most often; `first` if
+/// Returns the tick from `first` to `last` whose number can be halved most often, or `first` if
 /// `last` lies before it.
 ///
-/// Whoever may choose among some ticks, and chooses so, meets all others whose choice contains that
-/// tick: it is the most_aligned of theirs too, unless they reach to a rounder one.
+/// If another timer's window contains the tick chosen here, that timer chooses the same tick,
+/// unless its window also contains one that is more aligned. So overlapping windows mostly meet.
 pub(crate) fn most_aligned(first: Tick, last: Tick) -> Tick {
     let Some(before) = first.0.checked_sub(1) else { return first };
     if last <= first {
         return first;
     }
-    // The highest bit in which the tick before all of them differs from the last: to clear what is
-    // below it in the last does not lead out of the choice.
+    // The highest bit in which `before` and `last` differ. `last` with all lower bits cleared is
+    // above `before`, so it lies in the window.
     let bit = (before ^ last.0).ilog2();
     Tick(last.0 >> bit << bit)
 }
@@ -82,7 +82,7 @@ pub(crate) fn most_aligned(first: Tick, last: Tick) -> Tick {
 impl Add<Span> for Tick {
     type Output = Tick;
 
-    /// The point `span` later; [`Tick::MAX`] where that is past the end.
+    /// Returns the point `span` later, or [`Tick::MAX`] if that is past the end.
     fn add(self, span: Span) -> Tick {
         Tick(self.0.saturating_add(span.0))
     }
@@ -91,7 +91,7 @@ impl Add<Span> for Tick {
 impl Sub for Tick {
     type Output = Span;
 
-    /// How far `earlier` lies before this point; zero when it does not.
+    /// Returns how far `earlier` lies before this point, or zero if it does not.
     fn sub(self, earlier: Tick) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -112,75 +112,76 @@ impl fmt::Debug for Span {
     }
 }
 
-/// A moment as the clock tells it: nanoseconds since the wheel began, 584 years at most.
+/// A reading of the clock: nanoseconds since the wheel began, 584 years at most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    /// Past everything a clock reads.
+    /// Later than every reading of a clock.
     pub(crate) const NEVER: Moment = Moment(u64::MAX);
 
-    /// The moment `elapsed` after the wheel began.
+    /// Returns the moment `elapsed` after the wheel began.
     pub(crate) fn after(elapsed: Duration) -> Moment {
         Moment(nanos(elapsed))
     }
 
-    /// How long after the wheel began this is.
+    /// Returns the time from the wheel's beginning to this moment.
     pub(crate) fn elapsed(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// The moment `delay` later.
+    /// Returns the moment `delay` later.
     pub(crate) fn plus(self, delay: Duration) -> Moment {
         Moment(self.0.saturating_add(nanos(delay)))
     }
 
-    /// The first moment after this one.
+    /// Returns the first moment after this one.
     #[inline]
     pub(crate) fn plus_a_nanosecond(self) -> Moment {
         Moment(self.0.saturating_add(1))
     }
 
-    /// The moment `count` periods later.
+    /// Returns the moment `count` periods later.
     pub(crate) fn plus_periods(self, period: Duration, count: u64) -> Moment {
         Moment(self.0.saturating_add(nanos(period).saturating_mul(count)))
     }
 
-    /// The last moment before this one.
+    /// Returns the last moment before this one.
     pub(crate) fn minus_a_nanosecond(self) -> Moment {
         Moment(self.0.saturating_sub(1))
     }
 
-    /// How many whole periods, which are not zero, lie between `earlier` and this.
+    /// Returns the number of whole periods between `earlier` and this moment. `period` is not zero.
     pub(crate) fn periods_since(self, earlier: Moment, period: Duration) -> u64 {
         self.0.saturating_sub(earlier.0) / nanos(period)
     }
 
-    /// How long after `earlier` this is; zero when it is not.
+    /// Returns the time from `earlier` to this moment, or zero if `earlier` is not earlier.
     pub(crate) fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// How long a tick is, and with it every rounding between moments and ticks.
+/// The length of a tick, and every rounding between moments and ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     tick_nanos: u64,
 }
 
 impl Scale {
-    /// A scale of `tick` a tick; `None` when that is zero or beyond 584 years.
+    /// Returns the scale of this tick, or `None` if `tick` is zero or longer than 584 years.
     pub(crate) fn new(tick: Duration) -> Option<Scale> {
         let tick_nanos = u64::try_from(tick.as_nanos()).ok()?;
         (tick_nanos > 0).then_some(Scale { tick_nanos })
     }
 
-    /// The last tick that has wholly begun at `moment`: rounds down, and stays below "never".
+    /// Returns the last tick that has begun at `moment`: rounds down, and stays below "never".
     pub(crate) fn present(self, moment: Moment) -> Tick {
         Tick((moment.0 / self.tick_nanos).min(u64::MAX - 1))
     }
 
-    /// The first tick that begins at or after `moment`: rounds up, and past the end is "never".
+    /// Returns the first tick that begins at or after `moment`: rounds up, and is "never" past the
+    /// end.
     pub(crate) fn deadline(self, moment: Moment) -> Tick {
         match moment {
             Moment::NEVER => Tick::MAX,
@@ -188,14 +189,14 @@ impl Scale {
         }
     }
 
-    /// When `tick` begins.
+    /// Returns the moment at which `tick` begins.
     pub(crate) fn begin(self, tick: Tick) -> Moment {
         Moment(tick.0.saturating_mul(self.tick_nanos))
     }
 }
 
 fn nanos(duration: Duration) -> u64 {
-    // Not `as_nanos`: 128-bit arithmetic on the way of every insert.
+    // Not `as_nanos`, which would cost every insert 128-bit arithmetic.
     duration
         .as_secs()
         .saturating_mul(1_000_000_000)
@@ -231,7 +232,7 @@ mod tests {
         let finest = Scale::new(Duration::from_nanos(1)).unwrap();
         assert_eq!(finest.present(Moment::NEVER), Tick::new(u64::MAX - 1));
         assert_eq!(scale().begin(Tick::MAX), Moment::NEVER);
-        // Seconds enough to go round 64 bits of nanoseconds, and come out small.
+        // The nanoseconds of this many seconds would wrap to a small number without saturation.
         assert_eq!(Moment::after(Duration::from_secs(1 << 55)), Moment::NEVER);
     }
 
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_roundest_tick_is_found() {
+    fn the_most_aligned_tick_is_found() {
         let halvings = |tick: u64| if tick == 0 { u64::BITS } else { tick.trailing_zeros() };
         for first in 0..130 {
             for last in first..140 {

@@ -1,9 +1,12 @@
-//! The three ways to say when.
+//! When a job runs: after a delay, at an instant, or at a wall-clock time.
 
 use std::time::{Duration, Instant, SystemTime};
 
 /// When a job is to run. Every verb that takes an `impl Into<When>` takes a [`Duration`], an
 /// [`Instant`] or a [`SystemTime`] as it is.
+///
+/// A delay of zero, and an instant or a wall-clock time that has passed, are due at the first tick
+/// after the present, however long the wheel was idle.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -18,14 +21,15 @@ use std::time::{Duration, Instant, SystemTime};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum When {
-    /// Once so much time has passed on the monotonic clock, from now on. [`Duration::MAX`] means
-    /// never.
+    /// When this delay has passed on the monotonic clock, counted from the call.
+    /// [`Duration::MAX`] means never.
     After(Duration),
-    /// When the monotonic clock is there.
+    /// When the monotonic clock reaches this instant.
     At(Instant),
-    /// When the wall clock reads this. If that is set forward or back meanwhile, the job runs
-    /// sooner or later by as much: see [`Wheel::insert_at`](crate::Wheel::insert_at), and
-    /// [`Wheel::reset_at`](crate::Wheel::reset_at) for jobs that do not learn to follow it.
+    /// When the wall clock reads this time. If the wall clock is set forward or back meanwhile, the
+    /// job runs sooner or later by as much: see [`Wheel::insert_at`](crate::Wheel::insert_at). A
+    /// one-shot job that is reset to a wall-clock time does not follow the wall clock: see
+    /// [`Wheel::reset_at`](crate::Wheel::reset_at).
     Wall(SystemTime),
 }
 

@@ -3,10 +3,10 @@
 use super::*;
 use tickwheel::{Missed, Next, Repeat, Run};
 
-/// When a job ran, for which deadline, and how many were dropped before.
+/// When a job ran, for which deadline, and how many deadlines were dropped before.
 type Told = (u64, u64, u64);
 
-/// Repeats a job that tells of its runs.
+/// Repeats a job that sends every run it is told.
 fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Receiver<Run>) {
     let (sender, runs) = channel();
     let handle = wheel.repeat(repeat, move |run| {
@@ -19,7 +19,7 @@ fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Receiver<Run>) 
 #[test]
 fn a_fixed_rate_keeps_its_phase() {
     let (wheel, driver) = manual();
-    // No multiple of the tick, and not a whole number of them in a second.
+    // The period is no multiple of the tick, and a second is no multiple of the period.
     let (period, periods) = (Duration::from_nanos(1_333_333), 1_000_000_u32);
     let begin = driver.now();
     let count = Arc::new(AtomicU64::new(0));
@@ -58,7 +58,7 @@ fn a_fixed_delay_counts_from_the_end_of_the_run() {
 
 #[test]
 fn missed_periods_follow_the_policy() {
-    // It is 100, and the first run was to be at 65: the runs of 75, 85 and 95 were missed too.
+    // Now is 100, and the first deadline was 65: the deadlines 75, 85 and 95 were missed too.
     let expected: [(Missed, [Told; 6]); 3] = [
         (
             Missed::Burst,
@@ -113,7 +113,8 @@ fn missed_periods_follow_the_policy_on_any_clock() {
     on_both_clocks(tick, |wheel, time| {
         for policy in [Missed::Burst, Missed::Skip, Missed::Delay] {
             time.pass(MS * 50);
-            // The first was to be long ago, so periods are missed; more are when the machine is late.
+            // The first deadline has passed long ago, so periods are missed. A slow machine misses
+            // more.
             let first = time.now() - MS * 40;
             let (sender, runs) = channel();
             let clock = time.clone();
@@ -144,7 +145,7 @@ fn missed_periods_follow_the_policy_on_any_clock() {
             if policy != Missed::Burst {
                 assert!(told[1].0.missed >= 12, "40 ms are more than 13 periods");
             }
-            // One a tick.
+            // Missed deadlines get one run a tick.
             let passed = time.ticks_between(told[0].1, told[29].1);
             assert!(passed >= 28, "30 runs within {passed} ticks");
         }
@@ -163,7 +164,7 @@ fn a_run_never_overlaps_itself() {
             overlaps.fetch_or(running.swap(true, Ordering::SeqCst), Ordering::SeqCst);
             let_pass(MS * 3);
             running.store(false, Ordering::SeqCst);
-            // The test may have seen enough.
+            // The receiver is gone if the test has seen enough.
             let _ = sender.send(());
             Next::Period
         });
@@ -194,21 +195,21 @@ fn the_handle_of_a_repeat_lasts_until_its_last_run() {
     }
     assert!(!wheel.is_pending(handle) && wheel.remaining(handle).is_none());
     assert!(!wheel.cancel(handle) && !wheel.reset(handle, MS) && wheel.take(handle).is_none());
-    // What has its place now is somebody else's.
+    // Another job has the table entry now.
     let next = wheel.every(MS, || ()).unwrap();
     assert!(next != handle && !wheel.cancel(handle) && wheel.is_pending(next));
 }
 
 #[test]
 fn a_repeat_can_be_cancelled_at_any_time() {
-    // From outside, between two runs.
+    // Cancelled from outside, between two runs.
     let (wheel, driver) = manual();
     let (token, alive) = counted();
     let ping = wheel.every(MS, move || drop(Arc::clone(&token))).unwrap();
     assert_eq!(driver.advance(MS * 3), 3);
     assert!(wheel.cancel(ping) && alive() == 0);
     assert_eq!((driver.advance(MS * 3), wheel.len()), (0, 0));
-    // From inside itself: this run is the last, whatever it answers.
+    // Cancelled by itself: this run is the last, whatever it returns.
     let scheduler = wheel.scheduler();
     let suicide = wheel.repeat(Repeat::every(MS), move |run| {
         assert!(scheduler.cancel(run.handle) && !scheduler.cancel(run.handle));
@@ -217,7 +218,7 @@ fn a_repeat_can_be_cancelled_at_any_time() {
     assert_eq!(driver.advance(MS * 3), 1);
     assert!(!wheel.is_pending(suicide.unwrap()));
     assert_eq!(wheel.stats().panicked, 0);
-    // While it runs, and while it waits for a thread of the pool.
+    // Cancelled while it runs, and while it waits for a thread of the pool.
     let wheel = threads(1);
     let (token, alive) = counted();
     let (started, starts) = channel();
@@ -268,7 +269,7 @@ fn a_reset_moves_the_next_run_and_the_phase() {
     driver.advance(MS * 45);
     let at: Vec<_> = runs.try_iter().map(|run| (run.deadline - begin).as_millis()).collect();
     assert_eq!(at, [10, 32, 42, 52]);
-    // From inside a run it counts too, and more than the answer.
+    // A reset from inside a run counts too, and overrides the answer.
     let scheduler = wheel.scheduler();
     let (sender, runs) = channel();
     let reset = wheel.repeat(Repeat::every(MS * 10), move |run| {
@@ -290,7 +291,8 @@ fn after_a_reset_nothing_was_missed() {
             let (sender, runs) = channel();
             let (scheduler, clock) = (wheel.scheduler(), time.clone());
             let mut reset_at = None;
-            // The first run is late by more than four periods, which the one after it would be told.
+            // The first run is late by more than four periods. Without the reset, the next run
+            // would be told that they were missed.
             let late = Repeat::every(MS * 10).starting(time.now() - MS * 45);
             let handle = wheel.repeat(late, move |run| {
                 if from_inside && reset_at.is_none() {
@@ -309,7 +311,7 @@ fn after_a_reset_nothing_was_missed() {
             time.until(|| runs_told() > 0);
             let from_outside = time.now();
             assert!(from_inside || wheel.reset(handle, MS * 20));
-            // Of runs that were on their way, nothing is said here.
+            // Runs that were on their way before the reset are not checked.
             let after_reset = |run: &Run, reset_at: Option<Instant>| {
                 run.deadline >= reset_at.unwrap_or(from_outside) + MS * 20
             };
@@ -338,13 +340,13 @@ fn a_reset_on_the_way_to_the_pool() {
     assert!(wheel.reset(later, HOUR * 2) && wheel.reset(sooner, Duration::ZERO));
     assert!(wheel.reset(noon, HOUR * 2));
     drop(release);
-    // What was put off goes back, and has not run.
+    // The job that was put off goes back, and has not run.
     wait_for(|| wheel.len() == 3);
     for handle in [later, noon] {
         assert!(wheel.remaining(handle) > Some(HOUR));
     }
     assert!(later_runs.try_recv().is_err() && ran.try_recv().is_err());
-    // What was not runs once, and its answer counts.
+    // The other job runs once, and its answer counts.
     assert!(sooner_runs.try_recv().is_ok() && sooner_runs.try_recv().is_err());
     assert!(wheel.remaining(sooner) > Some(HOUR / 2));
 }
@@ -389,7 +391,7 @@ fn a_repeat_says_itself_when_it_runs_next() {
     assert!(repeat.is_ok());
     driver.advance(MS * 200);
     assert_eq!(runs.iter().collect::<Vec<_>>(), [10, 20, 27, 40, 50, 70, 80]);
-    // Without a period, to go on by the period is to stop.
+    // Without a period, `Next::Period` means `Next::Stop`.
     told(&wheel, Repeat::irregular(), Next::Period);
     assert_eq!((driver.advance(MS * 10), wheel.len()), (1, 0));
 }
@@ -439,7 +441,7 @@ fn a_repeat_keeps_its_room_until_its_end() {
         Next::After(HOUR)
     });
     starts.recv().unwrap();
-    // It runs, and nothing is pending; but it will come back.
+    // The job runs, and no job is in the wheel; but this one will come back.
     assert_eq!(wheel.len(), 0);
     assert_eq!(wheel.try_insert(HOUR, || ()).unwrap_err().kind(), InsertErrorKind::Full);
     drop(release);
@@ -456,7 +458,8 @@ fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
     driver.advance(MS * 25);
     let unfired: Vec<_> = wheel.shutdown().collect();
     assert_eq!((unfired.len(), unfired[0].handle, unfired[0].remaining), (1, handle, MS * 5));
-    // While a shutdown waits, what it has is out of reach, and what it waits for is not.
+    // While a shutdown waits, the jobs that it has taken out cannot be cancelled, and the running
+    // jobs that it waits for can.
     let wheel = threads(2);
     let scheduler = wheel.scheduler();
     let pending = wheel.every(HOUR, || ()).unwrap();
@@ -484,8 +487,8 @@ fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
     let unfired: Vec<Handle> = end.join().unwrap().map(|unfired| unfired.handle).collect();
     assert!(unfired.contains(&pending) && unfired.contains(&still_running));
     assert!(!unfired.contains(&back));
-    // One that runs ends its run, and comes back too; unless it was cancelled meanwhile, or its
-    // wheel is dropped and does not wait.
+    // A job that runs ends its run and comes back too, unless it was cancelled meanwhile, or the
+    // wheel is dropped, which does not wait.
     for (cancel, shutdown) in [(false, true), (true, true), (false, false)] {
         let wheel = threads(1);
         let scheduler = wheel.scheduler();

@@ -1,4 +1,4 @@
-//! Bounds, and bad values.
+//! Bounds on pending jobs and on jobs in flight, and values that are refused.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Cancel, take and reset; and what a handle is.
+//! Cancel, take and reset, and what a handle promises.
 
 use super::*;
 
@@ -115,7 +115,7 @@ fn a_stale_handle_does_nothing() {
     let cancelled = wheel.insert(MS, || ());
     wheel.cancel(cancelled);
     driver.advance(MS);
-    // Both places are used again, over and over.
+    // The table entries of both jobs are used again, over and over.
     for _ in 0..100_000 {
         let fresh = [0, 1].map(|_| wheel.insert(HOUR, || ()));
         for stale in [fired, cancelled] {

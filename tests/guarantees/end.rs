@@ -18,7 +18,7 @@ fn shutdown_hands_back_what_never_ran() {
     wait_for(|| !wheel.is_pending(queued));
     let (scheduler, stopping) = (wheel.scheduler(), wheel);
     let shutdown = thread::spawn(move || stopping.shutdown());
-    // Once inserts are refused the shutdown has begun; it waits for the job that is running.
+    // When inserts are refused, the shutdown has begun. It waits for the job that is running.
     wait_for(|| {
         scheduler.insert(HOUR, || ()).is_err_and(|e| e.kind() == InsertErrorKind::Shutdown)
     });
@@ -49,8 +49,8 @@ fn a_shutdown_on_a_thread_of_the_pool_waits_for_nobody() {
         let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
         let (started, halves) = channel();
         let [begun, over] = [0, 1].map(|_| Arc::new(AtomicBool::new(false)));
-        // A job that waits for its half. The other thread has stolen that, and runs what else there is on
-        // top of it: the shutdown.
+        // The job waits for its half, which the other thread has stolen. That thread calls the
+        // shutdown on top of the half.
         let (seen, ended) = (Arc::clone(&begun), Arc::clone(&over));
         wheel.insert(Duration::ZERO, move || {
             let wait = || {
@@ -83,7 +83,7 @@ fn a_shutdown_on_a_thread_of_the_pool_waits_for_nobody() {
         }
         assert_eq!(handed_back.recv_timeout(MINUTE), Ok(1), "{way}");
         assert!(scheduler.insert(HOUR, || ()).is_err());
-        // The job that ran goes on to its end.
+        // The job that was running goes on to its end.
         wait_for(|| scheduler.stats().in_flight == 0);
     }
 }
@@ -94,7 +94,7 @@ fn a_panic_handler_goes_with_its_wheel() {
     for end in [drop as End, |wheel| drop(wheel.shutdown())] {
         for manual in [false, true] {
             let (token, alive) = counted();
-            // A handler that owns a way to its own wheel.
+            // The handler owns a scheduler of its own wheel.
             let own: Arc<OnceLock<Scheduler>> = Arc::default();
             let known = Arc::clone(&own);
             let builder = Wheel::builder().threads(1).on_panic(move |_| {
@@ -110,7 +110,7 @@ fn a_panic_handler_goes_with_its_wheel() {
             wait_for(|| alive() == 0);
         }
     }
-    // As long as a job runs, its panic is reported, whatever has become of the wheel.
+    // While a job runs, its panic is reported, even if the wheel is gone.
     let (builder, panics) = reporting();
     let wheel = builder.build().unwrap();
     let (release, gate) = channel::<()>();
@@ -145,7 +145,7 @@ fn shutdown_knows_what_was_put_off_on_the_way_to_the_pool() {
     drop(release);
     let mut unfired: Vec<(Handle, Duration)> =
         shutdown.join().unwrap().map(|unfired| (unfired.handle, unfired.remaining)).collect();
-    // Besides the jobs that were only to find out whether the shutdown has begun.
+    // Without the jobs that `wait_for` inserted to find out whether the shutdown has begun.
     unfired.retain(|(handle, _)| [due, soon, queued, dated].contains(handle));
     let order: Vec<Handle> = unfired.iter().map(|&(handle, _)| handle).collect();
     assert_eq!(order, [due, soon, queued, dated]);
@@ -203,7 +203,7 @@ fn no_thread_is_left_behind() {
     wait_for(|| threads_named("g-shut").len() == 4);
     let scheduler = wheel.scheduler();
     let _ = wheel.shutdown();
-    // They were joined; give the system the moment it takes to take them off its list.
+    // The threads were joined. The system takes a moment to remove them from its list.
     wait_for(|| threads_named("g-shut").is_empty());
     let wheel = build("g-drop");
     let (release, starts) = blocker(&wheel);

@@ -1,4 +1,4 @@
-//! What a job may do, and what it may do to others; on a pool of its own and on a shared one.
+//! What a job may do, and how it affects other jobs, on the wheel's own pool and on a shared one.
 
 use super::*;
 
@@ -86,7 +86,8 @@ fn a_job_that_waits_in_rayon_keeps_its_thread() {
         let (started, halves) = channel();
         let (release, gate) = channel::<()>();
         let lock = Arc::new(Mutex::new(()));
-        // Waits in `join` for a half that another thread has stolen, and holds a lock meanwhile.
+        // The job waits in `join` for a half that another thread has stolen, and holds a lock
+        // meanwhile.
         let held = Arc::clone(&lock);
         wheel.insert(Duration::ZERO, move || {
             let _held = held.lock().unwrap();
@@ -104,14 +105,14 @@ fn a_job_that_waits_in_rayon_keeps_its_thread() {
             rayon::join(wait, half);
         });
         halves.recv().unwrap();
-        // With a third thread, other jobs run there, whichever thread of the pool hears of them first.
+        // Other jobs run on a third thread if there is one, whichever thread is asked first.
         let (sender, receiver) = channel();
         for _ in 0..if threads == 3 { 200 } else { 0 } {
             let sender = sender.clone();
             wheel.insert(Duration::ZERO, move || sender.send(()).unwrap());
             receiver.recv_timeout(MINUTE).expect("it had a thread");
         }
-        // On top of the job that holds the lock, this one would wait for it, and it for this one.
+        // If this job ran on top of the job that holds the lock, each would wait for the other.
         wheel.insert(Duration::ZERO, move || {
             drop(lock.lock().unwrap());
             sender.send(()).unwrap();
@@ -174,7 +175,7 @@ fn a_drop_may_use_the_wheel() {
     assert_eq!(scheduler.stats().panicked, 0);
 }
 
-/// Runs `end` on the wheel, in a job of that wheel; returns when the job has.
+/// Runs `end` on the wheel, in a job of that wheel. Returns when the job has ended.
 fn in_its_own_job(end: impl FnOnce(Wheel) + Send + 'static) {
     let own: Arc<Mutex<Option<Wheel>>> = Arc::default();
     let (done, ended) = channel();
@@ -195,7 +196,7 @@ fn in_its_own_job(end: impl FnOnce(Wheel) + Send + 'static) {
 #[test]
 fn a_job_may_drop_its_wheel() {
     in_its_own_job(drop);
-    // And a manual one.
+    // The same with a manual wheel.
     let own: Arc<Mutex<Option<Wheel>>> = Arc::default();
     let (wheel, driver) = manual();
     let slot = Arc::clone(&own);
@@ -210,14 +211,14 @@ fn a_job_may_drop_its_wheel() {
 #[test]
 fn a_job_may_shut_its_wheel_down() {
     in_its_own_job(|wheel| assert_eq!(wheel.shutdown().count(), 1));
-    // The job ends, and its thread, the only one, then runs what it spawned.
+    // The job ends. Its thread, the only one, then runs the task that the job spawned.
     let (done, ended) = channel();
     in_its_own_job(|wheel| rayon::spawn(move || done.send(wheel.shutdown().count()).unwrap()));
     assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(1));
 }
 
-/// Jobs without end, until the flag is set: each inserts its successor, and takes so long that with
-/// some thousands of them there are always some due.
+/// Starts `breadth` chains of jobs, which end when the flag is set. Each job inserts its successor,
+/// and takes long enough that with some thousands of chains some job is always due.
 fn flood(scheduler: &Scheduler, stop: &Arc<AtomicBool>, breadth: usize) {
     for _ in 0..breadth {
         let (next, flag) = (scheduler.clone(), Arc::clone(stop));

@@ -1,5 +1,5 @@
-//! One test for each sentence of `docs/guarantees.md`, under the name that stands there, in a file for
-//! each section. Here is what they share.
+//! One test for each sentence of `docs/guarantees.md`, under the name given there, in one file for
+//! each section. This file holds what they share.
 
 mod again;
 mod bounds;
@@ -29,7 +29,7 @@ use clocks::{Time, on_both_clocks};
 
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Longer than anything here takes on the slowest machine.
+/// Longer than any step of these tests takes on the slowest machine.
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn manual() -> (Wheel, Driver) {
@@ -45,7 +45,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Waits for as long as it takes for `condition` to come true; a minute is a defect on any machine.
+/// Waits until `condition` is true. If it takes a minute, that is a defect on any machine.
 #[track_caller]
 fn wait_for(condition: impl Fn() -> bool) {
     let begin = now();
@@ -55,13 +55,14 @@ fn wait_for(condition: impl Fn() -> bool) {
     }
 }
 
-/// Lets real time pass where nothing is to happen.
+/// Lets real time pass in which nothing is to happen.
 fn let_pass(duration: Duration) {
     let (_open, never) = channel::<()>();
     let _ = never.recv_timeout(duration);
 }
 
-/// A job that waits until the sender is dropped, and a receiver that hears of its start.
+/// Inserts a job that waits until the sender is dropped. Returns the sender, and a receiver that is
+/// told of the job's start.
 fn blocker(wheel: &Wheel) -> (Sender<()>, Receiver<()>) {
     let (release, gate) = channel::<()>();
     let (started, starts) = channel();
@@ -72,14 +73,14 @@ fn blocker(wheel: &Wheel) -> (Sender<()>, Receiver<()>) {
     (release, starts)
 }
 
-/// Counts how many of its clones are alive.
+/// Returns a value, and a function that counts it and its clones as long as they are alive.
 fn counted() -> (Arc<()>, impl Fn() -> usize) {
     let token = Arc::new(());
     let watched = Arc::downgrade(&token);
     (token, move || Weak::strong_count(&watched))
 }
 
-/// A builder whose handler collects the payloads that are strings.
+/// Returns a builder whose panic handler sends the payloads that are strings.
 fn reporting() -> (Builder, Receiver<&'static str>) {
     let (sender, receiver) = channel();
     let builder = Wheel::builder().threads(1).on_panic(move |payload| {
@@ -88,7 +89,7 @@ fn reporting() -> (Builder, Receiver<&'static str>) {
     (builder, receiver)
 }
 
-/// A pool for several wheels and other tasks.
+/// Returns a pool for several wheels and other tasks.
 fn pool_of(threads: usize) -> Arc<rayon::ThreadPool> {
     Arc::new(rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap())
 }
@@ -101,7 +102,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// `/proc/self/task/*/status` of the threads whose names begin so.
+/// Returns `/proc/self/task/*/status` of the threads whose names begin with `name`.
 #[cfg(target_os = "linux")]
 fn threads_named(name: &str) -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -112,7 +113,7 @@ fn threads_named(name: &str) -> Vec<String> {
     tasks.filter_map(status).filter(named).collect()
 }
 
-/// The document and these files name the same tests.
+/// Checks that the document and these files name the same tests.
 #[test]
 fn every_sentence_has_its_test() {
     let document = include_str!("../../docs/guarantees.md");

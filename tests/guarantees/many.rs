@@ -1,4 +1,4 @@
-//! Many jobs at once, and jobs that are together: batches, groups, slack.
+//! Many jobs at once: batches, guards, groups, and slack.
 
 use super::*;
 use tickwheel::{Group, Guard, Next, Repeat};
@@ -11,7 +11,7 @@ fn a_batch_answers_in_order() {
         let insert = || wheel.insert_batch((0..100).map(|n| (HOUR * n, || ()))).unwrap();
         scope.spawn(insert).join().unwrap()
     });
-    // The handles of two shards, mixed; some stale, some of another wheel, one that repeats.
+    // Handles of two shards, mixed; some are stale, some of another wheel, and one repeats.
     let repeat = wheel.every(HOUR, || ()).unwrap();
     let (other, _driver) = manual();
     let foreign = other.insert(HOUR, || ());
@@ -48,7 +48,7 @@ fn a_batch_counts_from_one_moment() {
         assert_eq!(driver.advance(MS), expected);
         assert!(order.try_iter().all(|n| n % 3 == rest));
     }
-    // Ten thousand for one time, in one slot.
+    // Ten thousand jobs for one time, in one slot.
     wheel.insert_batch((0..10_000).map(|_| (HOUR * 72, || ()))).unwrap();
     assert_eq!((driver.advance(HOUR * 72 - MS), driver.advance(MS)), (0, 10_000));
 }
@@ -68,7 +68,7 @@ fn a_batch_is_all_or_nothing() {
     let mut back = refused.into_inner();
     assert!(back.iter().map(|&(delay, _)| delay).eq((0..10).map(|n| HOUR * n)));
     assert_eq!(alive(), 11);
-    // One less, and there is room for all.
+    // With one job less, there is room for all.
     back.pop();
     back[0].0 = HOUR;
     let handles = wheel.insert_batch(back).unwrap();
@@ -95,7 +95,7 @@ fn a_guard_cancels_when_it_is_dropped() {
     let kept = detached.detach();
     assert!(wheel.is_pending(kept));
     assert_eq!(driver.advance(MS), 2);
-    // What has run is not there to be cancelled.
+    // A job that has run cannot be cancelled.
     drop(fired);
     // A repeating job is guarded through all of its runs, and a guard does not keep the wheel
     // alive.
@@ -125,7 +125,7 @@ fn a_group_is_cancelled_in_one_call() {
     assert_eq!(connection.cancel_all(), 8);
     assert_eq!((connection.len(), other.len(), wheel.len()), (0, 5, 5));
     assert_eq!(connection.cancel_all(), 0);
-    // It goes on, and may be cancelled by a job of its own.
+    // The group can be used again, and one of its own jobs may cancel it.
     let connection = Arc::new(connection);
     let own = Arc::clone(&connection);
     let closes = move |_: tickwheel::Run| {
@@ -166,12 +166,13 @@ fn a_group_keeps_nothing_of_what_is_gone() {
         drop(wheel.take(taken).unwrap());
         assert!(group.is_empty());
     }
-    // A job that runs is not in the group any more.
+    // A running job is no longer in the group.
     let group = Arc::new(group);
     let (own, (sender, seen)) = (Arc::clone(&group), channel());
     group.insert(MS, move || sender.send(own.len()).unwrap()).unwrap();
     assert_eq!((driver.advance(MS), seen.recv()), (1, Ok(0)));
-    // What is refused does not become a member, nor does what the end of the wheel drops stay one.
+    // A refused job does not become a member, and a job that the end of the wheel drops does not
+    // stay one.
     assert!(group.repeat(Repeat::every(Duration::ZERO), |_| Next::Stop).is_err());
     group.insert(HOUR, || ()).unwrap();
     assert_eq!(group.len(), 1);
@@ -217,7 +218,7 @@ fn within_its_slack_and_never_early() {
             let (delay, slack) = (MS * (n % 37) / 3, MS * (n % 11) / 7);
             wheel.insert_within(delay, slack, || ()).unwrap();
             assert_eq!(driver.advance(delay.saturating_sub(nanosecond)), 0, "{delay:?} {slack:?}");
-            // Where no tick lies within the slack, the next one has to do.
+            // If no tick lies within the slack, the job is due at the next one.
             let latest = slack.max(tick) + nanosecond;
             assert_eq!(driver.advance(latest), 1, "{delay:?} {slack:?}");
         }
@@ -232,7 +233,7 @@ fn slack_lets_timers_share_a_tick() {
         let (wheel, driver) = manual();
         let (sender, ticks) = channel();
         for n in 0..10_000_u32 {
-            // Some order that is none, from one second to eleven.
+            // From one second to eleven, in no order.
             let delay = MS * (1000 + n.wrapping_mul(7919) % 10_000);
             let sender = sender.clone();
             let job = move || sender.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! Jobs under names.
+//! Jobs under keys.
 
 use super::*;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
@@ -14,24 +14,24 @@ fn a_key_has_one_job() {
         move || sender.send(name).unwrap()
     };
     assert!(orders.insert("a", MS * 5, job("first")).unwrap().is_none());
-    // Another in its place: the first comes back, and runs only if somebody runs it.
+    // A second job replaces the first. The first comes back, and runs only when the test runs it.
     let replaced = orders.insert("a", MS * 7, job("second")).unwrap().unwrap();
     assert_eq!((orders.len(), wheel.len(), orders.remaining(&"a")), (1, 1, Some(MS * 7)));
     replaced.run();
     assert_eq!(ran.try_recv(), Ok("first"));
     assert!(orders.contains(&"a"), "the key is the second's");
-    // Not in its place, if that is what was asked for.
+    // `insert_if_absent` does not replace it.
     let refused = orders.insert_if_absent("a", MS, job("third")).unwrap_err();
     assert_eq!(refused.kind(), InsertErrorKind::Occupied);
     let (key, third) = refused.into_inner();
     orders.insert_if_absent("b", MS, third).unwrap();
     assert_eq!((key, driver.advance(MS), ran.try_recv()), ("a", 1, Ok("third")));
-    // Moved, and asked about.
+    // It is reset, and its time is asked for.
     assert!(orders.reset(&"a", driver.now() + MS * 2) && !orders.reset(&"b", MS));
     assert_eq!(orders.iter().map(|(key, left)| (*key, left)).collect::<Vec<_>>(), [("a", MS * 2)]);
     assert_eq!((driver.advance(MS * 2), ran.try_recv()), (1, Ok("second")));
     assert!(orders.is_empty() && !orders.contains(&"a") && orders.remaining(&"a").is_none());
-    // Cancelled, or taken.
+    // It is cancelled, or taken.
     orders.insert("c", MS, job("fourth")).unwrap();
     orders.insert("d", driver.wall_now() + MS, job("fifth")).unwrap();
     assert!(orders.cancel(&"c") && !orders.cancel(&"c"));
@@ -86,7 +86,7 @@ fn a_full_wheel_lets_a_key_be_replaced() {
 
 #[test]
 fn a_key_is_replaced_also_on_the_way_to_the_pool() {
-    // What waits for a wall-clock time can be cancelled until it starts, and so it can be replaced.
+    // A job for a wall-clock time can be cancelled until it starts, and so it can be replaced.
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -163,7 +163,7 @@ fn the_end_of_the_wheel_frees_every_key() {
     let unfired = wheel.shutdown();
     assert_eq!((unfired.len(), orders.len()), (10, 10));
     assert!(!orders.contains(&3) && orders.iter().next().is_none(), "none of them is pending");
-    // Whose job is whose can still be told, until it is dropped.
+    // A key still has the handle of its job until the job is dropped.
     for (left, unfired) in (0..10).rev().zip(unfired) {
         let key = (0..10).find(|key| orders.handle(key) == Some(unfired.handle));
         assert!(key.is_some());
@@ -176,7 +176,7 @@ fn the_end_of_the_wheel_frees_every_key() {
     assert!(orders.is_empty());
 }
 
-/// Everything collides.
+/// A hasher with which all keys collide.
 #[derive(Default)]
 struct Constant;
 
@@ -188,7 +188,7 @@ impl Hasher for Constant {
     fn write(&mut self, _: &[u8]) {}
 }
 
-/// `Eq` and `Hash`, and nothing else.
+/// A key with `Eq` and `Hash`, and nothing else.
 #[derive(PartialEq, Eq, Hash)]
 struct OnlyAKey(u32);
 
@@ -206,7 +206,7 @@ fn any_key_and_any_hasher_will_do() {
     fill(std::hash::RandomState::new());
 }
 
-/// The operation in which a key panics, at the moment.
+/// The operation in which a key panics now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Trouble {
     #[default]
@@ -216,7 +216,7 @@ enum Trouble {
     Drop,
 }
 
-/// A key that panics where it is told to.
+/// A key that panics in the operation that it is told.
 struct Touchy {
     number: u32,
     trouble: Arc<Mutex<Trouble>>,
@@ -225,7 +225,7 @@ struct Touchy {
 impl Touchy {
     fn panic_in(&self, now: Trouble) {
         let trouble = *self.trouble.lock().unwrap();
-        // A second panic while the first unwinds would be the end of the process.
+        // A second panic while the first unwinds would end the process.
         if trouble == now && !thread::panicking() {
             panic_any(now);
         }
@@ -254,7 +254,7 @@ impl Drop for Touchy {
     }
 }
 
-/// A manual wheel, keys, a way to make one, a way to make them panic, and the panics reported.
+/// A manual wheel with keys that can be made to panic, and the panics that were reported.
 struct TouchyKeys {
     wheel: Wheel,
     driver: Driver,
@@ -288,7 +288,7 @@ impl TouchyKeys {
         *self.trouble.lock().unwrap() = trouble;
     }
 
-    /// How many panics were counted, and which were reported since.
+    /// Returns how many panics were counted, and which were reported since the last call.
     fn panics(&self) -> (u64, Vec<Trouble>) {
         (self.wheel.stats().panicked, self.reported.try_iter().collect())
     }
@@ -308,7 +308,7 @@ fn a_key_that_panics_costs_no_job_its_run() {
         assert_eq!(touchy.driver.advance(MS * 2), 2);
         assert_eq!(ran.try_iter().collect::<Vec<_>>(), [0, 1], "with a panic in {trouble:?}");
         assert_eq!((touchy.keys.len(), touchy.wheel.len()), (1, 1));
-        // Neither the hash nor the equality of a key is asked for when its job starts.
+        // The start of a job calls neither `Hash` nor `Eq` of its key.
         let panics = if trouble == Trouble::Drop { vec![trouble; 2] } else { Vec::new() };
         assert_eq!(touchy.panics(), (panics.len() as u64, panics));
         touchy.set(Trouble::Nothing);
@@ -317,7 +317,8 @@ fn a_key_that_panics_costs_no_job_its_run() {
 
 #[test]
 fn a_key_and_its_job_may_both_panic() {
-    // In the call, and in the drop of a job that never runs: each panic is one of its own.
+    // In the call of a job, and in the drop of one that never runs: each panic is counted by
+    // itself.
     let touchy = TouchyKeys::new();
     touchy.keys.insert(touchy.key(1), MS, || panic_any(Trouble::Nothing)).unwrap();
     let captured = OnDrop(|| panic_any(Trouble::Nothing));
@@ -352,7 +353,7 @@ fn a_panic_in_the_drop_of_a_key_is_counted_and_reported() {
     one_more(&|| keys.cancel(&asked));
     one_more(&|| keys.take(&asked).map(drop).is_some());
     one_more(&|| keys.cancel_all() == 1);
-    // Replaced: with the old job goes its key.
+    // When a job is replaced, its key is dropped with it.
     keys.insert(touchy.key(1), HOUR, || ()).unwrap();
     let another = Touchy { number: 1, trouble: Arc::default() };
     touchy.set(Trouble::Drop);
@@ -399,7 +400,7 @@ fn a_key_that_panics_when_it_is_asked_changes_nothing() {
         panics(&|| _ = keys.remaining(&asked));
         panics(&|| _ = keys.contains(&asked));
         panics(&|| _ = keys.handle(&asked));
-        // They unwound to the caller, so there is nothing to report.
+        // The panics unwound to the caller, so the wheel has none to report.
         assert_eq!(touchy.panics(), (0, Vec::new()));
         assert!(keys.cancel(&asked));
     }

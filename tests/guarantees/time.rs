@@ -57,7 +57,7 @@ fn without_a_delay_at_the_next_tick() {
     wheel.insert_at(driver.now(), || ());
     assert_eq!(driver.advance(Duration::ZERO), 0);
     assert_eq!(driver.advance(MS), 3);
-    // Also in the middle of a tick, and for a job that inserts itself without end.
+    // The same in the middle of a tick, and for a job that inserts itself without end.
     fn again(scheduler: Scheduler) {
         let next = scheduler.clone();
         let _ = scheduler.insert(Duration::ZERO, || again(next));
@@ -66,7 +66,8 @@ fn without_a_delay_at_the_next_tick() {
     assert_eq!(driver.advance(MS * 5), 10);
 }
 
-/// Inserts itself anew for a moment that has passed, until it has run often enough.
+/// Inserts a job that inserts itself anew for a moment that has passed, until it has run often
+/// enough.
 fn insist(scheduler: &Scheduler, time: &Time, past: Past, runs: &Arc<Mutex<Vec<Instant>>>) {
     let (next, clock, again) = (scheduler.clone(), time.clone(), Arc::clone(runs));
     let job = move || {
@@ -88,7 +89,7 @@ fn insist(scheduler: &Scheduler, time: &Time, past: Past, runs: &Arc<Mutex<Vec<I
     inserted.unwrap();
 }
 
-/// Ways to ask for a moment that is no longer to come.
+/// Ways to ask for a moment that has passed.
 #[derive(Clone, Copy)]
 enum Past {
     Delay,
@@ -102,7 +103,7 @@ fn a_job_that_insists_runs_once_a_tick() {
     let tick = MS * 2;
     on_both_clocks(tick, |wheel, time| {
         for past in [Past::Delay, Past::Instant, Past::Wall, Past::Reset] {
-            // The wheel was idle: its time must not stand behind the clock's.
+            // The wheel was idle: the structure's time must not lag behind the clock.
             time.pass(MS * 100);
             let runs = Arc::default();
             insist(&wheel.scheduler(), time, past, &runs);
@@ -124,7 +125,7 @@ fn idle_time_makes_nothing_late() {
         wheel.insert_at(before - MS * 200, job);
         time.until(|| wheel.stats().fired == 1);
         let waited = receiver.recv().unwrap() - before;
-        // Whatever the machine did: the job was not due before it was inserted.
+        // However slow the machine is, the job was not due before it was inserted.
         let stats = wheel.stats();
         assert!(stats.handover.max <= waited, "{:?}, but {waited:?}", stats.handover.max);
         assert!(MS * u32::try_from(stats.ticks_behind.get()).unwrap() <= waited);
@@ -151,7 +152,7 @@ fn the_longest_delay_is_never() {
 
 #[test]
 fn a_stall_is_caught_up_in_the_order_of_deadlines() {
-    // One job at a time, and the first holds up all the others until they are long due.
+    // One job at a time; the first blocks all others until they are long due.
     let wheel = Wheel::builder().threads(1).max_in_flight(1).shards(4).build().unwrap();
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -163,8 +164,8 @@ fn a_stall_is_caught_up_in_the_order_of_deadlines() {
                 for n in 0..10 {
                     let (sender, delay) = (sender.clone(), (n * 7 + lane * 3) % 11 * 3 + 2);
                     let at = wheel.insert(MS * delay as u32, || ());
-                    // What was asked for and not what was measured: two inserts of one deadline
-                    // may come to lie on two ticks.
+                    // The delay that was asked for and not a measured time: two inserts with one
+                    // delay may be due at two ticks.
                     let due = now() + wheel.remaining(at).unwrap();
                     wheel.cancel(at);
                     wheel.insert_at(due, move || sender.send(due).unwrap());
@@ -178,7 +179,7 @@ fn a_stall_is_caught_up_in_the_order_of_deadlines() {
     for pair in order.windows(2) {
         assert!(pair[1] + MS >= pair[0], "a whole tick out of order: {:?}", pair[0] - pair[1]);
     }
-    // The same on a manual clock, exactly.
+    // On a manual clock the order is exact.
     let (wheel, driver) = manual();
     let ran = Arc::new(Mutex::new(Vec::new()));
     for n in [50_u32, 3, 70_000, 3, 900, 256, 255] {
@@ -191,7 +192,7 @@ fn a_stall_is_caught_up_in_the_order_of_deadlines() {
 
 #[test]
 fn a_clock_that_steps_back() {
-    // The system's monotonic clock does not; the structure is told the time and does not care.
+    // The system's monotonic clock does not step back, so the structure is told the time here.
     let mut wheel = Hierarchy::new(Geometry::default());
     let mut due = Vec::new();
     let _ = wheel.advance(Tick::new(100), usize::MAX, &mut due);
@@ -210,7 +211,7 @@ fn with_nothing_due_nothing_wakes() {
     for n in 0..100_000 {
         wheel.insert(HOUR + MS * n, || ());
     }
-    // A thread that sleeps is not switched to, however busy the machine is; first let it get there.
+    // A sleeping thread is not switched to, however busy the machine is. First let it fall asleep.
     let mut before = switches("g-idle");
     loop {
         let_pass(MS * 50);
@@ -225,7 +226,7 @@ fn with_nothing_due_nothing_wakes() {
     assert_eq!(wheel.len(), 100_000);
 }
 
-/// How often threads whose names begin so were switched to, together.
+/// Returns how often the threads whose names begin with `name` were switched to, in all.
 #[cfg(target_os = "linux")]
 fn switches(name: &str) -> u64 {
     let count = |status: &str| -> u64 {

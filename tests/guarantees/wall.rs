@@ -17,21 +17,22 @@ fn a_wall_clock_time_follows_the_wall_clock() {
     let plain = wheel.insert(HOUR * 5, || ());
     driver.advance(HOUR + MS);
     assert_eq!(ran.try_iter().collect::<Vec<_>>(), [1]);
-    // Forward, past one of them: that one runs at once, and the others sooner.
+    // Set forward past one time: that job runs at the next tick, and the others sooner.
     driver.set_wall(noon + HOUR * 2 + HOUR / 2);
     driver.advance(MS);
     assert_eq!(ran.try_iter().collect::<Vec<_>>(), [2]);
     assert!(wheel.remaining(handles[2]) <= Some(HOUR / 2));
-    // Back, before one that has run: that does not run again, and the others later.
+    // Set back before the time of a job that has run: it does not run again, and the others run
+    // later.
     driver.set_wall(noon + HOUR * 2 - HOUR / 2);
     assert!(wheel.remaining(handles[2]) > Some(HOUR));
     driver.advance(HOUR);
     assert!(ran.try_recv().is_err());
     driver.advance(HOUR / 2);
     assert_eq!(ran.try_iter().collect::<Vec<_>>(), [3]);
-    // Who waits for a delay does not care.
+    // A job that waits for a delay is not affected.
     assert_eq!(wheel.remaining(plain), Some(HOUR * 5 - HOUR * 5 / 2 - MS * 2));
-    // By years, to and fro, and by more than a clock can show: nothing is lost.
+    // Set to and fro by years, and by more than a clock can represent: no job is lost.
     driver.set_wall(SystemTime::UNIX_EPOCH);
     driver.advance(MS);
     assert_eq!((wheel.len(), ran.try_recv().is_err()), (3, true));
@@ -49,7 +50,7 @@ fn a_wall_clock_that_is_set_reaches_every_job_and_excuses_none() {
     driver.set_wall(noon + HOUR * 2);
     assert!(handles.iter().all(|&handle| wheel.remaining(handle) == Some(MS)));
     assert_eq!(driver.advance(MS), 2000);
-    // What is due, and has not run, was due before the clock was set.
+    // A job that was due before the clock was set, and has not run, keeps its deadline.
     let (sender, runs) = channel();
     let due = driver.now();
     let late = Repeat::irregular().starting(noon);
@@ -99,7 +100,7 @@ fn a_job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
         let (token, sender) = (Arc::clone(&token), sender.clone());
         wheel.insert_at(SystemTime::UNIX_EPOCH, move || sender.send((n, token)).unwrap())
     });
-    // Both are on their way to the pool.
+    // Both jobs are on their way to the pool.
     wait_for(|| wheel.stats().in_flight == 3);
     assert!(wheel.is_pending(handles[0]) && wheel.cancel(handles[0]));
     assert!(!wheel.is_pending(handles[0]) && !wheel.cancel(handles[0]));
@@ -124,10 +125,10 @@ fn a_reset_to_a_wall_clock_time() {
         assert!(wheel.reset_at(handle, noon + HOUR * 3));
     }
     driver.set_wall(noon + HOUR);
-    // The last was told when that would be, and does not ask again.
+    // The last job got a fixed deadline, and does not follow the wall clock.
     let remaining = [follows, repeats, plain].map(|handle| wheel.remaining(handle).unwrap());
     assert_eq!(remaining, [HOUR * 2, HOUR * 2, HOUR * 3]);
-    // With a delay, none of them follows any more.
+    // After a reset to a delay, none of the jobs follows the wall clock.
     assert!(wheel.reset(follows, HOUR) && wheel.reset(repeats, HOUR));
     driver.set_wall(noon);
     assert_eq!(wheel.remaining(follows), Some(HOUR));
@@ -138,7 +139,7 @@ fn a_reset_to_a_wall_clock_time() {
 fn shutdown_tells_apart_what_was_cancelled_on_the_way_to_the_pool() {
     let wheel = threads(1);
     let scheduler = wheel.scheduler();
-    // The only thread of the pool ends the wheel: nothing else starts before that.
+    // The only thread of the pool ends the wheel, so no other job starts before that.
     let (hand_in, wheels) = channel::<Wheel>();
     let (hand_out, unfired) = channel();
     wheel.insert(Duration::ZERO, move || {

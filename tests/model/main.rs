@@ -1,14 +1,15 @@
-//! The wheel, through its front door, against the slow and obvious truth.
+//! The public API against a slow and obvious model, the *truth*.
 //!
-//! Random histories on a manual clock: every verb, from outside and from inside of jobs, jobs that
-//! panic, captured values that panic or call the wheel when they are dropped, and a wall clock that
-//! is set. The truth is a binary heap of `(tick, id)` and a map of keys; it is asked before every
-//! call what the answer must be, and by every job that runs whether it was its turn.
+//! The histories are random, on a manual clock: every verb, called from outside and from inside
+//! jobs; jobs that panic; captured values that panic or call the wheel when they are dropped; and a
+//! wall clock that is set. The truth is a binary heap of `(tick, id)` and a map of keys. Before
+//! every call it says what the wheel must return, and every job that runs asks it whether it is
+//! due.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `truth.rs` | what there is, the slow way |
-//! | `world.rs` | every verb, done to both and compared |
+//! | `truth.rs` | the model |
+//! | `world.rs` | every verb, done to the wheel and to the truth, and compared |
 
 mod truth;
 mod world;
@@ -51,7 +52,7 @@ pub(crate) enum LastWill {
 }
 
 impl LastWill {
-    /// Whether it leaves the wheel alone.
+    /// Returns whether it leaves the wheel alone.
     pub(crate) fn is_quiet(self) -> bool {
         matches!(self, LastWill::Nothing | LastWill::Panic)
     }
@@ -62,7 +63,7 @@ impl LastWill {
 pub(crate) enum Answer {
     Period,
     After(u64),
-    /// From now, also back.
+    /// Counted from now; may be negative.
     At(i64),
     Wall(i64),
     Stop,
@@ -71,7 +72,7 @@ pub(crate) enum Answer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum First {
     After(u64),
-    /// At an instant that has passed by so much.
+    /// At an instant this far in the past.
     Past(u64),
 }
 
@@ -82,14 +83,14 @@ pub(crate) struct Plan {
     pub(crate) missed: Missed,
     pub(crate) first: First,
     pub(crate) despite_panics: bool,
-    /// One after the other, again and again.
+    /// The answers of its runs, in turn, again and again.
     pub(crate) answers: Vec<Answer>,
 }
 
 #[derive(Clone, Debug)]
 enum Op {
     Insert(u64, Act, LastWill),
-    /// From a thread of its own, and so most likely into another shard.
+    /// From another thread, and so most likely into another shard.
     InsertElsewhere(u64, Act, LastWill),
     InsertWithin(u64, u64, Act),
     InsertBatch(Vec<(u64, Act, LastWill)>),
@@ -143,7 +144,7 @@ fn replay(sizes: &[usize], shards: usize, bound: usize, ops: &[Op]) {
     let mut last = 0;
     assert_eq!(unfired.len(), world.truth().pending, "shutdown handed back others");
     for unfired in unfired {
-        // That of a job with a key is nobody's business.
+        // The truth does not know the handle of a job with a key.
         if let Some(due) = handles.get(&unfired.handle) {
             let due = due.expect("handed back, but not pending");
             assert!(due >= last, "out of order");
@@ -170,7 +171,8 @@ fn apply(world: &World, driver: &Driver, foreign: &[Handle], op: &Op) {
             world.insert_into_group(group, delay, act, LastWill::Nothing);
         }
         Op::Repeat(group, ref plan, act, last_will) => {
-            // The members of a group go together, so what they leave behind must not matter.
+            // The members of a group are cancelled together in no order, so what a member does when
+            // it is dropped must not depend on the order.
             let quiet = group.is_none() || last_will.is_quiet();
             let last_will = if quiet { last_will } else { LastWill::Nothing };
             world.repeat(group, plan, act, last_will);
@@ -234,7 +236,7 @@ fn agree(world: &World, wheel: &Wheel) {
     };
     for job in &truth.jobs {
         let Some(handle) = job.handle else { continue };
-        // Nothing runs now, so a job that repeats is in the wheel or gone.
+        // No job runs now, so a job that repeats is in the wheel or has ended.
         assert_eq!(wheel.is_pending(handle), job.due.is_some());
         assert_eq!(wheel.remaining(handle), job.due.map(remaining));
         assert_eq!(wheel.location(handle).is_some(), job.due.is_some());
@@ -264,7 +266,7 @@ fn delay() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// From now, also back.
+/// Counted from now; may be negative.
 fn ahead() -> impl Strategy<Value = i64> {
     let ticks = TICK as i64;
     prop_oneof![
@@ -307,7 +309,7 @@ fn last_will() -> impl Strategy<Value = LastWill> {
     ]
 }
 
-/// No delay at all would be a run at every tick, for as long as the test goes.
+/// No delay of zero, which would be a run at every tick of the whole test.
 fn answer() -> impl Strategy<Value = Answer> {
     prop_oneof![
         6 => Just(Answer::Period),
@@ -372,7 +374,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// `PROPTEST_CASES` asks for more.
+/// `PROPTEST_CASES` can raise the number of cases, and not lower it.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig { cases: default.cases.max(1024), ..default }
@@ -393,7 +395,7 @@ proptest! {
     }
 }
 
-/// The panics that jobs are made to raise would fill the screen.
+/// Silences the panics that the test makes jobs raise: they would fill the screen.
 fn silence_expected_panics() {
     use std::sync::Once;
     static ONCE: Once = Once::new();

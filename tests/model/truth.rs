@@ -1,4 +1,4 @@
-//! The slow and obvious truth: every job there ever was, and a binary heap of `(tick, id)`.
+//! The slow and obvious model: every job there ever was, and a binary heap of `(tick, id)`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -13,15 +13,15 @@ pub(crate) const TICK: u64 = 1000;
 /// What the truth knows of one job.
 #[derive(Clone)]
 pub(crate) struct Known {
-    /// `None` while the insert that makes it is under way, and for a job that has a key.
+    /// `None` while its insert is under way, and for a job that has a key.
     pub(crate) handle: Option<Handle>,
     /// The tick at which it is due, while it is in the wheel.
     pub(crate) due: Option<u64>,
-    /// The nanosecond that was meant. Only a repeating job is told.
+    /// The deadline in nanoseconds, before it is rounded up to a tick. A repeating job is told it.
     pub(crate) deadline: u64,
     /// It was inserted for a wall-clock time, or repeats: it can follow the wall clock.
-    pub(crate) standing: bool,
-    /// The wall-clock time that was meant, in nanoseconds after the wheel's wall clock began.
+    pub(crate) rearmable: bool,
+    /// The wall-clock time it waits for, in nanoseconds after the wheel's wall clock began.
     pub(crate) wall: Option<i128>,
     pub(crate) act: Act,
     pub(crate) last_will: LastWill,
@@ -38,24 +38,24 @@ pub(crate) struct KnownRepeat {
     pub(crate) runs: usize,
     /// How many deadlines were dropped before the next run.
     pub(crate) dropped: u64,
-    /// A run is under way, and will be followed by another unless it says otherwise.
+    /// A run is under way, and another follows unless the run says otherwise.
     pub(crate) out: bool,
-    /// It was reset during the run.
+    /// The job was reset during the run.
     pub(crate) moved: bool,
 }
 
 pub(crate) struct Truth {
     pub(crate) jobs: Vec<Known>,
     heap: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Which job a key has.
+    /// The job of each key.
     pub(crate) keys: HashMap<u8, usize>,
     /// In nanoseconds.
     pub(crate) now: u64,
-    /// By how much the wall clock is ahead of where it would be had nobody set it.
+    /// By how many nanoseconds the wall clock was set forward in all.
     pub(crate) wall_shift: i128,
-    /// How many jobs are in the wheel.
+    /// The number of jobs in the wheel.
     pub(crate) pending: usize,
-    /// How many jobs have room there: those, and one that repeats and runs.
+    /// The number of jobs that take room: those in the wheel, and a repeating job that runs.
     pub(crate) admitted: usize,
     pub(crate) bound: usize,
     pub(crate) ran: usize,
@@ -85,7 +85,7 @@ impl Truth {
             handle: None,
             due: None,
             deadline: 0,
-            standing: false,
+            rearmable: false,
             wall: None,
             act,
             last_will,
@@ -95,8 +95,8 @@ impl Truth {
         self.jobs.len() - 1
     }
 
-    /// The tick at which a job is due that is set now for a nanosecond: rounded up, and not at
-    /// once.
+    /// Returns the tick at which a job is due that is set now for the nanosecond `deadline`:
+    /// rounded up, and after the present.
     pub(crate) fn due_at(&self, deadline: u64) -> u64 {
         match deadline {
             // Far beyond everything a test advances to.
@@ -105,7 +105,7 @@ impl Truth {
         }
     }
 
-    /// Of all ticks between, the one that can be halved most often. Counted.
+    /// Returns the tick within the slack that can be halved most often, found by trying all.
     pub(crate) fn due_within(&self, delay: u64, slack: u64) -> u64 {
         let first = self.due_at(self.now.saturating_add(delay));
         let last = self.now.saturating_add(delay).saturating_add(slack) / TICK;
@@ -116,7 +116,7 @@ impl Truth {
         i128::from(self.now) + self.wall_shift
     }
 
-    /// The nanosecond at which the wall clock will read this.
+    /// Returns the nanosecond at which the wall clock will read `wall`.
     pub(crate) fn when_wall_reads(&self, wall: i128) -> u64 {
         self.now + u64::try_from(wall - self.wall_now()).unwrap_or(0)
     }
@@ -138,7 +138,8 @@ impl Truth {
         self.heap.push(Reverse((due, id)));
     }
 
-    /// Takes a job out of the wheel for good; whether it was there, or would have come back.
+    /// Takes a job out of the wheel for good. Returns whether it was there, or would have come
+    /// back.
     pub(crate) fn end(&mut self, id: usize) -> bool {
         let was_in = self.jobs[id].due.take().is_some();
         let was_out = self.is_out(id);
@@ -150,7 +151,7 @@ impl Truth {
         was_in || was_out
     }
 
-    /// A repeating job begins a run: it leaves the wheel and keeps its room.
+    /// Notes that a repeating job begins a run: it leaves the wheel and keeps its room.
     pub(crate) fn begin_run(&mut self, id: usize) {
         self.pending -= usize::from(self.jobs[id].due.take().is_some());
         if let Some(repeat) = &mut self.jobs[id].repeat {
@@ -164,7 +165,7 @@ impl Truth {
         self.jobs[id].repeat.as_ref().is_some_and(|repeat| repeat.out)
     }
 
-    /// Whether a cancel would succeed.
+    /// Returns whether a cancel would succeed.
     pub(crate) fn is_pending(&self, id: usize) -> bool {
         self.jobs[id].due.is_some() || self.is_out(id)
     }
@@ -173,11 +174,11 @@ impl Truth {
         self.admitted + jobs <= self.bound
     }
 
-    /// The wall clock was set: every job that waits for a wall-clock time is due at another tick.
+    /// Notes that the wall clock was set: jobs that wait for it are due at other ticks.
     pub(crate) fn follow_the_wall(&mut self) {
         for id in 0..self.jobs.len() {
             if let (Some(wall), Some(_)) = (self.jobs[id].wall, self.jobs[id].due) {
-                // What was due before, and is still, was due then.
+                // A job that was due before, and still is, keeps its deadline.
                 if wall <= self.wall_now() && self.jobs[id].deadline <= self.now {
                     continue;
                 }
@@ -186,8 +187,8 @@ impl Truth {
         }
     }
 
-    /// When a repeating job is due again, by its period; and how many deadlines that drops.
-    /// Counted.
+    /// Returns when a repeating job is due again by its period, and how many deadlines that drops,
+    /// found by counting.
     pub(crate) fn follow(&self, id: usize) -> Option<(u64, u64)> {
         let job = &self.jobs[id];
         let repeat = job.repeat.as_ref()?;
@@ -203,7 +204,7 @@ impl Truth {
         }
     }
 
-    /// The earliest tick at which something is due.
+    /// Returns the earliest tick at which a job is due.
     pub(crate) fn first(&mut self) -> Option<u64> {
         while let Some(&Reverse((due, id))) = self.heap.peek() {
             if self.jobs[id].due == Some(due) {
@@ -214,15 +215,14 @@ impl Truth {
         None
     }
 
-    /// How many jobs are in a group.
+    /// Returns the number of jobs in a group.
     pub(crate) fn in_group(&self, group: usize) -> usize {
         (0..self.jobs.len())
             .filter(|&id| self.jobs[id].group == Some(group) && self.is_pending(id))
             .count()
     }
 
-    /// Jobs run behind a fence, where a failed assertion would be one more panic: collected
-    /// instead.
+    /// Collects a failed assertion. In a job, a panic would be caught and counted as the job's.
     pub(crate) fn claim(&mut self, holds: bool, what: &str) {
         if !holds {
             self.errors.push(format!("{what}, at {}", self.now));

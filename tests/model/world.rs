@@ -1,4 +1,4 @@
-//! Every verb, done to the wheel and to the truth, and the two answers compared.
+//! Every verb, done to the wheel and to the truth, and what both return compared.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use tickwheel::{
 use crate::truth::{KnownRepeat, Truth};
 use crate::{Act, Answer, First, LastWill, Plan};
 
-/// A job that repeats at every tick would make a history of nothing else.
+/// A job stops after this number of runs: one that repeats at every tick would fill the history.
 const MAX_RUNS: usize = 25;
 
 /// Everything a job can reach.
@@ -56,19 +56,20 @@ impl World {
         self.truth.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A job that nobody has inserted yet.
+    /// Returns the capture of a job that is about to be inserted.
     fn capture(&self, act: Act, last_will: LastWill) -> Capture {
         let id = self.truth().add(act, last_will);
         Capture { world: self.clone(), id, last_will }
     }
 
-    /// Drops what came back. Its last will is done here, outside the wheel, where no fence stands.
+    /// Drops jobs that came back. Their last wills are done here, outside the wheel, so a panic is
+    /// caught here and not counted by the wheel.
     fn drop_outside<T>(&self, jobs: T) {
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
         self.truth().panics -= u64::from(dropped.is_err());
     }
 
-    /// Whether an insert may have answered so.
+    /// Checks that an insert was right to refuse a job.
     fn check_refusal<T>(&self, room: bool, refused: InsertError<T>) {
         let full = refused.kind() == InsertErrorKind::Full;
         self.truth().claim(full && !room, "a job was refused");
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// For a wall-clock time that is so far from now, and may have passed.
+    /// Inserts a job for the wall-clock time `ahead` of now, which may have passed.
     pub(crate) fn insert_wall(&self, ahead: i64, act: Act, last_will: LastWill) {
         let capture = self.capture(act, last_will);
         let (id, room) = (capture.id, self.truth().has_room(1));
@@ -116,7 +117,7 @@ impl World {
             Ok(handle) => {
                 self.accept(id, room, Some(handle));
                 let mut truth = self.truth();
-                truth.jobs[id].standing = true;
+                truth.jobs[id].rearmable = true;
                 truth.jobs[id].wall = Some(wall);
                 let deadline = truth.when_wall_reads(wall);
                 truth.set(id, deadline);
@@ -156,7 +157,7 @@ impl World {
         {
             let mut truth = self.truth();
             truth.jobs[id].group = group;
-            truth.jobs[id].standing = true;
+            truth.jobs[id].rearmable = true;
             truth.jobs[id].repeat = Some(KnownRepeat {
                 period: plan.period,
                 missed: plan.missed,
@@ -240,8 +241,8 @@ impl World {
         }
     }
 
-    /// Only of those whose last will is quiet: others may be cancelled by a last will before their
-    /// turn or after.
+    /// Cancels the chosen jobs whose last will is quiet. Another last will could cancel a job of
+    /// the batch before the batch comes to it, or after.
     pub(crate) fn cancel_batch(&self, which: &[usize]) {
         let chosen: Vec<(usize, Handle)> = which
             .iter()
@@ -275,13 +276,13 @@ impl World {
 
     pub(crate) fn cancel(&self, which: usize) {
         let Some((id, handle)) = self.pick(which) else { return };
-        // First, because the last will that a cancel brings about asks the truth too.
+        // First, because the cancel drops the job, and its last will asks the truth too.
         let expected = self.truth().end(id);
         let answer = self.scheduler.cancel(handle);
         self.truth().claim(answer == expected, "cancel answered wrong");
     }
 
-    /// What a guard does, dropped or detached.
+    /// Drops or detaches a guard.
     pub(crate) fn guard(&self, which: usize, detach: bool) {
         let Some((id, handle)) = self.pick(which) else { return };
         let guard = Guard::new(self.scheduler.clone(), handle);
@@ -311,7 +312,7 @@ impl World {
         self.truth().claim(answer == expected, "reset answered wrong");
     }
 
-    /// Moves a job in the truth; whether it is there to be moved.
+    /// Moves a job in the truth. Returns whether it is pending.
     fn note_reset(&self, id: usize, delay: u64) -> bool {
         let mut truth = self.truth();
         let deadline = truth.now.saturating_add(delay);
@@ -320,7 +321,7 @@ impl World {
     }
 
     fn note_move(&self, truth: &mut Truth, id: usize, deadline: u64) -> bool {
-        // A reset sets the phase anew, so nothing of it was missed.
+        // A reset sets the phase anew, so no deadline was missed.
         if let Some(repeat) = &mut truth.jobs[id].repeat {
             repeat.dropped = 0;
         }
@@ -336,14 +337,14 @@ impl World {
         pending
     }
 
-    /// To a wall-clock time. Only a standing job remembers that it is one.
+    /// Resets a job to a wall-clock time. Only a re-armable job remembers that it is one.
     pub(crate) fn reset_wall(&self, which: usize, ahead: i64) {
         let Some((id, handle)) = self.pick(which) else { return };
         let wall = self.truth().wall_now() + i128::from(ahead);
         let answer = self.scheduler.reset_at(handle, self.time(wall));
         let mut truth = self.truth();
         let deadline = truth.when_wall_reads(wall);
-        if truth.jobs[id].standing {
+        if truth.jobs[id].rearmable {
             truth.jobs[id].wall = Some(wall);
         }
         let expected = self.note_move(&mut truth, id, deadline);
@@ -436,14 +437,14 @@ impl World {
 }
 
 impl Capture {
-    /// What every run begins with.
+    /// Begins a run: checks that the job is due. Returns what the run does.
     fn begin(&self) -> Act {
         let mut truth = self.world.truth();
         let due = truth.jobs[self.id].due;
         let first = truth.first();
         truth.claim(due.is_some(), "a job ran that was not pending");
         truth.claim(due == first, "a job ran before one that was due earlier");
-        // The clock of a manual wheel stands at the deadline of the job that runs.
+        // The clock of a manual wheel reads the deadline of the job that runs.
         truth.now = truth.now.max(due.unwrap_or(0) * crate::truth::TICK);
         truth.ran += 1;
         truth.jobs[self.id].act
@@ -463,7 +464,7 @@ impl Capture {
         self.world.act(self.id, act);
         if matches!(act, Act::Panic) {
             self.world.truth().panics += 1;
-            // A second panic while this one unwinds would end the process, here as anywhere.
+            // A second panic while this one unwinds would end the process.
             let mut this = self;
             this.last_will = LastWill::Nothing;
             panic_any("act");
@@ -483,7 +484,7 @@ impl Capture {
             let handle = truth.jobs[self.id].handle;
             truth.claim(Some(run.handle) == handle, "another handle");
             let answer = repeat.answers[(repeat.runs - 1) % repeat.answers.len()];
-            // Panics in every second run.
+            // A repeating job panics in every second run.
             let panics = matches!(act, Act::Panic) && repeat.runs % 2 == 1;
             if repeat.runs < MAX_RUNS { (answer, panics) } else { (Answer::Stop, false) }
         };
@@ -496,7 +497,8 @@ impl Capture {
         next
     }
 
-    /// What follows from an answer; `None` for a panic.
+    /// Notes in the truth what follows from a run's answer, which is `None` for a panic. Returns
+    /// what the run returns to the wheel.
     fn note_answer(&self, answer: Option<Answer>) -> Next {
         let id = self.id;
         let mut truth = self.world.truth();
@@ -527,14 +529,14 @@ impl Capture {
             Answer::Stop => (Next::Stop, None, None, 0),
         };
         if !repeat.out {
-            // Cancelled by its own doing.
+            // The run has cancelled its own job.
             return next;
         }
         let Some(deadline) = deadline else {
             truth.end(id);
             return next;
         };
-        // Who resets it sets its phase anew.
+        // A reset during the run sets the phase anew.
         let dropped = if repeat.moved { 0 } else { dropped };
         truth.jobs[id].repeat.as_mut().expect("it repeats").dropped = dropped;
         let moved_to = repeat.moved.then_some(truth.jobs[id].deadline);

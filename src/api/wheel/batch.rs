@@ -1,4 +1,4 @@
-//! The verbs for many jobs at once.
+//! The wheel's verbs for many jobs at once.
 
 use std::time::Duration;
 
@@ -7,21 +7,18 @@ use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 
 impl Wheel {
-    /// Inserts many jobs at once, each with its own delay; their handles come in the same order.
+    /// Inserts many jobs at once, each with its own delay. Returns their handles in the same order.
     /// The iterator is run to its end first; all delays count from the moment after that.
     ///
-    /// One reading of the clock, and one lock for all of them, which is held until all are inserted:
-    /// for ten thousand, 0.3 ms to 1.3 ms, in which threads that share the shard wait. It is all or
-    /// nothing: without room for all of them, none is taken in. Jobs of different types are boxed
-    /// first, as `Box<dyn FnOnce() + Send>`.
+    /// A batch is all or nothing: without room for all of its jobs, none is taken in. It costs one
+    /// reading of the clock and one lock, which is held until all jobs are inserted: 0.3 ms to 1.3
+    /// ms for ten thousand, in which threads that share the shard wait. For jobs of different
+    /// types, box each as `Box<dyn FnOnce() + Send>`.
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with everything: the wheel has no room for all of them.
-    ///
-    /// # Panics
-    ///
-    /// With 2^32 jobs pending in one shard.
+    /// [`InsertError`] with the whole batch: the wheel or the calling thread's shard has no room
+    /// for all of it ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)).
     ///
     /// ```
     /// use std::time::Duration;
@@ -45,15 +42,16 @@ impl Wheel {
         self.engine.insert_batch(timers.into_iter().collect())
     }
 
-    /// Cancels many jobs at once; the answers of [`Wheel::cancel`], in the order of the handles. Of
-    /// every 64 handles, those of one shard take one lock. The jobs are dropped on the calling
-    /// thread, without a lock.
+    /// Cancels many jobs at once. Returns what [`Wheel::cancel`] returns for each, in the order of
+    /// the handles. Of every 64 handles, those of one shard take one lock. The jobs are dropped on
+    /// the calling thread, without a lock.
     pub fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
         self.engine.cancel_batch(handles)
     }
 
-    /// Gives many jobs a new delay, all counted from one moment; the answers of [`Wheel::reset`],
-    /// in the order of the handles. Of every 64 handles, those of one shard take one lock.
+    /// Gives many jobs new delays, all counted from one moment. Returns what [`Wheel::reset`]
+    /// returns for each, in the order of the handles. Of every 64 handles, those of one shard take
+    /// one lock.
     pub fn reset_batch(&self, timers: &[(Handle, Duration)]) -> Vec<bool> {
         self.engine.reset_batch(timers)
     }

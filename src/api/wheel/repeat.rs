@@ -1,4 +1,4 @@
-//! The verbs for repeating jobs.
+//! The wheel's verbs for repeating jobs.
 
 use std::time::Duration;
 
@@ -9,19 +9,16 @@ use crate::values::repeat::{Next, Repeat, Run};
 
 impl Wheel {
     /// Runs `job` once every `period`, the first time after one period, until it is cancelled or
-    /// panics. Runs keep their phase for ever, and a run never overlaps the one before; periods
-    /// that were missed meanwhile are skipped. [`Wheel::repeat`] has every choice.
+    /// panics. Runs keep their phase for ever. A run never overlaps the one before, and periods
+    /// that are missed meanwhile are skipped. [`Wheel::repeat`] offers every choice.
     ///
     /// The handle is the same for all runs. On a bounded wheel a repeating job takes room until its
-    /// end, also while it runs. Three locks a run, and no allocation.
+    /// end, also while it runs. A run costs three locks and no allocation.
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the period is zero, or the wheel is full.
-    ///
-    /// # Panics
-    ///
-    /// With 2^32 jobs pending in one shard.
+    /// [`InsertError`] with the job: the period is zero, or the wheel or the calling thread's shard
+    /// is full ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)).
     ///
     /// ```
     /// use std::time::Duration;
@@ -45,14 +42,12 @@ impl Wheel {
         self.engine.every(period, job)
     }
 
-    /// Runs `job` again and again, as `repeat` says and as its own answers say. It is told when it
-    /// was due, how late it is, what was missed, and its handle.
+    /// Runs `job` again and again, as `repeat` and the answers of its runs say. Every run gets a
+    /// [`Run`]: its deadline, how late it is, how many periods were missed, and the job's handle.
+    ///
+    /// It costs what [`Wheel::every`] costs.
     ///
     /// # Errors
-    ///
-    /// As [`Wheel::every`].
-    ///
-    /// # Panics
     ///
     /// As [`Wheel::every`].
     ///
