@@ -220,7 +220,7 @@ fn a_burst_that_is_cancelled_while_it_fires() {
 }
 
 #[test]
-fn a_burst_with_one_deadline_that_had_passed_is_cancelled_while_it_is_worked_off() {
+fn a_burst_with_one_deadline_that_had_passed_is_cancelled_while_it_fires() {
     // One deadline that had passed must not make each pause look at the whole slot either.
     let mut wheel = Hierarchy::default();
     assert!(wheel.advance(Tick::new(4), 0, &mut Vec::new()).finished);

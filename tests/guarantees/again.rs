@@ -7,7 +7,7 @@ use tickwheel::{Missed, Next, Repeat, Run};
 type Told = (u64, u64, u64);
 
 /// Repeats a job that sends every run it is told.
-fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Receiver<Run>) {
+pub(crate) fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Receiver<Run>) {
     let (sender, runs) = channel();
     let handle = wheel.repeat(repeat, move |run| {
         sender.send(run).unwrap();
@@ -33,27 +33,43 @@ fn a_fixed_rate_keeps_its_phase() {
     assert!(fixed.is_ok());
     assert_eq!(driver.advance(period * periods + MS), periods as usize);
     assert_eq!((count.load(Ordering::Relaxed), wheel.stats().panicked), (u64::from(periods), 0));
+    // On any clock, though a machine that is late may drop some.
+    on_both_clocks(MS, |wheel, time| {
+        let (sender, runs) = channel();
+        let repeat = wheel.repeat(Repeat::every(period), move |run| {
+            let _ = sender.send(run);
+            Next::Period
+        });
+        time.until(|| wheel.stats().fired >= 50);
+        wheel.cancel(repeat.unwrap());
+        let runs: Vec<Run> = runs.iter().take(49).collect();
+        for pair in runs.windows(2) {
+            let periods = u32::try_from(pair[1].missed).unwrap() + 1;
+            assert_eq!(pair[1].deadline - pair[0].deadline, period * periods);
+        }
+    });
 }
 
 #[test]
 fn a_fixed_delay_counts_from_the_end_of_the_run() {
-    let wheel = threads(1);
-    let (sender, ends) = channel();
-    let delay = MS * 5;
-    let mut last_end = None;
-    let repeat = wheel.repeat(Repeat::irregular(), move |run| {
-        if let Some(end) = last_end {
-            assert!(run.deadline >= end + delay);
-            assert!(now() >= end + delay);
-        }
-        let_pass(MS * 3);
-        last_end = Some(now());
-        sender.send(()).unwrap();
-        Next::After(delay)
+    on_both_clocks(MS, |wheel, time| {
+        let (sender, ends) = channel();
+        let (clock, delay) = (time.clone(), MS * 5);
+        let mut last_end = None;
+        let repeat = wheel.repeat(Repeat::irregular(), move |run| {
+            if let Some(end) = last_end {
+                assert!(run.deadline >= end + delay);
+                assert!(clock.now() >= end + delay);
+            }
+            let_pass(MS * 3);
+            last_end = Some(clock.now());
+            let _ = sender.send(());
+            Next::After(delay)
+        });
+        time.until(|| wheel.stats().fired >= 6);
+        wheel.cancel(repeat.unwrap());
+        assert_eq!(ends.iter().take(5).count(), 5);
     });
-    assert!(repeat.is_ok());
-    assert_eq!(ends.iter().take(5).count(), 5);
-    assert_eq!(wheel.stats().panicked, 0);
 }
 
 #[test]
@@ -176,90 +192,6 @@ fn a_run_never_overlaps_itself() {
 }
 
 #[test]
-fn the_handle_of_a_repeat_lasts_until_its_last_run() {
-    let (wheel, driver) = manual();
-    let mut left = 3;
-    let (sender, handles) = channel();
-    let handle = wheel
-        .repeat(Repeat::every(MS * 10), move |run| {
-            sender.send(run.handle).unwrap();
-            left -= 1;
-            if left > 0 { Next::Period } else { Next::Stop }
-        })
-        .unwrap();
-    for run in 1..=3 {
-        assert!(wheel.is_pending(handle) && wheel.location(handle).is_some());
-        assert_eq!(wheel.remaining(handle), Some(MS * 10));
-        assert_eq!(driver.advance(MS * 10), 1, "run {run}");
-        assert_eq!(handles.try_recv(), Ok(handle));
-    }
-    assert!(!wheel.is_pending(handle) && wheel.remaining(handle).is_none());
-    assert!(!wheel.cancel(handle) && !wheel.reset(handle, MS) && wheel.take(handle).is_none());
-    // Another job has the table entry now.
-    let next = wheel.every(MS, || ()).unwrap();
-    assert!(next != handle && !wheel.cancel(handle) && wheel.is_pending(next));
-}
-
-#[test]
-fn a_repeat_can_be_cancelled_at_any_time() {
-    // Cancelled from outside, between two runs.
-    let (wheel, driver) = manual();
-    let (token, alive) = counted();
-    let ping = wheel.every(MS, move || drop(Arc::clone(&token))).unwrap();
-    assert_eq!(driver.advance(MS * 3), 3);
-    assert!(wheel.cancel(ping) && alive() == 0);
-    assert_eq!((driver.advance(MS * 3), wheel.len()), (0, 0));
-    // Cancelled by itself: this run is the last, whatever it returns.
-    let scheduler = wheel.scheduler();
-    let suicide = wheel.repeat(Repeat::every(MS), move |run| {
-        assert!(scheduler.cancel(run.handle) && !scheduler.cancel(run.handle));
-        Next::After(MS)
-    });
-    assert_eq!(driver.advance(MS * 3), 1);
-    assert!(!wheel.is_pending(suicide.unwrap()));
-    assert_eq!(wheel.stats().panicked, 0);
-    // Cancelled while it runs, and while it waits for a thread of the pool.
-    let wheel = threads(1);
-    let (token, alive) = counted();
-    let (started, starts) = channel();
-    let (release, gate) = channel::<()>();
-    let running = wheel.repeat(Repeat::irregular(), move |_| {
-        let _ = &token;
-        started.send(()).unwrap();
-        let _ = gate.recv();
-        Next::After(Duration::ZERO)
-    });
-    starts.recv().unwrap();
-    let (queued_token, queued_alive) = counted();
-    let queued = wheel.repeat(Repeat::irregular(), move |_| {
-        let _ = &queued_token;
-        unreachable!("it was cancelled before it started")
-    });
-    wait_for(|| wheel.stats().in_flight == 2);
-    for handle in [running.unwrap(), queued.unwrap()] {
-        assert!(wheel.is_pending(handle) && wheel.remaining(handle) == Some(Duration::ZERO));
-        assert!(wheel.take(handle).is_none(), "nobody can have it back now");
-        assert!(wheel.cancel(handle) && !wheel.is_pending(handle));
-    }
-    drop(release);
-    wait_for(|| alive() == 0 && queued_alive() == 0);
-    wait_for(|| wheel.stats().in_flight == 0);
-    assert_eq!((wheel.len(), wheel.stats().panicked, starts.try_recv().is_err()), (0, 0, true));
-}
-
-#[test]
-fn a_repeat_that_is_taken_does_not_go_back() {
-    let (wheel, driver) = manual();
-    let (handle, runs) = told(&wheel, Repeat::every(MS), Next::Period);
-    let job = wheel.take(handle).unwrap();
-    assert_eq!((driver.advance(MS * 5), wheel.len()), (0, 0));
-    job.run();
-    assert_eq!(runs.recv().unwrap().handle, handle);
-    assert!(runs.recv().is_err(), "ran once, and is gone");
-    assert_eq!(wheel.len(), 0);
-}
-
-#[test]
 fn a_reset_moves_the_next_run_and_the_phase() {
     let (wheel, driver) = manual();
     let begin = driver.now();
@@ -367,6 +299,23 @@ fn the_first_run_is_when_it_was_asked_for() {
     assert_eq!(first(Repeat::every(MS * 10).starting(begin + MS * 95)), Some(MS * 95));
     assert_eq!(first(Repeat::every(MS * 10).starting(driver.wall_now() + MS * 5)), Some(MS * 125));
     assert_eq!(first(Repeat::irregular()), Some(MS * 150));
+    on_both_clocks(MS, |wheel, time| {
+        let first = |repeat: Repeat| {
+            let before = time.now();
+            let (handle, runs) = told(wheel, repeat, Next::Stop);
+            let after = time.now();
+            time.until(|| !wheel.is_pending(handle));
+            (before, runs.recv().unwrap().deadline, after)
+        };
+        for delay in [Duration::ZERO, MS * 7] {
+            let (before, deadline, after) = first(Repeat::every(MS * 10).starting(delay));
+            assert!(deadline >= before + delay && deadline <= after + delay);
+        }
+        let (before, deadline, after) = first(Repeat::every(MS * 10));
+        assert!(deadline >= before + MS * 10 && deadline <= after + MS * 10);
+        let at = time.now() + MS * 15;
+        assert_eq!(first(Repeat::every(MS * 10).starting(at)).1, at);
+    });
 }
 
 #[test]
@@ -394,140 +343,18 @@ fn a_repeat_says_itself_when_it_runs_next() {
     // Without a period, `Next::Period` means `Next::Stop`.
     told(&wheel, Repeat::irregular(), Next::Period);
     assert_eq!((driver.advance(MS * 10), wheel.len()), (1, 0));
-}
-
-#[test]
-fn a_period_of_zero_is_refused() {
-    let (wheel, _driver) = manual();
-    let (token, alive) = counted();
-    let refused = wheel.every(Duration::ZERO, move || drop(Arc::clone(&token))).unwrap_err();
-    assert_eq!(refused.kind(), InsertErrorKind::ZeroPeriod);
-    let mut job = refused.into_inner();
-    job();
-    assert_eq!((alive(), wheel.len()), (1, 0));
-    let refused = wheel.repeat(Repeat::every(Duration::ZERO), |_| Next::Stop).unwrap_err();
-    assert_eq!(refused.kind(), InsertErrorKind::ZeroPeriod);
-    assert!(wheel.every(Duration::from_nanos(1), || ()).is_ok());
-    assert!(wheel.every(Duration::MAX, || ()).is_ok());
-}
-
-#[test]
-fn a_panic_ends_a_repeat_unless_asked_otherwise() {
-    let (builder, panics) = reporting();
-    let (wheel, driver) = builder.manual().unwrap();
-    let (token, alive) = counted();
-    let once = wheel.every(MS, move || {
-        let _ = &token;
-        panic_any("every")
-    });
-    assert_eq!(driver.advance(MS * 10), 1);
-    assert!(!wheel.is_pending(once.unwrap()) && alive() == 0);
-    assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["every"]);
-    let again = wheel.repeat(Repeat::every(MS).despite_panics(), |_| panic_any("again"));
-    assert_eq!(driver.advance(MS * 10), 10);
-    assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["again"; 10]);
-    assert!(wheel.cancel(again.unwrap()));
-    assert_eq!(wheel.stats().panicked, 11);
-}
-
-#[test]
-fn a_repeat_keeps_its_room_until_its_end() {
-    let wheel = Wheel::builder().max_pending(1).threads(1).build().unwrap();
-    let (started, starts) = channel();
-    let (release, gate) = channel::<()>();
-    let repeat = wheel.repeat(Repeat::irregular(), move |_| {
-        started.send(()).unwrap();
-        let _ = gate.recv();
-        Next::After(HOUR)
-    });
-    starts.recv().unwrap();
-    // The job runs, and no job is in the wheel; but this one will come back.
-    assert_eq!(wheel.len(), 0);
-    assert_eq!(wheel.try_insert(HOUR, || ()).unwrap_err().kind(), InsertErrorKind::Full);
-    drop(release);
-    wait_for(|| wheel.len() == 1);
-    assert!(wheel.try_insert(HOUR, || ()).is_err());
-    assert!(wheel.cancel(repeat.unwrap()));
-    assert!(wheel.try_insert(HOUR, || ()).is_ok() && wheel.try_insert(HOUR, || ()).is_err());
-}
-
-#[test]
-fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
-    let (wheel, driver) = manual();
-    let (handle, _runs) = told(&wheel, Repeat::every(MS * 10), Next::Period);
-    driver.advance(MS * 25);
-    let unfired: Vec<_> = wheel.shutdown().collect();
-    assert_eq!((unfired.len(), unfired[0].handle, unfired[0].remaining), (1, handle, MS * 5));
-    // While a shutdown waits, the jobs that it has taken out cannot be cancelled, and the running
-    // jobs that it waits for can.
-    let wheel = threads(2);
-    let scheduler = wheel.scheduler();
-    let pending = wheel.every(HOUR, || ()).unwrap();
-    let (started, starts) = channel();
-    let mut gates = Vec::new();
-    let running = [0, 1].map(|_| {
-        let (release, gate) = channel::<()>();
-        let started = started.clone();
-        gates.push(release);
-        wheel.repeat(Repeat::irregular(), move |_| {
-            started.send(()).unwrap();
-            let _ = gate.recv();
-            Next::After(HOUR)
-        })
-    });
-    assert_eq!(starts.iter().take(2).count(), 2);
-    let end = thread::spawn(|| wheel.shutdown());
-    wait_for(|| scheduler.insert(HOUR, || ()).is_err());
-    assert!(!scheduler.cancel(pending) && !scheduler.is_pending(pending));
-    drop(gates.remove(0));
-    wait_for(|| scheduler.stats().in_flight == 1);
-    let [back, still_running] = running.map(Result::unwrap);
-    assert!(scheduler.cancel(back), "it has come back, and nobody has handed it out");
-    drop(gates);
-    let unfired: Vec<Handle> = end.join().unwrap().map(|unfired| unfired.handle).collect();
-    assert!(unfired.contains(&pending) && unfired.contains(&still_running));
-    assert!(!unfired.contains(&back));
-    // A job that runs ends its run and comes back too, unless it was cancelled meanwhile, or the
-    // wheel is dropped, which does not wait.
-    for (cancel, shutdown) in [(false, true), (true, true), (false, false)] {
-        let wheel = threads(1);
-        let scheduler = wheel.scheduler();
-        let (token, alive) = counted();
-        let (started, starts) = channel();
-        let (release, gate) = channel::<()>();
-        let other = scheduler.clone();
-        let running = wheel.repeat(Repeat::irregular(), move |run| {
-            let _ = &token;
-            started.send(()).unwrap();
-            let _ = gate.recv();
-            assert!(!cancel || other.cancel(run.handle));
-            Next::After(HOUR)
+    on_both_clocks(MS, |wheel, time| {
+        let (sender, runs) = channel();
+        let (clock, at) = (time.clone(), time.now() + MS * 30);
+        let mut left = [Next::After(MS * 7), Next::At(at), Next::Stop].into_iter();
+        let repeat = wheel.repeat(Repeat::every(MS * 10), move |run| {
+            let _ = sender.send((run.deadline, clock.now()));
+            left.next().unwrap()
         });
-        starts.recv().unwrap();
-        let end = thread::spawn(move || -> Vec<(Handle, Duration)> {
-            match shutdown {
-                true => {
-                    wheel.shutdown().map(|unfired| (unfired.handle, unfired.remaining)).collect()
-                }
-                false => Vec::new(),
-            }
-        });
-        wait_for(|| scheduler.insert(HOUR, || ()).is_err());
-        if !shutdown {
-            end.join().unwrap();
-            drop(release);
-            wait_for(|| alive() == 0);
-            continue;
-        }
-        drop(release);
-        let unfired = end.join().unwrap();
-        let running = running.unwrap();
-        let found = unfired.iter().find(|&&(handle, _)| handle == running);
-        assert_eq!(found.is_some(), !cancel);
-        assert!(found.is_none_or(|&(_, remaining)| remaining > HOUR / 2));
-        assert_eq!(alive(), 0);
-        assert!(!scheduler.is_pending(running));
-        let late = scheduler.every(MS, || ()).unwrap_err();
-        assert_eq!(late.kind(), InsertErrorKind::Shutdown);
-    }
+        let handle = repeat.unwrap();
+        time.until(|| !wheel.is_pending(handle));
+        let runs: Vec<(Instant, Instant)> = runs.iter().collect();
+        assert_eq!((runs.len(), runs[2].0), (3, at));
+        assert!(runs[1].0 >= runs[0].1 + MS * 7);
+    });
 }

@@ -2,6 +2,7 @@
 //! each section. This file holds what they share.
 
 mod again;
+mod again_end;
 mod bounds;
 mod cancel;
 mod clocks;
@@ -119,6 +120,7 @@ fn every_sentence_has_its_test() {
     let document = include_str!("../../docs/guarantees.md");
     let tests = [
         include_str!("again.rs"),
+        include_str!("again_end.rs"),
         include_str!("bounds.rs"),
         include_str!("cancel.rs"),
         include_str!("end.rs"),

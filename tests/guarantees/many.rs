@@ -225,6 +225,18 @@ fn within_its_slack_and_never_early() {
         wheel.insert_within(Duration::MAX, Duration::MAX, || ()).unwrap();
         assert_eq!((driver.advance(HOUR * 1000), wheel.len()), (0, 1));
     }
+    on_both_clocks(MS, |wheel, time| {
+        let (sender, receiver) = channel();
+        for n in 0..300 {
+            let (delay, slack) = (MS * (n % 37) / 3, MS * (n % 11) / 7);
+            let (sender, clock, before) = (sender.clone(), time.clone(), time.now());
+            let job = move || sender.send((clock.now() - before, delay)).unwrap();
+            let handle = wheel.insert_within(delay, slack, job).unwrap();
+            assert!(wheel.remaining(handle) <= Some(delay + slack.max(MS)));
+        }
+        time.until(|| wheel.is_empty());
+        assert!(receiver.iter().take(300).all(|(waited, delay)| waited >= delay));
+    });
 }
 
 #[test]

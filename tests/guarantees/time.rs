@@ -46,6 +46,16 @@ fn at_the_first_tick_at_or_after_its_deadline() {
         assert_eq!(driver.advance(MS * tick - Duration::from_nanos(1)), 0, "{micros}");
         assert_eq!(driver.advance(Duration::from_nanos(1)), 1, "{micros}");
     }
+    // Seen from outside, on any clock: no more than a tick after its deadline.
+    on_both_clocks(MS * 10, |wheel, _| {
+        for micros in (0..100_000).step_by(777) {
+            let delay = Duration::from_micros(micros);
+            let handle = wheel.insert(HOUR + delay, || ());
+            assert!(wheel.remaining(handle) <= Some(HOUR + delay + MS * 10));
+            let handle = wheel.insert_at(now() + HOUR + delay, || ());
+            assert!(wheel.remaining(handle) <= Some(HOUR + delay + MS * 10 + MINUTE));
+        }
+    });
 }
 
 #[test]
@@ -144,10 +154,14 @@ fn the_longest_delay_is_never() {
         wheel.is_pending(reset),
         "also at the end of the clock, where no time is left to reset to"
     );
-    let (wheel, driver) = manual();
-    let reset = wheel.insert(Duration::MAX, || ());
-    assert!(wheel.reset(reset, MS));
-    assert_eq!(driver.advance(MS), 1);
+    on_both_clocks(MS, |wheel, time| {
+        let [cancelled, reset, taken] = [0, 1, 2].map(|_| wheel.insert(Duration::MAX, || ()));
+        time.pass(MS * 20);
+        assert_eq!(wheel.remaining(reset), Some(Duration::MAX));
+        assert!(wheel.cancel(cancelled) && wheel.take(taken).is_some());
+        assert!(wheel.reset(reset, MS));
+        time.until(|| wheel.stats().fired == 1);
+    });
 }
 
 #[test]

@@ -8,9 +8,11 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `capture.rs` | what the jobs do, and claim |
 //! | `truth.rs` | the model |
 //! | `world.rs` | every verb, done to the wheel and to the truth, and compared |
 
+mod capture;
 mod truth;
 mod world;
 

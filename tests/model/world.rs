@@ -1,18 +1,15 @@
 //! Every verb, done to the wheel and to the truth, and what both return compared.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel::{
-    Group, Guard, Handle, InsertError, InsertErrorKind, Job, Keyed, Next, Repeat, Run, Scheduler,
+    Group, Guard, Handle, InsertError, InsertErrorKind, Job, Keyed, Repeat, Scheduler,
 };
 
 use crate::truth::{KnownRepeat, Truth};
-use crate::{Act, Answer, First, LastWill, Plan};
-
-/// A job stops after this number of runs: one that repeats at every tick would fill the history.
-const MAX_RUNS: usize = 25;
+use crate::{Act, First, LastWill, Plan};
 
 /// Everything a job can reach.
 #[derive(Clone)]
@@ -25,41 +22,13 @@ pub(crate) struct World {
     pub(crate) wall_origin: SystemTime,
 }
 
-/// Captured by every job.
-struct Capture {
-    world: World,
-    id: usize,
-    last_will: LastWill,
-}
-
-impl Drop for Capture {
-    fn drop(&mut self) {
-        match self.last_will {
-            LastWill::Nothing => (),
-            LastWill::Insert(delay) => self.world.insert(delay, Act::Nothing, LastWill::Nothing),
-            LastWill::Cancel(which) => self.world.cancel(which),
-            LastWill::CancelKey(key) => self.world.cancel_key(key),
-            LastWill::Panic => {
-                self.world.truth().panics += 1;
-                panic_any("last will");
-            }
-        }
-    }
-}
-
-fn nanos(count: u64) -> Duration {
+pub(crate) fn nanos(count: u64) -> Duration {
     Duration::from_nanos(count)
 }
 
 impl World {
     pub(crate) fn truth(&self) -> MutexGuard<'_, Truth> {
         self.truth.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Returns the capture of a job that is about to be inserted.
-    fn capture(&self, act: Act, last_will: LastWill) -> Capture {
-        let id = self.truth().add(act, last_will);
-        Capture { world: self.clone(), id, last_will }
     }
 
     /// Drops jobs that came back. Their last wills are done here, outside the wheel, so a panic is
@@ -126,7 +95,7 @@ impl World {
         }
     }
 
-    fn time(&self, wall: i128) -> SystemTime {
+    pub(crate) fn time(&self, wall: i128) -> SystemTime {
         let by = nanos(wall.unsigned_abs() as u64);
         if wall < 0 { self.wall_origin - by } else { self.wall_origin + by }
     }
@@ -417,133 +386,5 @@ impl World {
         let id = self.truth().keys.get(&key).copied();
         let expected = id.is_some_and(|id| self.note_reset(id, delay));
         self.truth().claim(answer == expected, "the reset of a key answered wrong");
-    }
-
-    fn act(&self, id: usize, act: Act) {
-        match act {
-            Act::Nothing | Act::Panic => (),
-            Act::Insert(delay) => self.insert(delay, Act::Nothing, LastWill::Nothing),
-            Act::InsertKey(key, delay) => {
-                self.insert_key(key, delay, false, Act::Nothing, LastWill::Nothing);
-            }
-            Act::CancelItself => self.cancel(id),
-            Act::ResetItself(delay) => self.reset(id, delay),
-            Act::Cancel(which) => self.cancel(which),
-            Act::CancelGroup(group) => self.cancel_group(group),
-            Act::Take(which) => self.take(which),
-            Act::Reset(which, delay) => self.reset(which, delay),
-        }
-    }
-}
-
-impl Capture {
-    /// Begins a run: checks that the job is due. Returns what the run does.
-    fn begin(&self) -> Act {
-        let mut truth = self.world.truth();
-        let due = truth.jobs[self.id].due;
-        let first = truth.first();
-        truth.claim(due.is_some(), "a job ran that was not pending");
-        truth.claim(due == first, "a job ran before one that was due earlier");
-        // The clock of a manual wheel reads the deadline of the job that runs.
-        truth.now = truth.now.max(due.unwrap_or(0) * crate::truth::TICK);
-        truth.ran += 1;
-        truth.jobs[self.id].act
-    }
-
-    fn run(self) {
-        let act = self.begin();
-        {
-            let mut truth = self.world.truth();
-            truth.end(self.id);
-            let key = truth.keys.iter().find(|&(_, &id)| id == self.id).map(|(&key, _)| key);
-            if let Some(key) = key {
-                truth.keys.remove(&key);
-                truth.claim(!self.world.keyed.contains(&key), "a key is taken by its running job");
-            }
-        }
-        self.world.act(self.id, act);
-        if matches!(act, Act::Panic) {
-            self.world.truth().panics += 1;
-            // A second panic while this one unwinds would end the process.
-            let mut this = self;
-            this.last_will = LastWill::Nothing;
-            panic_any("act");
-        }
-    }
-
-    fn run_again(&mut self, run: Run) -> Next {
-        let act = self.begin();
-        let (answer, panics) = {
-            let mut truth = self.world.truth();
-            truth.begin_run(self.id);
-            let (now, deadline) = (truth.now, truth.jobs[self.id].deadline);
-            let repeat = truth.jobs[self.id].repeat.clone().expect("it repeats");
-            truth.claim(run.deadline == self.world.origin + nanos(deadline), "another deadline");
-            truth.claim(run.late == nanos(now.saturating_sub(deadline)), "not as late");
-            truth.claim(run.missed == repeat.dropped, "others were missed");
-            let handle = truth.jobs[self.id].handle;
-            truth.claim(Some(run.handle) == handle, "another handle");
-            let answer = repeat.answers[(repeat.runs - 1) % repeat.answers.len()];
-            // A repeating job panics in every second run.
-            let panics = matches!(act, Act::Panic) && repeat.runs % 2 == 1;
-            if repeat.runs < MAX_RUNS { (answer, panics) } else { (Answer::Stop, false) }
-        };
-        self.world.act(self.id, act);
-        let next = self.note_answer(if panics { None } else { Some(answer) });
-        if panics {
-            self.world.truth().panics += 1;
-            panic_any("act");
-        }
-        next
-    }
-
-    /// Notes in the truth what follows from a run's answer, which is `None` for a panic. Returns
-    /// what the run returns to the wheel.
-    fn note_answer(&self, answer: Option<Answer>) -> Next {
-        let id = self.id;
-        let mut truth = self.world.truth();
-        let repeat = truth.jobs[id].repeat.clone().expect("it repeats");
-        let answer = match answer {
-            None if repeat.despite_panics => Answer::Period,
-            None => Answer::Stop,
-            Some(answer) => answer,
-        };
-        let now = truth.now;
-        let (next, deadline, wall, dropped) = match answer {
-            Answer::Period => match truth.follow(id) {
-                Some((next, dropped)) => (Next::Period, Some(next), None, dropped),
-                None => (Next::Period, None, None, 0),
-            },
-            Answer::After(delay) => {
-                (Next::After(nanos(delay)), Some(now.saturating_add(delay)), None, 0)
-            }
-            Answer::At(ahead) => {
-                let at = now.saturating_add_signed(ahead);
-                (Next::At(self.world.origin + nanos(at)), Some(at), None, 0)
-            }
-            Answer::Wall(ahead) => {
-                let wall = truth.wall_now() + i128::from(ahead);
-                let at = truth.when_wall_reads(wall);
-                (Next::Wall(self.world.time(wall)), Some(at), Some(wall), 0)
-            }
-            Answer::Stop => (Next::Stop, None, None, 0),
-        };
-        if !repeat.out {
-            // The run has cancelled its own job.
-            return next;
-        }
-        let Some(deadline) = deadline else {
-            truth.end(id);
-            return next;
-        };
-        // A reset during the run sets the phase anew.
-        let dropped = if repeat.moved { 0 } else { dropped };
-        truth.jobs[id].repeat.as_mut().expect("it repeats").dropped = dropped;
-        let moved_to = repeat.moved.then_some(truth.jobs[id].deadline);
-        if !repeat.moved {
-            truth.jobs[id].wall = wall;
-        }
-        truth.set(id, moved_to.unwrap_or(deadline));
-        next
     }
 }
