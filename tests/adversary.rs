@@ -103,6 +103,25 @@ fn a_drainer_takes_no_other_on_top_while_it_lets_the_pool_have_its_turn() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
+#[test]
+fn a_batch_wakes_a_ticker_that_sleeps() {
+    let wheel = Wheel::builder().threads(1).build().unwrap();
+    let (sender, ran) = channel();
+    let job = |n| {
+        let sender = sender.clone();
+        move || sender.send(n).unwrap()
+    };
+    let minute = Duration::from_secs(60);
+    let far = wheel.insert(HOUR, job(1));
+    // For the ticker to fall asleep.
+    assert!(ran.recv_timeout(MS * 50).is_err());
+    assert_eq!(wheel.reset_batch(&[(far, Duration::ZERO)]), [true]);
+    assert_eq!(ran.recv_timeout(minute), Ok(1));
+    assert!(ran.recv_timeout(MS * 50).is_err());
+    wheel.insert_batch([(HOUR, job(2)), (Duration::ZERO, job(3))]).unwrap();
+    assert_eq!(ran.recv_timeout(minute), Ok(3));
+}
+
 /// Inserts itself anew each time it runs, and tries to cancel itself from inside.
 fn repeat(scheduler: &Scheduler, runs: &Arc<AtomicUsize>, own: Arc<OnceLock<Handle>>) {
     let (next, runs, mine) = (scheduler.clone(), Arc::clone(runs), Arc::clone(&own));
