@@ -72,6 +72,59 @@ fn a_full_pool_holds_up_neither_shutdown_nor_drop() {
     drop(release);
 }
 
+#[test]
+fn a_drainer_takes_no_other_on_top_while_it_lets_the_pool_have_its_turn() {
+    // One thread is busy. The other comes to the end of a stint, and finds the drainer that was
+    // meant for the first. On top, it would have two permits on one thread: its first job blocks,
+    // for a later one.
+    let (pool, release) = full_pool(2);
+    let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
+    let (open, gate) = channel::<()>();
+    let (open, gate) = (Mutex::new(Some(open)), Mutex::new(gate));
+    let doors = Arc::new((open, gate));
+    let (started, starts) = channel();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let job = || {
+        let (doors, started, ran) = (Arc::clone(&doors), started.clone(), Arc::clone(&ran));
+        let job = move || match ran.fetch_add(1, Ordering::SeqCst) {
+            64 => {
+                started.send(()).unwrap();
+                assert!(doors.1.lock().unwrap().recv().is_err());
+            }
+            80 => drop(doors.0.lock().unwrap().take()),
+            _ => (),
+        };
+        (Duration::ZERO, job)
+    };
+    wheel.insert_batch((0..100).map(|_| job())).unwrap();
+    wait_for(|| wheel.is_empty());
+    // One thread comes free, and runs jobs until one blocks; then the other.
+    release.send(()).unwrap();
+    starts.recv().unwrap();
+    release.send(()).unwrap();
+    wait_for(|| ran.load(Ordering::SeqCst) == 100 && wheel.stats().in_flight == 0);
+    assert_eq!(wheel.stats().panicked, 0);
+}
+
+#[test]
+fn a_batch_wakes_a_ticker_that_sleeps() {
+    let wheel = Wheel::builder().threads(1).build().unwrap();
+    let (sender, ran) = channel();
+    let job = |n| {
+        let sender = sender.clone();
+        move || sender.send(n).unwrap()
+    };
+    let minute = Duration::from_secs(60);
+    let far = wheel.insert(HOUR, job(1));
+    // For the ticker to fall asleep.
+    assert!(ran.recv_timeout(MS * 50).is_err());
+    assert_eq!(wheel.reset_batch(&[(far, Duration::ZERO)]), [true]);
+    assert_eq!(ran.recv_timeout(minute), Ok(1));
+    assert!(ran.recv_timeout(MS * 50).is_err());
+    wheel.insert_batch([(HOUR, job(2)), (Duration::ZERO, job(3))]).unwrap();
+    assert_eq!(ran.recv_timeout(minute), Ok(3));
+}
+
 /// Inserts itself anew each time it runs, and tries to cancel itself from inside.
 fn repeat(scheduler: &Scheduler, runs: &Arc<AtomicUsize>, own: Arc<OnceLock<Handle>>) {
     let (next, runs, mine) = (scheduler.clone(), Arc::clone(runs), Arc::clone(&own));

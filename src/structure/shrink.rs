@@ -10,11 +10,11 @@
 //!   after a cancel and at the end of an advance, and only if the slab has room for more than
 //!   `Tuning::kept_nodes`.
 //! - They move only once as many cancels and advances have found the slab sparse as timers are left
-//!   ([`SparseWatch`]). So a burst that is being worked off goes to its end without a move, and each
-//!   operation pays for one timer at most: constant time, amortized.
-//! - One move is one pause. It walks the entries that are left, not the old slab: 30,000 timers take
-//!   2 to 5 ms, and the operating system another 3 to 10 to take 100 MB back. It takes longer if `T`
-//!   has a destructor, because `slab` then looks at every vacant index.
+//!   ([`SparseWatch`]). So a burst that is being worked off goes to its end without a move, and
+//!   each operation pays for one timer at most: constant time, amortized.
+//! - One move is one pause. It walks the entries that are left, not the old slab: 30,000 timers
+//!   take 2 to 5 ms, and the operating system another 3 to 10 to take 100 MB back. It takes longer
+//!   if `T` has a destructor, because `slab` then looks at every vacant index.
 //! - A key names the index that its node had when it was given, and goes on working: the table
 //!   remembers where the node is now (`Table::moved`). Entries name the index where the node is.
 //! - Entries keep their positions, so a paused scan and an early cascade never notice a move.
@@ -30,8 +30,8 @@ pub(super) struct SparseWatch {
 }
 
 impl SparseWatch {
-    /// Notes that one more operation found the slab sparse, with `left` timers in it. Returns whether
-    /// it has been so for long enough to move them.
+    /// Notes that one more operation found the slab sparse, with `left` timers in it. Returns
+    /// whether it has been so for long enough to move them.
     fn is_settled(&mut self, left: usize) -> bool {
         // The slab was full in between: this is another burst.
         if left > 2 * self.left {

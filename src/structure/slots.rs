@@ -32,7 +32,8 @@ const KEPT_ROOM: usize = 4;
 /// Room for this many entries may lie in spares, however few timers there are.
 const SPARE_ROOM: usize = 4096;
 
-/// A move shrinks a slot's array that has room for more than this many entries for each that it has.
+/// A move shrinks a slot's array that has room for more than this many entries for each that it
+/// has.
 const SPARSE_ROOM: usize = 4;
 
 /// An entry of a slot: the index of a timer's node, and the cycle in which it is due, or [`FAR`].

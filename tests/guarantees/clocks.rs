@@ -1,8 +1,9 @@
 //! Both kinds of clock: a promise about time is tested on each, from one body of test code.
 //!
-//! A manual clock stands while jobs run, and moves from tick to tick. The real one goes on by itself, also
-//! while the wheel is idle, and a loaded machine may be late by any time. So a body asserts what holds
-//! whenever the machine gets to it: what was not before what, and how much time must have passed.
+//! A manual clock stands while jobs run, and moves from tick to tick. The real one goes on by
+//! itself, also while the wheel is idle, and a loaded machine may be late by any time. So a body
+//! asserts what holds whenever the machine gets to it: what was not before what, and how much time
+//! must have passed.
 
 use super::*;
 use std::time::SystemTime;

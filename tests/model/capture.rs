@@ -1,5 +1,5 @@
-//! The jobs of the model: what each does when it runs and when it is dropped, and what it claims of its
-//! turn.
+//! The jobs of the model: what each does when it runs and when it is dropped, and what it claims of
+//! its turn.
 
 use std::panic::panic_any;
 

@@ -92,8 +92,8 @@ impl DispatchMetrics {
         }
     }
 
-    /// Counts a job that leaves the wheel to be run. Sequentially consistent, because `in_flight` reads
-    /// both counters, and must not see an end without its beginning.
+    /// Counts a job that leaves the wheel to be run. Sequentially consistent, because `in_flight`
+    /// reads both counters, and must not see an end without its beginning.
     pub(crate) fn job_handed_over(&self, deadline: Moment, now: Moment) {
         self.handed_over.fetch_add(1, Ordering::SeqCst);
         self.handover.record(now.since(deadline));

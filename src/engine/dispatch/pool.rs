@@ -25,20 +25,26 @@
 //!   `scope`) lets its thread run other tasks, and one of them may be a drainer. A job run there
 //!   could block on a lock that the job below holds, and both would wait for ever. So a drainer
 //!   that finds one of its own kind below it *declines*: it releases its permit, and if the queue
-//!   is not empty, every thread of the pool is asked to look at it. A thread that is in the middle
-//!   of a job ignores this, because its drainer looks at the queue when the job has ended.
+//!   is not empty, every thread of the pool is asked to look at it. A thread that has a drainer
+//!   ignores this, because its drainer looks at the queue later.
 //! - **A drainer gives the pool back now and then**, because others may share it. After
 //!   [`JOBS_PER_STINT`] jobs it calls `yield_now`, which runs one other task; a bare `spawn` would
 //!   not, because a worker takes its own spawns first. Then it spawns its successor, hands over its
-//!   permit, and returns.
+//!   permit, and returns. Another drainer of its wheel declines on top of it, too: a thread that
+//!   had two permits would hold up the queue with one job that blocks.
 //! - **A drainer is active from before it takes a job until after the job has ended.** Closing lets
 //!   no drainer become active; after that, a thread outside the pool may wait until none is.
 //! - Nothing unwinds into rayon, which would end the process: jobs run behind the boundary.
 //! - The pool belongs to the ticker, not to the drainers: a drainer never drops a pool.
 //!
-//! What is given up: after a burst, as many spawned drainers as there are permits may find nothing
-//! to do; and a drainer keeps its permit during `yield_now`, so a task that it runs there must not
-//! wait for a job in the queue (`Builder::pool` says so).
+//! What is given up:
+//!
+//! - After a burst, as many spawned drainers as there are permits may find nothing to do.
+//! - A drainer keeps its permit during `yield_now`, so a task that it runs there must not wait for
+//!   a job in the queue (`Builder::pool` says so).
+//! - rayon cannot be asked to run something on a free thread. While a drainer declines again and
+//!   again beside a thread that is stuck in a foreign task, that thread collects a look at the
+//!   queue for each time, of some 60 bytes, until it gets to them.
 
 use core::cell::RefCell;
 use std::sync::Arc;
@@ -218,7 +224,7 @@ impl PoolShared {
                     }
                 }
                 StintEnd::Over => {
-                    rayon::yield_now();
+                    self.active.yield_now();
                     rayon::spawn(|| self.drain());
                     return;
                 }
@@ -226,8 +232,8 @@ impl PoolShared {
         }
     }
 
-    /// Leaves the queue to other threads, because a job of this wheel waits below on this thread's
-    /// stack.
+    /// Leaves the queue to other threads, because a drainer of this wheel waits below on this
+    /// thread's stack.
     fn decline(self: Arc<Self>) {
         if !self.release_permit() {
             return;
@@ -310,8 +316,8 @@ struct ActiveDrainers {
 }
 
 thread_local! {
-    /// The wheels that have an active drainer on this thread's stack, by the address of their
-    /// [`ActiveDrainers`].
+    /// The wheels that have a drainer on this thread's stack, active or yielding, by the address of
+    /// their [`ActiveDrainers`].
     // Not `const`, which loom's macro does not take.
     #[allow(clippy::missing_const_for_thread_local)]
     static ON_THIS_STACK: RefCell<Vec<usize>> = RefCell::new(Vec::new());
@@ -344,7 +350,15 @@ impl ActiveDrainers {
         self.changed.notify_all();
     }
 
-    /// Returns whether the calling thread is in the middle of a job of this wheel.
+    /// Lets the pool run one other task on this thread, which is no drainer of this wheel: as
+    /// during a job, but that nobody waits for the end of it.
+    fn yield_now(&self) {
+        ON_THIS_STACK.with(|stack| stack.borrow_mut().push(self.address()));
+        rayon::yield_now();
+        ON_THIS_STACK.with(|stack| stack.borrow_mut().pop());
+    }
+
+    /// Returns whether the calling thread is in the middle of a job of this wheel, or of a yield.
     fn is_on_this_stack(&self) -> bool {
         ON_THIS_STACK.with(|stack| stack.borrow().contains(&self.address()))
     }

@@ -280,6 +280,7 @@ fn key(handle: Handle) -> Key {
 mod tests {
     use super::*;
     use crate::host::clock::Clock;
+    use crate::host::timebase::Target;
     use crate::values::time::Scale;
     use std::time::Duration;
 
@@ -337,6 +338,29 @@ mod tests {
         assert!(shard.advance(Tick::new(45), usize::MAX, &mut due));
         assert!(due.is_empty(), "the wheel stands until the clock has caught up");
         assert!(shard.advance(Tick::new(101), usize::MAX, &mut due) && due.len() == 1);
+    }
+
+    #[test]
+    fn shards_that_read_the_wall_clock_at_two_times_are_both_heard() {
+        let timebase =
+            Timebase::new(Clock::manual(), Scale::new(Duration::from_millis(1)).unwrap());
+        let (clock, hour) = (timebase.clock(), Duration::from_secs(3600));
+        let begin = clock.wall();
+        let shards = [0, 1].map(|number| {
+            clock.set_wall(begin + hour * number);
+            let shard = shard();
+            let (handle, target) = (shard.register().unwrap(), Target::Wall(begin + hour * 9));
+            assert!(shard.arm(handle, target, 0, &timebase, Box::new(|| ())).is_ok());
+            shard
+        });
+        // The clock stands where it stood for one of them: the other was told something else.
+        for (first, second) in [(0, 1), (1, 0)] {
+            let wake = shards[first].next_wake().join(shards[second].next_wake());
+            for shift in [0, 1] {
+                clock.set_wall(begin + hour * shift);
+                assert_eq!(wake.wall.unwrap().distance(clock.read_wall_closely()), hour);
+            }
+        }
     }
 
     #[test]

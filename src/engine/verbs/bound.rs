@@ -1,8 +1,8 @@
 //! How many jobs may be pending.
 //!
 //! Ground rules: a job is counted before it is in a shard and until it has left; a re-armable job
-//! until its end. So the bound is never exceeded, not even for a moment. The count must be exact, and
-//! orders nothing: what a job brings with it crosses between threads under its shard's lock.
+//! until its end. So the bound is never exceeded, not even for a moment. The count must be exact,
+//! and orders nothing: what a job brings with it crosses between threads under its shard's lock.
 
 use super::Engine;
 use crate::host::sync::{AtomicUsize, Ordering};
