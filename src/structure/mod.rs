@@ -110,7 +110,7 @@ impl<T> Hierarchy<T> {
             width *= slots as u64;
         }
         Hierarchy {
-            table: Table::new(),
+            table: Table::new(tuning),
             rings: rings.into(),
             slots: Slots::new(first),
             cursor: Tick::new(0),

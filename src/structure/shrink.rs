@@ -48,7 +48,7 @@ impl<T> Hierarchy<T> {
     /// brought table and slots into agreement.
     #[inline]
     pub(super) fn shrink_if_sparse(&mut self) {
-        if self.table.is_sparse(&self.tuning) {
+        if self.table.is_sparse() {
             self.shrink_if_settled();
         }
     }

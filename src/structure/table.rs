@@ -56,6 +56,13 @@ pub(crate) struct Table<T> {
     nodes: Slab<Node<T>>,
     generations: Generations,
     moved: MovedNodes,
+    tuning: Tuning,
+    /// The room of the slab when it was last looked at. An index beyond it says that the slab has
+    /// grown.
+    known_room: usize,
+    /// With fewer nodes than this the slab is sparse. From `known_room`, so that a cancel compares
+    /// two numbers.
+    sparse_below: usize,
 }
 
 /// The nodes of a table that have not been moved yet.
@@ -77,11 +84,14 @@ impl<T> OldNodes<T> {
 }
 
 impl<T> Table<T> {
-    pub(crate) fn new() -> Table<T> {
+    pub(crate) fn new(tuning: Tuning) -> Table<T> {
         Table {
             nodes: Slab::new(),
             generations: Generations::default(),
             moved: MovedNodes::default(),
+            tuning,
+            known_room: 0,
+            sparse_below: 0,
         }
     }
 
@@ -104,6 +114,9 @@ impl<T> Table<T> {
     pub(crate) fn insert(&mut self, deadline: Tick, slot: u32, position: u32, value: T) -> Key {
         let generation = self.generations.next();
         let index = self.nodes.insert(Node { generation, deadline, slot, position, value });
+        if index >= self.known_room {
+            self.note_room();
+        }
         Key { generation, index: index as NodeIndex }
     }
 
@@ -161,24 +174,34 @@ impl<T> Table<T> {
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Node<T>)> + use<T> {
         let moved = core::mem::take(&mut self.moved);
         let nodes = core::mem::take(&mut self.nodes).into_iter();
+        self.note_room();
         nodes.map(move |(index, node)| (key_of(index, &node, &moved), node))
     }
 
     /// Returns whether there is room for many more nodes than there are.
     #[inline]
-    pub(super) fn is_sparse(&self, tuning: &Tuning) -> bool {
+    pub(super) fn is_sparse(&self) -> bool {
+        self.nodes.len() < self.sparse_below
+    }
+
+    /// Notes that the slab has another room than before.
+    #[cold]
+    fn note_room(&mut self) {
         let room = self.nodes.capacity();
-        self.nodes.len() < room >> tuning.sparse_shift && room > tuning.kept_nodes
+        self.known_room = room;
+        self.sparse_below = match room > self.tuning.kept_nodes {
+            true => room >> self.tuning.sparse_shift,
+            false => 0,
+        };
     }
 
     /// Begins to move every node to a slab with room for no more. The caller then moves each of the
     /// nodes with [`Table::move_node`], before it uses the table in any other way.
     pub(super) fn begin_move(&mut self) -> OldNodes<T> {
         let len = self.nodes.len();
-        OldNodes {
-            nodes: core::mem::replace(&mut self.nodes, Slab::with_capacity(len)),
-            moved: core::mem::replace(&mut self.moved, MovedNodes::with_room(len)),
-        }
+        let nodes = core::mem::replace(&mut self.nodes, Slab::with_capacity(len));
+        self.note_room();
+        OldNodes { nodes, moved: core::mem::replace(&mut self.moved, MovedNodes::with_room(len)) }
     }
 
     /// Moves the node that lay at `index` before. Returns where it lies now.
@@ -271,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_key_whose_index_is_used_again_finds_nothing() {
-        let mut table = Table::new();
+        let mut table = Table::new(Tuning::DEFAULT);
         let stale = insert(&mut table, "first");
         assert_eq!(table.remove(stale).unwrap().value, "first");
         let fresh = insert(&mut table, "second");
@@ -284,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_key_of_another_table_finds_nothing() {
-        let (mut a, mut b) = (Table::new(), Table::new());
+        let (mut a, mut b) = (Table::new(Tuning::DEFAULT), Table::new(Tuning::DEFAULT));
         let (of_a, of_b) = (insert(&mut a, 1), insert(&mut b, 2));
         assert_eq!(of_a.index, of_b.index);
         assert!(a.get(of_b).is_none() && b.remove(of_a).is_none());
@@ -292,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_forged_key_finds_nothing() {
-        let mut table = Table::new();
+        let mut table = Table::new(Tuning::DEFAULT);
         let key = insert(&mut table, 1);
         let beyond = Key { index: u32::MAX, ..key };
         let guessed = Key { generation: Generation::MAX, ..key };
@@ -302,7 +325,7 @@ mod tests {
 
     #[test]
     fn taking_all_leaves_an_empty_table_whose_old_keys_stay_dead() {
-        let mut table = Table::new();
+        let mut table = Table::new(Tuning::DEFAULT);
         let old: Vec<Key> = (0..4).map(|n| insert(&mut table, n)).collect();
         let taken: Vec<Key> = table.take_all().map(|(key, _)| key).collect();
         assert_eq!((taken, table.len()), (old.clone(), 0));
