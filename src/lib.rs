@@ -16,9 +16,9 @@
 //! }
 //! ```
 //!
-//! Jobs run on a rayon pool. A job is never handed over early, and at most one tick late, plus the
-//! time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`] take
-//! constant time and are exact; a stale [`Handle`] does nothing. A panic in one job affects no
+//! Jobs run on a rayon pool. A job never starts early, and is handed over at most one tick late,
+//! plus the time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`]
+//! take constant time and are exact; a stale [`Handle`] does nothing. A panic in one job affects no
 //! other job. No thread wakes before the next tick with work, except that the ticker wakes once a
 //! second while a job waits for the wall clock.
 //!

@@ -72,12 +72,12 @@ struct Members {
 /// The members of a group.
 #[derive(Default)]
 struct List {
-    entries: Slab<Entry>,
+    entries: Slab<MemberEntry>,
     /// The number of the next member.
     next: u64,
 }
 
-struct Entry {
+struct MemberEntry {
     number: u64,
     /// Missing only while the job is being inserted.
     handle: Option<Handle>,
@@ -100,7 +100,7 @@ impl Group {
         F: FnOnce() + Send + 'static,
     {
         let when = when.into();
-        self.join(job, |joined| self.scheduler.engine().insert_when(when, joined))
+        self.join(job, |member_job| self.scheduler.engine().insert_when(when, member_job))
     }
 
     /// Runs `job` again and again, as [`Wheel::repeat`](crate::Wheel::repeat) does, until the group
@@ -113,7 +113,7 @@ impl Group {
     where
         F: FnMut(Run) -> Next + Send + 'static,
     {
-        self.join(job, |joined| self.scheduler.engine().repeat(repeat, joined))
+        self.join(job, |member_job| self.scheduler.engine().repeat(repeat, member_job))
     }
 
     /// Cancels every pending job of the group. Returns the number of jobs that it cancelled. It
@@ -153,16 +153,16 @@ impl Group {
     fn join<C>(
         &self,
         call: C,
-        insert: impl FnOnce(Joined<C>) -> Result<Handle, InsertError<Joined<C>>>,
+        insert: impl FnOnce(MemberJob<C>) -> Result<Handle, InsertError<MemberJob<C>>>,
     ) -> Result<Handle, InsertError<C>> {
         let member = Member::new(&self.members);
         let (index, number) = (member.index, member.number);
-        match insert(Joined { member, call }) {
+        match insert(MemberJob { member, call }) {
             Ok(handle) => {
                 self.members.write_down(index, number, handle);
                 Ok(handle)
             }
-            Err(refused) => Err(refused.map(|joined| joined.call)),
+            Err(refused) => Err(refused.map(|member_job| member_job.call)),
         }
     }
 }
@@ -204,7 +204,7 @@ impl Member {
         let mut list = lock(&members.list);
         let number = list.next;
         list.next += 1;
-        let index = list.entries.insert(Entry { number, handle: None });
+        let index = list.entries.insert(MemberEntry { number, handle: None });
         Member { members: Arc::clone(members), index, number }
     }
 }
@@ -220,12 +220,12 @@ impl Drop for Member {
 }
 
 /// A job, and its membership.
-struct Joined<C> {
+struct MemberJob<C> {
     member: Member,
     call: C,
 }
 
-impl<C: Call> Call for Joined<C> {
+impl<C: Call> Call for MemberJob<C> {
     fn call(self) {
         // The job is no longer pending.
         drop(self.member);
@@ -233,7 +233,7 @@ impl<C: Call> Call for Joined<C> {
     }
 }
 
-impl<C: CallAgain> CallAgain for Joined<C> {
+impl<C: CallAgain> CallAgain for MemberJob<C> {
     fn call(&mut self, run: Run) -> Next {
         self.call.call(run)
     }
@@ -257,7 +257,7 @@ mod tests {
         let (sender, ended) = channel();
         thread::spawn(move || {
             let group = Group::new(scheduler);
-            let insert = |_: Joined<fn()>| panic!("no room in the shard");
+            let insert = |_: MemberJob<fn()>| panic!("no room in the shard");
             let unwound = catch_unwind(AssertUnwindSafe(|| group.join((|| ()) as fn(), insert)));
             sender.send((unwound.is_err(), group.len())).unwrap();
         });
@@ -280,15 +280,15 @@ mod tests {
         let early = wheel.insert(Duration::MAX, || ());
         // The job has started, and its member has left, before the insert returns. Its index is
         // used again.
-        let joined = group.join(
+        let member_job = group.join(
             || (),
-            |joined| {
-                drop(joined);
+            |member_job| {
+                drop(member_job);
                 assert!(group.insert(Duration::MAX, || ()).is_ok());
                 Ok(early)
             },
         );
-        assert_eq!((joined.ok(), group.cancel_all()), (Some(early), 1));
+        assert_eq!((member_job.ok(), group.cancel_all()), (Some(early), 1));
         assert!(wheel.is_pending(early));
     }
 }

@@ -28,12 +28,12 @@ use crate::values::time::{Moment, Tick};
 /// ```
 pub struct Driver {
     engine: Arc<Engine>,
-    advancing: Mutex<Advancing>,
+    advancing: Mutex<AdvanceState>,
     /// For the panics of the jobs that run here, also of a job that drops its wheel.
     _panic_handler: Option<Arc<PanicHandler>>,
 }
 
-struct Advancing {
+struct AdvanceState {
     /// The moment to which the clock is to be moved.
     target: Moment,
     /// A call is moving the clock.
@@ -42,7 +42,7 @@ struct Advancing {
 
 impl Driver {
     pub(crate) fn new(engine: Arc<Engine>, panic_handler: Option<Arc<PanicHandler>>) -> Driver {
-        let advancing = Advancing { target: engine.timebase().clock().now(), running: false };
+        let advancing = AdvanceState { target: engine.timebase().clock().now(), running: false };
         Driver { engine, advancing: Mutex::new(advancing), _panic_handler: panic_handler }
     }
 

@@ -29,7 +29,7 @@ pub struct UnfiredJob {
 ///
 /// Dropping it drops the jobs that are left. A captured value that panics then is counted and
 /// reported as a job's panic is, and the other jobs are dropped all the same.
-#[must_use = "these jobs never ran; dropping them discards them"]
+#[must_use = "these jobs will not run any more; dropping them discards them"]
 pub struct Unfired {
     jobs: vec::IntoIter<UnfiredJob>,
     engine: Arc<Engine>,

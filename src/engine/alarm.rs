@@ -41,7 +41,7 @@ pub(crate) struct Alarm {
 const AWAKE: u64 = 0;
 
 impl Alarm {
-    /// The alarm of a ticker that has not begun, or that a wheel does without.
+    /// For a ticker that has not started, or for a manual wheel, which has none.
     pub(crate) fn new() -> Alarm {
         Alarm { plan: AtomicU64::new(AWAKE), parker: Arc::new(Parker::new()) }
     }

@@ -1,4 +1,5 @@
-//! The protocols between threads, model-checked by `loom` under every interleaving.
+//! The protocols between threads, model-checked by `loom`: every interleaving with up to three
+//! preemptions.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib models`
 //!
@@ -211,7 +212,7 @@ fn a_shutdown_loses_no_job_that_goes_back() {
         let fire = fire(&engine);
         let pending = engine.stop().len();
         fire.join().unwrap();
-        let strays = engine.finish_shutdown(core::iter::empty()).len();
+        let strays = engine.collect_unstarted(core::iter::empty()).len();
         // The one that repeats comes back in any case, the other if it has not run.
         assert_eq!(pending + strays + ran.load(Ordering::Relaxed), 2);
     });

@@ -7,10 +7,9 @@
 //!   no more.
 //! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of
 //!   the wheel's own pool are started here, so a shutdown can join them.
-//! - A thread of the pool waits for nothing here. It may stand anywhere: in a job, in a task that a
-//!   job spawned, in a half of a `join` that some other job waits for, in an `install`. It cannot
-//!   know which jobs wait for what lies below it on its stack, and so it cannot wait for jobs, nor
-//!   for threads.
+//! - On a thread of the pool, nothing here waits. Below it on the stack may lie a job, a half of a
+//!   `join` or an `install` that a running job waits for; to wait for that job could then last for
+//!   ever.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};

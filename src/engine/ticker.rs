@@ -7,14 +7,16 @@
 //!   without an end.
 //! - It goes from one tick with work to the next, through all shards before the next tick. So after
 //!   a stall, everything is handed over in the order of deadlines.
-//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time, and for the
-//!   search for the next tick with work: at worst a look at every occupied slot of the outermost
-//!   ring.
+//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time; for the
+//!   search for the next tick with work, at worst a look at every occupied slot of the outermost
+//!   ring; and, seldom, for a move of few timers to a smaller slab (`structure/shrink.rs`:
+//!   milliseconds).
 //! - It runs no user code, and drops none. So nothing blocks it, and no panic ends it.
 //! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
-//!   and wakes for that once a [`WALL_CHECK_INTERVAL`]. If the clock was set by more than
-//!   [`WALL_STEP_MIN`] since any of the deadlines of these jobs was estimated, all of them are
-//!   estimated anew. For that, a shard's lock is held for 256 registrations at a time.
+//!   and wakes for that once a [`WALL_CHECK_INTERVAL`] (while `max_in_flight` is reached, only when
+//!   a job ends). If the clock was set by more than [`WALL_STEP_MIN`] since any of the deadlines of
+//!   these jobs was estimated, all of them are estimated anew. For that, a shard's lock is held for
+//!   256 registrations at a time.
 //! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled. The
 //!   end of a job wakes the ticker.
 

@@ -13,23 +13,23 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::values::time::Moment;
 
 /// Readings of the two clocks that are no further apart than this count as simultaneous.
-const CLOSE: Duration = Duration::from_millis(1);
+const SIMULTANEOUS_WITHIN: Duration = Duration::from_millis(1);
 
 /// How often the clocks are read, at most, to find readings that are close. On a slow machine no
 /// two are.
-const WALL_READINGS_MAX: usize = 8;
+const READ_ATTEMPTS_MAX: usize = 8;
 
 /// The wall clock's offset from the monotonic clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct WallReading {
+pub(crate) struct WallOffset {
     /// What the wall clock would have read at the origin if it had always run as the monotonic
     /// clock does. It changes only when the wall clock is set or slewed.
     at_origin: SystemTime,
 }
 
-impl WallReading {
+impl WallOffset {
     /// Returns by how much the wall clock was set between this reading and another.
-    pub(crate) fn distance(self, other: WallReading) -> Duration {
+    pub(crate) fn distance(self, other: WallOffset) -> Duration {
         let since = self.at_origin.duration_since(other.at_origin);
         since.unwrap_or_else(|error| error.duration())
     }
@@ -101,7 +101,7 @@ impl Clock {
     }
 
     /// Reads both clocks, with little time in between. Returns the closest pair of a few.
-    pub(crate) fn read_wall_closely(&self) -> WallReading {
+    pub(crate) fn read_wall_closely(&self) -> WallOffset {
         let read = || {
             let before = self.now();
             let reading = self.read_wall();
@@ -110,8 +110,8 @@ impl Clock {
         // A thread that loses the processor in between reads two clocks at two times. It reads
         // again, and keeps the readings that were closest.
         let (mut apart, mut closest) = read();
-        for _ in 1..WALL_READINGS_MAX {
-            if apart <= CLOSE {
+        for _ in 1..READ_ATTEMPTS_MAX {
+            if apart <= SIMULTANEOUS_WITHIN {
                 break;
             }
             let (next_apart, next) = read();
@@ -124,19 +124,19 @@ impl Clock {
 
     /// Reads both clocks, the wall clock first: time that passes in between makes every moment that
     /// follows from the reading later, and none earlier.
-    fn read_wall(&self) -> WallReading {
+    fn read_wall(&self) -> WallOffset {
         let wall = self.wall();
-        WallReading { at_origin: earlier(wall, self.now().elapsed()) }
+        WallOffset { at_origin: earlier(wall, self.now().elapsed()) }
     }
 
     /// Returns the moment at which the wall clock will read `time` unless it is set, or the present
     /// if `time` has passed, and the reading of the wall clock from which this follows.
-    pub(crate) fn moment_of_wall(&self, time: SystemTime) -> (Moment, WallReading) {
+    pub(crate) fn moment_of_wall(&self, time: SystemTime) -> (Moment, WallOffset) {
         // The wall clock first, as in `read_wall`.
         let wall = self.wall();
         let now = self.now();
         let left = time.duration_since(wall).unwrap_or_default();
-        (now.plus(left), WallReading { at_origin: earlier(wall, now.elapsed()) })
+        (now.plus(left), WallOffset { at_origin: earlier(wall, now.elapsed()) })
     }
 
     /// Returns the moment of an instant, or the origin if the instant lies before it.
@@ -201,7 +201,7 @@ mod tests {
     fn the_wall_clock_of_a_manual_clock_goes_with_its_hand_and_can_be_set() {
         let clock = Clock::manual();
         let began = clock.wall();
-        let at_origin = |time| WallReading { at_origin: time };
+        let at_origin = |time| WallOffset { at_origin: time };
         clock.set(Moment::after(MS * 5));
         assert_eq!((clock.wall(), clock.read_wall_closely()), (began + MS * 5, at_origin(began)));
         assert_eq!(clock.moment_of_wall(began + MS * 7).0, Moment::after(MS * 7));

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::host::clock::{Clock, WallReading};
+use crate::host::clock::{Clock, WallOffset};
 use crate::values::time::{Moment, Scale, Tick};
 use crate::values::when::When;
 
@@ -29,7 +29,7 @@ pub(crate) struct Estimate {
     pub(crate) moment: Moment,
     /// The reading of the wall clock from which `moment` follows, if the target is a wall-clock
     /// time.
-    pub(crate) reading: Option<WallReading>,
+    pub(crate) reading: Option<WallOffset>,
 }
 
 /// The clock, and the length of a tick.

@@ -2,9 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - User code is six things: the call of a job, the drop of a job that was not called, the drop of
-//!   a key, the call of the panic handler, its drop, and the drop of a panic's payload. Each of
-//!   them may panic; all of them run behind the [`UnwindBoundary`] here.
+//! - User code that the wheel calls or drops by itself is jobs, keys and their hasher, the panic
+//!   handler, and the payload of a panic. What unwinds from it is caught in this file. `Hash` and
+//!   `Eq` of a key are not here: they unwind to the caller of the verb.
 //! - A panic is counted once and handed to the user's handler. A panic of the handler is counted
 //!   too, and goes no further. The payload of such a panic is leaked, because its drop could panic
 //!   again, without end.

@@ -20,7 +20,7 @@ use core::ops::Range;
 use super::slots::Slots;
 use crate::values::time::Tick;
 
-/// Cycle numbers are compared modulo 2^31, so they must not lie further apart than half of that.
+/// Cycle numbers are compared modulo 2^31. Half of that leaves a margin.
 pub(super) const MAX_CYCLES: u32 = 1 << 30;
 
 /// Stands for a cycle number: the entry had more than [`MAX_CYCLES`] to wait when it was put there.

@@ -20,8 +20,8 @@ static NEXT_LEASE: AtomicU64 = AtomicU64::new(0);
 /// A source of [`Generation`]s for one table.
 #[derive(Debug, Default)]
 pub(crate) struct Generations {
-    /// The number given last.
-    next: u64,
+    /// The number that was given last.
+    last: u64,
     /// The last number of the lease.
     end: u64,
 }
@@ -30,19 +30,19 @@ impl Generations {
     /// Returns a number that has not been given in this process.
     #[inline]
     pub(crate) fn next(&mut self) -> Generation {
-        if self.next == self.end {
+        if self.last == self.end {
             self.lease();
         }
-        self.next += 1;
-        Generation::new(self.next).expect("a lease begins above zero")
+        self.last += 1;
+        Generation::new(self.last).expect("a lease begins above zero")
     }
 
     #[cold]
     fn lease(&mut self) {
         // Relaxed: the numbers have to differ, and order nothing.
         let lease = NEXT_LEASE.fetch_add(1, Ordering::Relaxed);
-        self.next = lease.checked_mul(LEASE_SIZE).expect("2^64 timers in one process");
-        self.end = self.next + (LEASE_SIZE - 1);
+        self.last = lease.checked_mul(LEASE_SIZE).expect("2^64 timers in one process");
+        self.end = self.last + (LEASE_SIZE - 1);
     }
 }
 

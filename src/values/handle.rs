@@ -28,9 +28,9 @@ use crate::values::generation::Generation;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
     generation: Generation,
-    /// The index in the low half, and the shard's number in the high half, marked with [`REARMABLE`]
-    /// for a re-armable job. Two words: so a handle travels in two registers. As three fields it went
-    /// through memory, where a load of all of it waits for the three stores.
+    /// The index in the low half, and the shard's number in the high half, marked with
+    /// [`REARMABLE`] for a re-armable job. Two words: so a handle travels in two registers. As
+    /// three fields it went through memory, where a load of all of it waits for the three stores.
     location: u64,
 }
 

@@ -32,8 +32,8 @@ impl Job {
     }
 
     /// Returns the handle of a re-armable job, and `None` for a one-shot job.
-    pub(crate) fn handle(&self) -> Option<Handle> {
-        self.0.handle()
+    pub(crate) fn rearmable_handle(&self) -> Option<Handle> {
+        self.0.rearmable_handle()
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) trait Work: Send {
     }
 
     /// Returns the handle of a re-armable job, and `None` for a one-shot job.
-    fn handle(&self) -> Option<Handle> {
+    fn rearmable_handle(&self) -> Option<Handle> {
         None
     }
 }

@@ -18,7 +18,7 @@ use core::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use super::Keyed;
-use super::ticket::{Named, Ticket};
+use super::ticket::{KeyedJob, Ticket};
 use crate::host::sync::lock;
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
@@ -42,9 +42,9 @@ where
         F: FnOnce() + Send + 'static,
     {
         let engine = self.engine();
-        self.put_by(key, job, may_replace, |named, present, replaced| match present {
-            Some(handle) => engine.replace(handle, when, named, replaced),
-            None => engine.insert_when(when, named),
+        self.put_by(key, job, may_replace, |keyed_job, present, replaced| match present {
+            Some(handle) => engine.replace(handle, when, keyed_job, replaced),
+            None => engine.insert_when(when, keyed_job),
         })
     }
 
@@ -56,18 +56,18 @@ where
         job: F,
         may_replace: impl FnOnce(Handle) -> bool,
         insert: impl FnOnce(
-            Named<K, S, F>,
+            KeyedJob<K, S, F>,
             Option<Handle>,
             &mut Option<Job>,
-        ) -> Result<Handle, InsertError<Named<K, S, F>>>,
+        ) -> Result<Handle, InsertError<KeyedJob<K, S, F>>>,
     ) -> Result<Option<Job>, InsertError<(K, F)>> {
         let keys = &self.keys;
         let hash = keys.hasher.hash_one(&key);
-        let part = keys.part(hash);
+        let stripe = keys.stripe(hash);
         let mut replaced = None;
         let (own, result, removed);
         {
-            let mut map = lock(&part.map);
+            let mut map = lock(&stripe.map);
             // Look and decide.
             let (spot, handle) = map.find(hash, &key).unzip();
             if handle.is_some_and(|handle| !may_replace(handle)) {
@@ -75,11 +75,11 @@ where
             }
             // Replace or insert.
             own = Arc::new(key);
-            let named = Named { ticket: Ticket::new(keys, hash, &own), job };
-            result = insert(named, handle, &mut replaced);
+            let keyed_job = KeyedJob { ticket: Ticket::new(keys, hash, &own), job };
+            result = insert(keyed_job, handle, &mut replaced);
             // Swap the entry.
             removed = match result {
-                Ok(handle) => part.swap_entry(&mut map, spot, (hash, &own, handle)),
+                Ok(handle) => stripe.swap_entry(&mut map, spot, (hash, &own, handle)),
                 Err(_) => None,
             };
         }
@@ -90,7 +90,7 @@ where
                 Ok(replaced)
             }
             Err(refused) => {
-                let refused = refused.map(|named| named.job);
+                let refused = refused.map(|keyed_job| keyed_job.job);
                 let key = Arc::into_inner(own).expect("the ticket is gone, and no map has the key");
                 replaced.into_iter().for_each(|job| self.engine().discard(job));
                 Err(refused.map(|job| (key, job)))
@@ -155,8 +155,8 @@ mod tests {
                     key,
                     || (),
                     |_| true,
-                    |named, _, _| {
-                        assert!(keyed.engine().insert_when(When::After(HOUR), named).is_ok());
+                    |keyed_job, _, _| {
+                        assert!(keyed.engine().insert_when(When::After(HOUR), keyed_job).is_ok());
                         panic!("after the insert")
                     },
                 )
@@ -182,9 +182,10 @@ mod tests {
                 1,
                 move || sender.send(()).unwrap(),
                 |_| true,
-                |named, handle, replaced| {
+                |keyed_job, handle, replaced| {
                     *replaced = handle.and_then(|handle| keyed.engine().take(handle));
-                    let inserted = keyed.engine().insert_when(When::After(Duration::ZERO), named);
+                    let inserted =
+                        keyed.engine().insert_when(When::After(Duration::ZERO), keyed_job);
                     // Waits for no lock, though this thread holds the map's.
                     assert_eq!(driver.advance(Duration::from_millis(1)), 1);
                     inserted

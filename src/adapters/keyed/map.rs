@@ -9,11 +9,10 @@
 //! - [`KeyMap::find`] calls the `Eq` of a key, and changes nothing. Every method that changes the
 //!   map takes the [`Spot`] that a search returned, and runs nothing of the user's. The keys that
 //!   leave the map are returned, for the caller to drop them without a lock.
-//! - `first` has one entry for each hash. `others` has the entries of keys whose hash, all 64 bits
-//!   of it, was taken: with a good hasher, none. An entry in `others` stays there when the first
-//!   one goes.
-//! - The map takes memory for the keys that it holds, and for [`KEPT_KEYS`] at least once it had so
-//!   much. When fewer than one in [`SPARSE`] places is taken, it moves into a smaller table.
+//! - `first` has one entry for each 64-bit hash. Further keys with the same hash go to `others`,
+//!   which a good hasher leaves empty. An entry in `others` stays there when the first one goes.
+//! - Memory follows the number of keys. Once a map has grown past [`KEPT_KEYS`], it keeps room for
+//!   that many. When fewer than one in [`SPARSE`] places is taken, it moves into a smaller table.
 //!   Between two such moves most of its keys are removed, so the moves add constant time to each
 //!   removal.
 
@@ -23,7 +22,7 @@ use std::sync::Arc;
 
 use crate::values::handle::Handle;
 
-/// A table for this number of keys is not made smaller.
+/// A table with room for no more than twice this number of keys is not made smaller.
 pub(super) const KEPT_KEYS: usize = 1024;
 
 /// A table is made smaller when fewer than one in this number of its places is taken.

@@ -29,7 +29,7 @@ use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 use crate::values::when::When;
-use ticket::Part;
+use ticket::Stripe;
 
 /// Jobs under names of your own: an event's id, a connection, the number of an order. A key has at
 /// most one pending job.
@@ -82,7 +82,7 @@ pub struct Keyed<K, S = RandomState> {
 struct Keys<K, S> {
     scheduler: Scheduler,
     hasher: S,
-    parts: Box<[Part<K>]>,
+    stripes: Box<[Stripe<K>]>,
 }
 
 impl<K> Keyed<K>
@@ -104,8 +104,8 @@ where
     /// As [`Keyed::new`], with another hasher.
     #[must_use]
     pub fn with_hasher(scheduler: Scheduler, hasher: S) -> Keyed<K, S> {
-        let parts = (0..scheduler.engine().shards()).map(|_| Part::new()).collect();
-        Keyed { keys: Arc::new(Keys { scheduler, hasher, parts }) }
+        let stripes = (0..scheduler.engine().shards()).map(|_| Stripe::new()).collect();
+        Keyed { keys: Arc::new(Keys { scheduler, hasher, stripes }) }
     }
 
     /// Runs `job` after a delay, at an instant or at a wall-clock time, as
@@ -196,13 +196,13 @@ where
 
     /// Returns every key with a pending job, and the time until that is due, in no order.
     ///
-    /// The iterator owns a copy, made part by part: a change that another thread makes meanwhile
-    /// may be in it or not. Each part is locked while it is copied, and the wheel is asked about
-    /// each of its jobs.
+    /// The iterator owns a copy, made stripe by stripe: a change that another thread makes
+    /// meanwhile may be in it or not. Each stripe is locked while it is copied, and the wheel is
+    /// asked about each of its jobs.
     pub fn iter(&self) -> impl Iterator<Item = (Arc<K>, Duration)> + use<K, S> {
         let mut all = Vec::new();
-        for part in &self.keys.parts {
-            let map = lock(&part.map);
+        for stripe in &self.keys.stripes {
+            let map = lock(&stripe.map);
             all.extend(map.iter().filter_map(|entry| {
                 Some((Arc::clone(&entry.key), self.engine().remaining(entry.handle)?))
             }));
@@ -230,10 +230,10 @@ where
     /// panics then spares the others.
     pub fn cancel_all(&self) -> usize {
         let mut cancelled = 0;
-        for part in &self.keys.parts {
+        for stripe in &self.keys.stripes {
             let (mut keys, mut jobs) = (Vec::new(), Vec::new());
             {
-                let mut map = lock(&part.map);
+                let mut map = lock(&stripe.map);
                 for entry in map.take_all() {
                     let mut job = None;
                     cancelled += usize::from(self.engine().remove(entry.handle, &mut job));
@@ -252,7 +252,7 @@ where
         let hash = self.keys.hasher.hash_one(key);
         let (answer, removed);
         {
-            let mut map = lock(&self.keys.part(hash).map);
+            let mut map = lock(&self.keys.stripe(hash).map);
             let (spot, handle) = map.find(hash, key)?;
             answer = remove(handle)?;
             removed = map.remove(spot);
@@ -264,7 +264,7 @@ where
     /// Asks about the job of a key, under the map's lock: no other job comes to the key meanwhile.
     fn ask<T>(&self, key: &K, ask: impl FnOnce(Handle) -> Option<T>) -> Option<T> {
         let hash = self.keys.hasher.hash_one(key);
-        let map = lock(&self.keys.part(hash).map);
+        let map = lock(&self.keys.stripe(hash).map);
         let (_, handle) = map.find(hash, key)?;
         ask(handle)
     }
@@ -275,16 +275,16 @@ where
 }
 
 impl<K, S> Keys<K, S> {
-    /// Returns the part that the keys with this hash are in.
-    fn part(&self, hash: u64) -> &Part<K> {
-        // The map spreads the hash over its table in a way of its own. The choice of the part
+    /// Returns the stripe that the keys with this hash are in.
+    fn stripe(&self, hash: u64) -> &Stripe<K> {
+        // The map spreads the hash over its table in a way of its own. The choice of the stripe
         // should not depend on the same bits.
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.parts[mixed as usize % self.parts.len()]
+        &self.stripes[mixed as usize % self.stripes.len()]
     }
 
     fn len(&self) -> usize {
-        self.parts.iter().map(|part| lock(&part.map).len()).sum()
+        self.stripes.iter().map(|stripe| lock(&stripe.map).len()).sum()
     }
 
     /// Drops keys. A panic of theirs is counted and reported.
@@ -317,6 +317,6 @@ mod tests {
         let keyed = Keyed::new(wheel.scheduler());
         (0..10_000).for_each(|key| drop(keyed.insert(key, hour, || ()).unwrap()));
         assert_eq!(keyed.cancel_all(), 10_000);
-        assert_eq!(lock(&keyed.keys.parts[0].map).capacity(), 0);
+        assert_eq!(lock(&keyed.keys.stripes[0].map).capacity(), 0);
     }
 }

@@ -8,8 +8,8 @@
 //!   the map then: the very key that it shares, not an equal one of a later job. So nothing is left
 //!   behind, in whatever order jobs are cancelled, fired and replaced.
 //! - A job may start, or unwind, before the insert has written its entry. So the insert announces
-//!   the key ([`Part::begin_insert`]), and the insert and the ticket both ask to end that
-//!   ([`Part::end_insert`]). Only the first of them is told `true`. If that is
+//!   the key ([`Stripe::begin_insert`]), and the insert and the ticket both ask to end that
+//!   ([`Stripe::end_insert`]). Only the first of them is told `true`. If that is
 //!   the insert, it writes the entry, and the ticket removes it. If that is the ticket, no entry is
 //!   written, and there is none to remove. The ticket then takes no lock: the insert holds it, and
 //!   may be what unwinds.
@@ -26,16 +26,16 @@ use crate::host::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::values::handle::Handle;
 use crate::values::job::Call;
 
-/// A part of the keys, behind its lock.
-pub(super) struct Part<K> {
+/// A stripe of the keys, behind its lock.
+pub(super) struct Stripe<K> {
     pub(super) map: Mutex<KeyMap<K>>,
     /// The address of the key whose job is being inserted, under the map's lock; 0 without one.
     inserting: AtomicUsize,
 }
 
-impl<K> Part<K> {
-    pub(super) fn new() -> Part<K> {
-        Part { map: Mutex::new(KeyMap::default()), inserting: AtomicUsize::new(0) }
+impl<K> Stripe<K> {
+    pub(super) fn new() -> Stripe<K> {
+        Stripe { map: Mutex::new(KeyMap::default()), inserting: AtomicUsize::new(0) }
     }
 
     /// Announces the insert of a key's job. The caller holds the map's lock.
@@ -90,7 +90,7 @@ pub(super) struct Ticket<K, S> {
 impl<K, S> Ticket<K, S> {
     /// Makes the ticket of a job that is about to be inserted. The caller holds the map's lock.
     pub(super) fn new(keys: &Arc<Keys<K, S>>, hash: u64, key: &Arc<K>) -> Ticket<K, S> {
-        keys.part(hash).begin_insert(key);
+        keys.stripe(hash).begin_insert(key);
         Ticket { keys: Arc::clone(keys), hash, key: Some(Arc::clone(key)) }
     }
 
@@ -98,12 +98,12 @@ impl<K, S> Ticket<K, S> {
     /// Nothing unwinds from here.
     fn leave(&mut self) {
         let Some(key) = self.key.take() else { return };
-        let part = self.keys.part(self.hash);
+        let stripe = self.keys.stripe(self.hash);
         let mut removed = None;
         // The last to share the key: the map does not have it, and no insert is about to write it.
         let is_last = Arc::strong_count(&key) == 1;
-        if !is_last && !part.end_insert(&key) {
-            let mut map = lock(&part.map);
+        if !is_last && !stripe.end_insert(&key) {
+            let mut map = lock(&stripe.map);
             removed = map.find_same(self.hash, &key).and_then(|spot| map.remove(spot));
         }
         self.keys.discard((removed, key));
@@ -117,12 +117,12 @@ impl<K, S> Drop for Ticket<K, S> {
 }
 
 /// A job, and the ticket of its key.
-pub(super) struct Named<K, S, F> {
+pub(super) struct KeyedJob<K, S, F> {
     pub(super) ticket: Ticket<K, S>,
     pub(super) job: F,
 }
 
-impl<K, S, F> Call for Named<K, S, F>
+impl<K, S, F> Call for KeyedJob<K, S, F>
 where
     K: Send + Sync,
     S: Send + Sync,

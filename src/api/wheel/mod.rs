@@ -316,7 +316,7 @@ impl Wheel {
     pub fn shutdown(mut self) -> Unfired {
         let mut unstarted = self.engine.stop();
         let handed_over = self.threads.take().map(Threads::stop_and_join);
-        unstarted.extend(self.engine.finish_shutdown(handed_over.into_iter().flatten()));
+        unstarted.extend(self.engine.collect_unstarted(handed_over.into_iter().flatten()));
         unstarted.sort_by_key(|&(_, deadline, _)| deadline);
         let timebase = self.engine.timebase();
         let jobs = unstarted.into_iter().map(|(handle, deadline, job)| UnfiredJob {
@@ -332,7 +332,7 @@ impl Drop for Wheel {
     fn drop(&mut self) {
         let pending = self.engine.stop();
         let handed_over = self.threads.take().map(Threads::stop);
-        let others = self.engine.finish_shutdown(handed_over.into_iter().flatten());
+        let others = self.engine.collect_unstarted(handed_over.into_iter().flatten());
         pending.into_iter().chain(others).for_each(|(.., job)| self.engine.discard(job));
     }
 }

@@ -23,7 +23,8 @@ use crate::values::time::Moment;
 /// A job that has come due, on its way to be run.
 pub(crate) struct DueJob {
     pub(crate) job: Job,
-    /// The handle that its insert returned; of a re-armable job the key of this run alone.
+    /// For a one-shot job, the handle that its insert returned. For a re-armable job it is useless:
+    /// take `Job::rearmable_handle`.
     pub(crate) handle: Handle,
     /// When it was due.
     pub(crate) deadline: Moment,
@@ -101,8 +102,8 @@ impl DispatchMetrics {
 
     /// Counts a job that was handed over and has run, or never will.
     ///
-    /// Sequentially consistent, because a protocol hangs on it: `PoolShared::room` must see either
-    /// this end or be seen to want room (`pool.rs`).
+    /// Sequentially consistent, because a protocol hangs on it: either `PoolShared::room` sees this
+    /// end, or this end sees that room is wanted (`pool.rs`).
     pub(crate) fn job_ended(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }

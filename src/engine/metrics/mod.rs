@@ -1,4 +1,5 @@
-//! What a wheel tells about itself: counters, and how late jobs were.
+//! The snapshot that `stats` returns: counters, and how late jobs were. They are counted in `Tally`
+//! (`shard/mod.rs`) and in `DispatchMetrics` (`dispatch/mod.rs`).
 
 mod histogram;
 
@@ -10,10 +11,10 @@ use crate::values::time::Span;
 
 /// A snapshot of a wheel's counters, from [`Wheel::stats`](crate::Wheel::stats).
 ///
-/// `inserted == pending + cancelled + fired`, until the wheel is dropped. A repeating job counts in
-/// `inserted` and in `fired` once for every run; a cancel while it runs, or is on its way to the
-/// pool, ends it and counts nowhere. While other threads use the wheel, the counters of one shard
-/// agree, and those of several may lie a moment apart.
+/// `inserted == pending + cancelled + fired`, until the wheel is dropped. A job that comes back
+/// counts in `inserted` and in `fired` each time, so a repeating one once for every run; a cancel
+/// while it runs, or is on its way to the pool, ends it and counts nowhere. While other threads use
+/// the wheel, the counters of one shard agree, and those of several may lie a moment apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {

@@ -1,6 +1,7 @@
 //! One of several hierarchies that producers are spread over, behind its lock.
 //!
-//! That lock is the only one that an insert, a cancel or a reset of a one-shot job takes.
+//! That lock is the only one that an insert, a cancel or a reset of a one-shot job takes; one that
+//! has to wake the ticker takes the parker's after it.
 //!
 //! Ground rules:
 //!
@@ -36,7 +37,7 @@ use crate::values::handle::Handle;
 use crate::values::job::{Job, Work};
 use crate::values::time::Tick;
 use registry::Registry;
-pub(crate) use registry::WallReadings;
+pub(crate) use registry::WallOffsets;
 
 /// Two cache lines to itself, because processors fetch lines in pairs: shards do not meet.
 #[repr(align(128))]
@@ -75,7 +76,7 @@ pub(crate) struct NextWake {
     pub(crate) tick: Tick,
     /// The readings of the wall clock that deadlines follow from, if any job waits for a wall-clock
     /// time: then the wall clock needs a look now and then.
-    pub(crate) wall: Option<WallReadings>,
+    pub(crate) wall: Option<WallOffsets>,
 }
 
 impl NextWake {
@@ -166,7 +167,7 @@ impl Shard {
 
     pub(crate) fn next_wake(&self) -> NextWake {
         let state = lock(&self.state);
-        NextWake { tick: state.next_due, wall: state.registry.wall_readings() }
+        NextWake { tick: state.next_due, wall: state.registry.wall_offsets() }
     }
 
     /// The handle of a one-shot job.
@@ -202,7 +203,7 @@ impl Shard {
     /// Closes the shard: no insert succeeds from here on. Returns the jobs that were in it. The
     /// shard keeps next to no memory, but for the registrations of re-armable jobs that are out.
     ///
-    /// Some of these jobs may come back: they are kept until [`Shard::finish_shutdown`].
+    /// Some of these jobs may come back: they are kept until [`Shard::collect_unstarted`].
     pub(crate) fn close(&self) -> Vec<Unstarted> {
         let smallest = Geometry::ring(1).expect("one slot makes a ring");
         let mut state = lock(&self.state);
@@ -216,7 +217,7 @@ impl Shard {
         drop(state);
         let with_handle = |(key, deadline, job)| {
             let job: Job = ManuallyDrop::into_inner(job);
-            (job.handle().unwrap_or(self.handle(key)), deadline, job)
+            (job.rearmable_handle().unwrap_or(self.handle(key)), deadline, job)
         };
         hierarchy.into_timers().map(with_handle).collect()
     }
@@ -224,7 +225,7 @@ impl Shard {
     /// Ends the wait for re-armable jobs. Returns those that came back, each with whether it was
     /// still registered. Jobs that come back later are not kept, and every handle is stale from
     /// here on.
-    pub(crate) fn finish_shutdown(&self, timebase: &Timebase) -> Vec<(Unstarted, bool)> {
+    pub(crate) fn collect_unstarted(&self, timebase: &Timebase) -> Vec<(Unstarted, bool)> {
         let mut state = lock(&self.state);
         let strays = state.strays.take().unwrap_or_default();
         let with_registration = |(handle, deadline, job): Unstarted| match state

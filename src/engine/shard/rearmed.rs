@@ -15,9 +15,9 @@ use crate::values::time::{Moment, Tick};
 const REGISTRATIONS_PER_LOCK: usize = 256;
 
 /// Earlier than every deadline: the ticker is to wake at once.
-const NOW: Tick = Tick::new(0);
+const AT_ONCE: Tick = Tick::new(0);
 
-/// What a job finds that is about to start.
+/// The answer to a job that asks whether it may start.
 pub(crate) enum Start {
     /// It was cancelled on the way.
     Gone,
@@ -90,13 +90,13 @@ impl Shard {
         registration.key =
             Some(state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work))));
         state.lower_next_due(deadline);
-        let watched = state.registry.wall_readings().is_some();
+        let watched = state.registry.wall_offsets().is_some();
         state.registry.set_target(handle, target, estimate);
-        Ok(state.wake_for(deadline, watched))
+        Ok(state.tick_to_wake_for(deadline, watched))
     }
 
-    /// Says what a job finds that came due and is about to start. With `last`, it is deregistered
-    /// as it starts.
+    /// Decides, for a job that came due, whether it may start. If `last`, a job that may start is
+    /// deregistered.
     pub(crate) fn start(&self, handle: Handle, timebase: &Timebase, last: bool) -> Start {
         let mut state = lock(&self.state);
         let Some(registration) = state.registry.registration(handle) else { return Start::Gone };
@@ -115,7 +115,7 @@ impl Shard {
     /// Deregisters a job that is out. Returns when it would have run next: at a time in the past
     /// unless a reset has put it off. Returns `None` if it was not registered any more.
     pub(crate) fn deregister(&self, handle: Handle, timebase: &Timebase) -> Option<Tick> {
-        lock(&self.state).deregister_out(handle, NOW, timebase)
+        lock(&self.state).deregister_out(handle, AT_ONCE, timebase)
     }
 
     /// Deregisters a job, and takes it out if it is in.
@@ -129,7 +129,7 @@ impl Shard {
         Some(job.map_or(Cancelled::Out, Cancelled::In))
     }
 
-    /// Takes a job out that is in, and deregisters it. Leaves one that is out alone.
+    /// If the job is in the hierarchy: takes it out and deregisters it. If it is out: does nothing.
     pub(crate) fn take_rearmable(&self, handle: Handle) -> Option<Job> {
         let mut state = lock(&self.state);
         let job = state.take_rearmable(handle)?;
@@ -161,12 +161,12 @@ impl Shard {
         if is_in {
             state.lower_next_due(deadline);
         }
-        let watched = state.registry.wall_readings().is_some();
+        let watched = state.registry.wall_offsets().is_some();
         state.registry.set_target(handle, target, estimate);
-        Some(state.wake_for(wake_for, watched))
+        Some(state.tick_to_wake_for(wake_for, watched))
     }
 
-    /// When a registered job is due that is in; now, if it is out.
+    /// Returns the deadline of a registered job; tick 0 if it is with the pool.
     pub(crate) fn deadline_of_rearmable(&self, handle: Handle) -> Option<Tick> {
         let mut state = lock(&self.state);
         if state.is_ended() {
@@ -174,7 +174,7 @@ impl Shard {
         }
         let key = state.registry.registration(handle)?.key;
         let deadline = key.and_then(|key| state.hierarchy.deadline(key));
-        Some(deadline.unwrap_or(NOW))
+        Some(deadline.unwrap_or(AT_ONCE))
     }
 
     /// Looks at the wall clock anew, for every job that waits for it. A job that is overdue stays
@@ -183,7 +183,7 @@ impl Shard {
     /// Gives the lock back after [`REGISTRATIONS_PER_LOCK`] registrations: a job that comes in
     /// meanwhile looks at the clock itself. To be called by one thread at a time.
     pub(crate) fn follow_the_wall(&self, timebase: &Timebase) {
-        lock(&self.state).registry.forget_wall_readings();
+        lock(&self.state).registry.forget_wall_offsets();
         for first in (0..).step_by(REGISTRATIONS_PER_LOCK) {
             let now = timebase.clock().now();
             let mut state = lock(&self.state);
@@ -197,7 +197,7 @@ impl Shard {
                     !(timebase.has_come(registration.target()) && timebase.has_come(overdue))
                 };
                 let estimate = |target| timebase.estimate(target);
-                let Some(moved) = registry.estimate_at(index, is_to_move, estimate) else {
+                let Some(moved) = registry.estimate_anew(index, is_to_move, estimate) else {
                     continue;
                 };
                 let deadline = timebase.deadline(moved.deadline(), now);
@@ -228,9 +228,9 @@ impl State {
 
     /// The tick that the ticker has to wake for, after a deadline was set: at once, if the job is
     /// the first to wait for a wall-clock time, so that it begins to watch the wall clock.
-    fn wake_for(&self, deadline: Tick, watched: bool) -> Tick {
-        match self.registry.wall_readings() {
-            Some(_) if !watched => NOW,
+    fn tick_to_wake_for(&self, deadline: Tick, watched: bool) -> Tick {
+        match self.registry.wall_offsets() {
+            Some(_) if !watched => AT_ONCE,
             _ => deadline,
         }
     }

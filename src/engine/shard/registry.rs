@@ -6,9 +6,8 @@
 //! - A re-armable job is registered before it first comes into the hierarchy and until it ends or
 //!   is cancelled. Without a registration it does not start and is not re-armed, wherever its job
 //!   is.
-//! - The job itself is *in* (in the hierarchy, under the registration's key) or *out* (on its way
-//!   to the pool, or running). The hierarchy alone says which: the key of a job that is out is
-//!   stale there.
+//! - A job is *in* if the registration's key finds it in the hierarchy; otherwise it is *out*: on
+//!   its way to the pool, or running. Nothing else records which.
 //! - The registration says what the job waits for. A reset updates it whether the job is in or out.
 //!   So the registration decides when the job runs, and not where the job lies.
 
@@ -16,7 +15,7 @@ use core::time::Duration;
 
 use slab::Slab;
 
-use crate::host::clock::WallReading;
+use crate::host::clock::WallOffset;
 use crate::host::timebase::{Estimate, Target};
 use crate::structure::Key;
 use crate::values::generation::{Generation, Generations};
@@ -60,29 +59,29 @@ pub(super) struct Registry {
     generations: Generations,
     /// How many registrations wait for a wall-clock time.
     on_the_wall: usize,
-    readings: Option<WallReadings>,
+    readings: Option<WallOffsets>,
 }
 
 /// The first and the last, in the order of what they read, of the readings of the wall clock that
 /// deadlines of registrations follow from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WallReadings {
-    least: WallReading,
-    most: WallReading,
+pub(crate) struct WallOffsets {
+    least: WallOffset,
+    most: WallOffset,
 }
 
-impl WallReadings {
-    fn only(reading: WallReading) -> WallReadings {
-        WallReadings { least: reading, most: reading }
+impl WallOffsets {
+    fn only(reading: WallOffset) -> WallOffsets {
+        WallOffsets { least: reading, most: reading }
     }
 
     /// All of both.
-    pub(crate) fn join(self, other: WallReadings) -> WallReadings {
-        WallReadings { least: self.least.min(other.least), most: self.most.max(other.most) }
+    pub(crate) fn join(self, other: WallOffsets) -> WallOffsets {
+        WallOffsets { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
 
     /// How far `now` lies from the reading that is furthest from it.
-    pub(crate) fn distance(self, now: WallReading) -> Duration {
+    pub(crate) fn distance(self, now: WallOffset) -> Duration {
         self.least.distance(now).max(self.most.distance(now))
     }
 }
@@ -133,19 +132,19 @@ impl Registry {
 
     /// The readings of the wall clock that deadlines here follow from; `None` while no job waits
     /// for a wall-clock time.
-    pub(super) fn wall_readings(&self) -> Option<WallReadings> {
+    pub(super) fn wall_offsets(&self) -> Option<WallOffsets> {
         self.readings
     }
 
     /// Forgets the readings: the caller is about to estimate every deadline that follows from one
     /// anew.
-    pub(super) fn forget_wall_readings(&mut self) {
+    pub(super) fn forget_wall_offsets(&mut self) {
         self.readings = None;
     }
 
     /// Estimates the deadline of the registration at `index` anew, if it waits for a wall-clock
     /// time and `is_to_move` says so. Returns it.
-    pub(super) fn estimate_at(
+    pub(super) fn estimate_anew(
         &mut self,
         index: usize,
         is_to_move: impl FnOnce(&Registration) -> bool,
@@ -178,7 +177,7 @@ impl Registry {
     }
 
     fn note_reading(&mut self, estimate: Estimate) {
-        if let Some(reading) = estimate.reading.map(WallReadings::only) {
+        if let Some(reading) = estimate.reading.map(WallOffsets::only) {
             self.readings = Some(self.readings.map_or(reading, |known| known.join(reading)));
         }
         self.forget_readings_of_none();
@@ -228,18 +227,18 @@ mod tests {
         }
         let count = |registry: &mut Registry| {
             let estimate =
-                |index| registry.estimate_at(index, |_| true, |_| soon(&clock)).is_some();
+                |index| registry.estimate_anew(index, |_| true, |_| soon(&clock)).is_some();
             (0..2).map(estimate).filter(|&on_the_wall| on_the_wall).count()
         };
         assert_eq!(count(&mut registry), 2);
         let later = Moment::after(Duration::from_secs(1));
         let never = Estimate { moment: later, reading: None };
         registry.set_target(a, Target::Moment(later), never);
-        assert!(registry.wall_readings().is_some());
+        assert!(registry.wall_offsets().is_some());
         registry.deregister(b);
-        assert!(registry.wall_readings().is_none() && count(&mut registry) == 0);
+        assert!(registry.wall_offsets().is_none() && count(&mut registry) == 0);
         registry.set_target(b, wall, soon(&clock));
-        assert!(registry.wall_readings().is_none(), "it is not registered");
+        assert!(registry.wall_offsets().is_none(), "it is not registered");
     }
 
     #[test]
@@ -254,7 +253,7 @@ mod tests {
             let estimate = Estimate { moment, reading: Some(reading) };
             registry.set_target(handle, Target::Wall(begin), estimate);
         }
-        let readings = registry.wall_readings().unwrap();
+        let readings = registry.wall_offsets().unwrap();
         let from = |shift| {
             clock.set_wall(begin + ms * shift);
             readings.distance(clock.read_wall_closely())

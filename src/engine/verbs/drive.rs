@@ -30,7 +30,7 @@ impl Engine {
         let finished = self.shards[shard].advance(to, limit, &mut jobs);
         if let Some(bound) = &self.bound {
             // A re-armable job keeps its room while it is out, and finds it when it comes back.
-            bound.release(jobs.iter().filter(|(_, job)| job.handle().is_none()).count());
+            bound.release(jobs.iter().filter(|(_, job)| job.rearmable_handle().is_none()).count());
         }
         let when = self.timebase.scale().begin(to);
         let shard = &self.shards[shard];
@@ -63,13 +63,13 @@ impl Engine {
     /// To be called after [`Engine::stop`]. Returns the jobs that never ran: those of
     /// `handed_over`, and re-armable jobs that came back since. Jobs that come back later are
     /// dropped.
-    pub(crate) fn finish_shutdown(
+    pub(crate) fn collect_unstarted(
         &self,
         handed_over: impl Iterator<Item = DueJob>,
     ) -> Vec<Unstarted> {
         let mut unstarted = Vec::new();
         for DueJob { job, handle, .. } in handed_over {
-            let Some(rearmable) = job.handle() else {
+            let Some(rearmable) = job.rearmable_handle() else {
                 unstarted.push((handle, Tick::new(0), job));
                 continue;
             };
@@ -80,7 +80,7 @@ impl Engine {
             }
         }
         for shard in &self.shards {
-            for (stray, registered) in shard.finish_shutdown(&self.timebase) {
+            for (stray, registered) in shard.collect_unstarted(&self.timebase) {
                 match registered {
                     true => unstarted.push(stray),
                     false => self.discard(stray.2),

@@ -140,7 +140,8 @@ impl Engine {
     }
 
     /// Replaces a job by another, which takes its room if it was pending. The replaced job is in
-    /// `old` then, unless it is a re-armable job that is out.
+    /// `old` then. A re-armable job that is with the pool stays there, and is dropped by the thread
+    /// that has it; `old` is then `None`.
     pub(crate) fn replace<C>(
         self: &Arc<Engine>,
         handle: Handle,
@@ -152,7 +153,7 @@ impl Engine {
         C: Call + 'static,
     {
         let now = self.timebase.clock().now();
-        let admitted = match self.remove_keeping_capacity(handle, old) {
+        let admitted = match self.remove_keeping_room(handle, old) {
             true => Ok(()),
             false => self.admit(1),
         };
@@ -194,16 +195,16 @@ impl Engine {
         true
     }
 
-    /// Cancels a job without dropping it: it is in `job` then, unless it is a re-armable job that
-    /// is out, which is dropped there.
+    /// Cancels a job without dropping it: it is in `job` then. A re-armable job that is with the
+    /// pool stays there, and is dropped by the thread that has it; `job` is then `None`.
     pub(crate) fn remove(&self, handle: Handle, job: &mut Option<Job>) -> bool {
-        let removed = self.remove_keeping_capacity(handle, job);
+        let removed = self.remove_keeping_room(handle, job);
         self.release(usize::from(removed));
         removed
     }
 
     /// The same, and keeps the room for another job.
-    fn remove_keeping_capacity(&self, handle: Handle, job: &mut Option<Job>) -> bool {
+    fn remove_keeping_room(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         match self.shard_of(handle) {
             Some(shard) => {
                 *job = shard.cancel(handle);

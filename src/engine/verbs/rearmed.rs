@@ -5,8 +5,8 @@
 //! - A re-armable job belongs to one shard for life. Its handle has the number of that shard.
 //! - On a bounded wheel it has room from its insert to its end, in or out. So it always finds room
 //!   when it comes back.
-//! - It ends when it is deregistered. The code that deregisters it, a cancel or the job itself,
-//!   gives its room back.
+//! - It ends when it is deregistered. The code that deregisters it, a cancel, a stop or the job
+//!   itself, gives its room back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Engine {
     where
         F: FnMut() + Send + 'static,
     {
-        self.repeat(Repeat::every(period), FixedRate(job))
+        self.repeat(Repeat::every(period), IgnoresRun(job))
             .map_err(|refused| refused.map(|job| job.0))
     }
 
@@ -172,9 +172,9 @@ impl Engine {
 }
 
 /// A job that repeats at its period, and is told nothing about its runs.
-struct FixedRate<F>(F);
+struct IgnoresRun<F>(F);
 
-impl<F: FnMut() + Send> CallAgain for FixedRate<F> {
+impl<F: FnMut() + Send> CallAgain for IgnoresRun<F> {
     fn call(&mut self, _: Run) -> Next {
         (self.0)();
         Next::Period

@@ -94,7 +94,7 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
         }
     }
 
-    fn handle(&self) -> Option<Handle> {
+    fn rearmable_handle(&self) -> Option<Handle> {
         Some(self.handle)
     }
 }
@@ -131,14 +131,14 @@ impl<C: Call + 'static> Work for Appointment<C> {
         }
     }
 
-    fn handle(&self) -> Option<Handle> {
+    fn rearmable_handle(&self) -> Option<Handle> {
         Some(self.handle)
     }
 }
 
 /// Arms a job again. A job that was cancelled meanwhile, or whose wheel is gone, is dropped here.
 fn rearm<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, target: Target, missed: u64) {
-    if let Some(handle) = work.handle() {
+    if let Some(handle) = work.rearmable_handle() {
         drop(engine.arm(handle, target, missed, work));
     }
 }
