@@ -142,8 +142,8 @@ impl<T> Hierarchy<T> {
     ///
     /// Constant time, amortized, and nothing stays behind. When few timers are left of many, fewer
     /// than a sixteenth of those there is memory for, the cancel moves them to less memory; keys go
-    /// on working. This takes about 0.2 µs for each timer that is left, and if `T` has a destructor
-    /// a few nanoseconds for each there was memory for.
+    /// on working. This takes a step for each timer that is left, and if `T` has a destructor one for
+    /// each there was memory for: milliseconds after a million.
     pub fn cancel(&mut self, key: Key) -> Option<T> {
         let node = self.table.remove(key)?;
         self.unlink(node.slot, node.position);

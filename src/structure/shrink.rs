@@ -12,9 +12,10 @@
 //! - They move only once as many cancels and advances have found the slab sparse as timers are left
 //!   ([`SparseWatch`]). So a burst that is being worked off goes to its end without a move, and
 //!   each operation pays for one timer at most: constant time, amortized.
-//! - One move is one pause. It walks the entries that are left, not the old slab: 30,000 timers
-//!   take 2 to 5 ms, and the operating system another 3 to 10 to take 100 MB back. It takes longer
-//!   if `T` has a destructor, because `slab` then looks at every vacant index.
+//! - One move is one pause. It walks the entries that are left, not the old slab, and the operating
+//!   system takes the memory back: milliseconds after a million timers, as the longest cancel of
+//!   `examples/footprint.rs` shows. It takes longer if `T` has a destructor, because `slab` then
+//!   looks at every vacant index.
 //! - A key names the index that its node had when it was given, and goes on working: the table
 //!   remembers where the node is now (`Table::moved`). Entries name the index where the node is.
 //! - Entries keep their positions, so a paused scan and an early cascade never notice a move.
