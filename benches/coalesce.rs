@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use common::Random;
-use tickwheel::Wheel;
+use tickwheel::{Wheel, When};
 
 const TIMERS: usize = 100_000;
 const MS: Duration = Duration::from_millis(1);
@@ -63,7 +63,7 @@ fn main() {
 fn ticks(delays: &[Duration], percent: u32) -> usize {
     let (wheel, driver) = Wheel::builder().manual().expect("the defaults are sound");
     for &delay in delays {
-        wheel.insert_within(delay, delay * percent / 100, || ()).expect("no bound");
+        wheel.insert(When::after(delay).within(delay * percent / 100), || ());
     }
     let mut ticks = 0;
     while !wheel.is_empty() {
@@ -86,7 +86,7 @@ fn real(delays: &[Duration], percent: u32) -> Real {
     for &delay in delays {
         let (sender, begin) = (sender.clone(), Instant::now());
         let job = move || sender.send(begin.elapsed() - delay).expect("somebody counts");
-        wheel.insert_within(delay, delay * percent / 100, job).expect("no bound");
+        wheel.insert(When::after(delay).within(delay * percent / 100), job);
     }
     let before = ticker().and_then(|task| sleeps(&task));
     let mut late: Vec<Duration> = receiver.iter().take(delays.len()).collect();

@@ -38,7 +38,7 @@ fn timeout(criterion: &mut Criterion) {
     let connection = Group::new(wheel.scheduler());
     let at = SystemTime::now() + TIMEOUT;
     // The first job for a wall-clock time wakes the ticker, which then looks at the wall clock.
-    wheel.insert_at(at + TIMEOUT, || ());
+    wheel.insert(at + TIMEOUT, || ());
     let mut group = common::group(criterion, "timeout");
     group.throughput(Throughput::Elements(1));
     let mut number = 0;
@@ -73,7 +73,7 @@ fn timeout(criterion: &mut Criterion) {
     });
     group.bench_function("wall", |bencher| {
         bencher.iter(|| {
-            let handle = wheel.insert_at(black_box(at), job(next()));
+            let handle = wheel.insert(black_box(at), job(next()));
             assert!(wheel.cancel(handle));
         });
     });

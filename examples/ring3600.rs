@@ -102,7 +102,7 @@ impl Ring {
 
     fn advance_to(&self, moment: Duration) {
         // The cursor moves only to ticks with work, so this job moves it here.
-        self.wheel.insert_at(self.started + moment, || ());
+        self.wheel.insert(self.started + moment, || ());
         self.driver.advance(moment - self.now());
     }
 

@@ -11,6 +11,7 @@
 //! let paid = wheel.insert(Duration::from_millis(20), || println!("order 2 closed"));
 //! assert!(wheel.cancel(paid));
 //! assert_eq!(orders.recv(), Ok("order 1 closed"));
+//! // At the end of `main` the wheel is dropped, and what is pending never runs. Here it comes back.
 //! for unfired in wheel.shutdown() {
 //!     println!("{:?} would have run in {:?}", unfired.handle, unfired.remaining);
 //! }
@@ -24,12 +25,14 @@
 //!
 //! | for | use |
 //! | --- | --- |
-//! | a delay, an instant, a wall-clock time | [`Wheel::insert`], [`Wheel::insert_at`] |
+//! | a delay, an instant, a wall-clock time | [`Wheel::insert`] with a [`When`] |
 //! | a job again and again | [`Wheel::every`], [`Wheel::repeat`] with [`Repeat`] and [`Next`] |
 //! | many jobs at once | [`Wheel::insert_batch`], [`Wheel::cancel_batch`], [`Wheel::reset_batch`] |
 //! | jobs under names of your own | [`Keyed`] |
 //! | jobs that are cancelled together, or by a drop | [`Group`], [`Guard`] |
-//! | few wake-ups | [`Wheel::insert_within`] |
+//! | few wake-ups; no thundering herd | [`When::within`]; [`When::jitter`] |
+//! | jobs that are saved, listed or moved | [`Task`], [`Job::downcast`], [`Wheel::close`] |
+//! | a job that knows its own handle | [`Wheel::insert_with`] |
 //! | parts of a program that do not own the wheel | [`Scheduler`] |
 //! | a bound, a pool, other ticks and rings | [`Builder`], [`Geometry`] |
 //! | tests, simulations, an event loop | [`Builder::manual`], whose time a [`Driver`] moves |
@@ -65,10 +68,11 @@ pub use api::scheduler::Scheduler;
 pub use api::unfired::{Unfired, UnfiredJob};
 pub use api::wheel::Wheel;
 pub use engine::metrics::{Lateness, Stats};
+pub use host::unwind::Panic;
 pub use structure::{Geometry, Hierarchy, Key, Location, Turn, Violation};
 pub use values::error::{ConfigError, GeometryError, InsertError, InsertErrorKind};
 pub use values::handle::Handle;
-pub use values::job::Job;
+pub use values::job::{Job, Task};
 pub use values::repeat::{Missed, Next, Repeat, Run};
 pub use values::time::{Span, Tick};
-pub use values::when::When;
+pub use values::when::{Earliest, When};

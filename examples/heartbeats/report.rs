@@ -73,8 +73,8 @@ pub(crate) fn table(outcome: &Outcome, verdict: &Verdict) {
     println!();
     println!("{:<24}{:>10}{:>12}{:>12}", "late by", "p50", "p99", "max");
     late("evictions", percentiles(&verdict.lateness));
-    late("wheel: to the pool", of_wheel(stats.handover));
-    late("wheel: from there", of_wheel(stats.start));
+    late("wheel: to the pool", of_wheel(&stats.handover));
+    late("wheel: from there", of_wheel(&stats.start));
 }
 
 fn row(name: &str, value: impl ToString, remark: &str) {
@@ -87,7 +87,7 @@ fn late(name: &str, percentiles: [Duration; 3]) {
     println!("{name:<24}{p50:>10}{p99:>12}{max:>12}");
 }
 
-fn of_wheel(lateness: Lateness) -> [Duration; 3] {
+fn of_wheel(lateness: &Lateness) -> [Duration; 3] {
     [lateness.p50, lateness.p99, lateness.max]
 }
 

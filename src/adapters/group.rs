@@ -13,16 +13,19 @@
 //!   is never written down for a later member at the same index.
 //! - No user code runs under the list's lock.
 
+use core::any::Any;
 use core::fmt;
+use core::time::Duration;
 use std::sync::Arc;
 
 use slab::Slab;
 
 use crate::api::scheduler::Scheduler;
+use crate::engine::verbs::IgnoresRun;
 use crate::host::sync::{Mutex, lock};
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain};
+use crate::values::job::{Call, CallAgain, Task};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::when::When;
 
@@ -41,16 +44,13 @@ const KEPT_MEMBERS: usize = 32;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::{Group, Next, Repeat, Wheel};
+/// use tickwheel::{Group, Wheel};
 /// let (wheel, driver) = Wheel::builder().manual()?;
 /// let second = Duration::from_secs(1);
-/// let connection = Group::new(wheel.scheduler());
+/// let connection = Group::new(&wheel);
 /// connection.insert(60 * second, || println!("idle"))?;
 /// connection.insert(2 * second, || println!("no hello came"))?;
-/// connection.repeat(Repeat::every(10 * second), |_| {
-///     println!("ping");
-///     Next::Period
-/// })?;
+/// connection.every(10 * second, || println!("ping"))?;
 /// driver.advance(5 * second);
 /// assert_eq!(connection.len(), 2);
 /// drop(connection); // closed by its peer
@@ -84,23 +84,71 @@ struct MemberEntry {
 }
 
 impl Group {
-    /// Returns an empty group for jobs of the scheduler's wheel.
-    pub fn new(scheduler: Scheduler) -> Group {
-        Group { scheduler, members: Arc::default(), detached: false }
+    /// Returns an empty group for jobs of this wheel.
+    pub fn new(wheel: impl Into<Scheduler>) -> Group {
+        Group { scheduler: wheel.into(), members: Arc::default(), detached: false }
     }
 
     /// Runs `job` after a delay, at an instant or at a wall-clock time, as
-    /// [`Wheel::insert_at`](crate::Wheel::insert_at) does, unless the group is cancelled before.
+    /// [`Wheel::insert`](crate::Wheel::insert) does, unless the group is cancelled before. (A
+    /// [`Job`](crate::Job) that repeats runs once in a group.)
     ///
     /// # Errors
     ///
     /// [`InsertError`] with the job: the wheel is full, or gone.
     pub fn insert<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where
-        F: FnOnce() + Send + 'static,
+        F: Task + Send + 'static,
     {
         let when = when.into();
-        self.join(job, |member_job| self.scheduler.engine().insert_when(when, member_job))
+        self.join(job, |member_job| self.scheduler.engine().insert(when, member_job))
+    }
+
+    /// Inserts many jobs at once, as [`Wheel::insert_batch`](crate::Wheel::insert_batch) does: all
+    /// or nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the whole batch: the wheel has no room for all of it, or is gone.
+    pub fn insert_batch<W, F>(
+        &self,
+        timers: impl IntoIterator<Item = (W, F)>,
+    ) -> Result<Vec<Handle>, InsertError<Vec<(W, F)>>>
+    where
+        W: Into<When> + Copy,
+        F: Task + Send + 'static,
+    {
+        let join = |(when, call)| (when, MemberJob { member: Member::new(&self.members), call });
+        let timers: Vec<(W, MemberJob<F>)> = timers.into_iter().map(join).collect();
+        let members: Vec<(usize, u64)> =
+            timers.iter().map(|(_, job)| (job.member.index, job.member.number)).collect();
+        match self.scheduler.engine().insert_batch(timers) {
+            Ok(handles) => {
+                for (&(index, number), &handle) in members.iter().zip(&handles) {
+                    self.members.write_down(index, number, handle);
+                }
+                Ok(handles)
+            }
+            Err(refused) => Err(refused.map(|timers| {
+                timers.into_iter().map(|(when, member_job)| (when, member_job.call)).collect()
+            })),
+        }
+    }
+
+    /// Runs `job` once every `period`, as [`Wheel::every`](crate::Wheel::every) does, until the
+    /// group is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::repeat`].
+    pub fn every<F>(&self, period: Duration, job: F) -> Result<Handle, InsertError<F>>
+    where
+        F: FnMut() + Send + 'static,
+    {
+        self.join(IgnoresRun(job), |member_job| {
+            self.scheduler.engine().repeat(Repeat::every(period), member_job)
+        })
+        .map_err(|refused| refused.map(|job| job.0))
     }
 
     /// Runs `job` again and again, as [`Wheel::repeat`](crate::Wheel::repeat) does, until the group
@@ -231,6 +279,14 @@ impl<C: Call> Call for MemberJob<C> {
         drop(self.member);
         self.call.call();
     }
+
+    fn task(&self) -> &dyn Any {
+        self.call.task()
+    }
+
+    fn into_task(self) -> Box<dyn Any + Send> {
+        self.call.into_task()
+    }
 }
 
 impl<C: CallAgain> CallAgain for MemberJob<C> {
@@ -245,7 +301,6 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::mpsc::channel;
     use std::thread;
-    use std::time::Duration;
 
     use crate::api::wheel::Wheel;
 
@@ -267,7 +322,7 @@ mod tests {
     #[test]
     fn an_empty_group_keeps_little_memory() {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();
-        let group = Group::new(wheel.scheduler());
+        let group = Group::new(&wheel);
         (0..1000).for_each(|_| assert!(group.insert(Duration::MAX, || ()).is_ok()));
         assert_eq!(group.cancel_all(), 1000);
         assert!(lock(&group.members.list).entries.capacity() <= KEPT_MEMBERS);
@@ -276,7 +331,7 @@ mod tests {
     #[test]
     fn a_handle_is_not_written_down_for_a_later_member() {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();
-        let group = Group::new(wheel.scheduler());
+        let group = Group::new(&wheel);
         let early = wheel.insert(Duration::MAX, || ());
         // The job has started, and its member has left, before the insert returns. Its index is
         // used again.

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::api::scheduler::Scheduler;
 use crate::values::handle::Handle;
+use crate::values::when::When;
 
 /// Cancels a job when the guard is dropped: for a timeout that has no meaning without the thing it
 /// watches.
@@ -19,11 +20,13 @@ use crate::values::handle::Handle;
 /// let minute = Duration::from_secs(60);
 /// {
 ///     let idle = wheel.insert(minute, || println!("the connection was idle"));
-///     let _idle = Guard::new(wheel.scheduler(), idle);
+///     let idle = Guard::new(&wheel, idle);
+///     // A packet comes:
+///     assert!(idle.reset(minute));
 ///     // The connection is served here. It ends, and so does its timeout.
 /// }
 /// assert!(wheel.is_empty());
-/// let kept = Guard::new(wheel.scheduler(), wheel.insert(minute, || println!("late"))).detach();
+/// let kept = Guard::new(&wheel, wheel.insert(minute, || println!("late"))).detach();
 /// assert!(wheel.is_pending(kept));
 /// ```
 #[must_use = "a guard that is dropped cancels its job at once"]
@@ -34,12 +37,18 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Returns a guard for a job of the scheduler's wheel.
-    pub fn new(scheduler: Scheduler, handle: Handle) -> Guard {
-        Guard { handle, scheduler: Some(scheduler) }
+    /// Returns a guard for a job of this wheel.
+    pub fn new(wheel: impl Into<Scheduler>, handle: Handle) -> Guard {
+        Guard { handle, scheduler: Some(wheel.into()) }
     }
 
-    /// Returns the handle of the job, to reset it or to ask about it.
+    /// Gives the job a new time, as [`Wheel::reset`](crate::Wheel::reset) does. Returns whether it
+    /// was pending.
+    pub fn reset(&self, when: impl Into<When>) -> bool {
+        self.scheduler.as_ref().is_some_and(|scheduler| scheduler.reset(self.handle, when))
+    }
+
+    /// Returns the handle of the job, to ask about it.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle

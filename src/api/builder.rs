@@ -1,6 +1,5 @@
 //! The builder of a wheel: every choice, checked once.
 
-use core::any::Any;
 use core::fmt;
 use std::sync::Arc;
 use std::thread;
@@ -13,7 +12,7 @@ use crate::api::wheel::Wheel;
 use crate::engine::threads::{PoolSource, Threads};
 use crate::engine::verbs::{Config, Engine};
 use crate::host::clock::Clock;
-use crate::host::unwind::{OnPanic, PanicHandler, UnwindBoundary};
+use crate::host::unwind::{OnPanic, Panic, PanicHandler, UnwindBoundary};
 use crate::structure::Geometry;
 use crate::values::error::ConfigError;
 use crate::values::time::Scale;
@@ -28,7 +27,7 @@ use crate::values::time::Scale;
 ///     .geometry(Geometry::ring(3600)?)
 ///     .threads(2)
 ///     .max_pending(1_000_000)
-///     .on_panic(|_payload| eprintln!("a job panicked"))
+///     .on_panic(|panic| eprintln!("job {:?} panicked: {:?}", panic.handle, panic.message()))
 ///     .name("orders")
 ///     .build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -82,8 +81,12 @@ impl Builder {
     }
 
     /// Sets the number of threads in the wheel's own pool, and so of jobs that run at a time: from
-    /// 1 to [`Builder::MAX_THREADS`]. The default is one for each processor. Has no effect with
-    /// [`Builder::pool`], or on a manual wheel.
+    /// 1 to [`Builder::MAX_THREADS`]. The default is one for each processor. With
+    /// [`Builder::pool`], and on a manual wheel, it is refused.
+    ///
+    /// A job that blocks holds a thread for as long as it blocks. Jobs that compute need a thread
+    /// for each processor; jobs that wait for I/O need as many threads as there are such waits at a
+    /// time, or should only start the work elsewhere.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = Some(threads);
         self
@@ -91,7 +94,7 @@ impl Builder {
 
     /// Runs jobs on this pool instead of one of the wheel's own. The wheel runs them in tasks of
     /// the pool, at most one for each of its threads; each lets other tasks run after some jobs.
-    /// Has no effect on a manual wheel.
+    /// With [`Builder::threads`], and on a manual wheel, it is refused.
     ///
     /// A task of the pool must not wait for a job of the wheel by yielding (`rayon::yield_now` in a
     /// loop): it may run on top of the very task that would run that job. Nor should a job hold a
@@ -122,14 +125,20 @@ impl Builder {
     /// Sets how many jobs may be in flight at a time: handed to the pool, and not ended. At the
     /// bound, a due job waits in the wheel, where it can still be cancelled. By default there is no
     /// bound. Has no effect on a manual wheel, which runs one job at a time.
+    ///
+    /// With a bound of the number of threads, every job can be cancelled until there is a thread
+    /// for it. That suits jobs that block or compute for long. It is not the default because short
+    /// jobs pay for it: the ticker then wakes for every few jobs, and a burst of jobs that do
+    /// nothing takes nine times as long; with 64 jobs in flight a thread it takes a fifth longer
+    /// (docs/performance.md). For single jobs [`Wheel::insert_with`] does the same at no cost to
+    /// others.
     pub fn max_in_flight(mut self, bound: usize) -> Builder {
         self.max_in_flight = Some(bound);
         self
     }
 
-    /// Sets a handler that is called with the payload of every panic that the wheel catches: of a
-    /// job, or of a captured value or a key while it is dropped. It runs on the thread of the
-    /// panic. Without a handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)),
+    /// Sets a handler that is told every [`Panic`] that the wheel catches: of a job, or of a captured
+    /// value or a key while it is dropped. It runs on the thread of the panic. Without a handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)),
     /// and the panic hook reports them as it does everywhere.
     ///
     /// A panic of the handler is counted too, and goes no further. If two values that one job
@@ -137,10 +146,7 @@ impl Builder {
     ///
     /// The handler is dropped when the wheel is gone, its [`Driver`] if it has one, what a shutdown
     /// handed back, and the last job that was running.
-    pub fn on_panic(
-        mut self,
-        handler: impl Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
-    ) -> Builder {
+    pub fn on_panic(mut self, handler: impl Fn(Panic) + Send + Sync + 'static) -> Builder {
         self.on_panic = Some(Box::new(handler));
         self
     }
@@ -156,8 +162,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]: a value makes no sense, which the error names, or the system refuses to
-    /// start a thread. No thread is left behind then.
+    /// [`ConfigError`]: a value makes no sense, which the error names, two choices exclude each
+    /// other, or the system refuses to start a thread. No thread is left behind then.
     pub fn build(mut self) -> Result<Wheel, ConfigError> {
         let source = self.pool_source()?;
         let max_in_flight = within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
@@ -174,9 +180,15 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel.
-    pub fn manual(mut self) -> Result<(Wheel, Driver), ConfigError> {
-        self.pool_source()?;
+    /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel; or the
+    /// wheel was to have threads or a pool.
+    pub fn manual(self) -> Result<(Wheel, Driver), ConfigError> {
+        if self.threads.is_some() {
+            return Err(ConfigError::Conflict("manual", "threads"));
+        }
+        if self.pool.is_some() {
+            return Err(ConfigError::Conflict("manual", "pool"));
+        }
         within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
         let (config, handler) = self.config(Clock::manual(), 1)?;
         let engine = Arc::new(Engine::new(config));
@@ -187,6 +199,7 @@ impl Builder {
     fn pool_source(&mut self) -> Result<PoolSource, ConfigError> {
         let threads = within(self.threads, Builder::MAX_THREADS, ConfigError::Threads)?;
         Ok(match self.pool.take() {
+            Some(_) if threads.is_some() => return Err(ConfigError::Conflict("pool", "threads")),
             Some(pool) => PoolSource::Shared(pool),
             None => PoolSource::Own(threads.unwrap_or_else(processors).min(Builder::MAX_THREADS)),
         })

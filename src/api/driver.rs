@@ -84,8 +84,7 @@ impl Driver {
     /// that.
     #[must_use]
     pub fn now(&self) -> Instant {
-        let clock = self.engine.timebase().clock();
-        clock.instant(clock.now())
+        self.engine.timebase().now()
     }
 
     /// Returns what the wheel's wall clock reads. It begins with the time of the system's wall

@@ -2,14 +2,14 @@
 
 use core::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::engine::metrics::Stats;
 use crate::engine::verbs::Engine;
 use crate::structure::Location;
-use crate::values::error::InsertError;
+use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::Job;
+use crate::values::job::{Job, Task};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::when::When;
 
@@ -17,13 +17,13 @@ use crate::values::when::When;
 /// for every part of a program that sets timers and does not decide when the wheel ends.
 ///
 /// A clone costs a reference count. Once the wheel is dropped or shut down, inserts give the job
-/// back with [`InsertErrorKind::Shutdown`](crate::InsertErrorKind::Shutdown), and every other verb
+/// back with [`InsertErrorKind::Shutdown`], and every other verb
 /// does what it does with a stale handle. A scheduler that outlives its wheel keeps some memory and
 /// no thread.
 ///
 /// A verb costs what the verb of the same name costs on a [`Wheel`](crate::Wheel). No insert
 /// panics for want of room: it returns an [`InsertError`] of the kind
-/// [`InsertErrorKind::Full`](crate::InsertErrorKind::Full).
+/// [`InsertErrorKind::Full`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,59 +61,60 @@ impl Scheduler {
         &self.engine
     }
 
-    /// Runs `job` once `delay` has passed, as [`Wheel::insert`](crate::Wheel::insert) does.
+    /// Runs `job` after a delay, at an instant, or at a wall-clock time, as
+    /// [`Wheel::insert`](crate::Wheel::insert) does.
     ///
     /// # Errors
     ///
     /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
     /// is gone.
+    #[doc(alias(
+        "timeout",
+        "set_timeout",
+        "sleep",
+        "delay",
+        "schedule",
+        "after",
+        "insert_at",
+        "ttl"
+    ))]
     #[inline]
-    pub fn insert<F>(&self, delay: Duration, job: F) -> Result<Handle, InsertError<F>>
+    pub fn insert<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where
-        F: FnOnce() + Send + 'static,
+        F: Task + Send + 'static,
     {
-        self.engine.insert(delay, job)
-    }
-
-    /// Runs `job` at an instant or a wall-clock time, as
-    /// [`Wheel::insert_at`](crate::Wheel::insert_at) does.
-    ///
-    /// # Errors
-    ///
-    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
-    /// is gone.
-    pub fn insert_at<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.engine.insert_when(when.into(), job)
+        self.engine.insert(when.into(), job)
     }
 
     /// The same as [`Scheduler::insert`], under the name it has on a wheel.
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
-    /// is gone.
+    /// As [`Scheduler::insert`].
     #[inline]
-    pub fn try_insert<F>(&self, delay: Duration, job: F) -> Result<Handle, InsertError<F>>
+    pub fn try_insert<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where
-        F: FnOnce() + Send + 'static,
+        F: Task + Send + 'static,
     {
-        self.insert(delay, job)
+        self.insert(when, job)
     }
 
-    /// The same as [`Scheduler::insert_at`], under the name it has on a wheel.
+    /// Inserts a job that knows its own handle, as
+    /// [`Wheel::insert_with`](crate::Wheel::insert_with) does.
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
-    /// is gone.
-    pub fn try_insert_at<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
+    /// [`InsertErrorKind`]: the wheel is full or gone, and `make` was not called; or the wheel ended
+    /// during the call, and the job was dropped.
+    pub fn insert_with<F>(
+        &self,
+        when: impl Into<When>,
+        make: impl FnOnce(Handle) -> F,
+    ) -> Result<Handle, InsertErrorKind>
     where
-        F: FnOnce() + Send + 'static,
+        F: Task + Send + 'static,
     {
-        self.insert_at(when, job)
+        self.engine.insert_with(when.into(), make)
     }
 
     /// Runs `job` once every `period`, as [`Wheel::every`](crate::Wheel::every) does.
@@ -141,37 +142,19 @@ impl Scheduler {
         self.engine.repeat(repeat, job)
     }
 
-    /// Runs `job` within `slack` after `delay`, as
-    /// [`Wheel::insert_within`](crate::Wheel::insert_within) does.
-    ///
-    /// # Errors
-    ///
-    /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
-    /// is gone.
-    pub fn insert_within<F>(
-        &self,
-        delay: Duration,
-        slack: Duration,
-        job: F,
-    ) -> Result<Handle, InsertError<F>>
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.engine.insert_within(delay, slack, job)
-    }
-
     /// Inserts many jobs at once, as [`Wheel::insert_batch`](crate::Wheel::insert_batch) does.
     ///
     /// # Errors
     ///
     /// [`InsertError`] with the whole batch: the wheel or the calling thread's shard has no room
     /// for all of it, or the wheel is gone.
-    pub fn insert_batch<F>(
+    pub fn insert_batch<W, F>(
         &self,
-        timers: impl IntoIterator<Item = (Duration, F)>,
-    ) -> Result<Vec<Handle>, InsertError<Vec<(Duration, F)>>>
+        timers: impl IntoIterator<Item = (W, F)>,
+    ) -> Result<Vec<Handle>, InsertError<Vec<(W, F)>>>
     where
-        F: FnOnce() + Send + 'static,
+        W: Into<When> + Copy,
+        F: Task + Send + 'static,
     {
         self.engine.insert_batch(timers.into_iter().collect())
     }
@@ -181,8 +164,11 @@ impl Scheduler {
         self.engine.cancel_batch(handles)
     }
 
-    /// Gives many jobs new delays, as [`Wheel::reset_batch`](crate::Wheel::reset_batch) does.
-    pub fn reset_batch(&self, timers: &[(Handle, Duration)]) -> Vec<bool> {
+    /// Gives many jobs new times, as [`Wheel::reset_batch`](crate::Wheel::reset_batch) does.
+    pub fn reset_batch<W>(&self, timers: &[(Handle, W)]) -> Vec<bool>
+    where
+        W: Into<When> + Copy,
+    {
         self.engine.reset_batch(timers)
     }
 
@@ -198,15 +184,11 @@ impl Scheduler {
         self.engine.take(handle)
     }
 
-    /// Gives a pending job a new delay, as [`Wheel::reset`](crate::Wheel::reset) does.
+    /// Gives a pending job a new time, as [`Wheel::reset`](crate::Wheel::reset) does.
+    #[doc(alias("reset_at", "reschedule", "extend", "touch", "pause", "refresh"))]
     #[inline]
-    pub fn reset(&self, handle: Handle, delay: Duration) -> bool {
-        self.engine.reset(handle, delay)
-    }
-
-    /// Gives a pending job a new time, as [`Wheel::reset_at`](crate::Wheel::reset_at) does.
-    pub fn reset_at(&self, handle: Handle, when: impl Into<When>) -> bool {
-        self.engine.reset_when(handle, when.into())
+    pub fn reset(&self, handle: Handle, when: impl Into<When>) -> bool {
+        self.engine.reset(handle, when.into())
     }
 
     /// Returns whether a job is pending, as [`Wheel::is_pending`](crate::Wheel::is_pending) does.
@@ -239,10 +221,42 @@ impl Scheduler {
         self.len() == 0
     }
 
+    /// Returns whether no job is pending or in flight, as
+    /// [`Wheel::is_idle`](crate::Wheel::is_idle) does.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.engine.is_idle()
+    }
+
+    /// Returns what the wheel's clock reads, as [`Wheel::now`](crate::Wheel::now) does.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.engine.timebase().now()
+    }
+
+    /// Returns what the wheel's wall clock reads, as [`Wheel::wall_now`](crate::Wheel::wall_now)
+    /// does.
+    #[must_use]
+    pub fn wall_now(&self) -> SystemTime {
+        self.engine.timebase().clock().wall()
+    }
+
+    /// Returns the length of a tick, as [`Wheel::tick`](crate::Wheel::tick) does.
+    #[must_use]
+    pub fn tick(&self) -> Duration {
+        self.engine.timebase().scale().tick()
+    }
+
     /// Returns the counters, as [`Wheel::stats`](crate::Wheel::stats) does.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()
+    }
+}
+
+impl From<&Scheduler> for Scheduler {
+    fn from(scheduler: &Scheduler) -> Scheduler {
+        scheduler.clone()
     }
 }
 

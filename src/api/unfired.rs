@@ -27,11 +27,43 @@ pub struct UnfiredJob {
 /// The jobs that a wheel had not run when it was shut down, in the order of their deadlines, as
 /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands them back.
 ///
+/// What is to be saved over a restart is inserted as a [`Task`](crate::Task) of its own type, which
+/// a [`Job`] gives back. `examples/save_and_reload` does that with a file of JSON. Jobs can be
+/// inserted into another wheel, too; what repeats goes on repeating there.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Task, Wheel};
+///
+/// struct Retry { url: String, attempt: u32 }
+///
+/// impl Task for Retry {
+///     fn run(self) {
+///         println!("attempt {} of {}", self.attempt, self.url);
+///     }
+/// }
+///
+/// let wheel = Wheel::new();
+/// wheel.insert(Duration::from_secs(60), Retry { url: "http://example.org".into(), attempt: 2 });
+/// wheel.every(Duration::from_secs(1), || println!("tick"))?;
+///
+/// let next = Wheel::new();
+/// for unfired in wheel.shutdown() {
+///     match unfired.job.downcast::<Retry>() {
+///         Ok(Retry { url, attempt }) => println!("{url} {attempt} {:?}", unfired.remaining),
+///         Err(job) => drop(next.insert(unfired.remaining, job)),
+///     }
+/// }
+/// assert_eq!(next.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// Dropping it drops the jobs that are left. A captured value that panics then is counted and
 /// reported as a job's panic is, and the other jobs are dropped all the same.
 #[must_use = "these jobs will not run any more; dropping them discards them"]
 pub struct Unfired {
     jobs: vec::IntoIter<UnfiredJob>,
+    still_running: usize,
     engine: Arc<Engine>,
     /// For the panics of captured values, when the jobs that are left are dropped.
     _panic_handler: Option<Arc<PanicHandler>>,
@@ -43,7 +75,16 @@ impl Unfired {
         engine: Arc<Engine>,
         panic_handler: Option<Arc<PanicHandler>>,
     ) -> Unfired {
-        Unfired { jobs: jobs.into_iter(), engine, _panic_handler: panic_handler }
+        let still_running = engine.stats().in_flight;
+        Unfired { jobs: jobs.into_iter(), still_running, engine, _panic_handler: panic_handler }
+    }
+
+    /// Returns the number of jobs that were running when this was returned: those that outlasted
+    /// the limit of [`Wheel::shutdown_timeout`](crate::Wheel::shutdown_timeout), or ran when the
+    /// wheel was closed on a thread of its pool. Zero otherwise.
+    #[must_use]
+    pub fn still_running(&self) -> usize {
+        self.still_running
     }
 }
 
@@ -71,12 +112,13 @@ impl FusedIterator for Unfired {}
 
 impl Drop for Unfired {
     fn drop(&mut self) {
-        self.jobs.by_ref().for_each(|unfired| self.engine.discard(unfired.job));
+        let discard = |unfired: UnfiredJob| self.engine.discard(unfired.job, unfired.handle);
+        self.jobs.by_ref().for_each(discard);
     }
 }
 
 impl fmt::Debug for Unfired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.jobs.as_slice()).finish()
+        f.debug_struct("Unfired").field("len", &self.jobs.len()).finish_non_exhaustive()
     }
 }

@@ -83,7 +83,7 @@ fn ticker(engine: &Arc<Engine>, jobs: usize) -> thread::JoinHandle<()> {
 
 fn insert(engine: &Arc<Engine>, tick: u64) -> Handle {
     let at = engine.timebase().clock().instant(Moment::after(Duration::from_nanos(tick)));
-    engine.insert_when(at.into(), || ()).expect("the engine is not stopped")
+    engine.insert(at.into(), || ()).expect("the engine is not stopped")
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_shutdown_loses_no_job_that_goes_back() {
         let once = move || {
             runs.fetch_add(1, Ordering::Relaxed);
         };
-        engine.insert_when(std::time::SystemTime::UNIX_EPOCH.into(), once).unwrap();
+        engine.insert(std::time::SystemTime::UNIX_EPOCH.into(), once).unwrap();
         let fire = fire(&engine);
         let pending = engine.stop().len();
         fire.join().unwrap();

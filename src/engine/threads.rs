@@ -11,16 +11,20 @@
 //!   `join` or an `install` that a running job waits for; to wait for that job could then last for
 //!   ever.
 
+use core::convert::Infallible;
+use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::engine::dispatch::pool::{PoolOutlet, PoolShared};
 use crate::engine::dispatch::{DueJob, JobRunner};
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::Engine;
-use crate::host::unwind::PanicHandler;
+use crate::host::clock::Limit;
+use crate::host::unwind::{Panic, PanicHandler};
 use crate::values::error::ConfigError;
 
 /// Which threads run the jobs.
@@ -36,8 +40,14 @@ pub(crate) struct Threads {
     shared: Arc<PoolShared>,
     /// To ask which threads it has. The ticker, which may end first, holds it too.
     pool: Arc<ThreadPool>,
-    /// The threads of the wheel's own pool, if it has one.
-    workers: Vec<JoinHandle<()>>,
+    workers: Workers,
+}
+
+/// The threads of the wheel's own pool, if it has one.
+struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    /// Is disconnected when the last of them ends.
+    ended: Receiver<Infallible>,
 }
 
 impl Threads {
@@ -50,7 +60,7 @@ impl Threads {
         panic_handler: Option<Arc<PanicHandler>>,
     ) -> Result<Threads, ConfigError> {
         let (pool, workers) = match source {
-            PoolSource::Shared(pool) => (pool, Vec::new()),
+            PoolSource::Shared(pool) => (pool, Workers::none()),
             PoolSource::Own(count) => {
                 own_pool(count, name, Arc::clone(engine.runner()), panic_handler.clone())?
             }
@@ -81,20 +91,38 @@ impl Threads {
     }
 
     /// The same, and waits for running jobs to end, and for the threads of the wheel's own pool;
-    /// unless the caller is a thread of the pool.
-    pub(crate) fn stop_and_join(self) -> impl Iterator<Item = DueJob> {
+    /// but no longer than `limit`, and not at all if the caller is a thread of the pool.
+    pub(crate) fn stop_and_join(self, limit: Duration) -> impl Iterator<Item = DueJob> {
+        let limit = Limit::new(limit);
         let Threads { ticker, shared, pool, workers } = self;
         let on_the_pool = pool.current_thread_index().is_some();
         // Threads of the wheel's own pool end when nothing holds it.
         drop(pool);
         shared.close();
         join(ticker);
-        if !on_the_pool {
-            shared.wait();
-            // A worker that unwound did so in rayon, after its last job.
-            workers.into_iter().for_each(|worker| drop(worker.join()));
+        if !on_the_pool && shared.wait(&limit) {
+            workers.join(&limit);
         }
         core::iter::from_fn(move || shared.take_queued())
+    }
+
+    /// Returns whether the caller is a thread of the pool.
+    pub(crate) fn is_caller_on_the_pool(&self) -> bool {
+        self.pool.current_thread_index().is_some()
+    }
+}
+
+impl Workers {
+    fn none() -> Workers {
+        Workers { threads: Vec::new(), ended: bounded(0).1 }
+    }
+
+    /// Waits until the threads have ended, or until the limit has passed.
+    fn join(self, limit: &Limit) {
+        if self.ended.recv_timeout(limit.remaining()) == Err(RecvTimeoutError::Disconnected) {
+            // A worker that unwound did so in rayon, after its last job.
+            self.threads.into_iter().for_each(|worker| drop(worker.join()));
+        }
     }
 }
 
@@ -111,21 +139,26 @@ fn own_pool(
     name: &str,
     runner: Arc<JobRunner>,
     panic_handler: Option<Arc<PanicHandler>>,
-) -> Result<(Arc<ThreadPool>, Vec<JoinHandle<()>>), ConfigError> {
-    let mut workers = Vec::with_capacity(count);
+) -> Result<(Arc<ThreadPool>, Workers), ConfigError> {
+    let mut threads = Vec::with_capacity(count);
+    let (alive, ended) = bounded(0);
     let pool = ThreadPoolBuilder::new()
         .num_threads(count)
         .panic_handler(move |payload| {
             // Keeps the user's handler for as long as the pool has threads.
             let _ = &panic_handler;
-            runner.boundary().report(payload);
+            runner.boundary().report(Panic { handle: None, payload });
         })
         .spawn_handler(|worker| {
             let thread = thread::Builder::new().name(format!("{name}-{}", worker.index()));
-            workers.push(thread.spawn(|| worker.run())?);
+            let alive = alive.clone();
+            threads.push(thread.spawn(|| {
+                worker.run();
+                drop(alive);
+            })?);
             Ok(())
         })
         .build()
         .map_err(ConfigError::Pool)?;
-    Ok((Arc::new(pool), workers))
+    Ok((Arc::new(pool), Workers { threads, ended }))
 }

@@ -64,6 +64,7 @@ impl<O: Outlet> Ticker<O> {
                 // `max_in_flight` is reached: sleep until a job ends. No plan, because an insert
                 // need not wake the ticker either.
                 self.engine.alarm().sleep(None);
+                self.engine.note_wakeup();
             }
         }
     }
@@ -95,6 +96,7 @@ impl<O: Outlet> Ticker<O> {
             true => Some(WALL_CHECK_INTERVAL.min(until())),
             false => (next != Tick::MAX).then(until),
         });
+        self.engine.note_wakeup();
     }
 
     /// Hands over everything that is due at `tick`; every tick before it has been processed.
@@ -171,11 +173,11 @@ mod tests {
         let (engine, ticker, due) = ticking();
         // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has
         // to.
-        engine.insert(DAY, || ()).unwrap();
+        engine.insert(When::after(DAY), || ()).unwrap();
         assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
         let clock = Arc::clone(engine.timebase().clock());
         for round in 1..=2 {
-            engine.insert_when(When::Wall(clock.wall() + 2 * DAY), || ()).unwrap();
+            engine.insert(When::wall(clock.wall() + 2 * DAY), || ()).unwrap();
             assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
             clock.set_wall(clock.wall() + 3 * DAY);
             assert_eq!(due.recv_timeout(MINUTE), Ok(1), "round {round}");
@@ -188,13 +190,13 @@ mod tests {
     fn a_wall_clock_that_is_set_to_and_fro_between_two_looks_is_noticed() {
         let (engine, ticker, due) = ticking();
         let clock = Arc::clone(engine.timebase().clock());
-        engine.insert_when(When::Wall(clock.wall() + DAY), || ()).unwrap();
+        engine.insert(When::wall(clock.wall() + DAY), || ()).unwrap();
         assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
         // At the next look the clock is where it was at the last one. But a job has come in
         // meanwhile, when its time was a day away.
         let time = clock.wall() + Duration::from_millis(100);
         clock.set_wall(clock.wall() - DAY);
-        engine.insert_when(When::Wall(time), || ()).unwrap();
+        engine.insert(When::wall(time), || ()).unwrap();
         clock.set_wall(clock.wall() + DAY);
         assert_eq!(due.recv_timeout(MINUTE), Ok(1));
         engine.stop();

@@ -62,6 +62,10 @@ impl Clock {
         Clock { origin: read(), wall_origin: read_wall(), hand, wall_shift }
     }
 
+    pub(crate) fn is_manual(&self) -> bool {
+        self.hand.is_some()
+    }
+
     #[inline]
     pub(crate) fn now(&self) -> Moment {
         match &self.hand {
@@ -153,6 +157,30 @@ impl Clock {
                 None => elapsed /= 2,
             }
         }
+    }
+}
+
+/// How long a caller is willing to wait, in real time.
+pub(crate) struct Limit {
+    clock: Clock,
+    end: Moment,
+}
+
+impl Limit {
+    /// The wait begins now. With [`Duration::MAX`] it has no limit.
+    pub(crate) fn new(limit: Duration) -> Limit {
+        let clock = Clock::monotonic();
+        let end = clock.now().plus(limit);
+        Limit { clock, end }
+    }
+
+    pub(crate) fn has_passed(&self) -> bool {
+        self.remaining().is_zero()
+    }
+
+    /// Returns how much of the wait is left.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.end.since(self.clock.now())
     }
 }
 

@@ -33,6 +33,28 @@ pub(crate) fn wait<'a, T>(bell: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuar
     bell.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Waits until the condition variable is notified, or until `timeout` has passed; may return
+/// sooner.
+#[cfg(not(loom))]
+pub(crate) fn wait_timeout<'a, T>(
+    bell: &Condvar,
+    guard: MutexGuard<'a, T>,
+    timeout: Duration,
+) -> MutexGuard<'a, T> {
+    bell.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// Ignores the timeout: in a model no time passes. A wake that is needed and does not come is a
+/// deadlock, which the model checker reports.
+#[cfg(loom)]
+pub(crate) fn wait_timeout<'a, T>(
+    bell: &Condvar,
+    guard: MutexGuard<'a, T>,
+    _: Duration,
+) -> MutexGuard<'a, T> {
+    wait(bell, guard)
+}
+
 /// Puts one thread to sleep until another wakes it. A wake that comes before the sleep is kept, and
 /// ends that sleep at once, so no wake is lost.
 pub(crate) struct Parker {
@@ -55,30 +77,11 @@ impl Parker {
     pub(crate) fn park(&self, timeout: Option<Duration>) {
         let mut woken = lock(&self.woken);
         if !*woken {
-            woken = self.wait(woken, timeout);
+            woken = match timeout {
+                None => wait(&self.bell, woken),
+                Some(timeout) => wait_timeout(&self.bell, woken, timeout),
+            };
         }
         *woken = false;
-    }
-
-    #[cfg(not(loom))]
-    fn wait<'a>(
-        &self,
-        woken: MutexGuard<'a, bool>,
-        timeout: Option<Duration>,
-    ) -> MutexGuard<'a, bool> {
-        match timeout {
-            None => wait(&self.bell, woken),
-            Some(timeout) => {
-                let result = self.bell.wait_timeout(woken, timeout);
-                result.unwrap_or_else(PoisonError::into_inner).0
-            }
-        }
-    }
-
-    /// Ignores the timeout: in a model no time passes. A wake that is needed and does not come is a
-    /// deadlock, which the model checker reports.
-    #[cfg(loom)]
-    fn wait<'a>(&self, woken: MutexGuard<'a, bool>, _: Option<Duration>) -> MutexGuard<'a, bool> {
-        wait(&self.bell, woken)
     }
 }

@@ -3,44 +3,67 @@
 //! Ground rules:
 //!
 //! - A delay or an instant becomes a [`Moment`] once, when it is given. A wall-clock time stays one
-//!   ([`Target::Wall`]) until its job runs: the moment at which the wall clock will read it is an
+//!   ([`Point::Wall`]) until its job runs: the moment at which the wall clock will read it is an
 //!   estimate, made anew whenever the wall clock is set.
+//! - A window after that (slack, jitter) counts from the exact moment, and moves the tick alone.
 //! - The earliest deadline is the first tick after the present, however long the wheel was idle.
 //!   Otherwise a job that inserts itself anew for a time that has passed would run again and again
 //!   within one tick; and on a manual clock, which stands while jobs run, time would never pass.
 
+use core::hash::{BuildHasher, BuildHasherDefault};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::hash_map::{DefaultHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::host::clock::{Clock, WallOffset};
-use crate::values::time::{Moment, Scale, Tick};
-use crate::values::when::When;
+use crate::values::time::{Moment, Scale, Tick, most_aligned};
+use crate::values::when::{Earliest, When, Window};
 
-/// What a job waits for.
+/// What a job waits for, and how much later it may be due.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
+pub(crate) struct Target {
+    pub(crate) point: Point,
+    pub(crate) window: Window,
+}
+
+impl Target {
+    /// Returns the target of a job that is due at the first tick from `point` on.
+    pub(crate) fn exact(point: Point) -> Target {
+        Target { point, window: Window::Exact }
+    }
+}
+
+/// A reading of one of the two clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Point {
     Moment(Moment),
     Wall(SystemTime),
 }
 
-/// The moment at which a target is reached unless the wall clock is set.
+/// The moment at which a point is reached unless the wall clock is set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Estimate {
     pub(crate) moment: Moment,
-    /// The reading of the wall clock from which `moment` follows, if the target is a wall-clock
+    /// The reading of the wall clock from which `moment` follows, if the point is a wall-clock
     /// time.
     pub(crate) reading: Option<WallOffset>,
 }
 
-/// The clock, and the length of a tick.
+/// The clock, the length of a tick, and the source of jitter.
 pub(crate) struct Timebase {
     clock: Arc<Clock>,
     scale: Scale,
+    /// What the random numbers follow from: the same for every manual clock.
+    seed: u64,
+    /// How many random numbers were drawn.
+    drawn: AtomicU64,
 }
 
 impl Timebase {
     pub(crate) fn new(clock: Clock, scale: Scale) -> Timebase {
-        Timebase { clock: Arc::new(clock), scale }
+        let seed = if clock.is_manual() { 0 } else { RandomState::new().hash_one(0) };
+        Timebase { clock: Arc::new(clock), scale, seed, drawn: AtomicU64::new(0) }
     }
 
     pub(crate) fn clock(&self) -> &Arc<Clock> {
@@ -52,39 +75,74 @@ impl Timebase {
     }
 
     /// Returns the target of a job that is given `when` at `now`.
+    #[inline]
     pub(crate) fn target(&self, when: When, now: Moment) -> Target {
-        match when {
-            When::After(delay) => Target::Moment(now.plus(delay)),
-            When::At(instant) => Target::Moment(self.clock.moment(instant)),
-            When::Wall(time) => Target::Wall(time),
-        }
+        let point = match when.earliest() {
+            Earliest::After(delay) => Point::Moment(now.plus(delay)),
+            Earliest::At(instant) => Point::Moment(self.clock.moment(instant)),
+            Earliest::Wall(time) => Point::Wall(time),
+        };
+        Target { point, window: when.window() }
     }
 
-    /// Returns when the clocks will reach `target` unless the wall clock is set; the present if it
+    /// Returns when the clocks will reach `point` unless the wall clock is set; the present if it
     /// is a wall-clock time that has passed.
-    pub(crate) fn estimate(&self, target: Target) -> Estimate {
-        match target {
-            Target::Moment(moment) => Estimate { moment, reading: None },
-            Target::Wall(time) => {
+    #[inline]
+    pub(crate) fn estimate(&self, point: Point) -> Estimate {
+        match point {
+            Point::Moment(moment) => Estimate { moment, reading: None },
+            Point::Wall(time) => {
                 let (moment, reading) = self.clock.moment_of_wall(time);
                 Estimate { moment, reading: Some(reading) }
             }
         }
     }
 
-    /// Returns whether the clock of `target`, monotonic or wall, has reached it.
-    pub(crate) fn has_come(&self, target: Target) -> bool {
-        match target {
-            Target::Moment(moment) => moment <= self.clock.now(),
-            Target::Wall(time) => time <= self.clock.wall(),
+    /// Returns whether the clock of `point`, monotonic or wall, has reached it.
+    pub(crate) fn has_come(&self, point: Point) -> bool {
+        match point {
+            Point::Moment(moment) => moment <= self.clock.now(),
+            Point::Wall(time) => time <= self.clock.wall(),
         }
     }
 
-    /// Returns the tick at which a job is due that is given `moment` at `now`: the first tick that
-    /// begins at or after `moment`, and after `now`.
+    /// Returns the tick at which a job is due that is given `moment` and `window` at `now`: the
+    /// first tick that begins at or after `moment`, and after `now`; or a later one within the
+    /// window, if there is one.
     #[inline]
-    pub(crate) fn deadline(&self, moment: Moment, now: Moment) -> Tick {
-        self.scale.deadline(moment.max(now.plus_a_nanosecond()))
+    pub(crate) fn deadline(&self, moment: Moment, window: Window, now: Moment) -> Tick {
+        let first = self.scale.deadline(moment.max(now.plus_a_nanosecond()));
+        match window {
+            Window::Exact => first,
+            _ => self.choose(first, moment, window),
+        }
+    }
+
+    /// Returns a tick of the window of `moment`, from `first` on; `first` if the window ends before.
+    fn choose(&self, first: Tick, moment: Moment, window: Window) -> Tick {
+        let last = |leeway| self.scale.present(moment.plus(leeway));
+        match window {
+            Window::Exact => first,
+            Window::Slack(slack) => most_aligned(first, last(slack)),
+            Window::Jitter(most) => match last(most) {
+                last if last > first => {
+                    let ticks = (last - first).get() + 1;
+                    Tick::new(first.get() + self.draw() % ticks)
+                }
+                _ => first,
+            },
+        }
+    }
+
+    /// Returns a random number.
+    fn draw(&self) -> u64 {
+        let count = self.drawn.fetch_add(1, Ordering::Relaxed);
+        BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, count))
+    }
+
+    /// Returns what the clock reads, or some earlier instant if the system cannot represent that.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.instant(self.clock.now())
     }
 
     /// Returns the tick that the clock is at.
@@ -123,11 +181,37 @@ mod tests {
                 (8_001, 7_000, 9),
                 (90_000, 7_000, 90),
             ] {
-                let deadline = timebase.deadline(at(moment), at(now));
+                let deadline = timebase.deadline(at(moment), Window::Exact, at(now));
                 assert_eq!(deadline, Tick::new(tick), "{moment} given at {now}");
             }
-            assert_eq!(timebase.deadline(at(5), Moment::NEVER), Tick::MAX);
-            assert_eq!(timebase.deadline(Moment::NEVER, at(5)), Tick::MAX);
+            let all = |leeway| [Window::Exact, Window::Slack(leeway), Window::Jitter(leeway)];
+            for window in all(MS).into_iter().chain(all(Duration::MAX)) {
+                assert_eq!(timebase.deadline(at(5), window, Moment::NEVER), Tick::MAX);
+                assert_eq!(timebase.deadline(Moment::NEVER, window, at(5)), Tick::MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn a_jitter_reaches_every_tick_of_its_window_and_no_other() {
+        for clock in [Clock::manual(), Clock::monotonic()] {
+            let timebase = Timebase::new(clock, Scale::new(MS).unwrap());
+            let at = |micros| Moment::after(Duration::from_micros(micros));
+            for (moment, jitter, ticks) in [
+                (7_000, 0, 7..=7),
+                (7_000, 999, 7..=7),
+                (7_000, 4_999, 7..=11),
+                (7_001, 999, 8..=8),
+                (7_001, 998, 8..=8),
+                (7_001, 2_998, 8..=9),
+            ] {
+                let window = Window::Jitter(Duration::from_micros(jitter));
+                let mut seen: Vec<u64> =
+                    (0..1000).map(|_| timebase.deadline(at(moment), window, at(0)).get()).collect();
+                seen.sort_unstable();
+                seen.dedup();
+                assert_eq!(seen, ticks.collect::<Vec<u64>>(), "{moment} and up to {jitter}");
+            }
         }
     }
 }

@@ -14,17 +14,63 @@
 //!   threads of its own pool, and what a shutdown handed back. It is dropped with the last of them.
 
 use core::any::Any;
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
+use crate::values::handle::Handle;
 use crate::values::job::Job;
 
-/// The payload of a panic.
-pub(crate) type Payload = Box<dyn Any + Send>;
-
 /// The closure that the user gave to handle panics.
-pub(crate) type OnPanic = Box<dyn Fn(Payload) + Send + Sync>;
+pub(crate) type OnPanic = Box<dyn Fn(Panic) + Send + Sync>;
+
+/// A panic that the wheel caught, as [`Builder::on_panic`](crate::Builder::on_panic) is told it.
+#[non_exhaustive]
+pub struct Panic {
+    /// The handle of the job that panicked, in a run or while it was dropped. `None` if what
+    /// panicked was no job: a key in its drop, or what a job had spawned on the wheel's own pool.
+    pub handle: Option<Handle>,
+    /// What the panic was called with.
+    pub payload: Box<dyn Any + Send>,
+}
+
+impl Panic {
+    /// Returns the message of the panic, if it is text, as it is for the panics of `panic!`,
+    /// `assert!` and `unwrap`.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        match self.payload.downcast_ref::<&'static str>() {
+            Some(text) => Some(text),
+            None => self.payload.downcast_ref::<String>().map(String::as_str),
+        }
+    }
+
+    /// Returns a reference to the payload, if it is a `T`.
+    #[must_use]
+    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
+        self.payload.downcast_ref()
+    }
+
+    /// Returns the payload, if it is a `T`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the panic as it is if its payload is something else.
+    pub fn downcast<T: 'static>(self) -> Result<Box<T>, Panic> {
+        let Panic { handle, payload } = self;
+        payload.downcast().map_err(|payload| Panic { handle, payload })
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Panic")
+            .field("handle", &self.handle)
+            .field("message", &self.message())
+            .finish_non_exhaustive()
+    }
+}
 
 /// The user's panic handler. It is kept as long as user code may still run.
 pub(crate) struct PanicHandler {
@@ -63,21 +109,27 @@ impl UnwindBoundary {
         (UnwindBoundary { panicked, handler: weak }, handler)
     }
 
-    /// Runs a job that is due.
-    pub(crate) fn fire(&self, job: Job) {
-        self.catch(|| job.fire());
+    /// Runs a job that is due, and was inserted under this handle.
+    pub(crate) fn fire(&self, job: Job, handle: Handle) {
+        self.catch(Some(handle), || job.fire());
     }
 
-    /// Calls `user`. Returns what it returned, or `None` if it panicked.
-    pub(crate) fn call<T>(&self, user: impl FnOnce() -> T) -> Option<T> {
+    /// Calls a part of the job with this handle. Returns what it returned, or `None` if it
+    /// panicked.
+    pub(crate) fn call<T>(&self, handle: Handle, user: impl FnOnce() -> T) -> Option<T> {
         let mut returned = None;
-        self.catch(|| returned = Some(user()));
+        self.catch(Some(handle), || returned = Some(user()));
         returned
     }
 
-    /// Drops a job that will not run, or any other value of the user's.
-    pub(crate) fn discard<T>(&self, jobs: T) {
-        self.catch(|| drop(jobs));
+    /// Drops a job that will not run, or any other part of the job with this handle.
+    pub(crate) fn discard_job<T>(&self, job: T, handle: Handle) {
+        self.catch(Some(handle), || drop(job));
+    }
+
+    /// Drops a value of the user's that is no job.
+    pub(crate) fn discard<T>(&self, value: T) {
+        self.catch(None, || drop(value));
     }
 
     /// Returns the number of panics that were caught.
@@ -85,20 +137,20 @@ impl UnwindBoundary {
         self.panicked.load(Ordering::Relaxed)
     }
 
-    fn catch(&self, user: impl FnOnce()) {
+    fn catch(&self, handle: Option<Handle>, user: impl FnOnce()) {
         // Unwind safe: `user` owns what it touches, and none of that is state of the wheel.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(user)) {
-            self.report(payload);
+            self.report(Panic { handle, payload });
         }
     }
 
-    /// Counts a panic that was caught, and hands its payload to the user's handler.
-    pub(crate) fn report(&self, payload: Payload) {
+    /// Counts a panic that was caught, and hands it to the user's handler.
+    pub(crate) fn report(&self, panic: Panic) {
         self.panicked.fetch_add(1, Ordering::Relaxed);
         let handler = self.handler.upgrade();
         let report = || match handler.as_ref().and_then(|handler| handler.on_panic.as_ref()) {
-            Some(on_panic) => on_panic(payload),
-            None => drop(payload),
+            Some(on_panic) => on_panic(panic),
+            None => drop(panic),
         };
         if let Err(from_handler) = catch_unwind(AssertUnwindSafe(report)) {
             self.panicked.fetch_add(1, Ordering::Relaxed);
@@ -116,11 +168,16 @@ impl RefUnwindSafe for PanicHandler {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::generation::Generation;
     use std::panic::panic_any;
     use std::sync::{Arc, Mutex};
 
     fn job(f: impl FnOnce() + Send + 'static) -> Job {
-        Job::new(Box::new(f))
+        Job::new(f)
+    }
+
+    fn handle(index: u32) -> Handle {
+        Handle::new(0, Generation::MIN, index)
     }
 
     struct PanicsOnDrop(&'static str);
@@ -135,29 +192,34 @@ mod tests {
     fn a_panic_is_counted_and_handed_to_the_handler() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let handler_seen = Arc::clone(&seen);
-        let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |payload| {
-            let text = *payload.downcast::<&'static str>().unwrap();
-            handler_seen.lock().unwrap().push(text);
+        let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |panic| {
+            let text = panic.message().unwrap().to_owned();
+            handler_seen.lock().unwrap().push((panic.handle, text));
         })));
-        boundary.fire(job(|| panic_any("called")));
-        boundary.fire(job(|| ()));
+        boundary.fire(job(|| panic_any("called")), handle(1));
+        boundary.fire(job(|| ()), handle(2));
         let captured = PanicsOnDrop("dropped");
-        boundary.discard(job(move || drop(captured)));
-        assert_eq!(*seen.lock().unwrap(), ["called", "dropped"]);
-        assert_eq!(boundary.panicked(), 2);
+        boundary.discard_job(job(move || drop(captured)), handle(3));
+        boundary.discard(PanicsOnDrop("a key"));
+        assert_eq!(
+            *seen.lock().unwrap(),
+            [(Some(handle(1)), "called"), (Some(handle(3)), "dropped"), (None, "a key")]
+                .map(|(handle, text)| (handle, text.to_owned()))
+        );
+        assert_eq!(boundary.panicked(), 3);
     }
 
     #[test]
     fn a_handler_that_panics_is_silenced() {
         let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(|_| panic_any("handler"))));
-        boundary.fire(job(|| panic_any("job")));
+        boundary.fire(job(|| panic_any("job")), handle(0));
         assert_eq!(boundary.panicked(), 2);
     }
 
     #[test]
     fn a_payload_that_panics_when_dropped_is_silenced() {
         let boundary = UnwindBoundary::default();
-        boundary.fire(job(|| panic_any(PanicsOnDrop("payload"))));
+        boundary.fire(job(|| panic_any(PanicsOnDrop("payload"))), handle(0));
         assert_eq!(boundary.panicked(), 2);
     }
 
@@ -169,7 +231,7 @@ mod tests {
         })));
         drop(handler);
         assert_eq!(boundary.panicked(), 1);
-        boundary.fire(job(|| panic_any("job")));
+        boundary.fire(job(|| panic_any("job")), handle(0));
         assert_eq!(boundary.panicked(), 2, "without its handler too");
     }
 

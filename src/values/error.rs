@@ -3,6 +3,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 /// Why a [`Geometry`](crate::Geometry) was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +72,9 @@ pub enum ConfigError {
     MaxInFlight(usize),
     /// The name contains a NUL byte. The name of a thread cannot.
     Name(String),
+    /// Two choices that exclude each other, by the names of their methods of
+    /// [`Builder`](crate::Builder).
+    Conflict(&'static str, &'static str),
     /// The system refused to start the ticker's thread.
     Ticker(std::io::Error),
     /// The pool could not be built, most often because the system refused to start its threads.
@@ -81,22 +85,25 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ConfigError::Tick(tick) => {
-                write!(f, "a tick of {tick:?}: it must be above zero and below 584 years")
+                write!(f, "tick({tick:?}): a tick is above zero and below 584 years")
             }
             ConfigError::Threads(threads) => {
-                write!(f, "{threads} threads: the pool needs between 1 and 1024")
+                write!(f, "threads({threads}): the pool needs between 1 and 1024")
             }
             ConfigError::Shards(shards) => {
-                write!(f, "{shards} shards: the wheel needs between 1 and 1024")
+                write!(f, "shards({shards}): the wheel needs between 1 and 1024")
             }
             ConfigError::MaxPending(bound) => {
-                write!(f, "a bound of {bound} pending jobs: the wheel could not take any")
+                write!(f, "max_pending({bound}): the wheel could not take any job")
             }
             ConfigError::MaxInFlight(bound) => {
-                write!(f, "a bound of {bound} jobs in flight: the wheel could not run any")
+                write!(f, "max_in_flight({bound}): the wheel could not run any job")
             }
             ConfigError::Name(name) => {
-                write!(f, "the name {name:?} contains a NUL byte, names of threads cannot")
+                write!(f, "name({name:?}): names of threads cannot contain a NUL byte")
+            }
+            ConfigError::Conflict(one, other) => {
+                write!(f, "{one} and {other} exclude each other: choose one")
             }
             ConfigError::Ticker(error) => write!(f, "the ticker's thread did not start: {error}"),
             ConfigError::Pool(error) => write!(f, "the pool could not be built: {error}"),
@@ -167,8 +174,8 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
 /// # Ok::<(), tickwheel::ConfigError>(())
 /// ```
 ///
-/// A caller that does not want the job back turns the error into its kind. The kind is an error
-/// too, and is `Send`, `Sync` and `'static` for every type of job:
+/// It is `Send` and `Sync` for every job, so `?` turns it into a boxed error. A caller that does not
+/// want the job back turns it into its kind, which is an error too:
 ///
 /// ```
 /// # use std::time::Duration;
@@ -181,17 +188,19 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
 /// ```
 pub struct InsertError<F> {
     kind: InsertErrorKind,
-    job: F,
+    /// Nobody locks it: the mutex makes the error `Sync` for every job that is `Send`, so that `?`
+    /// turns it into a boxed error.
+    job: Mutex<F>,
 }
 
 impl<F> InsertError<F> {
     pub(crate) fn new(kind: InsertErrorKind, job: F) -> InsertError<F> {
-        InsertError { kind, job }
+        InsertError { kind, job: Mutex::new(job) }
     }
 
     /// Returns the same error with `job(the refused job)` in it: the job wrapped, or unwrapped.
     pub(crate) fn map<G>(self, job: impl FnOnce(F) -> G) -> InsertError<G> {
-        InsertError { kind: self.kind, job: job(self.job) }
+        InsertError::new(self.kind, job(self.into_inner()))
     }
 
     /// Returns why the insert was refused.
@@ -201,7 +210,7 @@ impl<F> InsertError<F> {
 
     /// Returns what was handed in.
     pub fn into_inner(self) -> F {
-        self.job
+        self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -213,7 +222,7 @@ impl<F> fmt::Debug for InsertError<F> {
 
 impl<F> fmt::Display for InsertError<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
+        write!(f, "the insert was refused: {}", self.kind)
     }
 }
 

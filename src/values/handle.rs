@@ -19,13 +19,14 @@ use crate::values::generation::Generation;
 /// returns `false` or `None`.
 ///
 /// 16 bytes, `Copy`; `Option<Handle>` is no larger. Dropping a handle does nothing to the job; a
-/// [`Guard`](crate::Guard) cancels it.
+/// [`Guard`](crate::Guard) cancels it. The order of handles is that of their making for one shard,
+/// and means nothing else: it is there for ordered maps.
 ///
 /// ```
 /// use tickwheel::Handle;
 /// assert_eq!(size_of::<Option<Handle>>(), 16);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle {
     generation: Generation,
     /// The index in the low half, and the shard's number in the high half, marked with

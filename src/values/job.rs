@@ -1,19 +1,68 @@
-//! The job: the user's closure, as the wheel keeps it.
+//! The job: what the user gives a wheel to run, as the wheel keeps it.
+//!
+//! Ground rules:
+//!
+//! - A [`Job`] is a box. In it is the user's value, or a wrapper around it: the place in a group,
+//!   the ticket of a key, the registration of a re-armable job. [`Job::downcast`] looks through
+//!   every wrapper.
+//! - A [`Job`] that is inserted again is not boxed again, and leaves its old registration behind
+//!   ([`Work::disarm`]).
 
+use core::any::{Any, TypeId};
 use core::fmt;
 
 use crate::values::handle::Handle;
-use crate::values::repeat::{Next, Run};
+use crate::values::repeat::{Next, Repeat, Run};
+
+/// What a wheel runs once: every closure `FnOnce()`, a [`Job`], and types of your own, which can
+/// then be asked for: [`Job::downcast`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Task, Wheel};
+///
+/// struct CloseOrder(u64);
+///
+/// impl Task for CloseOrder {
+///     fn run(self) {
+///         println!("order {} closed, unpaid", self.0);
+///     }
+/// }
+///
+/// let wheel = Wheel::new();
+/// let closes = wheel.insert(Duration::from_secs(72 * 3600), CloseOrder(1001));
+/// let job = wheel.take(closes).unwrap();
+/// assert_eq!(job.downcast_ref::<CloseOrder>().unwrap().0, 1001);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not something that a wheel can run",
+    label = "neither a closure `FnOnce()` that returns `()`, nor a `Task`",
+    note = "end a closure that returns something else with a semicolon"
+)]
+pub trait Task {
+    /// Runs the job. The wheel calls this at most once.
+    fn run(self);
+}
+
+impl<F: FnOnce()> Task for F {
+    fn run(self) {
+        self();
+    }
+}
 
 /// A job that has not run, as [`Wheel::take`](crate::Wheel::take) and
-/// [`Wheel::shutdown`](crate::Wheel::shutdown) hand it back.
+/// [`Wheel::shutdown`](crate::Wheel::shutdown) hand it back. It can be run, looked into, and
+/// inserted again, in the same wheel or in another. A repeating job that is inserted again goes on
+/// repeating.
 ///
-/// Dropping it drops the closure without calling it.
+/// Dropping it drops the closure or the [`Task`] without calling it.
 pub struct Job(Box<dyn Work>);
 
 impl Job {
-    pub(crate) fn new<W: Work + 'static>(work: Box<W>) -> Job {
-        Job(work)
+    /// Returns a job that runs `task`: so that jobs of different types go into one batch. It costs
+    /// one allocation, and an insert of it none.
+    pub fn new<T: Task + Send + 'static>(task: T) -> Job {
+        cast(task).unwrap_or_else(|task| Job(Box::new(task)))
     }
 
     /// Runs the job on this thread, once. A repeating job is told that it is on time; its answer is
@@ -26,6 +75,26 @@ impl Job {
         self.0.run();
     }
 
+    /// Returns the [`Task`] or the closure that this job was made of, if it is a `T`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the job as it is if it was made of something else. A job that repeats is never a
+    /// `T`.
+    pub fn downcast<T: 'static>(self) -> Result<T, Job> {
+        if !self.0.task().is::<T>() {
+            return Err(self);
+        }
+        Ok(*self.0.into_task().downcast().expect("it was asked for its type"))
+    }
+
+    /// Returns a reference to the [`Task`] or the closure that this job was made of, if it is a
+    /// `T`.
+    #[must_use]
+    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
+        self.0.task().downcast_ref()
+    }
+
     /// Runs the job because it is due. A re-armable job may go back into the wheel.
     pub(crate) fn fire(self) {
         self.0.fire();
@@ -35,10 +104,81 @@ impl Job {
     pub(crate) fn rearmable_handle(&self) -> Option<Handle> {
         self.0.rearmable_handle()
     }
+
+    /// Returns the job without the registration that it had.
+    pub(crate) fn disarm(self) -> Disarmed {
+        self.0.disarm()
+    }
+
+    /// Returns what was made a job: a `C`, with its wrappers, that may have been registered since.
+    pub(crate) fn into_call<C: Call>(self) -> C {
+        let job = match cast::<Job, C>(self) {
+            Ok(job) => return job,
+            Err(job) => job,
+        };
+        let Disarmed::OneShot(job) = job.disarm() else { unreachable!("only a `Job` repeats") };
+        *job.0.into_any().downcast().expect("the caller knows what it made a job of")
+    }
+}
+
+impl Task for Job {
+    fn run(self) {
+        self.0.run();
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").finish_non_exhaustive()
+    }
+}
+
+/// Returns whether `T` is [`Job`]. Costs nothing: the compiler knows.
+#[inline]
+pub(crate) fn is_job<T: 'static>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<Job>()
+}
+
+/// Returns the value as a `B`, or as it is if it is none.
+pub(crate) fn cast<A: 'static, B: 'static>(value: A) -> Result<B, A> {
+    let mut value = Some(value);
+    match (&mut value as &mut dyn Any).downcast_mut::<Option<B>>().and_then(Option::take) {
+        Some(same) => Ok(same),
+        None => Err(value.expect("it was not taken")),
+    }
+}
+
+/// A job that has no registration any more.
+pub(crate) enum Disarmed {
+    OneShot(Job),
+    /// The handle is the one that it had.
+    Repeating {
+        handle: Handle,
+        repeat: Repeat,
+        job: Box<dyn CallAgain>,
+    },
+}
+
+/// What becomes a job when the wheel takes it in, and stays what it is if the wheel refuses it.
+pub(crate) trait IntoJob {
+    fn into_job(self) -> Job;
+}
+
+impl<W: Work> IntoJob for Box<W> {
+    #[inline]
+    fn into_job(self) -> Job {
+        Job(self)
+    }
+}
+
+impl IntoJob for Job {
+    fn into_job(self) -> Job {
+        self
+    }
 }
 
 /// What a [`Job`] boxes: the user's closure, or a wrapper around it.
-pub(crate) trait Work: Send {
+pub(crate) trait Work: Send + 'static {
     /// Calls the closure once, for a user that took the job out of the wheel.
     fn run(self: Box<Self>);
 
@@ -51,16 +191,49 @@ pub(crate) trait Work: Send {
     fn rearmable_handle(&self) -> Option<Handle> {
         None
     }
+
+    /// Returns what the user inserted, without any wrapper.
+    fn task(&self) -> &dyn Any;
+
+    /// Returns what the user inserted, without any wrapper.
+    fn into_task(self: Box<Self>) -> Box<dyn Any + Send>;
+
+    /// Returns this very box.
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+
+    /// Returns the job without the registration that it had.
+    fn disarm(self: Box<Self>) -> Disarmed;
 }
 
-/// The content of a one-shot job, called once: a closure, or a wrapper around one.
-pub(crate) trait Call: Send {
+/// The content of a one-shot job, called once: a task of the user's, or a wrapper around one.
+pub(crate) trait Call: Send + 'static {
     fn call(self);
+
+    /// Returns what the user inserted, without any wrapper.
+    fn task(&self) -> &dyn Any;
+
+    /// Returns what the user inserted, without any wrapper.
+    fn into_task(self) -> Box<dyn Any + Send>;
 }
 
-impl<F: FnOnce() + Send> Call for F {
+impl<T: Task + Send + 'static> Call for T {
+    #[inline]
     fn call(self) {
-        self();
+        self.run();
+    }
+
+    fn task(&self) -> &dyn Any {
+        match (self as &dyn Any).downcast_ref::<Job>() {
+            Some(job) => job.0.task(),
+            None => self,
+        }
+    }
+
+    fn into_task(self) -> Box<dyn Any + Send> {
+        match cast::<T, Job>(self) {
+            Ok(job) => job.0.into_task(),
+            Err(task) => Box::new(task),
+        }
     }
 }
 
@@ -68,21 +241,54 @@ impl<C: Call> Work for C {
     fn run(self: Box<C>) {
         (*self).call();
     }
+
+    fn task(&self) -> &dyn Any {
+        Call::task(self)
+    }
+
+    fn into_task(self: Box<C>) -> Box<dyn Any + Send> {
+        (*self).into_task()
+    }
+
+    fn into_any(self: Box<C>) -> Box<dyn Any + Send> {
+        self
+    }
+
+    fn disarm(self: Box<C>) -> Disarmed {
+        if !is_job::<C>() {
+            return Disarmed::OneShot(Job(self));
+        }
+        match cast::<C, Job>(*self) {
+            Ok(job) => job.disarm(),
+            Err(_) => unreachable!("`C` is `Job`"),
+        }
+    }
 }
 
 /// The content of a repeating job, called for every run: a closure, or a wrapper around one.
-pub(crate) trait CallAgain: Send {
+pub(crate) trait CallAgain: Send + 'static {
     fn call(&mut self, run: Run) -> Next;
+
+    fn boxed(self) -> Box<dyn CallAgain>
+    where
+        Self: Sized,
+    {
+        Box::new(self)
+    }
 }
 
-impl<F: FnMut(Run) -> Next + Send> CallAgain for F {
+impl<F: FnMut(Run) -> Next + Send + 'static> CallAgain for F {
     fn call(&mut self, run: Run) -> Next {
         self(run)
     }
 }
 
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Job").finish_non_exhaustive()
+impl CallAgain for Box<dyn CallAgain> {
+    fn call(&mut self, run: Run) -> Next {
+        (**self).call(run)
+    }
+
+    fn boxed(self) -> Box<dyn CallAgain> {
+        self
     }
 }

@@ -11,18 +11,21 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::values::handle::Handle;
 use crate::values::time::Moment;
-use crate::values::when::When;
+use crate::values::when::{When, Window};
 
 /// How a job repeats, for [`Wheel::repeat`](crate::Wheel::repeat): its period, its first run, and
 /// what happens when periods are missed or a run panics.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use tickwheel::{Missed, Repeat};
+/// use tickwheel::{Missed, Next, Repeat};
 /// let second = Duration::from_secs(1);
 /// let ping = Repeat::every(second); // the first one second from now
 /// let meter = Repeat::every(second).starting(Duration::ZERO).missed(Missed::Burst);
-/// let backup = Repeat::every(3600 * second).starting(Instant::now() + second).despite_panics();
+/// let backup = Repeat::every(3600 * second)
+///     .starting(Instant::now() + second)
+///     .jitter(60 * second)
+///     .after_panic(Next::Period);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "this describes a repeating job and starts none"]
@@ -30,7 +33,7 @@ pub struct Repeat {
     period: Option<Duration>,
     first: When,
     missed: Missed,
-    despite_panics: bool,
+    after_panic: Next,
 }
 
 impl Repeat {
@@ -40,24 +43,27 @@ impl Repeat {
     /// A job runs at most once a tick. With a period shorter than the wheel's tick,
     /// [`Missed::Skip`] and [`Missed::Delay`] drop deadlines at every run, and [`Missed::Burst`]
     /// never catches up.
+    #[doc(alias("interval", "set_interval", "periodic"))]
     pub fn every(period: Duration) -> Repeat {
         Repeat { period: Some(period), ..Repeat::irregular().starting(period) }
     }
 
     /// Returns a repeat without a period: the answer to every run says when the next one is. The
     /// first run is at the next tick by default. Without a period, [`Next::Period`] **ends the
-    /// repeat**, and so does a panic.
+    /// repeat**.
+    #[doc(alias("retry", "backoff", "cron"))]
     pub fn irregular() -> Repeat {
         Repeat {
             period: None,
-            first: When::After(Duration::ZERO),
+            first: When::after(Duration::ZERO),
             missed: Missed::Skip,
-            despite_panics: false,
+            after_panic: Next::Stop,
         }
     }
 
     /// Sets when the first run is: after a delay, counted from the insert; at an instant; or at a
-    /// wall-clock time.
+    /// wall-clock time. A slack or a jitter of this time goes for every run, as one given to
+    /// [`Repeat::within`] or [`Repeat::jitter`].
     ///
     /// If an instant has passed, the first run is at the next tick and is late for that instant,
     /// and the policy decides about the periods missed since. A wall-clock time that has passed
@@ -65,7 +71,28 @@ impl Repeat {
     /// time sets the first run alone; later runs are a period apart on the monotonic clock. For a
     /// job at eight every morning, return [`Next::Wall`].
     pub fn starting(mut self, first: impl Into<When>) -> Repeat {
-        self.first = first.into();
+        let first = first.into();
+        self.first = match first.window() {
+            Window::Exact => first.with_window(self.first.window()),
+            _ => first,
+        };
+        self
+    }
+
+    /// Lets every run be late by at most `slack`, so that it shares a tick with other jobs, as
+    /// [`When::within`] does. The phase stays exact. Replaces a jitter.
+    #[doc(alias("slack", "coalesce"))]
+    pub fn within(mut self, slack: Duration) -> Repeat {
+        self.first = self.first.within(slack);
+        self
+    }
+
+    /// Makes every run late by a random time, `most` at most, as [`When::jitter`] does. The phase
+    /// stays exact: jitters do not add up. Replaces a slack.
+    ///
+    /// A jitter or a slack that is longer than the period makes runs miss periods.
+    pub fn jitter(mut self, most: Duration) -> Repeat {
+        self.first = self.first.jitter(most);
         self
     }
 
@@ -75,16 +102,23 @@ impl Repeat {
         self
     }
 
-    /// Lets the job go on after a run that panics: the next run is one period later. By default a
-    /// panic ends the repeat; without a period it always does. Every panic is counted, and reported
-    /// to [`Builder::on_panic`](crate::Builder::on_panic).
-    pub fn despite_panics(mut self) -> Repeat {
-        self.despite_panics = true;
+    /// Sets what follows a run that panics, in the place of the answer that it did not give. The
+    /// default is [`Next::Stop`]: a panic ends the repeat. With [`Next::Period`] a job with a period
+    /// goes on; [`Next::After`] suits a job without. Every panic is counted, and reported to
+    /// [`Builder::on_panic`](crate::Builder::on_panic) with the handle of the job.
+    pub fn after_panic(mut self, next: Next) -> Repeat {
+        self.after_panic = next;
         self
     }
 
+    /// Returns when the first run is.
     pub(crate) fn first(&self) -> When {
         self.first
+    }
+
+    /// Returns the window of every run.
+    pub(crate) fn window(&self) -> Window {
+        self.first.window()
     }
 
     /// Returns whether there is a period of zero.
@@ -93,8 +127,8 @@ impl Repeat {
     }
 
     /// Returns the answer that stands in for that of a run that panicked.
-    pub(crate) fn after_panic(&self) -> Next {
-        if self.despite_panics { Next::Period } else { Next::Stop }
+    pub(crate) fn answer_of_a_panic(&self) -> Next {
+        self.after_panic
     }
 
     /// Returns the deadline after `deadline` by the period and the policy, when the run ended at
@@ -144,8 +178,11 @@ pub struct Run {
     /// is the moment at which the wall clock reads that time; if the time had passed when it was
     /// given, it is the moment at which it was given.
     pub deadline: Instant,
-    /// How long after `deadline` this run started. It includes the rounding up to a tick.
+    /// How long after `deadline` this run started. It includes the rounding up to a tick, and the
+    /// slack or the jitter.
     pub late: Duration,
+    /// What the wall clock read when this run started.
+    pub wall: SystemTime,
     /// The number of deadlines that [`Missed::Skip`] or [`Missed::Delay`] dropped between the run
     /// before and this one, because the run before was late or took long. Zero with
     /// [`Missed::Burst`], and in the first run after a reset.
@@ -167,7 +204,7 @@ pub enum Next {
     After(Duration),
     /// At this instant.
     At(Instant),
-    /// When the wall clock reads this time: see [`Wheel::insert_at`](crate::Wheel::insert_at).
+    /// When the wall clock reads this time: see [`When`].
     Wall(SystemTime),
     /// Never: this run is the last, and the handle is stale when it has ended.
     Stop,

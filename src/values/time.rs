@@ -175,6 +175,11 @@ impl Scale {
         (tick_nanos > 0).then_some(Scale { tick_nanos })
     }
 
+    /// Returns the length of a tick.
+    pub(crate) fn tick(self) -> Duration {
+        Duration::from_nanos(self.tick_nanos)
+    }
+
     /// Returns the last tick that has begun at `moment`: rounds down, and stays below "never".
     pub(crate) fn present(self, moment: Moment) -> Tick {
         Tick((moment.0 / self.tick_nanos).min(u64::MAX - 1))

@@ -267,7 +267,7 @@ fn a_reset_on_the_way_to_the_pool() {
     let (later, later_runs) = told(&wheel, Repeat::irregular(), Next::After(HOUR));
     let (sooner, sooner_runs) = told(&wheel, Repeat::irregular(), Next::After(HOUR));
     let (sender, ran) = channel();
-    let noon = wheel.insert_at(std::time::SystemTime::UNIX_EPOCH, move || sender.send(()).unwrap());
+    let noon = wheel.insert(std::time::SystemTime::UNIX_EPOCH, move || sender.send(()).unwrap());
     wait_for(|| wheel.stats().in_flight == 4);
     assert!(wheel.reset(later, HOUR * 2) && wheel.reset(sooner, Duration::ZERO));
     assert!(wheel.reset(noon, HOUR * 2));

@@ -115,7 +115,7 @@ fn a_panic_ends_a_repeat_unless_asked_otherwise() {
     assert_eq!(driver.advance(MS * 10), 1);
     assert!(!wheel.is_pending(once.unwrap()) && alive() == 0);
     assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["every"]);
-    let again = wheel.repeat(Repeat::every(MS).despite_panics(), |_| panic_any("again"));
+    let again = wheel.repeat(Repeat::every(MS).after_panic(Next::Period), |_| panic_any("again"));
     assert_eq!(driver.advance(MS * 10), 10);
     assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["again"; 10]);
     assert!(wheel.cancel(again.unwrap()));

@@ -1,6 +1,7 @@
 //! Bounds on pending jobs and on jobs in flight, and values that are refused.
 
 use super::*;
+use rayon::ThreadPoolBuilder;
 
 #[test]
 fn a_full_wheel_gives_the_job_back() {
@@ -8,9 +9,9 @@ fn a_full_wheel_gives_the_job_back() {
     let (token, alive) = counted();
     let first = wheel.insert(MS, || ());
     wheel.try_insert(MS, || ()).unwrap();
-    let refused = wheel.try_insert_at(driver.now(), move || drop(token)).unwrap_err();
+    let refused = wheel.try_insert(driver.now(), move || drop(token)).unwrap_err();
     assert_eq!(refused.kind(), InsertErrorKind::Full);
-    assert_eq!(refused.to_string(), "the wheel is full");
+    assert_eq!(refused.to_string(), "the insert was refused: the wheel is full");
     assert_eq!(alive(), 1);
     refused.into_inner()();
     assert_eq!(alive(), 0);
@@ -26,11 +27,35 @@ fn a_full_wheel_gives_the_job_back() {
 
 #[test]
 fn insert_panics_on_a_full_wheel() {
-    let (wheel, _driver) = Wheel::builder().max_pending(1).manual().unwrap();
-    wheel.insert(MS, || ());
-    let panic = catch_unwind(AssertUnwindSafe(|| wheel.insert(MS, || ()))).unwrap_err();
-    assert_eq!(*panic.downcast::<String>().unwrap(), "the wheel is full");
-    assert_eq!(wheel.len(), 1);
+    let (wheel, _driver) = Wheel::builder().max_pending(17).manual().unwrap();
+    for _ in 0..17 {
+        wheel.insert(MS, || ());
+    }
+    let (sender, places) = channel();
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if thread::current().name() == Some("inserts") {
+            let _ = sender.send(panic.location().unwrap().to_string());
+        }
+        hook(panic);
+    }));
+    thread::scope(|scope| {
+        let insert = || (line!(), catch_unwind(AssertUnwindSafe(|| wheel.insert(MS, || ()))));
+        let inserts = thread::Builder::new().name("inserts".into()).spawn_scoped(scope, insert);
+        let (line, unwound) = inserts.unwrap().join().unwrap();
+        let message = *unwound.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.contains("`Wheel::insert`") && message.contains("17"), "{message}");
+        let place = places.recv().unwrap();
+        assert!(place.starts_with(&format!("{}:{line}:", file!())), "{place}");
+    });
+    let _ = std::panic::take_hook();
+    assert_eq!(wheel.len(), 17);
+    drop(wheel.close());
+    let message = *catch_unwind(AssertUnwindSafe(|| wheel.insert(MS, || ())))
+        .unwrap_err()
+        .downcast::<String>()
+        .unwrap();
+    assert_eq!(message, "`Wheel::insert`: the wheel is shut down");
 }
 
 #[test]
@@ -80,6 +105,16 @@ fn bad_values_are_refused_by_name() {
     assert!(matches!(manual(new().max_in_flight(0)), ConfigError::MaxInFlight(0)));
     assert!(matches!(built(new().name("a\0b")), ConfigError::Name(name) if name == "a\0b"));
     assert!(matches!(manual(new().name("a\0b")), ConfigError::Name(_)));
+    let own = || Arc::new(ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let conflicts = [
+        (built(new().pool(own()).threads(1)), "pool", "threads"),
+        (manual(new().threads(1)), "manual", "threads"),
+        (manual(new().pool(own())), "manual", "pool"),
+    ];
+    for (error, one, other) in conflicts {
+        assert!(matches!(error, ConfigError::Conflict(a, b) if (a, b) == (one, other)), "{error}");
+        assert!(error.to_string().contains(one) && error.to_string().contains(other), "{error}");
+    }
     assert_eq!(Geometry::ring(0), Err(GeometryError::NoSlots { level: 0 }));
     assert_eq!(Geometry::levels(&[]), Err(GeometryError::NoLevels));
     assert!(Geometry::ring(usize::MAX).unwrap_err().to_string().contains(&usize::MAX.to_string()));

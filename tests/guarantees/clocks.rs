@@ -17,11 +17,10 @@ pub(crate) struct Time {
 
 /// Runs a test on a wheel with a manual clock, and on one with the real clock and two threads.
 pub(crate) fn on_both_clocks(tick: Duration, body: impl Fn(&Wheel, &Time)) {
-    let builder = || Wheel::builder().tick(tick).threads(2);
-    let (wheel, driver) = builder().manual().unwrap();
+    let (wheel, driver) = Wheel::builder().tick(tick).manual().unwrap();
     body(&wheel, &Time { driver: Some(Arc::new(driver)), tick });
     assert_eq!(wheel.stats().panicked, 0, "on the manual clock");
-    let wheel = builder().build().unwrap();
+    let wheel = Wheel::builder().tick(tick).threads(2).build().unwrap();
     body(&wheel, &Time { driver: None, tick });
     assert_eq!(wheel.stats().panicked, 0, "on the real clock");
 }

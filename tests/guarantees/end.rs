@@ -97,12 +97,12 @@ fn a_panic_handler_goes_with_its_wheel() {
             // The handler owns a scheduler of its own wheel.
             let own: Arc<OnceLock<Scheduler>> = Arc::default();
             let known = Arc::clone(&own);
-            let builder = Wheel::builder().threads(1).on_panic(move |_| {
+            let builder = Wheel::builder().on_panic(move |_| {
                 let _ = (&token, known.get().map(Scheduler::len));
             });
             let (wheel, driver) = match manual {
                 true => builder.manual().map(|(wheel, driver)| (wheel, Some(driver))).unwrap(),
-                false => (builder.build().unwrap(), None),
+                false => (builder.threads(1).build().unwrap(), None),
             };
             assert!(own.set(wheel.scheduler()).is_ok());
             end(wheel);
@@ -112,7 +112,7 @@ fn a_panic_handler_goes_with_its_wheel() {
     }
     // While a job runs, its panic is reported, even if the wheel is gone.
     let (builder, panics) = reporting();
-    let wheel = builder.build().unwrap();
+    let wheel = builder.threads(1).build().unwrap();
     let (release, gate) = channel::<()>();
     let (started, starts) = channel();
     wheel.insert(Duration::ZERO, move || {
@@ -135,7 +135,7 @@ fn shutdown_knows_what_was_put_off_on_the_way_to_the_pool() {
     let soon = wheel.insert(HOUR, || ());
     let again = tickwheel::Repeat::irregular();
     let queued = wheel.repeat(again, |_| tickwheel::Next::Stop).unwrap();
-    let dated = wheel.insert_at(std::time::SystemTime::UNIX_EPOCH, || ());
+    let dated = wheel.insert(std::time::SystemTime::UNIX_EPOCH, || ());
     wait_for(|| wheel.stats().in_flight == 3);
     assert!(wheel.reset(queued, HOUR * 2) && wheel.reset(dated, HOUR * 3));
     let (scheduler, stopping) = (wheel.scheduler(), wheel);
@@ -166,7 +166,7 @@ fn late_callers_get_their_job_back() {
         assert_eq!(format!("{refused:?}"), "InsertError { kind: Shutdown, .. }");
         assert_eq!(alive(), 1);
         drop(refused);
-        assert!(scheduler.try_insert_at(now(), || ()).is_err());
+        assert!(scheduler.try_insert(now(), || ()).is_err());
         assert!(!scheduler.cancel(pending) && !scheduler.reset(pending, MS));
         assert!(scheduler.is_empty() && scheduler.take(pending).is_none());
     }

@@ -29,7 +29,7 @@ fn every_job_runs_exactly_once() {
 #[test]
 fn a_panic_is_counted_reported_and_stays() {
     let (builder, reports) = reporting();
-    let wheel = builder.build().unwrap();
+    let wheel = builder.threads(1).build().unwrap();
     let (sender, receiver) = channel();
     for n in 0..3 {
         let sender = sender.clone();

@@ -84,8 +84,8 @@ fn counted() -> (Arc<()>, impl Fn() -> usize) {
 /// Returns a builder whose panic handler sends the payloads that are strings.
 fn reporting() -> (Builder, Receiver<&'static str>) {
     let (sender, receiver) = channel();
-    let builder = Wheel::builder().threads(1).on_panic(move |payload| {
-        sender.send(*payload.downcast::<&'static str>().unwrap()).unwrap();
+    let builder = Wheel::builder().on_panic(move |panic| {
+        sender.send(*panic.downcast::<&'static str>().unwrap()).unwrap();
     });
     (builder, receiver)
 }

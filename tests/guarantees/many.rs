@@ -1,7 +1,7 @@
 //! Many jobs at once: batches, guards, groups, and slack.
 
 use super::*;
-use tickwheel::{Group, Guard, Next, Repeat};
+use tickwheel::{Group, Guard, Next, Repeat, When};
 
 #[test]
 fn a_batch_answers_in_order() {
@@ -31,7 +31,7 @@ fn a_batch_answers_in_order() {
     expected[201] = false;
     assert_eq!(wheel.cancel_batch(&handles), expected);
     assert!(other.is_pending(foreign));
-    assert_eq!((wheel.cancel_batch(&[]).len(), wheel.reset_batch(&[]).len()), (0, 0));
+    assert_eq!((wheel.cancel_batch(&[]).len(), wheel.reset_batch::<Duration>(&[]).len()), (0, 0));
 }
 
 #[test]
@@ -216,13 +216,13 @@ fn within_its_slack_and_never_early() {
         let (wheel, driver) = Wheel::builder().tick(tick).manual().unwrap();
         for n in 0..2000_u32 {
             let (delay, slack) = (MS * (n % 37) / 3, MS * (n % 11) / 7);
-            wheel.insert_within(delay, slack, || ()).unwrap();
+            wheel.insert(When::after(delay).within(slack), || ());
             assert_eq!(driver.advance(delay.saturating_sub(nanosecond)), 0, "{delay:?} {slack:?}");
             // If no tick lies within the slack, the job is due at the next one.
             let latest = slack.max(tick) + nanosecond;
             assert_eq!(driver.advance(latest), 1, "{delay:?} {slack:?}");
         }
-        wheel.insert_within(Duration::MAX, Duration::MAX, || ()).unwrap();
+        wheel.insert(When::after(Duration::MAX).within(Duration::MAX), || ());
         assert_eq!((driver.advance(HOUR * 1000), wheel.len()), (0, 1));
     }
     on_both_clocks(MS, |wheel, time| {
@@ -231,7 +231,7 @@ fn within_its_slack_and_never_early() {
             let (delay, slack) = (MS * (n % 37) / 3, MS * (n % 11) / 7);
             let (sender, clock, before) = (sender.clone(), time.clone(), time.now());
             let job = move || sender.send((clock.now() - before, delay)).unwrap();
-            let handle = wheel.insert_within(delay, slack, job).unwrap();
+            let handle = wheel.insert(When::after(delay).within(slack), job);
             assert!(wheel.remaining(handle) <= Some(delay + slack.max(MS)));
         }
         time.until(|| wheel.is_empty());
@@ -249,7 +249,7 @@ fn slack_lets_timers_share_a_tick() {
             let delay = MS * (1000 + n.wrapping_mul(7919) % 10_000);
             let sender = sender.clone();
             let job = move || sender.send(()).unwrap();
-            wheel.insert_within(delay, delay * tenths / 10, job).unwrap();
+            wheel.insert(When::after(delay).within(delay * tenths / 10), job);
         }
         let mut with_work = 0;
         for _ in 0..13_000 {

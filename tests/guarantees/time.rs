@@ -28,8 +28,8 @@ fn never_before_the_instant() {
             let (sender, at) = (sender.clone(), begin + Duration::from_micros(n * 313));
             let (clock, moved) = (time.clone(), at + MS * 3);
             let job = move || sender.send((clock.now(), moved)).unwrap();
-            let handle = wheel.insert_at(at + HOUR, job);
-            assert!(wheel.reset_at(handle, moved));
+            let handle = wheel.insert(at + HOUR, job);
+            assert!(wheel.reset(handle, moved));
         }
         time.until(|| wheel.is_empty());
         for (ran, at) in receiver.iter().take(100) {
@@ -52,7 +52,7 @@ fn at_the_first_tick_at_or_after_its_deadline() {
             let delay = Duration::from_micros(micros);
             let handle = wheel.insert(HOUR + delay, || ());
             assert!(wheel.remaining(handle) <= Some(HOUR + delay + MS * 10));
-            let handle = wheel.insert_at(time.now() + HOUR + delay, || ());
+            let handle = wheel.insert(time.now() + HOUR + delay, || ());
             assert!(wheel.remaining(handle) <= Some(HOUR + delay + MS * 10));
         }
     });
@@ -63,8 +63,8 @@ fn without_a_delay_at_the_next_tick() {
     let (wheel, driver) = manual();
     driver.advance(MS * 10);
     wheel.insert(Duration::ZERO, || ());
-    wheel.insert_at(driver.now() - MS * 5, || ());
-    wheel.insert_at(driver.now(), || ());
+    wheel.insert(driver.now() - MS * 5, || ());
+    wheel.insert(driver.now(), || ());
     assert_eq!(driver.advance(Duration::ZERO), 0);
     assert_eq!(driver.advance(MS), 3);
     // The same in the middle of a tick, and for a job that inserts itself without end.
@@ -88,11 +88,11 @@ fn insist(scheduler: &Scheduler, time: &Time, past: Past, runs: &Arc<Mutex<Vec<I
     };
     let inserted = match past {
         Past::Delay => scheduler.insert(Duration::ZERO, job),
-        Past::Instant => scheduler.insert_at(time.now() - MS * 200, job),
-        Past::Wall => scheduler.insert_at(time.wall_now() - MS * 200, job),
+        Past::Instant => scheduler.insert(time.now() - MS * 200, job),
+        Past::Wall => scheduler.insert(time.wall_now() - MS * 200, job),
         Past::Reset => {
             let handle = scheduler.insert(HOUR, job).unwrap();
-            assert!(scheduler.reset_at(handle, time.now() - MS * 200));
+            assert!(scheduler.reset(handle, time.now() - MS * 200));
             return;
         }
     };
@@ -132,7 +132,7 @@ fn idle_time_makes_nothing_late() {
         let (sender, receiver) = channel();
         let (clock, before) = (time.clone(), time.now());
         let job = move || sender.send(clock.now()).unwrap();
-        wheel.insert_at(before - MS * 200, job);
+        wheel.insert(before - MS * 200, job);
         time.until(|| wheel.stats().fired == 1);
         let waited = receiver.recv().unwrap() - before;
         // However slow the machine is, the job was not due before it was inserted.
@@ -182,7 +182,7 @@ fn a_stall_is_caught_up_in_the_order_of_deadlines() {
                     // delay may be due at two ticks.
                     let due = now() + wheel.remaining(at).unwrap();
                     wheel.cancel(at);
-                    wheel.insert_at(due, move || sender.send(due).unwrap());
+                    wheel.insert(due, move || sender.send(due).unwrap());
                 }
             });
         }

@@ -11,7 +11,7 @@ fn a_wall_clock_time_follows_the_wall_clock() {
     let (sender, ran) = channel();
     let at = |hour: u32| {
         let sender = sender.clone();
-        wheel.insert_at(noon + HOUR * hour, move || sender.send(hour).unwrap())
+        wheel.insert(noon + HOUR * hour, move || sender.send(hour).unwrap())
     };
     let handles: Vec<Handle> = (1..=5).map(at).collect();
     let plain = wheel.insert(HOUR * 5, || ());
@@ -46,7 +46,7 @@ fn a_wall_clock_that_is_set_reaches_every_job_and_excuses_none() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     let handles: Vec<Handle> =
-        (0..2000).map(|n| wheel.insert_at(noon + HOUR + MS * n, || ())).collect();
+        (0..2000).map(|n| wheel.insert(noon + HOUR + MS * n, || ())).collect();
     driver.set_wall(noon + HOUR * 2);
     assert!(handles.iter().all(|&handle| wheel.remaining(handle) == Some(MS)));
     assert_eq!(driver.advance(MS), 2000);
@@ -74,7 +74,7 @@ fn never_before_its_wall_clock_time() {
     let begin = wall_now();
     for n in 0..50 {
         let (sender, at) = (sender.clone(), begin + Duration::from_micros(n * 731));
-        wheel.insert_at(at, move || sender.send(wall_now() >= at).unwrap());
+        wheel.insert(at, move || sender.send(wall_now() >= at).unwrap());
     }
     assert!(ran.iter().take(50).all(|in_time| in_time));
 }
@@ -84,7 +84,7 @@ fn a_wall_clock_time_that_has_passed_is_due_at_the_next_tick() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     for time in [noon, noon - HOUR, SystemTime::UNIX_EPOCH] {
-        wheel.insert_at(time, || ());
+        wheel.insert(time, || ());
         assert_eq!((driver.advance(Duration::ZERO), driver.advance(MS)), (0, 1));
     }
 }
@@ -98,7 +98,7 @@ fn a_job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
     let (sender, ran) = channel();
     let handles = [0, 1].map(|n| {
         let (token, sender) = (Arc::clone(&token), sender.clone());
-        wheel.insert_at(SystemTime::UNIX_EPOCH, move || sender.send((n, token)).unwrap())
+        wheel.insert(SystemTime::UNIX_EPOCH, move || sender.send((n, token)).unwrap())
     });
     // Both jobs are on their way to the pool.
     wait_for(|| wheel.stats().in_flight == 3);
@@ -117,12 +117,12 @@ fn a_reset_to_a_wall_clock_time() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     let [follows, repeats, plain] = [
-        wheel.insert_at(noon + HOUR, || ()),
+        wheel.insert(noon + HOUR, || ()),
         wheel.repeat(Repeat::every(HOUR), |_| Next::Period).unwrap(),
         wheel.insert(HOUR, || ()),
     ];
     for handle in [follows, repeats, plain] {
-        assert!(wheel.reset_at(handle, noon + HOUR * 3));
+        assert!(wheel.reset(handle, noon + HOUR * 3));
     }
     driver.set_wall(noon + HOUR);
     // The last job got a fixed deadline, and does not follow the wall clock.
@@ -150,7 +150,7 @@ fn shutdown_tells_apart_what_was_cancelled_on_the_way_to_the_pool() {
     let (token, alive) = counted();
     let [kept, cancelled] = [0, 1].map(|_| {
         let token = Arc::clone(&token);
-        wheel.insert_at(past, move || drop(token))
+        wheel.insert(past, move || drop(token))
     });
     let repeats = wheel.repeat(Repeat::irregular(), |_| Next::Stop).unwrap();
     drop(token);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel::{
-    Group, Guard, Handle, InsertError, InsertErrorKind, Job, Keyed, Repeat, Scheduler,
+    Group, Guard, Handle, InsertError, InsertErrorKind, Job, Keyed, Next, Repeat, Scheduler, When,
 };
 
 use crate::truth::{KnownRepeat, Truth};
@@ -68,7 +68,10 @@ impl World {
         let capture = self.capture(act, LastWill::Nothing);
         let (id, room) = (capture.id, self.truth().has_room(1));
         let due = self.truth().due_within(delay, slack);
-        match self.scheduler.insert_within(nanos(delay), nanos(slack), move || capture.run()) {
+        match self
+            .scheduler
+            .insert(When::after(nanos(delay)).within(nanos(slack)), move || capture.run())
+        {
             Ok(handle) => {
                 self.accept(id, room, Some(handle));
                 self.truth().set_due(id, due);
@@ -82,7 +85,7 @@ impl World {
         let capture = self.capture(act, last_will);
         let (id, room) = (capture.id, self.truth().has_room(1));
         let wall = self.truth().wall_now() + i128::from(ahead);
-        match self.scheduler.insert_at(self.time(wall), move || capture.run()) {
+        match self.scheduler.insert(self.time(wall), move || capture.run()) {
             Ok(handle) => {
                 self.accept(id, room, Some(handle));
                 let mut truth = self.truth();
@@ -121,7 +124,7 @@ impl World {
         };
         repeat = repeat.starting(first).missed(plan.missed);
         if plan.despite_panics {
-            repeat = repeat.despite_panics();
+            repeat = repeat.after_panic(Next::Period);
         }
         {
             let mut truth = self.truth();
@@ -310,7 +313,7 @@ impl World {
     pub(crate) fn reset_wall(&self, which: usize, ahead: i64) {
         let Some((id, handle)) = self.pick(which) else { return };
         let wall = self.truth().wall_now() + i128::from(ahead);
-        let answer = self.scheduler.reset_at(handle, self.time(wall));
+        let answer = self.scheduler.reset(handle, self.time(wall));
         let mut truth = self.truth();
         let deadline = truth.when_wall_reads(wall);
         if truth.jobs[id].rearmable {

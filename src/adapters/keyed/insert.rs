@@ -22,7 +22,7 @@ use super::ticket::{KeyedJob, Ticket};
 use crate::host::sync::lock;
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::Job;
+use crate::values::job::{Job, Task};
 use crate::values::when::When;
 
 impl<K, S> Keyed<K, S>
@@ -39,18 +39,18 @@ where
         may_replace: impl FnOnce(Handle) -> bool,
     ) -> Result<Option<Job>, InsertError<(K, F)>>
     where
-        F: FnOnce() + Send + 'static,
+        F: Task + Send + 'static,
     {
         let engine = self.engine();
         self.put_by(key, job, may_replace, |keyed_job, present, replaced| match present {
             Some(handle) => engine.replace(handle, when, keyed_job, replaced),
-            None => engine.insert_when(when, keyed_job),
+            None => engine.insert(when, keyed_job),
         })
     }
 
     /// The three steps. `insert` puts the job into the wheel, in the place of the job with the
     /// handle that it is given, if any; that one is in `replaced` then.
-    fn put_by<F>(
+    pub(super) fn put_by<F>(
         &self,
         key: K,
         job: F,
@@ -65,12 +65,14 @@ where
         let hash = keys.hasher.hash_one(&key);
         let stripe = keys.stripe(hash);
         let mut replaced = None;
-        let (own, result, removed);
+        let (own, result, removed, present);
         {
             let mut map = lock(&stripe.map);
             // Look and decide.
             let (spot, handle) = map.find(hash, &key).unzip();
+            present = handle;
             if handle.is_some_and(|handle| !may_replace(handle)) {
+                self.engine().note_refused(1);
                 return Err(InsertError::new(InsertErrorKind::Occupied, (key, job)));
             }
             // Replace or insert.
@@ -92,7 +94,9 @@ where
             Err(refused) => {
                 let refused = refused.map(|keyed_job| keyed_job.job);
                 let key = Arc::into_inner(own).expect("the ticket is gone, and no map has the key");
-                replaced.into_iter().for_each(|job| self.engine().discard(job));
+                if let (Some(job), Some(handle)) = (replaced, present) {
+                    self.engine().discard(job, handle);
+                }
                 Err(refused.map(|job| (key, job)))
             }
         }
@@ -115,7 +119,7 @@ mod tests {
     fn an_insert_that_unwinds_leaves_no_key() {
         for present in [false, true] {
             let (wheel, driver) = Wheel::builder().manual().unwrap();
-            let keyed = Keyed::new(wheel.scheduler());
+            let keyed = Keyed::new(&wheel);
             if present {
                 keyed.insert(1, HOUR, || ()).unwrap();
             }
@@ -148,7 +152,7 @@ mod tests {
     fn a_job_that_the_wheel_took_before_the_insert_unwound() {
         // It is under no key, runs as any other, and is in no later insert's way.
         let (wheel, driver) = Wheel::builder().shards(1).manual().unwrap();
-        let keyed = Keyed::new(wheel.scheduler());
+        let keyed = Keyed::new(&wheel);
         for key in [1, 2] {
             let put = || {
                 keyed.put_by(
@@ -156,7 +160,7 @@ mod tests {
                     || (),
                     |_| true,
                     |keyed_job, _, _| {
-                        assert!(keyed.engine().insert_when(When::After(HOUR), keyed_job).is_ok());
+                        assert!(keyed.engine().insert(When::after(HOUR), keyed_job).is_ok());
                         panic!("after the insert")
                     },
                 )
@@ -173,7 +177,7 @@ mod tests {
     fn a_job_that_starts_before_its_entry_is_written() {
         for present in [false, true] {
             let (wheel, driver) = Wheel::builder().manual().unwrap();
-            let keyed = Keyed::new(wheel.scheduler());
+            let keyed = Keyed::new(&wheel);
             if present {
                 keyed.insert(1, HOUR, || ()).unwrap();
             }
@@ -184,8 +188,7 @@ mod tests {
                 |_| true,
                 |keyed_job, handle, replaced| {
                     *replaced = handle.and_then(|handle| keyed.engine().take(handle));
-                    let inserted =
-                        keyed.engine().insert_when(When::After(Duration::ZERO), keyed_job);
+                    let inserted = keyed.engine().insert(When::after(Duration::ZERO), keyed_job);
                     // Waits for no lock, though this thread holds the map's.
                     assert_eq!(driver.advance(Duration::from_millis(1)), 1);
                     inserted

@@ -16,6 +16,7 @@
 //!   Between two such moves most of its keys are removed, so the moves add constant time to each
 //!   removal.
 
+use core::borrow::Borrow;
 use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
@@ -50,11 +51,12 @@ pub(super) struct Spot {
 
 impl<K> KeyMap<K> {
     /// Finds the entry of a key that is equal to `key`. Runs `Eq`, which may panic.
-    pub(super) fn find(&self, hash: u64, key: &K) -> Option<(Spot, Handle)>
+    pub(super) fn find<Q>(&self, hash: u64, key: &Q) -> Option<(Spot, Handle)>
     where
-        K: Eq,
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
     {
-        self.find_by(hash, |entry| *entry.key == *key)
+        self.find_by(hash, |entry| (*entry.key).borrow() == key)
     }
 
     /// Finds the entry that shares `key` itself.

@@ -12,10 +12,14 @@
 //!   are dropped outside, behind the engine's unwind boundary.
 //! - There are as many maps as the wheel has shards, so threads seldom meet.
 
+mod all;
+mod batch;
 mod insert;
 mod map;
+mod repeat;
 mod ticket;
 
+use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
@@ -27,7 +31,7 @@ use crate::engine::verbs::Engine;
 use crate::host::sync::lock;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::Job;
+use crate::values::job::{Job, Task};
 use crate::values::when::When;
 use ticket::Stripe;
 
@@ -37,10 +41,48 @@ use ticket::Stripe;
 /// A clone is another way to the same keys. Dropping a `Keyed`, even the last clone, cancels
 /// nothing. A `Keyed` does not keep the wheel alive.
 ///
-/// When a job starts, its key is free already, so the job may insert itself anew under it. A key
-/// counts as free from the moment at which its job is handed to the pool. Only a job for a
-/// wall-clock time is pending until it starts ([`Wheel::is_pending`](crate::Wheel::is_pending)),
-/// and holds its key until then.
+/// When a job starts, its key is free already, so the job may insert itself anew under it. (A job
+/// that does so and panics before is gone, and so is its key. A job that is to go on whatever
+/// happens is a [`Keyed::repeat`] with [`Repeat::after_panic`](crate::Repeat::after_panic); it keeps
+/// its key until its last run has ended.)
+///
+/// # A job that the pool has
+///
+/// A key counts as free from the moment at which its job is handed to the pool. While every thread
+/// of the pool is busy, such a job waits, and a new job may come under its key: then both run. Only
+/// a job that repeats or waits for a wall-clock time is pending until it starts
+/// ([`Wheel::is_pending`](crate::Wheel::is_pending)), and is replaced until then. With
+/// [`Builder::max_in_flight`](crate::Builder::max_in_flight) of the number of threads, every job is.
+///
+/// A job that has started cannot be stopped in any case. So a job that acts on what its key names
+/// should make sure that it means the same thing: give the value a number, and let the job compare
+/// it.
+///
+/// ```
+/// # use std::{collections::HashMap, sync::{Arc, Mutex}, time::Duration};
+/// # use tickwheel::{Keyed, Wheel};
+/// # let (wheel, driver) = Wheel::builder().manual()?;
+/// # let (timers, ttl) = (Keyed::new(&wheel), Duration::from_secs(60));
+/// let cache: Arc<Mutex<HashMap<&str, (u64, &str)>>> = Arc::default();
+/// let put = |key, version, value| {
+///     cache.lock().unwrap().insert(key, (version, value));
+///     let cache = Arc::clone(&cache);
+///     timers.insert(key, ttl, move || {
+///         let mut cache = cache.lock().unwrap();
+///         // Not a fresh value, which came while this job was on its way.
+///         if cache.get(key).is_some_and(|&(present, _)| present == version) {
+///             cache.remove(key);
+///         }
+///     })
+/// };
+/// put("user 7", 1, "Ann")?;
+/// put("user 7", 2, "Anna")?;
+/// # driver.advance(ttl);
+/// # assert!(cache.lock().unwrap().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Keys and their cost
 ///
 /// Keys are hashed by the standard library's hasher, or by one of your choice
 /// ([`Keyed::with_hasher`]). The `Eq` of a key runs under a lock: it must not use the same `Keyed`.
@@ -57,7 +99,7 @@ use ticket::Stripe;
 /// use std::time::Duration;
 /// use tickwheel::{InsertErrorKind, Keyed, Wheel};
 /// let wheel = Wheel::new();
-/// let orders = Keyed::new(wheel.scheduler());
+/// let orders = Keyed::new(&wheel);
 /// let hours = Duration::from_secs(3600);
 /// orders.insert(1001, 72 * hours, || println!("order 1001 closed, unpaid"))?;
 /// let twice = orders.insert_if_absent(1001, 72 * hours, || println!("not again"));
@@ -89,10 +131,10 @@ impl<K> Keyed<K>
 where
     K: Hash + Eq + Send + Sync + 'static,
 {
-    /// Returns a `Keyed` without keys, for jobs of the scheduler's wheel.
+    /// Returns a `Keyed` without keys, for jobs of this wheel.
     #[must_use]
-    pub fn new(scheduler: Scheduler) -> Keyed<K> {
-        Keyed::with_hasher(scheduler, RandomState::new())
+    pub fn new(wheel: impl Into<Scheduler>) -> Keyed<K> {
+        Keyed::with_hasher(wheel, RandomState::new())
     }
 }
 
@@ -103,14 +145,19 @@ where
 {
     /// As [`Keyed::new`], with another hasher.
     #[must_use]
-    pub fn with_hasher(scheduler: Scheduler, hasher: S) -> Keyed<K, S> {
+    pub fn with_hasher(wheel: impl Into<Scheduler>, hasher: S) -> Keyed<K, S> {
+        let scheduler = wheel.into();
         let stripes = (0..scheduler.engine().shards()).map(|_| Stripe::new()).collect();
         Keyed { keys: Arc::new(Keys { scheduler, hasher, stripes }) }
     }
 
     /// Runs `job` after a delay, at an instant or at a wall-clock time, as
-    /// [`Wheel::insert_at`](crate::Wheel::insert_at) does. If the key has a pending job, that is
+    /// [`Wheel::insert`](crate::Wheel::insert) does. If the key has a pending job, that is
     /// replaced: it will never run, and comes back, unless it is with the pool and dropped there.
+    /// (A [`Job`] that repeats runs once under a key; see [`Keyed::repeat`].)
+    ///
+    /// `Ok(None)` may also mean that the key's job was handed to the pool, and runs or will run: see
+    /// *A job that the pool has* above.
     ///
     /// Replacing also works on a full wheel: the new job takes the old one's room.
     ///
@@ -125,7 +172,7 @@ where
         job: F,
     ) -> Result<Option<Job>, InsertError<(K, F)>>
     where
-        F: FnOnce() + Send + 'static,
+        F: Task + Send + 'static,
     {
         self.put(key, when.into(), job, |_| true)
     }
@@ -143,7 +190,7 @@ where
         job: F,
     ) -> Result<(), InsertError<(K, F)>>
     where
-        F: FnOnce() + Send + 'static,
+        F: Task + Send + 'static,
     {
         let may_replace = |handle| !self.engine().is_pending(handle);
         self.put(key, when.into(), job, may_replace).map(drop)
@@ -151,32 +198,48 @@ where
 
     /// Cancels the job of a key, as [`Wheel::cancel`](crate::Wheel::cancel) does. Returns `false`
     /// if the key has no pending job.
-    pub fn cancel(&self, key: &K) -> bool {
+    pub fn cancel<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let mut job = None;
-        let cancelled =
-            self.remove(key, |handle| self.engine().remove(handle, &mut job).then_some(()));
-        job.into_iter().for_each(|job| self.engine().discard(job));
-        cancelled.is_some()
+        let remove = |handle| self.engine().remove(handle, &mut job).then_some(handle);
+        let Some(handle) = self.remove(key, remove) else { return false };
+        job.into_iter().for_each(|job| self.engine().discard(job, handle));
+        true
     }
 
     /// Cancels the job of a key and gives it back, as [`Wheel::take`](crate::Wheel::take) does.
     /// Returns `None` if the key has no pending job.
-    pub fn take(&self, key: &K) -> Option<Job> {
+    pub fn take<Q>(&self, key: &Q) -> Option<Job>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         self.remove(key, |handle| self.engine().take(handle))
     }
 
-    /// Gives the job of a key a new time, as [`Wheel::reset_at`](crate::Wheel::reset_at) does.
+    /// Gives the job of a key a new time, as [`Wheel::reset`](crate::Wheel::reset) does.
     /// Returns `false` if the key has no pending job.
-    pub fn reset(&self, key: &K, when: impl Into<When>) -> bool {
+    pub fn reset<Q>(&self, key: &Q, when: impl Into<When>) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let when = when.into();
-        let reset = |handle| self.engine().reset_when(handle, when).then_some(());
+        let reset = |handle| self.engine().reset(handle, when).then_some(());
         self.ask(key, reset).is_some()
     }
 
     /// Returns how long it is until the job of a key is due, as
     /// [`Wheel::remaining`](crate::Wheel::remaining) does; `None` if the key has no pending job.
     #[must_use]
-    pub fn remaining(&self, key: &K) -> Option<Duration> {
+    pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         self.ask(key, |handle| self.engine().remaining(handle))
     }
 
@@ -184,71 +247,30 @@ where
     /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands the job back under the same handle, which
     /// is returned here until that job is dropped.
     #[must_use]
-    pub fn handle(&self, key: &K) -> Option<Handle> {
+    pub fn handle<Q>(&self, key: &Q) -> Option<Handle>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         self.ask(key, Some)
     }
 
     /// Returns `true` if the key has a pending job.
     #[must_use]
-    pub fn contains(&self, key: &K) -> bool {
+    pub fn contains<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         self.remaining(key).is_some()
     }
 
-    /// Returns every key with a pending job, and the time until that is due, in no order.
-    ///
-    /// The iterator owns a copy, made stripe by stripe: a change that another thread makes
-    /// meanwhile may be in it or not. Each stripe is locked while it is copied, and the wheel is
-    /// asked about each of its jobs.
-    pub fn iter(&self) -> impl Iterator<Item = (Arc<K>, Duration)> + use<K, S> {
-        let mut all = Vec::new();
-        for stripe in &self.keys.stripes {
-            let map = lock(&stripe.map);
-            all.extend(map.iter().filter_map(|entry| {
-                Some((Arc::clone(&entry.key), self.engine().remaining(entry.handle)?))
-            }));
-        }
-        all.into_iter()
-    }
-
-    /// Returns the number of keys whose job has not started: it is pending, or with the pool, or
-    /// handed back by [`Wheel::shutdown`](crate::Wheel::shutdown) and not dropped yet.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Returns `true` if no key has a job that has not started.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Cancels every pending job that has a key here. Returns the number of jobs that it cancelled.
-    ///
-    /// Each map in turn is locked until all of its jobs are out of the wheel: other verbs on its
-    /// keys wait meanwhile. The jobs and their keys are dropped after, without a lock; one that
-    /// panics then spares the others.
-    pub fn cancel_all(&self) -> usize {
-        let mut cancelled = 0;
-        for stripe in &self.keys.stripes {
-            let (mut keys, mut jobs) = (Vec::new(), Vec::new());
-            {
-                let mut map = lock(&stripe.map);
-                for entry in map.take_all() {
-                    let mut job = None;
-                    cancelled += usize::from(self.engine().remove(entry.handle, &mut job));
-                    jobs.extend(job);
-                    keys.push(entry.key);
-                }
-            }
-            keys.into_iter().for_each(|key| self.keys.discard(key));
-            jobs.into_iter().for_each(|job| self.engine().discard(job));
-        }
-        cancelled
-    }
-
     /// Takes the job of a key out of the wheel by `remove`, and then the key off its map.
-    fn remove<T>(&self, key: &K, remove: impl FnOnce(Handle) -> Option<T>) -> Option<T> {
+    fn remove<Q, T>(&self, key: &Q, remove: impl FnOnce(Handle) -> Option<T>) -> Option<T>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let hash = self.keys.hasher.hash_one(key);
         let (answer, removed);
         {
@@ -262,7 +284,11 @@ where
     }
 
     /// Asks about the job of a key, under the map's lock: no other job comes to the key meanwhile.
-    fn ask<T>(&self, key: &K, ask: impl FnOnce(Handle) -> Option<T>) -> Option<T> {
+    fn ask<Q, T>(&self, key: &Q, ask: impl FnOnce(Handle) -> Option<T>) -> Option<T>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
         let hash = self.keys.hasher.hash_one(key);
         let map = lock(&self.keys.stripe(hash).map);
         let (_, handle) = map.find(hash, key)?;
@@ -302,21 +328,5 @@ impl<K, S> Clone for Keyed<K, S> {
 impl<K, S> fmt::Debug for Keyed<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyed").field("len", &self.keys.len()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::api::wheel::Wheel;
-
-    #[test]
-    fn cancel_all_keeps_no_memory_of_a_burst() {
-        let (wheel, _driver) = Wheel::builder().shards(1).manual().unwrap();
-        let hour = Duration::from_secs(3600);
-        let keyed = Keyed::new(wheel.scheduler());
-        (0..10_000).for_each(|key| drop(keyed.insert(key, hour, || ()).unwrap()));
-        assert_eq!(keyed.cancel_all(), 10_000);
-        assert_eq!(lock(&keyed.keys.stripes[0].map).capacity(), 0);
     }
 }

@@ -18,13 +18,15 @@
 //!   engine that holds the job that holds the ticket. Stopping the engine takes every job out,
 //!   which ends that circle.
 
+use core::any::Any;
 use std::sync::Arc;
 
 use super::Keys;
 use super::map::{KeyMap, Spot};
 use crate::host::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::values::handle::Handle;
-use crate::values::job::Call;
+use crate::values::job::{Call, CallAgain};
+use crate::values::repeat::{Next, Run};
 
 /// A stripe of the keys, behind its lock.
 pub(super) struct Stripe<K> {
@@ -122,16 +124,36 @@ pub(super) struct KeyedJob<K, S, F> {
     pub(super) job: F,
 }
 
-impl<K, S, F> Call for KeyedJob<K, S, F>
+impl<K, S, C> Call for KeyedJob<K, S, C>
 where
-    K: Send + Sync,
-    S: Send + Sync,
-    F: FnOnce() + Send,
+    K: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+    C: Call,
 {
     fn call(mut self) {
         // The key is free before the job runs. The rest of the ticket is dropped after: the keys
         // may go with it, and the drop of their hasher is code of the user's.
         self.ticket.leave();
-        (self.job)();
+        self.job.call();
+    }
+
+    fn task(&self) -> &dyn Any {
+        self.job.task()
+    }
+
+    fn into_task(self) -> Box<dyn Any + Send> {
+        self.job.into_task()
+    }
+}
+
+/// A job that repeats keeps its key: the ticket leaves when the job is dropped, after its last run.
+impl<K, S, C> CallAgain for KeyedJob<K, S, C>
+where
+    K: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+    C: CallAgain,
+{
+    fn call(&mut self, run: Run) -> Next {
+        self.job.call(run)
     }
 }

@@ -1,19 +1,20 @@
 //! The wheel's verbs for many jobs at once.
 
-use std::time::Duration;
-
 use super::Wheel;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
+use crate::values::job::Task;
+use crate::values::when::When;
 
 impl Wheel {
-    /// Inserts many jobs at once, each with its own delay. Returns their handles in the same order.
+    /// Inserts many jobs at once, each with its own time. Returns their handles in the same order.
     /// The iterator is run to its end first; all delays count from the moment after that.
     ///
     /// A batch is all or nothing: without room for all of its jobs, none is taken in. It costs one
     /// reading of the clock and one lock, which is held until all jobs are inserted: 0.3 ms to 1.3
-    /// ms for ten thousand, in which threads that share the shard wait. For jobs of different
-    /// types, box each as `Box<dyn FnOnce() + Send>`.
+    /// ms for ten thousand, in which threads that share the shard wait. With a wall-clock
+    /// time among the times, or with jobs that repeat, it costs some more locks. For jobs of
+    /// different types, make each a [`Job`](crate::Job).
     ///
     /// # Errors
     ///
@@ -32,12 +33,13 @@ impl Wheel {
     /// assert_eq!(wheel.cancel_batch(&handles), [true; 10_000]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn insert_batch<F>(
+    pub fn insert_batch<W, F>(
         &self,
-        timers: impl IntoIterator<Item = (Duration, F)>,
-    ) -> Result<Vec<Handle>, InsertError<Vec<(Duration, F)>>>
+        timers: impl IntoIterator<Item = (W, F)>,
+    ) -> Result<Vec<Handle>, InsertError<Vec<(W, F)>>>
     where
-        F: FnOnce() + Send + 'static,
+        W: Into<When> + Copy,
+        F: Task + Send + 'static,
     {
         self.engine.insert_batch(timers.into_iter().collect())
     }
@@ -49,10 +51,13 @@ impl Wheel {
         self.engine.cancel_batch(handles)
     }
 
-    /// Gives many jobs new delays, all counted from one moment. Returns what [`Wheel::reset`]
+    /// Gives many jobs new times; all delays count from one moment. Returns what [`Wheel::reset`]
     /// returns for each, in the order of the handles. Of every 64 handles, those of one shard take
     /// one lock.
-    pub fn reset_batch(&self, timers: &[(Handle, Duration)]) -> Vec<bool> {
+    pub fn reset_batch<W>(&self, timers: &[(Handle, W)]) -> Vec<bool>
+    where
+        W: Into<When> + Copy,
+    {
         self.engine.reset_batch(timers)
     }
 }

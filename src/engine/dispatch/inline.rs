@@ -7,5 +7,5 @@ use crate::host::clock::Clock;
 pub(crate) fn run(runner: &JobRunner, clock: &Clock, due: DueJob) {
     let now = clock.now();
     runner.metrics().job_handed_over(due.deadline, now);
-    runner.run(due.job, now, now);
+    runner.run(due, now, now);
 }

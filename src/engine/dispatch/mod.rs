@@ -13,6 +13,9 @@
 pub(crate) mod inline;
 pub(crate) mod pool;
 
+use std::sync::Arc;
+
+use crate::engine::idle::IdleWaiters;
 use crate::engine::metrics::{Histogram, Stats};
 use crate::host::sync::{AtomicU64, Ordering};
 use crate::host::unwind::UnwindBoundary;
@@ -40,15 +43,23 @@ pub(crate) trait Outlet {
     fn hand_over(&self, jobs: &mut Vec<DueJob>);
 }
 
+impl DueJob {
+    /// Returns the handle that the insert returned.
+    pub(crate) fn handle(&self) -> Handle {
+        self.job.rearmable_handle().unwrap_or(self.handle)
+    }
+}
+
 /// Runs due jobs: nothing unwinds out of it, and everything is counted.
 pub(crate) struct JobRunner {
     boundary: UnwindBoundary,
     metrics: DispatchMetrics,
+    idle_waiters: Arc<IdleWaiters>,
 }
 
 impl JobRunner {
-    pub(crate) fn new(boundary: UnwindBoundary) -> JobRunner {
-        JobRunner { boundary, metrics: DispatchMetrics::new() }
+    pub(crate) fn new(boundary: UnwindBoundary, idle_waiters: Arc<IdleWaiters>) -> JobRunner {
+        JobRunner { boundary, metrics: DispatchMetrics::new(), idle_waiters }
     }
 
     /// The boundary that all user code passes.
@@ -61,17 +72,33 @@ impl JobRunner {
     }
 
     /// Runs a job that was handed over at `handed_over`.
-    pub(crate) fn run(&self, job: Job, handed_over: Moment, now: Moment) {
+    pub(crate) fn run(&self, due: DueJob, handed_over: Moment, now: Moment) {
         self.metrics.start.record(now.since(handed_over));
-        self.boundary.fire(job);
+        let handle = due.handle();
+        self.boundary.fire(due.job, handle);
         self.metrics.job_ended();
+        self.tell_waiters();
     }
 
-    /// Fills in the fields of `stats` that are counted here.
+    /// Counts a job that was handed over and will not be run.
+    pub(crate) fn give_up(&self) {
+        self.metrics.job_given_up();
+        self.tell_waiters();
+    }
+
+    /// To be called when a job has ended.
+    fn tell_waiters(&self) {
+        if self.idle_waiters.any() && self.metrics.in_flight() == 0 {
+            self.idle_waiters.notify();
+        }
+    }
+
+    /// Fills in the fields of `stats` that are counted here, but for those that were read before.
     pub(crate) fn report(&self, stats: &mut Stats) {
         stats.panicked = self.boundary.panicked();
         stats.handover = self.metrics.handover.lateness();
         stats.start = self.metrics.start.lateness();
+        stats.busy_threads = stats.start.count.saturating_sub(stats.completed) as usize;
     }
 }
 
@@ -79,6 +106,7 @@ impl JobRunner {
 pub(crate) struct DispatchMetrics {
     handed_over: AtomicU64,
     ended: AtomicU64,
+    given_up: AtomicU64,
     handover: Histogram,
     start: Histogram,
 }
@@ -88,6 +116,7 @@ impl DispatchMetrics {
         DispatchMetrics {
             handed_over: AtomicU64::new(0),
             ended: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
             handover: Histogram::new(),
             start: Histogram::new(),
         }
@@ -100,12 +129,27 @@ impl DispatchMetrics {
         self.handover.record(now.since(deadline));
     }
 
-    /// Counts a job that was handed over and has run, or never will.
+    /// Counts a job that was handed over and has run.
     ///
-    /// Sequentially consistent, because a protocol hangs on it: either `PoolShared::room` sees this
-    /// end, or this end sees that room is wanted (`pool.rs`).
+    /// Sequentially consistent, because two protocols hang on it: either `PoolShared::room` sees
+    /// this end, or this end sees that room is wanted (`pool.rs`); and so for a wait for an idle
+    /// wheel (`idle.rs`).
     pub(crate) fn job_ended(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Counts a job that was handed over and will not be run.
+    fn job_given_up(&self) {
+        self.given_up.fetch_add(1, Ordering::SeqCst);
+        self.job_ended();
+    }
+
+    /// Returns how many of the ended jobs were given up. To be asked before [`ended`]: so that no
+    /// more were given up than ended.
+    ///
+    /// [`ended`]: DispatchMetrics::ended
+    pub(crate) fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::SeqCst)
     }
 
     /// Returns how many jobs have ended.

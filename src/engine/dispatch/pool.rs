@@ -53,12 +53,12 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use rayon::ThreadPool;
 
 use super::{DueJob, JobRunner, Outlet};
-use crate::host::clock::Clock;
+use crate::host::clock::{Clock, Limit};
 use crate::host::sync::{
-    AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, Parker, fence, lock, thread_local, wait,
+    AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, Parker, fence, lock, thread_local,
+    wait_timeout,
 };
 use crate::host::unwind::PanicHandler;
-use crate::values::job::Job;
 use crate::values::time::Moment;
 
 /// How many jobs a drainer runs before it lets the pool run something else.
@@ -192,18 +192,19 @@ impl PoolShared {
         self.active.close();
     }
 
-    /// Waits until no drainer is active, after [`PoolShared::close`].
+    /// Waits until no drainer is active, after [`PoolShared::close`], or until the limit has
+    /// passed. Returns whether none is.
     ///
     /// Not on a thread of the pool: the caller cannot know which jobs wait for what lies below it
     /// on its own stack.
-    pub(crate) fn wait(&self) {
-        self.active.wait();
+    pub(crate) fn wait(&self, limit: &Limit) -> bool {
+        self.active.wait(limit)
     }
 
     /// Takes a job out of the queue, to hand it back or to discard it.
     pub(crate) fn take_queued(&self) -> Option<DueJob> {
         let queued = self.queue.try_recv().ok()?;
-        self.runner.metrics().job_ended();
+        self.runner.give_up();
         Some(queued.due)
     }
 
@@ -257,13 +258,13 @@ impl PoolShared {
             let Ok(Queued { due, handed_over }) = self.queue.try_recv() else {
                 return StintEnd::NothingLeft;
             };
-            self.run(due.job, handed_over);
+            self.run(due, handed_over);
         }
         StintEnd::Over
     }
 
-    fn run(&self, job: Job, handed_over: Moment) {
-        self.runner.run(job, handed_over, self.clock.now());
+    fn run(&self, due: DueJob, handed_over: Moment) {
+        self.runner.run(due, handed_over, self.clock.now());
         if self.max_in_flight < usize::MAX {
             // Pairs with the fence in `room`, which says how.
             fence(Ordering::SeqCst);
@@ -373,11 +374,12 @@ impl ActiveDrainers {
         self.closed.store(true, Ordering::Release);
     }
 
-    fn wait(&self) {
+    fn wait(&self, limit: &Limit) -> bool {
         let mut count = lock(&self.count);
-        while *count > 0 {
-            count = wait(&self.changed, count);
+        while *count > 0 && !limit.has_passed() {
+            count = wait_timeout(&self.changed, count, limit.remaining());
         }
+        *count == 0
     }
 
     fn address(&self) -> usize {

@@ -1,12 +1,11 @@
 //! How late jobs were: durations, counted by size.
 //!
-//! Buckets grow with the value (eight to every doubling, as in HdrHistogram), so recording is one
-//! addition and a percentile is off by at most an eighth.
+//! Buckets grow with the value (eight to every doubling, as in HdrHistogram), so recording is two
+//! additions and a quantile is off by at most an eighth.
 
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-
-use super::Lateness;
 
 /// Values below this have a bucket each.
 const EXACT: u64 = 16;
@@ -14,21 +13,111 @@ const EXACT: u64 = 16;
 const STEPS: usize = 8;
 const BUCKETS: usize = EXACT as usize + (64 - EXACT.ilog2() as usize) * STEPS;
 
+/// How late something was, over all jobs so far, or over those between two snapshots
+/// ([`Stats::since`](crate::Stats::since)). Quantiles are rounded up, by at most an eighth.
+#[derive(Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Lateness {
+    /// The number of jobs.
+    pub count: u64,
+    /// The sum of their lateness.
+    pub sum: Duration,
+    /// Half of the jobs were no later than this.
+    pub p50: Duration,
+    /// All but one in a hundred were no later than this.
+    pub p99: Duration,
+    /// The latest of all, exactly. Between two snapshots: rounded up by at most an eighth, unless
+    /// it is the latest of all.
+    pub max: Duration,
+    /// The number of jobs in each bucket. Empty in the default.
+    counts: Box<[u64]>,
+}
+
+impl Lateness {
+    fn new(counts: Box<[u64]>, sum: Duration, max: Duration) -> Lateness {
+        let count = counts.iter().sum();
+        let zero = Duration::ZERO;
+        let mut lateness = Lateness { count, sum, p50: zero, p99: zero, max, counts };
+        lateness.p50 = lateness.quantile(0.5);
+        lateness.p99 = lateness.quantile(0.99);
+        lateness
+    }
+
+    /// Returns the duration that a share `quantile` of the jobs, from 0 to 1, were no later than:
+    /// `quantile(0.999)` is that of all but one in a thousand. Zero without jobs.
+    #[must_use]
+    pub fn quantile(&self, quantile: f64) -> Duration {
+        // 0.07 of a hundred is 7.000000000000001, and means the seventh.
+        let rank = (self.count as f64 * quantile - 1e-6).ceil() as u64;
+        let rank = rank.clamp(1, self.count.max(1));
+        let mut seen = 0;
+        let found = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        found.map_or(Duration::ZERO, |bucket| Duration::from_nanos(upper(bucket)).min(self.max))
+    }
+
+    /// Returns the buckets from the least to the most: the longest duration that each counts, and
+    /// the number of jobs in it. There are 496 of them, eight to every doubling, always the same;
+    /// none without jobs.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Wheel;
+    /// let (wheel, driver) = Wheel::builder().manual()?;
+    /// wheel.insert(Duration::ZERO, || ());
+    /// driver.advance(Duration::from_secs(1));
+    /// let limit = Duration::from_millis(10);
+    /// let handover = wheel.stats().handover;
+    /// let buckets = handover.buckets().filter(|&(most, _)| most <= limit);
+    /// assert_eq!(buckets.map(|(_, jobs)| jobs).sum::<u64>(), 1);
+    /// # Ok::<(), tickwheel::ConfigError>(())
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + use<'_> {
+        let most = |bucket| Duration::from_nanos(upper(bucket));
+        self.counts.iter().enumerate().map(move |(bucket, &count)| (most(bucket), count))
+    }
+
+    pub(super) fn since(&self, earlier: &Lateness) -> Lateness {
+        let before = |bucket: usize| earlier.counts.get(bucket).copied().unwrap_or_default();
+        let less = |(bucket, count): (usize, &u64)| count.saturating_sub(before(bucket));
+        let counts: Box<[u64]> = self.counts.iter().enumerate().map(less).collect();
+        let last = counts.iter().rposition(|&count| count > 0);
+        let max = last.map_or(Duration::ZERO, |last| Duration::from_nanos(upper(last)));
+        Lateness::new(counts, self.sum.saturating_sub(earlier.sum), max.min(self.max))
+    }
+}
+
+impl fmt::Debug for Lateness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lateness")
+            .field("count", &self.count)
+            .field("sum", &self.sum)
+            .field("p50", &self.p50)
+            .field("p99", &self.p99)
+            .field("max", &self.max)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Durations, counted by size.
 pub(crate) struct Histogram {
     counts: Box<[AtomicU64]>,
+    sum: AtomicU64,
     max: AtomicU64,
 }
 
 impl Histogram {
     pub(crate) fn new() -> Histogram {
         let counts = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
-        Histogram { counts, max: AtomicU64::new(0) }
+        Histogram { counts, sum: AtomicU64::new(0), max: AtomicU64::new(0) }
     }
 
     pub(crate) fn record(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.counts[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(nanos, Ordering::Relaxed);
         // A load first: the maximum seldom changes, and a load is shared.
         if nanos > self.max.load(Ordering::Relaxed) {
             self.max.fetch_max(nanos, Ordering::Relaxed);
@@ -36,19 +125,9 @@ impl Histogram {
     }
 
     pub(crate) fn lateness(&self) -> Lateness {
-        let counts: Vec<u64> = self.counts.iter().map(|c| c.load(Ordering::Relaxed)).collect();
-        let total: u64 = counts.iter().sum();
-        let max = self.max.load(Ordering::Relaxed);
-        let percentile = |percent: u64| {
-            let rank = (total * percent).div_ceil(100).max(1);
-            let mut seen = 0;
-            let found = counts.iter().position(|count| {
-                seen += count;
-                seen >= rank
-            });
-            Duration::from_nanos(found.map_or(0, |bucket| upper(bucket).min(max)))
-        };
-        Lateness { p50: percentile(50), p99: percentile(99), max: Duration::from_nanos(max) }
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let nanos = |of: &AtomicU64| Duration::from_nanos(of.load(Ordering::Relaxed));
+        Lateness::new(counts, nanos(&self.sum), nanos(&self.max))
     }
 }
 
@@ -73,6 +152,8 @@ fn upper(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
+    const MS: Duration = Duration::from_millis(1);
+
     #[test]
     fn buckets_follow_each_other_and_are_an_eighth_wide() {
         for value in (0..100_000).chain([u64::MAX - 1, u64::MAX, 1 << 63, (1 << 40) + 12345]) {
@@ -85,16 +166,43 @@ mod tests {
             }
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+        assert_eq!(BUCKETS, 496, "the docs of `buckets` say so");
+    }
+
+    /// Whether `found` is `exact`, rounded up by at most an eighth.
+    fn is_about(found: Duration, exact: Duration) -> bool {
+        found >= exact && found <= exact + exact / 8
     }
 
     #[test]
-    fn percentiles_of_a_known_population() {
+    fn quantiles_of_a_known_population() {
         let histogram = Histogram::new();
-        assert_eq!(histogram.lateness(), Lateness::default());
-        (1..=100).for_each(|ms| histogram.record(Duration::from_millis(ms)));
-        let Lateness { p50, p99, max } = histogram.lateness();
-        assert!(p50 >= Duration::from_millis(50) && p50 <= Duration::from_millis(57));
-        assert!(p99 >= Duration::from_millis(99) && p99 <= max);
-        assert_eq!(max, Duration::from_millis(100));
+        let none = histogram.lateness();
+        assert_eq!((none.count, none.sum, none.max), (0, Duration::ZERO, Duration::ZERO));
+        assert_eq!(none.quantile(1.0), Duration::ZERO);
+        (1..=100).for_each(|ms| histogram.record(ms * MS));
+        let all = histogram.lateness();
+        assert!(is_about(all.p50, 50 * MS) && is_about(all.p99, 99 * MS));
+        assert_eq!((all.count, all.sum, all.max), (100, 5050 * MS, 100 * MS));
+        for percent in 1..=100 {
+            assert!(is_about(all.quantile(f64::from(percent) / 100.0), percent * MS), "{percent}");
+        }
+        assert!(is_about(all.quantile(0.0), MS) && is_about(all.quantile(-1.0), MS));
+        assert_eq!([all.quantile(1.0), all.quantile(7.0)], [100 * MS; 2]);
+    }
+
+    #[test]
+    fn a_window_has_the_jobs_between_two_snapshots() {
+        let histogram = Histogram::new();
+        (1..=100).for_each(|ms| histogram.record(ms * MS));
+        let earlier = histogram.lateness();
+        (1..=10).for_each(|ms| histogram.record(ms * MS));
+        let window = histogram.lateness().since(&earlier);
+        assert_eq!((window.count, window.sum), (10, 55 * MS));
+        assert!(is_about(window.p50, 5 * MS) && is_about(window.max, 10 * MS));
+        assert_eq!(window.buckets().map(|(_, count)| count).sum::<u64>(), 10);
+        assert_eq!(histogram.lateness().since(&Lateness::default()), histogram.lateness());
+        let empty = histogram.lateness().since(&histogram.lateness());
+        assert_eq!((empty.count, empty.max, empty.p99), (0, Duration::ZERO, Duration::ZERO));
     }
 }

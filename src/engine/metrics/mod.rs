@@ -1,21 +1,24 @@
 //! The snapshot that `stats` returns: counters, and how late jobs were. They are counted in `Tally`
-//! (`shard/mod.rs`) and in `DispatchMetrics` (`dispatch/mod.rs`).
+//! (`shard/mod.rs`), in `DispatchMetrics` (`dispatch/mod.rs`), and by the engine (`verbs/mod.rs`).
 
 mod histogram;
 
 pub(crate) use histogram::Histogram;
-
-use core::time::Duration;
+pub use histogram::Lateness;
 
 use crate::values::time::Span;
 
 /// A snapshot of a wheel's counters, from [`Wheel::stats`](crate::Wheel::stats).
 ///
-/// `inserted == pending + cancelled + fired`, until the wheel is dropped. A job that comes back
-/// counts in `inserted` and in `fired` each time, so a repeating one once for every run; a cancel
-/// while it runs, or is on its way to the pool, ends it and counts nowhere. While other threads use
-/// the wheel, the counters of one shard agree, and those of several may lie a moment apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// `inserted == pending + cancelled + in_flight + completed + discarded`, also after the end of the
+/// wheel. A job that comes back counts in `inserted` and in `fired` each time, so a repeating one
+/// once for every run; a cancel while it runs, or is on its way to the pool, ends it and counts
+/// nowhere. While other threads use the wheel, the counters of one shard agree, and those of
+/// several may lie a moment apart.
+///
+/// Counters are sums since the wheel began. [`Stats::since`] turns two snapshots into those of the
+/// time between.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Jobs that wait for their deadline, or for room in flight.
@@ -24,15 +27,32 @@ pub struct Stats {
     /// running. With [`pending`](Stats::pending), every job is in one of the two until it has
     /// ended.
     pub in_flight: usize,
-    /// Jobs taken in since the wheel began.
+    /// Threads that run a job at this moment. What is in flight beyond them waits for a thread: if
+    /// that lasts, the pool needs more threads.
+    pub busy_threads: usize,
+    /// Jobs taken in.
     pub inserted: u64,
+    /// Jobs that an insert refused: the wheel was full or shut down, the period was zero, or the
+    /// key had a job.
+    pub refused: u64,
     /// Jobs cancelled or taken back before they came due.
     pub cancelled: u64,
-    /// Jobs that came due and left the wheel to be run. A shutdown may still hand them back, and a
-    /// drop discard them, before they start.
+    /// Resets of a pending job.
+    pub resets: u64,
+    /// Jobs that came due and left the wheel to be run: in flight, completed, or among those
+    /// discarded.
     pub fired: u64,
+    /// Jobs that have run to their end, or to their panic. (A job that was cancelled on its way to
+    /// the pool, or put off there, counts when a thread has come to it.)
+    pub completed: u64,
+    /// Jobs that the end of the wheel found pending or queued: a shutdown handed them back, or a
+    /// drop dropped them.
+    pub discarded: u64,
     /// Panics stopped: of jobs, of captured values while they were dropped, of the panic handler.
     pub panicked: u64,
+    /// How many times the ticker woke: because work was due, because an insert was earlier than all
+    /// before, for a look at the wall clock, or because a job made room in flight.
+    pub wakeups: u64,
     /// How many ticks the ticker was behind the clock when it last had work: zero or one on an idle
     /// machine, however long the wheel was idle before. It grows while the ticker gets no
     /// processor, or while `max_in_flight` holds it up.
@@ -43,14 +63,41 @@ pub struct Stats {
     pub start: Lateness,
 }
 
-/// How late something was, over all jobs so far. Percentiles are rounded up, by at most an eighth.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Lateness {
-    /// Half of the jobs were no later than this.
-    pub p50: Duration,
-    /// All but one in a hundred were no later than this.
-    pub p99: Duration,
-    /// The latest of all, exactly.
-    pub max: Duration,
+impl Stats {
+    /// Returns what happened between an earlier snapshot of the same wheel and this one: counters
+    /// and lateness are those of the time between. The gauges (`pending`, `in_flight`,
+    /// `busy_threads`, `ticks_behind`) are those of this snapshot.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Wheel;
+    /// let (wheel, driver) = Wheel::builder().manual()?;
+    /// let second = Duration::from_secs(1);
+    /// wheel.insert(second, || ());
+    /// driver.advance(second);
+    /// let noon = wheel.stats();
+    /// wheel.insert(second, || ());
+    /// wheel.insert(second, || ());
+    /// let since_noon = wheel.stats().since(&noon);
+    /// assert_eq!((since_noon.inserted, since_noon.completed), (2, 0));
+    /// # Ok::<(), tickwheel::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Stats) -> Stats {
+        let less = |now: u64, before: u64| now.saturating_sub(before);
+        Stats {
+            inserted: less(self.inserted, earlier.inserted),
+            refused: less(self.refused, earlier.refused),
+            cancelled: less(self.cancelled, earlier.cancelled),
+            resets: less(self.resets, earlier.resets),
+            fired: less(self.fired, earlier.fired),
+            completed: less(self.completed, earlier.completed),
+            discarded: less(self.discarded, earlier.discarded),
+            panicked: less(self.panicked, earlier.panicked),
+            wakeups: less(self.wakeups, earlier.wakeups),
+            handover: self.handover.since(&earlier.handover),
+            start: self.start.since(&earlier.start),
+            ..*self
+        }
+    }
 }

@@ -1,40 +1,86 @@
 //! The verbs for many jobs of one shard, each under one lock.
 
 use core::mem::ManuallyDrop;
-use std::time::Duration;
 
 use super::{Shard, key};
 use crate::host::sync::lock;
+use crate::host::timebase::{Target, Timebase};
 use crate::structure::PREFETCH_BATCH;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Job, Work};
+use crate::values::job::{IntoJob, Job, Work};
 use crate::values::time::Tick;
 
-/// The handles of the jobs that came in, and the earliest of their deadlines.
+/// The handles of the jobs that came in, and a tick that the ticker has to wake for.
 type Arrived = (Vec<Handle>, Tick);
 
+/// A job that is about to come in, among others.
+pub(crate) enum Arrival {
+    OneShot {
+        deadline: Tick,
+        job: Job,
+    },
+    /// It is registered under this handle.
+    Rearmable {
+        handle: Handle,
+        target: Target,
+        job: Job,
+    },
+}
+
 impl Shard {
-    /// Adds all of the jobs. Returns them if the shard is closed, or has no room for all of them.
-    pub(crate) fn insert_batch<W: Work + 'static>(
+    /// Adds all of the jobs, each for the deadline at its index. Returns them if the shard is
+    /// closed, or has no room for all of them.
+    pub(crate) fn insert_batch<T, W: Work>(
         &self,
-        timers: Vec<(Duration, W)>,
-        deadline: impl Fn(Duration) -> Tick,
-    ) -> Result<Arrived, InsertError<Vec<(Duration, W)>>> {
+        deadlines: &[Tick],
+        timers: Vec<(T, W)>,
+    ) -> Result<Arrived, InsertError<Vec<(T, W)>>> {
         let mut handles = Vec::with_capacity(timers.len());
-        let mut earliest = Tick::MAX;
+        let earliest = deadlines.iter().copied().min().unwrap_or(Tick::MAX);
         let mut state = lock(&self.state);
         if let Some(kind) = state.refuses(timers.len()) {
             return Err(InsertError::new(kind, timers));
         }
         state.tally.inserted += timers.len() as u64;
-        for (delay, work) in timers {
-            let deadline = deadline(delay);
-            earliest = earliest.min(deadline);
-            let job = ManuallyDrop::new(Job::new(Box::new(work)));
+        for (&deadline, (_, work)) in deadlines.iter().zip(timers) {
+            let job = ManuallyDrop::new(Box::new(work).into_job());
             handles.push(self.handle(state.hierarchy.insert(deadline, job)));
         }
         state.lower_next_due(earliest);
+        Ok((handles, earliest))
+    }
+
+    /// The same for jobs of both kinds.
+    pub(crate) fn insert_arrivals(
+        &self,
+        arrivals: Vec<Arrival>,
+        timebase: &Timebase,
+    ) -> Result<Arrived, InsertError<Vec<Arrival>>> {
+        let now = timebase.clock().now();
+        let mut handles = Vec::with_capacity(arrivals.len());
+        let mut earliest = Tick::MAX;
+        let mut state = lock(&self.state);
+        if let Some(kind) = state.refuses(arrivals.len()) {
+            return Err(InsertError::new(kind, arrivals));
+        }
+        for arrival in arrivals {
+            match arrival {
+                Arrival::OneShot { deadline, job } => {
+                    state.tally.inserted += 1;
+                    let key = state.hierarchy.insert(deadline, ManuallyDrop::new(job));
+                    state.lower_next_due(deadline);
+                    earliest = earliest.min(deadline);
+                    handles.push(self.handle(key));
+                }
+                Arrival::Rearmable { handle, target, job } => {
+                    let armed = state.arm(handle, target, 0, (timebase, now), job);
+                    let tick = armed.expect("it is registered, and the shard is open");
+                    earliest = earliest.min(tick);
+                    handles.push(handle);
+                }
+            }
+        }
         Ok((handles, earliest))
     }
 
@@ -44,7 +90,7 @@ impl Shard {
         handles: &[Handle],
         chosen: &[usize],
         answers: &mut [bool],
-        jobs: &mut Vec<Job>,
+        jobs: &mut Vec<(Job, Handle)>,
     ) {
         let mut state = lock(&self.state);
         for chosen in chosen.chunks(PREFETCH_BATCH) {
@@ -53,29 +99,29 @@ impl Shard {
             for &which in chosen {
                 if let Some(job) = state.hierarchy.cancel(key(handles[which])) {
                     answers[which] = true;
-                    jobs.push(ManuallyDrop::into_inner(job));
+                    jobs.push((ManuallyDrop::into_inner(job), handles[which]));
                 }
             }
         }
         state.tally.cancelled += jobs.len() as u64;
     }
 
-    /// Gives the chosen ones of these jobs another deadline, if they are pending. Sets `answers` to
-    /// which they were. Returns the earliest of the new deadlines.
-    pub(crate) fn reset_batch(
+    /// Gives the chosen ones of these jobs the deadlines at their indices, if they are pending.
+    /// Sets `answers` to which they were. Returns the earliest of the new deadlines.
+    pub(crate) fn reset_batch<T>(
         &self,
-        timers: &[(Handle, Duration)],
+        timers: &[(Handle, T)],
+        deadlines: &[Tick],
         chosen: &[usize],
         answers: &mut [bool],
-        deadline: impl Fn(Duration) -> Tick,
     ) -> Tick {
         let mut earliest = Tick::MAX;
         let mut state = lock(&self.state);
         for &which in chosen {
-            let (handle, delay) = timers[which];
-            let deadline = deadline(delay);
+            let (handle, deadline) = (timers[which].0, deadlines[which]);
             answers[which] = state.hierarchy.reset(key(handle), deadline);
             if answers[which] {
+                state.tally.resets += 1;
                 earliest = earliest.min(deadline);
             }
         }

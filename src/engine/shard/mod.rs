@@ -5,7 +5,7 @@
 //!
 //! Ground rules:
 //!
-//! - No user code runs under the lock: a closure is boxed before (but for a batch), and a cancelled
+//! - No user code runs under the lock: a job is boxed before (but for a batch), and a cancelled
 //!   job is returned, to be dropped after.
 //! - `next_due` is a tick before which nothing here is due. Inserts lower it; an advance raises it
 //!   to what the hierarchy says.
@@ -24,6 +24,7 @@ mod batch;
 mod registry;
 mod rearmed;
 
+pub(crate) use batch::Arrival;
 pub(crate) use rearmed::{Cancelled, Start};
 
 use core::mem::ManuallyDrop;
@@ -34,7 +35,7 @@ use crate::host::timebase::Timebase;
 use crate::structure::{Geometry, Hierarchy, Key, Location};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Job, Work};
+use crate::values::job::{IntoJob, Job};
 use crate::values::time::Tick;
 use registry::Registry;
 pub(crate) use registry::WallOffsets;
@@ -66,7 +67,9 @@ pub(crate) struct Tally {
     pub(crate) pending: usize,
     pub(crate) inserted: u64,
     pub(crate) cancelled: u64,
+    pub(crate) resets: u64,
     pub(crate) fired: u64,
+    pub(crate) discarded: u64,
 }
 
 /// What there is to wait for.
@@ -113,20 +116,17 @@ impl Shard {
 
     /// Adds a job. Returns it if the shard is closed or full.
     #[inline]
-    pub(crate) fn insert<W>(
+    pub(crate) fn insert<J: IntoJob>(
         &self,
         deadline: Tick,
-        work: Box<W>,
-    ) -> Result<Handle, InsertError<Box<W>>>
-    where
-        W: Work + 'static,
-    {
+        job: J,
+    ) -> Result<Handle, InsertError<J>> {
         let mut state = lock(&self.state);
         if let Some(kind) = state.refuses(1) {
-            return Err(InsertError::new(kind, work));
+            return Err(InsertError::new(kind, job));
         }
         state.tally.inserted += 1;
-        let key = state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work)));
+        let key = state.hierarchy.insert(deadline, ManuallyDrop::new(job.into_job()));
         state.lower_next_due(deadline);
         Ok(self.handle(key))
     }
@@ -146,6 +146,7 @@ impl Shard {
         let mut state = lock(&self.state);
         let is_pending = state.hierarchy.reset(key(handle), deadline);
         if is_pending {
+            state.tally.resets += 1;
             state.lower_next_due(deadline);
         }
         is_pending
@@ -212,6 +213,7 @@ impl Shard {
         }
         let hierarchy = core::mem::replace(&mut state.hierarchy, Hierarchy::new(smallest));
         state.registry.retain_out(|key| hierarchy.contains(key));
+        state.tally.discarded += hierarchy.len() as u64;
         state.strays = Some(Vec::new());
         state.next_due = Tick::MAX;
         drop(state);
@@ -281,7 +283,7 @@ fn key(handle: Handle) -> Key {
 mod tests {
     use super::*;
     use crate::host::clock::Clock;
-    use crate::host::timebase::Target;
+    use crate::host::timebase::{Point, Target};
     use crate::values::time::Scale;
     use std::time::Duration;
 
@@ -319,7 +321,7 @@ mod tests {
         let refused = shard.insert(Tick::new(5), Box::new(|| ())).unwrap_err();
         assert_eq!(refused.kind(), InsertErrorKind::Full);
         let batch = vec![(Duration::ZERO, || ())];
-        let refused = shard.insert_batch(batch, |_| Tick::new(5)).unwrap_err();
+        let refused = shard.insert_batch(&[Tick::new(5)], batch).unwrap_err();
         assert_eq!((refused.kind(), refused.into_inner().len()), (InsertErrorKind::Full, 1));
         assert!(shard.cancel(first).is_some());
         insert(&shard, 5);
@@ -350,7 +352,8 @@ mod tests {
         let shards = [0, 1].map(|number| {
             clock.set_wall(begin + hour * number);
             let shard = shard();
-            let (handle, target) = (shard.register().unwrap(), Target::Wall(begin + hour * 9));
+            let (handle, target) =
+                (shard.register().unwrap(), Target::exact(Point::Wall(begin + hour * 9)));
             assert!(shard.arm(handle, target, 0, &timebase, Box::new(|| ())).is_ok());
             shard
         });

@@ -5,10 +5,10 @@ use core::mem::ManuallyDrop;
 
 use super::{Shard, State};
 use crate::host::sync::lock;
-use crate::host::timebase::{Target, Timebase};
+use crate::host::timebase::{Point, Target, Timebase};
 use crate::values::error::InsertErrorKind;
 use crate::values::handle::Handle;
-use crate::values::job::{Job, Work};
+use crate::values::job::{IntoJob, Job};
 use crate::values::time::{Moment, Tick};
 
 /// How many registrations are looked at before the lock is given back.
@@ -57,42 +57,16 @@ impl Shard {
     ///
     /// Returns a tick that the ticker has to wake for. Returns the job if it is not registered any
     /// more, or if the shard is closed and its shutdown no longer collects jobs.
-    pub(crate) fn arm<W: Work + 'static>(
+    pub(crate) fn arm<J: IntoJob>(
         &self,
         handle: Handle,
         target: Target,
         missed: u64,
         timebase: &Timebase,
-        work: Box<W>,
-    ) -> Result<Tick, Box<W>> {
+        job: J,
+    ) -> Result<Tick, J> {
         let now = timebase.clock().now();
-        let mut state = lock(&self.state);
-        let state = &mut *state;
-        if state.is_ended() {
-            return Err(work);
-        }
-        let Some(registration) = state.registry.registration(handle) else { return Err(work) };
-        // A reset sets the phase anew: nothing was dropped.
-        let (target, missed) = match core::mem::take(&mut registration.moved) {
-            true => (registration.target(), 0),
-            false => (target, missed),
-        };
-        registration.missed = missed;
-        // Under the lock: either `follow_the_wall` comes after this, or this reads a clock that is
-        // no older than what it has read.
-        let estimate = timebase.estimate(target);
-        let deadline = timebase.deadline(estimate.moment, now);
-        if let Some(strays) = &mut state.strays {
-            strays.push((handle, deadline, Job::new(work)));
-            return Ok(Tick::MAX);
-        }
-        state.tally.inserted += 1;
-        registration.key =
-            Some(state.hierarchy.insert(deadline, ManuallyDrop::new(Job::new(work))));
-        state.lower_next_due(deadline);
-        let watched = state.registry.wall_offsets().is_some();
-        state.registry.set_target(handle, target, estimate);
-        Ok(state.tick_to_wake_for(deadline, watched))
+        lock(&self.state).arm(handle, target, missed, (timebase, now), job)
     }
 
     /// Decides, for a job that came due, whether it may start. If `last`, a job that may start is
@@ -103,7 +77,7 @@ impl Shard {
         registration.moved = false;
         let (target, missed) = (registration.target(), registration.missed);
         let deadline = registration.deadline();
-        if !timebase.has_come(target) {
+        if !timebase.has_come(target.point) {
             return Start::TooEarly { target, missed };
         }
         if last {
@@ -151,12 +125,13 @@ impl Shard {
         if state.is_ended() {
             return None;
         }
-        let estimate = timebase.estimate(target);
-        let deadline = timebase.deadline(estimate.moment, now);
+        let estimate = timebase.estimate(target.point);
+        let deadline = timebase.deadline(estimate.moment, target.window, now);
         let registration = state.registry.registration(handle)?;
         let is_in = registration.key.is_some_and(|key| state.hierarchy.reset(key, deadline));
         registration.moved = !is_in;
         registration.missed = 0;
+        state.tally.resets += 1;
         let wake_for = if is_in { deadline } else { Tick::MAX };
         if is_in {
             state.lower_next_due(deadline);
@@ -193,14 +168,15 @@ impl Shard {
             }
             for index in first..first + REGISTRATIONS_PER_LOCK {
                 let is_to_move = |registration: &super::registry::Registration| {
-                    let overdue = Target::Moment(registration.deadline());
-                    !(timebase.has_come(registration.target()) && timebase.has_come(overdue))
+                    let overdue = Point::Moment(registration.deadline());
+                    let point = registration.target().point;
+                    !(timebase.has_come(point) && timebase.has_come(overdue))
                 };
-                let estimate = |target| timebase.estimate(target);
+                let estimate = |target: Target| timebase.estimate(target.point);
                 let Some(moved) = registry.estimate_anew(index, is_to_move, estimate) else {
                     continue;
                 };
-                let deadline = timebase.deadline(moved.deadline(), now);
+                let deadline = timebase.deadline(moved.deadline(), moved.target().window, now);
                 if moved.key.is_some_and(|key| hierarchy.reset(key, deadline)) {
                     *next_due = deadline.min(*next_due);
                 }
@@ -210,6 +186,41 @@ impl Shard {
 }
 
 impl State {
+    /// What [`Shard::arm`] does, at a time at which the clock read `now`.
+    pub(super) fn arm<J: IntoJob>(
+        &mut self,
+        handle: Handle,
+        target: Target,
+        missed: u64,
+        (timebase, now): (&Timebase, Moment),
+        job: J,
+    ) -> Result<Tick, J> {
+        if self.is_ended() {
+            return Err(job);
+        }
+        let Some(registration) = self.registry.registration(handle) else { return Err(job) };
+        // A reset sets the phase anew: nothing was dropped.
+        let (target, missed) = match core::mem::take(&mut registration.moved) {
+            true => (registration.target(), 0),
+            false => (target, missed),
+        };
+        registration.missed = missed;
+        // Under the lock: either `follow_the_wall` comes after this, or this reads a clock that is
+        // no older than what it has read.
+        let estimate = timebase.estimate(target.point);
+        let deadline = timebase.deadline(estimate.moment, target.window, now);
+        if let Some(strays) = &mut self.strays {
+            strays.push((handle, deadline, job.into_job()));
+            return Ok(Tick::MAX);
+        }
+        self.tally.inserted += 1;
+        registration.key = Some(self.hierarchy.insert(deadline, ManuallyDrop::new(job.into_job())));
+        self.lower_next_due(deadline);
+        let watched = self.registry.wall_offsets().is_some();
+        self.registry.set_target(handle, target, estimate);
+        Ok(self.tick_to_wake_for(deadline, watched))
+    }
+
     /// Deregisters a job that is out, or that came back to a closed shard for `deadline`. Returns
     /// when it would run next, which a reset may have changed meanwhile.
     pub(super) fn deregister_out(
@@ -222,8 +233,9 @@ impl State {
         if !registration.moved {
             return Some(deadline);
         }
-        let moment = timebase.estimate(registration.target()).moment;
-        Some(timebase.deadline(moment, timebase.clock().now()))
+        let Target { point, window } = registration.target();
+        let moment = timebase.estimate(point).moment;
+        Some(timebase.deadline(moment, window, timebase.clock().now()))
     }
 
     /// The tick that the ticker has to wake for, after a deadline was set: at once, if the job is

@@ -16,7 +16,7 @@ use core::time::Duration;
 use slab::Slab;
 
 use crate::host::clock::WallOffset;
-use crate::host::timebase::{Estimate, Target};
+use crate::host::timebase::{Estimate, Point, Target};
 use crate::structure::Key;
 use crate::values::generation::{Generation, Generations};
 use crate::values::handle::Handle;
@@ -49,7 +49,7 @@ impl Registration {
     }
 
     fn waits_for_the_wall(&self) -> bool {
-        matches!(self.target, Target::Wall(_))
+        matches!(self.target.point, Point::Wall(_))
     }
 }
 
@@ -95,7 +95,7 @@ impl Registry {
     /// handle.
     pub(super) fn register(&mut self) -> (Generation, u32) {
         let generation = self.generations.next();
-        let (target, deadline) = (Target::Moment(Moment::NEVER), Moment::NEVER);
+        let (target, deadline) = (Target::exact(Point::Moment(Moment::NEVER)), Moment::NEVER);
         let registration =
             Registration { generation, target, deadline, key: None, moved: false, missed: 0 };
         let index = self.registrations.insert(registration);
@@ -216,7 +216,7 @@ mod tests {
         let mut registry = Registry::default();
         let (a, b) = (register(&mut registry), register(&mut registry));
         let clock = Clock::manual();
-        let wall = Target::Wall(clock.wall());
+        let wall = Target::exact(Point::Wall(clock.wall()));
         let soon = |clock: &Clock| {
             let (moment, reading) = clock.moment_of_wall(clock.wall());
             Estimate { moment, reading: Some(reading) }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(count(&mut registry), 2);
         let later = Moment::after(Duration::from_secs(1));
         let never = Estimate { moment: later, reading: None };
-        registry.set_target(a, Target::Moment(later), never);
+        registry.set_target(a, Target::exact(Point::Moment(later)), never);
         assert!(registry.wall_offsets().is_some());
         registry.deregister(b);
         assert!(registry.wall_offsets().is_none() && count(&mut registry) == 0);
@@ -251,7 +251,7 @@ mod tests {
             clock.set_wall(begin + ms * shift);
             let (moment, reading) = clock.moment_of_wall(begin);
             let estimate = Estimate { moment, reading: Some(reading) };
-            registry.set_target(handle, Target::Wall(begin), estimate);
+            registry.set_target(handle, Target::exact(Point::Wall(begin)), estimate);
         }
         let readings = registry.wall_offsets().unwrap();
         let from = |shift| {

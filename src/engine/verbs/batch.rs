@@ -9,41 +9,147 @@
 //!   jobs, and other threads get it.
 //! - The answers come in the order of the handles, whatever shards these are of.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::Engine;
-use crate::engine::shard::Shard;
-use crate::host::timebase::Target;
-use crate::values::error::InsertError;
+use super::rearmed_jobs::{Appointment, Repeating};
+use crate::engine::shard::{Arrival, Shard};
+use crate::host::timebase::{Point, Target};
+use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::Call;
+use crate::values::job::{Call, Disarmed, IntoJob, is_job};
+use crate::values::time::{Moment, Tick};
+use crate::values::when::When;
 
 /// How many handles are looked at before a shard's lock is released.
 const HANDLES_PER_LOCK: usize = 64;
 
+/// What an insert of timers returns: their handles, or the timers.
+type Inserted<W, C> = Result<Vec<Handle>, InsertError<Vec<(W, C)>>>;
+
 impl Engine {
-    pub(crate) fn insert_batch<C>(
-        &self,
-        timers: Vec<(Duration, C)>,
-    ) -> Result<Vec<Handle>, InsertError<Vec<(Duration, C)>>>
+    pub(crate) fn insert_batch<W, C>(self: &Arc<Engine>, timers: Vec<(W, C)>) -> Inserted<W, C>
     where
-        C: Call + 'static,
+        W: Into<When> + Copy,
+        C: Call,
     {
         let now = self.timebase.clock().now();
         if let Err(kind) = self.admit(timers.len()) {
             return Err(InsertError::new(kind, timers));
         }
+        match self.deadlines(timers.iter().map(|&(when, _)| when), now) {
+            Some(deadlines) if !is_job::<C>() => self.insert_one_shots(&deadlines, timers),
+            _ => self.insert_mixed(timers, now),
+        }
+    }
+
+    /// Returns the deadlines of timers, or `None` if one of them waits for the wall clock.
+    fn deadlines<W: Into<When>>(
+        &self,
+        whens: impl Iterator<Item = W>,
+        now: Moment,
+    ) -> Option<Vec<Tick>> {
+        let deadline = |when: W| match self.timebase.target(when.into(), now) {
+            Target { point: Point::Moment(moment), window } => {
+                Some(self.timebase.deadline(moment, window, now))
+            }
+            Target { point: Point::Wall(_), .. } => None,
+        };
+        whens.map(deadline).collect()
+    }
+
+    fn insert_one_shots<W, C: Call>(
+        &self,
+        deadlines: &[Tick],
+        timers: Vec<(W, C)>,
+    ) -> Inserted<W, C> {
         let count = timers.len();
-        let deadline = |delay| self.timebase.deadline(now.plus(delay), now);
-        match self.own_shard().insert_batch(timers, deadline) {
+        match self.own_shard().insert_batch(deadlines, timers) {
             Ok((handles, earliest)) => {
                 self.alarm.wake_for(earliest);
                 Ok(handles)
             }
             Err(refused) => {
-                self.release(count);
+                self.release_refused(count);
                 Err(refused)
             }
+        }
+    }
+
+    /// Inserts timers of any kind: re-armable ones are registered first, then all go into the shard
+    /// under one lock.
+    fn insert_mixed<W, C>(self: &Arc<Engine>, timers: Vec<(W, C)>, now: Moment) -> Inserted<W, C>
+    where
+        W: Into<When> + Copy,
+        C: Call,
+    {
+        let shard = self.own_shard();
+        let (whens, jobs): (Vec<W>, Vec<C>) = timers.into_iter().unzip();
+        let disarmed = jobs.into_iter().map(|job| Box::new(job).into_job().disarm());
+        let mut arrivals = Vec::with_capacity(whens.len());
+        let mut refused = None;
+        for (&when, job) in whens.iter().zip(disarmed) {
+            let arrival = self.arrival(shard, self.timebase.target(when.into(), now), job);
+            arrivals.push(arrival.unwrap_or_else(|(kind, arrival)| {
+                refused = Some(kind);
+                arrival
+            }));
+        }
+        let result = match refused {
+            Some(kind) => Err(InsertError::new(kind, arrivals)),
+            None => shard.insert_arrivals(arrivals, &self.timebase),
+        };
+        match result {
+            Ok((handles, earliest)) => {
+                self.alarm.wake_for(earliest);
+                Ok(handles)
+            }
+            Err(refused) => {
+                self.release_refused(whens.len());
+                let back = |arrival| match arrival {
+                    Arrival::OneShot { job, .. } => job.into_call(),
+                    Arrival::Rearmable { handle, job, .. } => {
+                        shard.deregister(handle, &self.timebase);
+                        job.into_call()
+                    }
+                };
+                Err(refused.map(|all| whens.into_iter().zip(all.into_iter().map(back)).collect()))
+            }
+        }
+    }
+
+    /// Makes a job ready to come in. Registers it if it is re-armable; if that is refused, the
+    /// arrival is good for nothing but to get the job back.
+    fn arrival(
+        self: &Arc<Engine>,
+        shard: &Shard,
+        target: Target,
+        job: Disarmed,
+    ) -> Result<Arrival, (InsertErrorKind, Arrival)> {
+        let now = self.timebase.clock().now();
+        let job = match (job, target.point) {
+            (Disarmed::OneShot(job), Point::Moment(moment)) => {
+                let deadline = self.timebase.deadline(moment, target.window, now);
+                return Ok(Arrival::OneShot { deadline, job });
+            }
+            (job, _) => job,
+        };
+        let registered = shard.register();
+        let engine = Arc::clone(self);
+        let (handle, job) = match job {
+            Disarmed::OneShot(job) => match registered {
+                Ok(handle) => (handle, Box::new(Appointment::new(engine, handle, job)).into_job()),
+                Err(kind) => return Err((kind, Arrival::OneShot { deadline: Tick::MAX, job })),
+            },
+            Disarmed::Repeating { handle: old, repeat, job } => {
+                let handle = registered.unwrap_or(old);
+                (handle, Box::new(Repeating::new(engine, handle, repeat, job)).into_job())
+            }
+        };
+        let arrival = Arrival::Rearmable { handle, target, job };
+        match registered {
+            Ok(_) => Ok(arrival),
+            Err(kind) => Err((kind, arrival)),
         }
     }
 
@@ -60,14 +166,19 @@ impl Engine {
                 };
                 shard.cancel_batch(handles, chosen, &mut answers, &mut jobs);
                 self.release(jobs.len());
-                jobs.drain(..).for_each(|job| self.discard(job));
+                jobs.drain(..).for_each(|(job, handle)| self.discard(job, handle));
             },
         );
         answers
     }
 
-    pub(crate) fn reset_batch(&self, timers: &[(Handle, Duration)]) -> Vec<bool> {
+    pub(crate) fn reset_batch<W: Into<When> + Copy>(&self, timers: &[(Handle, W)]) -> Vec<bool> {
         let now = self.timebase.clock().now();
+        let deadline = |&(_, when): &(Handle, W)| {
+            let Target { point, window } = self.timebase.target(when.into(), now);
+            self.timebase.deadline(self.timebase.estimate(point).moment, window, now)
+        };
+        let deadlines: Vec<Tick> = timers.iter().map(deadline).collect();
         let mut answers = vec![false; timers.len()];
         self.by_shard(
             timers,
@@ -75,14 +186,14 @@ impl Engine {
             |shard, chosen| {
                 let Some(shard) = shard else {
                     for &which in chosen {
-                        let (handle, delay) = timers[which];
-                        answers[which] =
-                            self.reset_for(handle, Target::Moment(now.plus(delay)), now);
+                        let (handle, when) = timers[which];
+                        let target = self.timebase.target(when.into(), now);
+                        answers[which] = self.reset_for(handle, target, now);
                     }
                     return;
                 };
-                let deadline = |delay| self.timebase.deadline(now.plus(delay), now);
-                self.alarm.wake_for(shard.reset_batch(timers, chosen, &mut answers, deadline));
+                let earliest = shard.reset_batch(timers, &deadlines, chosen, &mut answers);
+                self.alarm.wake_for(earliest);
             },
         );
         answers

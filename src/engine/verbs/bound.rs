@@ -13,32 +13,61 @@ impl Engine {
     #[inline]
     pub(super) fn admit(&self, jobs: usize) -> Result<(), InsertErrorKind> {
         match &self.bound {
-            Some(bound) if !bound.try_acquire(jobs) => match self.is_stopped() {
-                // If the wheel is full *and* shut down, say shut down: that is final.
-                true => Err(InsertErrorKind::Shutdown),
-                false => Err(InsertErrorKind::Full),
-            },
+            Some(bound) if !bound.try_acquire(jobs) => Err(self.refuse(jobs)),
             _ => Ok(()),
         }
     }
 
-    /// Gives the room of `jobs` jobs back.
+    /// Counts jobs that found no room. Returns the reason.
+    #[cold]
+    fn refuse(&self, jobs: usize) -> InsertErrorKind {
+        self.note_refused(jobs);
+        match self.is_stopped() {
+            // If the wheel is full *and* shut down, say shut down: that is final.
+            true => InsertErrorKind::Shutdown,
+            false => InsertErrorKind::Full,
+        }
+    }
+
+    /// Counts jobs that an insert refused.
+    #[cold]
+    pub(crate) fn note_refused(&self, jobs: usize) {
+        self.refused.fetch_add(jobs as u64, Ordering::Relaxed);
+    }
+
+    /// Gives the room of `jobs` jobs back that had been admitted, and were refused then.
+    #[cold]
+    pub(super) fn release_refused(&self, jobs: usize) {
+        self.note_refused(jobs);
+        self.release(jobs);
+    }
+
+    /// Gives the room of `jobs` jobs back, which are not pending any more.
     #[inline]
     pub(super) fn release(&self, jobs: usize) {
         if let Some(bound) = &self.bound {
             bound.release(jobs);
         }
+        if self.idle_waiters.any() {
+            self.idle_waiters.notify();
+        }
+    }
+
+    /// Returns how many jobs may be pending, if there is a bound.
+    pub(crate) fn max_pending(&self) -> Option<usize> {
+        self.bound.as_ref().map(|bound| bound.max)
     }
 }
 
 /// How many more jobs may be pending.
 pub(super) struct Bound {
+    max: usize,
     room: AtomicUsize,
 }
 
 impl Bound {
     pub(super) fn new(max: usize) -> Bound {
-        Bound { room: AtomicUsize::new(max) }
+        Bound { max, room: AtomicUsize::new(max) }
     }
 
     /// Takes room for all of the jobs, or for none. Returns whether there was room.

@@ -46,6 +46,11 @@ impl Engine {
         self.behind.store(behind.get(), Ordering::Relaxed);
     }
 
+    /// Notes that the ticker woke.
+    pub(crate) fn note_wakeup(&self) {
+        self.wakeups.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Refuses every insert from here on, and tells the ticker to end. Returns the pending jobs.
     pub(crate) fn stop(&self) -> Vec<Unstarted> {
         // Before the wake: the ticker that it wakes, or that has not slept yet, sees it through the
@@ -76,14 +81,14 @@ impl Engine {
             match self.deregister(rearmable) {
                 Some(due) => unstarted.push((rearmable, due, job)),
                 // It was cancelled on the way.
-                None => self.discard(job),
+                None => self.discard(job, rearmable),
             }
         }
         for shard in &self.shards {
             for (stray, registered) in shard.collect_unstarted(&self.timebase) {
                 match registered {
                     true => unstarted.push(stray),
-                    false => self.discard(stray.2),
+                    false => self.discard(stray.2, stray.0),
                 }
             }
         }

@@ -13,6 +13,7 @@
 mod batch;
 mod bound;
 mod drive;
+mod insert;
 mod rearmed;
 mod rearmed_jobs;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
+use crate::engine::idle::IdleWaiters;
 use crate::engine::metrics::Stats;
 use crate::engine::shard::Shard;
 use crate::host::clock::Clock;
@@ -29,12 +31,12 @@ use crate::host::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::host::timebase::{Target, Timebase};
 use crate::host::unwind::UnwindBoundary;
 use crate::structure::{Geometry, Location};
-use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Job};
-use crate::values::time::{Moment, Scale, Span, Tick, most_aligned};
+use crate::values::job::Job;
+use crate::values::time::{Moment, Scale, Span, Tick};
 use crate::values::when::When;
 use bound::Bound;
+pub(crate) use rearmed::IgnoresRun;
 
 /// What an engine is made of. The builder has checked it.
 pub(crate) struct Config {
@@ -52,131 +54,29 @@ pub(crate) struct Engine {
     alarm: Alarm,
     runner: Arc<JobRunner>,
     bound: Option<Bound>,
+    refused: AtomicU64,
+    /// Written by the ticker, as `behind` is.
+    wakeups: AtomicU64,
     behind: AtomicU64,
+    idle_waiters: Arc<IdleWaiters>,
     stopped: AtomicBool,
 }
 
 impl Engine {
     pub(crate) fn new(config: Config) -> Engine {
+        let idle_waiters = Arc::new(IdleWaiters::new());
         let shard = |number| Shard::new(number as u32, config.geometry.clone(), Shard::MAX_JOBS);
         Engine {
             timebase: Timebase::new(config.clock, config.scale),
             shards: (0..config.shards).map(shard).collect(),
             alarm: Alarm::new(),
-            runner: Arc::new(JobRunner::new(config.boundary)),
+            runner: Arc::new(JobRunner::new(config.boundary, Arc::clone(&idle_waiters))),
             bound: config.max_pending.map(Bound::new),
+            refused: AtomicU64::new(0),
+            wakeups: AtomicU64::new(0),
+            idle_waiters,
             behind: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
-        }
-    }
-
-    // The verbs.
-
-    #[inline]
-    pub(crate) fn insert<C>(&self, delay: Duration, job: C) -> Result<Handle, InsertError<C>>
-    where
-        C: Call + 'static,
-    {
-        let now = self.timebase.clock().now();
-        match self.admit(1) {
-            Ok(()) => self.insert_admitted(self.timebase.deadline(now.plus(delay), now), job),
-            Err(kind) => Err(InsertError::new(kind, job)),
-        }
-    }
-
-    /// Takes the most aligned of the ticks that `slack` leaves to choose from.
-    pub(crate) fn insert_within<C>(
-        &self,
-        delay: Duration,
-        slack: Duration,
-        job: C,
-    ) -> Result<Handle, InsertError<C>>
-    where
-        C: Call + 'static,
-    {
-        let now = self.timebase.clock().now();
-        let earliest = now.plus(delay);
-        let latest = self.timebase.scale().present(earliest.plus(slack));
-        match self.admit(1) {
-            Ok(()) => {
-                let first = self.timebase.deadline(earliest, now);
-                self.insert_admitted(most_aligned(first, latest), job)
-            }
-            Err(kind) => Err(InsertError::new(kind, job)),
-        }
-    }
-
-    pub(crate) fn insert_when<C>(
-        self: &Arc<Engine>,
-        when: When,
-        job: C,
-    ) -> Result<Handle, InsertError<C>>
-    where
-        C: Call + 'static,
-    {
-        let now = self.timebase.clock().now();
-        match self.admit(1) {
-            Ok(()) => self.insert_for(self.timebase.target(when, now), now, job),
-            Err(kind) => Err(InsertError::new(kind, job)),
-        }
-    }
-
-    /// As [`Engine::insert_when`]; the job was admitted.
-    fn insert_for<C>(
-        self: &Arc<Engine>,
-        target: Target,
-        now: Moment,
-        job: C,
-    ) -> Result<Handle, InsertError<C>>
-    where
-        C: Call + 'static,
-    {
-        match target {
-            Target::Moment(moment) => {
-                self.insert_admitted(self.timebase.deadline(moment, now), job)
-            }
-            Target::Wall(_) => self.insert_appointment(target, job),
-        }
-    }
-
-    /// Replaces a job by another, which takes its room if it was pending. The replaced job is in
-    /// `old` then. A re-armable job that is with the pool stays there, and is dropped by the thread
-    /// that has it; `old` is then `None`.
-    pub(crate) fn replace<C>(
-        self: &Arc<Engine>,
-        handle: Handle,
-        when: When,
-        job: C,
-        old: &mut Option<Job>,
-    ) -> Result<Handle, InsertError<C>>
-    where
-        C: Call + 'static,
-    {
-        let now = self.timebase.clock().now();
-        let admitted = match self.remove_keeping_room(handle, old) {
-            true => Ok(()),
-            false => self.admit(1),
-        };
-        match admitted {
-            Ok(()) => self.insert_for(self.timebase.target(when, now), now, job),
-            Err(kind) => Err(InsertError::new(kind, job)),
-        }
-    }
-
-    #[inline]
-    fn insert_admitted<C>(&self, deadline: Tick, job: C) -> Result<Handle, InsertError<C>>
-    where
-        C: Call + 'static,
-    {
-        match self.own_shard().insert(deadline, Box::new(job)) {
-            Ok(handle) => {
-                self.alarm.wake_for(deadline);
-                Ok(handle)
-            }
-            Err(refused) => {
-                self.release(1);
-                Err(refused.map(|job| *job))
-            }
         }
     }
 
@@ -191,7 +91,7 @@ impl Engine {
         let Some(shard) = self.shard_of(handle) else { return self.cancel_rearmable(handle) };
         let Some(job) = shard.cancel(handle) else { return false };
         self.release(1);
-        self.discard(job);
+        self.discard(job, handle);
         true
     }
 
@@ -225,12 +125,7 @@ impl Engine {
     }
 
     #[inline]
-    pub(crate) fn reset(&self, handle: Handle, delay: Duration) -> bool {
-        let now = self.timebase.clock().now();
-        self.reset_for(handle, Target::Moment(now.plus(delay)), now)
-    }
-
-    pub(crate) fn reset_when(&self, handle: Handle, when: When) -> bool {
+    pub(crate) fn reset(&self, handle: Handle, when: When) -> bool {
         let now = self.timebase.clock().now();
         self.reset_for(handle, self.timebase.target(when, now), now)
     }
@@ -240,7 +135,8 @@ impl Engine {
         let Some(shard) = self.shard_of(handle) else {
             return self.reset_rearmable(handle, target);
         };
-        let deadline = self.timebase.deadline(self.timebase.estimate(target).moment, now);
+        let moment = self.timebase.estimate(target.point).moment;
+        let deadline = self.timebase.deadline(moment, target.window, now);
         let is_pending = shard.reset(handle, deadline);
         if is_pending {
             self.alarm.wake_for(deadline);
@@ -264,19 +160,44 @@ impl Engine {
         self.shards.iter().map(|shard| shard.tally().pending).sum()
     }
 
+    /// Returns whether no job is pending and none is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        // Read first, as in `stats`.
+        let ended = self.runner.metrics().ended();
+        let mut fired = 0;
+        let is_empty = |shard: &Shard| {
+            let tally = shard.tally();
+            fired += tally.fired;
+            tally.pending == 0
+        };
+        self.shards.iter().all(is_empty) && fired == ended
+    }
+
+    /// Waits until the wheel is idle, or until `limit` has passed. Returns whether it is.
+    pub(crate) fn wait_idle(&self, limit: Duration) -> bool {
+        self.idle_waiters.wait(|| self.is_idle(), limit)
+    }
+
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         // First, so that every job counted as ended is counted as fired by its shard below.
+        let given_up = self.runner.metrics().given_up();
         let ended = self.runner.metrics().ended();
         for tally in self.shards.iter().map(Shard::tally) {
             stats.pending += tally.pending;
             stats.inserted += tally.inserted;
             stats.cancelled += tally.cancelled;
+            stats.resets += tally.resets;
             stats.fired += tally.fired;
+            stats.discarded += tally.discarded;
         }
         // Not `DispatchMetrics::in_flight`: a job that is out of its shard and not handed over yet
         // would be nowhere, and a wheel that looks idle would not be.
         stats.in_flight = (stats.fired - ended) as usize;
+        stats.completed = ended - given_up;
+        stats.discarded += given_up;
+        stats.refused = self.refused.load(Ordering::Relaxed);
+        stats.wakeups = self.wakeups.load(Ordering::Relaxed);
         stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
         self.runner.report(&mut stats);
         stats
@@ -303,9 +224,9 @@ impl Engine {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Drops a job that will not run.
-    pub(crate) fn discard(&self, job: Job) {
-        self.runner.boundary().discard(job);
+    /// Drops the job with this handle, which will not run.
+    pub(crate) fn discard(&self, job: Job, handle: Handle) {
+        self.runner.boundary().discard_job(job, handle);
     }
 
     /// The shard of a one-shot job.

@@ -17,7 +17,7 @@ use crate::engine::shard::{Cancelled, Shard, Start};
 use crate::host::timebase::Target;
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Job, Work};
+use crate::values::job::{Call, CallAgain, IntoJob, Job, Work};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::Tick;
 
@@ -34,40 +34,71 @@ impl Engine {
             .map_err(|refused| refused.map(|job| job.0))
     }
 
-    pub(crate) fn repeat<C>(
+    pub(crate) fn repeat<C: CallAgain>(
         self: &Arc<Engine>,
         repeat: Repeat,
         job: C,
-    ) -> Result<Handle, InsertError<C>>
-    where
-        C: CallAgain + 'static,
-    {
+    ) -> Result<Handle, InsertError<C>> {
+        self.repeat_in_place_of(None, repeat, job, &mut None)
+    }
+
+    /// As [`Engine::repeat`]. If there is an `old` job, the new one replaces it as
+    /// [`Engine::replace`] says.
+    pub(crate) fn repeat_in_place_of<C: CallAgain>(
+        self: &Arc<Engine>,
+        old: Option<Handle>,
+        repeat: Repeat,
+        job: C,
+        replaced: &mut Option<Job>,
+    ) -> Result<Handle, InsertError<C>> {
         let target = self.timebase.target(repeat.first(), self.timebase.clock().now());
         if repeat.has_zero_period() {
+            self.note_refused(1);
             return Err(InsertError::new(InsertErrorKind::ZeroPeriod, job));
         }
-        if let Err(kind) = self.admit(1) {
-            return Err(InsertError::new(kind, job));
+        let admitted = match old {
+            Some(old) => self.admit_in_place_of(old, replaced),
+            None => self.admit(1),
+        };
+        match admitted {
+            Ok(()) => self.insert_repeating(target, repeat, job),
+            Err(kind) => Err(InsertError::new(kind, job)),
         }
+    }
+
+    /// Adds an admitted job that repeats.
+    pub(super) fn insert_repeating<C: CallAgain>(
+        self: &Arc<Engine>,
+        target: Target,
+        repeat: Repeat,
+        job: C,
+    ) -> Result<Handle, InsertError<C>> {
         let wrap = |handle, job| Repeating::new(Arc::clone(self), handle, repeat, job);
         self.enter(target, job, wrap, Repeating::into_job)
     }
 
     /// Adds an admitted job that waits for a wall-clock time.
-    pub(super) fn insert_appointment<C>(
+    pub(super) fn insert_appointment<C: Call>(
         self: &Arc<Engine>,
         target: Target,
         job: C,
-    ) -> Result<Handle, InsertError<C>>
-    where
-        C: Call + 'static,
-    {
+    ) -> Result<Handle, InsertError<C>> {
         let wrap = |handle, job| Appointment::new(Arc::clone(self), handle, job);
         self.enter(target, job, wrap, Appointment::into_job)
     }
 
+    /// Arms a registered job that waits for a time and comes in once.
+    pub(super) fn arm_appointment<C: Call>(
+        self: &Arc<Engine>,
+        handle: Handle,
+        target: Target,
+        job: C,
+    ) -> Result<(), impl Send> {
+        self.arm(handle, target, 0, Box::new(Appointment::new(Arc::clone(self), handle, job)))
+    }
+
     /// Registers an admitted job, wraps it, and arms it for the first time.
-    fn enter<C, W: Work + 'static>(
+    fn enter<C, W: Work>(
         &self,
         target: Target,
         job: C,
@@ -77,34 +108,37 @@ impl Engine {
         let handle = match self.own_shard().register() {
             Ok(handle) => handle,
             Err(kind) => {
-                self.release(1);
+                self.release_refused(1);
                 return Err(InsertError::new(kind, job));
             }
         };
         match self.arm(handle, target, 0, Box::new(wrap(handle, job))) {
             Ok(()) => Ok(handle),
-            Err(back) => Err(InsertError::new(InsertErrorKind::Shutdown, unwrap(*back))),
+            Err(back) => {
+                self.note_refused(1);
+                Err(InsertError::new(InsertErrorKind::Shutdown, unwrap(*back)))
+            }
         }
     }
 
     /// Arms a job, for the first time or again. Returns the job if it was cancelled, or if the
     /// wheel is gone.
-    pub(super) fn arm<W: Work + 'static>(
+    pub(super) fn arm<J: IntoJob>(
         &self,
         handle: Handle,
         target: Target,
         missed: u64,
-        work: Box<W>,
-    ) -> Result<(), Box<W>> {
-        let Some(shard) = self.rearmable_shard(handle) else { return Err(work) };
-        match shard.arm(handle, target, missed, &self.timebase, work) {
+        job: J,
+    ) -> Result<(), J> {
+        let Some(shard) = self.rearmable_shard(handle) else { return Err(job) };
+        match shard.arm(handle, target, missed, &self.timebase, job) {
             Ok(tick) => {
                 self.alarm.wake_for(tick);
                 Ok(())
             }
-            Err(work) => {
+            Err(job) => {
                 self.deregister(handle);
-                Err(work)
+                Err(job)
             }
         }
     }
@@ -149,7 +183,7 @@ impl Engine {
     pub(super) fn cancel_rearmable(&self, handle: Handle) -> bool {
         let mut job = None;
         let cancelled = self.remove(handle, &mut job);
-        job.into_iter().for_each(|job| self.discard(job));
+        job.into_iter().for_each(|job| self.discard(job, handle));
         cancelled
     }
 
@@ -172,9 +206,9 @@ impl Engine {
 }
 
 /// A job that repeats at its period, and is told nothing about its runs.
-struct IgnoresRun<F>(F);
+pub(crate) struct IgnoresRun<F>(pub(crate) F);
 
-impl<F: FnMut() + Send> CallAgain for IgnoresRun<F> {
+impl<F: FnMut() + Send + 'static> CallAgain for IgnoresRun<F> {
     fn call(&mut self, _: Run) -> Next {
         (self.0)();
         Next::Period

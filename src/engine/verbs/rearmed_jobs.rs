@@ -9,13 +9,14 @@
 //! - Every run ends with the job armed again or deregistered. User code is called through the
 //!   unwind boundary, which returns also when that panicked.
 
+use core::any::Any;
 use std::sync::Arc;
 
 use super::Engine;
 use crate::engine::shard::Start;
-use crate::host::timebase::Target;
+use crate::host::timebase::{Point, Target};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Work};
+use crate::values::job::{Call, CallAgain, Disarmed, Work};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::Moment;
 use crate::values::when::When;
@@ -28,7 +29,7 @@ pub(super) struct Repeating<C> {
     job: C,
 }
 
-impl<C: CallAgain + 'static> Repeating<C> {
+impl<C: CallAgain> Repeating<C> {
     pub(super) fn new(engine: Arc<Engine>, handle: Handle, repeat: Repeat, job: C) -> Self {
         Repeating { engine, handle, repeat, job }
     }
@@ -42,6 +43,7 @@ impl<C: CallAgain + 'static> Repeating<C> {
         Run {
             deadline: clock.instant(deadline),
             late: clock.now().since(deadline),
+            wall: clock.wall(),
             missed,
             handle: self.handle,
         }
@@ -52,21 +54,22 @@ impl<C: CallAgain + 'static> Repeating<C> {
     fn follow(&self, next: Next, deadline: Moment) -> Option<(Target, u64)> {
         let timebase = &self.engine.timebase;
         let now = timebase.clock().now();
+        let window = self.repeat.window();
         let when = match next {
             Next::Period => {
                 let (next, missed) = self.repeat.follow(deadline, now)?;
-                return Some((Target::Moment(next), missed));
+                return Some((Target { point: Point::Moment(next), window }, missed));
             }
-            Next::After(delay) => When::After(delay),
-            Next::At(instant) => When::At(instant),
-            Next::Wall(time) => When::Wall(time),
+            Next::After(delay) => When::after(delay),
+            Next::At(instant) => When::at(instant),
+            Next::Wall(time) => When::wall(time),
             Next::Stop => return None,
         };
-        Some((timebase.target(when, now), 0))
+        Some((Target { window, ..timebase.target(when, now) }, 0))
     }
 }
 
-impl<C: CallAgain + 'static> Work for Repeating<C> {
+impl<C: CallAgain> Work for Repeating<C> {
     fn run(mut self: Box<Self>) {
         // The user who took the job decides when it runs: so it is on time, and its answer is not
         // used.
@@ -84,8 +87,8 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
         };
         let run = self.describe(deadline, missed);
         let job = &mut self.job;
-        let answer = self.engine.runner.boundary().call(|| job.call(run));
-        let next = answer.unwrap_or(self.repeat.after_panic());
+        let answer = self.engine.runner.boundary().call(self.handle, || job.call(run));
+        let next = answer.unwrap_or(self.repeat.answer_of_a_panic());
         match self.follow(next, deadline) {
             Some((target, missed)) => rearm(Arc::clone(&self.engine), self, target, missed),
             None => {
@@ -97,16 +100,38 @@ impl<C: CallAgain + 'static> Work for Repeating<C> {
     fn rearmable_handle(&self) -> Option<Handle> {
         Some(self.handle)
     }
+
+    fn task(&self) -> &dyn Any {
+        &NoTask
+    }
+
+    fn into_task(self: Box<Self>) -> Box<dyn Any + Send> {
+        Box::new(NoTask)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
+    fn disarm(self: Box<Self>) -> Disarmed {
+        let Repeating { handle, repeat, job, .. } = *self;
+        Disarmed::Repeating { handle, repeat, job: job.boxed() }
+    }
 }
 
-/// A job that waits for a wall-clock time. It goes back when the wall clock was set back.
+/// What a repeating job, which takes a closure and no task, answers to a downcast: a type that
+/// nobody can ask for.
+struct NoTask;
+
+/// A job that can be cancelled until it starts: it waits for a wall-clock time, or knows its own
+/// handle. It goes back when the wall clock was set back.
 pub(super) struct Appointment<C> {
     engine: Arc<Engine>,
     handle: Handle,
     job: C,
 }
 
-impl<C: Call + 'static> Appointment<C> {
+impl<C: Call> Appointment<C> {
     pub(super) fn new(engine: Arc<Engine>, handle: Handle, job: C) -> Self {
         Appointment { engine, handle, job }
     }
@@ -116,7 +141,7 @@ impl<C: Call + 'static> Appointment<C> {
     }
 }
 
-impl<C: Call + 'static> Work for Appointment<C> {
+impl<C: Call> Work for Appointment<C> {
     fn run(self: Box<Self>) {
         self.job.call();
     }
@@ -134,10 +159,26 @@ impl<C: Call + 'static> Work for Appointment<C> {
     fn rearmable_handle(&self) -> Option<Handle> {
         Some(self.handle)
     }
+
+    fn task(&self) -> &dyn Any {
+        self.job.task()
+    }
+
+    fn into_task(self: Box<Self>) -> Box<dyn Any + Send> {
+        self.job.into_task()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
+    fn disarm(self: Box<Self>) -> Disarmed {
+        (Box::new(self.job) as Box<C>).disarm()
+    }
 }
 
 /// Arms a job again. A job that was cancelled meanwhile, or whose wheel is gone, is dropped here.
-fn rearm<W: Work + 'static>(engine: Arc<Engine>, work: Box<W>, target: Target, missed: u64) {
+fn rearm<W: Work>(engine: Arc<Engine>, work: Box<W>, target: Target, missed: u64) {
     if let Some(handle) = work.rearmable_handle() {
         drop(engine.arm(handle, target, missed, work));
     }

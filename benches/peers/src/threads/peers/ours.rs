@@ -30,7 +30,7 @@ impl Timer for Ours {
     }
 
     fn insert_at(&mut self, at: Instant, job: impl FnOnce() + Send + 'static) -> Handle {
-        self.wheel.insert_at(at, job)
+        self.wheel.insert(at, job)
     }
 
     fn cancel_job(&mut self, job: Handle) -> bool {

@@ -1,0 +1,107 @@
+//! Many jobs under keys of their own.
+//!
+//! Each key has its own lock for a moment, so a batch is no cheaper than a loop. What it adds is one
+//! moment from which all delays count, and room for all of the jobs or for none.
+
+use core::borrow::Borrow;
+use core::hash::{BuildHasher, Hash};
+
+use super::Keyed;
+use crate::values::error::InsertError;
+use crate::values::job::{Job, Task};
+use crate::values::when::When;
+
+/// Timers, each with its key.
+type Timers<K, W, F> = Vec<(K, W, F)>;
+
+/// The replaced job of each key, or the timers.
+type Inserted<K, W, F> = Result<Vec<Option<Job>>, InsertError<Timers<K, W, F>>>;
+
+impl<K, S> Keyed<K, S>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    S: BuildHasher + Clone + Send + Sync + 'static,
+{
+    /// Inserts many jobs at once, each under its key, as [`Keyed::insert`] does. Returns the
+    /// replaced jobs, in the order of the keys. The iterator is run to its end first; all delays
+    /// count from the moment after that.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the whole batch: a bounded wheel has no room for all of it, also for the
+    /// jobs that replace others; or the wheel is gone. If the wheel ends during the call, the error
+    /// has those that did not come in.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Keyed, Wheel};
+    /// let wheel = Wheel::new();
+    /// let pushes = Keyed::new(&wheel);
+    /// let day = Duration::from_secs(24 * 3600);
+    /// let replaced = pushes.insert_batch(
+    ///     (0..10_000).map(|user| (user, day, move || println!("good morning, user {user}"))),
+    /// )?;
+    /// assert!(replaced.iter().all(Option::is_none));
+    /// assert_eq!(pushes.cancel_batch(&[3, 4, 10_000]), [true, true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn insert_batch<W, F>(
+        &self,
+        timers: impl IntoIterator<Item = (K, W, F)>,
+    ) -> Inserted<K, W, F>
+    where
+        W: Into<When> + Copy,
+        F: Task + Send + 'static,
+    {
+        let engine = self.engine();
+        let timers: Timers<K, W, F> = timers.into_iter().collect();
+        let admitted = match engine.admit_batch(timers.len()) {
+            Ok(admitted) => admitted,
+            Err(kind) => return Err(InsertError::new(kind, timers)),
+        };
+        let mut all_replaced = Vec::with_capacity(timers.len());
+        let mut timers = timers.into_iter();
+        while let Some((key, when, job)) = timers.next() {
+            // Here and not below, because the conversion may be code of the user's.
+            let exactly: When = when.into();
+            let put = self.put_by(
+                key,
+                job,
+                |_| true,
+                |keyed_job, present, replaced| {
+                    engine.insert_of_batch(&admitted, exactly, keyed_job, present, replaced)
+                },
+            );
+            match put {
+                Ok(replaced) => all_replaced.push(replaced),
+                Err(refused) => {
+                    engine.refuse_rest(timers.len());
+                    let rest = |(key, job)| core::iter::once((key, when, job)).chain(timers);
+                    return Err(refused.map(|refused| rest(refused).collect()));
+                }
+            }
+        }
+        Ok(all_replaced)
+    }
+
+    /// Cancels the jobs of many keys. Returns what [`Keyed::cancel`] returns for each, in the order
+    /// of the keys.
+    pub fn cancel_batch<'a, Q>(&self, keys: impl IntoIterator<Item = &'a Q>) -> Vec<bool>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized + 'a,
+    {
+        keys.into_iter().map(|key| self.cancel(key)).collect()
+    }
+
+    /// Gives the jobs of many keys new times; each delay counts from its own reset. Returns what
+    /// [`Keyed::reset`] returns for each, in the order of the keys.
+    pub fn reset_batch<'a, Q, W>(&self, timers: impl IntoIterator<Item = (&'a Q, W)>) -> Vec<bool>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized + 'a,
+        W: Into<When>,
+    {
+        timers.into_iter().map(|(key, when)| self.reset(key, when)).collect()
+    }
+}

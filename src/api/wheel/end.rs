@@ -1,0 +1,116 @@
+//! The end of a wheel, and the wait for it.
+//!
+//! Ground rules:
+//!
+//! - The threads are taken out once: by the first of `close`, `shutdown` and the drop. Their lock is
+//!   not held while anything is waited for.
+//! - Whatever the wheel has not run comes out once: to the caller of the first end, or to nobody if
+//!   that is a drop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Wheel;
+use crate::api::unfired::{Unfired, UnfiredJob};
+use crate::engine::threads::Threads;
+use crate::host::sync::lock;
+
+impl Wheel {
+    /// Waits until the wheel is idle: no job is pending, none waits for a thread of the pool, and
+    /// none runs. Returns `true` then. A wheel with a repeating job, or with a timer for next week,
+    /// is not idle: [`Wheel::wait_idle_timeout`] has a limit.
+    ///
+    /// **On a thread of the wheel's pool, and on a manual wheel, this does not wait**: it returns
+    /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Wheel;
+    /// let wheel = Wheel::new();
+    /// for page in 0..10 {
+    ///     wheel.insert(Duration::from_millis(page), move || println!("page {page}"));
+    /// }
+    /// wheel.wait_idle();
+    /// assert_eq!(wheel.stats().completed, 10);
+    /// ```
+    pub fn wait_idle(&self) -> bool {
+        self.wait_idle_timeout(Duration::MAX)
+    }
+
+    /// As [`Wheel::wait_idle`], for `limit` at most, in real time. Returns whether the wheel is
+    /// idle.
+    pub fn wait_idle_timeout(&self, limit: Duration) -> bool {
+        let cannot_wait = lock(&self.threads).as_ref().is_none_or(Threads::is_caller_on_the_pool);
+        if cannot_wait { self.is_idle() } else { self.engine.wait_idle(limit) }
+    }
+
+    /// Stops the wheel: takes in and starts no more jobs, and waits until running jobs have ended
+    /// and the wheel's threads are gone. Returns every job that never ran, and every repeating job
+    /// that would run again. For a wheel in an `Arc` or a static.
+    ///
+    /// From the call on, every insert is refused ([`Wheel::insert`] panics), and every other verb
+    /// does what it does with a stale handle. A second call, from whatever thread, returns nothing
+    /// and waits for nothing.
+    ///
+    /// It waits as long as the running jobs take. **On a thread of the wheel's pool it waits for no
+    /// job and no thread of the pool**: in a job, in another task of the pool, and in an `install`.
+    /// A running job may wait for a task that lies below the caller on that thread's stack, so
+    /// waiting for the job could last for ever. In that case running jobs go on as after a drop,
+    /// and those that repeat do not come back.
+    ///
+    /// If a job waits for another thread that calls `close`, by joining it or inside another pool's
+    /// `install`, both wait for ever; [`Wheel::shutdown_timeout`] does not.
+    ///
+    /// A pool that was handed to the builder goes on. The jobs of a manual wheel run inside
+    /// [`Driver::advance`](crate::Driver::advance): a job that another thread is running at that
+    /// moment is not waited for, and does not come back if it repeats.
+    ///
+    /// ```
+    /// use std::sync::LazyLock;
+    /// use std::time::Duration;
+    /// use tickwheel::Wheel;
+    ///
+    /// static WHEEL: LazyLock<Wheel> = LazyLock::new(Wheel::new);
+    ///
+    /// WHEEL.insert(Duration::from_secs(3600), || println!("an hour has passed"));
+    /// // At the end of `main`: a static is never dropped.
+    /// assert_eq!(WHEEL.close().len(), 1);
+    /// ```
+    pub fn close(&self) -> Unfired {
+        self.shutdown_timeout(Duration::MAX)
+    }
+
+    /// Closes the wheel for good, as [`Wheel::close`] does.
+    pub fn shutdown(self) -> Unfired {
+        self.close()
+    }
+
+    /// As [`Wheel::close`], and waits for `limit` at most, in real time. Jobs that still run then
+    /// go on, as after a drop, and those that repeat do not come back:
+    /// [`Unfired::still_running`] tells how many there are.
+    pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {
+        let mut unstarted = self.engine.stop();
+        let threads = lock(&self.threads).take();
+        let handed_over = threads.map(|threads| threads.stop_and_join(limit));
+        unstarted.extend(self.engine.collect_unstarted(handed_over.into_iter().flatten()));
+        unstarted.sort_by_key(|&(_, deadline, _)| deadline);
+        let timebase = self.engine.timebase();
+        let jobs = unstarted.into_iter().map(|(handle, deadline, job)| UnfiredJob {
+            handle,
+            remaining: timebase.until(deadline),
+            job,
+        });
+        Unfired::new(jobs.collect(), Arc::clone(&self.engine), self.panic_handler.clone())
+    }
+}
+
+impl Drop for Wheel {
+    fn drop(&mut self) {
+        let pending = self.engine.stop();
+        let threads = lock(&self.threads).take();
+        let handed_over = threads.map(Threads::stop);
+        let others = self.engine.collect_unstarted(handed_over.into_iter().flatten());
+        let discard = |(handle, _, job)| self.engine.discard(job, handle);
+        pending.into_iter().chain(others).for_each(discard);
+    }
+}

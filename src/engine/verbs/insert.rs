@@ -1,0 +1,201 @@
+//! One job comes in: for a moment or for the wall clock, a new job or one that was in a wheel
+//! before, in room of its own or in that of a job that it replaces.
+//!
+//! Ground rules:
+//!
+//! - A delay is as cheap as it can be: what the caller's types leave open (a wall-clock time, a
+//!   window, a [`Job`] as the job) is asked where the compiler knows the answer, and is done in
+//!   functions of its own.
+//! - A job is admitted, and its room is taken, before it goes into a shard. A refused job gives its
+//!   room back.
+
+use std::sync::Arc;
+
+use super::Engine;
+use super::rearmed_jobs::Repeating;
+use crate::host::timebase::{Point, Target};
+use crate::values::error::{InsertError, InsertErrorKind};
+use crate::values::handle::Handle;
+use crate::values::job::{Call, Disarmed, IntoJob, Job, cast, is_job};
+use crate::values::time::{Moment, Tick};
+use crate::values::when::When;
+
+impl Engine {
+    #[inline]
+    pub(crate) fn insert<C: Call>(
+        self: &Arc<Engine>,
+        when: When,
+        job: C,
+    ) -> Result<Handle, InsertError<C>> {
+        let now = self.timebase.clock().now();
+        match self.admit(1) {
+            Ok(()) => self.insert_admitted(when, now, job),
+            Err(kind) => Err(InsertError::new(kind, job)),
+        }
+    }
+
+    /// Replaces a job by another, which takes its room if it was pending. The replaced job is in
+    /// `old` then. A re-armable job that is with the pool stays there, and is dropped by the thread
+    /// that has it; `old` is then `None`.
+    pub(crate) fn replace<C: Call>(
+        self: &Arc<Engine>,
+        handle: Handle,
+        when: When,
+        job: C,
+        old: &mut Option<Job>,
+    ) -> Result<Handle, InsertError<C>> {
+        let now = self.timebase.clock().now();
+        match self.admit_in_place_of(handle, old) {
+            Ok(()) => self.insert_admitted(when, now, job),
+            Err(kind) => Err(InsertError::new(kind, job)),
+        }
+    }
+
+    /// Takes out a job, if it is pending, and keeps its room; otherwise takes room.
+    pub(super) fn admit_in_place_of(
+        &self,
+        handle: Handle,
+        old: &mut Option<Job>,
+    ) -> Result<(), InsertErrorKind> {
+        match self.remove_keeping_room(handle, old) {
+            true => Ok(()),
+            false => self.admit(1),
+        }
+    }
+
+    /// Takes room for `jobs` jobs that come in one after the other, all at the same time.
+    pub(crate) fn admit_batch(&self, jobs: usize) -> Result<Admitted, InsertErrorKind> {
+        let now = self.timebase.clock().now();
+        self.admit(jobs).map(|()| Admitted { now })
+    }
+
+    /// Inserts one of the admitted jobs, which replaces the job with the handle `old` if there is
+    /// one: that is in `replaced` then.
+    pub(crate) fn insert_of_batch<C: Call>(
+        self: &Arc<Engine>,
+        admitted: &Admitted,
+        when: When,
+        job: C,
+        old: Option<Handle>,
+        replaced: &mut Option<Job>,
+    ) -> Result<Handle, InsertError<C>> {
+        if let Some(old) = old {
+            self.remove(old, replaced);
+        }
+        self.insert_admitted(when, admitted.now, job)
+    }
+
+    /// Gives the room of admitted jobs back that do not come in.
+    pub(crate) fn refuse_rest(&self, jobs: usize) {
+        self.release_refused(jobs);
+    }
+
+    /// Inserts a job that knows its own handle: `make` gets the handle and returns the job. The job
+    /// can be cancelled until it starts.
+    ///
+    /// Without room, `make` is not called. If the wheel ends while `make` is under way, the job is
+    /// dropped.
+    pub(crate) fn insert_with<C: Call>(
+        self: &Arc<Engine>,
+        when: When,
+        make: impl FnOnce(Handle) -> C,
+    ) -> Result<Handle, InsertErrorKind> {
+        let target = self.timebase.target(when, self.timebase.clock().now());
+        self.admit(1)?;
+        let handle = self.own_shard().register().inspect_err(|_| self.release_refused(1))?;
+        let unarmed = Unarmed { engine: self, handle };
+        let job = make(handle);
+        core::mem::forget(unarmed);
+        let Err(job) = self.arm_appointment(handle, target, job) else { return Ok(handle) };
+        self.runner.boundary().discard_job(job, handle);
+        if self.is_stopped() {
+            self.note_refused(1);
+            return Err(InsertErrorKind::Shutdown);
+        }
+        // `make` let somebody cancel the job.
+        Ok(handle)
+    }
+
+    #[inline]
+    fn insert_admitted<C: Call>(
+        self: &Arc<Engine>,
+        when: When,
+        now: Moment,
+        job: C,
+    ) -> Result<Handle, InsertError<C>> {
+        if is_job::<C>() {
+            return self.insert_again(when, now, job);
+        }
+        let Target { point, window } = self.timebase.target(when, now);
+        match point {
+            Point::Moment(moment) => {
+                let deadline = self.timebase.deadline(moment, window, now);
+                let inserted = self.insert_into_shard(deadline, Box::new(job));
+                inserted.map_err(|refused| refused.map(|job| *job))
+            }
+            Point::Wall(_) => self.insert_appointment(Target { point, window }, job),
+        }
+    }
+
+    #[inline]
+    fn insert_into_shard<J: IntoJob>(
+        &self,
+        deadline: Tick,
+        job: J,
+    ) -> Result<Handle, InsertError<J>> {
+        match self.own_shard().insert(deadline, job) {
+            Ok(handle) => {
+                self.alarm.wake_for(deadline);
+                Ok(handle)
+            }
+            Err(refused) => {
+                self.release_refused(1);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Inserts a [`Job`], which may have been in a wheel before. A repeating job goes on repeating.
+    #[cold]
+    fn insert_again<C: Call>(
+        self: &Arc<Engine>,
+        when: When,
+        now: Moment,
+        job: C,
+    ) -> Result<Handle, InsertError<C>> {
+        let job = cast::<C, Job>(job).unwrap_or_else(|_| unreachable!("`C` is `Job`"));
+        let target = self.timebase.target(when, now);
+        let inserted = match (job.disarm(), target.point) {
+            (Disarmed::OneShot(job), Point::Moment(moment)) => {
+                self.insert_into_shard(self.timebase.deadline(moment, target.window, now), job)
+            }
+            (Disarmed::OneShot(job), Point::Wall(_)) => self.insert_appointment(target, job),
+            (Disarmed::Repeating { handle, repeat, job }, _) => {
+                let inserted = self.insert_repeating(target, repeat, job);
+                let back = |job| {
+                    let engine = Arc::clone(self);
+                    Box::new(Repeating::new(engine, handle, repeat, job)).into_job()
+                };
+                inserted.map_err(|refused| refused.map(back))
+            }
+        };
+        inserted.map_err(|refused| refused.map(Job::into_call))
+    }
+}
+
+/// Jobs that have room, and come in at this time.
+pub(crate) struct Admitted {
+    now: Moment,
+}
+
+/// A registration whose job is being made: it ends if that unwinds.
+struct Unarmed<'a> {
+    engine: &'a Engine,
+    handle: Handle,
+}
+
+impl Drop for Unarmed<'_> {
+    fn drop(&mut self) {
+        self.engine.deregister(self.handle);
+    }
+}
