@@ -106,8 +106,9 @@ impl Builder {
 
     /// Sets the number of shards: hierarchies, each with its own lock, that threads are spread over
     /// when they insert. From 1 to [`Builder::MAX_SHARDS`]. The default is twice the number of
-    /// processors, at most 64, and 1 on a manual wheel. An empty shard of the default geometry
-    /// takes 33 KB.
+    /// processors, at most 64, but fewer for long rings, so that all shards together begin with no
+    /// more than 2^20 slots (32 MB); and 1 on a manual wheel. An empty shard of the default
+    /// geometry takes 33 KB.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
@@ -169,7 +170,7 @@ impl Builder {
         let max_in_flight = within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
         let max_in_flight = max_in_flight.unwrap_or(usize::MAX);
         let name = self.name.clone();
-        let shards = (processors() * 2).min(64);
+        let shards = default_shards(&self.geometry);
         let (config, handler) = self.config(Clock::monotonic(), shards)?;
         let engine = Arc::new(Engine::new(config));
         let threads = Threads::start(&engine, source, max_in_flight, &name, handler.clone())?;
@@ -280,6 +281,15 @@ fn within(
     }
 }
 
+/// The slots that all shards together may have by default: 32 MB, empty.
+const DEFAULT_SLOTS_MAX: usize = 1 << 20;
+
+/// Returns the number of shards for a wheel whose user did not choose it.
+fn default_shards(geometry: &Geometry) -> usize {
+    let slots: usize = geometry.sizes().iter().sum();
+    (processors() * 2).min(64).min(DEFAULT_SLOTS_MAX / slots).max(1)
+}
+
 fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -287,6 +297,15 @@ fn processors() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_rings_make_few_shards() {
+        let shards = |slots| default_shards(&Geometry::ring(slots).unwrap());
+        assert_eq!(shards(1), (processors() * 2).min(64));
+        assert!(shards(86_400) <= 12 && shards(86_400) >= 2.min(processors()));
+        assert_eq!([shards(DEFAULT_SLOTS_MAX), shards(Geometry::MAX_SLOTS)], [1, 1]);
+        assert_eq!(default_shards(&Geometry::default()), (processors() * 2).min(64));
+    }
 
     /// `error.rs`, which may not name the builder, repeats its bounds.
     #[test]

@@ -6,11 +6,14 @@ mod again_end;
 mod bounds;
 mod cancel;
 mod clocks;
+mod counts;
 mod end;
 mod jobs;
 mod many;
 mod names;
+mod tasks;
 mod time;
+mod waits;
 mod wall;
 
 use std::collections::HashSet;
@@ -123,11 +126,14 @@ fn every_sentence_has_its_test() {
         include_str!("again_end.rs"),
         include_str!("bounds.rs"),
         include_str!("cancel.rs"),
+        include_str!("counts.rs"),
         include_str!("end.rs"),
         include_str!("jobs.rs"),
         include_str!("many.rs"),
         include_str!("names.rs"),
+        include_str!("tasks.rs"),
         include_str!("time.rs"),
+        include_str!("waits.rs"),
         include_str!("wall.rs"),
     ]
     .concat();

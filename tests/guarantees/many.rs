@@ -1,7 +1,7 @@
 //! Many jobs at once: batches, guards, groups, and slack.
 
 use super::*;
-use tickwheel::{Group, Guard, Next, Repeat, When};
+use tickwheel::{Group, Guard, Keyed, Next, Repeat, When};
 
 #[test]
 fn a_batch_answers_in_order() {
@@ -262,4 +262,123 @@ fn slack_lets_timers_share_a_tick() {
     let (without, with) = (ticks(0), ticks(1));
     assert_eq!(without, 10_000);
     assert!(with < without / 100, "{with} wake-ups");
+}
+
+#[test]
+fn a_jitter_is_random_and_stays_within_its_window() {
+    on_both_clocks(MS, |wheel, time| {
+        let (sender, ran) = channel();
+        let (least, most) = (MS * 5, MS * 20);
+        for _ in 0..200 {
+            let (sender, time, before) = (sender.clone(), time.clone(), time.now());
+            let handle = wheel.insert(When::after(least).jitter(most), move || {
+                sender.send(time.now() - before).unwrap();
+            });
+            // As seen from here the deadline lies in the window, or at the tick after it.
+            let remaining = wheel.remaining(handle).unwrap_or_default();
+            assert!(remaining <= least + most + MS, "{remaining:?}");
+        }
+        time.until(|| wheel.is_empty() && wheel.stats().completed == 200);
+        let late: Vec<Duration> = ran.try_iter().collect();
+        assert!(late.len() == 200 && late.iter().all(|&late| late >= least), "one was early");
+        // Of 21 ticks, 200 jobs meet more than a few.
+        let ticks: HashSet<u128> = late.iter().map(|late| late.as_millis()).collect();
+        assert!(ticks.len() > 4, "{ticks:?}");
+    });
+    // On manual clocks it is the same in every run.
+    let draw = || {
+        let (wheel, _driver) = manual();
+        let insert = |_| wheel.insert(When::after(HOUR).jitter(HOUR), || ());
+        (0..20).map(insert).map(|job| wheel.remaining(job)).collect::<Vec<_>>()
+    };
+    assert_eq!(draw(), draw());
+}
+
+#[test]
+fn a_window_goes_for_every_way_to_give_a_time() {
+    let windows: [fn(Duration) -> When; 2] =
+        [|delay| When::after(delay).within(MS * 100), |delay| When::after(delay).jitter(MS * 100)];
+    for window in windows {
+        let (wheel, driver) = manual();
+        let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+        let early = [0; 3].map(|_| wheel.insert(MS, || ()));
+        for n in 0..50 {
+            wheel.insert(window(MS * 900), || ());
+            keyed.insert(n, window(MS * 900), || ()).unwrap();
+            group.insert(window(MS * 900), || ()).unwrap();
+        }
+        wheel.insert_batch((0..50).map(|_| (window(MS * 900), || ()))).unwrap();
+        assert!(wheel.reset(early[0], window(MS * 900)));
+        assert_eq!(
+            wheel.reset_batch(
+                &early[1..].iter().map(|&job| (job, window(MS * 900))).collect::<Vec<_>>()
+            ),
+            [true; 2]
+        );
+        let at_wall = driver.wall_now() + MS * 900;
+        wheel.insert(When::wall(at_wall).within(MS * 100), || ());
+        assert_eq!(driver.advance(MS * 899), 0, "one is early");
+        let in_time = driver.advance(MS * 101);
+        assert_eq!((in_time, wheel.len()), (50 * 4 + 3 + 1, 0));
+    }
+}
+
+#[test]
+fn a_window_leaves_the_phase_of_a_repeat_alone() {
+    let (wheel, driver) = manual();
+    let runs: Arc<Mutex<Vec<(tickwheel::Run, Instant)>>> = Arc::default();
+    let (driver, told) = (Arc::new(driver), Arc::clone(&runs));
+    let (period, most) = (MS * 100, MS * 50);
+    let (clock, began) = (Arc::clone(&driver), driver.now());
+    let handle = wheel
+        .repeat(Repeat::every(period).jitter(most), move |run| {
+            told.lock().unwrap().push((run, clock.now()));
+            Next::Period
+        })
+        .unwrap();
+    driver.advance(period * 100 + most);
+    assert!(wheel.cancel(handle));
+    let runs = runs.lock().unwrap();
+    for ((run, at), n) in runs.iter().zip(1..) {
+        assert_eq!((run.deadline, run.missed), (began + period * n, 0));
+        assert!(
+            *at >= run.deadline && *at <= run.deadline + most && run.late == *at - run.deadline
+        );
+    }
+    let late: HashSet<Duration> = runs.iter().map(|(run, _)| run.late).collect();
+    assert!(runs.len() == 100 && late.len() > 10, "{late:?}");
+    // With slack, the runs of many meet.
+    let (wheel, driver) = manual();
+    for n in 0..10 {
+        let repeat = Repeat::every(period).starting(MS * (60 + n)).within(most);
+        wheel.repeat(repeat, |_| Next::Period).unwrap();
+    }
+    assert_eq!((driver.advance(MS * 63), driver.advance(MS), driver.advance(MS * 5)), (0, 5, 0));
+}
+
+#[test]
+fn a_group_takes_batches_and_repeats() {
+    let (wheel, driver) = Wheel::builder().max_pending(12).manual().unwrap();
+    let group = Group::new(&wheel);
+    let handles = group.insert_batch((0..10).map(|_| (HOUR, || ()))).unwrap();
+    let ping = group.every(MS, || ()).unwrap();
+    assert!(handles.iter().all(|&handle| wheel.is_pending(handle)) && wheel.is_pending(ping));
+    assert_eq!((group.len(), driver.advance(MS * 3)), (11, 3));
+    let at_wall = (wheel.wall_now() + HOUR, || ());
+    assert_eq!(group.insert_batch([at_wall]).unwrap().len(), 1);
+    // What is refused leaves no member behind.
+    let refused = group.insert_batch((0..3).map(|_| (HOUR, || ()))).unwrap_err();
+    assert_eq!((refused.kind(), refused.into_inner().len()), (InsertErrorKind::Full, 3));
+    assert_eq!((group.len(), group.cancel_all(), wheel.len(), group.len()), (12, 12, 0, 0));
+}
+
+#[test]
+fn a_guard_moves_its_job() {
+    let (wheel, driver) = manual();
+    let idle = Guard::new(&wheel, wheel.insert(MS, || ()));
+    assert!(idle.reset(MS * 2));
+    assert_eq!(driver.advance(MS), 0);
+    assert!(idle.reset(driver.wall_now() + MS * 5) && idle.reset(driver.now() + MS * 3));
+    assert_eq!((driver.advance(MS * 2), driver.advance(MS)), (0, 1));
+    assert!(!idle.reset(MS));
 }

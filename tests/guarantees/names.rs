@@ -2,7 +2,7 @@
 
 use super::*;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
-use tickwheel::Keyed;
+use tickwheel::{Keyed, Next, Repeat, Run};
 
 #[test]
 fn a_key_has_one_job() {
@@ -404,4 +404,89 @@ fn a_key_that_panics_when_it_is_asked_changes_nothing() {
         assert_eq!(touchy.panics(), (0, Vec::new()));
         assert!(keys.cancel(&asked));
     }
+}
+
+#[test]
+fn a_key_is_found_by_what_it_borrows_as() {
+    let (wheel, driver) = manual();
+    let keyed: Keyed<String> = Keyed::new(&wheel);
+    keyed.insert("a".to_owned(), HOUR, || ()).unwrap();
+    assert!(keyed.contains("a") && !keyed.contains("b"));
+    assert!(keyed.reset("a", MS) && keyed.remaining("a") == Some(MS));
+    assert_eq!(keyed.reset_batch([("a", MS * 2), ("b", MS)]), [true, false]);
+    assert!(wheel.is_pending(keyed.handle("a").unwrap()));
+    assert!(keyed.take("a").is_some() && keyed.is_empty());
+    keyed.insert("a".to_owned(), HOUR, || ()).unwrap();
+    assert_eq!(keyed.cancel_batch(["a", "a", "b"]), [true, false, false]);
+    keyed.insert("a".to_owned(), MS, || ()).unwrap();
+    assert!(keyed.contains(&"a".to_owned()));
+    assert_eq!((driver.advance(MS), keyed.len()), (1, 0));
+    let paths: Keyed<Vec<u8>> = Keyed::new(&wheel);
+    paths.insert(vec![1, 2], HOUR, || ()).unwrap();
+    assert!(paths.cancel(&[1, 2][..]));
+}
+
+#[test]
+fn a_repeating_job_keeps_its_key_until_its_last_run_has_ended() {
+    let (wheel, driver) = manual();
+    let keyed = Keyed::new(&wheel);
+    let own = keyed.clone();
+    let mut left = 3;
+    let countdown = move |run: Run| {
+        assert_eq!(own.handle("key"), Some(run.handle));
+        left -= 1;
+        if left > 0 { Next::Period } else { Next::Stop }
+    };
+    assert!(keyed.repeat("key", Repeat::every(MS), countdown).unwrap().is_none());
+    assert_eq!((driver.advance(MS), keyed.len()), (1, 1));
+    let twice = keyed.insert_if_absent("key", MS, || ());
+    assert_eq!(twice.unwrap_err().kind(), InsertErrorKind::Occupied);
+    assert_eq!((driver.advance(MS * 9), keyed.len(), wheel.stats().panicked), (2, 0, 0));
+    // A panic ends it, and frees the key, unless it was asked to go on.
+    for (next, runs) in [(Next::Stop, 1), (Next::Period, 10), (Next::After(MS * 5), 2)] {
+        let repeat = Repeat::every(MS).after_panic(next);
+        keyed.repeat("key", repeat, |_| panic_any("as planned")).unwrap();
+        assert_eq!(driver.advance(MS * 10), runs);
+        assert_eq!(keyed.cancel("key"), next != Next::Stop);
+        assert!(keyed.is_empty() && wheel.is_empty());
+    }
+    // It is replaced between two runs, and in its own run, which is its last then.
+    keyed.every("key", MS, || ()).unwrap();
+    assert!(keyed.every("key", MS, || ()).unwrap().is_some());
+    let own = keyed.clone();
+    let replaces = move || assert!(own.insert("key", HOUR, || ()).unwrap().is_none());
+    assert!(keyed.every("key", MS, replaces).unwrap().is_some());
+    assert_eq!((driver.advance(MS * 9), keyed.len(), wheel.len()), (1, 1, 1));
+    assert_eq!(keyed.remaining("key"), Some(HOUR - MS * 8));
+    let refused = keyed.every("key", Duration::ZERO, || ()).unwrap_err();
+    assert_eq!((refused.kind(), refused.into_inner().0), (InsertErrorKind::ZeroPeriod, "key"));
+    assert!(keyed.contains("key") && wheel.stats().panicked == 11 + 2);
+    let key = keyed.clone();
+    drop(wheel);
+    assert!(key.is_empty() && keyed.every("key", MS, || ()).is_err() && key.is_empty());
+}
+
+#[test]
+fn keys_come_in_batches() {
+    let (wheel, driver) = Wheel::builder().max_pending(10).manual().unwrap();
+    let keyed = Keyed::new(&wheel);
+    keyed.insert(1, HOUR, || ()).unwrap();
+    let batch = || (0..4).map(|key| (key, MS * 2, || ()));
+    let replaced: Vec<bool> =
+        keyed.insert_batch(batch()).unwrap().iter().map(Option::is_some).collect();
+    assert_eq!(replaced, [false, true, false, false]);
+    assert_eq!((keyed.len(), wheel.len()), (4, 4));
+    // Room for all or for none, also for those that replace others.
+    let refused = keyed.insert_batch((0..7).map(|key| (key, HOUR, || ()))).unwrap_err();
+    let back: Vec<i32> = refused.into_inner().into_iter().map(|(key, ..)| key).collect();
+    assert_eq!(back, (0..7).collect::<Vec<_>>());
+    assert!(keyed.insert_batch((10..16).map(|key| (key, HOUR, || ()))).is_ok());
+    assert_eq!((driver.advance(MS), driver.advance(MS), keyed.len()), (0, 4, 6));
+    // The room of what was replaced is free again: ten fit.
+    assert!(keyed.insert_batch(batch()).is_ok() && wheel.try_insert(MS, || ()).is_err());
+    assert_eq!(keyed.cancel_all(), 10);
+    drop(wheel);
+    let refused = keyed.insert_batch(batch()).unwrap_err();
+    assert_eq!((refused.kind(), refused.into_inner().len()), (InsertErrorKind::Shutdown, 4));
+    assert!(keyed.is_empty());
 }

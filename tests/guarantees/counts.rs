@@ -1,0 +1,147 @@
+//! What the wheel tells about itself.
+
+use super::*;
+use tickwheel::{Next, Repeat, Stats};
+
+/// Every job that ever came in is somewhere.
+#[track_caller]
+fn assert_complete(stats: &Stats) {
+    let somewhere = stats.pending as u64
+        + stats.cancelled
+        + stats.in_flight as u64
+        + stats.completed
+        + stats.discarded;
+    assert_eq!(stats.inserted, somewhere, "{stats:?}");
+    assert_eq!(stats.start.count, stats.completed + stats.busy_threads as u64);
+}
+
+#[test]
+fn every_job_is_counted_where_it_is() {
+    let wheel = Wheel::builder().threads(1).max_pending(8).build().unwrap();
+    let scheduler = wheel.scheduler();
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let stats = wheel.stats();
+    assert_eq!((stats.busy_threads, stats.in_flight, stats.completed), (1, 1, 0));
+    let [cancelled, taken, _pending] = [0; 3].map(|_| wheel.insert(HOUR, || ()));
+    assert!(wheel.reset(cancelled, HOUR * 2) && wheel.cancel(cancelled));
+    assert!(!wheel.reset(cancelled, HOUR) && wheel.take(taken).is_some());
+    let both = wheel.insert_batch([HOUR; 2].map(|delay| (delay, || ()))).unwrap();
+    assert_eq!(wheel.reset_batch(&[(both[0], HOUR), (cancelled, HOUR)]), [true, false]);
+    let ping = wheel.every(HOUR, || ()).unwrap();
+    assert!(wheel.reset(ping, HOUR * 2));
+    let queued = wheel.insert(Duration::ZERO, || ());
+    wait_for(|| !wheel.is_pending(queued));
+    assert!(wheel.insert_batch((0..9).map(|_| (HOUR, || ()))).is_err());
+    assert!(wheel.every(Duration::ZERO, || ()).is_err());
+    let stats = wheel.stats();
+    assert_complete(&stats);
+    assert_eq!((stats.pending, stats.in_flight, stats.cancelled), (4, 2, 2));
+    assert_eq!((stats.resets, stats.refused, stats.discarded), (3, 10, 0));
+    assert!(stats.wakeups >= 1);
+    drop(release);
+    wait_for(|| wheel.stats().completed == 2);
+    assert_complete(&wheel.stats());
+    let (release, starts) = blocker(&wheel);
+    starts.recv().unwrap();
+    let queued = wheel.insert(Duration::ZERO, || ());
+    wait_for(|| !wheel.is_pending(queued));
+    drop(wheel.shutdown_timeout(Duration::ZERO));
+    assert!(scheduler.insert(MS, || ()).is_err());
+    let stats = scheduler.stats();
+    assert_complete(&stats);
+    assert_eq!((stats.pending, stats.in_flight, stats.discarded), (0, 1, 5));
+    assert_eq!(stats.refused, 11);
+    drop(release);
+    wait_for(|| scheduler.stats().in_flight == 0);
+    assert_complete(&scheduler.stats());
+    assert_eq!((scheduler.stats().completed, scheduler.stats().busy_threads), (3, 0));
+}
+
+#[test]
+fn a_dropped_wheel_counts_what_it_discards() {
+    let (wheel, driver) = manual();
+    let scheduler = wheel.scheduler();
+    let mut left = 3;
+    let countdown = move |_| {
+        left -= 1;
+        if left > 0 { Next::Period } else { Next::Stop }
+    };
+    wheel.repeat(Repeat::every(MS), countdown).unwrap();
+    wheel.insert(wheel.wall_now() + HOUR, || ());
+    wheel.insert(HOUR, || ());
+    driver.advance(MS * 10);
+    assert_complete(&scheduler.stats());
+    drop(wheel);
+    let stats = scheduler.stats();
+    assert_complete(&stats);
+    assert_eq!((stats.inserted, stats.completed, stats.discarded), (5, 3, 2));
+}
+
+#[test]
+fn two_snapshots_make_a_window() {
+    let (wheel, driver) = manual();
+    let run = |jobs: usize| {
+        for _ in 0..jobs {
+            wheel.insert(MS, || ());
+        }
+        assert_eq!(driver.advance(MS), jobs);
+    };
+    run(10);
+    let noon = wheel.stats();
+    run(3);
+    wheel.insert(HOUR, || ());
+    let window = wheel.stats().since(&noon);
+    assert_eq!((window.inserted, window.completed, window.pending), (4, 3, 1));
+    assert_eq!((window.handover.count, window.start.count), (3, 3));
+    assert_eq!(window.handover.buckets().map(|(_, jobs)| jobs).sum::<u64>(), 3);
+    assert_eq!(wheel.stats().since(&Stats::default()), wheel.stats());
+}
+
+#[test]
+fn a_panic_names_its_job() {
+    use tickwheel::{Group, Keyed};
+    let (sender, panics) = channel();
+    let builder = Wheel::builder().on_panic(move |panic| {
+        sender.send((panic.handle, panic.message().map(str::to_owned))).unwrap();
+    });
+    let (wheel, driver) = builder.manual().unwrap();
+    let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+    let boom = || panic!("number {}", 7);
+    keyed.insert("key", MS, boom).unwrap();
+    let inserted = [
+        wheel.insert(MS, boom),
+        wheel.insert(wheel.wall_now() + MS, boom),
+        wheel.insert_with(MS, |_| boom).unwrap(),
+        wheel.insert_batch([(MS, boom)]).unwrap()[0],
+        wheel.every(MS, boom).unwrap(),
+        group.insert(MS, boom).unwrap(),
+        keyed.handle("key").unwrap(),
+    ];
+    assert_eq!(driver.advance(MS), 7);
+    let told = |receiver: &Receiver<(Option<Handle>, Option<String>)>| {
+        let mut handles = Vec::new();
+        for (handle, message) in receiver.try_iter() {
+            assert_eq!(message.as_deref(), Some("number 7"));
+            handles.push(handle.unwrap());
+        }
+        handles.sort_unstable();
+        handles
+    };
+    let sorted = |mut handles: Vec<Handle>| {
+        handles.sort_unstable();
+        handles
+    };
+    assert_eq!(told(&panics), sorted(inserted.to_vec()));
+    // While it is dropped, too: by a cancel, by a batch, in a drop of what came back.
+    let bomb = || OnDrop(|| panic!("number {}", 7));
+    let insert = || {
+        let bomb = bomb();
+        wheel.insert(HOUR, move || drop(bomb))
+    };
+    let (cancelled, in_batch, unfired) = (insert(), insert(), insert());
+    assert!(wheel.cancel(cancelled));
+    assert_eq!(wheel.cancel_batch(&[in_batch]), [true]);
+    drop(wheel.shutdown());
+    assert_eq!(told(&panics), sorted(vec![cancelled, in_batch, unfired]));
+}
