@@ -25,7 +25,7 @@ use crate::engine::verbs::IgnoresRun;
 use crate::host::sync::{Mutex, lock};
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Task};
+use crate::values::job::{Call, CallAgain, Disarmed, Task, job_of};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::when::When;
 
@@ -287,11 +287,19 @@ impl<C: Call> Call for MemberJob<C> {
     fn into_task(self) -> Box<dyn Any + Send> {
         self.call.into_task()
     }
+
+    fn disarm(self: Box<Self>) -> Disarmed {
+        job_of(self.call).disarm()
+    }
 }
 
 impl<C: CallAgain> CallAgain for MemberJob<C> {
     fn call(&mut self, run: Run) -> Next {
         self.call.call(run)
+    }
+
+    fn disarm(self) -> Box<dyn CallAgain> {
+        self.call.disarm()
     }
 }
 

@@ -5,8 +5,8 @@
 //! - A [`Job`] is a box. In it is the user's value, or a wrapper around it: the place in a group,
 //!   the ticket of a key, the registration of a re-armable job. [`Job::downcast`] looks through
 //!   every wrapper.
-//! - A [`Job`] that is inserted again is not boxed again, and leaves its old registration behind
-//!   ([`Work::disarm`]).
+//! - A [`Job`] that is inserted again leaves its old wrappers behind, its key, its group and its
+//!   registration ([`Work::disarm`]). One without wrappers is not boxed again.
 
 use core::any::{Any, TypeId};
 use core::fmt;
@@ -52,8 +52,8 @@ impl<F: FnOnce()> Task for F {
 
 /// A job that has not run, as [`Wheel::take`](crate::Wheel::take) and
 /// [`Wheel::shutdown`](crate::Wheel::shutdown) hand it back. It can be run, looked into, and
-/// inserted again, in the same wheel or in another. A repeating job that is inserted again goes on
-/// repeating.
+/// inserted again, in the same wheel or in another: under a new handle, and without the key or the
+/// group that it had. A repeating job that is inserted again goes on repeating.
 ///
 /// Dropping it drops the closure or the [`Task`] without calling it.
 pub struct Job(Box<dyn Work>);
@@ -62,7 +62,7 @@ impl Job {
     /// Returns a job that runs `task`: so that jobs of different types go into one batch. It costs
     /// one allocation, and an insert of it none.
     pub fn new<T: Task + Send + 'static>(task: T) -> Job {
-        cast(task).unwrap_or_else(|task| Job(Box::new(task)))
+        job_of(task)
     }
 
     /// Runs the job on this thread, once. A repeating job is told that it is on time; its answer is
@@ -105,19 +105,21 @@ impl Job {
         self.0.rearmable_handle()
     }
 
-    /// Returns the job without the registration that it had.
+    /// Returns the job without key, group and registration.
     pub(crate) fn disarm(self) -> Disarmed {
         self.0.disarm()
     }
 
+    /// Returns what was made a job, with its wrappers, in its box.
+    pub(crate) fn into_any(self) -> Box<dyn Any + Send> {
+        self.0.into_any()
+    }
+
     /// Returns what was made a job: a `C`, with its wrappers, that may have been registered since.
     pub(crate) fn into_call<C: Call>(self) -> C {
-        let job = match cast::<Job, C>(self) {
-            Ok(job) => return job,
-            Err(job) => job,
-        };
-        let Disarmed::OneShot(job) = job.disarm() else { unreachable!("only a `Job` repeats") };
-        *job.0.into_any().downcast().expect("the caller knows what it made a job of")
+        cast::<Job, C>(self).unwrap_or_else(|job| {
+            *job.into_any().downcast().expect("the caller knows what it made a job of")
+        })
     }
 }
 
@@ -137,6 +139,11 @@ impl fmt::Debug for Job {
 #[inline]
 pub(crate) fn is_job<T: 'static>() -> bool {
     TypeId::of::<T>() == TypeId::of::<Job>()
+}
+
+/// Returns a job that is made of `call`; `call` itself if it is one.
+pub(crate) fn job_of<C: Call>(call: C) -> Job {
+    cast(call).unwrap_or_else(|call| Job(Box::new(call)))
 }
 
 /// Returns the value as a `B`, or as it is if it is none.
@@ -198,10 +205,10 @@ pub(crate) trait Work: Send + 'static {
     /// Returns what the user inserted, without any wrapper.
     fn into_task(self: Box<Self>) -> Box<dyn Any + Send>;
 
-    /// Returns this very box.
+    /// Returns what was made a job, with its wrappers, and without a registration.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 
-    /// Returns the job without the registration that it had.
+    /// Returns the job without key, group and registration.
     fn disarm(self: Box<Self>) -> Disarmed;
 }
 
@@ -214,6 +221,9 @@ pub(crate) trait Call: Send + 'static {
 
     /// Returns what the user inserted, without any wrapper.
     fn into_task(self) -> Box<dyn Any + Send>;
+
+    /// Returns the job without any wrapper.
+    fn disarm(self: Box<Self>) -> Disarmed;
 }
 
 impl<T: Task + Send + 'static> Call for T {
@@ -233,6 +243,16 @@ impl<T: Task + Send + 'static> Call for T {
         match cast::<T, Job>(self) {
             Ok(job) => job.0.into_task(),
             Err(task) => Box::new(task),
+        }
+    }
+
+    fn disarm(self: Box<T>) -> Disarmed {
+        if !is_job::<T>() {
+            return Disarmed::OneShot(Job(self));
+        }
+        match cast::<T, Job>(*self) {
+            Ok(job) => job.disarm(),
+            Err(_) => unreachable!("`T` is `Job`"),
         }
     }
 }
@@ -255,13 +275,7 @@ impl<C: Call> Work for C {
     }
 
     fn disarm(self: Box<C>) -> Disarmed {
-        if !is_job::<C>() {
-            return Disarmed::OneShot(Job(self));
-        }
-        match cast::<C, Job>(*self) {
-            Ok(job) => job.disarm(),
-            Err(_) => unreachable!("`C` is `Job`"),
-        }
+        Call::disarm(self)
     }
 }
 
@@ -269,7 +283,8 @@ impl<C: Call> Work for C {
 pub(crate) trait CallAgain: Send + 'static {
     fn call(&mut self, run: Run) -> Next;
 
-    fn boxed(self) -> Box<dyn CallAgain>
+    /// Returns the job without any wrapper.
+    fn disarm(self) -> Box<dyn CallAgain>
     where
         Self: Sized,
     {
@@ -288,7 +303,7 @@ impl CallAgain for Box<dyn CallAgain> {
         (**self).call(run)
     }
 
-    fn boxed(self) -> Box<dyn CallAgain> {
+    fn disarm(self) -> Box<dyn CallAgain> {
         self
     }
 }

@@ -162,7 +162,18 @@ fn a_repeating_job_that_is_inserted_again_goes_on_repeating() {
     assert!(full.cancel(first));
     full.insert(MS, job);
     assert_eq!(driver.advance(MS * 11), 2);
-    assert_eq!(full.len(), 1);
+    // Under a key and in a group it runs once.
+    let job = full.shutdown().next().unwrap().job;
+    let (wheel, driver) = manual();
+    let group = Group::new(&wheel);
+    let job = wheel.take(group.insert(HOUR, job).unwrap()).unwrap();
+    assert_eq!(group.len(), 1);
+    let handle = wheel.insert(MS, job);
+    assert!(group.is_empty(), "what is inserted again leaves its group");
+    assert_eq!((driver.advance(MS * 11), wheel.is_pending(handle)), (2, true));
+    let job = wheel.take(handle).unwrap();
+    Keyed::new(&wheel).insert("key", MS, job).unwrap();
+    assert_eq!((driver.advance(HOUR), wheel.len()), (1, 0));
 }
 
 #[test]

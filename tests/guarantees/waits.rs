@@ -24,7 +24,8 @@ fn idle_means_that_nothing_is_pending_and_nothing_runs() {
 #[test]
 fn wait_idle_returns_when_the_last_job_has_gone() {
     // Whatever makes the wheel idle, the waiter is told.
-    let ways: [(&str, fn(&Wheel)); 9] = [
+    type Way = fn(&Wheel);
+    let ways: [(&str, Way); 9] = [
         ("a job that runs", |wheel| {
             wheel.insert(MS * 20, || ());
         }),

@@ -75,10 +75,9 @@ impl Capture {
         let act = self.begin();
         {
             let mut truth = self.world.truth();
+            let key = truth.key_of(self.id);
             truth.end(self.id);
-            let key = truth.keys.iter().find(|&(_, &id)| id == self.id).map(|(&key, _)| key);
             if let Some(key) = key {
-                truth.keys.remove(&key);
                 truth.claim(!self.world.keyed.contains(&key), "a key is taken by its running job");
             }
         }
@@ -102,7 +101,10 @@ impl Capture {
             truth.claim(run.deadline == self.world.origin + nanos(deadline), "another deadline");
             truth.claim(run.late == nanos(now.saturating_sub(deadline)), "not as late");
             truth.claim(run.missed == repeat.dropped, "others were missed");
-            let handle = truth.jobs[self.id].handle;
+            let handle = match truth.key_of(self.id) {
+                Some(key) => self.world.keyed.handle(&key),
+                None => truth.jobs[self.id].handle,
+            };
             truth.claim(Some(run.handle) == handle, "another handle");
             let answer = repeat.answers[(repeat.runs - 1) % repeat.answers.len()];
             // A repeating job panics in every second run.

@@ -78,6 +78,22 @@ pub(crate) enum First {
     Past(u64),
 }
 
+/// When a job is to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Time {
+    After(u64),
+    /// At a wall-clock time, counted from now; may be negative.
+    Wall(i64),
+}
+
+/// Where a repeating job comes in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    Wheel,
+    Group(usize),
+    Key(u8),
+}
+
 /// How a job repeats.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -95,11 +111,12 @@ enum Op {
     /// From another thread, and so most likely into another shard.
     InsertElsewhere(u64, Act, LastWill),
     InsertWithin(u64, u64, Act),
-    InsertBatch(Vec<(u64, Act, LastWill)>),
+    InsertWith(u64, Act, LastWill),
+    InsertBatch(Vec<(Time, Act, LastWill)>),
     InsertWall(i64, Act, LastWill),
     InsertKey(u8, u64, bool, Act, LastWill),
     InsertIntoGroup(usize, u64, Act),
-    Repeat(Option<usize>, Plan, Act, LastWill),
+    Repeat(Place, Plan, Act, LastWill),
     Cancel(usize),
     CancelBatch(Vec<usize>),
     CancelKey(u8),
@@ -107,7 +124,10 @@ enum Op {
     Guard(usize, bool),
     Take(usize),
     TakeKey(u8),
+    /// Takes a job, and inserts it again.
+    Move(usize, Time),
     Reset(usize, u64),
+    ResetWithin(usize, u64, u64),
     ResetBatch(Vec<(usize, u64)>),
     ResetKey(u8, u64),
     ResetWall(usize, i64),
@@ -164,6 +184,7 @@ fn apply(world: &World, driver: &Driver, foreign: &[Handle], op: &Op) {
                 .unwrap();
         }
         Op::InsertWithin(delay, slack, act) => world.insert_within(delay, slack, act),
+        Op::InsertWith(delay, act, last_will) => world.insert_with(delay, act, last_will),
         Op::InsertBatch(ref timers) => world.insert_batch(timers),
         Op::InsertWall(ahead, act, last_will) => world.insert_wall(ahead, act, last_will),
         Op::InsertKey(key, delay, if_absent, act, last_will) => {
@@ -172,12 +193,12 @@ fn apply(world: &World, driver: &Driver, foreign: &[Handle], op: &Op) {
         Op::InsertIntoGroup(group, delay, act) => {
             world.insert_into_group(group, delay, act, LastWill::Nothing);
         }
-        Op::Repeat(group, ref plan, act, last_will) => {
+        Op::Repeat(place, ref plan, act, last_will) => {
             // The members of a group are cancelled together in no order, so what a member does when
             // it is dropped must not depend on the order.
-            let quiet = group.is_none() || last_will.is_quiet();
+            let quiet = !matches!(place, Place::Group(_)) || last_will.is_quiet();
             let last_will = if quiet { last_will } else { LastWill::Nothing };
-            world.repeat(group, plan, act, last_will);
+            world.repeat(place, plan, act, last_will);
         }
         Op::Cancel(which) => world.cancel(which),
         Op::CancelBatch(ref which) => world.cancel_batch(which),
@@ -186,7 +207,9 @@ fn apply(world: &World, driver: &Driver, foreign: &[Handle], op: &Op) {
         Op::Guard(which, detach) => world.guard(which, detach),
         Op::Take(which) => world.take(which),
         Op::TakeKey(key) => world.take_key(key),
+        Op::Move(which, time) => world.move_job(which, time),
         Op::Reset(which, delay) => world.reset(which, delay),
+        Op::ResetWithin(which, delay, slack) => world.reset_within(which, delay, slack),
         Op::ResetBatch(ref which) => world.reset_batch(which),
         Op::ResetKey(key, delay) => world.reset_key(key, delay),
         Op::ResetWall(which, ahead) => world.reset_wall(which, ahead),
@@ -346,19 +369,33 @@ fn plan() -> impl Strategy<Value = Plan> {
     )
 }
 
+fn time() -> impl Strategy<Value = Time> {
+    prop_oneof![4 => delay().prop_map(Time::After), 1 => ahead().prop_map(Time::Wall)]
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    prop_oneof![
+        4 => Just(Place::Wheel),
+        3 => group().prop_map(Place::Group),
+        2 => key().prop_map(Place::Key),
+    ]
+}
+
 fn op() -> impl Strategy<Value = Op> {
     let timer = || (delay(), act(), last_will());
+    let timer_of_any_kind = (time(), act(), last_will());
     prop_oneof![
         6 => timer().prop_map(|(d, act, will)| Op::Insert(d, act, will)),
         2 => timer().prop_map(|(d, act, will)| Op::InsertElsewhere(d, act, will)),
         1 => (delay(), 0..200 * TICK, act()).prop_map(|(d, s, act)| Op::InsertWithin(d, s, act)),
-        1 => prop::collection::vec(timer(), 0..5).prop_map(Op::InsertBatch),
+        1 => timer().prop_map(|(d, act, will)| Op::InsertWith(d, act, will)),
+        1 => prop::collection::vec(timer_of_any_kind, 0..5).prop_map(Op::InsertBatch),
         2 => (ahead(), act(), last_will()).prop_map(|(a, act, will)| Op::InsertWall(a, act, will)),
         3 => (key(), any::<bool>(), timer())
             .prop_map(|(key, absent, (d, act, will))| Op::InsertKey(key, d, absent, act, will)),
         2 => (group(), delay(), act()).prop_map(|(g, d, act)| Op::InsertIntoGroup(g, d, act)),
-        3 => (prop::option::weighted(0.3, group()), plan(), act(), last_will())
-            .prop_map(|(group, plan, act, will)| Op::Repeat(group, plan, act, will)),
+        3 => (place(), plan(), act(), last_will())
+            .prop_map(|(place, plan, act, will)| Op::Repeat(place, plan, act, will)),
         2 => any::<usize>().prop_map(Op::Cancel),
         1 => prop::collection::vec(any::<usize>(), 0..5).prop_map(Op::CancelBatch),
         1 => key().prop_map(Op::CancelKey),
@@ -366,6 +403,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (any::<usize>(), any::<bool>()).prop_map(|(which, detach)| Op::Guard(which, detach)),
         1 => any::<usize>().prop_map(Op::Take),
         1 => key().prop_map(Op::TakeKey),
+        2 => (any::<usize>(), time()).prop_map(|(which, time)| Op::Move(which, time)),
+        1 => (any::<usize>(), delay(), 0..200 * TICK)
+            .prop_map(|(which, delay, slack)| Op::ResetWithin(which, delay, slack)),
         3 => (any::<usize>(), delay()).prop_map(|(which, delay)| Op::Reset(which, delay)),
         1 => prop::collection::vec((any::<usize>(), delay()), 0..5).prop_map(Op::ResetBatch),
         1 => (key(), delay()).prop_map(|(key, delay)| Op::ResetKey(key, delay)),

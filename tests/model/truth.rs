@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use tickwheel::{Handle, Missed};
 
-use crate::{Act, Answer, LastWill};
+use crate::{Act, Answer, LastWill, Time};
 
 /// How many nanoseconds a tick has.
 pub(crate) const TICK: u64 = 1000;
@@ -148,7 +148,21 @@ impl Truth {
         if let Some(repeat) = &mut self.jobs[id].repeat {
             repeat.out = false;
         }
+        self.keys.retain(|_, &mut of_key| of_key != id);
         was_in || was_out
+    }
+
+    /// Returns the key of a job that is pending.
+    pub(crate) fn key_of(&self, id: usize) -> Option<u8> {
+        self.keys.iter().find(|&(_, &of_key)| of_key == id).map(|(&key, _)| key)
+    }
+
+    /// Returns the nanosecond at which a job is due that is given `time` now.
+    pub(crate) fn deadline_of(&self, time: Time) -> u64 {
+        match time {
+            Time::After(delay) => self.now.saturating_add(delay),
+            Time::Wall(ahead) => self.when_wall_reads(self.wall_now() + i128::from(ahead)),
+        }
     }
 
     /// Notes that a repeating job begins a run: it leaves the wheel and keeps its room.

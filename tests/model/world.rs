@@ -9,7 +9,7 @@ use tickwheel::{
 };
 
 use crate::truth::{KnownRepeat, Truth};
-use crate::{Act, First, LastWill, Plan};
+use crate::{Act, First, LastWill, Place, Plan, Time};
 
 /// Everything a job can reach.
 #[derive(Clone)]
@@ -21,6 +21,9 @@ pub(crate) struct World {
     pub(crate) origin: Instant,
     pub(crate) wall_origin: SystemTime,
 }
+
+/// The job that had the key before, the deadline of the new one, and what the insert answered.
+type KeyedAnswer<T> = (Option<usize>, u64, Result<Option<Job>, (InsertErrorKind, T)>);
 
 pub(crate) fn nanos(count: u64) -> Duration {
     Duration::from_nanos(count)
@@ -64,6 +67,32 @@ impl World {
         }
     }
 
+    pub(crate) fn insert_with(&self, delay: u64, act: Act, last_will: LastWill) {
+        let capture = self.capture(act, last_will);
+        let (id, room) = (capture.id, self.truth().has_room(1));
+        let deadline = self.truth().now.saturating_add(delay);
+        let mut capture = Some(capture);
+        let make = |handle| {
+            assert!(self.scheduler.is_pending(handle));
+            self.truth().jobs[id].handle = Some(handle);
+            let capture = capture.take().expect("called once");
+            move || capture.run()
+        };
+        match self.scheduler.insert_with(nanos(delay), make) {
+            Ok(handle) => {
+                let known = self.truth().jobs[id].handle;
+                self.truth().claim(known == Some(handle), "another handle was made");
+                self.accept(id, room, Some(handle));
+                self.truth().jobs[id].rearmable = true;
+                self.truth().set(id, deadline);
+            }
+            Err(kind) => {
+                self.truth().claim(kind == InsertErrorKind::Full && !room, "a job was refused");
+                self.drop_outside(capture);
+            }
+        }
+    }
+
     pub(crate) fn insert_within(&self, delay: u64, slack: u64, act: Act) {
         let capture = self.capture(act, LastWill::Nothing);
         let (id, room) = (capture.id, self.truth().has_room(1));
@@ -103,12 +132,16 @@ impl World {
         if wall < 0 { self.wall_origin - by } else { self.wall_origin + by }
     }
 
-    pub(crate) fn repeat(&self, group: Option<usize>, plan: &Plan, act: Act, last_will: LastWill) {
+    pub(crate) fn repeat(&self, place: Place, plan: &Plan, act: Act, last_will: LastWill) {
         let mut capture = self.capture(act, last_will);
         let id = capture.id;
+        let old = match place {
+            Place::Key(key) => self.truth().keys.get(&key).copied(),
+            _ => None,
+        };
         let (room, now) = {
             let truth = self.truth();
-            (truth.has_room(1), truth.now)
+            (truth.has_room(1) || old.is_some(), truth.now)
         };
         let (first, deadline) = match plan.first {
             First::After(delay) => (nanos(delay).into(), now.saturating_add(delay)),
@@ -128,7 +161,9 @@ impl World {
         }
         {
             let mut truth = self.truth();
-            truth.jobs[id].group = group;
+            if let Place::Group(group) = place {
+                truth.jobs[id].group = Some(group);
+            }
             truth.jobs[id].rearmable = true;
             truth.jobs[id].repeat = Some(KnownRepeat {
                 period: plan.period,
@@ -142,9 +177,19 @@ impl World {
             });
         }
         let job = move |run| capture.run_again(run);
-        let answer = match group {
-            Some(group) => self.groups[group].repeat(repeat, job),
-            None => self.scheduler.repeat(repeat, job),
+        let answer = match place {
+            Place::Group(group) => self.groups[group].repeat(repeat, job),
+            Place::Wheel => self.scheduler.repeat(repeat, job),
+            Place::Key(key) => {
+                return self.check_keyed_repeat(id, key, plan, room, {
+                    let answer = self.keyed.repeat(key, repeat, job);
+                    (
+                        old,
+                        deadline,
+                        answer.map_err(|refused| (refused.kind(), refused.into_inner())),
+                    )
+                });
+            }
         };
         match answer {
             Ok(handle) => {
@@ -158,6 +203,49 @@ impl World {
             }
             Err(refused) => self.check_refusal(room, refused),
         }
+    }
+
+    fn check_keyed_repeat<T>(
+        &self,
+        id: usize,
+        key: u8,
+        plan: &Plan,
+        room: bool,
+        (old, deadline, answer): KeyedAnswer<T>,
+    ) {
+        match answer {
+            Ok(replaced) => {
+                self.accept(id, room && plan.period != Some(0), None);
+                self.replace_key(key, id, old, &replaced, deadline);
+                self.drop_outside(replaced);
+            }
+            Err((kind, back)) => {
+                let right = match plan.period {
+                    Some(0) => kind == InsertErrorKind::ZeroPeriod,
+                    _ => kind == InsertErrorKind::Full && !room,
+                };
+                self.truth().claim(right, "a repeat was refused its key");
+                self.drop_outside(back);
+            }
+        }
+    }
+
+    /// Notes that a job came under a key, in the place of the job `old`.
+    fn replace_key(
+        &self,
+        key: u8,
+        id: usize,
+        old: Option<usize>,
+        replaced: &Option<Job>,
+        deadline: u64,
+    ) {
+        let mut truth = self.truth();
+        // A job that runs is replaced and does not come back.
+        let was_in = old.is_some_and(|old| !truth.is_out(old));
+        truth.claim(replaced.is_some() == was_in, "replaced another");
+        old.map(|old| truth.end(old));
+        truth.set(id, deadline);
+        truth.keys.insert(key, id);
     }
 
     pub(crate) fn insert_into_group(&self, group: usize, delay: u64, act: Act, quiet: LastWill) {
@@ -185,29 +273,50 @@ impl World {
         self.truth().claim(answer == expected, "a group counted wrong");
     }
 
-    pub(crate) fn insert_batch(&self, timers: &[(u64, Act, LastWill)]) {
+    fn when(&self, time: Time) -> When {
+        match time {
+            Time::After(delay) => nanos(delay).into(),
+            Time::Wall(ahead) => {
+                let wall = self.truth().wall_now() + i128::from(ahead);
+                self.time(wall).into()
+            }
+        }
+    }
+
+    /// Notes that a one-shot job came in for a time.
+    fn note_time(&self, id: usize, time: Time) {
+        let mut truth = self.truth();
+        if let Time::Wall(ahead) = time {
+            truth.jobs[id].rearmable = true;
+            truth.jobs[id].wall = Some(truth.wall_now() + i128::from(ahead));
+        }
+        let deadline = truth.deadline_of(time);
+        truth.set(id, deadline);
+    }
+
+    pub(crate) fn insert_batch(&self, timers: &[(Time, Act, LastWill)]) {
         let captures: Vec<_> = timers
             .iter()
-            .map(|&(delay, act, last_will)| (delay, self.capture(act, last_will)))
+            .map(|&(time, act, last_will)| (self.when(time), self.capture(act, last_will)))
             .collect();
         let ids: Vec<usize> = captures.iter().map(|(_, capture)| capture.id).collect();
         let room = self.truth().has_room(ids.len());
-        let jobs = captures.into_iter().map(|(delay, capture)| (nanos(delay), || capture.run()));
+        let whens: Vec<When> = captures.iter().map(|&(when, _)| when).collect();
+        let jobs = captures.into_iter().map(|(when, capture)| (when, || capture.run()));
         match self.scheduler.insert_batch(jobs) {
             Ok(handles) => {
                 self.truth().claim(handles.len() == ids.len(), "as many handles as jobs");
-                for ((id, handle), &(delay, ..)) in ids.into_iter().zip(handles).zip(timers) {
+                for ((id, handle), &(time, ..)) in ids.into_iter().zip(handles).zip(timers) {
                     self.accept(id, room, Some(handle));
-                    let deadline = self.truth().now.saturating_add(delay);
-                    self.truth().set(id, deadline);
+                    self.note_time(id, time);
                 }
             }
             Err(refused) => {
                 let full = refused.kind() == InsertErrorKind::Full;
                 let back = refused.into_inner();
                 self.truth().claim(full && !room, "a batch was refused");
-                let asked = timers.iter().map(|&(delay, ..)| nanos(delay));
-                self.truth().claim(asked.eq(back.iter().map(|&(delay, _)| delay)), "not all back");
+                let same = back.iter().map(|&(when, _)| when).eq(whens);
+                self.truth().claim(same, "not all back");
                 back.into_iter().for_each(|job| self.drop_outside(job));
             }
         }
@@ -275,6 +384,44 @@ impl World {
         let job = self.scheduler.take(handle);
         self.truth().claim(job.is_some() == expected, "take answered wrong");
         self.drop_outside(job);
+    }
+
+    /// Takes a job, and inserts it again. It leaves its group then.
+    pub(crate) fn move_job(&self, which: usize, time: Time) {
+        let Some((id, handle)) = self.pick(which) else { return };
+        let expected = {
+            let mut truth = self.truth();
+            !truth.is_out(id) && truth.end(id)
+        };
+        let Some(job) = self.scheduler.take(handle) else {
+            return self.truth().claim(!expected, "a take to move a job answered wrong");
+        };
+        self.truth().claim(expected, "a job was taken that is not there");
+        let moved = self.scheduler.insert(self.when(time), job).expect("there is its room");
+        {
+            let mut truth = self.truth();
+            let job = &mut truth.jobs[id];
+            job.handle = Some(moved);
+            job.group = None;
+            job.wall = None;
+            job.rearmable = job.repeat.is_some();
+            if let Some(repeat) = &mut job.repeat {
+                repeat.dropped = 0;
+            }
+        }
+        self.note_time(id, time);
+    }
+
+    /// Gives a job a time with slack.
+    pub(crate) fn reset_within(&self, which: usize, delay: u64, slack: u64) {
+        let Some((id, handle)) = self.pick(which) else { return };
+        let due = self.truth().due_within(delay, slack);
+        let answer = self.scheduler.reset(handle, When::after(nanos(delay)).within(nanos(slack)));
+        let expected = self.note_reset(id, delay);
+        self.truth().claim(answer == expected, "a reset with slack answered wrong");
+        if expected {
+            self.truth().set_due(id, due);
+        }
     }
 
     pub(crate) fn reset(&self, which: usize, delay: u64) {
@@ -345,15 +492,9 @@ impl World {
         match answer {
             Ok(replaced) => {
                 self.accept(id, room || old.is_some(), None);
-                {
-                    let mut truth = self.truth();
-                    let free = old.is_none() || !if_absent;
-                    truth.claim(free, "a job came under a key that was taken");
-                    truth.claim(replaced.is_some() == old.is_some(), "replaced another");
-                    old.map(|old| truth.end(old));
-                    truth.set(id, deadline);
-                    truth.keys.insert(key, id);
-                }
+                let free = old.is_none() || !if_absent;
+                self.truth().claim(free, "a job came under a key that was taken");
+                self.replace_key(key, id, old, &replaced, deadline);
                 self.drop_outside(replaced);
             }
             Err(refused) if old.is_some() => {
@@ -372,7 +513,11 @@ impl World {
     }
 
     pub(crate) fn take_key(&self, key: u8) {
-        let expected = self.end_key(key);
+        let expected = {
+            let truth = self.truth();
+            !truth.keys.get(&key).is_some_and(|&id| truth.is_out(id))
+        };
+        let expected = expected && self.end_key(key);
         let job = self.keyed.take(&key);
         self.truth().claim(job.is_some() == expected, "the take of a key answered wrong");
         self.drop_outside(job);

@@ -25,7 +25,7 @@ use super::Keys;
 use super::map::{KeyMap, Spot};
 use crate::host::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain};
+use crate::values::job::{Call, CallAgain, Disarmed, job_of};
 use crate::values::repeat::{Next, Run};
 
 /// A stripe of the keys, behind its lock.
@@ -144,6 +144,10 @@ where
     fn into_task(self) -> Box<dyn Any + Send> {
         self.job.into_task()
     }
+
+    fn disarm(self: Box<Self>) -> Disarmed {
+        job_of(self.job).disarm()
+    }
 }
 
 /// A job that repeats keeps its key: the ticket leaves when the job is dropped, after its last run.
@@ -155,5 +159,9 @@ where
 {
     fn call(&mut self, run: Run) -> Next {
         self.job.call(run)
+    }
+
+    fn disarm(self) -> Box<dyn CallAgain> {
+        self.job.disarm()
     }
 }

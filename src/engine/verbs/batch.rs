@@ -17,7 +17,7 @@ use crate::engine::shard::{Arrival, Shard};
 use crate::host::timebase::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Disarmed, IntoJob, is_job};
+use crate::values::job::{Call, Disarmed, IntoJob, is_job, job_of};
 use crate::values::time::{Moment, Tick};
 use crate::values::when::When;
 
@@ -85,7 +85,10 @@ impl Engine {
     {
         let shard = self.own_shard();
         let (whens, jobs): (Vec<W>, Vec<C>) = timers.into_iter().unzip();
-        let disarmed = jobs.into_iter().map(|job| Box::new(job).into_job().disarm());
+        let disarmed = jobs.into_iter().map(|job| match is_job::<C>() {
+            true => job_of(job).disarm(),
+            false => Disarmed::OneShot(job_of(job)),
+        });
         let mut arrivals = Vec::with_capacity(whens.len());
         let mut refused = None;
         for (&when, job) in whens.iter().zip(disarmed) {

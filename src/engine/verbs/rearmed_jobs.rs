@@ -16,7 +16,7 @@ use super::Engine;
 use crate::engine::shard::Start;
 use crate::host::timebase::{Point, Target};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Disarmed, Work};
+use crate::values::job::{Call, CallAgain, Disarmed, Work, job_of};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::Moment;
 use crate::values::when::When;
@@ -115,7 +115,7 @@ impl<C: CallAgain> Work for Repeating<C> {
 
     fn disarm(self: Box<Self>) -> Disarmed {
         let Repeating { handle, repeat, job, .. } = *self;
-        Disarmed::Repeating { handle, repeat, job: job.boxed() }
+        Disarmed::Repeating { handle, repeat, job: job.disarm() }
     }
 }
 
@@ -169,11 +169,11 @@ impl<C: Call> Work for Appointment<C> {
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
-        self
+        job_of(self.job).into_any()
     }
 
     fn disarm(self: Box<Self>) -> Disarmed {
-        (Box::new(self.job) as Box<C>).disarm()
+        Call::disarm(Box::new(self.job))
     }
 }
 
