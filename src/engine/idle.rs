@@ -5,8 +5,8 @@
 //! - What may make the wheel idle (the end of a job, a cancel, a stop) happens first; then it calls
 //!   [`IdleWaiters::notify`]. A waiter first counts itself, then looks whether the wheel is idle.
 //!   So either the waiter sees that the wheel is idle, or the notifier sees the waiter: through the
-//!   lock of the shard if a job left it, and through sequentially consistent counters if a job
-//!   ended.
+//!   lock of the shard if a job left it, and through the count of ended jobs if one ended, which
+//!   both change.
 //! - Without a waiter, a notification is one load of a counter that nobody writes.
 
 use core::time::Duration;
@@ -29,7 +29,7 @@ impl IdleWaiters {
     /// Returns whether anybody waits.
     #[inline]
     pub(crate) fn any(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Lets the waiters look again. To be called if there are [any](IdleWaiters::any).
@@ -42,7 +42,7 @@ impl IdleWaiters {
     /// Waits until `is_idle` says so, or until `limit` has passed. Returns what it said last.
     pub(crate) fn wait(&self, is_idle: impl Fn() -> bool, limit: Duration) -> bool {
         let limit = Limit::new(limit);
-        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         let mut idle;
         loop {
             let seen = *lock(&self.notified);
@@ -55,7 +55,7 @@ impl IdleWaiters {
                 drop(wait_timeout(&self.bell, notified, limit.remaining()));
             }
         }
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
         idle
     }
 }

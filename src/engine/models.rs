@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::engine::dispatch::pool::PoolShared;
-use crate::engine::dispatch::{DueJob, Outlet};
+use crate::engine::dispatch::{DueJob, Outlet, inline};
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::{Config, Engine};
-use crate::host::clock::Clock;
+use crate::host::clock::{Clock, Limit};
 use crate::host::sync::Parker;
 use crate::host::unwind::UnwindBoundary;
 use crate::structure::Geometry;
@@ -136,7 +136,7 @@ fn a_reset_to_earlier_wakes_a_ticker_that_sleeps_for_long() {
         let engine = engine();
         let far = insert(&engine, AN_HOUR);
         let ticker = ticker(&engine, 1);
-        assert!(engine.reset(far, Duration::ZERO));
+        assert!(engine.reset(far, Duration::ZERO.into()));
         ticker.join().unwrap();
     });
 }
@@ -177,7 +177,7 @@ fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
         let stop = thread::spawn(move || other.stop().len());
         let cancelled = usize::from(engine.cancel(handle));
         assert_eq!(cancelled + stop.join().unwrap(), 1);
-        assert!(engine.insert(Duration::ZERO, || ()).is_err());
+        assert!(engine.insert(Duration::ZERO.into(), || ()).is_err());
     });
 }
 
@@ -194,7 +194,7 @@ fn fire(engine: &Arc<Engine>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut due = Vec::new();
         engine.advance_shard(0, engine.timebase().present(), usize::MAX, &mut due);
-        due.into_iter().for_each(|due| engine.runner().boundary().fire(due.job));
+        due.into_iter().for_each(|due| engine.runner().boundary().fire(due.job, due.handle));
     })
 }
 
@@ -230,8 +230,8 @@ fn a_repeating_job_that_is_cancelled_does_not_come_back() {
         assert_eq!(engine.len(), 0);
         assert!(!engine.cancel(handle));
         // Its room was given back, and once.
-        engine.insert(Duration::MAX, || ()).unwrap();
-        assert!(engine.insert(Duration::MAX, || ()).is_err());
+        engine.insert(Duration::MAX.into(), || ()).unwrap();
+        assert!(engine.insert(Duration::MAX.into(), || ()).is_err());
         assert_eq!(engine.stop().len(), 1);
     });
 }
@@ -242,7 +242,7 @@ fn of_a_reset_and_the_run_one_says_when_the_next_is() {
         let engine = engine();
         let handle = repeat(&engine);
         let fire = fire(&engine);
-        assert!(engine.reset(handle, Duration::MAX));
+        assert!(engine.reset(handle, Duration::MAX.into()));
         fire.join().unwrap();
         // It is in the wheel: for never if the reset came last, else for far.
         assert_eq!(engine.len(), 1);
@@ -330,11 +330,43 @@ fn after_a_stop_that_waited_no_job_starts_and_none_is_lost() {
             Arc::clone(&other.shared).drain();
         });
         pool.shared.close();
-        pool.shared.wait();
+        pool.shared.wait(&Limit::new(Duration::MAX));
         let ran = pool.ran();
         let back = core::iter::from_fn(|| pool.shared.take_queued()).count();
         assert_eq!(ran + back, 2);
         other.join().unwrap();
         assert_eq!(pool.ran(), ran);
+    });
+}
+
+#[test]
+fn a_wait_for_an_idle_wheel_sees_the_last_cancel() {
+    explore(|| {
+        let engine = engine();
+        let handles = [insert(&engine, AN_HOUR), insert(&engine, AN_HOUR)];
+        let other = Arc::clone(&engine);
+        let other = thread::spawn(move || handles.map(|handle| assert!(other.cancel(handle))));
+        assert!(engine.wait_idle(Duration::MAX));
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_for_an_idle_wheel_sees_the_last_job_end() {
+    explore(|| {
+        let engine = engine();
+        insert(&engine, 5);
+        insert(&engine, 6);
+        let other = Arc::clone(&engine);
+        let other = thread::spawn(move || {
+            let mut due = Vec::new();
+            let present = other.timebase().present();
+            assert!(other.advance_shard(0, present, usize::MAX, &mut due) && due.len() == 2);
+            for due in due {
+                inline::run(other.runner(), other.timebase().clock(), due);
+            }
+        });
+        assert!(engine.wait_idle(Duration::MAX));
+        other.join().unwrap();
     });
 }

@@ -131,9 +131,8 @@ impl DispatchMetrics {
 
     /// Counts a job that was handed over and has run.
     ///
-    /// Sequentially consistent, because two protocols hang on it: either `PoolShared::room` sees
-    /// this end, or this end sees that room is wanted (`pool.rs`); and so for a wait for an idle
-    /// wheel (`idle.rs`).
+    /// Sequentially consistent, because a protocol hangs on it: either `PoolShared::room` sees this
+    /// end, or this end sees that room is wanted (`pool.rs`).
     pub(crate) fn job_ended(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
@@ -155,6 +154,13 @@ impl DispatchMetrics {
     /// Returns how many jobs have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)
+    }
+
+    /// The same, for a thread that is going to wait for the next end: either this counts an end, or
+    /// that end comes after this, and its thread sees all that this thread has written before.
+    pub(crate) fn ended_before_wait(&self) -> u64 {
+        // Adds nothing. But a load could read an older count than that of the last end.
+        self.ended.fetch_add(0, Ordering::SeqCst)
     }
 
     /// Returns how many jobs are handed over and have not ended.

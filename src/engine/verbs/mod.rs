@@ -163,7 +163,7 @@ impl Engine {
     /// Returns whether no job is pending and none is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         // Read first, as in `stats`.
-        let ended = self.runner.metrics().ended();
+        let ended = self.runner.metrics().ended_before_wait();
         let mut fired = 0;
         let is_empty = |shard: &Shard| {
             let tally = shard.tally();
