@@ -39,8 +39,8 @@
 //! | your own clock and threads | [`Hierarchy`], the structure alone |
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
-//! 1987). `docs/guarantees.md` lists every promise with its test, `docs/architecture.md` says where
-//! things are.
+//! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists
+//! every promise with its test, `docs/architecture.md` says where things are.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -58,6 +58,10 @@ mod adapters;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+#[doc = include_str!("../docs/cookbook.md")]
+#[doc(alias("backoff", "cron", "debounce", "retry", "throttle", "ttl"))]
+pub mod cookbook {}
 
 pub use adapters::group::Group;
 pub use adapters::guard::Guard;

@@ -80,13 +80,18 @@ impl Builder {
         self
     }
 
-    /// Sets the number of threads in the wheel's own pool, and so of jobs that run at a time: from
-    /// 1 to [`Builder::MAX_THREADS`]. The default is one for each processor. With
-    /// [`Builder::pool`], and on a manual wheel, it is refused.
+    /// Sets the number of threads in the wheel's own pool, which is the number of jobs that can run
+    /// at a time: from 1 to [`Builder::MAX_THREADS`]. The default is one for each processor. It is
+    /// refused together with [`Builder::pool`], and on a manual wheel, whose jobs run inside
+    /// [`Driver::advance`].
     ///
-    /// A job that blocks holds a thread for as long as it blocks. Jobs that compute need a thread
-    /// for each processor; jobs that wait for I/O need as many threads as there are such waits at a
-    /// time, or should only start the work elsewhere.
+    /// A job that sleeps, or waits for a lock or for I/O, holds its thread meanwhile. Other jobs
+    /// run on the other threads. Once every thread is held, each job that comes due waits for one:
+    /// with two threads and four jobs that sleep for half a second, a timer of 2 ms started after
+    /// one second. So jobs that compute need a thread for each processor, and jobs that wait need
+    /// as many threads as there are such waits at a time; or they only start the work elsewhere, on
+    /// another pool or on an async runtime. [`Stats::start`](crate::Stats::start) says how long
+    /// jobs waited for a thread.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = Some(threads);
         self
@@ -123,24 +128,28 @@ impl Builder {
         self
     }
 
-    /// Sets how many jobs may be in flight at a time: handed to the pool, and not ended. At the
-    /// bound, a due job waits in the wheel, where it can still be cancelled. By default there is no
-    /// bound. Has no effect on a manual wheel, which runs one job at a time.
+    /// Sets how many jobs may be in flight at a time. A job is in flight from the moment at which
+    /// it is handed to the pool until it has ended: it waits for a thread there, or runs. At the
+    /// bound, a job that comes due waits in the wheel instead, where it can still be cancelled and
+    /// reset. No job is refused or lost. By default there is no bound. The bound has no effect on a
+    /// manual wheel, which runs one job at a time.
     ///
-    /// With a bound of the number of threads, every job can be cancelled until there is a thread
-    /// for it. That suits jobs that block or compute for long. It is not the default because short
-    /// jobs pay for it: the ticker then wakes for every few jobs, and a burst of jobs that do
-    /// nothing takes nine times as long; with 64 jobs in flight a thread it takes a fifth longer
-    /// (docs/performance.md). For single jobs [`Wheel::insert_with`] does the same at no cost to
-    /// others.
+    /// The bound is for wheels whose jobs block or compute for long, so that other jobs wait for a
+    /// thread and should be cancellable meanwhile. If it is the number of threads, every job can be
+    /// cancelled until there is a thread for it. For short jobs, set no bound, or one of 64 for
+    /// each thread at least. The ticker wakes when a job in flight makes room, so a burst of jobs
+    /// that do nothing takes nine times as long with a bound of the number of threads, and a fifth
+    /// longer with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a single
+    /// job cancellable until it starts, at no cost to others.
     pub fn max_in_flight(mut self, bound: usize) -> Builder {
         self.max_in_flight = Some(bound);
         self
     }
 
-    /// Sets a handler that is told every [`Panic`] that the wheel catches: of a job, or of a captured
-    /// value or a key while it is dropped. It runs on the thread of the panic. Without a handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)),
-    /// and the panic hook reports them as it does everywhere.
+    /// Sets a handler that is told every [`Panic`] that the wheel catches: of a job, or of a
+    /// captured value or a key while it is dropped. It runs on the thread of the panic. Without a
+    /// handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic
+    /// hook reports them as it does everywhere.
     ///
     /// A panic of the handler is counted too, and goes no further. If two values that one job
     /// captured both panic while they are dropped, the language ends the process.
@@ -183,6 +192,7 @@ impl Builder {
     ///
     /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel; or the
     /// wheel was to have threads or a pool.
+    #[doc(alias("pause", "mock", "fake_clock"))]
     pub fn manual(self) -> Result<(Wheel, Driver), ConfigError> {
         if self.threads.is_some() {
             return Err(ConfigError::Conflict("manual", "threads"));

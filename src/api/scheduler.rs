@@ -123,6 +123,7 @@ impl Scheduler {
     ///
     /// [`InsertError`] with the job: the period is zero, the wheel or the calling thread's shard is
     /// full, or the wheel is gone.
+    #[doc(alias("interval", "set_interval", "periodic"))]
     pub fn every<F>(&self, period: Duration, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnMut() + Send + 'static,
@@ -135,6 +136,7 @@ impl Scheduler {
     /// # Errors
     ///
     /// As [`Scheduler::every`].
+    #[doc(alias("retry", "backoff", "cron"))]
     pub fn repeat<F>(&self, repeat: Repeat, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnMut(Run) -> Next + Send + 'static,

@@ -165,6 +165,7 @@ where
     ///
     /// [`InsertError`] with key and job: the wheel is full, or gone. If the wheel ends just after
     /// the old job was taken out, the old job is dropped.
+    #[doc(alias("timeout", "schedule", "ttl", "debounce"))]
     pub fn insert<F>(
         &self,
         key: K,
@@ -183,6 +184,7 @@ where
     ///
     /// As [`Keyed::insert`]; and [`InsertErrorKind::Occupied`](crate::InsertErrorKind::Occupied) if
     /// the key has a pending job, which is left as it is.
+    #[doc(alias("throttle"))]
     pub fn insert_if_absent<F>(
         &self,
         key: K,
@@ -222,6 +224,7 @@ where
 
     /// Gives the job of a key a new time, as [`Wheel::reset`](crate::Wheel::reset) does.
     /// Returns `false` if the key has no pending job.
+    #[doc(alias("reschedule", "extend", "touch", "pause", "refresh"))]
     pub fn reset<Q>(&self, key: &Q, when: impl Into<When>) -> bool
     where
         K: Borrow<Q>,

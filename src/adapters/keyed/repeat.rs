@@ -36,6 +36,7 @@ where
     /// assert_eq!(driver.advance(10 * second), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("interval", "set_interval", "periodic"))]
     pub fn every<F>(
         &self,
         key: K,
@@ -55,6 +56,7 @@ where
     /// # Errors
     ///
     /// As [`Keyed::every`].
+    #[doc(alias("retry", "backoff", "cron"))]
     pub fn repeat<F>(
         &self,
         key: K,

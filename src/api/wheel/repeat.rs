@@ -35,6 +35,7 @@ impl Wheel {
     /// assert_eq!(driver.advance(10 * second), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("interval", "set_interval", "periodic"))]
     pub fn every<F>(&self, period: Duration, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnMut() + Send + 'static,
@@ -68,6 +69,7 @@ impl Wheel {
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("retry", "backoff", "cron"))]
     pub fn repeat<F>(&self, repeat: Repeat, job: F) -> Result<Handle, InsertError<F>>
     where
         F: FnMut(Run) -> Next + Send + 'static,
