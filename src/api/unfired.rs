@@ -2,8 +2,8 @@
 
 use core::fmt;
 use core::iter::FusedIterator;
-use core::time::Duration;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 use std::vec;
 
 use crate::engine::verbs::Engine;
@@ -20,6 +20,9 @@ pub struct UnfiredJob {
     /// The time that was left until the job was due; zero if it was due, [`Duration::MAX`] for
     /// "never".
     pub remaining: Duration,
+    /// What the wall clock will read when the job is due, to be saved over a restart. `None` for
+    /// "never", and for a time that the system cannot represent.
+    pub wall: Option<SystemTime>,
     /// The job itself.
     pub job: Job,
 }
@@ -50,7 +53,7 @@ pub struct UnfiredJob {
 /// let next = Wheel::new();
 /// for unfired in wheel.shutdown() {
 ///     match unfired.job.downcast::<Retry>() {
-///         Ok(Retry { url, attempt }) => println!("{url} {attempt} {:?}", unfired.remaining),
+///         Ok(Retry { url, attempt }) => println!("{url} {attempt} {:?}", unfired.wall),
 ///         Err(job) => drop(next.insert(unfired.remaining, job)),
 ///     }
 /// }

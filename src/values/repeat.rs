@@ -206,6 +206,9 @@ pub enum Next {
     At(Instant),
     /// When the wall clock reads this time: see [`When`].
     Wall(SystemTime),
+    /// At this time, with a slack or a jitter of its own if it has one, in the place of those of the
+    /// [`Repeat`]: for a jitter that grows with the wait.
+    When(When),
     /// Never: this run is the last, and the handle is stale when it has ended.
     Stop,
 }

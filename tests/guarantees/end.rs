@@ -34,6 +34,8 @@ fn shutdown_hands_back_what_never_ran() {
     assert_eq!(jobs[0].remaining, Duration::ZERO);
     assert!(jobs[1].remaining <= HOUR + MS && jobs[1].remaining > HOUR / 2);
     assert_eq!(jobs[jobs.len() - 1].remaining, Duration::MAX);
+    assert_eq!(jobs[jobs.len() - 1].wall, None);
+    assert!(jobs.iter().flat_map(|job| job.wall).is_sorted() && jobs[1].wall.is_some());
     assert!(
         !ended.load(Ordering::SeqCst),
         "started after the shutdown, {inserted_late} in between"

@@ -347,6 +347,11 @@ fn a_window_leaves_the_phase_of_a_repeat_alone() {
     }
     let late: HashSet<Duration> = runs.iter().map(|(run, _)| run.late).collect();
     assert!(runs.len() == 100 && late.len() > 10, "{late:?}");
+    // An answer may bring a window of its own.
+    let (wheel, driver) = manual();
+    let at = When::after(MS * 60).within(MS * 10);
+    wheel.repeat(Repeat::irregular(), move |_| Next::When(at)).unwrap();
+    assert_eq!((driver.advance(MS), driver.advance(MS * 62), driver.advance(MS)), (1, 0, 1));
     // With slack, the runs of many meet.
     let (wheel, driver) = manual();
     for n in 0..10 {

@@ -56,9 +56,9 @@ use crate::values::when::When;
 /// ticker takes to wake, plus its slack or jitter if it has any; beyond
 /// [`Builder::max_in_flight`](crate::Builder::max_in_flight) it waits for room first. It runs at
 /// most once, unless it repeats. A job that panics is counted and reported. A job that blocks holds
-/// up its own thread alone, and so does a job that waits inside rayon (hold no lock across such a
-/// wait). The order of jobs that are due at one tick is not promised. `docs/guarantees.md` lists
-/// every promise with its test.
+/// up its own thread alone, and other jobs once every thread of the pool is held so; a job that
+/// waits inside rayon does the same (hold no lock across such a wait). The order of jobs that are
+/// due at one tick is not promised. `docs/guarantees.md` lists every promise with its test.
 ///
 /// # The end of a wheel
 ///
@@ -154,7 +154,7 @@ impl Wheel {
     /// Such a job can be cancelled until it starts, also while it waits for a thread of the pool:
     /// see [`Wheel::cancel`]. `make` runs once, on this thread, before the job is in the wheel; it
     /// may use the wheel, and a panic of it unwinds to the caller. It costs two locks more than an
-    /// `insert`.
+    /// `insert`, and a reset of such a job costs some more too.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ use crate::values::handle::Handle;
 use crate::values::job::{Call, CallAgain, Disarmed, Work, job_of};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::Moment;
-use crate::values::when::When;
+use crate::values::when::{When, Window};
 
 /// A job that runs again and again.
 pub(super) struct Repeating<C> {
@@ -63,9 +63,14 @@ impl<C: CallAgain> Repeating<C> {
             Next::After(delay) => When::after(delay),
             Next::At(instant) => When::at(instant),
             Next::Wall(time) => When::wall(time),
+            Next::When(when) => when,
             Next::Stop => return None,
         };
-        Some((Target { window, ..timebase.target(when, now) }, 0))
+        let target = timebase.target(when, now);
+        match target.window {
+            Window::Exact => Some((Target { window, ..target }, 0)),
+            _ => Some((target, 0)),
+        }
     }
 }
 
