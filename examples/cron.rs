@@ -6,11 +6,11 @@
 //! ```
 //!
 //! The expression has seven fields, as the `cron` crate wants them: second, minute, hour, day of
-//! the month, month, day of the week, year. The wheel knows no calendars: [`Cron`] is the part to
+//! the month, month, day of the week, year. The wheel knows no calendars: `Cron` is the part to
 //! copy.
 //!
 //! The job holds the next occurrence and compares it with the wall clock, at the occurrence and at
-//! least once a minute ([`LOOK`]). Every such look computes the next occurrence from what the wall
+//! least once a minute (`LOOK`). Every such look computes the next occurrence from what the wall
 //! clock reads, and never from the occurrence before. So:
 //!
 //! - **The clock is set forward, or the machine sleeps**: the work is done once for all occurrences
