@@ -152,9 +152,14 @@ impl Timebase {
 
     /// Returns the time until `tick` begins: zero if it has begun, [`Duration::MAX`] for "never".
     pub(crate) fn until(&self, tick: Tick) -> Duration {
+        self.between(self.clock.now(), tick)
+    }
+
+    /// Returns the time from `now` until `tick` begins, as [`Timebase::until`] does.
+    pub(crate) fn between(&self, now: Moment, tick: Tick) -> Duration {
         match tick {
             Tick::MAX => Duration::MAX,
-            tick => self.scale.begin(tick).since(self.clock.now()),
+            tick => self.scale.begin(tick).since(now),
         }
     }
 }

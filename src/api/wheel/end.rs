@@ -95,9 +95,9 @@ impl Wheel {
         unstarted.extend(self.engine.collect_unstarted(handed_over.into_iter().flatten()));
         unstarted.sort_by_key(|&(_, deadline, _)| deadline);
         let timebase = self.engine.timebase();
-        let wall_now = timebase.clock().wall();
+        let (now, wall_now) = (timebase.clock().now(), timebase.clock().wall());
         let jobs = unstarted.into_iter().map(|(handle, deadline, job)| {
-            let remaining = timebase.until(deadline);
+            let remaining = timebase.between(now, deadline);
             let is_finite = remaining < Duration::MAX;
             let wall = wall_now.checked_add(remaining).filter(|_| is_finite);
             UnfiredJob { handle, remaining, wall, job }
