@@ -23,8 +23,8 @@
 //!   end of its bucket: `le="0.001"` has the jobs that were surely no later than a millisecond.
 //! - Alert on `pending` and on `ticks_behind`, and for the pool on `start`: if its lateness grows,
 //!   jobs wait for a thread.
-//! - Names must not repeat. For several wheels, one collector writes every metric once, with a label
-//!   for each wheel (`MetricEncoder::encode_family`).
+//! - Names must not repeat. For several wheels, one collector writes every metric once, with a
+//!   label for each wheel (`MetricEncoder::encode_family`).
 
 #![forbid(unsafe_code)]
 // A program may sleep; the library may not.

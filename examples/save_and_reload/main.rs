@@ -2,8 +2,8 @@
 //! next start it takes up where it was. Here orders are reminded of and closed.
 //!
 //! ```sh
-//! cargo run --release --example save_and_reload             # stop it with Ctrl-C, and run it again
-//! cargo run --release --example save_and_reload -- --short  # two rounds, and what they add up to
+//! cargo run --release --example save_and_reload             # Ctrl-C stops it; run it again
+//! cargo run --release --example save_and_reload -- --short  # two rounds, and their sum
 //! ```
 //!
 //! A run takes ten seconds, or until Ctrl-C or SIGTERM. The first one takes in twelve orders; the
@@ -27,8 +27,8 @@
 //!   written beside it, synced, and renamed.
 //! - Closures and jobs that repeat are no data. They are counted, and made anew by the program.
 //! - Times are those of the wall clock, because no other lasts over a restart. `remaining` is
-//!   rounded up, so every restart makes a job later by up to a tick. A job that has to keep its time
-//!   exactly holds it in its data.
+//!   rounded up, so every restart makes a job later by up to a tick. A job that has to keep its
+//!   time exactly holds it in its data.
 //! - Everything overdue runs at once after the start, in no promised order. `When::jitter` spreads
 //!   it.
 //! - Two processes must not share a directory: the later save wins.

@@ -34,7 +34,8 @@ impl Task for OrderTask {
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) jobs: Vec<Saved>,
-    /// Jobs that are not an [`OrderTask`]: closures, and what repeats. The next start makes them anew.
+    /// Jobs that are not an [`OrderTask`]: closures, and what repeats. The next start makes them
+    /// anew.
     pub(crate) others: usize,
     /// Jobs that outlasted the limit. They run as long as the process does, and are not saved.
     pub(crate) still_running: usize,
