@@ -98,8 +98,7 @@ impl<F: FnMut(DateTime<Utc>) + Send + 'static> Cron<F> {
         }
         let until = self.next.and_then(|next| (next - wall).to_std().ok());
         // Counted from the start of this run: the work has taken a part of the wait, or all of it.
-        let started = run.deadline + run.late;
-        Next::At(started + until.map_or(LOOK, |until| until.min(LOOK)))
+        Next::At(run.started + until.map_or(LOOK, |until| until.min(LOOK)))
     }
 }
 

@@ -178,6 +178,9 @@ pub struct Run {
     /// is the moment at which the wall clock reads that time; if the time had passed when it was
     /// given, it is the moment at which it was given.
     pub deadline: Instant,
+    /// What the wheel's clock read when this run started. A wait that is to count from here, and not
+    /// from the end of the run, is [`Next::At`]`(run.started + wait)`.
+    pub started: Instant,
     /// How long after `deadline` this run started. It includes the rounding up to a tick, and the
     /// slack or the jitter.
     pub late: Duration,

@@ -40,9 +40,11 @@ impl<C: CallAgain> Repeating<C> {
 
     fn describe(&self, deadline: Moment, missed: u64) -> Run {
         let clock = self.engine.timebase.clock();
+        let now = clock.now();
         Run {
             deadline: clock.instant(deadline),
-            late: clock.now().since(deadline),
+            started: clock.instant(now),
+            late: now.since(deadline),
             wall: clock.wall(),
             missed,
             handle: self.handle,
