@@ -25,7 +25,7 @@ use crate::engine::verbs::IgnoresRun;
 use crate::host::sync::{Mutex, lock};
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Disarmed, Task, job_of};
+use crate::values::job::{Call, CallAgain, Disarmed, Task, disarmed, is_job, job_of};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::when::When;
 
@@ -90,8 +90,8 @@ impl Group {
     }
 
     /// Runs `job` after a delay, at an instant or at a wall-clock time, as
-    /// [`Wheel::insert`](crate::Wheel::insert) does, unless the group is cancelled before. (A
-    /// [`Job`](crate::Job) that repeats runs once in a group.)
+    /// [`Wheel::insert`](crate::Wheel::insert) does, unless the group is cancelled before. A
+    /// [`Job`](crate::Job) that repeats goes on repeating.
     ///
     /// # Errors
     ///
@@ -101,11 +101,14 @@ impl Group {
         F: Task + Send + 'static,
     {
         let when = when.into();
+        if is_job::<F>() {
+            return self.join_again(when, job);
+        }
         self.join(job, |member_job| self.scheduler.engine().insert(when, member_job))
     }
 
     /// Inserts many jobs at once, as [`Wheel::insert_batch`](crate::Wheel::insert_batch) does: all
-    /// or nothing.
+    /// or nothing. (A [`Job`](crate::Job) that repeats runs once here.)
     ///
     /// # Errors
     ///
@@ -118,7 +121,11 @@ impl Group {
         W: Into<When> + Copy,
         F: Task + Send + 'static,
     {
-        let join = |(when, call)| (when, MemberJob { member: Member::new(&self.members), call });
+        let engine = self.scheduler.engine();
+        let join = |(when, call)| {
+            let call = engine.unwrapped(call);
+            (when, MemberJob { member: Member::new(&self.members), call })
+        };
         let timers: Vec<(W, MemberJob<F>)> = timers.into_iter().map(join).collect();
         let members: Vec<(usize, u64)> =
             timers.iter().map(|(_, job)| (job.member.index, job.member.number)).collect();
@@ -195,6 +202,22 @@ impl Group {
     /// Lets the jobs go their way: from here on nothing is cancelled.
     pub fn detach(mut self) {
         self.detached = true;
+    }
+
+    /// Inserts a [`Job`](crate::Job) as what it was before it was taken out of a wheel.
+    fn join_again<F: Call>(&self, when: When, job: F) -> Result<Handle, InsertError<F>> {
+        let engine = self.scheduler.engine();
+        let joined = match disarmed(job) {
+            Disarmed::OneShot(job) => self.join(job, |member_job| engine.insert(when, member_job)),
+            Disarmed::Repeating { handle, repeat, job } => {
+                let again = repeat.starting(when);
+                let joined = self.join(job, |member_job| engine.repeat(again, member_job));
+                let back =
+                    |job| engine.rearmable(handle, Disarmed::Repeating { handle, repeat, job });
+                joined.map_err(|refused| refused.map(back))
+            }
+        };
+        joined.map_err(|refused| refused.map(|job| job.into_call()))
     }
 
     /// Inserts a job that is a member.

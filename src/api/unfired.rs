@@ -75,16 +75,16 @@ pub struct Unfired {
 impl Unfired {
     pub(crate) fn new(
         jobs: Vec<UnfiredJob>,
+        still_running: usize,
         engine: Arc<Engine>,
         panic_handler: Option<Arc<PanicHandler>>,
     ) -> Unfired {
-        let still_running = engine.stats().in_flight;
         Unfired { jobs: jobs.into_iter(), still_running, engine, _panic_handler: panic_handler }
     }
 
     /// Returns the number of jobs that were running when this was returned: those that outlasted
     /// the limit of [`Wheel::shutdown_timeout`](crate::Wheel::shutdown_timeout), or ran when the
-    /// wheel was closed on a thread of its pool. Zero otherwise.
+    /// wheel was closed by a job or on a thread of its pool. Zero otherwise.
     #[must_use]
     pub fn still_running(&self) -> usize {
         self.still_running

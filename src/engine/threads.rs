@@ -112,6 +112,11 @@ impl Threads {
     }
 }
 
+/// Returns whether the caller is a thread of whatever rayon pool.
+pub(crate) fn is_caller_on_any_pool() -> bool {
+    rayon::current_thread_index().is_some()
+}
+
 impl Workers {
     fn none() -> Workers {
         Workers { threads: Vec::new(), ended: bounded(0).1 }

@@ -36,8 +36,7 @@ use crate::values::repeat::{Next, Repeat, Run};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something that a wheel can run",
-    label = "neither a closure `FnOnce()` that returns `()`, nor a `Task`",
-    note = "end a closure that returns something else with a semicolon"
+    label = "neither a closure `FnOnce()` that returns `()`, nor a `Task`"
 )]
 pub trait Task {
     /// Runs the job. The wheel calls this at most once.
@@ -144,6 +143,14 @@ pub(crate) fn is_job<T: 'static>() -> bool {
 /// Returns a job that is made of `call`; `call` itself if it is one.
 pub(crate) fn job_of<C: Call>(call: C) -> Job {
     cast(call).unwrap_or_else(|call| Job(Box::new(call)))
+}
+
+/// Returns `call` as a job that is about to be inserted: without its wrappers if it was a job before.
+pub(crate) fn disarmed<C: Call>(call: C) -> Disarmed {
+    match is_job::<C>() {
+        true => job_of(call).disarm(),
+        false => Disarmed::OneShot(job_of(call)),
+    }
 }
 
 /// Returns the value as a `B`, or as it is if it is none.

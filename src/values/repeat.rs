@@ -80,7 +80,8 @@ impl Repeat {
     }
 
     /// Lets every run be late by at most `slack`, so that it shares a tick with other jobs, as
-    /// [`When::within`] does. The phase stays exact. Replaces a jitter.
+    /// [`When::within`] does. The phase stays exact. A run that a reset moves is at the time that
+    /// the reset gave it, with the slack of that. Replaces a jitter.
     #[doc(alias("slack", "coalesce"))]
     pub fn within(mut self, slack: Duration) -> Repeat {
         self.first = self.first.within(slack);

@@ -59,6 +59,19 @@ fn every_job_is_counted_where_it_is() {
 }
 
 #[test]
+fn no_more_threads_are_busy_than_there_are() {
+    let wheel = threads(2);
+    let scheduler = wheel.scheduler();
+    for _ in 0..200 {
+        wheel.insert_batch((0..200).map(|_| (Duration::ZERO, || ()))).unwrap();
+        let stats = scheduler.stats();
+        assert!(stats.busy_threads <= 2 && stats.busy_threads <= stats.in_flight + 2, "{stats:?}");
+    }
+    assert!(wheel.wait_idle());
+    assert_eq!((wheel.stats().busy_threads, wheel.stats().completed), (0, 40_000));
+}
+
+#[test]
 fn a_dropped_wheel_counts_what_it_discards() {
     let (wheel, driver) = manual();
     let scheduler = wheel.scheduler();

@@ -378,6 +378,34 @@ fn a_group_takes_batches_and_repeats() {
 }
 
 #[test]
+fn a_batch_that_unwinds_leaves_nothing_behind() {
+    #[derive(Clone, Copy)]
+    struct Time(u64);
+    impl From<Time> for When {
+        fn from(Time(count): Time) -> When {
+            if count == 0 { panic_any("no such time") } else { When::after(MS * count as u32) }
+        }
+    }
+    let (wheel, driver) = Wheel::builder().max_pending(3).manual().unwrap();
+    let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+    let times = || [Time(1), Time(0), Time(2)];
+    for _ in 0..3 {
+        let one_shot = || drop(wheel.insert_batch(times().map(|time| (time, || ()))));
+        let jobs =
+            || drop(wheel.insert_batch(times().map(|time| (time, tickwheel::Job::new(|| ())))));
+        let keys = || drop(keyed.insert_batch(times().map(|time| (time.0, time, || ()))));
+        let grouped = || drop(group.insert_batch(times().map(|time| (time, || ()))));
+        let ways: [&dyn Fn(); 4] = [&one_shot, &jobs, &keys, &grouped];
+        for way in ways {
+            assert!(catch_unwind(AssertUnwindSafe(way)).is_err());
+            assert_eq!((wheel.len(), keyed.len(), group.len()), (0, 0, 0));
+        }
+    }
+    assert!(wheel.insert_batch([Time(1); 3].map(|time| (time, || ()))).is_ok());
+    assert_eq!(driver.advance(MS), 3);
+}
+
+#[test]
 fn a_guard_moves_its_job() {
     let (wheel, driver) = manual();
     let idle = Guard::new(&wheel, wheel.insert(MS, || ()));

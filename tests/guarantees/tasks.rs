@@ -162,18 +162,73 @@ fn a_repeating_job_that_is_inserted_again_goes_on_repeating() {
     assert!(full.cancel(first));
     full.insert(MS, job);
     assert_eq!(driver.advance(MS * 11), 2);
-    // Under a key and in a group it runs once.
-    let job = full.shutdown().next().unwrap().job;
+    // Under a key, in a group and with its handle, too.
+    let mut job = full.shutdown().next().unwrap().job;
     let (wheel, driver) = manual();
-    let group = Group::new(&wheel);
-    let job = wheel.take(group.insert(HOUR, job).unwrap()).unwrap();
-    assert_eq!(group.len(), 1);
-    let handle = wheel.insert(MS, job);
-    assert!(group.is_empty(), "what is inserted again leaves its group");
-    assert_eq!((driver.advance(MS * 11), wheel.is_pending(handle)), (2, true));
-    let job = wheel.take(handle).unwrap();
-    Keyed::new(&wheel).insert("key", MS, job).unwrap();
-    assert_eq!((driver.advance(HOUR), wheel.len()), (1, 0));
+    let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+    let ways: [&dyn Fn(Job) -> Handle; 5] = [
+        &|job| group.insert(MS, job).unwrap(),
+        &|job| {
+            keyed.insert("key", MS, job).unwrap();
+            keyed.handle("key").unwrap()
+        },
+        &|job| {
+            keyed.insert_if_absent("key", MS, job).unwrap();
+            keyed.handle("key").unwrap()
+        },
+        &|job| wheel.insert_with(MS, |_| job).unwrap(),
+        &|job| wheel.insert(driver.wall_now() + MS, job),
+    ];
+    for insert in ways {
+        runs.try_iter().for_each(drop);
+        let handle = insert(job);
+        assert_eq!(
+            (driver.advance(MS * 11), group.len() + keyed.len() + wheel.len() > 0),
+            (2, true)
+        );
+        assert!(runs.try_iter().all(|run| run.handle == handle));
+        job = wheel.take(handle).unwrap();
+    }
+    // Where a key is taken, it comes back as it was; and in a batch of keys or a group it runs once.
+    keyed.insert("key", HOUR, || ()).unwrap();
+    let (_, job) = keyed.insert_if_absent("key", MS, job).unwrap_err().into_inner();
+    let mut job = wheel.take(wheel.insert(MS, job)).unwrap();
+    job = wheel.take(group.insert_batch([(MS, job)]).unwrap()[0]).unwrap();
+    keyed.insert_batch([("key", MS, job)]).unwrap();
+    assert_eq!((driver.advance(HOUR), wheel.len(), group.len(), keyed.len()), (1, 0, 0, 0));
+}
+
+#[test]
+fn a_job_that_moves_leaves_nothing_behind() {
+    let (wheel, driver) = Wheel::builder().max_pending(1).manual().unwrap();
+    let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
+    let (say, said) = says();
+    let ways: [&dyn Fn(Job) -> Handle; 6] = [
+        &|job| group.insert(HOUR, job).unwrap(),
+        &|job| group.insert_batch([(HOUR, job)]).unwrap()[0],
+        &|job| {
+            keyed.insert("key", HOUR, job).unwrap();
+            keyed.handle("key").unwrap()
+        },
+        &|job| {
+            keyed.insert_batch([("key", HOUR, job)]).unwrap();
+            keyed.handle("key").unwrap()
+        },
+        &|job| wheel.insert_with(HOUR, |_| job).unwrap(),
+        &|job| wheel.insert_batch([(driver.wall_now() + HOUR, job)]).unwrap()[0],
+    ];
+    for insert in ways {
+        // As many wrappers, one in the other, would not fit on any stack.
+        let mut job = Job::new(say(7));
+        for _ in 0..30_000 {
+            let handle = insert(job);
+            assert!(group.len() + keyed.len() <= 1);
+            job = wheel.take(handle).unwrap();
+        }
+        let handle = wheel.insert(HOUR, job);
+        assert_eq!((group.len(), keyed.len(), wheel.is_pending(handle)), (0, 0, true));
+        assert_eq!((driver.advance(HOUR), said.try_recv()), (1, Ok(7)));
+    }
 }
 
 #[test]

@@ -88,6 +88,28 @@ fn in_a_while(wheel: &Wheel, see_to: impl FnOnce(&tickwheel::Scheduler, Handle) 
 }
 
 #[test]
+fn a_wheel_that_always_has_a_job_is_never_idle() {
+    let wheel = Wheel::builder().threads(1).shards(4).build().unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut job = wheel.insert(HOUR, || ());
+                while !done.load(Ordering::SeqCst) {
+                    let next = wheel.insert(HOUR, || ());
+                    assert!(wheel.cancel(job));
+                    job = next;
+                }
+            });
+        }
+        wait_for(|| wheel.len() >= 2);
+        let idle = (0..20_000).filter(|_| wheel.is_idle()).count();
+        done.store(true, Ordering::SeqCst);
+        assert_eq!(idle, 0);
+    });
+}
+
+#[test]
 fn wait_idle_gives_up_when_its_limit_has_passed() {
     let wheel = threads(1);
     wheel.insert(HOUR, || ());
@@ -134,8 +156,9 @@ fn a_shutdown_with_a_limit_leaves_what_still_runs() {
     // The sender goes with the repeat, which ends this.
     end.iter().for_each(drop);
     // The job that outlasts the limit ends on its own.
+    assert!(!wheel.wait_idle_timeout(MS));
     drop(release);
-    wait_for(|| wheel.stats().in_flight == 0);
+    assert!(wheel.wait_idle_timeout(MINUTE) && wheel.stats().in_flight == 0);
     // One that has nothing to wait for does not wait.
     let wheel = threads(2);
     wheel.insert(Duration::MAX, || ());
@@ -162,4 +185,25 @@ fn a_shared_wheel_can_be_closed() {
     assert_eq!((back.len(), back.into_iter().collect::<HashSet<_>>()), (100, handles));
     let refused = wheel.try_insert(MS, || ()).unwrap_err();
     assert_eq!(refused.kind(), InsertErrorKind::Shutdown);
+    // A repeating job that runs belongs to the first, who waits for it.
+    let wheel = Arc::new(threads(1));
+    let (started, starts) = channel();
+    let (release, gate) = channel::<()>();
+    wheel
+        .every(MS, move || {
+            started.send(()).unwrap();
+            let _ = gate.recv();
+        })
+        .unwrap();
+    starts.recv().unwrap();
+    let first = Arc::clone(&wheel);
+    let first = thread::spawn(move || first.close().len());
+    let mut others = 0;
+    while wheel.try_insert(HOUR, || ()).is_ok() {
+        others += 1;
+    }
+    let second = wheel.close();
+    assert_eq!((second.len(), second.still_running(), first.is_finished()), (0, 0, false));
+    drop(release);
+    assert_eq!(first.join().unwrap(), others + 1);
 }

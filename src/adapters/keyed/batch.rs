@@ -30,7 +30,10 @@ where
     ///
     /// [`InsertError`] with the whole batch: a bounded wheel has no room for all of it, also for the
     /// jobs that replace others; or the wheel is gone. If the wheel ends during the call, the error
-    /// has those that did not come in.
+    /// has those that did not come in, and the jobs that the others have replaced are dropped.
+    ///
+    /// A panic in `Hash` or `Eq` of a key unwinds to the caller, and the keys before it are in. (A
+    /// [`Job`] that repeats runs once here.)
     ///
     /// ```
     /// use std::time::Duration;
@@ -55,29 +58,30 @@ where
     {
         let engine = self.engine();
         let timers: Timers<K, W, F> = timers.into_iter().collect();
-        let admitted = match engine.admit_batch(timers.len()) {
+        // Before there is room to be given back: the conversion may be code of the user's.
+        let whens: Vec<When> = timers.iter().map(|&(_, when, _)| when.into()).collect();
+        let mut admitted = match engine.admit_batch(timers.len()) {
             Ok(admitted) => admitted,
             Err(kind) => return Err(InsertError::new(kind, timers)),
         };
         let mut all_replaced = Vec::with_capacity(timers.len());
-        let mut timers = timers.into_iter();
-        while let Some((key, when, job)) = timers.next() {
-            // Here and not below, because the conversion may be code of the user's.
-            let exactly: When = when.into();
+        let mut timers = timers.into_iter().zip(whens);
+        while let Some(((key, time, job), when)) = timers.next() {
             let put = self.put_by(
                 key,
-                job,
+                engine.unwrapped(job),
                 |_| true,
                 |keyed_job, present, replaced| {
-                    engine.insert_of_batch(&admitted, exactly, keyed_job, present, replaced)
+                    engine.insert_of_batch(&mut admitted, when, keyed_job, present, replaced)
                 },
             );
             match put {
                 Ok(replaced) => all_replaced.push(replaced),
                 Err(refused) => {
-                    engine.refuse_rest(timers.len());
-                    let rest = |(key, job)| core::iter::once((key, when, job)).chain(timers);
-                    return Err(refused.map(|refused| rest(refused).collect()));
+                    all_replaced.into_iter().for_each(|job| self.keys.discard(job));
+                    let rest = timers.map(|(timer, _)| timer);
+                    let all = |(key, job)| core::iter::once((key, time, job)).chain(rest);
+                    return Err(refused.map(|refused| all(refused).collect()));
                 }
             }
         }

@@ -31,7 +31,7 @@ use crate::engine::verbs::Engine;
 use crate::host::sync::lock;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Job, Task};
+use crate::values::job::{Job, Task, is_job};
 use crate::values::when::When;
 use ticket::Stripe;
 
@@ -154,7 +154,7 @@ where
     /// Runs `job` after a delay, at an instant or at a wall-clock time, as
     /// [`Wheel::insert`](crate::Wheel::insert) does. If the key has a pending job, that is
     /// replaced: it will never run, and comes back, unless it is with the pool and dropped there.
-    /// (A [`Job`] that repeats runs once under a key; see [`Keyed::repeat`].)
+    /// A [`Job`] that repeats goes on repeating under its new key.
     ///
     /// `Ok(None)` may also mean that the key's job was handed to the pool, and runs or will run: see
     /// *A job that the pool has* above.
@@ -175,7 +175,11 @@ where
     where
         F: Task + Send + 'static,
     {
-        self.put(key, when.into(), job, |_| true)
+        let when = when.into();
+        if is_job::<F>() {
+            return self.put_again(key, when, job, |_| true);
+        }
+        self.put(key, when, job, |_| true)
     }
 
     /// As [`Keyed::insert`], if the key has no pending job.
@@ -194,8 +198,13 @@ where
     where
         F: Task + Send + 'static,
     {
+        let when = when.into();
         let may_replace = |handle| !self.engine().is_pending(handle);
-        self.put(key, when.into(), job, may_replace).map(drop)
+        let put = match is_job::<F>() {
+            true => self.put_again(key, when, job, may_replace),
+            false => self.put(key, when, job, may_replace),
+        };
+        put.map(drop)
     }
 
     /// Cancels the job of a key, as [`Wheel::cancel`](crate::Wheel::cancel) does. Returns `false`

@@ -9,8 +9,10 @@ use core::time::Duration;
 use super::Keyed;
 use crate::engine::verbs::IgnoresRun;
 use crate::values::error::InsertError;
-use crate::values::job::{CallAgain, Job};
+use crate::values::handle::Handle;
+use crate::values::job::{Call, CallAgain, Disarmed, Job, disarmed};
 use crate::values::repeat::{Next, Repeat, Run};
+use crate::values::when::When;
 
 impl<K, S> Keyed<K, S>
 where
@@ -46,7 +48,7 @@ where
     where
         F: FnMut() + Send + 'static,
     {
-        self.put_repeating(key, Repeat::every(period), IgnoresRun(job))
+        self.put_repeating(key, Repeat::every(period), IgnoresRun(job), |_| true)
             .map_err(|refused| refused.map(|(key, job)| (key, job.0)))
     }
 
@@ -66,7 +68,28 @@ where
     where
         F: FnMut(Run) -> Next + Send + 'static,
     {
-        self.put_repeating(key, repeat, job)
+        self.put_repeating(key, repeat, job, |_| true)
+    }
+
+    /// Inserts a [`Job`] under a key, as what it was before it was taken out of a wheel.
+    pub(super) fn put_again<F: Call>(
+        &self,
+        key: K,
+        when: When,
+        job: F,
+        may_replace: impl FnOnce(Handle) -> bool,
+    ) -> Result<Option<Job>, InsertError<(K, F)>> {
+        let put = match disarmed(job) {
+            Disarmed::OneShot(job) => self.put(key, when, job, may_replace),
+            Disarmed::Repeating { handle, repeat, job } => {
+                let put = self.put_repeating(key, repeat.starting(when), job, may_replace);
+                let back = |job| {
+                    self.engine().rearmable(handle, Disarmed::Repeating { handle, repeat, job })
+                };
+                put.map_err(|refused| refused.map(|(key, job)| (key, back(job))))
+            }
+        };
+        put.map_err(|refused| refused.map(|(key, job)| (key, job.into_call())))
     }
 
     fn put_repeating<C: CallAgain>(
@@ -74,15 +97,11 @@ where
         key: K,
         repeat: Repeat,
         job: C,
+        may_replace: impl FnOnce(Handle) -> bool,
     ) -> Result<Option<Job>, InsertError<(K, C)>> {
         let engine = self.engine();
-        self.put_by(
-            key,
-            job,
-            |_| true,
-            |keyed_job, present, replaced| {
-                engine.repeat_in_place_of(present, repeat, keyed_job, replaced)
-            },
-        )
+        self.put_by(key, job, may_replace, |keyed_job, present, replaced| {
+            engine.repeat_in_place_of(present, repeat, keyed_job, replaced)
+        })
     }
 }

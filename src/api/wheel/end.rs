@@ -2,18 +2,17 @@
 //!
 //! Ground rules:
 //!
-//! - The threads are taken out once: by the first of `close`, `shutdown` and the drop. Their lock is
-//!   not held while anything is waited for.
-//! - Whatever the wheel has not run comes out once: to the caller of the first end, or to nobody if
-//!   that is a drop.
+//! - The first of `close`, `shutdown` and the drop ends the wheel, and the others do nothing: not
+//!   even to stop what is stopped already, because jobs that come back are kept for the first alone.
+//! - The lock of the threads is not held while anything is waited for.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Wheel;
 use crate::api::unfired::{Unfired, UnfiredJob};
-use crate::engine::threads::Threads;
-use crate::host::sync::lock;
+use crate::engine::threads::{Threads, is_caller_on_any_pool};
+use crate::host::sync::{Ordering, lock};
 
 impl Wheel {
     /// Waits until the wheel is idle: no job is pending, none waits for a thread of the pool, and
@@ -21,7 +20,9 @@ impl Wheel {
     /// is not idle: [`Wheel::wait_idle_timeout`] has a limit.
     ///
     /// **On a thread of the wheel's pool, and on a manual wheel, this does not wait**: it returns
-    /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for.
+    /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for. (After the
+    /// end of the wheel, no thread of any rayon pool waits.) If a job waits for another thread that
+    /// calls this, both wait for ever.
     ///
     /// ```
     /// use std::time::Duration;
@@ -40,23 +41,30 @@ impl Wheel {
     /// As [`Wheel::wait_idle`], for `limit` at most, in real time. Returns whether the wheel is
     /// idle.
     pub fn wait_idle_timeout(&self, limit: Duration) -> bool {
-        let cannot_wait = lock(&self.threads).as_ref().is_none_or(Threads::is_caller_on_the_pool);
-        if cannot_wait { self.is_idle() } else { self.engine.wait_idle(limit) }
+        let on_the_pool = match &*lock(&self.threads) {
+            Some(threads) => threads.is_caller_on_the_pool(),
+            None => is_caller_on_any_pool(),
+        };
+        match on_the_pool || self.engine.timebase().clock().is_manual() {
+            true => self.is_idle(),
+            false => self.engine.wait_idle(limit),
+        }
     }
 
     /// Stops the wheel: takes in and starts no more jobs, and waits until running jobs have ended
     /// and the wheel's threads are gone. Returns every job that never ran, and every repeating job
     /// that would run again. For a wheel in an `Arc` or a static.
     ///
-    /// From the call on, every insert is refused ([`Wheel::insert`] panics), and every other verb
-    /// does what it does with a stale handle. A second call, from whatever thread, returns nothing
-    /// and waits for nothing.
+    /// From the call on, every insert is refused ([`Wheel::insert`] panics). When it has returned,
+    /// every other verb does what it does with a stale handle; until then, a repeating job that is
+    /// running can still be cancelled. A second call, from whatever thread, returns nothing and
+    /// waits for nothing.
     ///
     /// It waits as long as the running jobs take. **On a thread of the wheel's pool it waits for no
     /// job and no thread of the pool**: in a job, in another task of the pool, and in an `install`.
     /// A running job may wait for a task that lies below the caller on that thread's stack, so
     /// waiting for the job could last for ever. In that case running jobs go on as after a drop,
-    /// and those that repeat do not come back.
+    /// and those that repeat do not come back; a job that a thread has just taken may still start.
     ///
     /// If a job waits for another thread that calls `close`, by joining it or inside another pool's
     /// `install`, both wait for ever; [`Wheel::shutdown_timeout`] does not.
@@ -87,8 +95,12 @@ impl Wheel {
 
     /// As [`Wheel::close`], and waits for `limit` at most, in real time. Jobs that still run then
     /// go on, as after a drop, and those that repeat do not come back:
-    /// [`Unfired::still_running`] tells how many there are.
+    /// [`Unfired::still_running`] tells how many there are. A job that a thread has just taken when
+    /// the limit passes may still start, and is among them.
     pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return Unfired::new(Vec::new(), 0, Arc::clone(&self.engine), None);
+        }
         let mut unstarted = self.engine.stop();
         let threads = lock(&self.threads).take();
         let handed_over = threads.map(|threads| threads.stop_and_join(limit));
@@ -102,12 +114,18 @@ impl Wheel {
             let wall = wall_now.checked_add(remaining).filter(|_| is_finite);
             UnfiredJob { handle, remaining, wall, job }
         });
-        Unfired::new(jobs.collect(), Arc::clone(&self.engine), self.panic_handler.clone())
+        let jobs = jobs.collect();
+        let still_running = self.engine.stats().in_flight;
+        let handler = self.panic_handler.clone();
+        Unfired::new(jobs, still_running, Arc::clone(&self.engine), handler)
     }
 }
 
 impl Drop for Wheel {
     fn drop(&mut self) {
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return;
+        }
         let pending = self.engine.stop();
         let threads = lock(&self.threads).take();
         let handed_over = threads.map(Threads::stop);

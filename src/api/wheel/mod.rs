@@ -13,7 +13,7 @@ use crate::api::scheduler::Scheduler;
 use crate::engine::metrics::Stats;
 use crate::engine::threads::Threads;
 use crate::engine::verbs::Engine;
-use crate::host::sync::Mutex;
+use crate::host::sync::{AtomicBool, Mutex};
 use crate::host::unwind::PanicHandler;
 use crate::structure::Location;
 use crate::values::error::{InsertError, InsertErrorKind};
@@ -73,6 +73,8 @@ pub struct Wheel {
     engine: Arc<Engine>,
     /// `None` for a manual wheel, and after the end.
     threads: Mutex<Option<Threads>>,
+    /// Somebody has begun to end the wheel.
+    closed: AtomicBool,
     /// Not owned by the engine: see `host/unwind.rs`.
     panic_handler: Option<Arc<PanicHandler>>,
 }
@@ -83,7 +85,8 @@ impl Wheel {
         threads: Option<Threads>,
         panic_handler: Option<Arc<PanicHandler>>,
     ) -> Wheel {
-        Wheel { engine, threads: Mutex::new(threads), panic_handler }
+        let (threads, closed) = (Mutex::new(threads), AtomicBool::new(false));
+        Wheel { engine, threads, closed, panic_handler }
     }
 
     /// Runs `job` on the pool after a delay, at an instant, or at a wall-clock time: whatever turns
@@ -236,9 +239,9 @@ impl Wheel {
     /// During a run it moves the run that follows, unless the run under way returns
     /// [`Next::Stop`](crate::Next::Stop).
     ///
-    /// A job that was inserted for a delay or an instant, and does not repeat, does not follow the
-    /// wall clock after a reset to a wall-clock time. It is due at the instant at which the wall
-    /// clock reads that time if nobody sets it.
+    /// A job that was inserted for a delay or an instant does not follow the wall clock after a reset
+    /// to a wall-clock time, unless it repeats or came in by [`Wheel::insert_with`]. It is due at the
+    /// instant at which the wall clock reads that time if nobody sets it.
     #[doc(alias("reset_at", "reschedule", "extend", "touch", "pause", "refresh"))]
     #[inline]
     pub fn reset(&self, handle: Handle, when: impl Into<When>) -> bool {
@@ -286,7 +289,10 @@ impl Wheel {
     }
 
     /// Returns whether all is done: no job is pending, none waits for a thread of the pool, and
-    /// none runs. Costs what [`Wheel::len`] does. [`Wheel::wait_idle`] waits for it.
+    /// none runs. Takes every shard's lock twice. [`Wheel::wait_idle`] waits for it.
+    ///
+    /// A job counts from the end of its insert. While a key's job is replaced, the old one is out
+    /// and the new one is not in yet: for that moment the wheel may be idle.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.engine.is_idle()
@@ -339,6 +345,12 @@ impl Wheel {
             }
             (kind, _) => panic!("`Wheel::insert`: {kind}"),
         }
+    }
+}
+
+impl From<&Arc<Wheel>> for Scheduler {
+    fn from(wheel: &Arc<Wheel>) -> Scheduler {
+        wheel.scheduler()
     }
 }
 

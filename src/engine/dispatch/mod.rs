@@ -93,12 +93,11 @@ impl JobRunner {
         }
     }
 
-    /// Fills in the fields of `stats` that are counted here, but for those that were read before.
+    /// Fills in the fields of `stats` that are counted here alone.
     pub(crate) fn report(&self, stats: &mut Stats) {
         stats.panicked = self.boundary.panicked();
         stats.handover = self.metrics.handover.lateness();
         stats.start = self.metrics.start.lateness();
-        stats.busy_threads = stats.start.count.saturating_sub(stats.completed) as usize;
     }
 }
 
@@ -127,6 +126,11 @@ impl DispatchMetrics {
     pub(crate) fn job_handed_over(&self, deadline: Moment, now: Moment) {
         self.handed_over.fetch_add(1, Ordering::SeqCst);
         self.handover.record(now.since(deadline));
+    }
+
+    /// Returns how many jobs have started.
+    pub(crate) fn started(&self) -> u64 {
+        self.start.count()
     }
 
     /// Counts a job that was handed over and has run.

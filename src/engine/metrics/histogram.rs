@@ -124,6 +124,11 @@ impl Histogram {
         }
     }
 
+    /// Returns how many durations were recorded.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     pub(crate) fn lateness(&self) -> Lateness {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         let nanos = |of: &AtomicU64| Duration::from_nanos(of.load(Ordering::Relaxed));

@@ -27,7 +27,7 @@ pub struct Stats {
     /// running. With [`pending`](Stats::pending), every job is in one of the two until it has
     /// ended.
     pub in_flight: usize,
-    /// Threads that run a job at this moment. What is in flight beyond them waits for a thread: if
+    /// Threads that run a job at this moment; while many start and end, perhaps too few. What is in flight beyond them waits for a thread: if
     /// that lasts, the pool needs more threads.
     pub busy_threads: usize,
     /// Jobs taken in.

@@ -12,12 +12,11 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::rearmed_jobs::{Appointment, Repeating};
 use crate::engine::shard::{Arrival, Shard};
 use crate::host::timebase::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Disarmed, IntoJob, is_job, job_of};
+use crate::values::job::{Call, Disarmed, disarmed, is_job};
 use crate::values::time::{Moment, Tick};
 use crate::values::when::When;
 
@@ -34,12 +33,22 @@ impl Engine {
         C: Call,
     {
         let now = self.timebase.clock().now();
+        // Before there is room to be given back: the conversion to a `When` may be code of the
+        // user's, and unwind.
+        let deadlines = match is_job::<C>() {
+            true => None,
+            false => self.deadlines(timers.iter().map(|&(when, _)| when), now),
+        };
+        let targets: Vec<When> = match deadlines {
+            Some(_) => Vec::new(),
+            None => timers.iter().map(|&(when, _)| when.into()).collect(),
+        };
         if let Err(kind) = self.admit(timers.len()) {
             return Err(InsertError::new(kind, timers));
         }
-        match self.deadlines(timers.iter().map(|&(when, _)| when), now) {
-            Some(deadlines) if !is_job::<C>() => self.insert_one_shots(&deadlines, timers),
-            _ => self.insert_mixed(timers, now),
+        match deadlines {
+            Some(deadlines) => self.insert_one_shots(&deadlines, timers),
+            None => self.insert_mixed(&targets, timers, now),
         }
     }
 
@@ -78,21 +87,18 @@ impl Engine {
 
     /// Inserts timers of any kind: re-armable ones are registered first, then all go into the shard
     /// under one lock.
-    fn insert_mixed<W, C>(self: &Arc<Engine>, timers: Vec<(W, C)>, now: Moment) -> Inserted<W, C>
-    where
-        W: Into<When> + Copy,
-        C: Call,
-    {
+    fn insert_mixed<W, C: Call>(
+        self: &Arc<Engine>,
+        whens: &[When],
+        timers: Vec<(W, C)>,
+        now: Moment,
+    ) -> Inserted<W, C> {
         let shard = self.own_shard();
-        let (whens, jobs): (Vec<W>, Vec<C>) = timers.into_iter().unzip();
-        let disarmed = jobs.into_iter().map(|job| match is_job::<C>() {
-            true => job_of(job).disarm(),
-            false => Disarmed::OneShot(job_of(job)),
-        });
+        let (times, jobs): (Vec<W>, Vec<C>) = timers.into_iter().unzip();
         let mut arrivals = Vec::with_capacity(whens.len());
         let mut refused = None;
-        for (&when, job) in whens.iter().zip(disarmed) {
-            let arrival = self.arrival(shard, self.timebase.target(when.into(), now), job);
+        for (&when, job) in whens.iter().zip(jobs.into_iter().map(disarmed)) {
+            let arrival = self.arrival(shard, when, now, job);
             arrivals.push(arrival.unwrap_or_else(|(kind, arrival)| {
                 refused = Some(kind);
                 arrival
@@ -116,7 +122,7 @@ impl Engine {
                         job.into_call()
                     }
                 };
-                Err(refused.map(|all| whens.into_iter().zip(all.into_iter().map(back)).collect()))
+                Err(refused.map(|all| times.into_iter().zip(all.into_iter().map(back)).collect()))
             }
         }
     }
@@ -126,10 +132,11 @@ impl Engine {
     fn arrival(
         self: &Arc<Engine>,
         shard: &Shard,
-        target: Target,
+        when: When,
+        now: Moment,
         job: Disarmed,
     ) -> Result<Arrival, (InsertErrorKind, Arrival)> {
-        let now = self.timebase.clock().now();
+        let target = self.target_of(&job, when, now);
         let job = match (job, target.point) {
             (Disarmed::OneShot(job), Point::Moment(moment)) => {
                 let deadline = self.timebase.deadline(moment, target.window, now);
@@ -137,22 +144,17 @@ impl Engine {
             }
             (job, _) => job,
         };
-        let registered = shard.register();
-        let engine = Arc::clone(self);
-        let (handle, job) = match job {
-            Disarmed::OneShot(job) => match registered {
-                Ok(handle) => (handle, Box::new(Appointment::new(engine, handle, job)).into_job()),
-                Err(kind) => return Err((kind, Arrival::OneShot { deadline: Tick::MAX, job })),
-            },
-            Disarmed::Repeating { handle: old, repeat, job } => {
-                let handle = registered.unwrap_or(old);
-                (handle, Box::new(Repeating::new(engine, handle, repeat, job)).into_job())
+        match shard.register() {
+            Ok(handle) => {
+                Ok(Arrival::Rearmable { handle, target, job: self.rearmable(handle, job) })
             }
-        };
-        let arrival = Arrival::Rearmable { handle, target, job };
-        match registered {
-            Ok(_) => Ok(arrival),
-            Err(kind) => Err((kind, arrival)),
+            Err(kind) => {
+                let job = match job {
+                    Disarmed::OneShot(job) => job,
+                    Disarmed::Repeating { handle, .. } => self.rearmable(handle, job),
+                };
+                Err((kind, Arrival::OneShot { deadline: Tick::MAX, job }))
+            }
         }
     }
 

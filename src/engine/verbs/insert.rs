@@ -12,11 +12,10 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::rearmed_jobs::Repeating;
 use crate::host::timebase::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Disarmed, IntoJob, Job, cast, is_job};
+use crate::values::job::{Call, Disarmed, IntoJob, Job, cast, disarmed, is_job};
 use crate::values::time::{Moment, Tick};
 use crate::values::when::When;
 
@@ -64,30 +63,26 @@ impl Engine {
     }
 
     /// Takes room for `jobs` jobs that come in one after the other, all at the same time.
-    pub(crate) fn admit_batch(&self, jobs: usize) -> Result<Admitted, InsertErrorKind> {
+    pub(crate) fn admit_batch(&self, jobs: usize) -> Result<Admitted<'_>, InsertErrorKind> {
         let now = self.timebase.clock().now();
-        self.admit(jobs).map(|()| Admitted { now })
+        self.admit(jobs).map(|()| Admitted { engine: self, now, left: jobs })
     }
 
     /// Inserts one of the admitted jobs, which replaces the job with the handle `old` if there is
     /// one: that is in `replaced` then.
     pub(crate) fn insert_of_batch<C: Call>(
         self: &Arc<Engine>,
-        admitted: &Admitted,
+        admitted: &mut Admitted<'_>,
         when: When,
         job: C,
         old: Option<Handle>,
         replaced: &mut Option<Job>,
     ) -> Result<Handle, InsertError<C>> {
+        admitted.left -= 1;
         if let Some(old) = old {
             self.remove(old, replaced);
         }
         self.insert_admitted(when, admitted.now, job)
-    }
-
-    /// Gives the room of admitted jobs back that do not come in.
-    pub(crate) fn refuse_rest(&self, jobs: usize) {
-        self.release_refused(jobs);
     }
 
     /// Inserts a job that knows its own handle: `make` gets the handle and returns the job. The job
@@ -100,14 +95,17 @@ impl Engine {
         when: When,
         make: impl FnOnce(Handle) -> C,
     ) -> Result<Handle, InsertErrorKind> {
-        let target = self.timebase.target(when, self.timebase.clock().now());
+        let now = self.timebase.clock().now();
         self.admit(1)?;
         let handle = self.own_shard().register().inspect_err(|_| self.release_refused(1))?;
         let unarmed = Unarmed { engine: self, handle };
         let job = make(handle);
         core::mem::forget(unarmed);
-        let Err(job) = self.arm_appointment(handle, target, job) else { return Ok(handle) };
-        self.runner.boundary().discard_job(job, handle);
+        let job = disarmed(job);
+        let target = self.target_of(&job, when, now);
+        let job = self.rearmable(handle, job);
+        let Err(job) = self.arm(handle, target, 0, job) else { return Ok(handle) };
+        self.discard(job, handle);
         if self.is_stopped() {
             self.note_refused(1);
             return Err(InsertErrorKind::Shutdown);
@@ -164,18 +162,17 @@ impl Engine {
         job: C,
     ) -> Result<Handle, InsertError<C>> {
         let job = cast::<C, Job>(job).unwrap_or_else(|_| unreachable!("`C` is `Job`"));
-        let target = self.timebase.target(when, now);
-        let inserted = match (job.disarm(), target.point) {
+        let job = job.disarm();
+        let target = self.target_of(&job, when, now);
+        let inserted = match (job, target.point) {
             (Disarmed::OneShot(job), Point::Moment(moment)) => {
                 self.insert_into_shard(self.timebase.deadline(moment, target.window, now), job)
             }
             (Disarmed::OneShot(job), Point::Wall(_)) => self.insert_appointment(target, job),
             (Disarmed::Repeating { handle, repeat, job }, _) => {
                 let inserted = self.insert_repeating(target, repeat, job);
-                let back = |job| {
-                    let engine = Arc::clone(self);
-                    Box::new(Repeating::new(engine, handle, repeat, job)).into_job()
-                };
+                let back =
+                    |job| self.rearmable(handle, Disarmed::Repeating { handle, repeat, job });
                 inserted.map_err(|refused| refused.map(back))
             }
         };
@@ -183,9 +180,19 @@ impl Engine {
     }
 }
 
-/// Jobs that have room, and come in at this time.
-pub(crate) struct Admitted {
+/// Jobs that have room, and come in at this time. Gives the room of those that do not come in back.
+pub(crate) struct Admitted<'a> {
+    engine: &'a Engine,
     now: Moment,
+    left: usize,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            self.engine.release_refused(self.left);
+        }
+    }
 }
 
 /// A registration whose job is being made: it ends if that unwinds.

@@ -164,13 +164,19 @@ impl Engine {
     pub(crate) fn is_idle(&self) -> bool {
         // Read first, as in `stats`.
         let ended = self.runner.metrics().ended_before_wait();
-        let mut fired = 0;
-        let is_empty = |shard: &Shard| {
-            let tally = shard.tally();
-            fired += tally.fired;
-            tally.pending == 0
-        };
-        self.shards.iter().all(is_empty) && fired == ended
+        let Some((inserted, fired)) = self.tally_of_empty_shards() else { return false };
+        // A job may have come into a shard after it was seen, and gone from another before that was:
+        // then more were inserted now. If not, all were empty after the last look, and before this.
+        fired == ended && self.tally_of_empty_shards() == Some((inserted, fired))
+    }
+
+    /// Returns how many jobs were inserted and fired, or `None` if one is pending.
+    fn tally_of_empty_shards(&self) -> Option<(u64, u64)> {
+        let tally = |shard: &Shard| Some(shard.tally()).filter(|tally| tally.pending == 0);
+        self.shards.iter().try_fold((0, 0), |(inserted, fired), shard| {
+            let tally = tally(shard)?;
+            Some((inserted + tally.inserted, fired + tally.fired))
+        })
     }
 
     /// Waits until the wheel is idle, or until `limit` has passed. Returns whether it is.
@@ -180,6 +186,8 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
+        // Before the ended ones: no more seem to run than do.
+        let started = self.runner.metrics().started();
         // First, so that every job counted as ended is counted as fired by its shard below.
         let given_up = self.runner.metrics().given_up();
         let ended = self.runner.metrics().ended();
@@ -195,6 +203,7 @@ impl Engine {
         // would be nowhere, and a wheel that looks idle would not be.
         stats.in_flight = (stats.fired - ended) as usize;
         stats.completed = ended - given_up;
+        stats.busy_threads = started.saturating_sub(stats.completed) as usize;
         stats.discarded += given_up;
         stats.refused = self.refused.load(Ordering::Relaxed);
         stats.wakeups = self.wakeups.load(Ordering::Relaxed);

@@ -17,9 +17,10 @@ use crate::engine::shard::{Cancelled, Shard, Start};
 use crate::host::timebase::Target;
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, IntoJob, Job, Work};
+use crate::values::job::{Call, CallAgain, Disarmed, IntoJob, Job, Work, disarmed, is_job};
 use crate::values::repeat::{Next, Repeat, Run};
-use crate::values::time::Tick;
+use crate::values::time::{Moment, Tick};
+use crate::values::when::When;
 
 impl Engine {
     pub(crate) fn every<F>(
@@ -87,14 +88,39 @@ impl Engine {
         self.enter(target, job, wrap, Appointment::into_job)
     }
 
-    /// Arms a registered job that waits for a time and comes in once.
-    pub(super) fn arm_appointment<C: Call>(
-        self: &Arc<Engine>,
-        handle: Handle,
-        target: Target,
-        job: C,
-    ) -> Result<(), impl Send> {
-        self.arm(handle, target, 0, Box::new(Appointment::new(Arc::clone(self), handle, job)))
+    /// Returns the target of a job that is given `when` at `now`. A repeating job keeps its window
+    /// unless `when` brings another.
+    pub(super) fn target_of(&self, job: &Disarmed, when: When, now: Moment) -> Target {
+        let when = match job {
+            Disarmed::OneShot(_) => when,
+            Disarmed::Repeating { repeat, .. } => repeat.starting(when).first(),
+        };
+        self.timebase.target(when, now)
+    }
+
+    /// Returns the job as the re-armable job with this handle.
+    pub(crate) fn rearmable(self: &Arc<Engine>, handle: Handle, job: Disarmed) -> Job {
+        let engine = Arc::clone(self);
+        match job {
+            Disarmed::OneShot(job) => Box::new(Appointment::new(engine, handle, job)).into_job(),
+            Disarmed::Repeating { repeat, job, .. } => {
+                Box::new(Repeating::new(engine, handle, repeat, job)).into_job()
+            }
+        }
+    }
+
+    /// Returns a [`Job`] without its wrappers, to be wrapped anew; anything else as it is.
+    pub(crate) fn unwrapped<C: Call>(self: &Arc<Engine>, call: C) -> C {
+        if !is_job::<C>() {
+            return call;
+        }
+        let job = match disarmed(call) {
+            Disarmed::OneShot(job) => job,
+            Disarmed::Repeating { handle, repeat, job } => {
+                self.rearmable(handle, Disarmed::Repeating { handle, repeat, job })
+            }
+        };
+        job.into_call()
     }
 
     /// Registers an admitted job, wraps it, and arms it for the first time.
