@@ -6,7 +6,7 @@ mod end;
 mod repeat;
 
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::api::scheduler::Scheduler;
@@ -157,7 +157,7 @@ impl Wheel {
     /// Such a job can be cancelled until it starts, also while it waits for a thread of the pool:
     /// see [`Wheel::cancel`]. `make` runs once, on this thread, before the job is in the wheel; it
     /// may use the wheel, and a panic of it unwinds to the caller. It costs two locks more than an
-    /// `insert`, and a reset of such a job costs some more too.
+    /// `insert` and some 100 bytes, and a reset of such a job costs some more too.
     ///
     /// # Errors
     ///
@@ -350,6 +350,12 @@ impl Wheel {
 
 impl From<&Arc<Wheel>> for Scheduler {
     fn from(wheel: &Arc<Wheel>) -> Scheduler {
+        wheel.scheduler()
+    }
+}
+
+impl<F: FnOnce() -> Wheel> From<&LazyLock<Wheel, F>> for Scheduler {
+    fn from(wheel: &LazyLock<Wheel, F>) -> Scheduler {
         wheel.scheduler()
     }
 }

@@ -55,16 +55,16 @@ impl Engine {
     /// Returns the deadlines of timers, or `None` if one of them waits for the wall clock.
     fn deadlines<W: Into<When>>(
         &self,
-        whens: impl Iterator<Item = W>,
+        whens: impl ExactSizeIterator<Item = W>,
         now: Moment,
     ) -> Option<Vec<Tick>> {
-        let deadline = |when: W| match self.timebase.target(when.into(), now) {
-            Target { point: Point::Moment(moment), window } => {
-                Some(self.timebase.deadline(moment, window, now))
-            }
-            Target { point: Point::Wall(_), .. } => None,
-        };
-        whens.map(deadline).collect()
+        let mut deadlines = Vec::with_capacity(whens.len());
+        for when in whens {
+            let Target { point, window } = self.timebase.target(when.into(), now);
+            let Point::Moment(moment) = point else { return None };
+            deadlines.push(self.timebase.deadline(moment, window, now));
+        }
+        Some(deadlines)
     }
 
     fn insert_one_shots<W, C: Call>(
