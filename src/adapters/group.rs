@@ -171,6 +171,12 @@ impl Group {
         self.join(job, |member_job| self.scheduler.engine().repeat(repeat, member_job))
     }
 
+    /// Returns the scheduler of the wheel: to reset or cancel a single job, and to read the clock.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
     /// Cancels every pending job of the group. Returns the number of jobs that it cancelled. It
     /// takes time for each job in the group, and none for the other jobs of the wheel. A job that
     /// runs goes on; if it repeats, that run is its last.

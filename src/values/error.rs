@@ -175,7 +175,8 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
 /// ```
 ///
 /// It is `Send` and `Sync` for every job, so `?` turns it into a boxed error. A caller that does not
-/// want the job back turns it into its kind, which is an error too:
+/// want the job back turns it into its kind, which is an error too, and which a boxed error can be
+/// asked for by a downcast (the type of a closure has no name):
 ///
 /// ```
 /// # use std::time::Duration;

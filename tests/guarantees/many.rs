@@ -368,6 +368,7 @@ fn a_group_takes_batches_and_repeats() {
     let handles = group.insert_batch((0..10).map(|_| (HOUR, || ()))).unwrap();
     let ping = group.every(MS, || ()).unwrap();
     assert!(handles.iter().all(|&handle| wheel.is_pending(handle)) && wheel.is_pending(ping));
+    assert!(group.scheduler().reset(ping, MS) && group.scheduler().now() == driver.now());
     assert_eq!((group.len(), driver.advance(MS * 3)), (11, 3));
     let at_wall = (wheel.wall_now() + HOUR, || ());
     assert_eq!(group.insert_batch([at_wall]).unwrap().len(), 1);

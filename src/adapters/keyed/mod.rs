@@ -151,6 +151,12 @@ where
         Keyed { keys: Arc::new(Keys { scheduler, hasher, stripes }) }
     }
 
+    /// Returns the scheduler of the wheel: for jobs without a key, and to read the clock.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.keys.scheduler
+    }
+
     /// Runs `job` after a delay, at an instant or at a wall-clock time, as
     /// [`Wheel::insert`](crate::Wheel::insert) does. If the key has a pending job, that is
     /// replaced: it will never run, and comes back, unless it is with the pool and dropped there.
