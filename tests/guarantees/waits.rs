@@ -174,6 +174,7 @@ fn a_shared_wheel_can_be_closed() {
     assert_eq!(STATIC.close().len(), 1);
     assert_eq!(STATIC.close().len(), 0);
     assert!(STATIC.is_empty() && STATIC.is_idle());
+    assert!(Group::new(&STATIC).is_empty() && Keyed::<u8>::new(&Arc::new(threads(1))).is_empty());
     // All of many threads may try: every job comes back to one of them.
     let wheel = Arc::new(threads(2));
     let handles: HashSet<Handle> = (0..100).map(|_| wheel.insert(HOUR, || ())).collect();

@@ -39,7 +39,7 @@ impl Wheel {
     }
 
     /// As [`Wheel::wait_idle`], for `limit` at most, in real time. Returns whether the wheel is
-    /// idle.
+    /// idle. (With its repeating jobs in a [`Group`](crate::Group), one call cancels them first.)
     pub fn wait_idle_timeout(&self, limit: Duration) -> bool {
         let on_the_pool = match &*lock(&self.threads) {
             Some(threads) => threads.is_caller_on_the_pool(),
@@ -55,9 +55,9 @@ impl Wheel {
     /// and the wheel's threads are gone. Returns every job that never ran, and every repeating job
     /// that would run again. For a wheel in an `Arc` or a static.
     ///
-    /// From the call on, every insert is refused ([`Wheel::insert`] panics). When it has returned,
-    /// every other verb does what it does with a stale handle; until then, a repeating job that is
-    /// running can still be cancelled. A second call, from whatever thread, returns nothing and
+    /// When this has returned, every insert is refused ([`Wheel::insert`] panics), and every other
+    /// verb does what it does with a stale handle. Until then, an insert of another thread is
+    /// refused or handed back, and a repeating job that is running can still be cancelled. A second call, from whatever thread, returns nothing and
     /// waits for nothing.
     ///
     /// It waits as long as the running jobs take. **On a thread of the wheel's pool it waits for no

@@ -90,7 +90,8 @@ impl Wheel {
     }
 
     /// Runs `job` on the pool after a delay, at an instant, or at a wall-clock time: whatever turns
-    /// into a [`When`]. The job is a closure or a [`Task`].
+    /// into a [`When`]. The job is a closure or a [`Task`]. A closure returns `()`: `move || _ = f()`
+    /// drops what `f` returns.
     ///
     /// A delay counts from the call, and its end is rounded up to a tick. [`Duration::MAX`] means
     /// never: a timer that is paused until a [`reset`](Wheel::reset), and can be cancelled and

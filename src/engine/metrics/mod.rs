@@ -59,7 +59,8 @@ pub struct Stats {
     pub ticks_behind: Span,
     /// From the deadline, rounded up to a tick, to the hand-over to the pool.
     pub handover: Lateness,
-    /// From the hand-over to the pool to the start of the job.
+    /// From the hand-over to the pool to the start of the job. What a job adds to both is how late it
+    /// was; the quantiles of the two do not add up.
     pub start: Lateness,
 }
 
