@@ -90,7 +90,7 @@ impl Shard {
         handles: &[Handle],
         chosen: &[usize],
         answers: &mut [bool],
-        jobs: &mut Vec<(Job, Handle)>,
+        jobs: &mut Vec<Job>,
     ) {
         let mut state = lock(&self.state);
         for chosen in chosen.chunks(PREFETCH_BATCH) {
@@ -99,7 +99,7 @@ impl Shard {
             for &which in chosen {
                 if let Some(job) = state.hierarchy.cancel(key(handles[which])) {
                     answers[which] = true;
-                    jobs.push((ManuallyDrop::into_inner(job), handles[which]));
+                    jobs.push(ManuallyDrop::into_inner(job));
                 }
             }
         }
