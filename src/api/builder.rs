@@ -138,8 +138,8 @@ impl Builder {
     /// thread and should be cancellable meanwhile. If it is the number of threads, every job can be
     /// cancelled until there is a thread for it. For short jobs, set no bound, or one of 64 for
     /// each thread at least. The ticker wakes when a job in flight makes room, so a burst of jobs
-    /// that do nothing takes nine times as long with a bound of the number of threads, and a fifth
-    /// longer with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a single
+    /// that do nothing takes ten times as long with a bound of the number of threads, and half as
+    /// long again with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a single
     /// job cancellable until it starts, at no cost to others.
     pub fn max_in_flight(mut self, bound: usize) -> Builder {
         self.max_in_flight = Some(bound);
