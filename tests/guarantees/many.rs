@@ -402,6 +402,18 @@ fn a_batch_that_unwinds_leaves_nothing_behind() {
             assert_eq!((wheel.len(), keyed.len(), group.len()), (0, 0, 0));
         }
     }
+    // And so for a key whose `Hash` panics: those before it are in.
+    #[derive(PartialEq, Eq)]
+    struct Key(u64);
+    impl std::hash::Hash for Key {
+        fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+            if self.0 == 0 { panic_any("no such key") } else { state.write_u64(self.0) }
+        }
+    }
+    let keyed = Keyed::new(&wheel);
+    let keys = || drop(keyed.insert_batch([1, 0, 2].map(|key| (Key(key), HOUR, || ()))));
+    assert!(catch_unwind(AssertUnwindSafe(keys)).is_err());
+    assert_eq!((keyed.len(), keyed.cancel_all()), (1, 1));
     assert!(wheel.insert_batch([Time(1); 3].map(|time| (time, || ()))).is_ok());
     assert_eq!(driver.advance(MS), 3);
 }

@@ -154,6 +154,11 @@ fn a_repeating_job_that_is_inserted_again_goes_on_repeating() {
         assert!(wheel.reset(handle, HOUR));
         job = wheel.shutdown().next().unwrap().job;
     }
+    // Its window comes along: of 60 to 110, tick 64 can be halved most often.
+    let (wheel, _driver) = manual();
+    let slack = wheel.repeat(Repeat::every(HOUR).within(MS * 50), |_| Next::Period).unwrap();
+    let slack = wheel.insert(MS * 60, wheel.take(slack).unwrap());
+    assert_eq!(wheel.remaining(slack), Some(MS * 64));
     // Where it is refused, it comes back as it was.
     let (full, driver) = Wheel::builder().max_pending(1).manual().unwrap();
     let first = full.insert(MS, || ());

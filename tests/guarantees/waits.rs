@@ -103,7 +103,7 @@ fn a_wheel_that_always_has_a_job_is_never_idle() {
             });
         }
         wait_for(|| wheel.len() >= 2);
-        let idle = (0..20_000).filter(|_| wheel.is_idle()).count();
+        let idle = (0..300_000).filter(|_| wheel.is_idle()).count();
         done.store(true, Ordering::SeqCst);
         assert_eq!(idle, 0);
     });

@@ -110,8 +110,8 @@ impl Wheel {
         let (now, wall_now) = (timebase.clock().now(), timebase.clock().wall());
         let jobs = unstarted.into_iter().map(|(handle, deadline, job)| {
             let remaining = timebase.between(now, deadline);
-            let is_finite = remaining < Duration::MAX;
-            let wall = wall_now.checked_add(remaining).filter(|_| is_finite);
+            // "Never" is later than any time that the system can represent.
+            let wall = wall_now.checked_add(remaining);
             UnfiredJob { handle, remaining, wall, job }
         });
         let jobs = jobs.collect();
