@@ -57,8 +57,8 @@ impl Wheel {
     ///
     /// When this has returned, every insert is refused ([`Wheel::insert`] panics), and every other
     /// verb does what it does with a stale handle. Until then, an insert of another thread is
-    /// refused or handed back, and a repeating job that is running can still be cancelled. A second call, from whatever thread, returns nothing and
-    /// waits for nothing.
+    /// refused or handed back, and a repeating job that is running can still be cancelled. A second
+    /// call, from whatever thread, returns nothing and waits for nothing.
     ///
     /// It waits as long as the running jobs take. **On a thread of the wheel's pool it waits for no
     /// job and no thread of the pool**: in a job, in another task of the pool, and in an `install`.

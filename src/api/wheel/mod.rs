@@ -158,7 +158,7 @@ impl Wheel {
     /// Such a job can be cancelled until it starts, also while it waits for a thread of the pool:
     /// see [`Wheel::cancel`]. `make` runs once, on this thread, before the job is in the wheel; it
     /// may use the wheel, and a panic of it unwinds to the caller. It costs two locks more than an
-    /// `insert` and some 100 bytes, and a reset of such a job costs some more too.
+    /// `insert` and an entry in a second table, and a reset of such a job costs more too.
     ///
     /// # Errors
     ///
@@ -336,7 +336,7 @@ impl Wheel {
         Scheduler::new(Arc::clone(&self.engine))
     }
 
-    /// Ends the program's line that cannot insert.
+    /// Panics, at the line of the insert that was refused.
     #[cold]
     #[track_caller]
     fn panic_for(&self, kind: InsertErrorKind) -> ! {

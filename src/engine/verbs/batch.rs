@@ -39,7 +39,7 @@ impl Engine {
             true => None,
             false => self.deadlines(timers.iter().map(|&(when, _)| when), now),
         };
-        let targets: Vec<When> = match deadlines {
+        let whens: Vec<When> = match deadlines {
             Some(_) => Vec::new(),
             None => timers.iter().map(|&(when, _)| when.into()).collect(),
         };
@@ -48,7 +48,7 @@ impl Engine {
         }
         match deadlines {
             Some(deadlines) => self.insert_one_shots(&deadlines, timers),
-            None => self.insert_mixed(&targets, timers, now),
+            None => self.insert_mixed(&whens, timers, now),
         }
     }
 
