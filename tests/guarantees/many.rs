@@ -281,17 +281,15 @@ fn a_jitter_is_random_and_stays_within_its_window() {
         time.until(|| wheel.is_empty() && wheel.stats().completed == 200);
         let late: Vec<Duration> = ran.try_iter().collect();
         assert!(late.len() == 200 && late.iter().all(|&late| late >= least), "one was early");
-        // Of 21 ticks, 200 jobs meet more than a few.
-        let ticks: HashSet<u128> = late.iter().map(|late| late.as_millis()).collect();
-        assert!(ticks.len() > 4, "{ticks:?}");
     });
-    // On manual clocks it is the same in every run.
+    // On manual clocks it is the same in every run, and spread over the window.
     let draw = || {
         let (wheel, _driver) = manual();
         let insert = |_| wheel.insert(When::after(HOUR).jitter(HOUR), || ());
         (0..20).map(insert).map(|job| wheel.remaining(job)).collect::<Vec<_>>()
     };
     assert_eq!(draw(), draw());
+    assert!(draw().into_iter().collect::<HashSet<_>>().len() > 10);
 }
 
 #[test]
