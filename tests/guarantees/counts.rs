@@ -72,6 +72,31 @@ fn no_more_threads_are_busy_than_there_are() {
 }
 
 #[test]
+fn counters_make_sense_while_a_wheel_ends() {
+    for _ in 0..20 {
+        let wheel = threads(1);
+        let (release, starts) = blocker(&wheel);
+        starts.recv().unwrap();
+        wheel.insert_batch((0..2000).map(|_| (Duration::ZERO, || ()))).unwrap();
+        wait_for(|| wheel.is_empty());
+        // The queued jobs are given up one by one, and nothing else has ended yet.
+        let (scheduler, done) = (wheel.scheduler(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    assert!(scheduler.stats().completed <= 2001);
+                }
+            });
+            drop(wheel);
+            done.store(true, Ordering::SeqCst);
+        });
+        drop(release);
+        wait_for(|| scheduler.is_idle());
+        assert_complete(&scheduler.stats());
+    }
+}
+
+#[test]
 fn a_dropped_wheel_counts_what_it_discards() {
     let (wheel, driver) = manual();
     let scheduler = wheel.scheduler();

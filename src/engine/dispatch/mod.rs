@@ -143,12 +143,13 @@ impl DispatchMetrics {
 
     /// Counts a job that was handed over and will not be run.
     fn job_given_up(&self) {
-        self.given_up.fetch_add(1, Ordering::SeqCst);
+        // In this order, and read in the other: whoever sees the second sees the first.
         self.job_ended();
+        self.given_up.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns how many of the ended jobs were given up. To be asked before [`ended`]: so that no
-    /// more were given up than ended.
+    /// Returns how many of the ended jobs were given up. To be asked before [`ended`], which is then
+    /// no less.
     ///
     /// [`ended`]: DispatchMetrics::ended
     pub(crate) fn given_up(&self) -> u64 {
