@@ -1,0 +1,104 @@
+//! The driver of jobs on a manual clock.
+
+use core::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tickwheel::Wheel;
+
+use crate::dispatch::command::Command;
+use crate::dispatch::inline::Inline;
+use crate::values::time::Millis;
+
+/// Moves the clock of jobs that [`Builder::manual`](crate::Builder::manual) made, and runs those that
+/// come due: for tests and simulations.
+///
+/// ```
+/// use std::time::Duration;
+/// use serde::{Deserialize, Serialize};
+/// use tickwheel_jobs::{Job, Jobs};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct CloseOrder(u64);
+/// impl Job for CloseOrder {
+///     const NAME: &'static str = "close-order";
+/// }
+///
+/// let (jobs, driver) = Jobs::memory().on(|_: CloseOrder, _| Ok(())).manual()?;
+/// let hour = Duration::from_secs(3600);
+/// jobs.insert(72 * hour, CloseOrder(1001))?;
+/// assert_eq!(driver.advance(71 * hour), 0);
+/// assert_eq!(driver.advance(hour), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Driver {
+    inline: Arc<Inline>,
+    wheel: tickwheel::Driver,
+    /// Holds the runs until their time.
+    _wheel: Wheel,
+}
+
+impl Driver {
+    pub(crate) fn new(inline: Arc<Inline>, wheel: tickwheel::Driver, owner: Wheel) -> Driver {
+        Driver { inline, wheel, _wheel: owner }
+    }
+
+    /// Lets `by` pass, and runs the jobs that come due meanwhile, each at its time: on this thread,
+    /// one after the other, in the order of deadlines. Returns how many runs started. What was overdue
+    /// before runs a millisecond later at the earliest.
+    ///
+    /// Handlers that are futures run on their runtime, and end when they end.
+    pub fn advance(&self, by: Duration) -> usize {
+        let before = self.inline.metrics.snapshot().started;
+        let mut left = by;
+        // Whatever a step leaves to do at once is done in the next one, and is finite; should it not
+        // be, time passes nevertheless.
+        let mut at_once = 0;
+        loop {
+            self.inline.step(&mut vec![Command::Look]);
+            let now = self.wheel.wall_now();
+            let until = |time: Millis| time.to_system().duration_since(now).unwrap_or_default();
+            let (wake_at, next_start) = self.inline.next_times();
+            if wake_at.is_some_and(|at| until(at).is_zero()) && at_once < 1000 {
+                at_once += 1;
+                continue;
+            }
+            // Each run may change what comes next, so time stops at the next one.
+            let next = wake_at.into_iter().chain(next_start).map(until).min();
+            let pass = next.map_or(left, |next| next.max(Duration::from_millis(1)).min(left));
+            at_once = 0;
+            self.wheel.advance(pass);
+            left -= pass;
+            if left.is_zero() {
+                break;
+            }
+        }
+        self.inline.step(&mut Vec::new());
+        let started = self.inline.metrics.snapshot().started - before;
+        usize::try_from(started).unwrap_or(usize::MAX)
+    }
+
+    /// Returns what the monotonic clock reads.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.wheel.now()
+    }
+
+    /// Returns what the wall clock reads. It begins with the system's time, in whole milliseconds.
+    #[must_use]
+    pub fn wall_now(&self) -> SystemTime {
+        self.wheel.wall_now()
+    }
+
+    /// Sets the wall clock, forward or back, as an operator might set the system's. No time passes.
+    pub fn set_wall(&self, time: SystemTime) {
+        self.wheel.set_wall(time);
+        self.inline.step(&mut Vec::new());
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("wall_now", &self.wall_now()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,118 @@
+//! Jobs under a key: at most one pending job each.
+
+use std::time::Duration;
+
+use tickwheel::When;
+
+use super::client::{Client, check_name};
+use crate::store::{IfTaken, Op};
+use crate::values::error::{InsertError, StoreError};
+use crate::values::id::JobId;
+use crate::values::info::{JobInfo, JobState};
+use crate::values::job::Job;
+
+/// The jobs under one key: the number of an order, the name of a device. A key has at most one
+/// pending job. It is free once that has started, so a job may insert its successor under its key.
+///
+/// A job that fails keeps its key while it waits for its next try, unless another job has taken the
+/// key meanwhile: then both run, and the key is the newer job's. From another process than the one
+/// that runs the jobs, a job counts as started from up to 50 ms before its time on.
+#[derive(Clone, Debug)]
+pub struct Keyed {
+    client: Client,
+    key: String,
+}
+
+impl Keyed {
+    pub(crate) fn new(client: Client, key: String) -> Keyed {
+        Keyed { client, key }
+    }
+
+    /// Returns the key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Stores a job under the key. It replaces the pending job of the key, which will never start.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::insert`]; the job that was there stays then.
+    pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
+        self.put(when.into(), IfTaken::Replace, job)
+    }
+
+    /// Stores a job under the key, at the time of the pending job that it replaces. If there is none,
+    /// at `when`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Keyed::insert`].
+    pub fn insert_keeping_time<J: Job>(
+        &self,
+        when: impl Into<When>,
+        job: J,
+    ) -> Result<JobId, InsertError<J>> {
+        self.put(when.into(), IfTaken::ReplaceKeepingTime, job)
+    }
+
+    /// Stores a job under the key, if the key has no pending job.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertErrorKind::Occupied`](crate::InsertErrorKind::Occupied) if it has one, and as
+    /// [`Client::insert`].
+    pub fn insert_if_absent<J: Job>(
+        &self,
+        when: impl Into<When>,
+        job: J,
+    ) -> Result<JobId, InsertError<J>> {
+        self.put(when.into(), IfTaken::Leave, job)
+    }
+
+    fn put<J: Job>(&self, when: When, if_taken: IfTaken, job: J) -> Result<JobId, InsertError<J>> {
+        self.client.insert_one(None, when, Some((self.key.clone(), if_taken)), job)
+    }
+
+    /// Cancels the pending job of the key. Returns `false` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be changed.
+    pub fn cancel(&self) -> Result<bool, StoreError> {
+        self.client.change(Op::CancelKey(self.key.clone()))
+    }
+
+    /// Gives the pending job of the key another time. Returns `false` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
+    pub fn reset(&self, when: impl Into<When>) -> Result<bool, StoreError> {
+        let due = self.client.due(when.into())?;
+        self.client.change(Op::ResetKey(self.key.clone(), due))
+    }
+
+    /// Returns the pending job of the key.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn get(&self) -> Result<Option<JobInfo>, StoreError> {
+        check_name("key", &self.key)?;
+        let job = self.client.info(Op::GetKey(self.key.clone()))?;
+        Ok(job.filter(|job| job.state == JobState::Pending))
+    }
+
+    /// Returns the time until the pending job of the key is due: zero if it is overdue, `None` if
+    /// there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn remaining(&self) -> Result<Option<Duration>, StoreError> {
+        let now = self.client.link.clock.now().wall;
+        Ok(self.get()?.map(|job| job.deadline.duration_since(now).unwrap_or_default()))
+    }
+}

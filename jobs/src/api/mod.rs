@@ -1,0 +1,6 @@
+pub(crate) mod client;
+pub(crate) mod keyed;
+pub(crate) mod pages;
+pub(crate) mod jobs;
+pub(crate) mod driver;
+pub(crate) mod builder;

@@ -1,0 +1,149 @@
+//! Lists of jobs, a page at a time.
+
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use super::client::{Client, error_of};
+use crate::store::{Answer, JobSet, Op, Page, PageKey, PageRequest};
+use crate::values::error::StoreError;
+use crate::values::info::{JobInfo, JobState};
+use crate::values::job::Job;
+use crate::values::time::Millis;
+
+/// Jobs, read a page at a time: nothing is held open between pages, so a reader that is slow
+/// disturbs nobody. A job that moves meanwhile may be seen twice or not at all.
+///
+/// As an iterator it ends at an error of the store, which [`Pages::error`] returns then;
+/// [`Pages::next_page`] returns it as it comes.
+#[derive(Debug)]
+pub struct Pages {
+    client: Client,
+    set: JobSet,
+    /// Of those that are alive.
+    state: Option<JobState>,
+    kind: Option<String>,
+    from: Millis,
+    to: Millis,
+    after: Option<PageKey>,
+    ready: VecDeque<JobInfo>,
+    finished: bool,
+    error: Option<StoreError>,
+}
+
+const JOBS_PER_PAGE: usize = 256;
+
+impl Pages {
+    pub(crate) fn new(client: Client, set: JobSet) -> Pages {
+        Pages {
+            client,
+            set,
+            state: None,
+            kind: None,
+            from: Millis::ZERO,
+            to: Millis::MAX,
+            after: None,
+            ready: VecDeque::new(),
+            finished: false,
+            error: None,
+        }
+    }
+
+    pub(crate) fn pending(client: Client) -> Pages {
+        Pages { state: Some(JobState::Pending), ..Pages::new(client, JobSet::Alive) }
+    }
+
+    pub(crate) fn running(client: Client) -> Pages {
+        Pages { state: Some(JobState::Running), ..Pages::new(client, JobSet::Alive) }
+    }
+
+    /// Leaves out the jobs of other kinds.
+    #[must_use]
+    pub fn kind<J: Job>(self) -> Pages {
+        self.kind_named(J::NAME)
+    }
+
+    /// Leaves out the jobs of other kinds.
+    #[must_use]
+    pub fn kind_named(self, name: &str) -> Pages {
+        Pages { kind: Some(name.to_owned()), ..self }
+    }
+
+    /// Leaves out jobs whose deadline is before `from` or after `to`.
+    #[must_use]
+    pub fn between(self, from: SystemTime, to: SystemTime) -> Pages {
+        // Whole milliseconds: the first at or after `from`, the last at or before `to`.
+        let from = Millis::deadline(from).unwrap_or(Millis::present(from));
+        Pages { from, to: Millis::present(to), ..self }
+    }
+
+    /// Returns the next page: some jobs, or none after the last one.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read. The next call tries again.
+    pub fn next_page(&mut self) -> Result<Vec<JobInfo>, StoreError> {
+        if !self.ready.is_empty() {
+            return Ok(self.ready.drain(..).collect());
+        }
+        while !self.finished {
+            let page = self.read()?;
+            self.finished = page.next.is_none();
+            self.after = page.next;
+            let wanted = |job: &JobInfo| self.state.is_none_or(|state| job.state == state);
+            let jobs: Vec<JobInfo> = page.jobs.into_iter().filter(wanted).collect();
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns the error at which the iterator ended, if it did.
+    #[must_use]
+    pub fn error(&self) -> Option<&StoreError> {
+        self.error.as_ref()
+    }
+
+    fn read(&self) -> Result<Page, StoreError> {
+        let op = if self.state == Some(JobState::Running) {
+            Op::Claimed
+        } else {
+            Op::Page(PageRequest {
+                set: self.set,
+                kind: self.kind.clone(),
+                from: self.from,
+                to: self.to,
+                after: self.after,
+                limit: JOBS_PER_PAGE,
+            })
+        };
+        let claimed = matches!(op, Op::Claimed);
+        match self.client.link.ask(op) {
+            Ok(Answer::Page(mut page)) => {
+                if claimed {
+                    page.jobs.retain(|job| {
+                        let due = Millis::present(job.deadline);
+                        self.kind.as_ref().is_none_or(|kind| job.kind == *kind)
+                            && (self.from..=self.to).contains(&due)
+                    });
+                }
+                Ok(page)
+            }
+            other => Err(error_of(other)),
+        }
+    }
+}
+
+impl Iterator for Pages {
+    type Item = JobInfo;
+
+    fn next(&mut self) -> Option<JobInfo> {
+        if self.ready.is_empty() && self.error.is_none() {
+            match self.next_page() {
+                Ok(jobs) => self.ready = jobs.into(),
+                Err(error) => self.error = Some(error),
+            }
+        }
+        self.ready.pop_front()
+    }
+}

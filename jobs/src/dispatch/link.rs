@@ -1,0 +1,81 @@
+//! The way from a caller to the dispatcher, and back.
+//!
+//! Ground rules:
+//!
+//! - A command is refused in a process that was forked since the store was opened.
+//! - A caller waits without a limit: the dispatcher answers every command, or drops its reply when it
+//!   ends, which the caller notices.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::bounded;
+
+use super::clock::Clock;
+use super::command::Command;
+use super::metrics::Metrics;
+use crate::store::{Answer, ApplyError, Op};
+use crate::values::error::{StoreError, Violation};
+
+/// Sends a command. Returns `false` if there is no dispatcher any more.
+pub(crate) type Send = Box<dyn Fn(Command) -> bool + core::marker::Send + Sync>;
+
+/// The way to a dispatcher.
+pub(crate) struct Link {
+    pub(crate) commands: Send,
+    /// The caller of `commands` makes the step itself.
+    pub(crate) inline: bool,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Inserts return at once.
+    pub(crate) buffered: bool,
+    pub(crate) closed: AtomicBool,
+    pub(crate) pid: u32,
+    /// The kinds that are handled here.
+    pub(crate) kinds: Vec<Arc<str>>,
+    /// The file of the store, for transactions of the caller's.
+    #[cfg(feature = "sqlite")]
+    pub(crate) file: Option<crate::store::sqlite::open::Location>,
+}
+
+impl Link {
+    /// Asks, and waits for the answer.
+    pub(crate) fn ask(&self, op: Op) -> Result<Answer, ApplyError> {
+        self.refuse_after_fork()?;
+        let (reply, answer) = bounded(1);
+        self.send(Command::Ask { op, reply: Some(reply) })?;
+        // The dispatcher has ended: by a panic, or because the command came after its last step.
+        answer.recv().unwrap_or_else(|_| {
+            let unknown = !self.closed.load(Ordering::Acquire);
+            Err(ApplyError { error: StoreError::Closed, unknown })
+        })
+    }
+
+    /// Asks, and does not wait. The operation is in the store once a later flush is answered.
+    pub(crate) fn post(&self, op: Op) -> Result<(), ApplyError> {
+        self.refuse_after_fork()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed.into());
+        }
+        self.send(Command::Ask { op, reply: None })
+    }
+
+    pub(crate) fn send(&self, command: Command) -> Result<(), ApplyError> {
+        if (self.commands)(command) { Ok(()) } else { Err(StoreError::Closed.into()) }
+    }
+
+    pub(crate) fn handles(&self, kind: &str) -> bool {
+        self.kinds.iter().any(|handled| **handled == *kind)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Violation> {
+        self.refuse_after_fork().map_err(|failed| failed.error)?;
+        let (reply, found) = bounded(1);
+        self.send(Command::Check(reply)).map_err(|failed| failed.error)?;
+        found.recv().unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+
+    fn refuse_after_fork(&self) -> Result<(), ApplyError> {
+        if std::process::id() != self.pid { Err(StoreError::Forked.into()) } else { Ok(()) }
+    }
+}

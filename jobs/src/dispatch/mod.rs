@@ -1,0 +1,11 @@
+pub(crate) mod clock;
+pub(crate) mod events;
+pub(crate) mod metrics;
+pub(crate) mod command;
+pub(crate) mod link;
+pub(crate) mod run;
+pub(crate) mod handlers;
+pub(crate) mod machine;
+pub(crate) mod execute;
+pub(crate) mod inline;
+pub(crate) mod thread;

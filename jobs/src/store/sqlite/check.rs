@@ -1,0 +1,140 @@
+//! The slow truth about a file: walks every row, and compares what should agree.
+
+use std::collections::{HashMap, HashSet};
+
+use super::claims::Claims;
+use super::tables::{KindRow, Place, Tables, id_bytes, store_error};
+use crate::values::error::{StoreError, Violation};
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+struct Seen {
+    place: Place,
+    callers_id: bool,
+    key: Option<String>,
+}
+
+/// Compares all tables of a queue.
+///
+/// | | what must hold |
+/// | --- | --- |
+/// | F1 | SQLite finds its pages, cells and indexes in order |
+/// | F2 | every job has a kind with a name, and each kind counts its jobs rightly |
+/// | F3 | every job is found by its id, and an id leads to one job at most |
+/// | F4 | a row of `moved` is where a job is whose id does not lead there |
+/// | F5 | a key names one job, which has that key, and every job that has a key is named by it |
+/// | F6 | no dead job is alive, and no remembered id is alive or dead |
+/// | F7 | every claim of this process is in the file, for a job that is there |
+pub(crate) fn check(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
+    // One transaction, so that all tables are seen as of one moment.
+    tables.execute("BEGIN", [])?;
+    let found = compare(tables, claims);
+    tables.execute("ROLLBACK", [])?;
+    found
+}
+
+fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
+    let report: String = tables
+        .conn
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(store_error)?;
+    ensure(report == "ok", || format!("F1: {report}"))?;
+
+    let kinds = tables.kinds()?;
+    let jobs = tables.all(&tables.sql.all_jobs, [], |row| {
+        let id: [u8; 16] = row.get(2)?;
+        let id = JobId::from_u128(u128::from_be_bytes(id));
+        let due = Millis::clamped(row.get(1)?);
+        let place = Place { kind: row.get(0)?, due, id };
+        Ok(Seen { place, callers_id: row.get(3)?, key: row.get(4)? })
+    })?;
+    counts(&kinds, &jobs)?;
+    ids(tables, &kinds, &jobs)?;
+    keys(tables, &jobs)?;
+    endings(tables, &jobs)?;
+    let in_file: HashSet<JobId> = tables.claimed_ids()?.into_iter().collect();
+    let alive: HashSet<JobId> = jobs.iter().map(|job| job.place.id).collect();
+    for id in claims.held().keys() {
+        ensure(in_file.contains(id), || format!("F7: the claim of {id} is not in the file"))?;
+        ensure(alive.contains(id), || format!("F7: {id} is claimed, and there is no such job"))?;
+    }
+    Ok(())
+}
+
+fn counts(kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
+    let mut counted: HashMap<i64, i64> = HashMap::new();
+    for job in jobs {
+        *counted.entry(job.place.kind).or_default() += 1;
+    }
+    for kind in kinds {
+        let found = counted.remove(&kind.n).unwrap_or(0);
+        ensure(found == kind.jobs, || {
+            format!("F2: kind {:?} counts {} jobs and has {found}", kind.name, kind.jobs)
+        })?;
+    }
+    ensure(counted.is_empty(), || format!("F2: jobs of kinds without a name: {counted:?}"))
+}
+
+fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
+    let mut seen = HashSet::new();
+    for job in jobs {
+        let Place { id, due, kind } = job.place;
+        ensure(seen.insert(id), || format!("F3: two jobs have the id {id}"))?;
+        let found = tables.find(kinds, id)?;
+        ensure(found == Some(job.place), || {
+            format!("F3: {id} is of kind {kind} at {}, and is looked for at {found:?}", due.get())
+        })?;
+    }
+    let moved = tables.all(&tables.sql.all_moved, [], |row| {
+        let id: [u8; 16] = row.get(0)?;
+        Ok((JobId::from_u128(u128::from_be_bytes(id)), row.get::<_, i64>(1)?, row.get(2)?))
+    })?;
+    for (id, kind, due) in moved {
+        let place = Place { kind, due: Millis::clamped(due), id };
+        let name = kinds.iter().find(|row| row.n == kind).map_or("", |row| &row.name);
+        ensure(seen.contains(&id), || format!("F4: {id} has moved, and there is no such job"))?;
+        ensure(!id.hints_at(name, place.due), || {
+            format!("F4: {id} has a row in moved, and does not need one")
+        })?;
+    }
+    Ok(())
+}
+
+fn keys(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
+    let rows = tables.all(&tables.sql.all_keys, [], |row| {
+        let id: [u8; 16] = row.get(1)?;
+        Ok((row.get::<_, String>(0)?, JobId::from_u128(u128::from_be_bytes(id))))
+    })?;
+    let mut named: HashMap<String, JobId> = rows.into_iter().collect();
+    for job in jobs {
+        let Some(key) = &job.key else { continue };
+        let holder = named.remove(key);
+        ensure(holder == Some(job.place.id), || {
+            format!("F5: {} has the key {key:?}, which names {holder:?}", job.place.id)
+        })?;
+    }
+    ensure(named.is_empty(), || format!("F5: keys of no job: {named:?}"))
+}
+
+fn endings(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
+    for job in jobs {
+        let id = job.place.id;
+        ensure(tables.dead(id)?.is_none(), || format!("F6: {id} is dead and alive"))?;
+        if job.callers_id {
+            let done = tables.one(&tables.sql.is_done, [id_bytes(id)], |_| Ok(()))?;
+            ensure(done.is_none(), || format!("F6: {id} is alive, and remembered as done"))?;
+        }
+    }
+    Ok(())
+}
+
+fn ensure(holds: bool, violation: impl FnOnce() -> String) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation(violation())) }
+}
+
+impl From<rusqlite::Error> for Violation {
+    fn from(error: rusqlite::Error) -> Violation {
+        let error: StoreError = store_error(error);
+        Violation::from(error)
+    }
+}

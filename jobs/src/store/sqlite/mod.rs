@@ -1,0 +1,312 @@
+//! The store on a file: SQLite in WAL mode, one commit for a batch.
+//!
+//! Ground rules:
+//!
+//! - What the file says is the truth. What is remembered beside it (the claims, how far each kind was
+//!   read) is what the file implies, and is undone when a commit fails.
+//! - A claim is a row with the ids of all jobs that were claimed together; the rows of the jobs are
+//!   not touched. So a job costs two writes in its life.
+//! - A claim need not be on stable storage before the job starts, nor a finish before its slot is
+//!   free: a power cut that loses either runs the job again, and is an interruption of it.
+//! - After an error in reading or writing the connection is closed, and opened anew for the next
+//!   batch. A failed fsync is never tried again on the same descriptor.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `schema.rs` | the tables and every statement |
+//! | `tables.rs` | single changes, complete in themselves |
+//! | `open.rs` | opens, checks and makes a file |
+//! | `claims.rs` | what is claimed, and how far each kind was read |
+//! | `ops.rs` | each operation of the store |
+//! | `outbox.rs` | an insert in a transaction of the caller's |
+//! | `check.rs` | the slow truth |
+
+pub(crate) mod schema;
+pub(crate) mod tables;
+pub(crate) mod open;
+pub(crate) mod claims;
+pub(crate) mod ops;
+pub(crate) mod outbox;
+mod check;
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use super::{ApplyError, Batch, Facts, Look, Op, Outcome, Store};
+use crate::values::error::{StoreError, Violation};
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+use claims::Claims;
+use open::Location;
+use schema::Sql;
+use tables::{KindRow, Tables, store_error};
+
+/// The store on a file.
+pub(crate) struct Sqlite {
+    location: Location,
+    sql: Sql,
+    /// None after an error, until the next batch opens it anew.
+    conn: Option<Connection>,
+    state: State,
+    /// Held while this process runs the jobs of the file.
+    _runner: Option<File>,
+    pid: u32,
+    /// The connection waits for the disk at each commit.
+    syncs: bool,
+    facts: Facts,
+    /// Pages may be free at the end of a batch of deletions.
+    untidy: bool,
+}
+
+/// What is remembered beside the file.
+pub(crate) struct State {
+    pub(crate) kinds: Vec<KindRow>,
+    /// By how much the number of jobs of a kind has changed in this batch.
+    pub(crate) deltas: Vec<(i64, i64)>,
+    pub(crate) claims: Claims,
+    /// The kinds are to be read again.
+    pub(crate) reload: bool,
+    pub(crate) data_version: i64,
+    /// Another process has changed the file since the last look.
+    pub(crate) changed: bool,
+    /// Ids of jobs whose insert may or may not have been committed: remembered when they end.
+    pub(crate) unknown: HashSet<JobId>,
+    /// Jobs with a row in `asked` that another process wrote.
+    pub(crate) asked_elsewhere: HashSet<JobId>,
+}
+
+/// How many pages a tidy gives back to the file system at once.
+const PAGES_PER_TIDY: u32 = 256;
+
+impl Sqlite {
+    /// Wraps a connection that was opened and checked. `runner` is the lock of the process that runs
+    /// the jobs.
+    pub(crate) fn new(
+        location: Location,
+        conn: Connection,
+        runs_jobs: bool,
+        runner: Option<File>,
+    ) -> Sqlite {
+        let sql = Sql::new(location.queue.as_deref());
+        Sqlite {
+            state: State {
+                kinds: Vec::new(),
+                deltas: Vec::new(),
+                claims: Claims::new(runs_jobs),
+                reload: true,
+                data_version: -1,
+                changed: false,
+                unknown: HashSet::new(),
+                asked_elsewhere: HashSet::new(),
+            },
+            location,
+            sql,
+            conn: Some(conn),
+            _runner: runner,
+            pid: std::process::id(),
+            syncs: true,
+            facts: Facts::default(),
+            untidy: true,
+        }
+    }
+
+    /// Returns the connection, opened anew if an error closed it.
+    fn connect(&mut self) -> Result<&Connection, StoreError> {
+        if std::process::id() != self.pid {
+            return Err(StoreError::Forked);
+        }
+        if self.conn.is_none() {
+            let conn = self.location.reopen()?;
+            self.state.forget_the_file();
+            self.syncs = true;
+            self.conn = Some(conn);
+        }
+        self.conn.as_ref().ok_or(StoreError::Closed)
+    }
+
+    /// Makes commits wait for the disk, or not.
+    fn set_synced(&mut self, synced: bool) -> Result<(), StoreError> {
+        if self.syncs != synced {
+            let level = if synced { "FULL" } else { "NORMAL" };
+            let conn = self.connect()?;
+            conn.pragma_update(None, "synchronous", level).map_err(store_error)?;
+            self.syncs = synced;
+        }
+        Ok(())
+    }
+
+    /// Closes the connection if the error says that it cannot be trusted any more.
+    fn after(&mut self, error: &StoreError) {
+        self.state.undo();
+        if matches!(error, StoreError::Io(_) | StoreError::Damaged(_))
+            && let Some(conn) = self.conn.take()
+        {
+            drop(conn);
+        }
+    }
+
+    /// Runs `body` in a transaction, and commits unless it says that nothing has changed.
+    fn transact<T>(
+        &mut self,
+        synced: bool,
+        body: impl FnOnce(Tables<'_>, &mut State) -> Result<(T, bool), StoreError>,
+    ) -> Result<T, ApplyError> {
+        self.connect()?;
+        self.set_synced(synced)?;
+        let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
+        let tables = Tables { conn, sql: &self.sql };
+        let begun = tables.execute("BEGIN IMMEDIATE", []);
+        let done = begun.and_then(|_| {
+            self.state.begin(tables)?;
+            let (value, changed) = body(tables, &mut self.state)?;
+            self.state.write_counts(tables)?;
+            Ok((value, changed))
+        });
+        let (value, changed) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                // Where SQLite has rolled back by itself, this fails, and nothing is left to do.
+                let _ = tables.execute("ROLLBACK", []);
+                self.after(&error);
+                return Err(error.into());
+            }
+        };
+        match tables.execute("COMMIT", []) {
+            Ok(_) => {
+                self.facts.commits += u64::from(changed);
+                self.facts.syncs += u64::from(changed && synced);
+                self.state.keep();
+                Ok(value)
+            }
+            Err(error) => {
+                let _ = tables.execute("ROLLBACK", []);
+                let unknown = matches!(error, StoreError::Io(_));
+                self.after(&error);
+                Err(ApplyError { error, unknown })
+            }
+        }
+    }
+}
+
+impl Store for Sqlite {
+    fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
+        let taken = self.transact(true, |tables, state| {
+            state.take_over(tables, kinds, now)?;
+            Ok(((), true))
+        });
+        taken.map_err(|failed| failed.error)
+    }
+
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+        let claim = batch.claim.filter(|claim| self.state.claims.may_have_due(claim.until));
+        if batch.ops.is_empty() && claim.is_none() {
+            return Ok(Outcome {
+                answers: Vec::new(),
+                claimed: Vec::new(),
+                next_due: self.state.claims.next_due(),
+                suspects_wait: self.state.claims.suspects_wait(),
+            });
+        }
+        let writes = batch.ops.iter().any(|op| !op.is_question());
+        let applied = self.transact(batch.synced, |tables, state| {
+            let mut answers = Vec::with_capacity(batch.ops.len());
+            for op in batch.ops {
+                answers.push(state.apply(tables, op, batch.now)?);
+            }
+            let claimed = match claim {
+                Some(claim) => state.claim(tables, claim)?,
+                None => Vec::new(),
+            };
+            state.write_claims(tables)?;
+            let changed = writes || !claimed.is_empty();
+            let next_due = state.claims.next_due();
+            let suspects_wait = state.claims.suspects_wait();
+            Ok((Outcome { answers, claimed, next_due, suspects_wait }, changed))
+        });
+        if applied.as_ref().is_err_and(|failed| failed.unknown) {
+            let ids = batch.ops.iter().flat_map(|op| match op {
+                Op::Insert(job) => core::slice::from_ref(job),
+                Op::InsertMany(jobs) => jobs,
+                _ => &[],
+            });
+            self.state.unknown.extend(ids.map(|job| job.id));
+        }
+        self.untidy |= writes;
+        applied
+    }
+
+    fn look(&mut self) -> Result<Look, StoreError> {
+        self.connect()?;
+        let Some(conn) = &self.conn else { return Err(StoreError::Closed) };
+        let tables = Tables { conn, sql: &self.sql };
+        self.state.notice_changes(tables)?;
+        if !core::mem::take(&mut self.state.changed) {
+            return Ok(Look::default());
+        }
+        let asked = tables.ids(&self.sql.asked)?;
+        self.state.asked_elsewhere.extend(&asked);
+        Ok(Look { changed: true, asked })
+    }
+
+    fn tidy(&mut self) -> Result<bool, StoreError> {
+        if !self.untidy {
+            return Ok(false);
+        }
+        self.untidy = false;
+        let conn = self.connect()?;
+        let pragma = |name: &str| {
+            conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(store_error)
+        };
+        let (free, pages) = (pragma("freelist_count")?, pragma("page_count")?);
+        if free * 4 < pages || free < i64::from(PAGES_PER_TIDY) {
+            return Ok(false);
+        }
+        let vacuum = format!("PRAGMA incremental_vacuum({PAGES_PER_TIDY})");
+        conn.execute_batch(&vacuum).map_err(store_error)?;
+        self.untidy = pragma_of(conn, "freelist_count")? < free;
+        Ok(self.untidy)
+    }
+
+    fn check(&mut self) -> Result<(), Violation> {
+        self.connect()?;
+        let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
+        check::check(Tables { conn, sql: &self.sql }, &self.state.claims)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts { wal_bytes: self.location.wal_bytes(), ..self.facts }
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        let Some(conn) = self.conn.take() else { return Ok(()) };
+        if std::process::id() != self.pid {
+            core::mem::forget(conn);
+            return Err(StoreError::Forked);
+        }
+        // What was written without an fsync is to be on stable storage. Another process that reads
+        // may keep the log from being emptied, which loses nothing.
+        let _ = conn.pragma_update(None, "synchronous", "FULL");
+        let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let closed = conn.close().map_err(|(_, error)| store_error(error));
+        emptied.map_err(store_error).and(closed)
+    }
+}
+
+impl Drop for Sqlite {
+    /// A connection that a fork has copied is left as it is: to close it would release the locks of
+    /// the parent's.
+    fn drop(&mut self) {
+        if std::process::id() != self.pid
+            && let Some(conn) = self.conn.take()
+        {
+            core::mem::forget(conn);
+        }
+    }
+}
+
+fn pragma_of(conn: &Connection, name: &str) -> Result<i64, StoreError> {
+    conn.pragma_query_value(None, name, |row| row.get(0)).map_err(store_error)
+}

@@ -1,0 +1,482 @@
+//! Each operation of the store, in a transaction that is open.
+//!
+//! Ground rules:
+//!
+//! - An operation that returns an error fails its whole transaction.
+//! - Whoever writes a row of `job` tells the claims ([`Claims::appeared`](super::claims::Claims)),
+//!   and counts it.
+
+use rusqlite::params;
+
+use super::State;
+use super::tables::id_bytes;
+use super::tables::{InsertedAt, JobRow, KindRow, Place, Tables, kind_row};
+use crate::store::{
+    Answer, End, Finish, Inserted, JobSet, MOST_INTERRUPTIONS, NewJob, NewSchedule, Op, Page,
+    PageRequest,
+};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::info::{Cancel, Counts, JobInfo, JobState};
+use crate::values::time::Millis;
+
+/// How many rows a purge deletes at once.
+const ROWS_PER_PURGE: usize = 1000;
+
+impl State {
+    /// What begins every transaction: learns what other processes have done.
+    pub(crate) fn begin(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        self.notice_changes(tables)?;
+        if core::mem::take(&mut self.reload) {
+            self.kinds = tables.kinds()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn notice_changes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        let version = tables.one("PRAGMA data_version", [], |row| row.get(0))?.unwrap_or(0);
+        if version != self.data_version {
+            self.data_version = version;
+            self.reload = true;
+            self.changed = true;
+            self.claims.rewind();
+        }
+        Ok(())
+    }
+
+    /// The transaction was committed.
+    pub(crate) fn keep(&mut self) {
+        self.claims.keep();
+    }
+
+    /// The transaction was rolled back.
+    pub(crate) fn undo(&mut self) {
+        self.claims.undo();
+        self.deltas.clear();
+        self.reload = true;
+    }
+
+    /// The file was opened anew.
+    pub(crate) fn forget_the_file(&mut self) {
+        self.reload = true;
+        self.data_version = -1;
+    }
+
+    /// Writes how many jobs of each kind there are.
+    pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        for (kind, by) in self.deltas.drain(..) {
+            if by != 0 {
+                tables.add_jobs(kind, by)?;
+                if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
+                    row.jobs += by;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, kind: i64, by: i64) {
+        match self.deltas.iter_mut().find(|(of, _)| *of == kind) {
+            Some((_, delta)) => *delta += by,
+            None => self.deltas.push((kind, by)),
+        }
+    }
+
+    pub(crate) fn apply(
+        &mut self,
+        tables: Tables<'_>,
+        op: &Op,
+        now: Millis,
+    ) -> Result<Answer, StoreError> {
+        Ok(match op {
+            Op::Insert(job) => Answer::Inserted(self.insert(tables, job, now)?),
+            Op::InsertMany(jobs) => {
+                for job in jobs {
+                    self.insert(tables, job, now)?;
+                }
+                Answer::Inserted(Inserted::New)
+            }
+            Op::Cancel(id) => Answer::Cancelled(self.cancel(tables, *id, now)?),
+            Op::CancelKey(key) => {
+                let place = self.pending_holder(tables, key)?;
+                if let Some(place) = place {
+                    self.delete(tables, place, now)?;
+                }
+                Answer::Changed(place.is_some())
+            }
+            Op::Reset(id, due) => Answer::Changed(match tables.find(&self.kinds, *id)? {
+                Some(place) if !self.claims.is_claimed(tables, *id)? => {
+                    self.relocate(tables, place, *due)?
+                }
+                _ => false,
+            }),
+            Op::ResetKey(key, due) => Answer::Changed(match self.pending_holder(tables, key)? {
+                Some(place) => self.relocate(tables, place, *due)?,
+                None => false,
+            }),
+            Op::Revive(id, due) => Answer::Changed(self.revive(tables, *id, *due)?),
+            Op::Discard(id) => Answer::Changed(self.discard(tables, *id, now)?),
+            Op::PutSchedule(new) => Answer::Changed(self.put_schedule(tables, new)?),
+            Op::DropSchedule(name) => {
+                Answer::Changed(tables.execute(&tables.sql.drop_schedule, [name])? > 0)
+            }
+            Op::Occur { name, expected, jobs, next } => {
+                Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
+            }
+            Op::Finish(finish) => {
+                self.finish(tables, finish, now)?;
+                Answer::Done
+            }
+            Op::Release(id) => {
+                if let Some(place) = self.claims.end(*id, false) {
+                    self.claims.appeared(place);
+                }
+                Answer::Done
+            }
+            Op::Purge(before) => Answer::Changed(purge(tables, *before)?),
+            Op::Flush => {
+                tables.execute(&tables.sql.flush, [])?;
+                Answer::Done
+            }
+            Op::Get(id) => Answer::Info(self.get(tables, *id)?),
+            Op::GetKey(key) => Answer::Info(match tables.key_holder(key)? {
+                Some(id) => self.get(tables, id)?,
+                None => None,
+            }),
+            Op::Page(request) => Answer::Page(match request.set {
+                JobSet::Alive => self.alive_page(tables, request)?,
+                JobSet::Dead => self.dead_page(tables, request)?,
+            }),
+            Op::Claimed => {
+                let mut ids: Vec<JobId> = self.claims.all(tables)?.into_iter().collect();
+                ids.sort_unstable();
+                let mut page = Page::default();
+                for id in ids {
+                    page.jobs.extend(self.get(tables, id)?);
+                }
+                Answer::Page(page)
+            }
+            Op::Counts => Answer::Counts(self.counts(tables)?),
+            Op::Kinds => {
+                let jobs = |kind: &KindRow| {
+                    let delta = self.deltas.iter().find(|(of, _)| *of == kind.n);
+                    kind.jobs + delta.map_or(0, |(_, by)| *by)
+                };
+                let count = |kind: &KindRow| u64::try_from(jobs(kind)).unwrap_or(0);
+                let kinds = self.kinds.iter().map(|kind| (kind.name.clone(), count(kind)));
+                Answer::Kinds(kinds.collect())
+            }
+            Op::Schedules => Answer::Schedules(tables.schedules(&self.kinds)?),
+        })
+    }
+
+    fn kind(&mut self, tables: Tables<'_>, name: &str) -> Result<KindRow, StoreError> {
+        if let Some(row) = self.kinds.iter().find(|row| row.name == name) {
+            return Ok(row.clone());
+        }
+        tables.add_kind(name)?;
+        self.kinds = tables.kinds()?;
+        let row = self.kinds.iter().find(|row| row.name == name);
+        row.cloned().ok_or_else(|| StoreError::Damaged(format!("no number for kind {name:?}")))
+    }
+
+    fn insert(
+        &mut self,
+        tables: Tables<'_>,
+        new: &NewJob,
+        now: Millis,
+    ) -> Result<Inserted, StoreError> {
+        let kind = self.kind(tables, &new.kind)?;
+        let claims = &self.claims;
+        let is_claimed = |id| claims.is_claimed(tables, id);
+        let InsertedAt { inserted, place, replaced } =
+            tables.insert(&self.kinds, &kind, new, is_claimed, now)?;
+        if let Some(place) = replaced {
+            self.count(place.kind, -1);
+        }
+        if let Some(place) = place {
+            self.count(place.kind, 1);
+            self.claims.appeared(place);
+        }
+        Ok(inserted)
+    }
+
+    fn cancel(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<Cancel, StoreError> {
+        let Some(place) = tables.find(&self.kinds, id)? else { return Ok(Cancel::Gone) };
+        if self.claims.is_claimed(tables, id)? {
+            tables.execute(&tables.sql.ask, [id_bytes(id)])?;
+            if let Some(held) = self.claims.get_mut(id) {
+                held.asked = true;
+            }
+            return Ok(Cancel::Running);
+        }
+        self.delete(tables, place, now)?;
+        Ok(Cancel::Cancelled)
+    }
+
+    /// Returns the job that has the key, unless it is claimed: then the key is free.
+    fn pending_holder(&self, tables: Tables<'_>, key: &str) -> Result<Option<Place>, StoreError> {
+        let Some(id) = tables.key_holder(key)? else { return Ok(None) };
+        if self.claims.is_claimed(tables, id)? {
+            return Ok(None);
+        }
+        tables.find(&self.kinds, id)
+    }
+
+    /// Deletes a job that is not claimed.
+    fn delete(&mut self, tables: Tables<'_>, place: Place, now: Millis) -> Result<(), StoreError> {
+        let Some(job) = tables.job(place)? else { return Ok(()) };
+        let remembered = job.callers_id || self.unknown.remove(&job.id);
+        let kind = kind_row(&self.kinds, place.kind)?;
+        tables.end_job(kind, place, job.key.as_deref(), remembered, now)?;
+        if self.asked_elsewhere.remove(&job.id) {
+            tables.execute(&tables.sql.drop_asked, [id_bytes(job.id)])?;
+        }
+        self.count(place.kind, -1);
+        Ok(())
+    }
+
+    /// Gives a job that is not claimed another deadline.
+    fn relocate(
+        &mut self,
+        tables: Tables<'_>,
+        place: Place,
+        due: Millis,
+    ) -> Result<bool, StoreError> {
+        let Some(job) = tables.job(place)? else { return Ok(false) };
+        let kind = kind_row(&self.kinds, place.kind)?;
+        tables.delete_job(kind, place)?;
+        tables.put_job(kind, &JobRow { due, ..job })?;
+        self.claims.appeared(Place { due, ..place });
+        Ok(true)
+    }
+
+    fn revive(&mut self, tables: Tables<'_>, id: JobId, due: Millis) -> Result<bool, StoreError> {
+        let Some((mut job, n, _)) = tables.dead(id)? else { return Ok(false) };
+        tables.execute(&tables.sql.drop_dead, [id_bytes(id)])?;
+        if let Some(key) = &job.key {
+            if tables.key_holder(key)?.is_some() {
+                job.key = None;
+            } else {
+                tables.put_key(key, id)?;
+            }
+        }
+        let kind = kind_row(&self.kinds, n)?;
+        tables.put_job(kind, &JobRow { due, tries: 0, interruptions: 0, ..job })?;
+        self.count(n, 1);
+        self.claims.appeared(Place { kind: n, due, id });
+        Ok(true)
+    }
+
+    fn discard(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<bool, StoreError> {
+        let Some((job, ..)) = tables.dead(id)? else { return Ok(false) };
+        tables.execute(&tables.sql.drop_dead, [id_bytes(id)])?;
+        if job.callers_id {
+            tables.remember(id, now)?;
+        }
+        Ok(true)
+    }
+
+    fn put_schedule(&mut self, tables: Tables<'_>, new: &NewSchedule) -> Result<bool, StoreError> {
+        let kind = self.kind(tables, &new.kind)?;
+        let rule = new.schedule.rule.to_text();
+        let known = tables.schedule(&new.name)?;
+        let same = known.filter(|(of, stored, _)| *of == kind.n && *stored == rule);
+        let next = same.as_ref().map_or(new.first, |(_, _, next)| *next);
+        tables.put_schedule(kind.n, new, next)?;
+        Ok(same.is_none())
+    }
+
+    fn occur(
+        &mut self,
+        tables: Tables<'_>,
+        name: &str,
+        expected: Millis,
+        jobs: &[NewJob],
+        next: Option<Millis>,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
+        match tables.schedule(name)? {
+            Some((_, _, stored)) if stored == expected => {}
+            _ => return Ok(false),
+        }
+        for job in jobs {
+            self.insert(tables, job, now)?;
+        }
+        match next {
+            Some(next) => tables.execute(&tables.sql.move_schedule, params![name, next.get()])?,
+            None => tables.execute(&tables.sql.drop_schedule, [name])?,
+        };
+        Ok(true)
+    }
+
+    fn finish(
+        &mut self,
+        tables: Tables<'_>,
+        finish: &Finish,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let id = finish.id;
+        let Some(held) = self.claims.get(id).cloned() else { return Ok(()) };
+        let place = held.place;
+        let kind = kind_row(&self.kinds, place.kind)?.clone();
+        if held.asked || self.asked_elsewhere.remove(&id) {
+            tables.execute(&tables.sql.drop_asked, [id_bytes(id)])?;
+        }
+        let remembered = held.callers_id || self.unknown.remove(&id);
+        self.claims.end(id, matches!(finish.end, End::Gone | End::Dead { .. }));
+        match &finish.end {
+            End::Gone => {
+                let key = held.key.as_deref();
+                if tables.end_job(&kind, place, key, remembered, now)? {
+                    self.count(place.kind, -1);
+                }
+            }
+            End::Again { due, error } => {
+                let Some(job) = tables.job(place)? else { return Ok(()) };
+                tables.delete_job(&kind, place)?;
+                let error = Some(error.clone());
+                let tries = job.tries.saturating_add(1);
+                let again = JobRow { due: *due, tries, interruptions: 0, error, ..job };
+                tables.put_job(&kind, &again)?;
+                self.claims.appeared(Place { due: *due, ..place });
+            }
+            End::Dead { error } => {
+                let Some(mut job) = tables.job(place)? else { return Ok(()) };
+                job.tries = job.tries.saturating_add(1);
+                job.error = Some(error.clone());
+                self.die(tables, &kind, place, &job, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn die(
+        &mut self,
+        tables: Tables<'_>,
+        kind: &KindRow,
+        place: Place,
+        job: &JobRow,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        tables.end_job(kind, place, job.key.as_deref(), false, now)?;
+        tables.put_dead(place.kind, job, now)?;
+        self.count(place.kind, -1);
+        Ok(())
+    }
+
+    /// The process ended while it had claimed this job.
+    pub(crate) fn interrupted(
+        &mut self,
+        tables: Tables<'_>,
+        place: Place,
+        asked: bool,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        if asked {
+            return self.delete(tables, place, now);
+        }
+        let Some(mut job) = tables.job(place)? else { return Ok(()) };
+        let kind = kind_row(&self.kinds, place.kind)?.clone();
+        job.interruptions = job.interruptions.saturating_add(1);
+        if job.interruptions >= MOST_INTERRUPTIONS {
+            job.error = Some(format!("its process ended {MOST_INTERRUPTIONS} times while it ran"));
+            return self.die(tables, &kind, place, &job, now);
+        }
+        tables.delete_job(&kind, place)?;
+        tables.put_job(&kind, &job)
+    }
+
+    fn get(&self, tables: Tables<'_>, id: JobId) -> Result<Option<JobInfo>, StoreError> {
+        if let Some(place) = tables.find(&self.kinds, id)? {
+            let Some(job) = tables.job(place)? else { return Ok(None) };
+            let claimed = self.claims.is_claimed(tables, id)?;
+            return self.alive_info(place.kind, job, claimed).map(Some);
+        }
+        let Some((job, n, died)) = tables.dead(id)? else { return Ok(None) };
+        let kind = kind_row(&self.kinds, n)?.name.clone();
+        Ok(Some(job.info(kind, JobState::Dead, Some(died))))
+    }
+
+    fn alive_info(&self, kind: i64, job: JobRow, claimed: bool) -> Result<JobInfo, StoreError> {
+        let state = if claimed { JobState::Running } else { JobState::Pending };
+        Ok(job.info(kind_row(&self.kinds, kind)?.name.clone(), state, None))
+    }
+
+    fn alive_page(&self, tables: Tables<'_>, request: &PageRequest) -> Result<Page, StoreError> {
+        let before_first = request.from.get() - 1;
+        let (due, id) = match request.after {
+            Some((due, id)) if due >= request.from => (due.get(), id),
+            _ => (before_first, JobId::from_u128(u128::MAX)),
+        };
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        let mut rows = Vec::new();
+        for kind in &self.kinds {
+            if request.kind.as_ref().is_some_and(|name| *name != kind.name) {
+                continue;
+            }
+            let key = params![kind.n, due, id_bytes(id), limit];
+            let jobs = tables.all(&tables.sql.page, key, JobRow::read)?;
+            rows.extend(jobs.into_iter().map(|job| (kind.n, job)));
+        }
+        rows.sort_by_key(|(_, job)| (job.due, job.id));
+        rows.retain(|(_, job)| job.due <= request.to);
+        let next = match rows.get(request.limit.wrapping_sub(1)) {
+            Some((_, job)) => Some((job.due, job.id)),
+            None => None,
+        };
+        rows.truncate(request.limit);
+        let claimed = self.claims.all(tables)?;
+        let info = |(kind, job): (i64, JobRow)| {
+            let claimed = claimed.contains(&job.id);
+            self.alive_info(kind, job, claimed)
+        };
+        Ok(Page { jobs: rows.into_iter().map(info).collect::<Result<_, _>>()?, next })
+    }
+
+    fn dead_page(&self, tables: Tables<'_>, request: &PageRequest) -> Result<Page, StoreError> {
+        let kind = match &request.kind {
+            None => None,
+            Some(name) => match self.kinds.iter().find(|kind| kind.name == *name) {
+                None => return Ok(Page::default()),
+                Some(kind) => Some(kind.n),
+            },
+        };
+        let after = request.after.map_or(0, |(_, id)| id.to_u128()).to_be_bytes();
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        let filter = params![after, request.from.get(), request.to.get(), kind, limit];
+        let rows = tables.all(&tables.sql.dead_page, filter, |row| {
+            Ok((JobRow::read(row)?, row.get::<_, i64>(8)?, row.get::<_, i64>(9)?))
+        })?;
+        let full = rows.len() == request.limit;
+        let next = rows.last().filter(|_| full).map(|(job, ..)| (job.due, job.id));
+        let info = |(job, kind, died): (JobRow, i64, i64)| {
+            let kind = kind_row(&self.kinds, kind)?.name.clone();
+            Ok(job.info(kind, JobState::Dead, Some(Millis::clamped(died))))
+        };
+        Ok(Page { jobs: rows.into_iter().map(info).collect::<Result<_, StoreError>>()?, next })
+    }
+
+    fn counts(&self, tables: Tables<'_>) -> Result<Counts, StoreError> {
+        let jobs: i64 = self.kinds.iter().map(|kind| kind.jobs).sum();
+        let changed: i64 = self.deltas.iter().map(|(_, by)| by).sum();
+        let alive = u64::try_from(jobs + changed).unwrap_or(0);
+        let mut running = 0;
+        for id in self.claims.all(tables)? {
+            running += u64::from(tables.find(&self.kinds, id)?.is_some());
+        }
+        let others = tables.one(&tables.sql.counts, [], |row| {
+            Ok((row.get::<_, u32>(0)?, row.get::<_, u32>(1)?))
+        })?;
+        let (dead, schedules) = others.unwrap_or((0, 0));
+        let (dead, schedules) = (u64::from(dead), u64::from(schedules));
+        Ok(Counts { pending: alive.saturating_sub(running), running, dead, schedules })
+    }
+}
+
+fn purge(tables: Tables<'_>, before: Millis) -> Result<bool, StoreError> {
+    let limit = params![before.get(), ROWS_PER_PURGE as i64];
+    let dead = tables.execute(&tables.sql.purge_dead, limit)?;
+    let done = tables.execute(&tables.sql.purge_done, limit)?;
+    Ok(dead.max(done) == ROWS_PER_PURGE)
+}

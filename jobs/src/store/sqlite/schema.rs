@@ -1,0 +1,212 @@
+//! The tables, and every statement.
+//!
+//! | table | a row is | grows with |
+//! | --- | --- | --- |
+//! | `job` | a job that is not dead, in the order of kind, deadline, id | pending jobs |
+//! | `moved` | where a job is whose id does not say it | jobs that were reset, retried, or named by the caller |
+//! | `key` | a key and the id of its pending job | jobs with keys |
+//! | `claim` | the ids of jobs that were claimed together, until all of them have ended | jobs in flight |
+//! | `asked` | a claimed job that another process asked to cancel | such requests, until the run ends |
+//! | `dead` | a dead job | the dead, until their retention |
+//! | `done` | an id of a caller's whose job has ended | such jobs, until their retention |
+//! | `kind` | the number of a kind, its name, and how many rows of `job` it has | kinds |
+//! | `schedule` | a repeated job, and when it occurs next | schedules |
+//! | `meta` | the version of the tables; how often a process took the file over | nothing |
+//!
+//! One tree holds the jobs: a job is written once when it is inserted and once when it ends, at
+//! neighbouring places if deadlines come in order. There is no index of ids (see `values/id.rs`).
+
+/// The version of the tables that this code writes and reads.
+pub(crate) const VERSION: i64 = 1;
+
+/// The application id of a file that was made here: "TWJ1".
+pub(crate) const APPLICATION_ID: i64 = 0x5457_4a31;
+
+/// The size of a page of a file that is made here, in bytes.
+pub(crate) const PAGE_BYTES: i64 = 4096;
+
+const TABLES: &str = "
+CREATE TABLE {p}meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE {p}kind (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, jobs INTEGER NOT NULL);
+CREATE TABLE {p}job (
+    kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
+    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, callers_id INTEGER NOT NULL,
+    key TEXT, error TEXT, payload BLOB NOT NULL,
+    PRIMARY KEY (kind, due, id)
+) WITHOUT ROWID;
+CREATE TABLE {p}moved (
+    id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE {p}key (name TEXT PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE {p}claim (n INTEGER PRIMARY KEY, ids BLOB NOT NULL);
+CREATE TABLE {p}asked (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE {p}dead (
+    id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL, died INTEGER NOT NULL,
+    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, callers_id INTEGER NOT NULL,
+    key TEXT, error TEXT, payload BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX {p}dead_died ON {p}dead (died);
+CREATE TABLE {p}done (id BLOB PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX {p}done_at ON {p}done (at);
+CREATE TABLE {p}schedule (
+    name TEXT PRIMARY KEY, kind INTEGER NOT NULL, rule TEXT NOT NULL, missed INTEGER NOT NULL,
+    next INTEGER NOT NULL, payload BLOB NOT NULL
+) WITHOUT ROWID;
+INSERT INTO {p}meta VALUES ('version', 1), ('starts', 0), ('flushes', 0);
+";
+
+/// Every statement, with the prefix of the queue's tables in it.
+#[derive(Clone)]
+pub(crate) struct Sql {
+    pub(crate) tables: String,
+    pub(crate) has_tables: String,
+    pub(crate) version: String,
+    pub(crate) starts: String,
+    pub(crate) add_start: String,
+    pub(crate) flush: String,
+
+    pub(crate) kinds: String,
+    pub(crate) add_kind: String,
+    pub(crate) kind_jobs: String,
+
+    pub(crate) insert: String,
+    pub(crate) job: String,
+    pub(crate) job_exists: String,
+    pub(crate) delete: String,
+    pub(crate) scan: String,
+    pub(crate) clear_key: String,
+    pub(crate) page: String,
+    pub(crate) all_jobs: String,
+
+    pub(crate) moved: String,
+    pub(crate) put_moved: String,
+    pub(crate) drop_moved: String,
+    pub(crate) all_moved: String,
+
+    pub(crate) key: String,
+    pub(crate) put_key: String,
+    pub(crate) drop_key: String,
+    pub(crate) all_keys: String,
+
+    pub(crate) put_claim: String,
+    pub(crate) drop_claim: String,
+    pub(crate) set_claim: String,
+    pub(crate) claims: String,
+    pub(crate) drop_claims: String,
+
+    pub(crate) ask: String,
+    pub(crate) asked: String,
+    pub(crate) drop_asked: String,
+    pub(crate) drop_all_asked: String,
+
+    pub(crate) put_dead: String,
+    pub(crate) dead: String,
+    pub(crate) drop_dead: String,
+    pub(crate) dead_page: String,
+    pub(crate) purge_dead: String,
+
+    pub(crate) put_done: String,
+    pub(crate) is_done: String,
+    pub(crate) purge_done: String,
+
+    pub(crate) put_schedule: String,
+    pub(crate) schedule: String,
+    pub(crate) drop_schedule: String,
+    pub(crate) move_schedule: String,
+    pub(crate) schedules: String,
+    pub(crate) counts: String,
+}
+
+impl Sql {
+    /// Returns the statements for a queue. Each queue has tables of its own.
+    pub(crate) fn new(queue: Option<&str>) -> Sql {
+        let prefix = match queue {
+            None => "tickwheel_".to_owned(),
+            Some(queue) => format!("tickwheel_{queue}_"),
+        };
+        let sql = |text: &str| text.replace("{p}", &prefix);
+        let row = "due, id, tries, interruptions, callers_id, key, error, payload";
+        Sql {
+            tables: sql(TABLES),
+            has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
+            version: sql("SELECT value FROM {p}meta WHERE name = 'version'"),
+            starts: sql("SELECT value FROM {p}meta WHERE name = 'starts'"),
+            add_start: sql("UPDATE {p}meta SET value = value + 1 WHERE name = 'starts'"),
+            flush: sql("UPDATE {p}meta SET value = value + 1 WHERE name = 'flushes'"),
+
+            kinds: sql("SELECT n, name, jobs FROM {p}kind ORDER BY n"),
+            add_kind: sql("INSERT OR IGNORE INTO {p}kind (name, jobs) VALUES (?1, 0)"),
+            kind_jobs: sql("UPDATE {p}kind SET jobs = jobs + ?2 WHERE n = ?1"),
+
+            insert: sql("INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"),
+            job: sql(&format!(
+                "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND due = ?2 AND id = ?3"
+            )),
+            job_exists: sql("SELECT 1 FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3"),
+            delete: sql("DELETE FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3"),
+            scan: sql(&format!(
+                "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND (due, id) >= (?2, ?3) \
+                 ORDER BY due, id"
+            )),
+            clear_key: sql("UPDATE {p}job SET key = NULL WHERE kind = ?1 AND due = ?2 AND id = ?3"),
+            page: sql(&format!(
+                "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND (due, id) > (?2, ?3) \
+                 ORDER BY due, id LIMIT ?4"
+            )),
+            all_jobs: sql("SELECT kind, due, id, callers_id, key FROM {p}job"),
+
+            moved: sql("SELECT kind, due FROM {p}moved WHERE id = ?1"),
+            put_moved: sql("INSERT OR REPLACE INTO {p}moved VALUES (?1, ?2, ?3)"),
+            drop_moved: sql("DELETE FROM {p}moved WHERE id = ?1"),
+            all_moved: sql("SELECT id, kind, due FROM {p}moved"),
+
+            key: sql("SELECT id FROM {p}key WHERE name = ?1"),
+            put_key: sql("INSERT OR REPLACE INTO {p}key VALUES (?1, ?2)"),
+            drop_key: sql("DELETE FROM {p}key WHERE name = ?1 AND id = ?2"),
+            all_keys: sql("SELECT name, id FROM {p}key"),
+
+            put_claim: sql("INSERT INTO {p}claim (ids) VALUES (?1)"),
+            drop_claim: sql("DELETE FROM {p}claim WHERE n = ?1"),
+            set_claim: sql("UPDATE {p}claim SET ids = ?2 WHERE n = ?1"),
+            claims: sql("SELECT ids FROM {p}claim ORDER BY n"),
+            drop_claims: sql("DELETE FROM {p}claim"),
+
+            ask: sql("INSERT OR IGNORE INTO {p}asked VALUES (?1)"),
+            asked: sql("SELECT id FROM {p}asked"),
+            drop_asked: sql("DELETE FROM {p}asked WHERE id = ?1"),
+            drop_all_asked: sql("DELETE FROM {p}asked"),
+
+            put_dead: sql(
+                "INSERT OR REPLACE INTO {p}dead VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            ),
+            dead: sql(
+                "SELECT due, id, tries, interruptions, callers_id, key, error, payload, kind, died \
+                 FROM {p}dead WHERE id = ?1",
+            ),
+            drop_dead: sql("DELETE FROM {p}dead WHERE id = ?1"),
+            dead_page: sql(
+                "SELECT due, id, tries, interruptions, callers_id, key, error, payload, kind, died \
+                 FROM {p}dead WHERE id > ?1 AND due BETWEEN ?2 AND ?3 \
+                 AND (?4 IS NULL OR kind = ?4) ORDER BY id LIMIT ?5",
+            ),
+            purge_dead: sql("DELETE FROM {p}dead WHERE id IN \
+                 (SELECT id FROM {p}dead WHERE died < ?1 ORDER BY died LIMIT ?2)"),
+
+            put_done: sql("INSERT OR REPLACE INTO {p}done VALUES (?1, ?2)"),
+            is_done: sql("SELECT 1 FROM {p}done WHERE id = ?1"),
+            purge_done: sql("DELETE FROM {p}done WHERE id IN \
+                 (SELECT id FROM {p}done WHERE at < ?1 ORDER BY at LIMIT ?2)"),
+
+            put_schedule: sql("INSERT OR REPLACE INTO {p}schedule VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
+            schedule: sql("SELECT kind, rule, missed, next FROM {p}schedule WHERE name = ?1"),
+            drop_schedule: sql("DELETE FROM {p}schedule WHERE name = ?1"),
+            move_schedule: sql("UPDATE {p}schedule SET next = ?2 WHERE name = ?1"),
+            schedules: sql(
+                "SELECT name, kind, rule, missed, next, payload FROM {p}schedule ORDER BY name",
+            ),
+            counts: sql(
+                "SELECT (SELECT count(*) FROM {p}dead), (SELECT count(*) FROM {p}schedule)",
+            ),
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Single changes to the tables, each of them complete: a job with its key and its place.
+//!
+//! Ground rules:
+//!
+//! - Nothing here begins or ends a transaction, and nothing is remembered between calls, so the same
+//!   code serves the dispatcher, another process, and a transaction of the caller's.
+//! - A job whose id does not lead to it has a row in `moved`; every other job has none.
+//! - A row of `key` names a job that is there and has that key.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::schema::Sql;
+use crate::store::{IfTaken, Inserted, NewJob, NewSchedule, StoredSchedule};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::info::{JobInfo, JobState};
+use crate::values::schedule::{Missed, Rule, Schedule};
+use crate::values::time::Millis;
+
+/// The tables of one queue, as one connection sees them.
+#[derive(Clone, Copy)]
+pub(crate) struct Tables<'a> {
+    pub(crate) conn: &'a Connection,
+    pub(crate) sql: &'a Sql,
+}
+
+/// A kind and its number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct KindRow {
+    pub(crate) n: i64,
+    pub(crate) name: String,
+    pub(crate) jobs: i64,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) kind: i64,
+    pub(crate) due: Millis,
+    pub(crate) id: JobId,
+}
+
+/// A job as its row has it.
+#[derive(Clone, Debug)]
+pub(crate) struct JobRow {
+    pub(crate) due: Millis,
+    pub(crate) id: JobId,
+    pub(crate) tries: u32,
+    pub(crate) interruptions: u32,
+    pub(crate) callers_id: bool,
+    pub(crate) key: Option<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// What an insert did.
+pub(crate) struct InsertedAt {
+    pub(crate) inserted: Inserted,
+    /// The place of the new job.
+    pub(crate) place: Option<Place>,
+    /// The place of the job that it replaced.
+    pub(crate) replaced: Option<Place>,
+}
+
+pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode;
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
+        Some(
+            ErrorCode::SystemIoFailure
+            | ErrorCode::CannotOpen
+            | ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied,
+        ) => StoreError::Io(text),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged(text),
+        _ => match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..) => StoreError::Damaged(text),
+            _ => StoreError::Other(text),
+        },
+    }
+}
+
+pub(crate) fn id_bytes(id: JobId) -> [u8; 16] {
+    id.to_u128().to_be_bytes()
+}
+
+fn id_of(row: &Row<'_>, column: usize) -> rusqlite::Result<JobId> {
+    let bytes: [u8; 16] = row.get(column)?;
+    Ok(JobId::from_u128(u128::from_be_bytes(bytes)))
+}
+
+fn millis_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
+    Ok(Millis::clamped(row.get(column)?))
+}
+
+impl JobRow {
+    /// Reads the columns that every statement on jobs begins with.
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+        Ok(JobRow {
+            due: millis_of(row, 0)?,
+            id: id_of(row, 1)?,
+            tries: row.get(2)?,
+            interruptions: row.get(3)?,
+            callers_id: row.get(4)?,
+            key: row.get(5)?,
+            error: row.get(6)?,
+            payload: row.get(7)?,
+        })
+    }
+
+    /// Reads deadline and id alone.
+    pub(crate) fn read_position(row: &Row<'_>) -> rusqlite::Result<(Millis, JobId)> {
+        Ok((millis_of(row, 0)?, id_of(row, 1)?))
+    }
+
+    pub(crate) fn info(self, kind: String, state: JobState, died: Option<Millis>) -> JobInfo {
+        JobInfo {
+            id: self.id,
+            kind,
+            state,
+            deadline: self.due.to_system(),
+            tries: self.tries,
+            interruptions: self.interruptions,
+            key: self.key,
+            error: self.error,
+            died: died.map(Millis::to_system),
+            payload: self.payload,
+        }
+    }
+}
+
+impl Tables<'_> {
+    pub(crate) fn execute(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+    ) -> Result<usize, StoreError> {
+        self.conn.prepare_cached(sql).and_then(|mut sql| sql.execute(params)).map_err(store_error)
+    }
+
+    pub(crate) fn one<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let statement = self.conn.prepare_cached(sql);
+        statement.and_then(|mut sql| sql.query_row(params, read).optional()).map_err(store_error)
+    }
+
+    pub(crate) fn all<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
+        let rows = statement.query_map(params, read).map_err(store_error)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(store_error)
+    }
+
+    pub(crate) fn kinds(&self) -> Result<Vec<KindRow>, StoreError> {
+        self.all(&self.sql.kinds, [], |row| {
+            Ok(KindRow { n: row.get(0)?, name: row.get(1)?, jobs: row.get(2)? })
+        })
+    }
+
+    pub(crate) fn add_kind(&self, name: &str) -> Result<(), StoreError> {
+        self.execute(&self.sql.add_kind, [name]).map(drop)
+    }
+
+    pub(crate) fn add_jobs(&self, kind: i64, by: i64) -> Result<(), StoreError> {
+        self.execute(&self.sql.kind_jobs, params![kind, by]).map(drop)
+    }
+
+    /// Returns where the job of an id is.
+    pub(crate) fn find(&self, kinds: &[KindRow], id: JobId) -> Result<Option<Place>, StoreError> {
+        if let Some(due) = id.due_hint() {
+            for kind in kinds.iter().filter(|kind| id.may_be_of(&kind.name)) {
+                let key = params![kind.n, due.get(), id_bytes(id)];
+                if self.one(&self.sql.job_exists, key, |_| Ok(()))?.is_some() {
+                    return Ok(Some(Place { kind: kind.n, due, id }));
+                }
+            }
+        }
+        self.one(&self.sql.moved, [id_bytes(id)], |row| {
+            Ok(Place { kind: row.get(0)?, due: millis_of(row, 1)?, id })
+        })
+    }
+
+    pub(crate) fn job(&self, place: Place) -> Result<Option<JobRow>, StoreError> {
+        let key = params![place.kind, place.due.get(), id_bytes(place.id)];
+        self.one(&self.sql.job, key, JobRow::read)
+    }
+
+    /// Writes a job, and where it is. Its key is the caller's to write.
+    pub(crate) fn put_job(&self, kind: &KindRow, job: &JobRow) -> Result<(), StoreError> {
+        self.execute(
+            &self.sql.insert,
+            params![
+                kind.n,
+                job.due.get(),
+                id_bytes(job.id),
+                job.tries,
+                job.interruptions,
+                job.callers_id,
+                job.key,
+                job.error,
+                job.payload
+            ],
+        )?;
+        if !job.id.hints_at(&kind.name, job.due) {
+            let place = params![id_bytes(job.id), kind.n, job.due.get()];
+            self.execute(&self.sql.put_moved, place)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a job, and where it was. Its key is the caller's to delete.
+    pub(crate) fn delete_job(&self, kind: &KindRow, place: Place) -> Result<bool, StoreError> {
+        let key = params![place.kind, place.due.get(), id_bytes(place.id)];
+        let found = self.execute(&self.sql.delete, key)? > 0;
+        if !place.id.hints_at(&kind.name, place.due) {
+            self.execute(&self.sql.drop_moved, [id_bytes(place.id)])?;
+        }
+        Ok(found)
+    }
+
+    /// Deletes a job for good: with its key, and with a memory of its id if it was the caller's.
+    pub(crate) fn end_job(
+        &self,
+        kind: &KindRow,
+        place: Place,
+        key: Option<&str>,
+        callers_id: bool,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
+        let found = self.delete_job(kind, place)?;
+        if let Some(key) = key {
+            self.execute(&self.sql.drop_key, params![key, id_bytes(place.id)])?;
+        }
+        if callers_id {
+            self.remember(place.id, now)?;
+        }
+        Ok(found)
+    }
+
+    /// Remembers an id whose job has ended.
+    pub(crate) fn remember(&self, id: JobId, now: Millis) -> Result<(), StoreError> {
+        self.execute(&self.sql.put_done, params![id_bytes(id), now.get()]).map(drop)
+    }
+
+    pub(crate) fn key_holder(&self, key: &str) -> Result<Option<JobId>, StoreError> {
+        self.one(&self.sql.key, [key], |row| id_of(row, 0))
+    }
+
+    pub(crate) fn put_key(&self, key: &str, id: JobId) -> Result<(), StoreError> {
+        self.execute(&self.sql.put_key, params![key, id_bytes(id)]).map(drop)
+    }
+
+    /// Inserts a job, as [`NewJob`] says.
+    pub(crate) fn insert(
+        &self,
+        kinds: &[KindRow],
+        kind: &KindRow,
+        new: &NewJob,
+        is_claimed: impl Fn(JobId) -> Result<bool, StoreError>,
+        now: Millis,
+    ) -> Result<InsertedAt, StoreError> {
+        let refused = |inserted| InsertedAt { inserted, place: None, replaced: None };
+        if new.callers_id && self.is_known(kinds, new.id)? {
+            return Ok(refused(Inserted::Known));
+        }
+        let mut due = new.due;
+        let mut replaced = None;
+        if let Some((key, if_taken)) = &new.key {
+            if let Some(holder) = self.key_holder(key)?
+                && let Some(place) = self.find(kinds, holder)?
+            {
+                if is_claimed(holder)? {
+                    let row = params![place.kind, place.due.get(), id_bytes(holder)];
+                    self.execute(&self.sql.clear_key, row)?;
+                } else if *if_taken == IfTaken::Leave {
+                    return Ok(refused(Inserted::Occupied));
+                } else {
+                    if *if_taken == IfTaken::ReplaceKeepingTime {
+                        due = place.due;
+                    }
+                    let callers_id = self.job(place)?.is_some_and(|job| job.callers_id);
+                    let of = kind_row(kinds, place.kind)?;
+                    self.end_job(of, place, None, callers_id, now)?;
+                    replaced = Some(place);
+                }
+            }
+            self.put_key(key, new.id)?;
+        }
+        let row = JobRow {
+            due,
+            id: new.id,
+            tries: 0,
+            interruptions: 0,
+            callers_id: new.callers_id,
+            key: new.key.as_ref().map(|(key, _)| key.clone()),
+            error: None,
+            payload: Vec::new(),
+        };
+        self.put_new(kind, &row, &new.payload)?;
+        let place = Some(Place { kind: kind.n, due, id: new.id });
+        Ok(InsertedAt { inserted: Inserted::New, place, replaced })
+    }
+
+    /// The same as [`Tables::put_job`], without a copy of the payload.
+    fn put_new(&self, kind: &KindRow, job: &JobRow, payload: &[u8]) -> Result<(), StoreError> {
+        let (due, id) = (job.due.get(), id_bytes(job.id));
+        let none: Option<&str> = None;
+        let row = params![kind.n, due, id, 0, 0, job.callers_id, job.key, none, payload];
+        self.execute(&self.sql.insert, row)?;
+        if !job.id.hints_at(&kind.name, job.due) {
+            self.execute(&self.sql.put_moved, params![id, kind.n, due])?;
+        }
+        Ok(())
+    }
+
+    fn is_known(&self, kinds: &[KindRow], id: JobId) -> Result<bool, StoreError> {
+        let bytes = [id_bytes(id)];
+        Ok(self.find(kinds, id)?.is_some()
+            || self.one(&self.sql.dead, bytes, |_| Ok(()))?.is_some()
+            || self.one(&self.sql.is_done, bytes, |_| Ok(()))?.is_some())
+    }
+
+    /// Writes a dead job.
+    pub(crate) fn put_dead(&self, kind: i64, job: &JobRow, died: Millis) -> Result<(), StoreError> {
+        self.execute(
+            &self.sql.put_dead,
+            params![
+                id_bytes(job.id),
+                kind,
+                job.due.get(),
+                died.get(),
+                job.tries,
+                job.interruptions,
+                job.callers_id,
+                job.key,
+                job.error,
+                job.payload
+            ],
+        )
+        .map(drop)
+    }
+
+    /// Returns a dead job, the number of its kind, and when it died.
+    pub(crate) fn dead(&self, id: JobId) -> Result<Option<(JobRow, i64, Millis)>, StoreError> {
+        self.one(&self.sql.dead, [id_bytes(id)], |row| {
+            Ok((JobRow::read(row)?, row.get(8)?, millis_of(row, 9)?))
+        })
+    }
+
+    pub(crate) fn ids(&self, sql: &str) -> Result<Vec<JobId>, StoreError> {
+        self.all(sql, [], |row| id_of(row, 0))
+    }
+
+    /// Returns the ids of all claimed jobs, as the file has them.
+    pub(crate) fn claimed_ids(&self) -> Result<Vec<JobId>, StoreError> {
+        let batches = self.all(&self.sql.claims, [], |row| row.get::<_, Vec<u8>>(0))?;
+        Ok(batches
+            .iter()
+            .flat_map(|ids| ids.chunks_exact(16))
+            .filter_map(|id| id.try_into().ok())
+            .map(|id| JobId::from_u128(u128::from_be_bytes(id)))
+            .collect())
+    }
+
+    pub(crate) fn put_schedule(
+        &self,
+        kind: i64,
+        new: &NewSchedule,
+        next: Millis,
+    ) -> Result<(), StoreError> {
+        let missed = new.schedule.missed.to_number();
+        let rule = new.schedule.rule.to_text();
+        let row = params![new.name, kind, rule, missed, next.get(), new.payload];
+        self.execute(&self.sql.put_schedule, row).map(drop)
+    }
+
+    /// Returns the kind, the rule and the next occurrence of a schedule.
+    pub(crate) fn schedule(&self, name: &str) -> Result<Option<(i64, String, Millis)>, StoreError> {
+        self.one(&self.sql.schedule, [name], |row| {
+            Ok((row.get(0)?, row.get(1)?, millis_of(row, 3)?))
+        })
+    }
+
+    pub(crate) fn schedules(&self, kinds: &[KindRow]) -> Result<Vec<StoredSchedule>, StoreError> {
+        self.all(&self.sql.schedules, [], |row| {
+            let kind: i64 = row.get(1)?;
+            let name = kinds.iter().find(|known| known.n == kind).map(|kind| kind.name.clone());
+            let rule_text: String = row.get(2)?;
+            let missed = Missed::from_number(row.get(3)?);
+            Ok(StoredSchedule {
+                name: row.get(0)?,
+                kind: name.unwrap_or_default(),
+                schedule: Schedule { rule: Rule::from_text(&rule_text), missed },
+                rule_text,
+                next: millis_of(row, 4)?,
+                payload: row.get(5)?,
+            })
+        })
+    }
+}
+
+/// Returns the row of a kind's number.
+pub(crate) fn kind_row(kinds: &[KindRow], n: i64) -> Result<&KindRow, StoreError> {
+    kinds
+        .iter()
+        .find(|kind| kind.n == n)
+        .ok_or_else(|| StoreError::Damaged(format!("a job is of kind {n}, which has no name")))
+}

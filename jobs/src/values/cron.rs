@@ -1,0 +1,140 @@
+//! Cron expressions in a time zone: croner finds the times, jiff knows the zones.
+
+use core::fmt;
+use core::str::FromStr;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::{Missed, Schedule, ScheduleError};
+use crate::values::time::Millis;
+
+/// A cron expression in a time zone: five fields (minute, hour, day of the month, month, day of the
+/// week), or six with seconds in front. With feature `cron`.
+///
+/// The expression is [croner](https://docs.rs/croner)'s, and so is what happens when clocks change:
+///
+/// - When clocks go forward, an occurrence with a fixed time in the hour that does not exist runs at
+///   the first moment after it. One with a `*` or a step in its time is left out.
+/// - When clocks go back, an occurrence with a fixed time in the hour that exists twice runs once, at
+///   the first. One with a `*` or a step runs in both.
+///
+/// The zone is a name of the IANA database ("Europe/Berlin", "UTC"), from the system's copy or, if
+/// there is none, from jiff's.
+///
+/// ```
+/// use tickwheel_jobs::{Cron, Missed, ScheduleError};
+/// let report = Cron::new("0 7 * * mon-fri", "Europe/Berlin")?.missed(Missed::Once);
+/// let wrong = Cron::new("0 25 * * *", "Europe/Berlin").unwrap_err();
+/// assert!(matches!(wrong, ScheduleError::Cron { column: 3, .. }));
+/// # let _ = report;
+/// # Ok::<(), ScheduleError>(())
+/// ```
+#[derive(Clone)]
+pub struct Cron {
+    expression: String,
+    zone_name: String,
+    parsed: Box<croner::Cron>,
+    zone: TimeZone,
+    missed: Missed,
+}
+
+impl Cron {
+    /// Returns the schedule of an expression in a time zone.
+    ///
+    /// # Errors
+    ///
+    /// If the expression makes no sense, with its column, or if there is no such zone.
+    pub fn new(expression: &str, zone: &str) -> Result<Cron, ScheduleError> {
+        let parsed = croner::Cron::from_str(expression).map_err(|error| ScheduleError::Cron {
+            expression: expression.to_owned(),
+            column: wrong_column(expression),
+            reason: error.to_string(),
+        })?;
+        let found = TimeZone::get(zone).map_err(|_| ScheduleError::Zone(zone.to_owned()))?;
+        if zone.contains(char::is_whitespace) {
+            return Err(ScheduleError::Zone(zone.to_owned()));
+        }
+        Ok(Cron {
+            expression: expression.trim().to_owned(),
+            zone_name: zone.to_owned(),
+            parsed: Box::new(parsed),
+            zone: found,
+            missed: Missed::default(),
+        })
+    }
+
+    /// Says what becomes of missed occurrences: [`Missed::Once`] unless it is said.
+    #[must_use]
+    pub fn missed(self, missed: Missed) -> Schedule {
+        Schedule::from(Cron { missed, ..self })
+    }
+
+    pub(crate) fn missed_policy(&self) -> Missed {
+        self.missed
+    }
+
+    pub(crate) fn expression(&self) -> &str {
+        &self.expression
+    }
+
+    pub(crate) fn zone_name(&self) -> &str {
+        &self.zone_name
+    }
+
+    /// Returns the first occurrence after `last`.
+    pub(crate) fn after(&self, last: Millis) -> Option<Millis> {
+        let last = Timestamp::from_millisecond(last.get()).ok()?.to_zoned(self.zone.clone());
+        let next = self.parsed.find_next_occurrence(&last, false).ok()?;
+        let ms = next.timestamp().as_millisecond();
+        (ms <= Millis::MAX.get()).then(|| Millis::clamped(ms))
+    }
+
+    /// Returns the last occurrence before `next`.
+    pub(crate) fn before(&self, next: Millis) -> Option<Millis> {
+        let next = Timestamp::from_millisecond(next.get()).ok()?.to_zoned(self.zone.clone());
+        let last = self.parsed.find_previous_occurrence(&next, false).ok()?;
+        let ms = last.timestamp().as_millisecond();
+        (ms >= 0).then(|| Millis::clamped(ms))
+    }
+}
+
+/// Returns the column of the first field that is wrong by itself: with all others a `*`, the
+/// expression is still refused. Returns 1 if no single field is to blame.
+fn wrong_column(expression: &str) -> usize {
+    let mut fields = Vec::new();
+    let mut rest = 0;
+    for word in expression.split_whitespace() {
+        let start = rest + expression[rest..].find(word).unwrap_or(0);
+        fields.push((start, word));
+        rest = start + word.len();
+    }
+    if fields.len() > 7 {
+        return fields[7].0 + 1;
+    }
+    let wrong = (0..fields.len()).find(|&suspect| {
+        let alone = |(place, &(_, word))| if place == suspect { word } else { "*" };
+        let alone: Vec<&str> = fields.iter().enumerate().map(alone).collect();
+        fields.len() >= 5 && croner::Cron::from_str(&alone.join(" ")).is_err()
+    });
+    let column = |index: usize| expression[..fields[index].0].chars().count() + 1;
+    match wrong {
+        Some(index) => column(index),
+        None if fields.len() < 5 => expression.chars().count() + 1,
+        None => 1,
+    }
+}
+
+impl PartialEq for Cron {
+    fn eq(&self, other: &Cron) -> bool {
+        (&self.expression, &self.zone_name) == (&other.expression, &other.zone_name)
+    }
+}
+
+impl Eq for Cron {}
+
+impl fmt::Debug for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cron({:?}, {:?})", self.expression, self.zone_name)
+    }
+}

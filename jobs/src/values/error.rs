@@ -1,0 +1,302 @@
+//! The errors: what could not be opened, what the store could not do, and which insert was refused.
+//!
+//! A refused insert gives back what was handed in.
+
+use core::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::id::JobId;
+use super::job::EncodeError;
+use super::schedule::ScheduleError;
+use super::time::TimeError;
+
+/// Why a store could not be opened, or jobs could not be started. A file that is refused is left
+/// untouched.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file could not be made, opened or read.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: Arc<std::io::Error>,
+    },
+    /// The file is not a store of jobs: no SQLite database, or that of another application.
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        found: String,
+    },
+    /// The file was written by a later version, which this one must not touch.
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version of the file's tables.
+        version: i64,
+        /// The latest version that this one knows.
+        known: i64,
+    },
+    /// The file is damaged.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Another process, or another `Jobs` of this one, runs the jobs of this file.
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The SQLite library is older than 3.51.3, which may lose commits (the WAL-reset race).
+    OldSqlite {
+        /// Its version, as SQLite writes it.
+        found: String,
+    },
+    /// SQLite did not take a setting without which the promises do not hold: the file system cannot
+    /// do what it needs, most often.
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The pragma.
+        pragma: &'static str,
+        /// What was asked for.
+        wanted: String,
+        /// What SQLite says it is.
+        found: String,
+    },
+    /// A choice made with the builder that makes no sense: which, and why.
+    Config(String),
+    /// Two handlers were given for one kind.
+    SameKind(String),
+    /// There is no handler, so no job could run. A process that only inserts is a
+    /// [`client`](crate::Builder::client).
+    NoHandlers,
+    /// The store failed while it was opened.
+    Store(StoreError),
+    /// The threads could not be started.
+    Threads(Arc<tickwheel::ConfigError>),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Io { path, error } => write!(f, "{}: {error}", path.display()),
+            OpenError::Foreign { path, found } => {
+                write!(f, "{} is no store of jobs: {found}", path.display())
+            }
+            OpenError::Newer { path, version, known } => write!(
+                f,
+                "{} has tables of version {version}, this program knows up to {known}",
+                path.display()
+            ),
+            OpenError::Damaged { path, detail } => {
+                write!(f, "{} is damaged: {detail}", path.display())
+            }
+            OpenError::InUse { path } => {
+                write!(f, "the jobs of {} are run by someone else already", path.display())
+            }
+            OpenError::OldSqlite { found } => {
+                write!(f, "SQLite {found} may lose commits: at least 3.51.3 is needed")
+            }
+            OpenError::Setting { path, pragma, wanted, found } => {
+                write!(f, "{}: SQLite set {pragma} to {found:?}, not to {wanted:?}", path.display())
+            }
+            OpenError::Config(reason) => f.write_str(reason),
+            OpenError::SameKind(kind) => write!(f, "two handlers for the kind {kind:?}"),
+            OpenError::NoHandlers => f.write_str("no handler: no job could run"),
+            OpenError::Store(error) => write!(f, "the store could not be opened: {error}"),
+            OpenError::Threads(error) => write!(f, "the threads could not be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Io { error, .. } => Some(&**error),
+            OpenError::Store(error) => Some(error),
+            OpenError::Threads(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+/// Why the store could not do what it was asked. Nothing has changed then, but where a variant says
+/// otherwise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The jobs were shut down, or dropped.
+    Closed,
+    /// The process was forked since the store was opened. SQLite does not survive that.
+    Forked,
+    /// The disk is full.
+    Full,
+    /// Someone else has the file locked for longer than the store waits (10 seconds).
+    Busy,
+    /// Reading or writing failed: what the system said.
+    Io(String),
+    /// The file is damaged: what SQLite said.
+    Damaged(String),
+    /// A name, key or payload is longer than the store takes.
+    TooLong {
+        /// What is too long: "key", "name", "payload".
+        what: &'static str,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The longest one that the store takes.
+        most: usize,
+    },
+    /// A time lies outside of what the store takes.
+    Time(TimeError),
+    /// A payload could not be made.
+    Encode(EncodeError),
+    /// A schedule makes no sense.
+    Schedule(ScheduleError),
+    /// It is not known whether the change took effect: the answer was lost.
+    Unknown,
+    /// The limit of a shutdown passed while this many runs were under way. Their jobs run again.
+    StillRunning(usize),
+    /// Anything else that SQLite said.
+    Other(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Closed => f.write_str("the jobs are shut down"),
+            StoreError::Forked => f.write_str("the process was forked since the store was opened"),
+            StoreError::Full => f.write_str("the disk is full"),
+            StoreError::Busy => f.write_str("the file is locked by someone else"),
+            StoreError::Io(error) => write!(f, "the store could not read or write: {error}"),
+            StoreError::Damaged(detail) => write!(f, "the store is damaged: {detail}"),
+            StoreError::TooLong { what, bytes, most } => {
+                write!(f, "a {what} of {bytes} bytes is too long: the store takes {most}")
+            }
+            StoreError::Time(error) => error.fmt(f),
+            StoreError::Encode(error) => error.fmt(f),
+            StoreError::Schedule(error) => error.fmt(f),
+            StoreError::Unknown => f.write_str("it is not known whether the change took effect"),
+            StoreError::StillRunning(runs) => {
+                write!(f, "the shutdown did not wait for {runs} runs that are under way")
+            }
+            StoreError::Other(error) => write!(f, "the store failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// Why an insert was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum InsertErrorKind {
+    /// The jobs were shut down, or dropped.
+    Closed,
+    /// The key has a pending job already.
+    Occupied,
+    /// The time lies before 1970, or past the year 9999.
+    Time(TimeError),
+    /// The job does not encode.
+    Encode(EncodeError),
+    /// The store could not take it, and has nothing of it.
+    Store(StoreError),
+    /// The answer was lost: the job is in the store once, or not at all. To insert it again
+    /// [under this id](crate::Client::insert_with_id) is safe. For a batch this is the first id.
+    Unknown(JobId),
+}
+
+impl fmt::Display for InsertErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InsertErrorKind::Closed => f.write_str("the jobs are shut down"),
+            InsertErrorKind::Occupied => f.write_str("the key has a pending job already"),
+            InsertErrorKind::Time(error) => error.fmt(f),
+            InsertErrorKind::Encode(error) => error.fmt(f),
+            InsertErrorKind::Store(error) => error.fmt(f),
+            InsertErrorKind::Unknown(id) => {
+                write!(f, "it is not known whether the job {id} was stored")
+            }
+        }
+    }
+}
+
+impl std::error::Error for InsertErrorKind {}
+
+impl From<StoreError> for InsertErrorKind {
+    fn from(error: StoreError) -> InsertErrorKind {
+        match error {
+            StoreError::Closed => InsertErrorKind::Closed,
+            StoreError::Time(error) => InsertErrorKind::Time(error),
+            StoreError::Encode(error) => InsertErrorKind::Encode(error),
+            other => InsertErrorKind::Store(other),
+        }
+    }
+}
+
+/// An insert that was refused. [`InsertError::into_inner`] returns what was handed in: the job, or
+/// the batch. It is `Send` and `Sync` for every job, so `?` turns it into a boxed error.
+pub struct InsertError<J> {
+    kind: InsertErrorKind,
+    /// Nobody locks it: the mutex makes the error `Sync` for every job that is `Send`.
+    job: Mutex<J>,
+}
+
+impl<J> InsertError<J> {
+    pub(crate) fn new(kind: impl Into<InsertErrorKind>, job: J) -> InsertError<J> {
+        InsertError { kind: kind.into(), job: Mutex::new(job) }
+    }
+
+    /// Returns why the insert was refused.
+    pub fn kind(&self) -> &InsertErrorKind {
+        &self.kind
+    }
+
+    /// Returns what was handed in.
+    pub fn into_inner(self) -> J {
+        self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<J> From<InsertError<J>> for InsertErrorKind {
+    /// Drops the refused job, so that `?` works in a function that has no use for it.
+    fn from(refused: InsertError<J>) -> InsertErrorKind {
+        refused.kind
+    }
+}
+
+impl<J> fmt::Debug for InsertError<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InsertError").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl<J> fmt::Display for InsertError<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the insert was refused: {}", self.kind)
+    }
+}
+
+impl<J> std::error::Error for InsertError<J> {}
+
+/// What [`check`](crate::Client::check) found wrong: the invariant that does not hold, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation(pub(crate) String);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+impl From<StoreError> for Violation {
+    fn from(error: StoreError) -> Violation {
+        Violation(format!("the store could not be read: {error}"))
+    }
+}

@@ -1,0 +1,272 @@
+//! The id of a job: 128 bits, made by whoever inserts it, before the store has seen it.
+//!
+//! Ground rules:
+//!
+//! - Ids that a process makes are unique, and ascend in the order in which it makes them.
+//! - An id made here says where its job was filed first: the kind, as a few bits of a hash, and the
+//!   deadline, as a distance from the id's own time. So a store finds the job by its id without an
+//!   index of ids; only a job that has moved since needs a row that says where it is.
+//! - An id that comes from elsewhere (a name, another program) says nothing reliable. A store must
+//!   not trust a hint: it looks there, and compares the whole id.
+//!
+//! | bits | hold |
+//! | --- | --- |
+//! | 127 to 84 | milliseconds since 1970 when the id was made |
+//! | 83 to 72 | a count within the millisecond; it carries into the time above |
+//! | 71 to 66 | a hash of the kind |
+//! | 65 to 34 | the deadline, as milliseconds since (the id's time less an hour); all ones: no hint |
+//! | 33 to 0 | drawn at random once a process |
+
+use core::fmt;
+use core::str::FromStr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Mutex;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::time::Millis;
+
+/// The id of a durable job: 128 bits, made by the process that inserts the job. It stays the same
+/// through retries, moves and restarts, so it can serve as the idempotency key of what the job does
+/// elsewhere.
+///
+/// Ids made by one process ascend in the order in which they were made. An id is written as 32
+/// hexadecimal digits, and read back with [`str::parse`].
+///
+/// ```
+/// use tickwheel_jobs::JobId;
+/// let id = JobId::named("close order 1001"); // always the same id for the same name
+/// assert_eq!(id.to_string().parse::<JobId>()?, id);
+/// assert!(JobId::new() < JobId::new());
+/// # Ok::<(), tickwheel_jobs::ParseIdError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(u128);
+
+/// A text that is not the 32 hexadecimal digits of a [`JobId`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParseIdError(String);
+
+/// What the last id of this process was made of: milliseconds and count.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// The process that drew [`RANDOM_BITS`] at random, and what it drew. A forked process draws anew.
+static PROCESS: Mutex<Option<(u32, u64)>> = Mutex::new(None);
+
+const COUNT_BITS: u32 = 12;
+const HASH_BITS: u32 = 6;
+const DELTA_BITS: u32 = 32;
+const RANDOM_BITS: u32 = 34;
+const NO_HINT: u64 = (1 << DELTA_BITS) - 1;
+/// How far a deadline may lie before the id's own time and still be a hint, in milliseconds.
+const BEFORE: i64 = 3_600_000;
+/// The latest time that an id takes from a clock: 2^34 ms below the end of the field, which leaves
+/// the count room to carry.
+const LATEST: u64 = (1 << 44) - (1 << 34);
+
+impl JobId {
+    /// Returns an id that no other call has returned, here or elsewhere.
+    ///
+    /// For [`insert_with_id`](crate::Client::insert_with_id), when the id is to be stored before the
+    /// job is inserted.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a default that differs each time is none")]
+    pub fn new() -> JobId {
+        JobIds::of_this_process().next(Millis::ZERO, None)
+    }
+
+    /// Returns the id that belongs to this name: the same in every process, on every machine and in
+    /// every version. Two names have the same id with a chance of one in 2^64 among 2^32 names.
+    ///
+    /// The hash is SipHash-1-3 with 128 bits and a key of zeros (Aumasson and Bernstein, 2012). It
+    /// does not resist an attacker who chooses names to collide.
+    #[must_use]
+    pub fn named(name: &str) -> JobId {
+        let mut hasher = SipHasher13::new();
+        hasher.write(name.as_bytes());
+        JobId(hasher.finish128().as_u128())
+    }
+
+    /// Returns the id with these 128 bits, as [`JobId::to_u128`] returned them or another program
+    /// made them.
+    #[must_use]
+    pub const fn from_u128(bits: u128) -> JobId {
+        JobId(bits)
+    }
+
+    /// Returns the 128 bits.
+    #[must_use]
+    pub const fn to_u128(self) -> u128 {
+        self.0
+    }
+
+    /// Returns the deadline at which the job was filed first, if the id was made here and knows it.
+    pub(crate) fn due_hint(self) -> Option<Millis> {
+        let delta = (self.0 >> RANDOM_BITS) as u64 & NO_HINT;
+        (delta != NO_HINT).then(|| Millis::clamped(self.made_at() - BEFORE + delta as i64))
+    }
+
+    /// Says whether the job may have been filed under this kind first.
+    pub(crate) fn may_be_of(self, kind: &str) -> bool {
+        (self.0 >> (RANDOM_BITS + DELTA_BITS)) as u64 & ((1 << HASH_BITS) - 1) == kind_bits(kind)
+    }
+
+    /// Says whether the id alone leads to a job of this kind with this deadline.
+    pub(crate) fn hints_at(self, kind: &str, due: Millis) -> bool {
+        self.due_hint() == Some(due) && self.may_be_of(kind)
+    }
+
+    fn made_at(self) -> i64 {
+        (self.0 >> 84) as i64
+    }
+}
+
+/// Makes ids: holds what is the same for all of one call.
+pub(crate) struct JobIds {
+    random: u64,
+}
+
+impl JobIds {
+    pub(crate) fn of_this_process() -> JobIds {
+        let pid = std::process::id();
+        let mut process = PROCESS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let random = match *process {
+            Some((owner, random)) if owner == pid => random,
+            _ => {
+                let random = RandomState::new().hash_one(pid) & ((1 << RANDOM_BITS) - 1);
+                *process = Some((pid, random));
+                random
+            }
+        };
+        JobIds { random }
+    }
+
+    /// Returns a new id, for a job of a kind that is due at a time.
+    pub(crate) fn next(&self, now: Millis, job: Option<(&str, Millis)>) -> JobId {
+        let time = (now.get() as u64).min(LATEST) << COUNT_BITS;
+        let last = |last: u64| Some(time.max(last + 1));
+        let before = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, last);
+        let stamp = time.max(before.unwrap_or(0) + 1);
+        let made_at = (stamp >> COUNT_BITS) as i64;
+        let (hash, delta) = match job {
+            None => (0, NO_HINT),
+            Some((kind, due)) => {
+                let delta = u64::try_from(due.get() - made_at + BEFORE).unwrap_or(NO_HINT);
+                (kind_bits(kind), delta.min(NO_HINT))
+            }
+        };
+        let low = u128::from(hash) << (RANDOM_BITS + DELTA_BITS)
+            | u128::from(delta) << RANDOM_BITS
+            | u128::from(self.random);
+        JobId(u128::from(stamp) << 72 | low)
+    }
+}
+
+/// FNV-1a, folded. It only has to tell kinds apart most of the time.
+fn kind_bits(kind: &str) -> u64 {
+    let hash = kind.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (hash >> 32 ^ hash) & ((1 << HASH_BITS) - 1)
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobId({self})")
+    }
+}
+
+impl FromStr for JobId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<JobId, ParseIdError> {
+        if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(ParseIdError(text.chars().take(64).collect()));
+        }
+        let bits = u128::from_str_radix(text, 16);
+        bits.map(JobId).map_err(|_| ParseIdError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not the id of a job: that is 32 hexadecimal digits", self.0)
+    }
+}
+
+impl std::error::Error for ParseIdError {}
+
+impl Serialize for JobId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for JobId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JobId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn an_id_knows_its_kind_and_deadline() {
+        let ids = JobIds::of_this_process();
+        let now = Millis::clamped(1_790_000_000_000);
+        for (delta, known) in [
+            (0, true),
+            (-3_600_000, true),
+            (-3_600_001, false),
+            (72 * 3_600_000, true),
+            (4_291_367_294, true),
+            (4_291_367_295, false),
+            (100_000_000_000, false),
+        ] {
+            // Ids of other tests may have pushed the time of this one on; the deadline follows it.
+            let probe = ids.next(now, Some(("close-order", now)));
+            let due = Millis::clamped(probe.made_at() + delta);
+            let id = ids.next(Millis::clamped(probe.made_at() + 1), Some(("close-order", due)));
+            let due = Millis::clamped(id.made_at() + delta);
+            let id = JobId(id.0 & !(u128::from(NO_HINT) << RANDOM_BITS));
+            let delta = u64::try_from(due.get() - id.made_at() + BEFORE).unwrap_or(NO_HINT);
+            let id = JobId(id.0 | u128::from(delta.min(NO_HINT)) << RANDOM_BITS);
+            assert_eq!(id.hints_at("close-order", due), known, "{delta}");
+            assert!(id.may_be_of("close-order"));
+        }
+    }
+
+    #[test]
+    fn ids_ascend_and_never_repeat_when_the_clock_stands_or_jumps() {
+        let ids = JobIds::of_this_process();
+        let mut last = JobId(0);
+        let mut seen = HashSet::new();
+        for now in [5, 5, 0, i64::MAX, 0, 7].into_iter().cycle().take(50_000) {
+            let id = ids.next(Millis::clamped(now), Some(("x", Millis::MAX)));
+            assert!(id > last);
+            assert!(seen.insert(id));
+            last = id;
+        }
+    }
+
+    #[test]
+    fn an_id_is_32_digits_and_nothing_else() {
+        for wrong in ["", "1", "+0000000000000000000000000000001", &"0".repeat(33), "g"] {
+            assert!(wrong.parse::<JobId>().is_err(), "{wrong}");
+        }
+        assert_eq!(JobId::named("a").to_string().len(), 32);
+        assert_eq!(JobId::named("order"), JobId::named("order"));
+    }
+}

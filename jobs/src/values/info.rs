@@ -1,0 +1,146 @@
+//! What the store says about jobs: one job, counts, the answer of a cancel.
+
+use std::time::{Duration, SystemTime};
+
+use super::id::JobId;
+use super::job::{DecodeError, Job};
+
+/// How long an answer of the store is to hold.
+///
+/// | level | `insert` returns | a crash of the process loses | a power cut loses |
+/// | --- | --- | --- | --- |
+/// | `Synced` | when the job is on stable storage | nothing | nothing |
+/// | `Written` | when the system has it | nothing | the latest commits |
+/// | `Buffered` | at once | what was not flushed | what was not flushed |
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// An answer is given once it is on stable storage: one fsync for all that arrived during the
+    /// fsync before.
+    #[default]
+    Synced,
+    /// An answer is given once the operating system has it.
+    Written,
+    /// An insert returns at once. [`Client::flush`](crate::Client::flush) waits for what was
+    /// inserted before. A cancel, and whatever else has an answer, waits as with `Written`.
+    Buffered,
+}
+
+/// What a cancel found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Cancel {
+    /// The job will never start.
+    Cancelled,
+    /// The job may have started. Its run was told ([`Run::is_lost`](crate::Run::is_lost)), and it is
+    /// not tried again if it fails.
+    Running,
+    /// There is nothing to cancel: the job is done, dead, was cancelled before, or never was.
+    Gone,
+}
+
+impl Cancel {
+    /// Says whether the job will never start.
+    #[must_use]
+    pub fn is_cancelled(self) -> bool {
+        self == Cancel::Cancelled
+    }
+}
+
+/// What becomes of a job next.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum JobState {
+    /// It waits for its time, for a free slot, or for a process that handles its kind.
+    Pending,
+    /// Its handler has started and not ended. A process that looks at a file which another one runs
+    /// sees jobs here from up to 50 ms before their time on.
+    Running,
+    /// It is not tried again. It stays until it is revived, discarded, or past its retention.
+    Dead,
+}
+
+/// A job as the store has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct JobInfo {
+    /// Its id.
+    pub id: JobId,
+    /// The name of its kind.
+    pub kind: String,
+    /// What becomes of it next.
+    pub state: JobState,
+    /// The time from which on it may run.
+    pub deadline: SystemTime,
+    /// How often its handler has failed.
+    pub tries: u32,
+    /// How often in a row its process ended while the job was claimed.
+    pub interruptions: u32,
+    /// Its key, if it has one.
+    pub key: Option<String>,
+    /// Why it failed last, if it did.
+    pub error: Option<String>,
+    /// When it died, of a dead job.
+    pub died: Option<SystemTime>,
+    /// Its data, as [`Job::encode`] made it.
+    pub payload: Vec<u8>,
+}
+
+impl JobInfo {
+    /// Returns the job itself.
+    ///
+    /// # Errors
+    ///
+    /// If it is of another kind, or does not decode.
+    pub fn job<J: Job>(&self) -> Result<J, DecodeError> {
+        if self.kind != J::NAME {
+            return Err(DecodeError::new(format_args!(
+                "the job is of the kind {:?}, not {:?}",
+                self.kind,
+                J::NAME
+            )));
+        }
+        J::decode(&self.payload)
+    }
+}
+
+/// How many jobs there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Jobs that wait, of every kind, those without a handler included.
+    pub pending: u64,
+    /// Jobs that run.
+    pub running: u64,
+    /// Jobs that are not tried again.
+    pub dead: u64,
+    /// Schedules of repeated jobs.
+    pub schedules: u64,
+}
+
+/// A schedule of a repeated job, as the store has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ScheduleInfo {
+    /// Its name.
+    pub name: String,
+    /// The name of the kind of its jobs.
+    pub kind: String,
+    /// Its rule, as text: "every 60000 ms", "cron Europe/Berlin 0 7 * * mon-fri".
+    pub rule: String,
+    /// When the next occurrence is due that is no job yet.
+    pub next: SystemTime,
+}
+
+/// How late jobs started: the time from a job's deadline, or from its insert or the start of the
+/// process if that was later, to its handler's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Lateness {
+    /// How many runs started.
+    pub count: u64,
+    /// Half of them were at most this late.
+    pub p50: Duration,
+    /// 99 of 100 were at most this late.
+    pub p99: Duration,
+    /// The latest one was this late, at most.
+    pub max: Duration,
+}

@@ -1,0 +1,274 @@
+//! What a failed run leads to: another try, and when, or none.
+//!
+//! Ground rules:
+//!
+//! - The wait is a function of the policy, of how often the job has failed, and of a number at
+//!   random that is passed in. So the whole window of each policy is pinned by a test.
+//! - The jitter only adds: a try is never sooner than the policy's wait.
+
+use core::fmt;
+use std::error::Error;
+use std::time::Duration;
+
+/// How often and when a job is tried again after its handler failed.
+///
+/// The wait before the `n`-th further try is `base * 2^(n - 1)`, at most [`Retry::at_most`], plus a
+/// random part of at most a quarter of that, so that jobs which failed together do not come back
+/// together.
+///
+/// | policy | first wait | waits in all, without and with the whole jitter |
+/// | --- | --- | --- |
+/// | `Retry::default()`: 1 s doubled, at most 1 h, 20 times | 1 s to 1.25 s | 9.14 h to 11.42 h |
+/// | `exponential(1 s).at_most(1 h).times(12)` | 1 s to 1.25 s | 1.14 h to 1.42 h |
+/// | `fixed(10 s).times(3)` | 10 s | 30 s |
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_jobs::Retry;
+/// let second = Duration::from_secs(1);
+/// let policy = Retry::exponential(second).at_most(60 * second).times(10);
+/// assert_eq!(policy.wait(1), Some((second, 1250 * second / 1000)));
+/// assert_eq!(policy.wait(10), Some((60 * second, 75 * second)));
+/// assert_eq!(policy.wait(11), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retry {
+    base: Duration,
+    growth: Growth,
+    cap: Duration,
+    times: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Growth {
+    Doubled,
+    Constant,
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+impl Retry {
+    /// Returns the policy whose waits begin with `base` and double: at most an hour each, 20 times,
+    /// unless [`Retry::at_most`] and [`Retry::times`] say otherwise.
+    #[must_use]
+    pub const fn exponential(base: Duration) -> Retry {
+        Retry { base, growth: Growth::Doubled, cap: HOUR, times: 20 }
+    }
+
+    /// Returns the policy that always waits for `delay`, without jitter: 20 times, unless
+    /// [`Retry::times`] says otherwise.
+    #[must_use]
+    pub const fn fixed(delay: Duration) -> Retry {
+        Retry { base: delay, growth: Growth::Constant, cap: delay, times: 20 }
+    }
+
+    /// Returns the policy that tries no job again: the first failure makes it dead.
+    #[must_use]
+    pub const fn never() -> Retry {
+        Retry { base: Duration::ZERO, growth: Growth::Constant, cap: Duration::ZERO, times: 0 }
+    }
+
+    /// Limits each wait, before jitter.
+    #[must_use]
+    pub const fn at_most(self, cap: Duration) -> Retry {
+        Retry { cap, ..self }
+    }
+
+    /// Limits how often a job is tried again. A job that failed once more often is dead: it has run
+    /// `times + 1` times.
+    #[must_use]
+    pub const fn times(self, times: u32) -> Retry {
+        Retry { times, ..self }
+    }
+
+    /// Returns the shortest and the longest wait after the `failures`-th failure, counted from 1; or
+    /// `None` if the job is dead then.
+    #[must_use]
+    pub fn wait(&self, failures: u32) -> Option<(Duration, Duration)> {
+        if failures > self.times {
+            return None;
+        }
+        let shortest = match self.growth {
+            Growth::Constant => self.base,
+            Growth::Doubled => {
+                let doublings = failures.saturating_sub(1).min(63);
+                let factor = 1_u128 << doublings;
+                let nanos = self.base.as_nanos().saturating_mul(factor);
+                let most = self.cap.as_nanos();
+                duration_from_nanos(nanos.min(most))
+            }
+        };
+        let shortest = shortest.min(self.cap);
+        let longest = match self.growth {
+            Growth::Constant => shortest,
+            Growth::Doubled => shortest.saturating_add(shortest / 4),
+        };
+        Some((shortest, longest))
+    }
+
+    /// Returns how long to wait after the `failures`-th failure; `draw` is a number at random.
+    pub(crate) fn draw_wait(&self, failures: u32, draw: u64) -> Option<Duration> {
+        let (shortest, longest) = self.wait(failures)?;
+        let choices = u64::try_from((longest - shortest).as_millis()).unwrap_or(u64::MAX - 1) + 1;
+        Some(shortest.saturating_add(Duration::from_millis(draw % choices)))
+    }
+}
+
+impl Default for Retry {
+    /// A second, doubled up to an hour, 20 times.
+    fn default() -> Retry {
+        Retry::exponential(Duration::from_secs(1))
+    }
+}
+
+fn duration_from_nanos(nanos: u128) -> Duration {
+    let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX);
+    let rest = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
+    Duration::new(seconds, rest)
+}
+
+/// Why a run failed, and what becomes of the job.
+///
+/// Every error turns into one with `?`: the job is tried again as its [`Retry`] says.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_jobs::Fail;
+/// fn handler(answer: u16) -> Result<(), Fail> {
+///     match answer {
+///         429 => Err(Fail::after(Duration::from_secs(30), "busy")),
+///         404 => Err(Fail::dead("no such account")),
+///         200 => Ok(()),
+///         _ => Err(std::io::Error::other("no answer"))?,
+///     }
+/// }
+/// assert!(handler(404).is_err());
+/// ```
+#[derive(Debug)]
+pub struct Fail {
+    pub(crate) fate: Fate,
+    pub(crate) error: String,
+}
+
+/// What becomes of a job whose run failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// The policy of its kind decides.
+    Policy,
+    /// It is tried again after this delay, if the policy allows another try.
+    After(Duration),
+    /// It is dead.
+    Dead,
+    /// It goes back as it was, and the run does not count.
+    Lost,
+}
+
+impl Fail {
+    /// Returns the failure after which the job is tried again when `delay` has passed, if the
+    /// number of tries that its [`Retry`] allows is not used up.
+    pub fn after(delay: Duration, error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
+        Fail { fate: Fate::After(delay), error: chain(&*error.into()) }
+    }
+
+    /// Returns the failure that makes the job dead at once.
+    pub fn dead(error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
+        Fail { fate: Fate::Dead, error: chain(&*error.into()) }
+    }
+
+    /// Returns the failure of a run that was told to stop ([`Run::is_lost`](crate::Run::is_lost)).
+    /// It does not count as a try: a job that is still the store's to run is tried again at once.
+    #[must_use]
+    pub fn lost() -> Fail {
+        Fail { fate: Fate::Lost, error: "the run was told to stop".to_owned() }
+    }
+
+    /// Returns the failure whose job is tried again by its policy, with this text as its reason.
+    pub(crate) fn by_policy(error: String) -> Fail {
+        Fail { fate: Fate::Policy, error }
+    }
+}
+
+impl<E: Error> From<E> for Fail {
+    fn from(error: E) -> Fail {
+        Fail::by_policy(chain(&error))
+    }
+}
+
+/// The longest text of an error that is kept with a job, in bytes.
+const ERROR_BYTES: usize = 4096;
+
+/// Returns the error and its sources, as one line of text of at most [`ERROR_BYTES`].
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+        if text.len() > ERROR_BYTES {
+            break;
+        }
+    }
+    truncated(text)
+}
+
+/// Returns the text, cut at a character's boundary to at most [`ERROR_BYTES`].
+pub(crate) fn truncated(mut text: String) -> String {
+    if text.len() > ERROR_BYTES {
+        let mut end = ERROR_BYTES;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+    text
+}
+
+impl fmt::Display for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the sum of all waits of a policy, at the least and at the most.
+    fn window(policy: Retry) -> (Duration, Duration) {
+        (1..)
+            .map_while(|failures| policy.wait(failures))
+            .fold((Duration::ZERO, Duration::ZERO), |(least, most), (shortest, longest)| {
+                (least + shortest, most + longest)
+            })
+    }
+
+    #[test]
+    fn the_whole_window_of_each_policy() {
+        let second = Duration::from_secs(1);
+        // 1 + 2 + … + 2048 is 4095 seconds, and eight more waits of an hour.
+        let least = Duration::from_secs(4095 + 8 * 3600);
+        assert_eq!(window(Retry::default()), (least, least + least / 4));
+        assert_eq!(least.as_secs(), 32_895); // 9.14 hours
+        let twelve = Retry::exponential(second).at_most(HOUR).times(12);
+        assert_eq!(window(twelve), (4095 * second, 4095 * second * 5 / 4));
+        assert_eq!(window(Retry::fixed(10 * second).times(3)), (30 * second, 30 * second));
+        assert_eq!(window(Retry::never()), (Duration::ZERO, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_drawn_wait_lies_in_the_window_and_reaches_both_ends() {
+        let policy = Retry::exponential(Duration::from_millis(4)).at_most(HOUR).times(3);
+        let drawn = |draw| policy.draw_wait(1, draw).unwrap().as_millis();
+        assert_eq!((drawn(0), drawn(1), drawn(2)), (4, 5, 4));
+        assert_eq!(policy.draw_wait(4, 0), None);
+    }
+
+    #[test]
+    fn extreme_policies_saturate() {
+        let policy = Retry::exponential(Duration::MAX).at_most(Duration::MAX).times(u32::MAX);
+        assert_eq!(policy.wait(u32::MAX), Some((Duration::MAX, Duration::MAX)));
+        assert!(policy.draw_wait(80, 7).is_some());
+        assert_eq!(Retry::exponential(Duration::ZERO).draw_wait(5, 3), Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,245 @@
+//! When a repeated job occurs: every so often, or by a cron expression in a time zone.
+//!
+//! Ground rules:
+//!
+//! - A schedule is text in the store, so that a process without the feature `cron` leaves what it
+//!   cannot read alone.
+//! - The next occurrence is a function of the one before, never of the present, so nothing drifts.
+//! - Cron expressions and time zones are croner's and jiff's.
+
+use core::fmt;
+use std::time::Duration;
+
+use super::time::Millis;
+
+/// When the occurrences of a repeated job are due, and what happens to those that were missed.
+///
+/// A [`Duration`] turns into one: the first occurrence is due a period after
+/// [`repeat`](crate::Client::repeat) was called first, and each further one a period after the one
+/// before. So does a `Cron`, with the feature `cron`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    pub(crate) rule: Rule,
+    pub(crate) missed: Missed,
+}
+
+/// What becomes of occurrences that nobody was there to run at their time: those that are more than
+/// a second late when they are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Missed {
+    /// None of them runs.
+    Skip,
+    /// The latest one runs.
+    #[default]
+    Once,
+    /// The latest ones run, this many at most, in their order.
+    Burst(u32),
+}
+
+/// The times of a schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Rule {
+    /// Milliseconds between occurrences.
+    Every(u64),
+    #[cfg(feature = "cron")]
+    Cron(Cron),
+    /// What another version or another set of features wrote.
+    Unknown,
+}
+
+/// A schedule that makes no sense.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// The period is zero.
+    ZeroPeriod,
+    /// The cron expression is wrong.
+    Cron {
+        /// The expression.
+        expression: String,
+        /// Where it is wrong: the column of the first character of the field, counted from 1.
+        column: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is no time zone of this name.
+    Zone(String),
+    /// The schedule has no further occurrence before the year 9999.
+    NeverOccurs(String),
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScheduleError::ZeroPeriod => f.write_str("a schedule needs a period above zero"),
+            ScheduleError::Cron { expression, column, reason } => {
+                write!(f, "cron expression {expression:?}, column {column}: {reason}")
+            }
+            ScheduleError::Zone(zone) => write!(f, "there is no time zone {zone:?}"),
+            ScheduleError::NeverOccurs(rule) => write!(f, "{rule} never occurs again"),
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+impl Schedule {
+    /// Returns the schedule that occurs once a `period`, in whole milliseconds, rounded up. A period
+    /// of zero is refused by [`repeat`](crate::Client::repeat).
+    #[must_use]
+    pub fn every(period: Duration) -> Schedule {
+        let ms = u64::try_from(period.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        Schedule { rule: Rule::Every(ms), missed: Missed::default() }
+    }
+
+    /// Says what becomes of missed occurrences: [`Missed::Once`] unless it is said.
+    #[must_use]
+    pub fn missed(self, missed: Missed) -> Schedule {
+        Schedule { missed, ..self }
+    }
+
+    /// Returns the first occurrence after `now`, of a schedule that begins now.
+    pub(crate) fn first(&self, now: Millis) -> Result<Millis, ScheduleError> {
+        if self.rule == Rule::Every(0) {
+            return Err(ScheduleError::ZeroPeriod);
+        }
+        self.rule.after(now).ok_or_else(|| ScheduleError::NeverOccurs(self.rule.to_text()))
+    }
+}
+
+/// The most missed occurrences that run, whatever [`Missed::Burst`] says.
+const MOST_MISSED: usize = 10_000;
+
+impl Schedule {
+    /// Returns which occurrences become jobs, of those from `next` to `until`, and the one after
+    /// them. Those before `missed_before` were missed. Of the others there are `most` at most.
+    pub(crate) fn due(
+        &self,
+        next: Millis,
+        missed_before: Millis,
+        until: Millis,
+        most: usize,
+    ) -> (Vec<Millis>, Option<Millis>) {
+        let kept = self.missed.most().min(MOST_MISSED);
+        let limit = Millis::clamped(missed_before.get() - 1);
+        let mut times = self.rule.latest(next, limit, kept.max(1));
+        let mut next = times.last().map_or(Some(next), |last| self.rule.after(*last));
+        times.truncate(if kept == 0 { 0 } else { times.len() });
+        let missed = times.len();
+        while let Some(time) = next.filter(|time| *time <= until && times.len() < missed + most) {
+            times.push(time);
+            next = self.rule.after(time);
+        }
+        (times, next)
+    }
+}
+
+impl Rule {
+    /// Returns the first occurrence after the one at `last`, or `None` if there is none.
+    pub(crate) fn after(&self, last: Millis) -> Option<Millis> {
+        match self {
+            Rule::Every(ms) => {
+                let next = last.get().checked_add(i64::try_from(*ms).ok()?)?;
+                (*ms > 0 && next <= Millis::MAX.get()).then(|| Millis::clamped(next))
+            }
+            #[cfg(feature = "cron")]
+            Rule::Cron(cron) => cron.after(last),
+            Rule::Unknown => None,
+        }
+    }
+
+    /// Returns the latest occurrences that are not after `limit`, of those from `first` on: at most
+    /// `most`, in their order. However long the time between, it takes `most` steps.
+    fn latest(&self, first: Millis, limit: Millis, most: usize) -> Vec<Millis> {
+        let mut latest = match self {
+            Rule::Every(0) | Rule::Unknown => Vec::new(),
+            Rule::Every(period) => {
+                let passed = u64::try_from(limit.get() - first.get());
+                let steps = passed.map_or(0..0, |passed| 0..passed / period + 1);
+                let time = |step: u64| Millis::clamped(first.get() + (step * period) as i64);
+                steps.rev().take(most).map(time).collect()
+            }
+            #[cfg(feature = "cron")]
+            Rule::Cron(cron) => {
+                let mut next = cron.before(limit.plus(Duration::from_millis(1)));
+                let mut times = Vec::new();
+                while let Some(time) = next.filter(|time| *time >= first && times.len() < most) {
+                    times.push(time);
+                    next = cron.before(time);
+                }
+                times
+            }
+        };
+        latest.reverse();
+        latest
+    }
+
+    pub(crate) fn to_text(&self) -> String {
+        match self {
+            Rule::Every(ms) => format!("every {ms} ms"),
+            #[cfg(feature = "cron")]
+            Rule::Cron(cron) => format!("cron {} {}", cron.zone_name(), cron.expression()),
+            Rule::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    pub(crate) fn from_text(text: &str) -> Rule {
+        if let Some(ms) = text.strip_prefix("every ").and_then(|rest| rest.strip_suffix(" ms")) {
+            return ms.parse().map_or(Rule::Unknown, Rule::Every);
+        }
+        #[cfg(feature = "cron")]
+        if let Some((zone, expression)) =
+            text.strip_prefix("cron ").and_then(|rest| rest.split_once(' '))
+        {
+            return Cron::new(expression, zone).map_or(Rule::Unknown, Rule::Cron);
+        }
+        Rule::Unknown
+    }
+}
+
+impl Missed {
+    pub(crate) fn to_number(self) -> i64 {
+        match self {
+            Missed::Skip => 0,
+            Missed::Once => -1,
+            Missed::Burst(most) => i64::from(most),
+        }
+    }
+
+    pub(crate) fn from_number(number: i64) -> Missed {
+        match u32::try_from(number) {
+            Ok(0) => Missed::Skip,
+            Ok(most) => Missed::Burst(most),
+            Err(_) => Missed::Once,
+        }
+    }
+
+    /// Returns how many of the missed occurrences run, at most.
+    pub(crate) fn most(self) -> usize {
+        match self {
+            Missed::Skip => 0,
+            Missed::Once => 1,
+            Missed::Burst(most) => most as usize,
+        }
+    }
+}
+
+impl From<Duration> for Schedule {
+    fn from(period: Duration) -> Schedule {
+        Schedule::every(period)
+    }
+}
+
+#[cfg(feature = "cron")]
+pub use cron::Cron;
+
+#[cfg(feature = "cron")]
+impl From<Cron> for Schedule {
+    fn from(cron: Cron) -> Schedule {
+        Schedule { missed: cron.missed_policy(), rule: Rule::Cron(cron) }
+    }
+}
+
+#[cfg(feature = "cron")]
+#[path = "cron.rs"]
+mod cron;
