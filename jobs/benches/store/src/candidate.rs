@@ -114,6 +114,21 @@ pub(crate) fn schemas() -> Vec<Candidate> {
     all
 }
 
+/// The settings that are compared for the schema of two trees, in (b).
+pub(crate) fn settings_of_two_trees() -> Vec<Candidate> {
+    let mut all = Vec::new();
+    for page_bytes in [2048, 4096, 8192] {
+        all.push(Candidate::sqlite(Engine::S4, Sync::Full, page_bytes));
+    }
+    for checkpoint_pages in [1000, 16_000] {
+        let base = Candidate::sqlite(Engine::S4, Sync::Full, 4096);
+        all.push(Candidate { checkpoint_pages, ..base });
+    }
+    let base = Candidate::sqlite(Engine::S4, Sync::Full, 4096);
+    all.push(Candidate { cache_mib: 8, ..base });
+    all
+}
+
 /// Those whose files are compared: growth, and reopening after a kill.
 pub(crate) fn files() -> Vec<Candidate> {
     vec![

@@ -5,7 +5,7 @@
 //! cargo run --release -- --write             and put the tables into `jobs/docs/store.md`
 //! cargo run --release -- --short             one round, short cells, small files; writes nothing
 //! cargo run --release -- --only speed        one part: speed, settings, schemas,
-//!                                            reopen, syncs or churn
+//!                                            settings-s4, reopen, syncs or churn
 //! cargo run --release -- --report --write    the tables again, from the figures there are
 //! ```
 //!

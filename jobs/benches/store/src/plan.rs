@@ -14,7 +14,8 @@ use crate::child::MARK;
 use crate::report;
 
 /// The parts of the measurement, in their order.
-const PARTS: [&str; 6] = ["speed", "settings", "schemas", "reopen", "syncs", "churn"];
+const PARTS: [&str; 7] =
+    ["speed", "settings", "schemas", "settings-s4", "reopen", "syncs", "churn"];
 
 struct Options {
     short: bool,
@@ -159,6 +160,10 @@ impl Bench {
             }
             "schemas" => {
                 self.speed(part, &candidate::schemas(), &["a", "b"], "1024,256,32,1", results)
+            }
+            "settings-s4" => {
+                let candidates = candidate::settings_of_two_trees();
+                self.speed(part, &candidates, &["b"], "1024,256,32,1", results)
             }
             "syncs" => self.syncs(results),
             "churn" => self.churn(results),

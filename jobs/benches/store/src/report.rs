@@ -39,11 +39,14 @@ pub(crate) fn tables(results: &Results) -> String {
         heading(&mut text, &format!("({letter}) {delays}: one tree or two, bytes written per job"));
         groups(&mut text, results, "schemas", &schemas, letter, "written");
     }
-    let settings = candidate::settings();
-    heading(&mut text, "Settings of S1 in (b), `FULL`: jobs per second, whole life");
-    groups(&mut text, results, "settings", &settings, "b", "jobs_per_s");
-    heading(&mut text, "Settings of S1 in (b), `FULL`: other costs, groups of 256");
-    costs(&mut text, results, "settings", &settings, "b");
+    let one = ("S1", "settings", candidate::settings());
+    let two = ("S4", "settings-s4", candidate::settings_of_two_trees());
+    for (schema, part, settings) in [one, two] {
+        heading(&mut text, &format!("Settings of {schema} in (b), `FULL`: jobs per second"));
+        groups(&mut text, results, part, &settings, "b", "jobs_per_s");
+        heading(&mut text, &format!("Settings of {schema} in (b), `FULL`: costs, groups of 256"));
+        costs(&mut text, results, part, &settings, "b");
+    }
     churn(&mut text, results);
     reopen(&mut text, results);
     text.push('\n');
@@ -65,7 +68,7 @@ fn groups(
     text.push_str("| store | 1 | 32 | 256 | 1024 |\n| --- | ---: | ---: | ---: | ---: |\n");
     for candidate in candidates {
         let case = format!("{candidate} {letter}");
-        let _ = write!(text, "| {} |", name(candidate, part == "settings"));
+        let _ = write!(text, "| {} |", name(candidate, part.starts_with("settings")));
         for group in GROUPS {
             match results.spread(part, &case, &format!("{group}:{metric}")) {
                 Some([low, middle, high]) if metric == "jobs_per_s" => {
@@ -84,7 +87,7 @@ fn groups(
 
 fn costs(text: &mut String, results: &Results, part: &str, candidates: &[Candidate], letter: &str) {
     text.push_str(
-        "| store | CPU us | dirtied B | fsyncs, 1 | fsyncs, 256 | insert p50 us | p99 | worst ms \
+        "| store | CPU us | dirtied B | fsyncs, groups of 1 | fsyncs | insert p50 us | p99 | worst ms \
          | RSS MiB | file | log |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
@@ -96,7 +99,7 @@ fn costs(text: &mut String, results: &Results, part: &str, candidates: &[Candida
         };
         let mib = 1024.0 * 1024.0;
         let cells = [
-            name(candidate, part == "settings"),
+            name(candidate, part.starts_with("settings")),
             cell(part, "256:cpu_us", 1.0, 1),
             cell(part, "256:dirtied", 1.0, 0),
             cell("syncs", "1:syncs", 1.0, 2),
