@@ -1,4 +1,4 @@
-//! Measures one candidate, in a process of its own. Each line of the output is a metric and a value.
+//! Measures one candidate, in a process of its own. A line of the output is a metric and a value.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -91,6 +91,8 @@ struct Life {
     group: Vec<crate::workload::Job>,
     /// How long each commit took that inserted a group.
     inserts: Vec<Duration>,
+    /// The longest commit that took a group: in S3 and S4 one that moved an hour.
+    longest_take: Duration,
 }
 
 impl Life {
@@ -106,7 +108,13 @@ impl Life {
         let mut workload = Workload::new(delays.parse()?, live, 1000 + seed.parse::<u64>()?);
         workload.resume(live);
         workload.now = store.first()?;
-        Ok(Self { store, workload, group: Vec::new(), inserts: Vec::new() })
+        Ok(Self {
+            store,
+            workload,
+            group: Vec::new(),
+            inserts: Vec::new(),
+            longest_take: Duration::ZERO,
+        })
     }
 
     /// Inserts groups and takes as many, as long as `more` wants, which is told the time since the
@@ -115,12 +123,15 @@ impl Life {
         let started = Instant::now();
         let mut jobs = 0;
         self.inserts.clear();
+        self.longest_take = Duration::ZERO;
         while more(started.elapsed(), jobs) {
             self.workload.group(size, &mut self.group);
             let before = Instant::now();
             self.store.insert(&self.group)?;
             self.inserts.push(before.elapsed());
+            let before = Instant::now();
             self.workload.now = self.store.take(self.workload.now, size)?;
+            self.longest_take = self.longest_take.max(before.elapsed());
             jobs += size as u64;
         }
         Ok(())
@@ -146,6 +157,7 @@ impl Life {
             println!("{size}:p50_us {}", at(500));
             println!("{size}:p99_us {}", at(990));
             println!("{size}:max_us {}", at(1000));
+            println!("{size}:take_max_us {}", self.longest_take.as_secs_f64() * 1e6);
         }
         Ok(())
     }

@@ -87,8 +87,8 @@ fn groups(
 
 fn costs(text: &mut String, results: &Results, part: &str, candidates: &[Candidate], letter: &str) {
     text.push_str(
-        "| store | CPU us | dirtied B | fsyncs, groups of 1 | fsyncs | insert p50 us | p99 | worst ms \
-         | RSS MiB | file | log |\n\
+        "| store | CPU us | dirtied B | fsyncs, groups of 1 | fsyncs | insert p50 us | p99 \
+         | worst ms | RSS MiB | file | log |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for candidate in candidates {
