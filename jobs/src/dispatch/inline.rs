@@ -6,8 +6,8 @@
 //! Ground rules:
 //!
 //! - Handlers, events and answers are outside the lock.
-//! - A step's starts go to the wheel of the driver before the lock is released, so nothing that comes
-//!   later starts sooner.
+//! - A step's starts go to the executor before the lock is released, so nothing that comes later
+//!   starts sooner.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,6 @@ use super::events::OnEvent;
 use super::execute::Executor;
 use super::machine::{Machine, Turn};
 use super::metrics::Metrics;
-use super::thread::arm;
 use crate::store::Store;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -71,7 +70,7 @@ impl Inline {
             let in_flight = machine.in_flight();
             self.metrics.in_flight.store(in_flight, core::sync::atomic::Ordering::Relaxed);
             if let Some(executor) = executor {
-                arm(executor, core::mem::take(&mut turn.starts));
+                executor.arm(core::mem::take(&mut turn.starts));
             }
             turn
         };
@@ -101,10 +100,17 @@ impl Inline {
         self.step(&mut vec![Command::Ended { id, end }]);
     }
 
-    /// Returns when the next step is due, and when the next run starts.
-    pub(crate) fn next_times(&self) -> (Option<Millis>, Option<Millis>) {
+    /// Starts the earliest run whose time has come. Returns `false` if there is none.
+    pub(crate) fn run_one_due(&self) -> bool {
+        let executor = self.lock().executor.clone();
+        executor.is_some_and(|executor| executor.run_one_due(self.clock.now().millis()))
+    }
+
+    /// Returns when the next step is due, or the next run.
+    pub(crate) fn next_time(&self) -> Option<Millis> {
         let inner = self.lock();
-        (inner.wake_at, inner.machine.next_start())
+        let next_start = inner.executor.as_ref().and_then(|executor| executor.next_start());
+        inner.wake_at.into_iter().chain(next_start).min()
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -421,10 +421,8 @@ impl State {
         }
         rows.sort_by_key(|(_, job)| (job.due, job.id));
         rows.retain(|(_, job)| job.due <= request.to);
-        let next = match rows.get(request.limit.wrapping_sub(1)) {
-            Some((_, job)) => Some((job.due, job.id)),
-            None => None,
-        };
+        let last = rows.get(request.limit.wrapping_sub(1));
+        let next = last.map(|(_, job)| (job.due, job.id));
         rows.truncate(request.limit);
         let claimed = self.claims.all(tables)?;
         let info = |(kind, job): (i64, JobRow)| {
