@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clock::Clock;
 use super::command::{Command, RunEnd};
-use super::events::OnEvent;
+use super::events::{OnEvent, tell};
 use super::execute::Executor;
 use super::machine::{Machine, Turn};
 use super::metrics::Metrics;
@@ -74,7 +74,9 @@ impl Inline {
             }
             turn
         };
-        self.tell(events);
+        for event in events {
+            tell(event, &self.metrics, self.on_event.as_ref(), false);
+        }
         let closed = if finished { self.close() } else { Ok(()) };
         for (reply, answer) in answers {
             let answer = match &closed {
@@ -84,15 +86,6 @@ impl Inline {
             let _ = reply.send(answer);
         }
         true
-    }
-
-    fn tell(&self, events: Vec<super::events::Event>) {
-        for event in events {
-            self.metrics.count(&event);
-            if let Some(on_event) = &self.on_event {
-                on_event(event);
-            }
-        }
     }
 
     /// Tells that a run has ended.

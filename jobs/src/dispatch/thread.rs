@@ -18,7 +18,7 @@ use tickwheel::Wheel;
 
 use super::clock::Clock;
 use super::command::{Command, Reply};
-use super::events::OnEvent;
+use super::events::{OnEvent, tell};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
@@ -56,10 +56,7 @@ impl Dispatcher {
             crate::hook::at("before the answers");
             self.executor.arm(core::mem::take(&mut turn.starts));
             for event in turn.events {
-                self.metrics.count(&event);
-                if let Some(on_event) = &self.on_event {
-                    on_event(event);
-                }
+                tell(event, &self.metrics, self.on_event.as_ref(), true);
             }
             self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);
             self.metrics.keep(self.store.facts());

@@ -106,3 +106,27 @@ fn a_file_shrinks_when_its_jobs_are_gone() {
     wait_until("the file has shrunk", || pages() < full / 2);
     jobs.check().unwrap();
 }
+
+#[test]
+fn an_event_handler_that_panics_or_asks_harms_nobody() {
+    let (jobs, asked) = {
+        let client = Arc::new(std::sync::OnceLock::<tickwheel_jobs::Client>::new());
+        let asked = Arc::new(AtomicU64::new(0));
+        let (inside, counted) = (Arc::clone(&client), Arc::clone(&asked));
+        let jobs = Jobs::memory()
+            .on(|_: Close, _| Err(Fail::dead("no")))
+            .on_event(move |_| {
+                let refused = inside.get().unwrap().count().is_err();
+                counted.fetch_add(u64::from(refused), Ordering::Relaxed);
+                panic!("a defect of the event handler");
+            })
+            .start()
+            .unwrap();
+        client.set(jobs.client()).unwrap();
+        (jobs, asked)
+    };
+    jobs.insert_batch((0..3).map(|n| (MS, close(n)))).unwrap();
+    wait_until("all are dead", || jobs.count().unwrap().dead == 3);
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    jobs.shutdown().unwrap();
+}
