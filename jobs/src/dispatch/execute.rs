@@ -65,6 +65,13 @@ pub(crate) struct Lane {
     wheel: Option<Scheduler>,
 }
 
+/// Which lane of an executor.
+type LaneOf = fn(&Executor) -> &Lane;
+
+fn wall(due: Millis) -> When {
+    When::wall(due.to_system())
+}
+
 /// A claimed job, in the order in which such jobs start.
 struct Waiting(Start);
 
@@ -77,8 +84,15 @@ impl Lane {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pop(&self) -> Option<Start> {
-        self.lock().pop().map(|Waiting(start)| start)
+    /// Takes the earliest job, if its time has come by now. Returns its deadline if it has not, or
+    /// `None` if there is no job.
+    fn take_due(&self, now: Millis) -> Result<Start, Option<Millis>> {
+        let mut waiting = self.lock();
+        match waiting.peek() {
+            None => Err(None),
+            Some(Waiting(start)) if start.state.due > now => Err(Some(start.state.due)),
+            Some(_) => waiting.pop().map(|Waiting(start)| start).ok_or(None),
+        }
     }
 }
 
@@ -124,43 +138,40 @@ impl Executor {
         self.fill(returning, |executor| executor.returning.as_ref().unwrap_or(&executor.blocking));
     }
 
-    fn fill(self: &Arc<Executor>, starts: Vec<Start>, lane: fn(&Executor) -> &Lane) {
-        let now = self.clock.now().wall;
-        let timer = |start: &Start| {
-            let due = start.state.due.to_system();
-            let when = if due <= now { When::after(Duration::ZERO) } else { When::wall(due) };
-            let executor = Arc::clone(self);
-            (when, move || {
-                if let Some(start) = lane(&executor).pop() {
-                    executor.run(start);
-                }
-            })
-        };
-        let timers: Vec<_> = match &lane(self).wheel {
-            Some(_) => starts.iter().map(timer).collect(),
-            None => Vec::new(),
-        };
+    fn fill(self: &Arc<Executor>, starts: Vec<Start>, lane: LaneOf) {
+        let dues: Vec<Millis> = starts.iter().map(|start| start.state.due).collect();
         lane(self).lock().extend(starts.into_iter().map(Waiting));
         if let Some(wheel) = &lane(self).wheel {
+            let now = self.clock.now().millis();
+            let timers = dues.into_iter().map(|due| {
+                let when = if due <= now { When::after(Duration::ZERO) } else { wall(due) };
+                let executor = Arc::clone(self);
+                (when, move || executor.timer_fired(lane))
+            });
             // The wheel is gone only once the dispatcher has ended, and refuses nothing else.
             drop(wheel.insert_batch(timers));
         }
     }
 
-    /// Starts the earliest job, if its time has come by now. Returns `false` if there is none.
-    pub(crate) fn run_one_due(self: &Arc<Executor>, now: Millis) -> bool {
-        let start = {
-            let mut waiting = self.blocking.lock();
-            match waiting.peek() {
-                Some(Waiting(start)) if start.state.due <= now => waiting.pop(),
-                _ => None,
+    /// Starts the earliest job. If its time has not come, because the wall clock was set back, the
+    /// timer is set again.
+    fn timer_fired(self: &Arc<Executor>, lane: LaneOf) {
+        match lane(self).take_due(self.clock.now().millis()) {
+            Ok(start) => self.run(start),
+            Err(None) => {}
+            Err(Some(due)) => {
+                let executor = Arc::clone(self);
+                if let Some(wheel) = &lane(self).wheel {
+                    drop(wheel.insert(wall(due), move || executor.timer_fired(lane)));
+                }
             }
-        };
-        match start {
-            Some(Waiting(start)) => self.run(start),
-            None => return false,
         }
-        true
+    }
+
+    /// Starts the earliest job, if its time has come by now. Returns `false` if it has not.
+    pub(crate) fn run_one_due(self: &Arc<Executor>, now: Millis) -> bool {
+        let start = self.blocking.take_due(now);
+        start.map(|start| self.run(start)).is_ok()
     }
 
     /// Returns when the earliest job starts.
