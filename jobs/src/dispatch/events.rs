@@ -37,6 +37,12 @@ pub enum Event {
         /// What the store said.
         error: StoreError,
     },
+    /// The store's log is large, because somebody who reads the file keeps it from being emptied.
+    /// Told once, until it is small again.
+    LogGrows {
+        /// Its size, in bytes.
+        bytes: u64,
+    },
     /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost,
     /// because the store has failed for too long.
     Lost {
@@ -63,7 +69,7 @@ pub(crate) fn tell(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, 
     match &event {
         Event::Died { .. } => metrics.died(),
         Event::CommitFailed { .. } => metrics.commit_failed(),
-        Event::Failed { .. } | Event::Lost { .. } => {}
+        Event::Failed { .. } | Event::Lost { .. } | Event::LogGrows { .. } => {}
     }
     if let Some(on_event) = on_event {
         IN_EVENT.set(threaded);

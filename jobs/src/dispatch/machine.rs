@@ -187,6 +187,9 @@ impl Machine {
         match store.apply(&batch) {
             Ok(outcome) => {
                 crate::hook::at("after the commit");
+                if !outcome.claimed.is_empty() {
+                    crate::hook::at("claim: after the commit");
+                }
                 self.failures = 0;
                 self.retry_at = None;
                 self.committed(work, outcome, now, &mut turn);
@@ -389,8 +392,11 @@ impl Machine {
             return None;
         }
         let runs = &self.runs;
+        // A suspect whose run this commit ends has survived it, so the next one may be claimed in the
+        // same commit. There need not be another step: nothing else may be in flight.
         self.suspects.retain(|(id, since)| {
-            runs.contains_key(id) && now.since(*since) < SUSPICION && *since <= now
+            let goes_on = runs.contains_key(id) && !work.ends(*id);
+            goes_on && now.since(*since) < SUSPICION && *since <= now
         });
         Some(ClaimRequest {
             until: now.plus(self.settings.ahead),
@@ -568,6 +574,12 @@ impl Work {
     fn release(&mut self, id: JobId) {
         self.ending += 1;
         self.push(Op::Release(id), Then::Released(id));
+    }
+
+    /// Says whether the run of this job has ended, and the operations say so.
+    fn ends(&self, id: JobId) -> bool {
+        let finish = |op: &Op| matches!(op, Op::Finish(finish) if finish.id == id);
+        self.ops.iter().any(finish)
     }
 }
 

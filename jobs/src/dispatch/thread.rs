@@ -18,7 +18,7 @@ use tickwheel::Wheel;
 
 use super::clock::Clock;
 use super::command::{Command, Reply};
-use super::events::{OnEvent, tell};
+use super::events::{Event, OnEvent, tell};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
@@ -26,6 +26,8 @@ use crate::store::{Answer, ApplyError, Store};
 
 /// The longest sleep.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A log of more bytes than this is told of: four times what it is cut to when it is emptied.
+const LARGE_LOG: u64 = 256 << 20;
 /// How many commands one step takes, so that no commit takes long.
 const COMMANDS_PER_STEP: usize = 2048;
 
@@ -47,6 +49,7 @@ impl Dispatcher {
     /// Runs until the machine has finished.
     pub(crate) fn run(mut self) {
         let mut commands = Vec::new();
+        let mut large_log = false;
         let mut wake_at = Some(self.clock.now().millis());
         loop {
             self.wait(wake_at, &mut commands);
@@ -59,7 +62,13 @@ impl Dispatcher {
                 tell(event, &self.metrics, self.on_event.as_ref(), true);
             }
             self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);
-            self.metrics.keep(self.store.facts());
+            let facts = self.store.facts();
+            self.metrics.keep(facts);
+            let was_large = core::mem::replace(&mut large_log, facts.wal_bytes > LARGE_LOG);
+            if large_log && !was_large {
+                let event = Event::LogGrows { bytes: facts.wal_bytes };
+                tell(event, &self.metrics, self.on_event.as_ref(), true);
+            }
             if turn.finished {
                 return self.end(turn.answers);
             }
@@ -77,7 +86,7 @@ impl Dispatcher {
             self.take_all(commands);
             return;
         }
-        if let Ok(true) = self.store.tidy() {
+        if let Ok(true) = self.store.tidy(sleep) {
             self.take_all(commands);
             return;
         }

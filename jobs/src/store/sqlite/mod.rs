@@ -34,6 +34,7 @@ mod check;
 use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -62,6 +63,8 @@ pub(crate) struct Sqlite {
     facts: Facts,
     /// Pages may be free at the end of a batch of deletions.
     untidy: bool,
+    /// The log has commits that were not moved to the file.
+    behind: bool,
 }
 
 /// What is remembered beside the file.
@@ -82,8 +85,16 @@ pub(crate) struct State {
     pub(crate) asked_elsewhere: HashSet<JobId>,
 }
 
+/// How a transaction begins.
+const WRITE: &str = "BEGIN IMMEDIATE";
+const READ: &str = "BEGIN";
+
 /// How many pages a tidy gives back to the file system at once.
 const PAGES_PER_TIDY: u32 = 256;
+
+/// A store that has nothing to do for so long moves the log to the file. It is busy for some ms then,
+/// and the next commits need not.
+const CHECKPOINT_IDLE: Duration = Duration::from_millis(100);
 
 impl Sqlite {
     /// Wraps a connection that was opened and checked. `runner` is the lock of the process that runs
@@ -115,6 +126,7 @@ impl Sqlite {
             syncs: true,
             facts: Facts::default(),
             untidy: true,
+            behind: true,
         }
     }
 
@@ -153,9 +165,11 @@ impl Sqlite {
         }
     }
 
-    /// Runs `body` in a transaction, and commits unless it says that nothing has changed.
+    /// Runs `body` in a transaction, and commits. `body` returns whether it has changed anything. One
+    /// that only reads waits for nobody who writes.
     fn transact<T>(
         &mut self,
+        begin: &str,
         synced: bool,
         body: impl FnOnce(Tables<'_>, &mut State) -> Result<(T, bool), StoreError>,
     ) -> Result<T, ApplyError> {
@@ -163,7 +177,7 @@ impl Sqlite {
         self.set_synced(synced)?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
         let tables = Tables { conn, sql: &self.sql };
-        let begun = tables.execute("BEGIN IMMEDIATE", []);
+        let begun = tables.execute(begin, []);
         let done = begun.and_then(|_| {
             self.state.begin(tables)?;
             let (value, changed) = body(tables, &mut self.state)?;
@@ -181,6 +195,7 @@ impl Sqlite {
         };
         match tables.execute("COMMIT", []) {
             Ok(_) => {
+                self.behind |= changed;
                 self.facts.commits += u64::from(changed);
                 self.facts.syncs += u64::from(changed && synced);
                 self.state.keep();
@@ -194,12 +209,38 @@ impl Sqlite {
             }
         }
     }
+
+    /// Gives pages that are free back to the file system. Returns whether there may be more of them.
+    fn shrink(&mut self) -> Result<bool, StoreError> {
+        let conn = self.connect()?;
+        let pragma = |name: &str| {
+            conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(store_error)
+        };
+        let (free, pages) = (pragma("freelist_count")?, pragma("page_count")?);
+        if free * 4 < pages || free < i64::from(PAGES_PER_TIDY) {
+            return Ok(false);
+        }
+        let vacuum = format!("PRAGMA incremental_vacuum({PAGES_PER_TIDY})");
+        conn.execute_batch(&vacuum).map_err(store_error)?;
+        self.untidy = pragma_of(conn, "freelist_count")? < free;
+        Ok(self.untidy)
+    }
+
+    /// Moves the log to the file, as far as no reader keeps it from that.
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        let conn = self.connect()?;
+        crate::hook::at("checkpoint: before");
+        let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        crate::hook::at("checkpoint: after");
+        moved.map_err(store_error)
+    }
 }
 
 impl Store for Sqlite {
     fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
-        let taken = self.transact(true, |tables, state| {
+        let taken = self.transact(WRITE, true, |tables, state| {
             state.take_over(tables, kinds, now)?;
+            crate::hook::at("recovery: before the commit");
             Ok(((), true))
         });
         taken.map_err(|failed| failed.error)
@@ -216,7 +257,8 @@ impl Store for Sqlite {
             });
         }
         let writes = batch.ops.iter().any(|op| !op.is_question());
-        let applied = self.transact(batch.synced, |tables, state| {
+        let begin = if writes || claim.is_some() { WRITE } else { READ };
+        let applied = self.transact(begin, batch.synced, |tables, state| {
             let mut answers = Vec::with_capacity(batch.ops.len());
             for op in batch.ops {
                 answers.push(state.apply(tables, op, batch.now)?);
@@ -259,23 +301,15 @@ impl Store for Sqlite {
         Ok(Look { changed: true, asked })
     }
 
-    fn tidy(&mut self) -> Result<bool, StoreError> {
-        if !self.untidy {
-            return Ok(false);
+    fn tidy(&mut self, idle: Duration) -> Result<bool, StoreError> {
+        if core::mem::take(&mut self.untidy) && self.shrink()? {
+            return Ok(true);
         }
-        self.untidy = false;
-        let conn = self.connect()?;
-        let pragma = |name: &str| {
-            conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(store_error)
-        };
-        let (free, pages) = (pragma("freelist_count")?, pragma("page_count")?);
-        if free * 4 < pages || free < i64::from(PAGES_PER_TIDY) {
-            return Ok(false);
+        if self.behind && idle >= CHECKPOINT_IDLE {
+            self.behind = false;
+            return self.checkpoint().inspect_err(|error| self.after(error)).map(|()| false);
         }
-        let vacuum = format!("PRAGMA incremental_vacuum({PAGES_PER_TIDY})");
-        conn.execute_batch(&vacuum).map_err(store_error)?;
-        self.untidy = pragma_of(conn, "freelist_count")? < free;
-        Ok(self.untidy)
+        Ok(false)
     }
 
     fn check(&mut self) -> Result<(), Violation> {
@@ -297,6 +331,7 @@ impl Store for Sqlite {
         // What was written without an fsync is to be on stable storage. Another process that reads
         // may keep the log from being emptied, which loses nothing.
         let _ = conn.pragma_update(None, "synchronous", "FULL");
+        crate::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         let closed = conn.close().map_err(|(_, error)| store_error(error));
         emptied.map_err(store_error).and(closed)
