@@ -88,12 +88,11 @@ fn a_file_shrinks_when_its_jobs_are_gone() {
     let jobs = Jobs::open(&path)
         .unwrap()
         .durability(Durability::Written)
-        .on(|_: Close, _| Ok(()))
+        .on(|_: Push, _| Ok(()))
         .start()
         .unwrap();
-    for _ in 0..5 {
-        jobs.insert_batch((0..10_000).map(|n| (HOUR, close(n)))).unwrap();
-    }
+    let long = || Push { to: "Ada".repeat(500) };
+    jobs.insert_batch((0..2000).map(|_| (HOUR, long()))).unwrap();
     jobs.flush().unwrap();
     let pages = || -> i64 {
         let conn = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
