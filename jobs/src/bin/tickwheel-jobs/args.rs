@@ -127,6 +127,6 @@ pub(crate) struct Dead {
     #[arg(long)]
     pub(crate) all: bool,
     /// With --all: leaves out other kinds.
-    #[arg(long, requires = "all", value_name = "NAME")]
+    #[arg(long, requires = "all", conflicts_with = "ids", value_name = "NAME")]
     pub(crate) kind: Option<String>,
 }
