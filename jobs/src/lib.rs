@@ -1,6 +1,62 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-//! Durable jobs.
+//! Durable delayed jobs on a file, without a server.
+//!
+//! A job is data: a type with a [name](Job::NAME), encoded by serde, with a time of the wall clock and
+//! perhaps a key. [`Jobs::open`] keeps jobs in a file, runs each at its time with the handler of its
+//! kind, tries failed ones again, and finds them there after a crash.
+//!
+//! ```
+//! use std::time::Duration;
+//! use serde::{Deserialize, Serialize};
+//! use tickwheel_jobs::{Job, Jobs};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct CloseOrder {
+//!     order: u64,
+//! }
+//!
+//! impl Job for CloseOrder {
+//!     const NAME: &'static str = "close-order";
+//! }
+//!
+//! # let folder = std::env::temp_dir().join(format!("tickwheel-jobs-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let path = folder.join("shop.db");
+//! let jobs = Jobs::open(&path)?
+//!     .on(|close: CloseOrder, run| {
+//!         println!("order {} closes, {:?} late", close.order, run.late());
+//!         Ok(())
+//!     })
+//!     .start()?;
+//! let hours = Duration::from_secs(3600);
+//! let id = jobs.insert(72 * hours, CloseOrder { order: 1001 })?; // it is on disk now
+//! assert!(jobs.cancel(id)?.is_cancelled()); // paid: it will never run
+//! jobs.shutdown()?;
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What to know
+//!
+//! - **A job runs at least once**, and twice if its process ended between what the handler did and the
+//!   commit that says so. Handlers use [`Run::id`] as the idempotency key of what they call.
+//! - **One process runs the jobs of a file.** Others insert, cancel and look as a
+//!   [`Client`], which needs no thread; so does the command `tickwheel-jobs` (feature `cli`).
+//! - **Times are those of the wall clock**, in whole milliseconds. If it is set, the jobs move along.
+//! - **Pending jobs are in the file.** In memory are those that are due within 50 ms and those that
+//!   run: [`Builder::in_flight`] at most.
+//! - **A transaction that somebody else holds open on the file** holds up every insert and every end
+//!   of a run, because SQLite has one writer at a time.
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! | --- | --- |
+//! | `sqlite` (default) | [`Jobs::open`], on the SQLite that is built with the crate |
+//! | `cron` | `Cron`: schedules by cron expression in a time zone |
+//! | `tokio` | `Builder::on_async`: handlers that are futures |
+//! | `cli` | the command `tickwheel-jobs` |
 
 mod hook_impl;
 /// Named points of the code, for tests that end the process there. Not a part of the interface.
@@ -33,6 +89,10 @@ pub use values::retry::{Fail, Retry};
 pub use values::schedule::Cron;
 pub use values::schedule::{Missed, Schedule, ScheduleError};
 pub use values::time::TimeError;
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 #[cfg(feature = "sqlite")]
 pub use rusqlite;

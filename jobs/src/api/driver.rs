@@ -34,7 +34,7 @@ use crate::values::time::Millis;
 pub struct Driver {
     inline: Arc<Inline>,
     wheel: tickwheel::Driver,
-    /// Holds the runs until their time.
+    /// The owner of the clock.
     _wheel: Wheel,
 }
 
@@ -44,38 +44,44 @@ impl Driver {
     }
 
     /// Lets `by` pass, and runs the jobs that come due meanwhile, each at its time: on this thread,
-    /// one after the other, in the order of deadlines. Returns how many runs started. What was overdue
-    /// before runs a millisecond later at the earliest.
+    /// one after the other, in the order of deadline, then of id. Returns how many runs started. What
+    /// is due already runs first, also if `by` is zero.
     ///
     /// Handlers that are futures run on their runtime, and end when they end.
     pub fn advance(&self, by: Duration) -> usize {
         let before = self.inline.metrics.snapshot().started;
         let mut left = by;
-        // Whatever a step leaves to do at once is done in the next one, and is finite; should it not
-        // be, time passes nevertheless.
-        let mut at_once = 0;
         loop {
-            self.inline.step(&mut vec![Command::Look]);
-            let now = self.wheel.wall_now();
-            let until = |time: Millis| time.to_system().duration_since(now).unwrap_or_default();
-            let (wake_at, next_start) = self.inline.next_times();
-            if wake_at.is_some_and(|at| until(at).is_zero()) && at_once < 1000 {
-                at_once += 1;
-                continue;
-            }
-            // Each run may change what comes next, so time stops at the next one.
-            let next = wake_at.into_iter().chain(next_start).map(until).min();
-            let pass = next.map_or(left, |next| next.max(Duration::from_millis(1)).min(left));
-            at_once = 0;
-            self.wheel.advance(pass);
-            left -= pass;
+            self.run_due();
             if left.is_zero() {
                 break;
             }
+            let now = self.wheel.wall_now();
+            let until = |time: Millis| time.to_system().duration_since(now).unwrap_or_default();
+            let next = self.inline.next_time().map_or(left, until);
+            let pass = next.max(Duration::from_millis(1)).min(left);
+            self.wheel.advance(pass);
+            left -= pass;
         }
-        self.inline.step(&mut Vec::new());
         let started = self.inline.metrics.snapshot().started - before;
         usize::try_from(started).unwrap_or(usize::MAX)
+    }
+
+    /// Does what is due now, until nothing is.
+    fn run_due(&self) {
+        // What a step leaves to do at once is done by the next one. Should it never be, because the
+        // store fails, time passes nevertheless.
+        for _ in 0..1000 {
+            self.inline.step(&mut vec![Command::Look]);
+            let mut ran = false;
+            while self.inline.run_one_due() {
+                ran = true;
+            }
+            let now = Millis::present(self.wheel.wall_now());
+            if !ran && self.inline.next_time().is_none_or(|next| next > now) {
+                return;
+            }
+        }
     }
 
     /// Returns what the monotonic clock reads.

@@ -1,10 +1,15 @@
 //! What a program is told about its jobs, beside the answers to its own calls.
 
+use core::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::metrics::Metrics;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
 /// Something that happened to jobs, as [`Builder::on_event`](crate::Builder::on_event) is told it,
-/// after it is in the store. The function runs on the dispatcher's thread, so it must be short.
+/// after it is in the store. The function runs on the dispatcher's thread, so it must be
+/// short, and a question to the jobs is refused there. A panic of it is caught.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -42,3 +47,27 @@ pub enum Event {
 
 /// The function that the user gave.
 pub(crate) type OnEvent = Box<dyn Fn(Event) + Send + Sync>;
+
+thread_local! {
+    /// The dispatcher's thread is in the user's function.
+    static IN_EVENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says whether the calling thread is the dispatcher's, which cannot wait for itself.
+pub(crate) fn dispatcher_is_busy() -> bool {
+    IN_EVENT.get()
+}
+
+/// Counts the event, and calls the user's function with it. A panic of that goes no further.
+pub(crate) fn tell(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, threaded: bool) {
+    match &event {
+        Event::Died { .. } => metrics.died(),
+        Event::CommitFailed { .. } => metrics.commit_failed(),
+        Event::Failed { .. } | Event::Lost { .. } => {}
+    }
+    if let Some(on_event) = on_event {
+        IN_EVENT.set(threaded);
+        let _ = catch_unwind(AssertUnwindSafe(|| on_event(event)));
+        IN_EVENT.set(false);
+    }
+}

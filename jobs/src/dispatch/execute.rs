@@ -1,18 +1,24 @@
-//! Runs a claimed job: calls its handler, and says how the run ended.
+//! Runs claimed jobs: each at its time, the earliest first, and says how each run ended.
 //!
 //! Ground rules:
 //!
+//! - A claimed job waits in a heap, and a timer of the wheel is set for its time. A timer that fires
+//!   takes the earliest job of the heap, which need not be the one that it was set for: as many timers
+//!   have fired as jobs were due, so the earliest is due. So runs start in the order of deadline, then
+//!   of id, although the wheel gives the jobs of one tick in any order.
 //! - No lock is held while a handler runs.
 //! - Whatever happens to a handler, its end is said exactly once: it returns, it panics, it is dropped
 //!   unfinished by its runtime.
 
 use core::any::Any;
 use core::cell::Cell;
+use core::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use tickwheel::Scheduler;
+use tickwheel::{Scheduler, When};
 
 use super::clock::Clock;
 use super::command::RunEnd;
@@ -23,6 +29,7 @@ use super::metrics::Metrics;
 use super::run::{Run, RunState};
 use crate::values::id::JobId;
 use crate::values::retry::Fail;
+use crate::values::time::Millis;
 
 thread_local! {
     /// A handler runs on this thread.
@@ -43,21 +50,130 @@ pub(crate) struct Executor {
     pub(crate) link: Arc<Link>,
     /// When the jobs were started: what was overdue then is late from then on.
     pub(crate) since: SystemTime,
-    /// Holds runs of handlers that block a thread.
-    pub(crate) blocking: Scheduler,
-    /// Holds runs of handlers that return at once.
-    pub(crate) returning: Scheduler,
+    /// For handlers that block a thread.
+    pub(crate) blocking: Lane,
+    /// For handlers that return at once, so that they need not wait for a thread that others hold.
+    pub(crate) returning: Option<Lane>,
     /// Where the end of a run is told. It must not block for long, and may be called on any thread.
     pub(crate) ended: Box<dyn Fn(JobId, RunEnd) + Send + Sync>,
 }
 
+/// Claimed jobs that wait for their time, and what starts them.
+pub(crate) struct Lane {
+    waiting: Mutex<BinaryHeap<Waiting>>,
+    /// None on a manual clock: the driver starts them.
+    wheel: Option<Scheduler>,
+}
+
+/// A claimed job, in the order in which such jobs start.
+struct Waiting(Start);
+
+impl Lane {
+    pub(crate) fn new(wheel: Option<Scheduler>) -> Lane {
+        Lane { waiting: Mutex::new(BinaryHeap::new()), wheel }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pop(&self) -> Option<Start> {
+        self.lock().pop().map(|Waiting(start)| start)
+    }
+}
+
+impl Waiting {
+    /// The earliest is the greatest.
+    fn key(&self) -> Reverse<(Millis, JobId)> {
+        Reverse((self.0.state.due, self.0.state.id))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Waiting) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Waiting) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Waiting) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
 impl Executor {
-    pub(crate) fn is_async(&self, kind: &str) -> bool {
+    /// Takes claimed jobs: each starts at its time.
+    pub(crate) fn arm(self: &Arc<Executor>, starts: Vec<Start>) {
+        if starts.is_empty() {
+            return;
+        }
+        if self.returning.is_none() {
+            return self.fill(starts, |executor| &executor.blocking);
+        }
+        let (returning, blocking): (Vec<Start>, Vec<Start>) =
+            starts.into_iter().partition(|start| self.is_async(&start.state.kind));
+        self.fill(blocking, |executor| &executor.blocking);
+        self.fill(returning, |executor| executor.returning.as_ref().unwrap_or(&executor.blocking));
+    }
+
+    fn fill(self: &Arc<Executor>, starts: Vec<Start>, lane: fn(&Executor) -> &Lane) {
+        let now = self.clock.now().wall;
+        let timer = |start: &Start| {
+            let due = start.state.due.to_system();
+            let when = if due <= now { When::after(Duration::ZERO) } else { When::wall(due) };
+            let executor = Arc::clone(self);
+            (when, move || {
+                if let Some(start) = lane(&executor).pop() {
+                    executor.run(start);
+                }
+            })
+        };
+        let timers: Vec<_> = match &lane(self).wheel {
+            Some(_) => starts.iter().map(timer).collect(),
+            None => Vec::new(),
+        };
+        lane(self).lock().extend(starts.into_iter().map(Waiting));
+        if let Some(wheel) = &lane(self).wheel {
+            // The wheel is gone only once the dispatcher has ended, and refuses nothing else.
+            drop(wheel.insert_batch(timers));
+        }
+    }
+
+    /// Starts the earliest job, if its time has come by now. Returns `false` if there is none.
+    pub(crate) fn run_one_due(self: &Arc<Executor>, now: Millis) -> bool {
+        let start = {
+            let mut waiting = self.blocking.lock();
+            match waiting.peek() {
+                Some(Waiting(start)) if start.state.due <= now => waiting.pop(),
+                _ => None,
+            }
+        };
+        match start {
+            Some(Waiting(start)) => self.run(start),
+            None => return false,
+        }
+        true
+    }
+
+    /// Returns when the earliest job starts.
+    pub(crate) fn next_start(&self) -> Option<Millis> {
+        self.blocking.lock().peek().map(|Waiting(start)| start.state.due)
+    }
+
+    fn is_async(&self, kind: &str) -> bool {
         self.handlers.get(kind).is_some_and(|handler| handler.is_async)
     }
 
     /// Runs the job, unless it was withdrawn. Its time must have come.
-    pub(crate) fn run(self: &Arc<Executor>, start: Start) {
+    fn run(self: &Arc<Executor>, start: Start) {
         let Start { state, payload } = start;
         let now = self.clock.now().wall;
         let late = now.duration_since(state.due.to_system()).unwrap_or_default();

@@ -6,18 +6,17 @@
 //! Ground rules:
 //!
 //! - Handlers, events and answers are outside the lock.
-//! - A step's starts go to the wheel of the driver before the lock is released, so nothing that comes
-//!   later starts sooner.
+//! - A step's starts go to the executor before the lock is released, so nothing that comes later
+//!   starts sooner.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clock::Clock;
 use super::command::{Command, RunEnd};
-use super::events::OnEvent;
+use super::events::{OnEvent, tell};
 use super::execute::Executor;
 use super::machine::{Machine, Turn};
 use super::metrics::Metrics;
-use super::thread::arm;
 use crate::store::Store;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -71,11 +70,13 @@ impl Inline {
             let in_flight = machine.in_flight();
             self.metrics.in_flight.store(in_flight, core::sync::atomic::Ordering::Relaxed);
             if let Some(executor) = executor {
-                arm(executor, core::mem::take(&mut turn.starts));
+                executor.arm(core::mem::take(&mut turn.starts));
             }
             turn
         };
-        self.tell(events);
+        for event in events {
+            tell(event, &self.metrics, self.on_event.as_ref(), false);
+        }
         let closed = if finished { self.close() } else { Ok(()) };
         for (reply, answer) in answers {
             let answer = match &closed {
@@ -87,24 +88,22 @@ impl Inline {
         true
     }
 
-    fn tell(&self, events: Vec<super::events::Event>) {
-        for event in events {
-            self.metrics.count(&event);
-            if let Some(on_event) = &self.on_event {
-                on_event(event);
-            }
-        }
-    }
-
     /// Tells that a run has ended.
     pub(crate) fn ended(&self, id: JobId, end: RunEnd) {
         self.step(&mut vec![Command::Ended { id, end }]);
     }
 
-    /// Returns when the next step is due, and when the next run starts.
-    pub(crate) fn next_times(&self) -> (Option<Millis>, Option<Millis>) {
+    /// Starts the earliest run whose time has come. Returns `false` if there is none.
+    pub(crate) fn run_one_due(&self) -> bool {
+        let executor = self.lock().executor.clone();
+        executor.is_some_and(|executor| executor.run_one_due(self.clock.now().millis()))
+    }
+
+    /// Returns when the next step is due, or the next run.
+    pub(crate) fn next_time(&self) -> Option<Millis> {
         let inner = self.lock();
-        (inner.wake_at, inner.machine.next_start())
+        let next_start = inner.executor.as_ref().and_then(|executor| executor.next_start());
+        inner.wake_at.into_iter().chain(next_start).min()
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -13,6 +13,7 @@ use crossbeam_channel::bounded;
 
 use super::clock::Clock;
 use super::command::Command;
+use super::events::dispatcher_is_busy;
 use super::metrics::Metrics;
 use crate::store::{Answer, ApplyError, Op};
 use crate::values::error::{StoreError, Violation};
@@ -42,6 +43,10 @@ impl Link {
     /// Asks, and waits for the answer.
     pub(crate) fn ask(&self, op: Op) -> Result<Answer, ApplyError> {
         self.refuse_after_fork()?;
+        if dispatcher_is_busy() {
+            let reason = "on_event runs on the dispatcher's thread, which cannot wait for itself";
+            return Err(StoreError::Other(reason.to_owned()).into());
+        }
         let (reply, answer) = bounded(1);
         self.send(Command::Ask { op, reply: Some(reply) })?;
         // The dispatcher has ended: by a panic, or because the command came after its last step.

@@ -152,11 +152,6 @@ impl Machine {
         self.runs.len()
     }
 
-    /// Returns the deadline of the run that starts next, of those that are claimed.
-    pub(crate) fn next_start(&self) -> Option<Millis> {
-        self.runs.values().filter(|run| run.is_waiting()).map(|run| run.due).min()
-    }
-
     /// Takes the commands, and what is due by itself, in one commit.
     pub(crate) fn step(
         &mut self,

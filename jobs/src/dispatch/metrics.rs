@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::events::Event;
 use crate::store::Facts;
 use crate::values::info::Lateness;
 
@@ -40,8 +39,8 @@ pub(crate) struct Metrics {
     pub(crate) started: AtomicU64,
     pub(crate) completed: AtomicU64,
     pub(crate) failed: AtomicU64,
-    pub(crate) died: AtomicU64,
-    pub(crate) failed_commits: AtomicU64,
+    died: AtomicU64,
+    failed_commits: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
     wal_bytes: AtomicU64,
@@ -58,12 +57,12 @@ impl Metrics {
         self.lateness.add(late);
     }
 
-    pub(crate) fn count(&self, event: &Event) {
-        match event {
-            Event::Died { .. } => Metrics::add(&self.died),
-            Event::CommitFailed { .. } => Metrics::add(&self.failed_commits),
-            Event::Failed { .. } | Event::Lost { .. } => {}
-        }
+    pub(crate) fn died(&self) {
+        Metrics::add(&self.died);
+    }
+
+    pub(crate) fn commit_failed(&self) {
+        Metrics::add(&self.failed_commits);
     }
 
     pub(crate) fn keep(&self, facts: Facts) {

@@ -1,6 +1,6 @@
 pub(crate) mod clock;
-pub(crate) mod events;
 pub(crate) mod metrics;
+pub(crate) mod events;
 pub(crate) mod command;
 pub(crate) mod link;
 pub(crate) mod run;

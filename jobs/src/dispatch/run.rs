@@ -11,6 +11,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -94,7 +95,10 @@ impl RunState {
             self.lost.store(true, Ordering::Release);
             core::mem::take(&mut *wakers)
         };
-        wakers.into_iter().for_each(Waker::wake);
+        for waker in wakers {
+            // A waker is code of the user's.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
     }
 
     pub(crate) fn is_lost(&self) -> bool {

@@ -14,13 +14,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, TryRecvError};
-use tickwheel::{Scheduler, Wheel, When};
+use tickwheel::Wheel;
 
 use super::clock::Clock;
 use super::command::{Command, Reply};
-use super::events::OnEvent;
+use super::events::{OnEvent, tell};
 use super::execute::Executor;
-use super::machine::{Machine, Start};
+use super::machine::Machine;
 use super::metrics::Metrics;
 use crate::store::{Answer, ApplyError, Store};
 
@@ -54,12 +54,9 @@ impl Dispatcher {
             let mut turn = self.machine.step(now, &mut commands, &mut *self.store);
             wake_at = turn.wake_at;
             crate::hook::at("before the answers");
-            arm(&self.executor, core::mem::take(&mut turn.starts));
+            self.executor.arm(core::mem::take(&mut turn.starts));
             for event in turn.events {
-                self.metrics.count(&event);
-                if let Some(on_event) = &self.on_event {
-                    on_event(event);
-                }
+                tell(event, &self.metrics, self.on_event.as_ref(), true);
             }
             self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);
             self.metrics.keep(self.store.facts());
@@ -123,33 +120,4 @@ impl Dispatcher {
             let _ = reply.send(answer);
         }
     }
-}
-
-/// Gives runs to the wheel, which starts each at its time.
-pub(crate) fn arm(executor: &Arc<Executor>, starts: Vec<Start>) {
-    if starts.is_empty() {
-        return;
-    }
-    let now = executor.clock.now().wall;
-    let (returning, blocking): (Vec<Start>, Vec<Start>) =
-        starts.into_iter().partition(|start| executor.is_async(&start.state.kind));
-    for (starts, wheel) in [(blocking, &executor.blocking), (returning, &executor.returning)] {
-        hand_over(executor, starts, wheel, now);
-    }
-}
-
-fn hand_over(
-    executor: &Arc<Executor>,
-    starts: Vec<Start>,
-    wheel: &Scheduler,
-    now: std::time::SystemTime,
-) {
-    let timers = starts.into_iter().map(|start| {
-        let due = start.state.due.to_system();
-        let when = if due <= now { When::after(Duration::ZERO) } else { When::wall(due) };
-        let executor = Arc::clone(executor);
-        (when, move || executor.run(start))
-    });
-    // The wheel is gone only once the dispatcher has ended, and refuses nothing else.
-    drop(wheel.insert_batch(timers));
 }

@@ -63,6 +63,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) ops: &'a [Op],
     pub(crate) claim: Option<ClaimRequest>,
     /// The answers are on stable storage before they are given.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "memory has no disk"))]
     pub(crate) synced: bool,
     pub(crate) now: Millis,
 }

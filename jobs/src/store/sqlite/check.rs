@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::claims::Claims;
-use super::tables::{KindRow, Place, Tables, id_bytes, store_error};
+use super::tables::{KindRow, Place, Tables, hour_of, id_bytes, store_error};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -24,7 +24,8 @@ struct Seen {
 /// | F4 | a row of `moved` is where a job is whose id does not lead there |
 /// | F5 | a key names one job, which has that key, and every job that has a key is named by it |
 /// | F6 | no dead job is alive, and no remembered id is alive or dead |
-/// | F7 | every claim of this process is in the file, for a job that is there |
+/// | F7 | every job of `later` is in its hour, and that is after the last hour that is in `job` |
+/// | F8 | every claim of this process is in the file, for a job that is there |
 pub(crate) fn check(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     // One transaction, so that all tables are seen as of one moment.
     tables.execute("BEGIN", [])?;
@@ -41,13 +42,17 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     ensure(report == "ok", || format!("F1: {report}"))?;
 
     let kinds = tables.kinds()?;
-    let jobs = tables.all(&tables.sql.all_jobs, [], |row| {
-        let id: [u8; 16] = row.get(2)?;
-        let id = JobId::from_u128(u128::from_be_bytes(id));
-        let due = Millis::clamped(row.get(1)?);
-        let place = Place { kind: row.get(0)?, due, id };
-        Ok(Seen { place, callers_id: row.get(3)?, key: row.get(4)? })
-    })?;
+    let mut jobs = tables.all(&tables.sql.all_jobs, [], |row| seen(row, false))?;
+    let later = tables
+        .all(&tables.sql.all_later, [], |row| Ok((seen(row, true)?, row.get::<_, i64>(5)?)))?;
+    let last = tables.hour()?;
+    for (job, hour) in later {
+        let (id, of) = (job.place.id, hour_of(job.place.due));
+        ensure(of == hour && hour > last, || {
+            format!("F7: {id} is due in hour {of}, and filed in {hour}, after {last}")
+        })?;
+        jobs.push(job);
+    }
     counts(&kinds, &jobs)?;
     ids(tables, &kinds, &jobs)?;
     keys(tables, &jobs)?;
@@ -55,10 +60,18 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     let in_file: HashSet<JobId> = tables.claimed_ids()?.into_iter().collect();
     let alive: HashSet<JobId> = jobs.iter().map(|job| job.place.id).collect();
     for id in claims.held().keys() {
-        ensure(in_file.contains(id), || format!("F7: the claim of {id} is not in the file"))?;
-        ensure(alive.contains(id), || format!("F7: {id} is claimed, and there is no such job"))?;
+        ensure(in_file.contains(id), || format!("F8: the claim of {id} is not in the file"))?;
+        ensure(alive.contains(id), || format!("F8: {id} is claimed, and there is no such job"))?;
     }
     Ok(())
+}
+
+fn seen(row: &rusqlite::Row<'_>, later: bool) -> rusqlite::Result<Seen> {
+    let id: [u8; 16] = row.get(2)?;
+    let id = JobId::from_u128(u128::from_be_bytes(id));
+    let due = Millis::clamped(row.get(1)?);
+    let place = Place { kind: row.get(0)?, due, id, later };
+    Ok(Seen { place, callers_id: row.get(3)?, key: row.get(4)? })
 }
 
 fn counts(kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
@@ -78,7 +91,7 @@ fn counts(kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
 fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
     let mut seen = HashSet::new();
     for job in jobs {
-        let Place { id, due, kind } = job.place;
+        let Place { id, due, kind, .. } = job.place;
         ensure(seen.insert(id), || format!("F3: two jobs have the id {id}"))?;
         let found = tables.find(kinds, id)?;
         ensure(found == Some(job.place), || {
@@ -90,10 +103,10 @@ fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Viola
         Ok((JobId::from_u128(u128::from_be_bytes(id)), row.get::<_, i64>(1)?, row.get(2)?))
     })?;
     for (id, kind, due) in moved {
-        let place = Place { kind, due: Millis::clamped(due), id };
+        let due = Millis::clamped(due);
         let name = kinds.iter().find(|row| row.n == kind).map_or("", |row| &row.name);
         ensure(seen.contains(&id), || format!("F4: {id} has moved, and there is no such job"))?;
-        ensure(!id.hints_at(name, place.due), || {
+        ensure(!id.hints_at(name, due), || {
             format!("F4: {id} has a row in moved, and does not need one")
         })?;
     }

@@ -241,7 +241,7 @@ impl State {
             repeat_offender &= job.interruptions == 0;
             let Some(Head::Due(job)) = scans[at].head.take() else { break };
             let cursor = &cursors[scanned[at]];
-            let place = Place { kind: cursor.kind, due: job.due, id: job.id };
+            let place = Place { kind: cursor.kind, due: job.due, id: job.id, later: false };
             let (key, callers_id) = (job.key.clone(), job.callers_id);
             let claim = Held { place, key, callers_id, asked: false, batch: UNWRITTEN };
             held.insert(job.id, claim);

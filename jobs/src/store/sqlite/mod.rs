@@ -17,6 +17,7 @@
 //! | `tables.rs` | single changes, complete in themselves |
 //! | `open.rs` | opens, checks and makes a file |
 //! | `claims.rs` | what is claimed, and how far each kind was read |
+//! | `hours.rs` | the jobs of later hours, and how they move |
 //! | `ops.rs` | each operation of the store |
 //! | `outbox.rs` | an insert in a transaction of the caller's |
 //! | `check.rs` | the slow truth |
@@ -25,6 +26,7 @@ pub(crate) mod schema;
 pub(crate) mod tables;
 pub(crate) mod open;
 pub(crate) mod claims;
+pub(crate) mod hours;
 pub(crate) mod ops;
 pub(crate) mod outbox;
 mod check;
@@ -35,11 +37,12 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::{ApplyError, Batch, Facts, Look, Op, Outcome, Store};
+use super::{ApplyError, Batch, ClaimRequest, Facts, Look, Op, Outcome, Store};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 use claims::Claims;
+use hours::Hours;
 use open::Location;
 use schema::Sql;
 use tables::{KindRow, Tables, store_error};
@@ -67,6 +70,7 @@ pub(crate) struct State {
     /// By how much the number of jobs of a kind has changed in this batch.
     pub(crate) deltas: Vec<(i64, i64)>,
     pub(crate) claims: Claims,
+    pub(crate) hours: Hours,
     /// The kinds are to be read again.
     pub(crate) reload: bool,
     pub(crate) data_version: i64,
@@ -96,6 +100,7 @@ impl Sqlite {
                 kinds: Vec::new(),
                 deltas: Vec::new(),
                 claims: Claims::new(runs_jobs),
+                hours: Hours::default(),
                 reload: true,
                 data_version: -1,
                 changed: false,
@@ -201,12 +206,12 @@ impl Store for Sqlite {
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
-        let claim = batch.claim.filter(|claim| self.state.claims.may_have_due(claim.until));
+        let claim = batch.claim.filter(|claim| self.state.may_have_due(claim.until));
         if batch.ops.is_empty() && claim.is_none() {
             return Ok(Outcome {
                 answers: Vec::new(),
                 claimed: Vec::new(),
-                next_due: self.state.claims.next_due(),
+                next_due: self.state.next_due(),
                 suspects_wait: self.state.claims.suspects_wait(),
             });
         }
@@ -216,13 +221,16 @@ impl Store for Sqlite {
             for op in batch.ops {
                 answers.push(state.apply(tables, op, batch.now)?);
             }
-            let claimed = match claim {
-                Some(claim) => state.claim(tables, claim)?,
-                None => Vec::new(),
-            };
+            let mut moved = false;
+            let mut claimed = Vec::new();
+            if let Some(claim) = claim {
+                moved = state.move_hours(tables, claim.until)?;
+                let until = claim.until.min(state.hours.end());
+                claimed = state.claim(tables, ClaimRequest { until, ..claim })?;
+            }
             state.write_claims(tables)?;
-            let changed = writes || !claimed.is_empty();
-            let next_due = state.claims.next_due();
+            let changed = writes || moved || !claimed.is_empty();
+            let next_due = state.next_due();
             let suspects_wait = state.claims.suspects_wait();
             Ok((Outcome { answers, claimed, next_due, suspects_wait }, changed))
         });

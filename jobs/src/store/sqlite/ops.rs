@@ -9,8 +9,10 @@
 use rusqlite::params;
 
 use super::State;
-use super::tables::id_bytes;
-use super::tables::{InsertedAt, JobRow, KindRow, Place, Tables, kind_row};
+use super::hours::Hours;
+use super::tables::{
+    InsertedAt, JobRow, KindRow, MILLIS_PER_HOUR, Place, Tables, id_bytes, kind_row,
+};
 use crate::store::{
     Answer, End, Finish, Inserted, JobSet, MOST_INTERRUPTIONS, NewJob, NewSchedule, Op, Page,
     PageRequest,
@@ -29,6 +31,7 @@ impl State {
         self.notice_changes(tables)?;
         if core::mem::take(&mut self.reload) {
             self.kinds = tables.kinds()?;
+            self.hours = Hours::read(tables)?;
         }
         Ok(())
     }
@@ -40,6 +43,7 @@ impl State {
             self.reload = true;
             self.changed = true;
             self.claims.rewind();
+            self.hours.forget();
         }
         Ok(())
     }
@@ -52,6 +56,7 @@ impl State {
     /// The transaction was rolled back.
     pub(crate) fn undo(&mut self) {
         self.claims.undo();
+        self.hours.forget();
         self.deltas.clear();
         self.reload = true;
     }
@@ -129,7 +134,7 @@ impl State {
             }
             Op::Release(id) => {
                 if let Some(place) = self.claims.end(*id, false) {
-                    self.claims.appeared(place);
+                    self.appeared(place);
                 }
                 Answer::Done
             }
@@ -187,16 +192,17 @@ impl State {
         now: Millis,
     ) -> Result<Inserted, StoreError> {
         let kind = self.kind(tables, &new.kind)?;
-        let claims = &self.claims;
+        let State { claims, hours, kinds, .. } = self;
         let is_claimed = |id| claims.is_claimed(tables, id);
+        let is_later = |kind, due| hours.is_later(tables, kind, due);
         let InsertedAt { inserted, place, replaced } =
-            tables.insert(&self.kinds, &kind, new, is_claimed, now)?;
+            tables.insert(kinds, &kind, new, is_claimed, is_later, now)?;
         if let Some(place) = replaced {
             self.count(place.kind, -1);
         }
         if let Some(place) = place {
             self.count(place.kind, 1);
-            self.claims.appeared(place);
+            self.appeared(place);
         }
         Ok(inserted)
     }
@@ -246,8 +252,9 @@ impl State {
         let Some(job) = tables.job(place)? else { return Ok(false) };
         let kind = kind_row(&self.kinds, place.kind)?;
         tables.delete_job(kind, place)?;
-        tables.put_job(kind, &JobRow { due, ..job })?;
-        self.claims.appeared(Place { due, ..place });
+        let later = self.hours.is_later(tables, place.kind, due)?;
+        let place = tables.put_job(kind, &JobRow { due, ..job }, later)?;
+        self.appeared(place);
         Ok(true)
     }
 
@@ -262,9 +269,11 @@ impl State {
             }
         }
         let kind = kind_row(&self.kinds, n)?;
-        tables.put_job(kind, &JobRow { due, tries: 0, interruptions: 0, ..job })?;
+        let later = self.hours.is_later(tables, n, due)?;
+        let alive = JobRow { due, tries: 0, interruptions: 0, ..job };
+        let place = tables.put_job(kind, &alive, later)?;
         self.count(n, 1);
-        self.claims.appeared(Place { kind: n, due, id });
+        self.appeared(place);
         Ok(true)
     }
 
@@ -338,8 +347,9 @@ impl State {
                 let error = Some(error.clone());
                 let tries = job.tries.saturating_add(1);
                 let again = JobRow { due: *due, tries, interruptions: 0, error, ..job };
-                tables.put_job(&kind, &again)?;
-                self.claims.appeared(Place { due: *due, ..place });
+                let later = self.hours.is_later(tables, kind.n, *due)?;
+                let place = tables.put_job(&kind, &again, later)?;
+                self.appeared(place);
             }
             End::Dead { error } => {
                 let Some(mut job) = tables.job(place)? else { return Ok(()) };
@@ -384,7 +394,16 @@ impl State {
             return self.die(tables, &kind, place, &job, now);
         }
         tables.delete_job(&kind, place)?;
-        tables.put_job(&kind, &job)
+        tables.put_job(&kind, &job, place.later).map(drop)
+    }
+
+    /// A job is there now, and not claimed.
+    fn appeared(&mut self, place: Place) {
+        if place.later {
+            self.hours.appeared(place.due);
+        } else {
+            self.claims.appeared(place);
+        }
     }
 
     fn get(&self, tables: Tables<'_>, id: JobId) -> Result<Option<JobInfo>, StoreError> {
@@ -418,13 +437,15 @@ impl State {
             let key = params![kind.n, due, id_bytes(id), limit];
             let jobs = tables.all(&tables.sql.page, key, JobRow::read)?;
             rows.extend(jobs.into_iter().map(|job| (kind.n, job)));
+            let hour = due.div_euclid(MILLIS_PER_HOUR);
+            let key = params![kind.n, hour, due, id_bytes(id), limit];
+            let jobs = tables.all(&tables.sql.later_page, key, JobRow::read)?;
+            rows.extend(jobs.into_iter().map(|job| (kind.n, job)));
         }
         rows.sort_by_key(|(_, job)| (job.due, job.id));
         rows.retain(|(_, job)| job.due <= request.to);
-        let next = match rows.get(request.limit.wrapping_sub(1)) {
-            Some((_, job)) => Some((job.due, job.id)),
-            None => None,
-        };
+        let last = rows.get(request.limit.wrapping_sub(1));
+        let next = last.map(|(_, job)| (job.due, job.id));
         rows.truncate(request.limit);
         let claimed = self.claims.all(tables)?;
         let info = |(kind, job): (i64, JobRow)| {

@@ -6,7 +6,7 @@ use rusqlite::Transaction;
 
 use super::open::Location;
 use super::schema::Sql;
-use super::tables::{Tables, kind_row};
+use super::tables::{Tables, hour_of, kind_row};
 use crate::store::NewJob;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
@@ -36,7 +36,9 @@ pub(crate) fn insert_in(
     let number = kinds.iter().find(|kind| *kind.name == *new.kind).map_or(-1, |kind| kind.n);
     let kind = kind_row(&kinds, number)?;
     let is_claimed = |id| Ok(tables.claimed_ids()?.contains(&id));
-    tables.insert(&kinds, kind, &new, is_claimed, now)?;
+    let hour = tables.hour()?;
+    let is_later = |_, due| Ok(hour_of(due) > hour);
+    tables.insert(&kinds, kind, &new, is_claimed, is_later, now)?;
     tables.add_jobs(kind.n, 1)
 }
 

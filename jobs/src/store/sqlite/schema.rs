@@ -3,6 +3,7 @@
 //! | table | a row is | grows with |
 //! | --- | --- | --- |
 //! | `job` | a job that is not dead, in the order of kind, deadline, id | pending jobs |
+//! | `later` | such a job of a later hour, in the order of kind, hour, id | pending jobs |
 //! | `moved` | where a job is whose id does not say it | jobs that were reset, retried, or named by the caller |
 //! | `key` | a key and the id of its pending job | jobs with keys |
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended | jobs in flight |
@@ -11,10 +12,13 @@
 //! | `done` | an id of a caller's whose job has ended | such jobs, until their retention |
 //! | `kind` | the number of a kind, its name, and how many rows of `job` it has | kinds |
 //! | `schedule` | a repeated job, and when it occurs next | schedules |
-//! | `meta` | the version of the tables; how often a process took the file over | nothing |
+//! | `meta` | the version of the tables; how often a process took the file over; the last hour that is in `job` | nothing |
 //!
-//! One tree holds the jobs: a job is written once when it is inserted and once when it ends, at
-//! neighbouring places if deadlines come in order. There is no index of ids (see `values/id.rs`).
+//! A tree costs a page for each job that is written at a random place of it. So a job of a later hour
+//! goes to `later`, where the jobs of an hour lie in the order in which they came: a place to write for
+//! each hour, not for each job. `hours.rs` moves an hour to `job`, sorted, before it begins. A job that
+//! is due after all that are in `job` goes there at once, to the end: if every delay is the same, no
+//! job is ever moved. There is no index of ids (see `values/id.rs`).
 
 /// The version of the tables that this code writes and reads.
 pub(crate) const VERSION: i64 = 1;
@@ -34,6 +38,12 @@ CREATE TABLE {p}job (
     key TEXT, error TEXT, payload BLOB NOT NULL,
     PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
+CREATE TABLE {p}later (
+    kind INTEGER NOT NULL, hour INTEGER NOT NULL, id BLOB NOT NULL, due INTEGER NOT NULL,
+    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, callers_id INTEGER NOT NULL,
+    key TEXT, error TEXT, payload BLOB NOT NULL,
+    PRIMARY KEY (kind, hour, id)
+) WITHOUT ROWID;
 CREATE TABLE {p}moved (
     id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL
 ) WITHOUT ROWID;
@@ -52,7 +62,7 @@ CREATE TABLE {p}schedule (
     name TEXT PRIMARY KEY, kind INTEGER NOT NULL, rule TEXT NOT NULL, missed INTEGER NOT NULL,
     next INTEGER NOT NULL, payload BLOB NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO {p}meta VALUES ('version', 1), ('starts', 0), ('flushes', 0);
+INSERT INTO {p}meta VALUES ('version', 1), ('starts', 0), ('flushes', 0), ('hour', -1);
 ";
 
 /// Every statement, with the prefix of the queue's tables in it.
@@ -77,6 +87,21 @@ pub(crate) struct Sql {
     pub(crate) clear_key: String,
     pub(crate) page: String,
     pub(crate) all_jobs: String,
+
+    pub(crate) newest: String,
+
+    pub(crate) hour: String,
+    pub(crate) set_hour: String,
+    pub(crate) insert_later: String,
+    pub(crate) later: String,
+    pub(crate) later_exists: String,
+    pub(crate) delete_later: String,
+    pub(crate) clear_later_key: String,
+    pub(crate) later_page: String,
+    pub(crate) all_later: String,
+    pub(crate) first_hour: String,
+    pub(crate) hour_rows: String,
+    pub(crate) delete_hour_rows: String,
 
     pub(crate) moved: String,
     pub(crate) put_moved: String,
@@ -154,6 +179,36 @@ impl Sql {
                  ORDER BY due, id LIMIT ?4"
             )),
             all_jobs: sql("SELECT kind, due, id, callers_id, key FROM {p}job"),
+
+            newest: sql("SELECT max(due) FROM {p}job WHERE kind = ?1"),
+
+            hour: sql("SELECT value FROM {p}meta WHERE name = 'hour'"),
+            set_hour: sql("UPDATE {p}meta SET value = ?1 WHERE name = 'hour'"),
+            insert_later: sql(
+                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            ),
+            later: sql(&format!(
+                "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"
+            )),
+            later_exists: sql(
+                "SELECT 1 FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3 AND due = ?4",
+            ),
+            delete_later: sql("DELETE FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"),
+            clear_later_key: sql(
+                "UPDATE {p}later SET key = NULL WHERE kind = ?1 AND hour = ?2 AND id = ?3",
+            ),
+            later_page: sql(&format!(
+                "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour >= ?2 \
+                 AND (due, id) > (?3, ?4) ORDER BY hour, due, id LIMIT ?5"
+            )),
+            all_later: sql("SELECT kind, due, id, callers_id, key, hour FROM {p}later"),
+            first_hour: sql("SELECT min(hour) FROM {p}later WHERE kind = ?1"),
+            hour_rows: sql(&format!(
+                "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour = ?2 ORDER BY id LIMIT ?3"
+            )),
+            delete_hour_rows: sql(
+                "DELETE FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id <= ?3",
+            ),
 
             moved: sql("SELECT kind, due FROM {p}moved WHERE id = ?1"),
             put_moved: sql("INSERT OR REPLACE INTO {p}moved VALUES (?1, ?2, ?3)"),

@@ -38,6 +38,8 @@ pub(crate) struct Place {
     pub(crate) kind: i64,
     pub(crate) due: Millis,
     pub(crate) id: JobId,
+    /// In the table of later hours.
+    pub(crate) later: bool,
 }
 
 /// A job as its row has it.
@@ -81,6 +83,21 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
             | rusqlite::Error::IntegralValueOutOfRange(..) => StoreError::Damaged(text),
             _ => StoreError::Other(text),
         },
+    }
+}
+
+/// Returns the hour of a deadline, counted from 1970.
+pub(crate) fn hour_of(due: Millis) -> i64 {
+    due.get() / MILLIS_PER_HOUR
+}
+
+pub(crate) const MILLIS_PER_HOUR: i64 = 3_600_000;
+
+impl Place {
+    /// Returns the key of the job's row in its table.
+    fn key(self) -> (i64, i64, [u8; 16]) {
+        let second = if self.later { hour_of(self.due) } else { self.due.get() };
+        (self.kind, second, id_bytes(self.id))
     }
 }
 
@@ -181,49 +198,94 @@ impl Tables<'_> {
     pub(crate) fn find(&self, kinds: &[KindRow], id: JobId) -> Result<Option<Place>, StoreError> {
         if let Some(due) = id.due_hint() {
             for kind in kinds.iter().filter(|kind| id.may_be_of(&kind.name)) {
-                let key = params![kind.n, due.get(), id_bytes(id)];
-                if self.one(&self.sql.job_exists, key, |_| Ok(()))?.is_some() {
-                    return Ok(Some(Place { kind: kind.n, due, id }));
+                if let Some(place) = self.find_at(kind.n, due, id)? {
+                    return Ok(Some(place));
                 }
             }
         }
-        self.one(&self.sql.moved, [id_bytes(id)], |row| {
-            Ok(Place { kind: row.get(0)?, due: millis_of(row, 1)?, id })
-        })
+        let moved =
+            self.one(&self.sql.moved, [id_bytes(id)], |row| Ok((row.get(0)?, millis_of(row, 1)?)))?;
+        match moved {
+            Some((kind, due)) => self.find_at(kind, due, id),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns where the job is, if it is of this kind and has this deadline.
+    fn find_at(&self, kind: i64, due: Millis, id: JobId) -> Result<Option<Place>, StoreError> {
+        let bytes = id_bytes(id);
+        let here = |later| Ok(Some(Place { kind, due, id, later }));
+        let key = params![kind, due.get(), bytes];
+        if self.one(&self.sql.job_exists, key, |_| Ok(()))?.is_some() {
+            return here(false);
+        }
+        let key = params![kind, hour_of(due), bytes, due.get()];
+        if self.one(&self.sql.later_exists, key, |_| Ok(()))?.is_some() {
+            return here(true);
+        }
+        Ok(None)
     }
 
     pub(crate) fn job(&self, place: Place) -> Result<Option<JobRow>, StoreError> {
-        let key = params![place.kind, place.due.get(), id_bytes(place.id)];
-        self.one(&self.sql.job, key, JobRow::read)
+        let sql = if place.later { &self.sql.later } else { &self.sql.job };
+        self.one(sql, place.key(), JobRow::read)
     }
 
-    /// Writes a job, and where it is. Its key is the caller's to write.
-    pub(crate) fn put_job(&self, kind: &KindRow, job: &JobRow) -> Result<(), StoreError> {
-        self.execute(
-            &self.sql.insert,
-            params![
-                kind.n,
-                job.due.get(),
-                id_bytes(job.id),
-                job.tries,
-                job.interruptions,
-                job.callers_id,
-                job.key,
-                job.error,
-                job.payload
-            ],
-        )?;
+    /// Writes a job to the table of jobs, or to that of later hours, and where it is. Its key is the
+    /// caller's to write.
+    pub(crate) fn put_job(
+        &self,
+        kind: &KindRow,
+        job: &JobRow,
+        later: bool,
+    ) -> Result<Place, StoreError> {
+        self.put_row(kind, job, &job.payload, later)
+    }
+
+    fn put_row(
+        &self,
+        kind: &KindRow,
+        job: &JobRow,
+        payload: &[u8],
+        later: bool,
+    ) -> Result<Place, StoreError> {
+        self.put_row_alone(kind.n, job, payload, later)?;
         if !job.id.hints_at(&kind.name, job.due) {
             let place = params![id_bytes(job.id), kind.n, job.due.get()];
             self.execute(&self.sql.put_moved, place)?;
+        }
+        Ok(Place { kind: kind.n, due: job.due, id: job.id, later })
+    }
+
+    /// Writes a job whose place is known: its deadline has not changed.
+    pub(crate) fn put_row_alone(
+        &self,
+        kind: i64,
+        job: &JobRow,
+        payload: &[u8],
+        later: bool,
+    ) -> Result<(), StoreError> {
+        let (due, id) = (job.due.get(), id_bytes(job.id));
+        let JobRow { tries, interruptions, callers_id, key, error, .. } = job;
+        if later {
+            let hour = hour_of(job.due);
+            self.execute(
+                &self.sql.insert_later,
+                params![kind, hour, id, due, tries, interruptions, callers_id, key, error, payload],
+            )?;
+        } else {
+            self.execute(
+                &self.sql.insert,
+                params![kind, due, id, tries, interruptions, callers_id, key, error, payload],
+            )?;
         }
         Ok(())
     }
 
     /// Deletes a job, and where it was. Its key is the caller's to delete.
     pub(crate) fn delete_job(&self, kind: &KindRow, place: Place) -> Result<bool, StoreError> {
-        let key = params![place.kind, place.due.get(), id_bytes(place.id)];
-        let found = self.execute(&self.sql.delete, key)? > 0;
+        let sql = if place.later { &self.sql.delete_later } else { &self.sql.delete };
+        let found = self.execute(sql, place.key())? > 0;
         if !place.id.hints_at(&kind.name, place.due) {
             self.execute(&self.sql.drop_moved, [id_bytes(place.id)])?;
         }
@@ -269,6 +331,7 @@ impl Tables<'_> {
         kind: &KindRow,
         new: &NewJob,
         is_claimed: impl Fn(JobId) -> Result<bool, StoreError>,
+        is_later: impl FnOnce(i64, Millis) -> Result<bool, StoreError>,
         now: Millis,
     ) -> Result<InsertedAt, StoreError> {
         let refused = |inserted| InsertedAt { inserted, place: None, replaced: None };
@@ -282,8 +345,9 @@ impl Tables<'_> {
                 && let Some(place) = self.find(kinds, holder)?
             {
                 if is_claimed(holder)? {
-                    let row = params![place.kind, place.due.get(), id_bytes(holder)];
-                    self.execute(&self.sql.clear_key, row)?;
+                    let later = &self.sql.clear_later_key;
+                    let sql = if place.later { later } else { &self.sql.clear_key };
+                    self.execute(sql, place.key())?;
                 } else if *if_taken == IfTaken::Leave {
                     return Ok(refused(Inserted::Occupied));
                 } else {
@@ -308,21 +372,8 @@ impl Tables<'_> {
             error: None,
             payload: Vec::new(),
         };
-        self.put_new(kind, &row, &new.payload)?;
-        let place = Some(Place { kind: kind.n, due, id: new.id });
-        Ok(InsertedAt { inserted: Inserted::New, place, replaced })
-    }
-
-    /// The same as [`Tables::put_job`], without a copy of the payload.
-    fn put_new(&self, kind: &KindRow, job: &JobRow, payload: &[u8]) -> Result<(), StoreError> {
-        let (due, id) = (job.due.get(), id_bytes(job.id));
-        let none: Option<&str> = None;
-        let row = params![kind.n, due, id, 0, 0, job.callers_id, job.key, none, payload];
-        self.execute(&self.sql.insert, row)?;
-        if !job.id.hints_at(&kind.name, job.due) {
-            self.execute(&self.sql.put_moved, params![id, kind.n, due])?;
-        }
-        Ok(())
+        let place = self.put_row(kind, &row, &new.payload, is_later(kind.n, due)?)?;
+        Ok(InsertedAt { inserted: Inserted::New, place: Some(place), replaced })
     }
 
     fn is_known(&self, kinds: &[KindRow], id: JobId) -> Result<bool, StoreError> {
@@ -361,6 +412,17 @@ impl Tables<'_> {
 
     pub(crate) fn ids(&self, sql: &str) -> Result<Vec<JobId>, StoreError> {
         self.all(sql, [], |row| id_of(row, 0))
+    }
+
+    /// Returns the last hour whose jobs are all in the table of jobs.
+    pub(crate) fn hour(&self) -> Result<i64, StoreError> {
+        Ok(self.one(&self.sql.hour, [], |row| row.get(0))?.unwrap_or(-1))
+    }
+
+    /// Returns the latest deadline in the table of jobs, of a kind.
+    pub(crate) fn newest(&self, kind: i64) -> Result<Option<Millis>, StoreError> {
+        let newest = self.one(&self.sql.newest, [kind], |row| row.get::<_, Option<i64>>(0))?;
+        Ok(newest.flatten().map(Millis::clamped))
     }
 
     /// Returns the ids of all claimed jobs, as the file has them.

@@ -1,0 +1,172 @@
+//! The jobs of later hours: which jobs go there, and how an hour moves to the table of jobs.
+//!
+//! Ground rules:
+//!
+//! - Every job of an hour up to `last` is in the table of jobs, so a claim that ends with that hour
+//!   misses nothing. A job of an hour after `last` may be in either table.
+//! - `last` rises in the transaction that moves the last row of its hour. It never falls.
+//! - An hour moves before it begins, some rows a commit, so that no commit takes long. If it has begun
+//!   already (nobody ran for a while), more rows move at once.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::State;
+use super::tables::{JobRow, MILLIS_PER_HOUR, Tables, hour_of, id_bytes};
+use crate::values::error::StoreError;
+use crate::values::time::Millis;
+use rusqlite::params;
+
+/// How far the hours have moved.
+pub(crate) struct Hours {
+    last: i64,
+    /// A lower bound of the first hour that has jobs in the table of later hours.
+    first_later: Option<i64>,
+    /// An upper bound of the latest deadline in the table of jobs, by kind.
+    newest: HashMap<i64, Option<Millis>>,
+}
+
+/// How long before it begins an hour starts to move.
+const LEAD: Duration = Duration::from_secs(600);
+/// How many rows a commit moves.
+const ROWS_PER_COMMIT: usize = 512;
+/// How many rows a commit moves of an hour that has begun.
+const OVERDUE_ROWS_PER_COMMIT: usize = 16_384;
+
+impl Default for Hours {
+    fn default() -> Hours {
+        Hours { last: -1, first_later: Some(0), newest: HashMap::new() }
+    }
+}
+
+impl Hours {
+    /// Reads how far the hours of a file have moved. Which hour comes next is looked for when it is
+    /// needed.
+    pub(crate) fn read(tables: Tables<'_>) -> Result<Hours, StoreError> {
+        Ok(Hours { last: tables.hour()?, ..Hours::default() })
+    }
+
+    /// Nothing is known for sure.
+    pub(crate) fn forget(&mut self) {
+        self.first_later = Some(0);
+        self.newest.clear();
+    }
+
+    /// Returns the last time up to which every job is in the table of jobs.
+    pub(crate) fn end(&self) -> Millis {
+        Millis::clamped((self.last + 1).saturating_mul(MILLIS_PER_HOUR) - 1)
+    }
+
+    /// Says to which table a job goes.
+    pub(crate) fn is_later(
+        &mut self,
+        tables: Tables<'_>,
+        kind: i64,
+        due: Millis,
+    ) -> Result<bool, StoreError> {
+        if hour_of(due) <= self.last {
+            return Ok(false);
+        }
+        let newest = match self.newest.get(&kind) {
+            Some(newest) => *newest,
+            None => tables.newest(kind)?,
+        };
+        let appended = newest.is_none_or(|newest| due >= newest);
+        self.newest.insert(kind, if appended { Some(due) } else { newest });
+        Ok(!appended)
+    }
+
+    /// A job is in the table of later hours now.
+    pub(crate) fn appeared(&mut self, due: Millis) {
+        let hour = hour_of(due);
+        self.first_later = Some(self.first_later.map_or(hour, |first| first.min(hour)));
+    }
+
+    /// Returns when the next hour starts to move.
+    fn next_move(&self) -> Option<Millis> {
+        let start = |hour: i64| Millis::clamped(hour.saturating_mul(MILLIS_PER_HOUR)).minus(LEAD);
+        self.first_later.map(start)
+    }
+}
+
+impl State {
+    /// Says whether a claim up to `until` could find anything, or an hour is to move.
+    pub(crate) fn may_have_due(&self, until: Millis) -> bool {
+        let moves = self.hours.next_move().is_some_and(|next| next <= until);
+        moves || self.hours.end() < until || self.claims.may_have_due(until)
+    }
+
+    /// Returns when there is something to claim, or to move, next.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.claims.next_due().into_iter().chain(self.hours.next_move()).min()
+    }
+
+    /// Moves rows of the hours that begin soon. Returns whether anything has changed.
+    pub(crate) fn move_hours(
+        &mut self,
+        tables: Tables<'_>,
+        until: Millis,
+    ) -> Result<bool, StoreError> {
+        let wanted = hour_of(until.plus(LEAD));
+        if self.hours.last >= wanted && self.hours.first_later.is_none_or(|hour| hour > wanted) {
+            return Ok(false);
+        }
+        let overdue = self.hours.last < hour_of(until);
+        let mut room = if overdue { OVERDUE_ROWS_PER_COMMIT } else { ROWS_PER_COMMIT };
+        let kinds: Vec<i64> = self.kinds.iter().map(|kind| kind.n).collect();
+        let before = self.hours.last;
+        let all = room;
+        let first = loop {
+            let mut first: Option<(i64, i64)> = None;
+            for &kind in &kinds {
+                let hour = tables.one(&tables.sql.first_hour, [kind], |row| row.get(0))?;
+                let hour: Option<i64> = hour.flatten();
+                first = first.into_iter().chain(hour.map(|hour| (hour, kind))).min();
+            }
+            let Some((hour, kind)) = first else { break None };
+            // Every hour before this one is in the table of jobs.
+            self.hours.last = self.hours.last.max((hour - 1).min(wanted));
+            if hour > wanted || room == 0 {
+                break Some(hour);
+            }
+            room -= self.move_rows(tables, kind, hour, room)?;
+        };
+        if first.is_none_or(|hour| hour > wanted) {
+            self.hours.last = self.hours.last.max(wanted);
+        }
+        self.hours.first_later = first;
+        if self.hours.last != before {
+            tables.execute(&tables.sql.set_hour, [self.hours.last])?;
+        }
+        Ok(self.hours.last != before || room != all)
+    }
+
+    /// Moves at most `room` jobs of an hour to the table of jobs. Returns how many.
+    fn move_rows(
+        &mut self,
+        tables: Tables<'_>,
+        kind: i64,
+        hour: i64,
+        room: usize,
+    ) -> Result<usize, StoreError> {
+        let limit = i64::try_from(room).unwrap_or(i64::MAX);
+        let key = params![kind, hour, limit];
+        let mut jobs = tables.all(&tables.sql.hour_rows, key, JobRow::read)?;
+        let Some(last) = jobs.last().map(|job| job.id) else { return Ok(0) };
+        tables.execute(&tables.sql.delete_hour_rows, params![kind, hour, id_bytes(last)])?;
+        jobs.sort_unstable_by_key(|job| (job.due, job.id));
+        for job in &jobs {
+            tables.put_row_alone(kind, job, &job.payload, false)?;
+        }
+        if let Some(newest) = jobs.last().map(|job| job.due)
+            && let Some(known) = self.hours.newest.get_mut(&kind)
+        {
+            *known = Some(known.map_or(newest, |known| known.max(newest)));
+        }
+        if let Some(first) = jobs.first() {
+            let place = super::tables::Place { kind, due: first.due, id: first.id, later: false };
+            self.claims.appeared(place);
+        }
+        Ok(jobs.len())
+    }
+}

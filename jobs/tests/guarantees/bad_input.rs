@@ -1,0 +1,161 @@
+//! What a user may pass by mistake: an error that names it, and nothing lost.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tickwheel_jobs::{
+    Durability, EncodeError, InsertErrorKind, Job, Jobs, OpenError, StoreError, TimeError,
+};
+
+use super::support::*;
+
+#[test]
+fn a_path_that_cannot_be_made_is_refused() {
+    let folder = Folder::new();
+    let missing = folder.file("no/such/folder/jobs.db");
+    for path in [missing.as_path(), folder.path(), "".as_ref()] {
+        let refused = Jobs::open(path).unwrap_err();
+        assert!(
+            matches!(&refused, OpenError::Io { path: named, .. } if named == path),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_not_ours_is_refused_and_untouched() {
+    let folder = Folder::new();
+    let text = folder.file("letter.txt");
+    std::fs::write(&text, "Dear Ada,\n".repeat(1000)).unwrap();
+    let empty = folder.file("empty.db");
+    std::fs::write(&empty, "").unwrap();
+    let foreign = folder.file("foreign.db");
+    let other = tickwheel_jobs::rusqlite::Connection::open(&foreign).unwrap();
+    other.execute_batch("CREATE TABLE a (b); PRAGMA application_id = 12345").unwrap();
+    drop(other);
+    let newer = folder.file("newer.db");
+    drop(Jobs::open(&newer).unwrap());
+    let other = tickwheel_jobs::rusqlite::Connection::open(&newer).unwrap();
+    other.execute_batch("UPDATE tickwheel_meta SET value = 99 WHERE name = 'version'").unwrap();
+    drop(other);
+    let cut = folder.file("cut.db");
+    drop(Jobs::open(&cut).unwrap());
+    let bytes = std::fs::read(&cut).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    for path in [&text, &empty, &foreign, &newer, &cut] {
+        let before = std::fs::read(path).unwrap();
+        let refused = Jobs::open(path).unwrap_err();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let kind = match &refused {
+            OpenError::Foreign { .. } => ["letter.txt", "foreign.db"].contains(&name),
+            OpenError::Damaged { .. } => ["empty.db", "cut.db"].contains(&name),
+            OpenError::Newer { version, .. } => name == "newer.db" && *version == 99,
+            _ => false,
+        };
+        assert!(kind, "{name}: {refused:?}");
+        assert!(refused.to_string().contains(name), "{refused}");
+        assert_eq!(std::fs::read(path).unwrap(), before, "{name}");
+    }
+}
+
+#[test]
+fn the_database_of_an_application_is_taken() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    shop.execute_batch("CREATE TABLE orders (id); PRAGMA user_version = 7").unwrap();
+    let jobs = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    jobs.insert(HOUR, close(1)).unwrap();
+    jobs.shutdown().unwrap();
+    let version: i64 = shop.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 7);
+}
+
+#[test]
+fn choices_that_make_no_sense_are_refused() {
+    let builder = || Jobs::memory().on(|_: Close, _| Ok(()));
+    let config = |builder: tickwheel_jobs::Builder| match builder.start() {
+        Err(OpenError::Config(reason)) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert!(config(builder().lease(Duration::ZERO)).contains("lease"));
+    assert!(config(builder().in_flight(0)).contains("in_flight"));
+    assert!(config(builder().threads(0)).contains("threads(0)"));
+    assert!(config(builder().queue("")).contains("queue"));
+    assert!(config(builder().queue("a-b; DROP")).contains("a-b; DROP"));
+    assert!(matches!(Jobs::memory().start(), Err(OpenError::NoHandlers)));
+    let twice = builder().on(|_: Close, _| Ok(())).start();
+    assert!(matches!(twice, Err(OpenError::SameKind(kind)) if kind == "close-order"));
+    assert!(matches!(Jobs::memory().client(), Err(OpenError::Config(_))));
+    assert!(matches!(builder().client(), Err(OpenError::Config(_))));
+}
+
+#[derive(serde::Deserialize, Debug)]
+struct Stubborn;
+
+impl serde::Serialize for Stubborn {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("I would rather not"))
+    }
+}
+
+impl Job for Stubborn {
+    const NAME: &'static str = "stubborn";
+}
+
+#[test]
+fn a_refused_job_comes_back() {
+    on_manual(|jobs, driver, _| {
+        let refused = jobs.insert(SECOND, Stubborn).unwrap_err();
+        let InsertErrorKind::Encode(error) = refused.kind().clone() else { panic!("{refused}") };
+        assert_eq!(error, EncodeError::new("I would rather not"));
+        let Stubborn = refused.into_inner();
+
+        let before = UNIX_EPOCH - SECOND;
+        let refused = jobs.insert(before, close(1)).unwrap_err();
+        assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::Before1970(before)));
+        assert_eq!(refused.into_inner(), close(1));
+        let far: SystemTime = UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+        let refused = jobs.insert(far, close(1)).unwrap_err();
+        assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::After9999(far)));
+        let refused = jobs.insert(Duration::MAX, close(1)).unwrap_err();
+        assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::TooLong(Duration::MAX)));
+        let last = jobs.insert(far - MS, close(1)).unwrap();
+        assert!(jobs.reset(last, far).is_err());
+        assert!(jobs.reset(last, UNIX_EPOCH).unwrap());
+        assert_eq!(driver.advance(MS), 1);
+
+        let key = "k".repeat(256);
+        for key in ["", key.as_str()] {
+            let refused = jobs.keyed(key).insert(SECOND, close(1)).unwrap_err();
+            let kind = InsertErrorKind::Store(StoreError::TooLong {
+                what: "key",
+                bytes: key.len(),
+                most: 255,
+            });
+            assert_eq!(*refused.kind(), kind);
+        }
+        assert_eq!(jobs.count().unwrap().pending, 0);
+    });
+}
+
+#[test]
+fn a_setting_is_read_back() {
+    // In memory there is no log, so SQLite stays with another journal mode.
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .durability(Durability::Synced)
+        .on(|_: Close, _| Ok(()))
+        .start()
+        .unwrap();
+    let conn = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    let text =
+        |name: &str| -> String { conn.pragma_query_value(None, name, |row| row.get(0)).unwrap() };
+    assert_eq!(text("journal_mode"), "wal");
+    let number =
+        |name: &str| -> i64 { conn.pragma_query_value(None, name, |row| row.get(0)).unwrap() };
+    assert_eq!(number("auto_vacuum"), 2);
+    assert_eq!(number("application_id"), 0x5457_4a31);
+    jobs.shutdown().unwrap();
+}

@@ -1,0 +1,36 @@
+//! Each sentence of `docs/guarantees.md` names tests that exist.
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn every_promise_names_its_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/guarantees.md")).unwrap();
+    let mut sources = String::new();
+    collect(&root.join("tests"), &mut sources);
+    collect(&root.join("src"), &mut sources);
+    let mut promises = 0;
+    for line in text.lines().filter(|line| line.starts_with("| P")) {
+        promises += 1;
+        let tests = line.trim_end_matches([' ', '|']).rsplit('|').next().unwrap();
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "no test: {line}");
+        for name in names {
+            let function = name.rsplit("::").next().unwrap();
+            assert!(sources.contains(&format!("fn {function}(")), "{function} of {line}");
+        }
+    }
+    assert_eq!(promises, 21, "P1 to P22, without P4, which is for Redis");
+}
+
+fn collect(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+}

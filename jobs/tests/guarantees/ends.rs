@@ -1,0 +1,161 @@
+//! What the end promises.
+
+use std::sync::mpsc;
+
+use tickwheel_jobs::{Cancel, InsertErrorKind, JobState, Jobs, OpenError, StoreError};
+
+use super::support::*;
+
+#[test]
+fn a_shutdown_waits_for_runs_and_gives_back_the_rest() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (started, at_start) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .threads(1)
+        .on(move |job: Close, _| {
+            started.send(job.order).unwrap();
+            released.lock().unwrap().recv()?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let client = jobs.client();
+    for order in 0..10 {
+        jobs.insert(MS, close(order)).unwrap();
+    }
+    at_start.recv_timeout(LONG).unwrap();
+    let ending = std::thread::spawn(move || jobs.shutdown());
+    wait_until("the jobs are closed", || {
+        client.insert(HOUR, close(99)).is_err_and(|refused| {
+            assert_eq!(*refused.kind(), InsertErrorKind::Closed);
+            true
+        })
+    });
+    release.send(()).unwrap();
+    ending.join().unwrap().unwrap();
+    assert_eq!(client.cancel(tickwheel_jobs::JobId::new()), Err(StoreError::Closed));
+    // One has run. The others were claimed, and were never interrupted.
+    let (jobs, driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    assert!(jobs.pending().all(|job| job.interruptions == 0));
+    assert!(jobs.count().unwrap().pending >= 9);
+    driver.advance(SECOND);
+    assert!(jobs.pending().all(|job| job.job::<Close>().unwrap().order == 99));
+    jobs.check().unwrap();
+}
+
+#[test]
+fn a_shutdown_does_not_wait_longer_than_its_limit() {
+    on_each_store(|builder| {
+        let (started, at_start) = mpsc::channel();
+        let jobs = builder
+            .on(move |_: Close, run| {
+                started.send(()).unwrap();
+                wait_until("the run is told", || run.is_lost());
+                Ok(())
+            })
+            .start()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        at_start.recv_timeout(LONG).unwrap();
+        assert_eq!(jobs.shutdown_timeout(MS), Err(StoreError::StillRunning(1)));
+    });
+}
+
+#[test]
+fn a_drop_loses_nothing_and_waits_for_no_run() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (started, at_start) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .on(move |_: Close, run| {
+            started.send(run.id()).unwrap();
+            let _ = released.lock().unwrap().recv();
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let id = jobs.insert(MS, close(1)).unwrap();
+    at_start.recv_timeout(LONG).unwrap();
+    drop(jobs);
+    let (jobs, driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    assert_eq!(jobs.get(id).unwrap().unwrap().interruptions, 0);
+    assert_eq!(driver.advance(SECOND), 1);
+    drop(release);
+    jobs.check().unwrap();
+}
+
+#[test]
+fn the_owner_may_end_in_a_handler() {
+    for by_drop in [true, false] {
+        let folder = Folder::new();
+        let owner = std::sync::Arc::new(std::sync::Mutex::new(None::<Jobs>));
+        let owned = std::sync::Arc::clone(&owner);
+        let (done, at_end) = mpsc::channel();
+        let jobs = Jobs::open(folder.file("jobs.db"))
+            .unwrap()
+            .on(move |_: Close, _| {
+                wait_until("the owner is there", || owned.lock().unwrap().is_some());
+                let jobs = owned.lock().unwrap().take().unwrap();
+                if by_drop {
+                    drop(jobs)
+                } else {
+                    drop(jobs.shutdown())
+                }
+                Ok(done.send(())?)
+            })
+            .start()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        *owner.lock().unwrap() = Some(jobs);
+        at_end.recv_timeout(LONG).unwrap();
+    }
+}
+
+#[test]
+fn one_process_runs_the_jobs_of_a_file() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let builder = || Jobs::open(&path).unwrap().on(|_: Close, _| Ok(()));
+    let jobs = builder().start().unwrap();
+    assert!(matches!(builder().start(), Err(OpenError::InUse { path: named }) if named == path));
+    assert!(builder().queue("other").start().is_ok());
+    jobs.shutdown().unwrap();
+    builder().start().unwrap();
+}
+
+#[test]
+fn queues_of_a_file_know_nothing_of_each_other() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let open = |queue| {
+        let log = Log::default();
+        let noted = log.clone();
+        let (jobs, driver) = Jobs::open(&path)
+            .unwrap()
+            .queue(queue)
+            .on(move |job: Close, _| {
+                noted.add(job.order);
+                Ok(())
+            })
+            .manual()
+            .unwrap();
+        (jobs, driver, log)
+    };
+    let (shop, shop_driver, shop_log) = open("shop");
+    let (mail, mail_driver, mail_log) = open("mail");
+    let id = shop.keyed("a").insert(SECOND, close(1)).unwrap();
+    mail.keyed("a").insert(SECOND, close(2)).unwrap();
+    assert_eq!(mail.cancel(id).unwrap(), Cancel::Gone);
+    assert_eq!(shop.get(id).unwrap().unwrap().state, JobState::Pending);
+    assert_eq!((shop_driver.advance(HOUR), mail_driver.advance(HOUR)), (1, 1));
+    assert_eq!((shop_log.get(), mail_log.get()), (vec![1], vec![2]));
+    shop.check().unwrap();
+    mail.check().unwrap();
+}

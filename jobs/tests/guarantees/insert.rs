@@ -1,0 +1,164 @@
+//! What an insert promises.
+
+use std::sync::mpsc;
+use std::time::SystemTime;
+
+use tickwheel_jobs::tickwheel::When;
+use tickwheel_jobs::{Durability, InsertErrorKind, JobId, JobState, Jobs, TimeError};
+
+use super::support::*;
+
+#[test]
+fn what_was_inserted_is_there_after_a_restart() {
+    for durability in [Durability::Synced, Durability::Written] {
+        let folder = Folder::new();
+        let open = || {
+            let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(durability);
+            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+        };
+        let (jobs, driver) = open();
+        let id = jobs.insert(HOUR, close(1)).unwrap();
+        let deadline = driver.wall_now() + HOUR;
+        // What a killed process leaves: nothing is closed.
+        std::mem::forget((jobs, driver));
+        let (copied, log) = (folder.file("copy.db"), folder.file("copy.db-wal"));
+        std::fs::copy(folder.file("jobs.db"), &copied).unwrap();
+        std::fs::copy(folder.file("jobs.db-wal"), log).unwrap();
+        let builder = Jobs::open(&copied).unwrap();
+        let (jobs, _) = builder.on(|_: Close, _| Ok(())).manual().unwrap();
+        let job = jobs.get(id).unwrap().unwrap();
+        assert_eq!((job.state, job.deadline), (JobState::Pending, deadline));
+        assert_eq!(job.job::<Close>().unwrap(), close(1));
+        jobs.check().unwrap();
+    }
+}
+
+#[test]
+fn a_buffered_insert_is_there_once_a_flush_is_answered() {
+    let folder = Folder::new();
+    let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Buffered);
+    let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+    let ids: Vec<JobId> = (0..100).map(|n| jobs.insert(HOUR, close(n)).unwrap()).collect();
+    jobs.flush().unwrap();
+    let other = Jobs::open(folder.file("jobs.db")).unwrap().client().unwrap();
+    assert!(ids.iter().all(|id| other.get(*id).unwrap().is_some()));
+}
+
+#[test]
+fn the_same_id_twice_is_one_job() {
+    on_manual(|jobs, driver, log| {
+        let id = JobId::named("order 1");
+        for _ in 0..2 {
+            assert_eq!(jobs.insert_with_id(id, SECOND, close(1)).unwrap(), id);
+        }
+        assert_eq!(jobs.count().unwrap().pending, 1);
+        assert_eq!(driver.advance(SECOND), 1);
+        // Its job is done, and the id is remembered.
+        assert_eq!(jobs.insert_with_id(id, SECOND, close(1)).unwrap(), id);
+        assert_eq!(driver.advance(HOUR), 0);
+        assert_eq!(log.get(), [1]);
+        let cancelled = JobId::new();
+        jobs.insert_with_id(cancelled, SECOND, close(2)).unwrap();
+        assert!(jobs.cancel(cancelled).unwrap().is_cancelled());
+        jobs.insert_with_id(cancelled, SECOND, close(2)).unwrap();
+        assert_eq!(driver.advance(HOUR), 0);
+    });
+}
+
+#[test]
+fn a_batch_is_all_or_nothing() {
+    on_manual(|jobs, driver, log| {
+        let at = driver.wall_now() + SECOND;
+        let ids = jobs.insert_batch((0..10_000).map(|n| (at, close(n)))).unwrap();
+        assert_eq!(ids.len(), 10_000);
+        assert!(ids.is_sorted());
+        let far = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 40);
+        let wrong = vec![(When::wall(at), close(1)), (When::wall(far), close(2))];
+        let refused = jobs.insert_batch(wrong).unwrap_err();
+        assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::After9999(far)));
+        assert_eq!(refused.into_inner().len(), 2);
+        let none: Vec<(When, Close)> = Vec::new();
+        assert_eq!(jobs.insert_batch(none).unwrap(), []);
+        assert_eq!(jobs.count().unwrap().pending, 10_000);
+        assert_eq!(driver.advance(SECOND), 10_000);
+        assert_eq!(log.get(), (0..10_000).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_batch_of_many_times_runs_at_each() {
+    on_manual(|jobs, driver, log| {
+        jobs.insert_batch([(3 * SECOND, close(3)), (SECOND, close(1)), (2 * SECOND, close(2))])
+            .unwrap();
+        for n in 1..=3 {
+            assert_eq!(driver.advance(SECOND - MS), 0);
+            assert_eq!(driver.advance(MS), 1);
+            assert_eq!(log.get().last(), Some(&n));
+        }
+    });
+}
+
+#[test]
+fn a_job_in_a_transaction_of_the_caller_is_there_with_the_commit() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let mut shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .on(move |job: Close, _| Ok(sender.send(job.order)?))
+        .start()
+        .unwrap();
+    let transaction = shop.transaction().unwrap();
+    transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
+    let id = jobs.insert_in(&transaction, HOUR, close(1)).unwrap();
+    drop(transaction); // rolled back
+    assert_eq!(jobs.get(id).unwrap(), None);
+    let transaction = shop.transaction().unwrap();
+    let id = jobs.insert_in(&transaction, MS, close(2)).unwrap();
+    transaction.commit().unwrap();
+    jobs.nudge();
+    assert_eq!(receiver.recv_timeout(LONG), Ok(2));
+    wait_until("the job is done", || jobs.get(id).unwrap().is_none());
+    jobs.check().unwrap();
+
+    let mut other = tickwheel_jobs::rusqlite::Connection::open(folder.file("other.db")).unwrap();
+    let transaction = other.transaction().unwrap();
+    let refused = jobs.insert_in(&transaction, MS, close(3)).unwrap_err();
+    assert!(refused.kind().to_string().contains("other.db"), "{refused}");
+    assert_eq!(refused.into_inner(), close(3));
+}
+
+#[test]
+fn a_job_of_another_process_is_seen_within_a_second_or_so() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (sender, receiver) = mpsc::channel();
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .on(move |job: Close, _| Ok(sender.send(job.order)?))
+        .start()
+        .unwrap();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    client.insert(MS, close(7)).unwrap();
+    assert_eq!(receiver.recv_timeout(LONG), Ok(7));
+    let id = client.insert(HOUR, close(8)).unwrap();
+    assert!(jobs.cancel(id).unwrap().is_cancelled());
+    client.check().unwrap();
+}
+
+#[test]
+fn a_window_is_kept_and_used() {
+    on_manual(|jobs, driver, _| {
+        let at = driver.wall_now() + HOUR;
+        let due = |when: When| {
+            let id = jobs.insert(when, close(1)).unwrap();
+            jobs.get(id).unwrap().unwrap().deadline
+        };
+        let drawn: Vec<_> = (0..200).map(|_| due(When::wall(at).jitter(100 * MS))).collect();
+        assert!(drawn.iter().all(|due| (at..=at + 100 * MS).contains(due)));
+        let early = drawn.iter().filter(|due| **due < at + 50 * MS).count();
+        assert!((40..=160).contains(&early), "{early} of 200 in the first half");
+    });
+}

@@ -1,0 +1,96 @@
+//! What keys promise.
+
+use std::sync::mpsc;
+
+use tickwheel_jobs::{Cancel, InsertErrorKind};
+
+use super::support::*;
+
+#[test]
+fn a_key_has_at_most_one_pending_job() {
+    on_manual(|jobs, driver, log| {
+        let order = jobs.keyed("order-1");
+        let first = order.insert(SECOND, close(1)).unwrap();
+        order.insert(2 * SECOND, close(2)).unwrap();
+        assert_eq!(jobs.get(first).unwrap(), None);
+        let refused = order.insert_if_absent(SECOND, close(3)).unwrap_err();
+        assert_eq!(*refused.kind(), InsertErrorKind::Occupied);
+        assert_eq!(refused.into_inner(), close(3));
+        assert_eq!(order.remaining().unwrap(), Some(2 * SECOND));
+        order.insert_keeping_time(HOUR, close(4)).unwrap();
+        assert_eq!(order.remaining().unwrap(), Some(2 * SECOND));
+        assert_eq!(jobs.count().unwrap().pending, 1);
+        assert_eq!(driver.advance(2 * SECOND), 1);
+        assert_eq!(log.get(), [4]);
+        assert_eq!(order.remaining().unwrap(), None);
+        order.insert_if_absent(SECOND, close(5)).unwrap();
+        assert!(order.reset(2 * SECOND).unwrap());
+        assert_eq!(driver.advance(SECOND), 0);
+        assert!(order.cancel().unwrap());
+        assert!(!order.cancel().unwrap());
+        assert!(!order.reset(SECOND).unwrap());
+        assert_eq!(driver.advance(HOUR), 0);
+    });
+}
+
+#[test]
+fn a_replaced_job_never_starts_although_it_is_claimed() {
+    on_manual(|jobs, driver, log| {
+        let order = jobs.keyed("order-1");
+        order.insert(SECOND, close(1)).unwrap();
+        driver.advance(SECOND - MS);
+        assert_eq!(jobs.stats().in_flight, 1);
+        order.insert_if_absent(SECOND, close(2)).unwrap_err();
+        order.insert(SECOND, close(3)).unwrap();
+        assert_eq!(driver.advance(HOUR), 1);
+        assert_eq!(log.get(), [3]);
+    });
+}
+
+#[test]
+fn a_key_is_free_when_its_job_has_started() {
+    on_each_store(|builder| {
+        let (done, at_end) = mpsc::channel();
+        let jobs = builder
+            .on(move |job: Close, run| {
+                if job.order < 3 {
+                    let next = run.client().keyed(run.key().unwrap());
+                    next.insert_if_absent(MS, close(job.order + 1))?;
+                }
+                Ok(done.send(job.order)?)
+            })
+            .start()
+            .unwrap();
+        jobs.keyed("chain").insert(MS, close(1)).unwrap();
+        for order in 1..=3 {
+            assert_eq!(at_end.recv_timeout(LONG), Ok(order));
+        }
+        wait_until("all are done", || jobs.count().unwrap().pending == 0);
+        jobs.check().unwrap();
+    });
+}
+
+#[test]
+fn a_failed_job_keeps_its_key_unless_another_took_it() {
+    on_each_store(|builder| {
+        let (jobs, driver) = builder
+            .on(|job: Close, run| {
+                if job.order == 2 {
+                    run.client().keyed("b").insert(HOUR, close(3))?;
+                }
+                Err(std::io::Error::other("no"))?
+            })
+            .retry(tickwheel_jobs::Retry::fixed(SECOND).times(5))
+            .manual()
+            .unwrap();
+        let one = jobs.keyed("a").insert(SECOND, close(1)).unwrap();
+        let two = jobs.keyed("b").insert(SECOND, close(2)).unwrap();
+        assert_eq!(driver.advance(SECOND), 2);
+        assert_eq!(jobs.get(one).unwrap().unwrap().key.as_deref(), Some("a"));
+        assert_eq!(jobs.get(two).unwrap().unwrap().key, None);
+        assert_eq!(jobs.keyed("b").remaining().unwrap(), Some(HOUR));
+        assert_eq!(jobs.cancel(two).unwrap(), Cancel::Cancelled);
+        assert!(jobs.keyed("b").cancel().unwrap());
+        jobs.check().unwrap();
+    });
+}

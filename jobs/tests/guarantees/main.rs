@@ -1,0 +1,13 @@
+//! One test for each promise of `docs/guarantees.md`, or more. What only a crash can show is in
+//! `tests/kill/` and `tests/crash_points/`; what only a history can show is in `tests/model/`.
+
+mod bad_input;
+mod cancel;
+mod docs;
+mod ends;
+mod insert;
+mod keys;
+mod repeats;
+mod runs;
+mod support;
+mod together;

@@ -1,0 +1,173 @@
+//! What repeated jobs promise.
+
+use tickwheel_jobs::{Jobs, Missed, Schedule, ScheduleError, StoreError};
+
+use super::support::*;
+
+#[test]
+fn a_period_does_not_drift() {
+    on_manual(|jobs, driver, log| {
+        jobs.repeat("minutely", 60 * SECOND, close(1)).unwrap();
+        for _ in 0..3 {
+            assert_eq!(driver.advance(60 * SECOND - MS), 0);
+            assert_eq!(driver.advance(MS), 1);
+        }
+        assert_eq!(driver.advance(HOUR), 60);
+        assert_eq!(log.get().len(), 63);
+        // The same again changes the data alone.
+        driver.advance(30 * SECOND);
+        jobs.repeat("minutely", 60 * SECOND, close(2)).unwrap();
+        assert_eq!(driver.advance(30 * SECOND), 1);
+        assert_eq!(log.get().last(), Some(&2));
+        assert_eq!(jobs.repeats().unwrap().len(), 1);
+        assert!(jobs.cancel_repeat("minutely").unwrap());
+        assert!(!jobs.cancel_repeat("minutely").unwrap());
+        assert_eq!(driver.advance(HOUR), 0);
+    });
+}
+
+#[test]
+fn missed_occurrences_run_as_their_policy_says() {
+    // Ten occurrences are missed; the eleventh is not.
+    for (missed, most) in [(Missed::Skip, 0), (Missed::Once, 1), (Missed::Burst(4), 4)] {
+        let folder = Folder::new();
+        let open = || {
+            let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+        };
+        let (jobs, driver) = open();
+        let schedule = Schedule::every(60 * SECOND).missed(missed);
+        jobs.repeat("minutely", schedule, close(1)).unwrap();
+        assert_eq!(driver.advance(60 * SECOND), 1);
+        let next = jobs.repeats().unwrap()[0].next;
+        jobs.shutdown().unwrap();
+        let (jobs, driver) = open();
+        driver.set_wall(next + 9 * 60 * SECOND + 30 * SECOND);
+        assert_eq!(driver.advance(29 * SECOND), most, "{missed:?}");
+        assert_eq!(driver.advance(SECOND), 1, "{missed:?}");
+        jobs.check().unwrap();
+    }
+}
+
+#[test]
+fn an_occurrence_is_made_once_though_the_schedule_changes() {
+    on_manual(|jobs, driver, _| {
+        jobs.repeat("report", 60 * SECOND, close(1)).unwrap();
+        assert_eq!(driver.advance(60 * SECOND), 1);
+        // Another rule, whose occurrences fall on times of the first.
+        jobs.repeat("report", 120 * SECOND, close(1)).unwrap();
+        jobs.repeat("report", 60 * SECOND, close(1)).unwrap();
+        assert_eq!(driver.advance(120 * SECOND), 2);
+    });
+}
+
+#[test]
+fn a_schedule_that_makes_no_sense_is_refused() {
+    on_manual(|jobs, _, _| {
+        let refused = jobs.repeat("never", std::time::Duration::ZERO, close(1));
+        assert_eq!(refused, Err(StoreError::Schedule(ScheduleError::ZeroPeriod)));
+        let refused = jobs.repeat("never", std::time::Duration::MAX, close(1));
+        assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
+        let refused = jobs.repeat("", SECOND, close(1));
+        assert!(matches!(refused, Err(StoreError::TooLong { what: "name", bytes: 0, .. })));
+    });
+}
+
+#[cfg(feature = "cron")]
+mod cron {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+    use std::time::{Duration, SystemTime};
+    use tickwheel_jobs::Cron;
+
+    fn utc(text: &str) -> SystemTime {
+        let time: jiff::Timestamp = text.parse().unwrap();
+        SystemTime::from(time)
+    }
+
+    /// Returns when a schedule in Berlin occurs between two times.
+    fn occurrences(expression: &str, from: &str, to: &str) -> Vec<String> {
+        let times = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&times);
+        let (jobs, driver) = Jobs::memory()
+            .on(move |_: Close, run| {
+                let time = jiff::Timestamp::try_from(run.deadline())?;
+                noted.lock().unwrap().push(time.to_string());
+                Ok(())
+            })
+            .manual()
+            .unwrap();
+        driver.set_wall(utc(from));
+        let berlin = Cron::new(expression, "Europe/Berlin").unwrap();
+        jobs.repeat("nightly", berlin, close(1)).unwrap();
+        let pass = utc(to).duration_since(utc(from)).unwrap();
+        driver.advance(pass);
+        jobs.check().unwrap();
+        drop(jobs);
+        let times = times.lock().unwrap();
+        times.clone()
+    }
+
+    #[test]
+    fn cron_follows_its_zone_when_clocks_go_forward() {
+        // On 2026-03-29 in Berlin 02:00 is followed by 03:00, which is 01:00 UTC.
+        let fixed = occurrences("30 2 * * *", "2026-03-28T00:00:00Z", "2026-03-30T12:00:00Z");
+        assert_eq!(fixed, ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]);
+        let stepped = occurrences("*/30 * * * *", "2026-03-29T00:00:00Z", "2026-03-29T02:00:00Z");
+        assert_eq!(
+            stepped,
+            [
+                "2026-03-29T00:30:00Z",
+                "2026-03-29T01:00:00Z",
+                "2026-03-29T01:30:00Z",
+                "2026-03-29T02:00:00Z"
+            ]
+        );
+    }
+
+    #[test]
+    fn cron_follows_its_zone_when_clocks_go_back() {
+        // On 2026-10-25 in Berlin 03:00 is followed by 02:00: 02:30 is at 00:30 and 01:30 UTC.
+        let fixed = occurrences("30 2 * * *", "2026-10-24T12:00:00Z", "2026-10-26T12:00:00Z");
+        assert_eq!(fixed, ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]);
+        let hourly = occurrences("30 * * * *", "2026-10-25T00:00:00Z", "2026-10-25T02:00:00Z");
+        assert_eq!(hourly, ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]);
+    }
+
+    #[test]
+    fn a_wrong_expression_names_its_column() {
+        let column = |expression: &str| match Cron::new(expression, "UTC") {
+            Err(ScheduleError::Cron { column, .. }) => column,
+            other => panic!("{expression:?}: {other:?}"),
+        };
+        assert_eq!(column("0 25 * * *"), 3);
+        assert_eq!(column("0  7 *  13 *"), 9);
+        assert_eq!(column("x 7 * * mon-fri"), 1);
+        assert_eq!(column("0 7 *"), 6);
+        assert_eq!(column(""), 1);
+        let zone = Cron::new("0 7 * * *", "Europe/Atlantis").unwrap_err();
+        assert_eq!(zone, ScheduleError::Zone("Europe/Atlantis".to_owned()));
+        let february = Cron::new("0 0 30 2 *", "UTC").unwrap();
+        let refused = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap().0;
+        let refused = refused.repeat("never", february, close(1));
+        assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
+    }
+
+    #[test]
+    fn the_latest_missed_night_runs_after_years() {
+        let folder = Folder::new();
+        let open = || {
+            let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+        };
+        let (jobs, driver) = open();
+        driver.set_wall(utc("2020-01-01T00:00:00Z"));
+        jobs.repeat("each minute", Cron::new("* * * * *", "UTC").unwrap(), close(1)).unwrap();
+        jobs.shutdown().unwrap();
+        let (jobs, driver) = open();
+        driver.set_wall(utc("2026-01-01T00:00:30Z"));
+        assert_eq!(driver.advance(Duration::from_secs(29)), 1);
+        assert_eq!(driver.advance(Duration::from_secs(1)), 1);
+        jobs.check().unwrap();
+    }
+}

@@ -1,0 +1,132 @@
+//! What many threads at once, and many jobs at once, must not break.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tickwheel_jobs::{Durability, Fail, Jobs};
+
+use super::support::*;
+
+#[test]
+fn callers_on_eight_threads_lose_nothing() {
+    on_each_store(|builder| {
+        let ran = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&ran);
+        let jobs = builder
+            .durability(Durability::Written)
+            .on(move |_: Close, _| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            })
+            .start()
+            .unwrap();
+        let cancelled: u64 = std::thread::scope(|scope| {
+            let caller = |thread: u64| {
+                let jobs = &jobs;
+                move || {
+                    let one = |n: u64| {
+                        let delay = u32::try_from(n % 40).unwrap() * MS;
+                        let id = jobs.insert(delay, close(thread * 1000 + n)).unwrap();
+                        u64::from(n.is_multiple_of(3) && jobs.cancel(id).unwrap().is_cancelled())
+                    };
+                    (0..250).map(one).sum::<u64>()
+                }
+            };
+            let threads: Vec<_> = (0..8).map(|thread| scope.spawn(caller(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        wait_until("all have run", || ran.load(Ordering::Relaxed) == 2000 - cancelled);
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+        assert_eq!(ran.load(Ordering::Relaxed), 2000 - cancelled);
+    });
+}
+
+#[test]
+fn more_jobs_than_may_be_in_flight_all_run() {
+    on_each_store(|builder| {
+        let ran = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&ran);
+        let (jobs, driver) = builder
+            .in_flight(7)
+            .on(move |job: Close, _| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                if job.order.is_multiple_of(100) { Err(Fail::dead("a hundredth")) } else { Ok(()) }
+            })
+            .manual()
+            .unwrap();
+        jobs.insert_batch((0..1000).map(|n| (SECOND, close(n)))).unwrap();
+        driver.advance(HOUR);
+        assert_eq!(ran.load(Ordering::Relaxed), 1000);
+        let counts = jobs.count().unwrap();
+        assert_eq!((counts.pending, counts.dead), (0, 10));
+        jobs.check().unwrap();
+    });
+}
+
+#[test]
+fn lists_show_each_job_once_in_order() {
+    on_manual(|jobs, driver, _| {
+        let start = driver.wall_now();
+        jobs.insert_batch((0..1000).map(|n| (start + (1000 - n) * SECOND, close(n.into()))))
+            .unwrap();
+        let orders: Vec<u64> =
+            jobs.pending().map(|job| job.job::<Close>().unwrap().order).collect();
+        assert_eq!(orders, (0..1000).rev().collect::<Vec<_>>());
+        let (from, to) = (start + 10 * SECOND, start + 20 * SECOND);
+        assert_eq!(jobs.pending().between(from, to).count(), 11);
+        assert_eq!(jobs.pending().kind::<Push>().count(), 0);
+        assert_eq!(jobs.running().count(), 0);
+        assert_eq!(jobs.dead().count(), 0);
+    });
+}
+
+#[test]
+fn a_file_shrinks_when_its_jobs_are_gone() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .durability(Durability::Written)
+        .on(|_: Close, _| Ok(()))
+        .start()
+        .unwrap();
+    for _ in 0..5 {
+        jobs.insert_batch((0..10_000).map(|n| (HOUR, close(n)))).unwrap();
+    }
+    jobs.flush().unwrap();
+    let pages = || -> i64 {
+        let conn = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+        conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap()
+    };
+    let full = pages();
+    for job in jobs.pending() {
+        assert!(jobs.cancel(job.id).unwrap().is_cancelled());
+    }
+    wait_until("the file has shrunk", || pages() < full / 2);
+    jobs.check().unwrap();
+}
+
+#[test]
+fn an_event_handler_that_panics_or_asks_harms_nobody() {
+    let (jobs, asked) = {
+        let client = Arc::new(std::sync::OnceLock::<tickwheel_jobs::Client>::new());
+        let asked = Arc::new(AtomicU64::new(0));
+        let (inside, counted) = (Arc::clone(&client), Arc::clone(&asked));
+        let jobs = Jobs::memory()
+            .on(|_: Close, _| Err(Fail::dead("no")))
+            .on_event(move |_| {
+                let refused = inside.get().unwrap().count().is_err();
+                counted.fetch_add(u64::from(refused), Ordering::Relaxed);
+                panic!("a defect of the event handler");
+            })
+            .start()
+            .unwrap();
+        client.set(jobs.client()).unwrap();
+        (jobs, asked)
+    };
+    jobs.insert_batch((0..3).map(|n| (MS, close(n)))).unwrap();
+    wait_until("all are dead", || jobs.count().unwrap().dead == 3);
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    jobs.shutdown().unwrap();
+}
