@@ -82,6 +82,22 @@ pub(crate) struct State {
     pub(crate) asked_elsewhere: HashSet<JobId>,
 }
 
+/// What a transaction may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    fn begin(self) -> &'static str {
+        match self {
+            Access::Read => "BEGIN",
+            Access::Write => "BEGIN IMMEDIATE",
+        }
+    }
+}
+
 /// How many pages a tidy gives back to the file system at once.
 const PAGES_PER_TIDY: u32 = 256;
 
@@ -153,9 +169,10 @@ impl Sqlite {
         }
     }
 
-    /// Runs `body` in a transaction, and commits unless it says that nothing has changed.
+    /// Runs `body` in a transaction. One that only reads waits for nobody who writes.
     fn transact<T>(
         &mut self,
+        access: Access,
         synced: bool,
         body: impl FnOnce(Tables<'_>, &mut State) -> Result<(T, bool), StoreError>,
     ) -> Result<T, ApplyError> {
@@ -163,7 +180,7 @@ impl Sqlite {
         self.set_synced(synced)?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
         let tables = Tables { conn, sql: &self.sql };
-        let begun = tables.execute("BEGIN IMMEDIATE", []);
+        let begun = tables.execute(access.begin(), []);
         let done = begun.and_then(|_| {
             self.state.begin(tables)?;
             let (value, changed) = body(tables, &mut self.state)?;
@@ -198,7 +215,7 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
-        let taken = self.transact(true, |tables, state| {
+        let taken = self.transact(Access::Write, true, |tables, state| {
             state.take_over(tables, kinds, now)?;
             Ok(((), true))
         });
@@ -216,7 +233,8 @@ impl Store for Sqlite {
             });
         }
         let writes = batch.ops.iter().any(|op| !op.is_question());
-        let applied = self.transact(batch.synced, |tables, state| {
+        let access = if writes || claim.is_some() { Access::Write } else { Access::Read };
+        let applied = self.transact(access, batch.synced, |tables, state| {
             let mut answers = Vec::with_capacity(batch.ops.len());
             for op in batch.ops {
                 answers.push(state.apply(tables, op, batch.now)?);
