@@ -430,7 +430,7 @@ fn a_wrong_argument_is_named() {
         (&["list", "late"], "late"),
         (&["revive"], "ID"),
         (&["revive", id, "--all"], "--all"),
-        (&["discard", id, "--kind", "push"], "--all"),
+        (&["discard", id, "--kind", "push"], "--kind"),
         (&["watch", "--times", "0"], "0"),
         (&["--queue", "a b", "list"], "\"a b\""),
     ] {
