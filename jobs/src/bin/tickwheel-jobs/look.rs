@@ -215,7 +215,11 @@ pub(crate) fn stats(
     writeln!(out, "running    {}", counts.running)?;
     writeln!(out, "dead       {}", counts.dead)?;
     writeln!(out, "schedules  {}", counts.schedules)?;
-    writeln!(out, "next due   {}\n", due(next_due))?;
+    writeln!(out, "next due   {}", due(next_due))?;
+    if kinds.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    writeln!(out)?;
     let row = |kind: &Kind| {
         vec![plain(&kind.name).into_owned(), kind.jobs.to_string(), due(kind.next_due)]
     };
