@@ -49,6 +49,8 @@
 //! - **A transaction that somebody else holds open on the file** holds up every insert and every end
 //!   of a run, because SQLite has one writer at a time.
 //!
+//! The `cookbook` has recipes.
+//!
 //! # Features
 //!
 //! | feature | brings |
@@ -93,6 +95,11 @@ pub use values::time::TimeError;
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+#[cfg(feature = "sqlite")]
+#[doc = include_str!("../docs/cookbook.md")]
+#[doc(alias("backup", "cron", "idempotent", "outbox", "retry"))]
+pub mod cookbook {}
 
 #[cfg(feature = "sqlite")]
 pub use rusqlite;

@@ -279,11 +279,19 @@ impl Client {
     ///
     /// If the store could not be read.
     pub fn unhandled(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let strange = |(kind, jobs): &(String, u64)| *jobs > 0 && !self.link.handles(kind);
+        Ok(self.kinds()?.into_iter().filter(strange).collect())
+    }
+
+    /// Returns every kind that the store has ever had, each with its number of jobs that are not
+    /// dead.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn kinds(&self) -> Result<Vec<(String, u64)>, StoreError> {
         match self.link.ask(Op::Kinds) {
-            Ok(Answer::Kinds(kinds)) => {
-                let strange = |(kind, jobs): &(String, u64)| *jobs > 0 && !self.link.handles(kind);
-                Ok(kinds.into_iter().filter(strange).collect())
-            }
+            Ok(Answer::Kinds(kinds)) => Ok(kinds),
             other => Err(error_of(other)),
         }
     }

@@ -50,11 +50,17 @@ impl Dispatcher {
     pub(crate) fn run(mut self) {
         let mut commands = Vec::new();
         let mut large_log = false;
-        let mut wake_at = Some(self.clock.now().millis());
+        let mut looked = self.clock.now();
+        let mut wake_at = Some(looked.millis());
         loop {
             self.wait(wake_at, &mut commands);
-            let now = self.clock.now().millis();
-            let mut turn = self.machine.step(now, &mut commands, &mut *self.store);
+            let now = self.clock.now();
+            // Callers who never pause must not keep this process from seeing what others ask for.
+            if now.instant.saturating_duration_since(looked.instant) >= LOOK_INTERVAL {
+                commands.push(Command::Look);
+                looked = now;
+            }
+            let mut turn = self.machine.step(now.millis(), &mut commands, &mut *self.store);
             wake_at = turn.wake_at;
             crate::hook::at("before the answers");
             self.executor.arm(core::mem::take(&mut turn.starts));

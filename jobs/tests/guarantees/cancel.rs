@@ -81,6 +81,32 @@ fn a_cancel_of_another_process_reaches_the_run() {
     jobs.check().unwrap();
 }
 
+/// The dispatcher looked at what other processes had done when nothing came for a while. So callers
+/// who asked something every few milliseconds kept it from ever seeing such a cancel.
+#[test]
+fn a_cancel_of_another_process_reaches_the_run_while_callers_never_pause() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (started, at_start) = mpsc::channel();
+    let (told, was_told) = mpsc::channel();
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .on(move |_: Close, run| {
+            started.send(run.id()).unwrap();
+            wait_until("the run is told", || run.is_lost());
+            told.send(()).unwrap();
+            Err(Fail::lost())
+        })
+        .start()
+        .unwrap();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let id = jobs.insert(MS, close(1)).unwrap();
+    assert_eq!(at_start.recv_timeout(LONG), Ok(id));
+    assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
+    wait_until("the job is gone", || jobs.get(id).unwrap().is_none());
+    assert_eq!(was_told.try_recv(), Ok(()));
+}
+
 #[test]
 fn a_reset_moves_a_job_both_ways() {
     on_manual(|jobs, driver, log| {

@@ -85,9 +85,21 @@ pub(crate) struct State {
     pub(crate) asked_elsewhere: HashSet<JobId>,
 }
 
-/// How a transaction begins.
-const WRITE: &str = "BEGIN IMMEDIATE";
-const READ: &str = "BEGIN";
+/// What a transaction may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    fn begin(self) -> &'static str {
+        match self {
+            Access::Read => "BEGIN",
+            Access::Write => "BEGIN IMMEDIATE",
+        }
+    }
+}
 
 /// How many pages a tidy gives back to the file system at once.
 const PAGES_PER_TIDY: u32 = 256;
@@ -165,11 +177,10 @@ impl Sqlite {
         }
     }
 
-    /// Runs `body` in a transaction, and commits. `body` returns whether it has changed anything. One
-    /// that only reads waits for nobody who writes.
+    /// Runs `body` in a transaction. One that only reads waits for nobody who writes.
     fn transact<T>(
         &mut self,
-        begin: &str,
+        access: Access,
         synced: bool,
         body: impl FnOnce(Tables<'_>, &mut State) -> Result<(T, bool), StoreError>,
     ) -> Result<T, ApplyError> {
@@ -177,7 +188,7 @@ impl Sqlite {
         self.set_synced(synced)?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
         let tables = Tables { conn, sql: &self.sql };
-        let begun = tables.execute(begin, []);
+        let begun = tables.execute(access.begin(), []);
         let done = begun.and_then(|_| {
             self.state.begin(tables)?;
             let (value, changed) = body(tables, &mut self.state)?;
@@ -238,7 +249,7 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
-        let taken = self.transact(WRITE, true, |tables, state| {
+        let taken = self.transact(Access::Write, true, |tables, state| {
             state.take_over(tables, kinds, now)?;
             crate::hook::at("recovery: before the commit");
             Ok(((), true))
@@ -257,8 +268,8 @@ impl Store for Sqlite {
             });
         }
         let writes = batch.ops.iter().any(|op| !op.is_question());
-        let begin = if writes || claim.is_some() { WRITE } else { READ };
-        let applied = self.transact(begin, batch.synced, |tables, state| {
+        let access = if writes || claim.is_some() { Access::Write } else { Access::Read };
+        let applied = self.transact(access, batch.synced, |tables, state| {
             let mut answers = Vec::with_capacity(batch.ops.len());
             for op in batch.ops {
                 answers.push(state.apply(tables, op, batch.now)?);

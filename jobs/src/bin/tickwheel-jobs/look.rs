@@ -1,0 +1,272 @@
+//! The commands that only look.
+
+use std::error::Error;
+use std::io::Write;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use tickwheel_jobs::{Client, JobId, StoreError};
+
+use crate::args::{List, What};
+use crate::open::Place;
+use crate::text::{bytes, now, plain, relative, span, utc};
+use crate::{Outcome, rows};
+
+/// A kind whose earliest pending job is overdue by more than this waits for a handler, or for a slot.
+const OVERDUE: Duration = Duration::from_secs(2);
+
+/// The end of the year 9999.
+const LATEST: Duration = Duration::from_millis(253_402_300_799_999);
+
+#[derive(Serialize)]
+struct JsonCounts {
+    pending: u64,
+    running: u64,
+    dead: u64,
+    schedules: u64,
+}
+
+#[derive(Serialize)]
+struct JsonStats<'a> {
+    queue: Option<&'a str>,
+    #[serde(flatten)]
+    counts: JsonCounts,
+    next_due: Option<String>,
+    kinds: Vec<JsonKind<'a>>,
+    file_bytes: u64,
+    wal_bytes: u64,
+    queues: &'a [String],
+}
+
+#[derive(Serialize)]
+struct JsonKind<'a> {
+    kind: &'a str,
+    jobs: u64,
+    next_due: Option<String>,
+    overdue: bool,
+}
+
+#[derive(Serialize)]
+struct JsonLine {
+    time: String,
+    #[serde(flatten)]
+    counts: JsonCounts,
+}
+
+pub(crate) fn list(
+    client: &Client,
+    list: &List,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let from = list.from.unwrap_or(UNIX_EPOCH);
+    let to = list.to.unwrap_or(UNIX_EPOCH + LATEST);
+    let pages = match list.what {
+        What::Pending => client.pending(),
+        What::Running => client.running(),
+        What::Dead => client.dead(),
+        What::Schedules => return schedules(client, list, from, to, out),
+    };
+    let pages = pages.between(from, to);
+    let mut pages = match &list.kind {
+        Some(kind) => pages.kind_named(kind),
+        None => pages,
+    };
+    let now = now();
+    let mut jobs = Vec::new();
+    let mut listed = 0;
+    for job in pages.by_ref().take(list.limit) {
+        listed += 1;
+        match list.json {
+            // A list of millions need not fit into memory.
+            true => writeln!(out, "{}", rows::json_job(&job)?)?,
+            false => jobs.push(job),
+        }
+    }
+    let more = listed == list.limit && pages.next().is_some();
+    if let Some(error) = pages.error() {
+        return Err(error.clone().into());
+    }
+    if !list.json {
+        rows::jobs(&jobs, now, out)?;
+    }
+    tell_more(more, list.limit);
+    Ok(Outcome::Done)
+}
+
+fn schedules(
+    client: &Client,
+    list: &List,
+    from: SystemTime,
+    to: SystemTime,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let mut schedules = client.repeats()?;
+    schedules.retain(|schedule| {
+        list.kind.as_ref().is_none_or(|kind| schedule.kind == *kind)
+            && (from..=to).contains(&schedule.next)
+    });
+    let more = schedules.len() > list.limit;
+    schedules.truncate(list.limit);
+    if list.json {
+        for schedule in &schedules {
+            writeln!(out, "{}", rows::json_schedule(schedule)?)?;
+        }
+    } else {
+        rows::schedules(&schedules, now(), out)?;
+    }
+    tell_more(more, list.limit);
+    Ok(Outcome::Done)
+}
+
+fn tell_more(more: bool, limit: usize) {
+    if more {
+        eprintln!("tickwheel-jobs: there are more than {limit}: --limit N lists N");
+    }
+}
+
+pub(crate) fn show(
+    client: &Client,
+    id: JobId,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let Some(job) = client.get(id)? else {
+        eprintln!("tickwheel-jobs: there is no job {id}: it is done, was cancelled, or never was");
+        return Ok(Outcome::Missed);
+    };
+    match json {
+        true => writeln!(out, "{}", rows::json_job(&job)?)?,
+        false => rows::page(&job, now(), out)?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// A kind that has jobs.
+struct Kind {
+    name: String,
+    jobs: u64,
+    /// When its earliest pending job is due.
+    next_due: Option<SystemTime>,
+}
+
+fn kinds(client: &Client) -> Result<Vec<Kind>, StoreError> {
+    let mut kinds = Vec::new();
+    for (name, jobs) in client.kinds()? {
+        let mut pages = client.pending().kind_named(&name);
+        let next_due = pages.next_page()?.first().map(|job| job.deadline);
+        if jobs > 0 {
+            kinds.push(Kind { name, jobs, next_due });
+        }
+    }
+    Ok(kinds)
+}
+
+fn counts(client: &Client) -> Result<JsonCounts, StoreError> {
+    let counts = client.count()?;
+    let (pending, running, dead) = (counts.pending, counts.running, counts.dead);
+    Ok(JsonCounts { pending, running, dead, schedules: counts.schedules })
+}
+
+pub(crate) fn stats(
+    client: &Client,
+    place: &Place,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let counts = counts(client)?;
+    let kinds = kinds(client)?;
+    let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
+    let (file_bytes, wal_bytes) = place.sizes();
+    let now = now();
+    let overdue = |kind: &Kind| {
+        let passed = kind.next_due.and_then(|due| now.duration_since(due).ok());
+        passed.filter(|passed| *passed > OVERDUE)
+    };
+    if json {
+        let kinds = kinds.iter().map(|kind| JsonKind {
+            kind: &kind.name,
+            jobs: kind.jobs,
+            next_due: kind.next_due.map(utc),
+            overdue: overdue(kind).is_some(),
+        });
+        let stats = JsonStats {
+            queue: place.queue.as_deref(),
+            counts,
+            next_due: next_due.map(utc),
+            kinds: kinds.collect(),
+            file_bytes,
+            wal_bytes,
+            queues: &place.queues,
+        };
+        writeln!(out, "{}", serde_json::to_string(&stats)?)?;
+        return Ok(Outcome::Done);
+    }
+    let due = |due: Option<SystemTime>| match due {
+        None => "-".to_owned(),
+        Some(due) => format!("{} ({})", utc(due), relative(due, now)),
+    };
+    writeln!(out, "file       {} ({})", place.file.display(), bytes(file_bytes))?;
+    writeln!(out, "log        {}", bytes(wal_bytes))?;
+    writeln!(out, "queue      {}", place.queue.as_deref().unwrap_or("the default one"))?;
+    if !place.queues.is_empty() {
+        writeln!(out, "queues     the default one, {}", place.queues.join(", "))?;
+    }
+    writeln!(out, "pending    {}", counts.pending)?;
+    writeln!(out, "running    {}", counts.running)?;
+    writeln!(out, "dead       {}", counts.dead)?;
+    writeln!(out, "schedules  {}", counts.schedules)?;
+    writeln!(out, "next due   {}", due(next_due))?;
+    if kinds.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    writeln!(out)?;
+    let row = |kind: &Kind| {
+        vec![plain(&kind.name).into_owned(), kind.jobs.to_string(), due(kind.next_due)]
+    };
+    rows::table(&["KIND", "JOBS", "NEXT DUE"], kinds.iter().map(row).collect(), out)?;
+    for kind in &kinds {
+        if let Some(passed) = overdue(kind) {
+            let (name, passed) = (plain(&kind.name), span(passed));
+            writeln!(
+                out,
+                "\n{name} is overdue by {passed}: no process handles the kind, or every slot is busy"
+            )?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn check(client: &Client, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
+    client.check()?;
+    let counts = client.count()?;
+    writeln!(out, "ok: {} jobs, {} dead", counts.pending + counts.running, counts.dead)?;
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn watch(
+    client: &Client,
+    times: Option<u64>,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    if !json {
+        writeln!(out, "{:<25}{:>12}{:>12}{:>12}", "TIME", "PENDING", "RUNNING", "DEAD")?;
+    }
+    for line in 1.. {
+        let (time, counts) = (utc(now()), counts(client)?);
+        match json {
+            true => writeln!(out, "{}", serde_json::to_string(&JsonLine { time, counts })?)?,
+            false => {
+                let JsonCounts { pending, running, dead, .. } = counts;
+                writeln!(out, "{time:<25}{pending:>12}{running:>12}{dead:>12}")?;
+            }
+        }
+        out.flush()?;
+        if times == Some(line) {
+            break;
+        }
+        #[expect(clippy::disallowed_methods, reason = "a line a second is what was asked for")]
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,89 @@
+//! The command `tickwheel-jobs`: looks at the jobs of a file and changes them, while the application
+//! runs.
+//!
+//! Ground rules:
+//!
+//! - A file or a queue that does not exist is an error. The command makes neither.
+//! - Results go to the standard output, everything else to the standard error.
+//! - What comes from a job (kind, key, error, payload) is printed without its control characters.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `text.rs` | times, sizes, and text of a job's, for people |
+//! | `args.rs` | the command line |
+//! | `open.rs` | opens a file that is there |
+//! | `rows.rs` | a job or a schedule as a line, as a page, as JSON |
+//! | `look.rs` | `list`, `show`, `stats`, `check`, `watch` |
+//! | `change.rs` | `cancel`, `move`, `revive`, `discard` |
+
+#![forbid(unsafe_code)]
+
+mod text;
+mod args;
+mod open;
+mod rows;
+mod look;
+mod change;
+
+use std::error::Error;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use tickwheel_jobs::Durability;
+
+use args::{Args, Command};
+
+/// What a command has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+enum Outcome {
+    Done,
+    /// A job was not found, was not in a state to be changed, or runs already.
+    Missed,
+}
+
+const MISSED: u8 = 1;
+const FAILED: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let mut out = BufWriter::new(io::stdout().lock());
+    let ended = run(args, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
+    match ended {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Missed) => ExitCode::from(MISSED),
+        // Whoever read the output has seen enough.
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = out.flush();
+            eprintln!("tickwheel-jobs: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
+    let Args { file, queue, command } = args;
+    let durability = match &command {
+        // Many commits: one wait for the disk at their end.
+        Command::Revive(dead) | Command::Discard(dead) if dead.all => Durability::Written,
+        _ => Durability::Synced,
+    };
+    let (client, place) = open::client(&file, queue.as_deref(), durability)?;
+    match command {
+        Command::List(list) => look::list(&client, &list, out),
+        Command::Show { id, json } => look::show(&client, id, json, out),
+        Command::Stats { json } => look::stats(&client, &place, json, out),
+        Command::Check => look::check(&client, out),
+        Command::Watch { times, json } => look::watch(&client, times, json, out),
+        Command::Cancel { ids } => change::cancel(&client, &ids, out),
+        Command::Move(to) => change::move_to(&client, &to, out),
+        Command::Revive(dead) => change::revive(&client, &dead, out),
+        Command::Discard(dead) => change::discard(&client, &dead, out),
+    }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,183 @@
+//! Times, sizes, and text of a job's, for people.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, SpanRelativeTo, Timestamp, Unit, Zoned};
+
+/// Returns the present.
+pub(crate) fn now() -> SystemTime {
+    Timestamp::now().into()
+}
+
+/// Reads a time: with an offset or a zone, or of UTC, or a distance from the present.
+pub(crate) fn time(text: &str) -> Result<SystemTime, String> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time.into());
+    }
+    if let Ok(time) = text.parse::<Zoned>() {
+        return Ok(time.timestamp().into());
+    }
+    if let Ok(time) = text.parse::<DateTime>() {
+        let time = time.to_zoned(TimeZone::UTC).map_err(|error| error.to_string())?;
+        return Ok(time.timestamp().into());
+    }
+    let wrong =
+        || format!("{text:?} is no time: 2026-11-22T10:00:00Z, 2026-11-22, or 2h 30m from now on");
+    let distance = text.parse::<Span>().map_err(|_| wrong())?;
+    let distance = distance.to_duration(SpanRelativeTo::days_are_24_hours());
+    let time = distance.and_then(|distance| Timestamp::now().checked_add(distance));
+    time.map(SystemTime::from).map_err(|error| format!("{text:?}: {error}"))
+}
+
+/// Reads a delay. A day has 24 hours.
+pub(crate) fn delay(text: &str) -> Result<Duration, String> {
+    let span = text.parse::<Span>().map_err(|_| format!("{text:?} is no delay: 5m, 2h 30m, 3d"))?;
+    let delay = span.to_duration(SpanRelativeTo::days_are_24_hours());
+    let delay = delay.map_err(|error| format!("{text:?}: {error}"))?;
+    Duration::try_from(delay).map_err(|_| format!("{text:?} is a delay below zero"))
+}
+
+/// Returns the time as UTC, in milliseconds: `2026-11-22T10:00:00.000Z`.
+pub(crate) fn utc(time: SystemTime) -> String {
+    match Timestamp::try_from(time) {
+        Ok(time) => format!("{time:.3}"),
+        // The last day of the year 9999, which jiff leaves to the zones.
+        Err(_) => "9999-12-31T23:59:59.999Z".to_owned(),
+    }
+}
+
+/// Returns where a time lies, seen from the present: `in 2h 5m`, `3s ago`, `now`.
+pub(crate) fn relative(time: SystemTime, now: SystemTime) -> String {
+    match time.duration_since(now) {
+        Ok(ahead) if ahead.as_millis() > 0 => format!("in {}", span(ahead)),
+        Ok(_) => "now".to_owned(),
+        Err(past) if past.duration().as_millis() > 0 => format!("{} ago", span(past.duration())),
+        Err(_) => "now".to_owned(),
+    }
+}
+
+/// Returns a duration in its two largest units, rounded down: `3d 4h`, `5m 3s`, `1.250s`, `7ms`.
+pub(crate) fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let units = [(86_400, Unit::Day), (3600, Unit::Hour), (60, Unit::Minute), (1, Unit::Second)];
+    let letter = |unit: Unit| match unit {
+        Unit::Day => "d",
+        Unit::Hour => "h",
+        Unit::Minute => "m",
+        _ => "s",
+    };
+    if seconds == 0 {
+        return format!("{}ms", duration.as_millis());
+    }
+    if seconds < 10 {
+        return format!("{}.{:03}s", seconds, duration.subsec_millis());
+    }
+    let first = units.iter().position(|(size, _)| seconds >= *size).unwrap_or(units.len() - 1);
+    let (size, unit) = units[first];
+    let mut text = format!("{}{}", seconds / size, letter(unit));
+    if let Some((smaller, unit)) = units.get(first + 1) {
+        let rest = seconds % size / smaller;
+        if rest > 0 {
+            text.push_str(&format!(" {rest}{}", letter(*unit)));
+        }
+    }
+    text
+}
+
+/// Returns a number of bytes, in the unit that suits it.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..1024 => return format!("{bytes} B"),
+        1024..1_048_576 => (1024.0, "KiB"),
+        1_048_576..1_073_741_824 => (1_048_576.0, "MiB"),
+        _ => (1_073_741_824.0, "GiB"),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is printed")]
+    let size = bytes as f64 / unit;
+    format!("{size:.1} {name}")
+}
+
+/// Returns the text with its control characters escaped, so that it stays in its line and cannot
+/// steer a terminal.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    Cow::Owned(text.chars().map(escape).collect())
+}
+
+/// Returns the beginning of a text.
+pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
+}
+
+/// Returns bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_in_every_form() {
+        let at = |text: &str| utc(time(text).unwrap());
+        assert_eq!(at("2026-11-22T10:00:00Z"), "2026-11-22T10:00:00.000Z");
+        assert_eq!(at("2026-11-22T11:00:00.5+01:00"), "2026-11-22T10:00:00.500Z");
+        assert_eq!(at("2026-11-22T11:00[Europe/Berlin]"), "2026-11-22T10:00:00.000Z");
+        assert_eq!(at("2026-11-22"), "2026-11-22T00:00:00.000Z");
+        assert_eq!(at("2026-11-22 10:30"), "2026-11-22T10:30:00.000Z");
+        let hour = time("1h").unwrap().duration_since(now()).unwrap();
+        assert!(hour > Duration::from_secs(3590) && hour <= Duration::from_secs(3600), "{hour:?}");
+        assert!(time("-1h").unwrap() < now());
+        for wrong in ["", "tomorrow", "2026-13-01", "5", "1mo", "99999999d"] {
+            assert!(time(wrong).unwrap_err().contains(&format!("{wrong:?}")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_delay_is_read_in_every_form() {
+        let seconds = |text: &str| delay(text).unwrap().as_secs();
+        assert_eq!(seconds("5m"), 300);
+        assert_eq!(seconds("2h 30m"), 9000);
+        assert_eq!(seconds("3d"), 3 * 86_400);
+        assert_eq!(delay("250ms").unwrap(), Duration::from_millis(250));
+        for wrong in ["", "5", "-5m", "soon", "1mo"] {
+            assert!(delay(wrong).unwrap_err().contains(&format!("{wrong:?}")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_printed_in_two_units() {
+        let text = |ms: u64| span(Duration::from_millis(ms));
+        assert_eq!(text(7), "7ms");
+        assert_eq!(text(1250), "1.250s");
+        assert_eq!(text(12_999), "12s");
+        assert_eq!(text(303_000), "5m 3s");
+        assert_eq!(text(3_600_000), "1h");
+        assert_eq!(text(100 * 3_600_000), "4d 4h");
+        let then = now();
+        assert_eq!(relative(then + Duration::from_secs(60), then), "in 1m");
+        assert_eq!(relative(then, then + Duration::from_secs(60)), "1m ago");
+        assert_eq!(relative(then, then), "now");
+    }
+
+    #[test]
+    fn text_of_a_job_cannot_steer_a_terminal() {
+        assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+        assert_eq!(plain("größer"), "größer");
+        assert_eq!(cut("größer", 3), "grö…");
+        assert_eq!(bytes(1536), "1.5 KiB");
+    }
+}

@@ -1,0 +1,443 @@
+//! The command `tickwheel-jobs`, beside a running application: this process.
+
+#![expect(clippy::disallowed_methods, reason = "another process is the subject, so time is real")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{Fail, Job, JobId, Jobs, Retry};
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// Longer than anything takes on a loaded machine.
+const LONG: Duration = Duration::from_secs(60);
+
+#[derive(Serialize, Deserialize)]
+struct Close(u64);
+
+impl Job for Close {
+    const NAME: &'static str = "close-order";
+}
+
+#[derive(Serialize, Deserialize)]
+struct Push {
+    to: String,
+}
+
+impl Job for Push {
+    const NAME: &'static str = "push";
+}
+
+/// A job whose payload is no text.
+#[derive(Serialize, Deserialize)]
+struct Raw;
+
+impl Job for Raw {
+    const NAME: &'static str = "raw";
+
+    fn encode(&self) -> Result<Vec<u8>, tickwheel_jobs::EncodeError> {
+        Ok(vec![0xff, 0x00, 0x1b])
+    }
+}
+
+/// A folder that is removed when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let n = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tickwheel-jobs-cli-{}-{n}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a call of the command gave.
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn command(file: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"));
+    command.arg(file).args(args);
+    command
+}
+
+fn call(file: &Path, args: &[&str]) -> Ended {
+    let ended = command(file, args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = ended.status.code().unwrap();
+    Ended { code, out: text(ended.stdout), err: text(ended.stderr) }
+}
+
+/// Calls the command, which has nothing to complain about.
+fn ok(file: &Path, args: &[&str]) -> String {
+    let Ended { code, out, err } = call(file, args);
+    assert_eq!((code, &*err), (0, ""), "{args:?}: {out}");
+    out
+}
+
+fn json(file: &Path, args: &[&str]) -> Vec<Value> {
+    ok(file, args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn ids(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["id"].as_str().unwrap()).collect()
+}
+
+/// An application that closes orders, and whose pushes fail unless they are allowed.
+struct Application {
+    jobs: Jobs,
+    file: PathBuf,
+    closed: Receiver<u64>,
+    allow: Sender<()>,
+    folder: Folder,
+}
+
+fn application() -> Application {
+    let folder = Folder::new();
+    let file = folder.file("jobs.db");
+    let (closing, closed) = mpsc::channel();
+    let (allow, allowed) = mpsc::channel();
+    let allowed = std::sync::Mutex::new(allowed);
+    let jobs = Jobs::open(&file)
+        .unwrap()
+        .on(move |close: Close, _| Ok(closing.send(close.0)?))
+        .on_with(Retry::never(), move |push: Push, _| {
+            let allowed = allowed.lock().unwrap().try_recv();
+            allowed.map_err(|_| Fail::dead(format!("no route to {:?}", push.to)))
+        })
+        .start()
+        .unwrap();
+    Application { jobs, file, closed, allow, folder }
+}
+
+impl Application {
+    fn wait_for_dead(&self, wanted: u64) {
+        wait_until(|| self.jobs.count().unwrap().dead == wanted);
+    }
+
+    fn wait_for_gone(&self, id: &str) {
+        let id: JobId = id.parse().unwrap();
+        wait_until(|| self.jobs.get(id).unwrap().is_none());
+    }
+}
+
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < LONG, "what was waited for never came");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn list_prints_a_line_a_job_and_leaves_out_what_it_is_told_to() {
+    let app = application();
+    let base = SystemTime::now() + 24 * HOUR;
+    let close = |hour: u32| app.jobs.insert(base + hour * HOUR, Close(hour.into())).unwrap();
+    let made: Vec<String> = (0..4).map(|hour| close(hour).to_string()).collect();
+    let push = Push { to: "Zoë\n\u{1b}[2J".into() };
+    let push = app.jobs.keyed("user 7").insert(base, push).unwrap().to_string();
+    let listed = json(&app.file, &["list", "--json", "--kind", "close-order"]);
+    assert_eq!(ids(&listed), made);
+    assert_eq!((&listed[1]["payload"], &listed[1]["state"]), (&"1".into(), &"pending".into()));
+    assert!(listed[1]["due"].as_str().unwrap().ends_with('Z'));
+
+    let ms = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let at = i64::try_from(ms(base + HOUR)).unwrap();
+    let at = jiff::Timestamp::from_millisecond(at).unwrap().to_string();
+    let window = ["list", "--json", "--from", &at, "--to", "27h", "--kind", "close-order"];
+    assert_eq!(ids(&json(&app.file, &window)), made[1..]);
+    let two = call(&app.file, &["list", "--json", "--kind", "close-order", "--limit", "2"]);
+    assert_eq!((two.code, two.out.lines().count()), (0, 2));
+    assert!(two.err.contains("more than 2: --limit"), "{}", two.err);
+
+    let table = ok(&app.file, &["list"]);
+    assert_eq!(table.lines().count(), 6, "{table}");
+    let row = table.lines().find(|line| line.starts_with(&push)).unwrap();
+    for part in ["push", "pending", "in 23h 59m", "user 7", " 0 "] {
+        assert!(row.contains(part), "{part:?} in {row:?}");
+    }
+    // What a job says cannot steer the terminal.
+    let key = "\u{1b}]0;x\u{7}";
+    app.jobs.keyed(key).insert(HOUR, Close(9)).unwrap();
+    assert!(!ok(&app.file, &["list"]).contains('\u{1b}'));
+    app.jobs.shutdown().unwrap();
+}
+
+#[test]
+fn show_prints_everything_and_bytes_that_are_no_text_in_hex() {
+    let app = application();
+    let id = app.jobs.insert(HOUR, Raw).unwrap().to_string();
+    let shown = ok(&app.file, &["show", &id]);
+    for part in [&*id, "raw", "pending", "in 59m", "tries", "interruptions", "0xff001b"] {
+        assert!(shown.contains(part), "{part:?} in {shown}");
+    }
+    let shown = json(&app.file, &["show", &id, "--json"]);
+    assert_eq!((&shown[0]["payload"], &shown[0]["payload_hex"]), (&Value::Null, &"ff001b".into()));
+    let absent = JobId::new().to_string();
+    let missed = call(&app.file, &["show", &absent]);
+    assert_eq!(missed.code, 1);
+    assert!(missed.err.contains(&absent) && missed.out.is_empty(), "{}", missed.err);
+}
+
+#[test]
+fn a_job_that_is_cancelled_never_runs_and_one_that_is_moved_runs_then() {
+    let app = application();
+    let cancelled = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let moved = app.jobs.insert(2 * HOUR, Close(2)).unwrap().to_string();
+    assert!(ok(&app.file, &["cancel", &cancelled]).contains("cancelled"));
+    assert_eq!(app.jobs.get(cancelled.parse().unwrap()).unwrap(), None);
+    let again = call(&app.file, &["cancel", &cancelled]);
+    assert_eq!(again.code, 1);
+    assert!(again.err.contains(&cancelled), "{}", again.err);
+
+    let at = "2126-11-22T10:00:00Z";
+    assert!(ok(&app.file, &["move", &moved, "--at", at]).contains("2126-11-22T10:00:00.000Z"));
+    assert!(ok(&app.file, &["move", &moved, "--in", "2h 30m"]).contains("in 2h 29m"));
+    assert!(app.closed.try_recv().is_err());
+    ok(&app.file, &["move", &moved, "--in", "200ms"]);
+    assert_eq!(app.closed.recv_timeout(LONG), Ok(2));
+    app.wait_for_gone(&moved);
+    let gone = call(&app.file, &["move", &moved, "--in", "1s"]);
+    assert_eq!(gone.code, 1);
+    assert!(gone.err.contains(&moved), "{}", gone.err);
+    app.jobs.shutdown().unwrap();
+    assert!(app.closed.try_recv().is_err());
+}
+
+#[test]
+fn a_run_is_told_that_its_job_is_cancelled() {
+    let folder = Folder::new();
+    let file = folder.file("jobs.db");
+    let (started, starts) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let may_go_on = std::sync::Mutex::new(may_go_on);
+    let jobs = Jobs::open(&file)
+        .unwrap()
+        .on(move |_: Close, run| {
+            started.send(())?;
+            may_go_on.lock().unwrap().recv()?;
+            wait_until(|| run.is_lost());
+            Err(Fail::lost())
+        })
+        .start()
+        .unwrap();
+    let id = jobs.insert(Duration::ZERO, Close(1)).unwrap().to_string();
+    starts.recv_timeout(LONG).unwrap();
+    assert_eq!(ids(&json(&file, &["list", "running", "--json"])), [&*id]);
+    let moved = call(&file, &["move", &id, "--in", "1h"]);
+    assert_eq!(moved.code, 1);
+    assert!(moved.err.contains(&format!("{id} runs")), "{}", moved.err);
+    let late = call(&file, &["cancel", &id]);
+    assert_eq!(late.code, 1);
+    assert!(late.err.contains("asked to stop"), "{}", late.err);
+    go_on.send(()).unwrap();
+    wait_until(|| jobs.get(id.parse().unwrap()).unwrap().is_none());
+    jobs.shutdown().unwrap();
+}
+
+#[test]
+fn dead_jobs_are_listed_revived_and_discarded() {
+    let app = application();
+    let push = |to: &str| Push { to: to.to_owned() };
+    let revived = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    let other = app.jobs.insert(Duration::ZERO, push("bob")).unwrap().to_string();
+    app.wait_for_dead(2);
+    let listed = json(&app.file, &["list", "dead", "--json"]);
+    assert_eq!(ids(&listed), [&*revived, &*other]);
+    assert_eq!(listed[0]["error"], "no route to \"ann\"");
+    assert_eq!((&listed[0]["tries"], &listed[0]["state"]), (&1.into(), &"dead".into()));
+    assert!(listed[0]["died"].is_string());
+    assert!(ok(&app.file, &["list", "dead"]).contains("no route to"));
+    let wrong = call(&app.file, &["cancel", &revived]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.err.contains("is dead: revive it"), "{}", wrong.err);
+
+    app.allow.send(()).unwrap();
+    assert!(ok(&app.file, &["revive", &revived]).contains("revived"));
+    app.wait_for_gone(&revived);
+    assert_eq!(call(&app.file, &["revive", &revived]).code, 1);
+    assert!(ok(&app.file, &["discard", &other]).contains("discarded"));
+    assert_eq!(app.jobs.count().unwrap().dead, 0);
+    assert_eq!(call(&app.file, &["discard", &other]).code, 1);
+}
+
+#[test]
+fn all_dead_jobs_of_a_kind_are_revived_or_discarded_at_once() {
+    let app = application();
+    let push = |n: u64| (Duration::ZERO, Push { to: n.to_string() });
+    // More than a page has.
+    app.jobs.insert_batch((0..300).map(push)).unwrap();
+    app.wait_for_dead(300);
+    let none = call(&app.file, &["revive", "--all", "--kind", "close-order"]);
+    assert_eq!((none.code, &*none.out), (1, "0 jobs are revived\n"));
+    (0..300).for_each(|_| app.allow.send(()).unwrap());
+    let all = ok(&app.file, &["revive", "--all", "--kind", "push"]);
+    assert_eq!(all, "300 jobs are revived\n");
+    wait_until(|| app.jobs.stats().completed == 300);
+    app.jobs.insert_batch((0..2).map(push)).unwrap();
+    app.wait_for_dead(2);
+    assert_eq!(ok(&app.file, &["discard", "--all"]), "2 jobs are discarded\n");
+    assert_eq!(app.jobs.count().unwrap().dead, 0);
+    app.jobs.check().unwrap();
+}
+
+#[test]
+fn stats_counts_kinds_and_tells_those_that_nobody_handles() {
+    let app = application();
+    app.jobs.insert(HOUR, Close(1)).unwrap();
+    app.jobs.insert(2 * HOUR, Close(2)).unwrap();
+    app.jobs.insert(SystemTime::now() - HOUR, Raw).unwrap();
+    app.jobs.repeat("sweep", HOUR, Push { to: "all".into() }).unwrap();
+    let stats = &json(&app.file, &["stats", "--json"])[0];
+    assert_eq!((&stats["pending"], &stats["dead"]), (&3.into(), &0.into()));
+    assert_eq!(stats["schedules"], 1);
+    let kinds = stats["kinds"].as_array().unwrap();
+    let kind = |name: &str| kinds.iter().find(|kind| kind["kind"] == name).unwrap();
+    assert_eq!((&kind("close-order")["jobs"], &kind("raw")["jobs"]), (&2.into(), &1.into()));
+    assert_eq!(kind("close-order")["overdue"], false);
+    assert_eq!(kind("raw")["overdue"], true);
+    assert_eq!(stats["next_due"], kind("raw")["next_due"]);
+    assert!(stats["file_bytes"].as_u64().unwrap() > 0);
+    assert!(stats["wal_bytes"].as_u64().unwrap() > 0);
+
+    let text = ok(&app.file, &["stats"]);
+    assert!(text.contains("raw is overdue by 1h"), "{text}");
+    let schedules = json(&app.file, &["list", "schedules", "--json"]);
+    assert_eq!((&schedules[0]["name"], &schedules[0]["kind"]), (&"sweep".into(), &"push".into()));
+    assert!(ok(&app.file, &["list", "schedules"]).contains("every 3600000 ms"));
+    assert_eq!(ok(&app.file, &["list", "schedules", "--to", "5m"]).lines().count(), 1);
+    assert_eq!(ok(&app.file, &["check"]), "ok: 3 jobs, 0 dead\n");
+}
+
+#[test]
+fn watch_prints_a_line_a_second() {
+    let app = application();
+    app.jobs.insert(HOUR, Close(1)).unwrap();
+    let started = Instant::now();
+    let lines = json(&app.file, &["watch", "--times", "2", "--json"]);
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert_eq!(lines.len(), 2);
+    assert_eq!((&lines[0]["pending"], &lines[0]["running"]), (&1.into(), &0.into()));
+    assert_eq!(ok(&app.file, &["watch", "--times", "1"]).lines().count(), 2);
+    // Whoever read it has gone: no error, as with `| head`.
+    let mut watching = command(&app.file, &["watch", "--times", "50"]);
+    let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(watching.stdout.take());
+    assert!(watching.wait().unwrap().success());
+}
+
+#[test]
+fn what_looks_is_not_kept_waiting_by_what_writes() {
+    let app = application();
+    let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let mut writer = Connection::open(&app.file).unwrap();
+    let transaction =
+        writer.transaction_with_behavior(tickwheel_jobs::rusqlite::TransactionBehavior::Immediate);
+    let transaction = transaction.unwrap();
+    let started = Instant::now();
+    assert_eq!(ids(&json(&app.file, &["list", "--json"])), [&*id]);
+    assert!(ok(&app.file, &["stats"]).contains("close-order"));
+    assert!(ok(&app.file, &["show", &id]).contains(&id));
+    // The store waits for 10 seconds for whoever writes.
+    assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
+    transaction.rollback().unwrap();
+}
+
+#[test]
+fn a_queue_is_looked_at_by_its_name_and_never_made() {
+    let app = application();
+    let mails = Jobs::open(&app.file).unwrap().queue("mails").client().unwrap();
+    let id = mails.insert(HOUR, Close(1)).unwrap().to_string();
+    assert_eq!(ids(&json(&app.file, &["--queue", "mails", "list", "--json"])), [&*id]);
+    assert_eq!(call(&app.file, &["show", &id]).code, 1);
+    let listed = json(&app.file, &["stats", "--json", "--queue", "mails"]);
+    assert_eq!((&listed[0]["queue"], &listed[0]["pending"]), (&"mails".into(), &1.into()));
+    let wrong = call(&app.file, &["--queue", "mail", "list"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("no queue \"mail\"; it has"), "{}", wrong.err);
+    assert!(wrong.err.contains("\"mails\""), "{}", wrong.err);
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'tickwheel_mail_meta'";
+    let conn = Connection::open(&app.file).unwrap();
+    assert_eq!(conn.query_row(tables, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused_by_name_and_left_alone() {
+    let app = application();
+    let absent = app.folder.file("absent.db");
+    let refused = call(&absent, &["list"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("absent.db"), "{}", refused.err);
+    assert!(!absent.exists());
+
+    let text = app.folder.file("text.db");
+    fs::write(&text, "longer than the header of a database, and none. ".repeat(4)).unwrap();
+    let empty = app.folder.file("empty.db");
+    fs::write(&empty, "").unwrap();
+    let shop = app.folder.file("shop.db");
+    let conn = Connection::open(&shop).unwrap();
+    conn.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
+    drop(conn);
+    for file in [&text, &empty, &shop] {
+        let before = fs::read(file).unwrap();
+        let refused = call(file, &["stats"]);
+        assert_eq!(refused.code, 2, "{}", refused.out);
+        assert!(refused.err.contains(file.to_str().unwrap()), "{}", refused.err);
+        assert_eq!(fs::read(file).unwrap(), before, "{}", file.display());
+    }
+    assert_eq!(call(&app.folder.0, &["list"]).code, 2);
+}
+
+#[test]
+fn a_wrong_argument_is_named() {
+    let app = application();
+    let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let id = id.as_str();
+    for (args, named) in [
+        (&["show", "17"] as &[&str], "\"17\""),
+        (&["move", id, "--in", "soon"], "\"soon\""),
+        (&["move", id, "--in", "-5m"], "\"-5m\""),
+        (&["move", id, "--at", "tomorrow"], "\"tomorrow\""),
+        (&["move", id, "--at", "1969-12-31T00:00:00Z"], "before 1970"),
+        (&["move", id, "--in", "70000000h"], "9999"),
+        (&["move", id], "--in"),
+        (&["move", id, "--in", "1h", "--at", "2030-01-01"], "--at"),
+        (&["list", "--from", "then"], "\"then\""),
+        (&["list", "late"], "late"),
+        (&["revive"], "ID"),
+        (&["revive", id, "--all"], "--all"),
+        (&["discard", id, "--kind", "push"], "--kind"),
+        (&["watch", "--times", "0"], "0"),
+        (&["--queue", "a b", "list"], "\"a b\""),
+    ] {
+        let refused = call(&app.file, args);
+        assert_eq!(refused.code, 2, "{args:?}: {}", refused.out);
+        assert!(refused.err.contains(named), "{args:?}: {}", refused.err);
+        assert!(refused.out.is_empty(), "{args:?}: {}", refused.out);
+    }
+    assert!(app.jobs.get(id.parse().unwrap()).unwrap().is_some());
+}
