@@ -288,8 +288,17 @@ impl Location {
         wanted: &str,
     ) -> Result<(), OpenError> {
         let set = format!("PRAGMA {pragma} = {wanted}");
-        let answer: String =
-            conn.query_row(&set, [], |row| row.get(0)).map_err(|error| self.sqlite(error))?;
+        // To its end: what the setting writes is committed after its row was returned.
+        let answer = conn.prepare(&set).and_then(|mut set| {
+            let mut rows = set.query([])?;
+            let answer: String = match rows.next()? {
+                Some(row) => row.get(0)?,
+                None => return Err(rusqlite::Error::QueryReturnedNoRows),
+            };
+            while rows.next()?.is_some() {}
+            Ok(answer)
+        });
+        let answer = answer.map_err(|error| self.sqlite(error))?;
         let found: String = self.pragma(conn, pragma)?;
         if answer.eq_ignore_ascii_case(wanted) && found.eq_ignore_ascii_case(wanted) {
             return Ok(());
