@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use tickwheel_jobs::{Durability, Job, JobId, Jobs};
 
-use crate::cut::Cut;
+use crate::disk::cut::Cut;
 use crate::disk::dump::{Dump, Row};
+use crate::disk::random::Random;
 use crate::disk::task::{Plan, Task};
 use crate::disk::{Disk, Files, ffi};
 use crate::history::{Call, FILE, History, Process, Step};
-use crate::random::Random;
 
 /// What a disk has, as someone sees it who does not run the jobs.
 #[derive(PartialEq, Eq, Debug)]

@@ -7,18 +7,15 @@
 //! | --- | --- |
 //! | `history.rs` | calls, their answers, and the record of the disk |
 //! | `ledger.rs` | what the answers add up to |
-//! | `cut.rs` | what a crash leaves on a disk |
 //! | `checker.rs` | compares the two |
-//! | `../disk/` | disks in memory under SQLite |
+//! | `../disk/` | disks in memory under SQLite, and what a crash leaves on one |
 
 #[path = "../disk/mod.rs"]
 mod disk;
 
 mod checker;
-mod cut;
 mod history;
 mod ledger;
-mod random;
 mod scripts;
 
 use proptest::prelude::*;

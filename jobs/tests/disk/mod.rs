@@ -11,8 +11,10 @@
 //!   but a write may be cut short, and a sync that failed is no sync.
 #![allow(dead_code, reason = "each test crate uses its part")]
 
+pub(crate) mod cut;
 pub(crate) mod dump;
 pub(crate) mod ffi;
+pub(crate) mod random;
 pub(crate) mod task;
 
 use std::collections::{BTreeMap, HashMap};
@@ -46,6 +48,8 @@ pub(crate) enum What {
     Truncate(usize),
     Delete,
     Sync,
+    /// What was written since the last sync is read, and never reaches the disk.
+    Forget,
     /// Of no file: the names of all files.
     SyncFolder,
 }
@@ -61,6 +65,9 @@ pub(crate) struct Fault {
     pub(crate) times: u64,
     /// A write that fails writes its first half.
     pub(crate) cut_short: bool,
+    /// A sync that fails makes the system forget that what was written is not on the disk: no later
+    /// sync writes it. That is what Linux does.
+    pub(crate) forgets: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -199,7 +206,7 @@ pub(crate) fn apply(files: &mut Files, file: &str, what: &What) {
         }
         What::Truncate(size) => files.entry(file.to_owned()).or_default().resize(*size, 0),
         What::Delete => drop(files.remove(file)),
-        What::Sync | What::SyncFolder => {}
+        What::Sync | What::Forget | What::SyncFolder => {}
     }
 }
 
@@ -300,7 +307,10 @@ impl Handle {
     fn sync(&mut self) -> Result<(), c_int> {
         let folder = std::mem::take(&mut self.syncs_folder);
         let mut disk = self.lock();
-        if disk.strikes(Operation::Sync).is_some() {
+        if let Some(fault) = disk.strikes(Operation::Sync) {
+            if fault.forgets {
+                disk.done(&self.name, What::Forget);
+            }
             return Err(SQLITE_IOERR_FSYNC);
         }
         disk.done(&self.name, What::Sync);

@@ -14,8 +14,8 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Event, Files, What, apply};
-use crate::random::Random;
+use super::random::Random;
+use super::{Event, Files, What, apply};
 
 /// What happened to a disk until now, as far as a power cut is concerned.
 #[derive(Clone, Default)]
@@ -58,6 +58,13 @@ impl Cut {
         apply(&mut self.all, &event.file, &event.what);
         match event.what {
             What::Sync => {}
+            What::Forget => {
+                self.pending.retain(|Pending { event: pending, .. }| {
+                    let name = matches!(pending.what, What::Create | What::Delete);
+                    name || pending.file != event.file
+                });
+                return;
+            }
             What::SyncFolder => {
                 self.pending.iter_mut().for_each(|pending| pending.certain = true);
                 return;
@@ -75,6 +82,13 @@ impl Cut {
             }
             !of_this_file
         });
+    }
+
+    /// Returns what is left of a log by a power cut that keeps nothing it need not keep.
+    pub(crate) fn worst(log: &[Event]) -> Files {
+        let mut cut = Cut::default();
+        log.iter().for_each(|event| cut.take(event));
+        cut.image(&vec![Fate::Lost; cut.pending.len()])
     }
 
     /// Returns what a power cut leaves if these are the fates of the pending events.
