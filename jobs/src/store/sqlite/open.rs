@@ -132,7 +132,8 @@ impl Location {
 
     /// Refuses a file that is not ours, through a connection that can only read.
     fn inspect(&self, bytes: u64) -> Result<(), OpenError> {
-        if bytes == 0 {
+        // SQLite takes a file of one byte for an empty one, and would begin anew.
+        if bytes <= 1 {
             return Err(self.damaged("the file is empty"));
         }
         let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
