@@ -114,6 +114,17 @@ impl fmt::Display for OpenError {
     }
 }
 
+impl OpenError {
+    /// Returns what it means to a store that was open before.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self {
+            OpenError::Store(error) => error,
+            other => StoreError::Io(other.to_string()),
+        }
+    }
+}
+
 impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

@@ -39,7 +39,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::{ApplyError, Batch, ClaimRequest, Facts, Look, Op, Outcome, Store};
-use crate::values::error::{StoreError, Violation};
+use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 use claims::Claims;
@@ -249,6 +249,11 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
+        // The process before may have ended because of an fsync that failed. A connection that reads
+        // is no reason not to start.
+        self.connect()?;
+        let Some(conn) = &self.conn else { return Err(StoreError::Closed) };
+        self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
         let taken = self.transact(Access::Write, true, |tables, state| {
             state.take_over(tables, kinds, now)?;
             crate::hook::at("recovery: before the commit");

@@ -76,12 +76,33 @@ impl Location {
         let reopened = || {
             let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             self.settle(&conn)?;
-            Ok(conn)
+            match self.renew_log(&conn)? {
+                true => Ok(conn),
+                false => Err(OpenError::Store(StoreError::Busy)),
+            }
         };
-        reopened().map_err(|error: OpenError| match error {
-            OpenError::Store(error) => error,
-            other => StoreError::Io(other.to_string()),
-        })
+        reopened().map_err(OpenError::into_store_error)
+    }
+
+    /// Moves the log to the file, and begins another one. After an fsync that failed, a system may
+    /// take what it never wrote for written: the log reads well, and ends on the disk where the
+    /// fsync failed. A commit behind that place would be lost with it, so nothing is appended to such
+    /// a log; and what is left of it on the disk must not be read again, so the first commit of the
+    /// new log is on stable storage before anything else happens. Returns `false` if a connection that
+    /// reads is in the way.
+    pub(crate) fn renew_log(&self, conn: &Connection) -> Result<bool, OpenError> {
+        let wait = |limit| conn.busy_timeout(limit).map_err(|error| self.sqlite(error));
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        // Not for a reader, which may sit for an hour.
+        wait(Duration::ZERO)?;
+        let blocked: rusqlite::Result<bool> = conn.query_row(checkpoint, [], |row| row.get(0));
+        wait(BUSY_TIMEOUT)?;
+        if blocked.map_err(|error| self.sqlite(error))? {
+            return Ok(false);
+        }
+        let sql = Sql::new(self.queue.as_deref());
+        let flushed = Tables { conn, sql: &sql }.execute(&sql.flush, []);
+        flushed.map(|_| true).map_err(|error| self.refine(error))
     }
 
     /// Takes the lock of the process that runs the jobs.
@@ -111,7 +132,8 @@ impl Location {
 
     /// Refuses a file that is not ours, through a connection that can only read.
     fn inspect(&self, bytes: u64) -> Result<(), OpenError> {
-        if bytes == 0 {
+        // SQLite takes a file of one byte for an empty one, and would begin anew.
+        if bytes <= 1 {
             return Err(self.damaged("the file is empty"));
         }
         let mut conn = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -295,8 +317,17 @@ impl Location {
         wanted: &str,
     ) -> Result<(), OpenError> {
         let set = format!("PRAGMA {pragma} = {wanted}");
-        let answer: String =
-            conn.query_row(&set, [], |row| row.get(0)).map_err(|error| self.sqlite(error))?;
+        // To its end: what the setting writes is committed after its row was returned.
+        let answer = conn.prepare(&set).and_then(|mut set| {
+            let mut rows = set.query([])?;
+            let answer: String = match rows.next()? {
+                Some(row) => row.get(0)?,
+                None => return Err(rusqlite::Error::QueryReturnedNoRows),
+            };
+            while rows.next()?.is_some() {}
+            Ok(answer)
+        });
+        let answer = answer.map_err(|error| self.sqlite(error))?;
         let found: String = self.pragma(conn, pragma)?;
         if answer.eq_ignore_ascii_case(wanted) && found.eq_ignore_ascii_case(wanted) {
             return Ok(());

@@ -1,0 +1,67 @@
+//! A crash at every write of SQLite: see `checker.rs` for what must hold after it.
+//!
+//! `TICKWHEEL_CRASH_HISTORIES` says how many histories are made up (see `EFFORT` for the others), and
+//! `TICKWHEEL_CRASH_IMAGES` how many power cuts are drawn for each event.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `history.rs` | calls, their answers, and the record of the disk |
+//! | `ledger.rs` | what the answers add up to |
+//! | `checker.rs` | compares the two |
+//! | `../disk/` | disks in memory under SQLite, and what a crash leaves on one |
+
+#[path = "../disk/mod.rs"]
+mod disk;
+
+mod checker;
+mod history;
+mod ledger;
+mod scripts;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tickwheel_jobs::Durability;
+
+use checker::{Checker, Effort, Tally};
+use history::{History, fences_ascend};
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn effort(most_bits: u32, default_random: usize) -> Effort {
+    let random = number("TICKWHEEL_CRASH_IMAGES", default_random);
+    Effort { most_bits, random, drained: 9 }
+}
+
+fn crash_everywhere(durability: Durability, steps: &[history::Step], effort: Effort) -> Tally {
+    let history = History::record(durability, steps);
+    fences_ascend(&history.calls);
+    Checker::check(&history, effort, steps.len() as u64)
+}
+
+#[test]
+fn a_crash_at_every_write_of_a_script_loses_nothing_that_was_synced() {
+    let tally = crash_everywhere(Durability::Synced, &scripts::every_verb(), effort(6, 3));
+    println!("{tally:?}");
+}
+
+#[test]
+fn a_crash_at_every_write_of_a_script_keeps_a_prefix_of_what_was_written() {
+    let tally = crash_everywhere(Durability::Written, &scripts::every_verb(), effort(3, 3));
+    println!("{tally:?}");
+}
+
+#[test]
+fn a_crash_at_every_write_of_made_up_histories() {
+    let cases = number("TICKWHEEL_CRASH_HISTORIES", 6) as u32;
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 24, ..Config::default() };
+    let histories = (any::<bool>(), prop::collection::vec(scripts::step(), 1..30));
+    let run = |(synced, steps): (bool, Vec<history::Step>)| {
+        let durability = if synced { Durability::Synced } else { Durability::Written };
+        crash_everywhere(durability, &steps, effort(2, 1));
+        Ok(())
+    };
+    TestRunner::new(config).run(&histories, run).unwrap_or_else(|failed| panic!("{failed}"));
+}

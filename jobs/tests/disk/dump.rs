@@ -1,0 +1,73 @@
+//! Everything that a store says it has, to be compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use tickwheel_jobs::{Client, JobId, JobInfo, JobState, Pages};
+
+/// What a store has.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Dump {
+    pub(crate) jobs: BTreeMap<JobId, Row>,
+    /// Of each schedule: its name, its rule, and its next occurrence.
+    pub(crate) repeats: Vec<(String, String, SystemTime)>,
+}
+
+/// A job, whether it is claimed or not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Row {
+    pub(crate) dead: bool,
+    pub(crate) deadline: SystemTime,
+    pub(crate) tries: u32,
+    pub(crate) interruptions: u32,
+    pub(crate) key: Option<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Dump {
+    pub(crate) fn of(client: &Client) -> Dump {
+        Dump::with_claims(client).0
+    }
+
+    /// Returns what the store has, and which jobs are claimed as far as it says so.
+    pub(crate) fn with_claims(client: &Client) -> (Dump, BTreeSet<JobId>) {
+        let running = listed(client.running());
+        let claimed = running.iter().map(|job| job.id).collect();
+        let mut dump = Dump::default();
+        for job in running.into_iter().chain(listed(client.pending())).chain(listed(client.dead()))
+        {
+            let (id, row) = (job.id, Row::new(job));
+            assert!(dump.jobs.insert(id, row).is_none(), "{id} is listed twice");
+        }
+        let repeats = client.repeats().expect("the schedules are read");
+        dump.repeats =
+            repeats.into_iter().map(|repeat| (repeat.name, repeat.rule, repeat.next)).collect();
+        let counts = client.count().expect("the jobs are counted");
+        let dead = dump.jobs.values().filter(|row| row.dead).count() as u64;
+        assert_eq!(counts.dead, dead, "dead jobs are counted as they are listed");
+        let alive = dump.jobs.len() as u64 - dead;
+        assert_eq!(counts.pending + counts.running, alive, "jobs are counted as they are listed");
+        (dump, claimed)
+    }
+}
+
+fn listed(mut pages: Pages) -> Vec<JobInfo> {
+    let jobs: Vec<JobInfo> = pages.by_ref().collect();
+    assert_eq!(pages.error(), None, "the jobs are listed");
+    jobs
+}
+
+impl Row {
+    fn new(job: JobInfo) -> Row {
+        Row {
+            dead: job.state == JobState::Dead,
+            deadline: job.deadline,
+            tries: job.tries,
+            interruptions: job.interruptions,
+            key: job.key,
+            error: job.error,
+            payload: job.payload,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Files that are refused, by a typed error that names them; and they stay as they are, to the byte.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{Driver, Jobs, OpenError, Run};
+
+use crate::disk::task::{Plan, Task};
+use crate::folder::Folder;
+
+pub(crate) fn start(path: &Path) -> Result<(Jobs, Driver), OpenError> {
+    Jobs::open(path)?.on(|_: Task, _: &Run| Ok(())).manual()
+}
+
+/// Makes a file with jobs on it.
+pub(crate) fn make(path: &Path, jobs: u64) {
+    let (made, driver) = start(path).expect("a new file");
+    let hour = Duration::from_secs(3600);
+    let batch = (0..jobs).map(|n| (hour, Task::new(n, Plan::Succeed)));
+    made.insert_batch(batch).expect("a batch");
+    made.shutdown().expect("the disk works");
+    drop(driver);
+}
+
+/// The file is refused, nothing in the folder changes, and the error names the file.
+pub(crate) fn is_refused(folder: &Folder, path: &Path, expected: fn(&OpenError) -> bool) {
+    let before = folder.contents();
+    let refused = start(path).err().unwrap_or_else(|| panic!("{} is opened", path.display()));
+    assert!(expected(&refused), "{refused:?}");
+    assert!(refused.to_string().contains(&path.display().to_string()), "{refused} names no file");
+    let after = folder.contents();
+    // The lock of the runner is a file of its own, and empty; the index of the log, which whoever reads
+    // makes, has nothing of its own.
+    let index = |path: &Path| path.to_string_lossy().ends_with("-shm");
+    let changed = |(path, bytes): &(&PathBuf, &Vec<u8>)| {
+        !bytes.is_empty() && !index(path) && before.get(*path) != Some(*bytes)
+    };
+    let changed: Vec<&PathBuf> = after.iter().filter(changed).map(|(path, _)| path).collect();
+    assert!(changed.is_empty(), "changed: {changed:?}");
+    assert!(before.keys().all(|path| after.contains_key(path)), "a file is gone");
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let folder = Folder::new("foreign");
+    let path = folder.path().join("jobs.db");
+    for text in ["hello", &"a letter to the editor\n".repeat(500)] {
+        fs::write(&path, text).expect("it can be written");
+        let is = |error: &OpenError| {
+            matches!(error, OpenError::Foreign { .. } | OpenError::Damaged { .. })
+        };
+        is_refused(&folder, &path, is);
+    }
+    for empty in ["", "x"] {
+        fs::write(&path, empty).expect("it can be written");
+        is_refused(&folder, &path, |error| matches!(error, OpenError::Damaged { .. }));
+    }
+}
+
+#[test]
+fn the_database_of_another_application_is_refused() {
+    let folder = Folder::new("application");
+    let path = folder.path().join("jobs.db");
+    let other = Connection::open(&path).expect("a database");
+    other
+        .execute_batch("PRAGMA application_id = 77; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+        .expect("a table");
+    drop(other);
+    is_refused(&folder, &path, |error| matches!(error, OpenError::Foreign { .. }));
+}
+
+#[test]
+fn the_database_of_an_application_without_an_id_is_shared() {
+    let folder = Folder::new("shared");
+    let path = folder.path().join("app.db");
+    let other = Connection::open(&path).expect("a database");
+    other.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").expect("a table");
+    make(&path, 10);
+    let found: i64 = other.query_row("SELECT a FROM t", [], |row| row.get(0)).expect("the row");
+    assert_eq!(found, 1);
+}
+
+#[test]
+fn a_later_version_is_refused() {
+    let folder = Folder::new("newer");
+    let path = folder.path().join("jobs.db");
+    make(&path, 10);
+    let conn = Connection::open(&path).expect("the file");
+    conn.execute("UPDATE tickwheel_meta SET value = 2 WHERE name = 'version'", []).expect("a row");
+    drop(conn);
+    let is = |error: &OpenError| matches!(error, OpenError::Newer { version: 2, known: 1, .. });
+    is_refused(&folder, &path, is);
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let folder = Folder::new("places");
+    let is = |error: &OpenError| matches!(error, OpenError::Io { .. });
+    is_refused(&folder, folder.path(), is);
+    is_refused(&folder, &folder.path().join("missing").join("jobs.db"), is);
+}
+
+#[test]
+fn a_file_that_is_read_only_is_refused() {
+    let folder = Folder::new("read-only");
+    let path = folder.path().join("jobs.db");
+    make(&path, 10);
+    let mut rights = fs::metadata(&path).expect("the file").permissions();
+    rights.set_readonly(true);
+    fs::set_permissions(&path, rights).expect("it is ours");
+    if fs::OpenOptions::new().write(true).open(&path).is_ok() {
+        eprintln!("skipped: this user may write to files that are read-only");
+        return;
+    }
+    is_refused(&folder, &path, |error| matches!(error, OpenError::Io { .. }));
+}
+
+#[test]
+fn a_file_that_is_locked_is_refused() {
+    let folder = Folder::new("locked");
+    let path = folder.path().join("jobs.db");
+    make(&path, 10);
+    let other = Connection::open(&path).expect("the file");
+    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("the lock");
+    other.execute("UPDATE tickwheel_meta SET value = value", []).expect("the lock");
+    is_refused(&folder, &path, |error| matches!(error, OpenError::InUse { .. }));
+    other.execute_batch("ROLLBACK").expect("the lock");
+    drop(other);
+    let (jobs, _driver) = start(&path).expect("it is free again");
+    assert_eq!(jobs.count().expect("the jobs are counted").pending, 10);
+}
