@@ -1,0 +1,1 @@
+//! What the model has found, one small history each.
