@@ -14,7 +14,7 @@ use super::jobs::Jobs;
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
 use crate::dispatch::events::{Event, OnEvent};
-use crate::dispatch::execute::Executor;
+use crate::dispatch::execute::{Executor, Lane};
 use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::inline::Inline;
 use crate::dispatch::link::Link;
@@ -274,8 +274,8 @@ impl Builder {
             metrics: Arc::clone(&parts.metrics),
             link: Arc::clone(&link),
             since: clock.now().wall,
-            blocking: blocking.scheduler(),
-            returning: returning.as_ref().unwrap_or(&blocking).scheduler(),
+            blocking: Lane::new(blocking.scheduler()),
+            returning: Lane::new(returning.as_ref().unwrap_or(&blocking).scheduler()),
             ended: Box::new(move |id, end| drop(ends.send(Command::Ended { id, end }))),
         });
         let dispatcher = Dispatcher {
@@ -322,8 +322,8 @@ impl Builder {
             metrics: Arc::clone(&inline.metrics),
             link: Arc::clone(&link),
             since: clock.now().wall,
-            blocking: wheel.scheduler(),
-            returning: wheel.scheduler(),
+            blocking: Lane::new(wheel.scheduler()),
+            returning: Lane::new(wheel.scheduler()),
             ended: Box::new(ended),
         }));
         let jobs = Jobs::new(Client { link }, None, lease);

@@ -5,14 +5,19 @@
 //! - No lock is held while a handler runs.
 //! - Whatever happens to a handler, its end is said exactly once: it returns, it panics, it is dropped
 //!   unfinished by its runtime.
+//! - A wheel promises no order of timers that are due at one tick, and everything overdue is. So a
+//!   timer belongs to no run: whichever fires takes the earliest run. There is a timer for each run,
+//!   at the run's time, so a run whose time has come does not wait.
 
 use core::any::Any;
 use core::cell::Cell;
+use core::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use tickwheel::Scheduler;
+use tickwheel::{Scheduler, When};
 
 use super::clock::Clock;
 use super::command::RunEnd;
@@ -23,6 +28,7 @@ use super::metrics::Metrics;
 use super::run::{Run, RunState};
 use crate::values::id::JobId;
 use crate::values::retry::Fail;
+use crate::values::time::Millis;
 
 thread_local! {
     /// A handler runs on this thread.
@@ -44,20 +50,99 @@ pub(crate) struct Executor {
     /// When the jobs were started: what was overdue then is late from then on.
     pub(crate) since: SystemTime,
     /// Holds runs of handlers that block a thread.
-    pub(crate) blocking: Scheduler,
+    pub(crate) blocking: Lane,
     /// Holds runs of handlers that return at once.
-    pub(crate) returning: Scheduler,
+    pub(crate) returning: Lane,
     /// Where the end of a run is told. It must not block for long, and may be called on any thread.
     pub(crate) ended: Box<dyn Fn(JobId, RunEnd) + Send + Sync>,
 }
 
+/// Claimed jobs until their time.
+pub(crate) struct Lane {
+    pub(crate) wheel: Scheduler,
+    starts: Mutex<BinaryHeap<Earliest>>,
+}
+
+/// A start; the greatest is the one with the earliest deadline, then the lowest id.
+struct Earliest(Start);
+
+impl Earliest {
+    fn place(&self) -> (Millis, JobId) {
+        (self.0.state.due, self.0.state.id)
+    }
+}
+
+impl Ord for Earliest {
+    fn cmp(&self, other: &Earliest) -> Ordering {
+        other.place().cmp(&self.place())
+    }
+}
+
+impl PartialOrd for Earliest {
+    fn partial_cmp(&self, other: &Earliest) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Earliest {
+    fn eq(&self, other: &Earliest) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Earliest {}
+
+impl Lane {
+    pub(crate) fn new(wheel: Scheduler) -> Lane {
+        Lane { wheel, starts: Mutex::new(BinaryHeap::new()) }
+    }
+
+    /// Adds starts. Each needs a timer that calls [`Executor::run_earliest`].
+    pub(crate) fn add(&self, starts: Vec<Start>) {
+        let mut held = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        held.extend(starts.into_iter().map(Earliest));
+    }
+
+    /// Takes the earliest start whose time has come. If none has: the deadline of the earliest one.
+    fn take(&self, now: SystemTime) -> Result<Start, Option<Millis>> {
+        let mut held = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let Some(earliest) = held.peek() else { return Err(None) };
+            let state = &earliest.0.state;
+            if state.is_waiting() && state.due.to_system() > now {
+                return Err(Some(state.due));
+            }
+            match held.pop() {
+                Some(Earliest(start)) if start.state.is_waiting() => return Ok(start),
+                _ => {}
+            }
+        }
+    }
+}
+
 impl Executor {
+    /// Runs the earliest job, if its time has come. It may not have: the wall clock was set back
+    /// since the timer was set.
+    pub(crate) fn run_earliest(self: &Arc<Executor>, is_async: bool) {
+        let lane = if is_async { &self.returning } else { &self.blocking };
+        match lane.take(self.clock.now().wall) {
+            Ok(start) => self.run(start),
+            Err(None) => {}
+            Err(Some(due)) => {
+                let executor = Arc::clone(self);
+                let again = move || executor.run_earliest(is_async);
+                // The wheel is gone only once the dispatcher has ended.
+                drop(lane.wheel.insert(When::wall(due.to_system()), again));
+            }
+        }
+    }
+
     pub(crate) fn is_async(&self, kind: &str) -> bool {
         self.handlers.get(kind).is_some_and(|handler| handler.is_async)
     }
 
     /// Runs the job, unless it was withdrawn. Its time must have come.
-    pub(crate) fn run(self: &Arc<Executor>, start: Start) {
+    fn run(self: &Arc<Executor>, start: Start) {
         let Start { state, payload } = start;
         let now = self.clock.now().wall;
         let late = now.duration_since(state.due.to_system()).unwrap_or_default();

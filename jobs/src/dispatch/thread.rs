@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, TryRecvError};
-use tickwheel::{Scheduler, Wheel, When};
+use tickwheel::{Wheel, When};
 
 use super::clock::Clock;
 use super::command::{Command, Reply};
@@ -133,23 +133,28 @@ pub(crate) fn arm(executor: &Arc<Executor>, starts: Vec<Start>) {
     let now = executor.clock.now().wall;
     let (returning, blocking): (Vec<Start>, Vec<Start>) =
         starts.into_iter().partition(|start| executor.is_async(&start.state.kind));
-    for (starts, wheel) in [(blocking, &executor.blocking), (returning, &executor.returning)] {
-        hand_over(executor, starts, wheel, now);
-    }
+    hand_over(executor, blocking, false, now);
+    hand_over(executor, returning, true, now);
 }
 
 fn hand_over(
     executor: &Arc<Executor>,
     starts: Vec<Start>,
-    wheel: &Scheduler,
+    is_async: bool,
     now: std::time::SystemTime,
 ) {
-    let timers = starts.into_iter().map(|start| {
+    if starts.is_empty() {
+        return;
+    }
+    let timer = |start: &Start| {
         let due = start.state.due.to_system();
         let when = if due <= now { When::after(Duration::ZERO) } else { When::wall(due) };
         let executor = Arc::clone(executor);
-        (when, move || executor.run(start))
-    });
+        (when, move || executor.run_earliest(is_async))
+    };
+    let timers: Vec<_> = starts.iter().map(timer).collect();
+    let lane = if is_async { &executor.returning } else { &executor.blocking };
+    lane.add(starts);
     // The wheel is gone only once the dispatcher has ended, and refuses nothing else.
-    drop(wheel.insert_batch(timers));
+    drop(lane.wheel.insert_batch(timers));
 }

@@ -1,1 +1,59 @@
 //! What the model has found, one small history each.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tickwheel_jobs::{Builder, Driver, Jobs};
+
+use crate::ops::{Ending, Plan, Task};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn task(tag: u64) -> Task<0> {
+    Task(Plan { tag, acts: Vec::new(), ends: vec![Ending::Done] })
+}
+
+/// Returns jobs whose runs are listed, by tag.
+fn listed(builder: Builder) -> (Jobs, Driver, Arc<Mutex<Vec<u64>>>) {
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&ran);
+    let on = move |job: Task<0>, _: &tickwheel_jobs::Run| {
+        list.lock().unwrap().push(job.0.tag);
+        Ok(())
+    };
+    let (jobs, driver) = builder.on(on).manual().unwrap();
+    (jobs, driver, ran)
+}
+
+/// The wheel does not promise an order of timers that are due at one tick, and everything that is
+/// overdue is. So jobs that were missed ran the latest one first.
+#[test]
+fn overdue_jobs_start_in_the_order_of_their_deadlines() {
+    let (jobs, driver, ran) = listed(Jobs::memory());
+    let now = driver.wall_now();
+    for tag in [3, 1, 2] {
+        jobs.insert(now - (10 - tag as u32) * MS, task(tag)).unwrap();
+    }
+    assert_eq!(driver.advance(MS), 3);
+    assert_eq!(*ran.lock().unwrap(), [1, 2, 3]);
+}
+
+/// Two jobs for one time ran in the order of insertion only by luck.
+#[test]
+fn jobs_for_one_time_start_in_the_order_of_insertion() {
+    let (jobs, driver, ran) = listed(Jobs::memory());
+    jobs.insert_batch((1..=20).map(|tag| (10 * MS, task(tag)))).unwrap();
+    assert_eq!(driver.advance(10 * MS), 20);
+    assert!(ran.lock().unwrap().is_sorted());
+}
+
+/// A job that was overdue when it was claimed had a timer that fired after a millisecond, whatever
+/// the wall clock read then. Set back by less than a second, the clock did not make it wait.
+#[test]
+fn a_clock_that_is_set_back_a_little_makes_a_claimed_job_wait() {
+    let (jobs, driver, ran) = listed(Jobs::memory());
+    jobs.insert(Duration::ZERO, task(1)).unwrap();
+    driver.set_wall(driver.wall_now() - 500 * MS);
+    assert_eq!(driver.advance(499 * MS), 0, "early: {:?}", ran.lock().unwrap());
+    assert_eq!(driver.advance(2 * MS), 1);
+}
