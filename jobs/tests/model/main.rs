@@ -87,6 +87,7 @@ impl World {
     fn step(&mut self, op: &Op) -> Outcome {
         let started = self.shared.lock().oracle.started;
         self.act(op)?;
+        self.shared.look_at_the_clocks(false);
         if self.recover()? {
             return self.agree();
         }
