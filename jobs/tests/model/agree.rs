@@ -20,7 +20,7 @@ impl World {
             let state = self.shared.lock();
             (state.oracle.ids.clone(), state.oracle.wall)
         };
-        for id in ids.iter().rev().take(50) {
+        for id in ids.iter().rev().take(8) {
             let info = jobs.get(*id).map_err(|error| error.to_string())?;
             let oracle = &mut self.shared.lock().oracle;
             match (oracle.find(*id), info) {

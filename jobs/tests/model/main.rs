@@ -55,11 +55,11 @@ use world::{Setup, World};
 
 const STEPS: usize = 60;
 
-fn config() -> Config {
+/// A history on a file takes some fifty times as long as one in memory.
+fn config(file: bool) -> Config {
     let cases = std::env::var("TICKWHEEL_JOBS_CASES").ok().and_then(|cases| cases.parse().ok());
     Config {
-        cases: cases.unwrap_or(300),
-        max_shrink_iters: 3000,
+        cases: cases.unwrap_or(if file { 150 } else { 600 }),
         failure_persistence: None,
         ..Config::default()
     }
@@ -262,7 +262,7 @@ fn run(setup: Setup, history: &[Op]) -> Outcome {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(false))]
 
     #[test]
     fn the_store_in_memory_agrees_with_the_oracle(
@@ -271,6 +271,10 @@ proptest! {
     ) {
         run(setup, &history).map_err(TestCaseError::fail)?;
     }
+}
+
+proptest! {
+    #![proptest_config(config(true))]
 
     #[test]
     fn the_store_on_a_file_agrees_with_the_oracle(
