@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Driver, Jobs};
+use tickwheel_jobs::{Builder, Driver, JobState, Jobs};
 
 use crate::ops::{Ending, Plan, Task};
 
@@ -56,4 +56,36 @@ fn a_clock_that_is_set_back_a_little_makes_a_claimed_job_wait() {
     driver.set_wall(driver.wall_now() - 500 * MS);
     assert_eq!(driver.advance(499 * MS), 0, "early: {:?}", ran.lock().unwrap());
     assert_eq!(driver.advance(2 * MS), 1);
+}
+
+/// A job that died left its id in the row of the claims that were made with its own, as long as one
+/// of those was held. Revived meanwhile and claimed again, it was claimed twice in the file: a crash
+/// counted as two interruptions. Another process saw it as running although it was not due.
+#[test]
+fn a_job_that_died_and_was_revived_is_not_claimed_by_its_old_claim() {
+    let folder = std::env::temp_dir().join(format!("tickwheel-found-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("jobs.db");
+    let seen = Arc::new(Mutex::new(None));
+    let (see, file) = (Arc::clone(&seen), path.clone());
+    let (jobs, driver) = Jobs::open(&path)
+        .unwrap()
+        .on(|_: Task<0>, _| Err(tickwheel_jobs::Fail::dead("dies")))
+        .on(move |_: Task<1>, run| {
+            let client = run.client();
+            let dead = client.dead().next().unwrap().id;
+            assert!(client.revive(dead).unwrap() && client.reset(dead, 1000 * MS).unwrap());
+            let other = Jobs::open(&file).unwrap().client().unwrap();
+            *see.lock().unwrap() = other.get(dead).unwrap();
+            Ok(())
+        })
+        .manual()
+        .unwrap();
+    jobs.insert(60 * MS, task(1)).unwrap();
+    jobs.insert(60 * MS, Task::<1>(task(2).0)).unwrap();
+    driver.advance(70 * MS);
+    let seen = seen.lock().unwrap().take().unwrap();
+    assert_eq!(seen.state, JobState::Pending);
+    drop((jobs, driver));
+    std::fs::remove_dir_all(folder).unwrap();
 }
