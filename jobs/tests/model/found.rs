@@ -1,5 +1,6 @@
 //! What the model has found, one small history each.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,13 @@ fn listed(builder: Builder) -> (Jobs, Driver, Arc<Mutex<Vec<u64>>>) {
     };
     let (jobs, driver) = builder.on(on).manual().unwrap();
     (jobs, driver, ran)
+}
+
+fn folder(name: &str) -> PathBuf {
+    let name = format!("tickwheel-found-{name}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 /// The wheel does not promise an order of timers that are due at one tick, and everything that is
@@ -63,8 +71,7 @@ fn a_clock_that_is_set_back_a_little_makes_a_claimed_job_wait() {
 /// counted as two interruptions. Another process saw it as running although it was not due.
 #[test]
 fn a_job_that_died_and_was_revived_is_not_claimed_by_its_old_claim() {
-    let folder = std::env::temp_dir().join(format!("tickwheel-found-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder("revived");
     let path = folder.join("jobs.db");
     let seen = Arc::new(Mutex::new(None));
     let (see, file) = (Arc::clone(&seen), path.clone());
@@ -86,6 +93,39 @@ fn a_job_that_died_and_was_revived_is_not_claimed_by_its_old_claim() {
     driver.advance(70 * MS);
     let seen = seen.lock().unwrap().take().unwrap();
     assert_eq!(seen.state, JobState::Pending);
+    drop((jobs, driver));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// `Run::attempt` counts a run whose process ended. A failure sets the count of interruptions in a row
+/// to zero, and with it takes them out of the number of the next attempt: two runs have the number 2.
+#[test]
+fn attempts_increase_over_interruptions_and_failures() {
+    let folder = folder("attempts");
+    let (path, copy) = (folder.join("jobs.db"), folder.join("copy.db"));
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let open = |path: &PathBuf| {
+        let (list, from, to) = (Arc::clone(&attempts), folder.join("jobs.db"), copy.clone());
+        let handler = move |_: Task<0>, run: &tickwheel_jobs::Run| {
+            list.lock().unwrap().push(run.attempt());
+            if run.attempt() == 1 {
+                // What a crash leaves now.
+                std::fs::copy(&from, &to).unwrap();
+                let log = |path: &PathBuf| PathBuf::from(format!("{}-wal", path.display()));
+                std::fs::copy(log(&from), log(&to)).unwrap();
+            }
+            Err(tickwheel_jobs::Fail::after(MS, "fails"))
+        };
+        Jobs::open(path).unwrap().on(handler).manual().unwrap()
+    };
+    let (jobs, driver) = open(&path);
+    jobs.insert(Duration::ZERO, task(1)).unwrap();
+    driver.advance(MS);
+    drop((jobs, driver));
+    let (jobs, driver) = open(&copy);
+    // The copy is as of within the first run, and its process ended there.
+    driver.advance(10_000 * MS);
+    assert_eq!(attempts.lock().unwrap()[..4], [1, 2, 3, 4]);
     drop((jobs, driver));
     std::fs::remove_dir_all(folder).unwrap();
 }
