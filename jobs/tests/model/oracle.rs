@@ -11,9 +11,9 @@
 //!
 //! Times are microseconds where they are read from a clock, and milliseconds where a job has them.
 
-use tickwheel_jobs::{JobId, JobInfo, JobState};
+use tickwheel_jobs::{JobId, JobState};
 
-use crate::ops::{Ending, Plan, Policy, WAITS, micros};
+use crate::ops::{Ending, Plan, Policy, WAITS};
 
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
@@ -279,7 +279,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// What a run says of itself.
+    /// What a run says of itself. That the number of an attempt increases from run to run does not
+    /// hold yet: see `attempts_increase_over_interruptions_and_failures`.
     pub(crate) fn identify(&mut self, at: usize, attempt: u32, fence: u64) -> Outcome {
         let job = &mut self.jobs[at];
         let expected = job.tries + job.interruptions + 1;
@@ -383,36 +384,7 @@ impl Oracle {
         }
         self.occur(jumped);
     }
-
-    /// Says in what a job differs from what the store says.
-    pub(crate) fn compare(&mut self, at: usize, info: &JobInfo) -> Outcome {
-        let job = &mut self.jobs[at];
-        if core::mem::take(&mut job.doubtful) && info.interruptions == job.interruptions + 1 {
-            job.interruptions += 1;
-            if job.interruptions == 5 {
-                job.state = JobState::Dead;
-                job.error = Some(INTERRUPTED.to_owned());
-            }
-        }
-        let died = info.died.map(|died| micros(died) / 1000);
-        let in_time = match job.state {
-            JobState::Dead => died.is_some_and(|died| (job.died.0..=job.died.1).contains(&died)),
-            _ => died.is_none(),
-        };
-        let same = info.kind == crate::ops::NAMES[job.kind]
-            && info.state == job.state
-            && micros(info.deadline) == job.due * 1000
-            && info.tries == job.tries
-            && info.interruptions == job.interruptions
-            && info.key == job.key
-            && info.error == job.error
-            && info.payload == encoded(&job.plan)
-            && in_time;
-        ensure(same, || format!("the store has {info:?}, not {job:?}"))
-    }
 }
-
-pub(crate) const INTERRUPTED: &str = "its process ended 5 times while it ran";
 
 pub(crate) fn encoded(plan: &Plan) -> Vec<u8> {
     serde_json::to_vec(plan).expect("a plan is JSON")

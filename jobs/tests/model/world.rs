@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use tickwheel_jobs::{Builder, Client, Driver, Durability, Event, Fail, JobId, JobState, Jobs, Run};
+use tickwheel_jobs::{Builder, Client, Driver, Durability, Event, Fail, JobState, Jobs, Run};
 
 use crate::ops::{BROKEN, Ending, LATE, Plan, Stop, Task, micros, retry, system};
-use crate::oracle::{INTERRUPTED, Oracle, Outcome, ensure};
+use crate::oracle::{Oracle, Outcome, ensure};
 
 /// What the handlers of one process share with the test.
 pub(crate) struct Shared {
@@ -358,52 +358,5 @@ impl Drop for World {
         let latest = self.shared.lock().oracle.wall.max(LATEST.load(Ordering::Relaxed));
         LATEST.store(latest + 3_600_000_000, Ordering::Relaxed);
         let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-impl Oracle {
-    /// A process starts to run the jobs; the one before ended by a crash, or gave back its claims.
-    /// `opened` is what the clock read then.
-    fn taken_over(&mut self, crashed: bool, opened: i64) {
-        (self.started, self.failed, self.died) = (0, 0, 0);
-        for at in (0..self.jobs.len()).rev() {
-            let job = &mut self.jobs[at];
-            let claimed = core::mem::take(&mut job.claimable);
-            job.robbed = false;
-            if !crashed {
-                continue;
-            }
-            match job.state {
-                JobState::Running if job.asked => self.end(at, (opened, opened)),
-                JobState::Running => {
-                    job.state = JobState::Pending;
-                    job.interruptions += 1;
-                    job.died = (opened, opened);
-                    if job.interruptions == 5 {
-                        job.state = JobState::Dead;
-                        job.error = Some(INTERRUPTED.to_owned());
-                    } else {
-                        self.moved(at);
-                    }
-                }
-                JobState::Pending if claimed => {
-                    job.doubtful = true;
-                    job.died = (opened, opened);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Returns the id of an operation's job.
-    pub(crate) fn picked(&self, pick: crate::ops::Pick, own: Option<JobId>) -> JobId {
-        use crate::ops::Pick;
-        match pick {
-            Pick::Own => own.unwrap_or(JobId::from_u128(0)),
-            Pick::Nobody => JobId::from_u128(3),
-            Pick::Latest => self.ids.last().copied().unwrap_or(JobId::from_u128(1)),
-            Pick::Nth(n) if self.ids.is_empty() => JobId::from_u128(n as u128),
-            Pick::Nth(n) => self.ids[n % self.ids.len()],
-        }
     }
 }
