@@ -204,7 +204,7 @@ impl Builder {
     }
 
     /// Names the queue: each queue of a file has its own jobs, keys, schedules and runner. A name has
-    /// 1 to 48 letters of ASCII, digits and `_`.
+    /// 1 to 48 letters of ASCII, digits and `_`; upper and lower case are the same.
     pub fn queue(self, name: &str) -> Builder {
         Builder { queue: Some(name.to_owned()), ..self }
     }
@@ -382,7 +382,7 @@ impl Builder {
             Source::Memory => Box::new(Memory::default()),
             #[cfg(feature = "sqlite")]
             Source::File(mut location) => {
-                location.queue = self.queue;
+                location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
                 let runner = match runs_jobs {
                     true => location.lock_runner()?,
                     false => None,

@@ -147,7 +147,7 @@ impl Claims {
         cursor.next = Some(cursor.next.map_or(place.due, |next| next.min(place.due)));
     }
 
-    /// Ends the claim of a job. `gone`: its row is gone too.
+    /// Ends the claim of a job. `gone`: its row is gone too, for good.
     pub(crate) fn end(&mut self, id: JobId, gone: bool) -> Option<Place> {
         let held = self.held.remove(&id)?;
         let place = held.place;

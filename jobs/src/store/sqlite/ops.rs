@@ -333,7 +333,8 @@ impl State {
             tables.execute(&tables.sql.drop_asked, [id_bytes(id)])?;
         }
         let remembered = held.callers_id || self.unknown.remove(&id);
-        self.claims.end(id, matches!(finish.end, End::Gone | End::Dead { .. }));
+        // A dead job may be revived: the row of its claim must not name it then.
+        self.claims.end(id, finish.end == End::Gone);
         match &finish.end {
             End::Gone => {
                 let key = held.key.as_deref();

@@ -1,0 +1,186 @@
+//! After each step: what the store says, all of it, against the oracle.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use tickwheel_jobs::{Client, JobId, JobInfo, JobState, Pages};
+
+use crate::calls::{key_name, kind_name};
+use crate::ops::{NAMES, micros, system};
+use crate::oracle::{AHEAD, Oracle, Outcome, ensure};
+use crate::world::World;
+
+impl World {
+    pub(crate) fn agree(&self) -> Outcome {
+        let jobs = self.jobs.as_ref().expect("the jobs run");
+        jobs.check().map_err(|violation| format!("check: {violation}"))?;
+        self.lists_agree(jobs)?;
+        self.counts_agree(jobs)?;
+        let (ids, wall) = {
+            let state = self.shared.lock();
+            (state.oracle.ids.clone(), state.oracle.wall)
+        };
+        for id in ids.iter().rev().take(8) {
+            let info = jobs.get(*id).map_err(|error| error.to_string())?;
+            let oracle = &mut self.shared.lock().oracle;
+            match (oracle.find(*id), info) {
+                (Some(at), Some(info)) => oracle.compare(at, &info)?,
+                (None, None) => {}
+                (at, info) => {
+                    let job = at.map(|at| &oracle.jobs[at]);
+                    return Err(format!("get {id}: {info:?}, not {job:?}"));
+                }
+            }
+        }
+        for key in 0..3 {
+            let keyed = jobs.keyed(&key_name(key));
+            let found = keyed.get().map_err(|error| error.to_string())?;
+            let remaining = keyed.remaining().map_err(|error| error.to_string())?;
+            let oracle = &self.shared.lock().oracle;
+            let at = oracle.pending_of(&key_name(key));
+            let expected = at.and_then(|at| oracle.jobs[at].id);
+            ensure(found.map(|job| job.id) == expected, || format!("{key:?}: not {expected:?}"))?;
+            let left = at.map(|at| (oracle.jobs[at].due * 1000 - wall).max(0));
+            let left = left.map(|left| Duration::from_micros(left as u64));
+            ensure(remaining == left, || format!("remaining {remaining:?}, not {left:?}"))?;
+        }
+        self.schedules_agree(jobs)
+    }
+
+    /// All pages, of the pending, the running and the dead.
+    fn lists_agree(&self, jobs: &Client) -> Outcome {
+        let pending = all(jobs.pending())?;
+        let running = all(jobs.running())?;
+        let dead = all(jobs.dead())?;
+        ensure(running.is_empty(), || format!("nothing runs, and {running:?}"))?;
+        let sorted = pending.is_sorted_by_key(|job| (job.deadline, job.id));
+        ensure(sorted, || "the pending are not in the order of deadline".to_owned())?;
+        ensure(dead.is_sorted_by_key(|job| job.id), || "the dead are not in order".to_owned())?;
+        let oracle = &mut self.shared.lock().oracle;
+        let mut seen: HashSet<JobId> = HashSet::new();
+        for info in pending.iter().chain(&dead) {
+            ensure(seen.insert(info.id), || format!("listed twice: {info:?}"))?;
+            let at = oracle.recognize(info.id, &info.kind, &info.payload)?;
+            oracle.compare(at, info)?;
+            if info.state == JobState::Pending {
+                oracle.jobs[at].perhaps = false;
+            }
+        }
+        let numbers: HashSet<u64> = oracle.schedules.iter().map(|of| of.number).collect();
+        let mut wrong = None;
+        let oldest = oracle.now() - oracle.retention;
+        oracle.jobs.retain(|job| {
+            if job.id.is_some_and(|id| seen.contains(&id)) {
+                return true;
+            }
+            // A crash made it dead before the present process knew what time it is.
+            let died = job.doubtful && job.interruptions == 4 && job.died.0 < oldest;
+            if !job.perhaps && !died {
+                wrong.get_or_insert(format!("it is gone: {job:?}"));
+            }
+            // The schedule may still make it.
+            let alive = job.occurs.is_some_and(|(number, _)| numbers.contains(&number));
+            job.state == JobState::Pending && alive && !job.unsure && !died
+        });
+        wrong.map_or(Ok(()), Err)?;
+        // Once set back, the clock takes ten minutes and more to the next look at what is too old.
+        let too_old = oracle.now() - oracle.retention - 601_000;
+        let old = oracle.jobs.iter().find(|job| {
+            job.state == JobState::Dead && job.died.1 < too_old && !oracle.set_back
+        });
+        ensure(old.is_none(), || format!("past its retention: {old:?}"))
+    }
+
+    fn counts_agree(&self, jobs: &Client) -> Outcome {
+        let counts = jobs.count().map_err(|error| error.to_string())?;
+        let unhandled = jobs.unhandled().map_err(|error| error.to_string())?;
+        let stats = jobs.stats();
+        let others = self.other.as_ref().map(Client::count).transpose();
+        let others = others.map_err(|error| error.to_string())?;
+        let state = self.shared.lock();
+        let oracle = &state.oracle;
+        let of = |state: JobState| {
+            oracle.jobs.iter().filter(move |job| job.state == state && !(job.perhaps && job.id.is_none()))
+        };
+        let (pending, dead) = (of(JobState::Pending).count() as u64, of(JobState::Dead).count() as u64);
+        let same = counts.pending == pending
+            && counts.running == 0
+            && counts.dead == dead
+            && counts.schedules == oracle.schedules.len() as u64;
+        ensure(same, || format!("{counts:?}, not {pending} pending and {dead} dead"))?;
+        if let Some(others) = others {
+            let same = others.pending + others.running == pending
+                && others.dead == dead
+                && others.schedules == counts.schedules;
+            ensure(same, || format!("another process counts {others:?}, not {counts:?}"))?;
+        }
+        let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
+        for job in of(JobState::Pending).filter(|job| !oracle.handled[job.kind]) {
+            *expected.entry(NAMES[job.kind]).or_default() += 1;
+        }
+        let found: BTreeMap<&str, u64> =
+            unhandled.iter().map(|(kind, jobs)| (kind.as_str(), *jobs)).collect();
+        ensure(found == expected, || format!("unhandled: {found:?}, not {expected:?}"))?;
+        let same = stats.started == oracle.started
+            && stats.failed == oracle.failed
+            && stats.completed == oracle.started - oracle.failed
+            && stats.died == state.deaths
+            && state.deaths == oracle.died;
+        ensure(same, || {
+            let Oracle { started, failed, died, .. } = oracle;
+            format!("{stats:?}: not {started} started, {failed} failed, {died} died")
+        })
+    }
+
+    fn schedules_agree(&self, jobs: &Client) -> Outcome {
+        let repeats = jobs.repeats().map_err(|error| error.to_string())?;
+        let oracle = &self.shared.lock().oracle;
+        let mut expected = oracle.schedules.clone();
+        expected.sort_by(|a, b| a.name.cmp(&b.name));
+        ensure(repeats.len() == expected.len(), || format!("{repeats:?}, not {expected:?}"))?;
+        for (found, expected) in repeats.iter().zip(&expected) {
+            let next = micros(found.next) / 1000;
+            // Those up to 50 ms ahead may have become jobs.
+            let in_time = next == expected.next
+                || (next < expected.next && next > oracle.now() && next <= oracle.now() + AHEAD)
+                || (oracle.handled[expected.kind] && next == expected.next);
+            let same = found.name == expected.name
+                && found.kind == NAMES[expected.kind]
+                && found.rule == format!("every {} ms", expected.period)
+                && in_time;
+            ensure(same, || format!("{found:?}, not {expected:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// The pending and the dead of a kind, due between two times that are told from the present.
+    pub(crate) fn pages_agree(&self, kind: Option<usize>, from: i64, to: i64) -> Outcome {
+        let jobs = self.jobs.as_ref().expect("the jobs run");
+        let (wall, _) = self.shared.look_at_the_clocks(false);
+        let (from, to) = ((wall + from * 1000).max(0), (wall + to * 1000).max(0));
+        for (pages, state) in [(jobs.pending(), JobState::Pending), (jobs.dead(), JobState::Dead)] {
+            let pages = pages.between(system(from), system(to));
+            let pages = match kind_name(kind) {
+                Some(name) => pages.kind_named(name),
+                None => pages,
+            };
+            let found: HashSet<JobId> = all(pages)?.into_iter().map(|job| job.id).collect();
+            let oracle = &self.shared.lock().oracle;
+            let inside = |due: i64| (from..=to).contains(&(due * 1000));
+            let wanted = oracle.jobs.iter().filter(|job| {
+                job.state == state && kind.is_none_or(|kind| kind == job.kind) && inside(job.due)
+            });
+            let wanted: HashSet<JobId> = wanted.filter_map(|job| job.id).collect();
+            ensure(found == wanted, || format!("{state:?} between: {found:?}, not {wanted:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn all(mut pages: Pages) -> Outcome<Vec<JobInfo>> {
+    let jobs: Vec<JobInfo> = pages.by_ref().collect();
+    match pages.error() {
+        Some(error) => Err(format!("a page: {error}")),
+        None => Ok(jobs),
+    }
+}

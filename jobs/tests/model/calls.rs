@@ -1,0 +1,345 @@
+//! Every verb, done to the store and told to the oracle, and the answers compared. The same code
+//! serves a caller outside, a handler, and another process.
+
+use std::time::Instant;
+
+use tickwheel_jobs::tickwheel::When;
+use tickwheel_jobs::{Cancel, Client, InsertErrorKind, JobId, JobState, StoreError};
+
+use crate::insert::{Refused, Way, insert, insert_batch};
+use crate::ops::{NAMES, Op, Pick, Plan, Time, Verb, micros};
+use crate::oracle::{Known, Oracle, Outcome, ensure};
+use crate::world::Shared;
+
+/// One call, and who makes it.
+struct Call<'a> {
+    shared: &'a Shared,
+    client: &'a Client,
+    /// It comes from another process.
+    other: bool,
+    wall: i64,
+    now: Instant,
+}
+
+/// Does what an operation says, and says what was wrong with the answer.
+pub(crate) fn call(
+    shared: &Shared,
+    client: &Client,
+    op: &Op,
+    own: Option<JobId>,
+    other: bool,
+) -> Outcome {
+    let (wall, now) = shared.look_at_the_clocks(false);
+    let call = Call { shared, client, other, wall, now };
+    let picked = |pick: Pick| shared.lock().oracle.picked(pick, own);
+    let done = match op {
+        Op::Insert(kind, time, plan) => call.insert(Way::Plain, *kind, *time, plan),
+        Op::InsertWithId(id, kind, time, plan) => {
+            let id = match *id {
+                Ok(n) => JobId::named(&format!("chosen {n}")),
+                Err(pick) => {
+                    let id = picked(pick);
+                    let oracle = &shared.lock().oracle;
+                    // The id of a job that is gone is remembered only if it was chosen.
+                    match oracle.known(id) {
+                        Known::Yes => id,
+                        _ => return Ok(()),
+                    }
+                }
+            };
+            call.insert(Way::Id(id), *kind, *time, plan)
+        }
+        Op::Key(key, verb, kind, time, plan) => {
+            call.insert(Way::Key(&key_name(*key), *verb), *kind, *time, plan)
+        }
+        Op::LongKey(plan) => {
+            let key = "k".repeat(256);
+            let refused = insert(client, &Way::Key(&key, Verb::Replace), 0, call.when(Time::After(0)), (**plan).clone());
+            ensure(
+                matches!(refused, Err((InsertErrorKind::Store(StoreError::TooLong { .. }), 0))),
+                || format!("a key of 256 bytes: {refused:?}"),
+            )
+        }
+        Op::Batch { kind, time, jobs, step, wrong, plan } => {
+            call.batch(*kind, *time, (*jobs, *step, *wrong), plan)
+        }
+        Op::CancelKey(key) => call.cancel_key(&key_name(*key)),
+        Op::ResetKey(key, time) => call.reset_key(&key_name(*key), *time),
+        Op::Cancel(pick) => call.cancel(picked(*pick)),
+        Op::Reset(pick, time) => call.reset(picked(*pick), *time),
+        Op::Revive(pick) => call.revive(picked(*pick)),
+        Op::Discard(pick) => call.discard(picked(*pick)),
+        other => unreachable!("no call: {other:?}"),
+    };
+    done.map_err(|wrong| format!("{op:?}: {wrong}"))
+}
+
+pub(crate) fn key_name(key: usize) -> String {
+    format!("key-{key}")
+}
+
+fn ok<T>(answer: Result<T, StoreError>) -> Outcome<T> {
+    answer.map_err(|error| format!("the store: {error}"))
+}
+
+impl Call<'_> {
+    fn when(&self, time: Time) -> When {
+        if self.other { time.wall(self.wall) } else { time.when(self.wall, self.now) }
+    }
+
+    /// Returns between which times something ends that ends now: the clock of another process reads
+    /// something else.
+    fn ends(&self, oracle: &Oracle) -> (i64, i64) {
+        if self.other { (0, i64::MAX) } else { (oracle.now(), oracle.now()) }
+    }
+
+    fn is_there(&self, id: JobId) -> Outcome<bool> {
+        ok(self.client.get(id)).map(|info| info.is_some())
+    }
+
+    fn insert(&self, way: Way<'_>, kind: usize, time: Time, plan: &Plan) -> Outcome {
+        let mut plan = plan.clone();
+        plan.tag = self.shared.lock().oracle.number();
+        let got = insert(self.client, &way, kind, self.when(time), plan.clone());
+        self.inserted(&way, kind, time.due(self.wall), plan, got)
+    }
+
+    fn inserted(
+        &self,
+        way: &Way<'_>,
+        kind: usize,
+        due: Option<i64>,
+        plan: Plan,
+        got: Result<JobId, Refused>,
+    ) -> Outcome {
+        let Some(due) = due else {
+            return ensure(
+                matches!(&got, Err((InsertErrorKind::Time(_), tag)) if *tag == plan.tag),
+                || format!("a time that no job has: {got:?}"),
+            );
+        };
+        match *way {
+            Way::Key(key, verb) => return self.inserted_keyed(key, verb, kind, due, plan, got),
+            Way::Id(id) => {
+                ensure(got == Ok(id), || format!("{got:?}, not {id}"))?;
+                let known = self.shared.lock().oracle.known(id);
+                let is_new = match known {
+                    Known::Yes => false,
+                    Known::No => true,
+                    Known::Perhaps => {
+                        let info = ok(self.client.get(id))?;
+                        info.is_some_and(|info| info.payload == crate::oracle::encoded(&plan))
+                    }
+                };
+                if is_new {
+                    self.shared.lock().oracle.insert(Some(id), kind, due, None, true, plan);
+                }
+            }
+            Way::Plain | Way::In(_) => {
+                let id = got.map_err(|refused| format!("refused: {refused:?}"))?;
+                let oracle = &mut self.shared.lock().oracle;
+                ensure(!oracle.ids.contains(&id), || format!("{id} was there before"))?;
+                oracle.insert(Some(id), kind, due, None, false, plan);
+            }
+        }
+        Ok(())
+    }
+
+    fn inserted_keyed(
+        &self,
+        key: &str,
+        verb: Verb,
+        kind: usize,
+        mut due: i64,
+        plan: Plan,
+        got: Result<JobId, Refused>,
+    ) -> Outcome {
+        let holder = {
+            let oracle = &self.shared.lock().oracle;
+            oracle.pending_of(key).map(|at| oracle.jobs[at].clone())
+        };
+        if let Some(holder) = holder {
+            let holder_id = holder.id.expect("a job with a key was inserted by a call");
+            if verb == Verb::IfAbsent && matches!(got, Err((InsertErrorKind::Occupied, _))) {
+                return ensure(got == Err((InsertErrorKind::Occupied, plan.tag)), || {
+                    format!("another job came back: {got:?}")
+                });
+            }
+            // For another process a job counts as running from up to 50 ms before its time on.
+            let robbed = self.other && holder.claimable && self.is_there(holder_id)?;
+            ensure(verb != Verb::IfAbsent || robbed, || format!("{holder:?} has the key: {got:?}"))?;
+            let oracle = &mut self.shared.lock().oracle;
+            let at = oracle.find(holder_id).expect("it was there");
+            if robbed {
+                oracle.jobs[at].key = None;
+                oracle.jobs[at].robbed = true;
+            } else {
+                due = if verb == Verb::KeepTime { holder.due } else { due };
+                oracle.end(at, self.ends(oracle));
+            }
+        }
+        let id = got.map_err(|refused| format!("refused: {refused:?}"))?;
+        let oracle = &mut self.shared.lock().oracle;
+        oracle.take_key(key);
+        oracle.insert(Some(id), kind, due, Some(key.to_owned()), false, plan);
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        kind: usize,
+        time: Time,
+        (size, step, wrong): (usize, i64, bool),
+        plan: &Plan,
+    ) -> Outcome {
+        let mut plans = Vec::new();
+        let mut whens = Vec::new();
+        let mut dues = Vec::new();
+        for n in 0..size {
+            let mut plan = plan.clone();
+            plan.tag = self.shared.lock().oracle.number();
+            let wrong = wrong && n == size / 2;
+            let due = if wrong { None } else { time.due(self.wall) };
+            let due = due.map(|due| (due + step * n as i64).max(0));
+            let when = match due {
+                Some(due) => When::wall(crate::ops::system(due * 1000)),
+                None => self.when(Time::After9999),
+            };
+            dues.push(due);
+            whens.push(when);
+            plans.push(plan);
+        }
+        let jobs = whens.into_iter().zip(plans.clone()).collect();
+        let got = insert_batch(self.client, kind, jobs);
+        if dues.contains(&None) {
+            return ensure(matches!(&got, Err((InsertErrorKind::Time(_), n)) if *n == size), || {
+                format!("a batch with a wrong time: {got:?}")
+            });
+        }
+        let ids = got.map_err(|refused| format!("refused: {refused:?}"))?;
+        ensure(ids.len() == size, || format!("{} ids of {size}", ids.len()))?;
+        let oracle = &mut self.shared.lock().oracle;
+        for ((id, due), plan) in ids.into_iter().zip(dues).zip(plans) {
+            oracle.insert(Some(id), kind, due.unwrap_or(0), None, false, plan);
+            // A few ids of a large batch are enough to pick from.
+            if oracle.ids.len() > 60 && size > 10 {
+                oracle.ids.pop();
+            }
+        }
+        Ok(())
+    }
+
+    fn cancel(&self, id: JobId) -> Outcome {
+        let got = ok(self.client.cancel(id))?;
+        let oracle = &mut self.shared.lock().oracle;
+        let at = oracle.find(id).filter(|at| oracle.jobs[*at].state != JobState::Dead);
+        let Some(at) = at else {
+            return ensure(got == Cancel::Gone, || format!("{got:?}, and it is not there"));
+        };
+        if oracle.jobs[at].state == JobState::Running {
+            oracle.jobs[at].asked = true;
+            return ensure(got == Cancel::Running, || format!("{got:?}, and it runs"));
+        }
+        let claimed = self.other && oracle.jobs[at].claimable;
+        let right = got == Cancel::Cancelled || (claimed && got == Cancel::Running);
+        ensure(right, || format!("{got:?}: {:?}", oracle.jobs[at]))?;
+        // If it was claimed, the process that runs the jobs is nudged before time passes, so the job
+        // is gone before it starts.
+        oracle.end(at, self.ends(oracle));
+        Ok(())
+    }
+
+    fn cancel_key(&self, key: &str) -> Outcome {
+        let got = ok(self.client.keyed(key).cancel())?;
+        let oracle = &mut self.shared.lock().oracle;
+        match oracle.pending_of(key) {
+            Some(at) if got => oracle.end(at, self.ends(oracle)),
+            Some(at) => {
+                let job = &oracle.jobs[at];
+                return ensure(self.other && job.claimable, || format!("not cancelled: {job:?}"));
+            }
+            None => return ensure(!got, || "cancelled, and there is none".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn reset_key(&self, key: &str, time: Time) -> Outcome {
+        let got = self.client.keyed(key).reset(self.when(time));
+        let at = self.shared.lock().oracle.pending_of(key);
+        self.was_reset(at, time, got)
+    }
+
+    fn reset(&self, id: JobId, time: Time) -> Outcome {
+        let got = self.client.reset(id, self.when(time));
+        let at = {
+            let oracle = &self.shared.lock().oracle;
+            oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Pending)
+        };
+        self.was_reset(at, time, got)
+    }
+
+    fn was_reset(&self, at: Option<usize>, time: Time, got: Result<bool, StoreError>) -> Outcome {
+        let Some(due) = time.due(self.wall) else {
+            return ensure(matches!(got, Err(StoreError::Time(_))), || format!("wrong: {got:?}"));
+        };
+        let got = ok(got)?;
+        let oracle = &mut self.shared.lock().oracle;
+        let Some(at) = at else {
+            return ensure(!got, || "moved, and it is not pending".to_owned());
+        };
+        if !got {
+            let job = &oracle.jobs[at];
+            return ensure(self.other && job.claimable, || format!("not moved: {job:?}"));
+        }
+        oracle.jobs[at].due = due;
+        oracle.jobs[at].occurs = oracle.jobs[at].occurs.map(|(number, _)| (number, i64::MAX));
+        oracle.moved(at);
+        Ok(())
+    }
+
+    fn revive(&self, id: JobId) -> Outcome {
+        let got = ok(self.client.revive(id))?;
+        let info = ok(self.client.get(id))?;
+        let oracle = &mut self.shared.lock().oracle;
+        let at = oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Dead);
+        let Some(at) = at else {
+            return ensure(!got, || "revived, and it is not dead".to_owned());
+        };
+        if !got && oracle.jobs[at].perhaps {
+            oracle.jobs.remove(at);
+            return Ok(());
+        }
+        ensure(got, || format!("not revived: {:?}", oracle.jobs[at]))?;
+        let key = oracle.jobs[at].key.clone();
+        let taken = |of: &crate::oracle::Record| of.state != JobState::Dead && of.key == key;
+        let key = key.clone().filter(|_| !oracle.jobs.iter().any(taken));
+        let due = if self.other { None } else { Some(oracle.now()) };
+        let due = due.or(info.map(|info| micros(info.deadline) / 1000));
+        let job = &mut oracle.jobs[at];
+        (job.tries, job.interruptions, job.perhaps) = (0, 0, false);
+        (job.key, job.due) = (key, due.unwrap_or(0));
+        oracle.moved(at);
+        Ok(())
+    }
+
+    fn discard(&self, id: JobId) -> Outcome {
+        let got = ok(self.client.discard(id))?;
+        let oracle = &mut self.shared.lock().oracle;
+        let at = oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Dead);
+        let Some(at) = at else {
+            return ensure(!got, || "discarded, and it is not dead".to_owned());
+        };
+        ensure(got || oracle.jobs[at].perhaps, || format!("stays: {:?}", oracle.jobs[at]))?;
+        if got {
+            oracle.end(at, self.ends(oracle));
+        } else {
+            oracle.jobs.remove(at);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the name of a kind as a filter takes it.
+pub(crate) fn kind_name(kind: Option<usize>) -> Option<&'static str> {
+    kind.map(|kind| NAMES[kind])
+}

@@ -1,0 +1,131 @@
+//! What the model has found, one small history each.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tickwheel_jobs::{Builder, Driver, JobState, Jobs};
+
+use crate::ops::{Ending, Plan, Task};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn task(tag: u64) -> Task<0> {
+    Task(Plan { tag, acts: Vec::new(), ends: vec![Ending::Done] })
+}
+
+/// Returns jobs whose runs are listed, by tag.
+fn listed(builder: Builder) -> (Jobs, Driver, Arc<Mutex<Vec<u64>>>) {
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&ran);
+    let on = move |job: Task<0>, _: &tickwheel_jobs::Run| {
+        list.lock().unwrap().push(job.0.tag);
+        Ok(())
+    };
+    let (jobs, driver) = builder.on(on).manual().unwrap();
+    (jobs, driver, ran)
+}
+
+fn folder(name: &str) -> PathBuf {
+    let name = format!("tickwheel-found-{name}-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// The wheel does not promise an order of timers that are due at one tick, and everything that is
+/// overdue is. So jobs that were missed ran the latest one first.
+#[test]
+fn overdue_jobs_start_in_the_order_of_their_deadlines() {
+    let (jobs, driver, ran) = listed(Jobs::memory());
+    let now = driver.wall_now();
+    for tag in [3, 1, 2] {
+        jobs.insert(now - (10 - tag as u32) * MS, task(tag)).unwrap();
+    }
+    assert_eq!(driver.advance(MS), 3);
+    assert_eq!(*ran.lock().unwrap(), [1, 2, 3]);
+}
+
+/// Two jobs for one time ran in the order of insertion only by luck.
+#[test]
+fn jobs_for_one_time_start_in_the_order_of_insertion() {
+    let (jobs, driver, ran) = listed(Jobs::memory());
+    jobs.insert_batch((1..=20).map(|tag| (10 * MS, task(tag)))).unwrap();
+    assert_eq!(driver.advance(10 * MS), 20);
+    assert!(ran.lock().unwrap().is_sorted());
+}
+
+/// A job that was overdue when it was claimed had a timer that fired after a millisecond, whatever
+/// the wall clock read then. Set back by less than a second, the clock did not make it wait.
+#[test]
+fn a_clock_that_is_set_back_a_little_makes_a_claimed_job_wait() {
+    let (jobs, driver, ran) = listed(Jobs::memory());
+    jobs.insert(Duration::ZERO, task(1)).unwrap();
+    driver.set_wall(driver.wall_now() - 500 * MS);
+    assert_eq!(driver.advance(499 * MS), 0, "early: {:?}", ran.lock().unwrap());
+    assert_eq!(driver.advance(2 * MS), 1);
+}
+
+/// A job that died left its id in the row of the claims that were made with its own, as long as one
+/// of those was held. Revived meanwhile and claimed again, it was claimed twice in the file: a crash
+/// counted as two interruptions. Another process saw it as running although it was not due.
+#[test]
+fn a_job_that_died_and_was_revived_is_not_claimed_by_its_old_claim() {
+    let folder = folder("revived");
+    let path = folder.join("jobs.db");
+    let seen = Arc::new(Mutex::new(None));
+    let (see, file) = (Arc::clone(&seen), path.clone());
+    let (jobs, driver) = Jobs::open(&path)
+        .unwrap()
+        .on(|_: Task<0>, _| Err(tickwheel_jobs::Fail::dead("dies")))
+        .on(move |_: Task<1>, run| {
+            let client = run.client();
+            let dead = client.dead().next().unwrap().id;
+            assert!(client.revive(dead).unwrap() && client.reset(dead, 1000 * MS).unwrap());
+            let other = Jobs::open(&file).unwrap().client().unwrap();
+            *see.lock().unwrap() = other.get(dead).unwrap();
+            Ok(())
+        })
+        .manual()
+        .unwrap();
+    jobs.insert(60 * MS, task(1)).unwrap();
+    jobs.insert(60 * MS, Task::<1>(task(2).0)).unwrap();
+    driver.advance(70 * MS);
+    let seen = seen.lock().unwrap().take().unwrap();
+    assert_eq!(seen.state, JobState::Pending);
+    drop((jobs, driver));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// `Run::attempt` counts a run whose process ended. A failure sets the count of interruptions in a row
+/// to zero, and with it takes them out of the number of the next attempt: two runs have the number 2.
+#[test]
+fn attempts_increase_over_interruptions_and_failures() {
+    let folder = folder("attempts");
+    let (path, copy) = (folder.join("jobs.db"), folder.join("copy.db"));
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let open = |path: &PathBuf| {
+        let (list, from, to) = (Arc::clone(&attempts), folder.join("jobs.db"), copy.clone());
+        let handler = move |_: Task<0>, run: &tickwheel_jobs::Run| {
+            list.lock().unwrap().push(run.attempt());
+            if run.attempt() == 1 {
+                // What a crash leaves now.
+                std::fs::copy(&from, &to).unwrap();
+                let log = |path: &PathBuf| PathBuf::from(format!("{}-wal", path.display()));
+                std::fs::copy(log(&from), log(&to)).unwrap();
+            }
+            Err(tickwheel_jobs::Fail::after(MS, "fails"))
+        };
+        Jobs::open(path).unwrap().on(handler).manual().unwrap()
+    };
+    let (jobs, driver) = open(&path);
+    jobs.insert(Duration::ZERO, task(1)).unwrap();
+    driver.advance(MS);
+    drop((jobs, driver));
+    let (jobs, driver) = open(&copy);
+    // The copy is as of within the first run, and its process ended there.
+    driver.advance(10_000 * MS);
+    assert_eq!(attempts.lock().unwrap()[..4], [1, 2, 3, 4]);
+    drop((jobs, driver));
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -1,0 +1,81 @@
+//! The oracle's part about repeated jobs: which occurrences there are.
+
+use tickwheel_jobs::JobId;
+
+use crate::ops::Policy;
+use crate::oracle::{AHEAD, Known, Oracle, Outcome, Record, Repeated, encoded};
+
+impl Oracle {
+    /// Turns the times of schedules that have come into jobs.
+    pub(crate) fn occur(&mut self, jumped: bool) {
+        let now = self.now();
+        for at in 0..self.schedules.len() {
+            let Repeated { number, ref name, kind, period, mut next, policy, ref plan } =
+                self.schedules[at];
+            if !self.handled[kind] {
+                continue;
+            }
+            let (name, plan) = (name.clone(), plan.clone());
+            let mut times = Vec::new();
+            if jumped && now - next > 1000 {
+                let missed = (now - 1001 - next) / period + 1;
+                let kept = match policy {
+                    Policy::Skip => 0,
+                    Policy::Once => 1,
+                    Policy::Burst(most) => i64::from(most),
+                };
+                times.extend((missed - kept.min(missed)..missed).map(|n| next + n * period));
+                next += missed * period;
+            }
+            while next <= now + AHEAD {
+                times.push(next);
+                next += period;
+            }
+            self.schedules[at].next = next;
+            for time in times {
+                let before = self.made.iter().find(|made| made.0 == name && made.1 == time);
+                let known = before.map_or(Known::No, |made| self.known(made.2));
+                if known == Known::Yes {
+                    continue;
+                }
+                let at = self.insert(None, kind, time, None, true, plan.clone());
+                self.jobs[at].occurs = Some((number, time));
+                self.jobs[at].unsure = known == Known::Perhaps;
+                self.jobs[at].perhaps = time > now || known == Known::Perhaps;
+            }
+        }
+    }
+
+    /// Returns the job that this is, which may be an occurrence that was not seen before.
+    pub(crate) fn recognize(&mut self, id: JobId, kind: &str, payload: &[u8]) -> Outcome<usize> {
+        if let Some(at) = self.find(id) {
+            return Ok(at);
+        }
+        let is_it = |job: &Record| {
+            job.id.is_none() && crate::ops::NAMES[job.kind] == kind && encoded(&job.plan) == payload
+        };
+        let mut candidates: Vec<usize> =
+            (0..self.jobs.len()).filter(|at| is_it(&self.jobs[*at])).collect();
+        candidates.sort_by_key(|at| self.jobs[*at].due);
+        let expected = candidates.into_iter().find(|at| {
+            let time = self.jobs[*at].occurs.map_or(0, |(_, time)| time);
+            JobId::named(&format!("{} {time}", self.name_of(&self.jobs[*at]))) == id
+        });
+        let Some(at) = expected else {
+            return Err(format!("nobody inserted {id}, a job of the kind {kind}"));
+        };
+        self.jobs[at].id = Some(id);
+        self.jobs[at].perhaps = false;
+        self.remembered.retain(|remembered| remembered.id != id);
+        self.ids.push(id);
+        let name = self.name_of(&self.jobs[at]);
+        self.made.push((name, self.jobs[at].due, id));
+        Ok(at)
+    }
+
+    fn name_of(&self, job: &Record) -> String {
+        let number = job.occurs.map_or(0, |(number, _)| number);
+        // A number is the name's, and a multiple of ten for each schedule that bore it.
+        format!("repeat-{}", number % 10)
+    }
+}

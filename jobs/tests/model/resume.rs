@@ -1,0 +1,81 @@
+//! The oracle's part about what a process finds when it starts, and about what a store says of a job.
+
+use tickwheel_jobs::{JobId, JobInfo, JobState};
+
+use crate::ops::{NAMES, Pick, micros};
+use crate::oracle::{Oracle, Outcome, encoded, ensure};
+
+const INTERRUPTED: &str = "its process ended 5 times while it ran";
+
+impl Oracle {
+    /// A process starts to run the jobs; the one before ended by a crash, or gave back its claims.
+    /// `opened` is what the clock read then.
+    pub(crate) fn taken_over(&mut self, crashed: bool, opened: i64) {
+        (self.started, self.failed, self.died) = (0, 0, 0);
+        for at in (0..self.jobs.len()).rev() {
+            let job = &mut self.jobs[at];
+            let claimed = core::mem::take(&mut job.claimable);
+            job.robbed = false;
+            if !crashed {
+                continue;
+            }
+            match job.state {
+                JobState::Running if job.asked => self.end(at, (opened, opened)),
+                JobState::Running => {
+                    job.state = JobState::Pending;
+                    job.interruptions += 1;
+                    job.died = (opened, opened);
+                    if job.interruptions == 5 {
+                        job.state = JobState::Dead;
+                        job.error = Some(INTERRUPTED.to_owned());
+                    } else {
+                        self.moved(at);
+                    }
+                }
+                JobState::Pending if claimed => {
+                    job.doubtful = true;
+                    job.died = (opened, opened);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the id of an operation's job.
+    pub(crate) fn picked(&self, pick: Pick, own: Option<JobId>) -> JobId {
+        match pick {
+            Pick::Own => own.unwrap_or(JobId::from_u128(0)),
+            Pick::Nobody => JobId::from_u128(3),
+            Pick::Latest => self.ids.last().copied().unwrap_or(JobId::from_u128(1)),
+            Pick::Nth(n) if self.ids.is_empty() => JobId::from_u128(n as u128),
+            Pick::Nth(n) => self.ids[n % self.ids.len()],
+        }
+    }
+
+    /// Says in what a job differs from what the store says.
+    pub(crate) fn compare(&mut self, at: usize, info: &JobInfo) -> Outcome {
+        let job = &mut self.jobs[at];
+        if core::mem::take(&mut job.doubtful) && info.interruptions == job.interruptions + 1 {
+            job.interruptions += 1;
+            if job.interruptions == 5 {
+                job.state = JobState::Dead;
+                job.error = Some(INTERRUPTED.to_owned());
+            }
+        }
+        let died = info.died.map(|died| micros(died) / 1000);
+        let in_time = match job.state {
+            JobState::Dead => died.is_some_and(|died| (job.died.0..=job.died.1).contains(&died)),
+            _ => died.is_none(),
+        };
+        let same = info.kind == NAMES[job.kind]
+            && info.state == job.state
+            && micros(info.deadline) == job.due * 1000
+            && info.tries == job.tries
+            && info.interruptions == job.interruptions
+            && info.key == job.key
+            && info.error == job.error
+            && info.payload == encoded(&job.plan)
+            && in_time;
+        ensure(same, || format!("the store has {info:?}, not {job:?}"))
+    }
+}

@@ -1,0 +1,362 @@
+//! One process that runs jobs on a manual clock, and the oracle that watches it: handlers, restarts,
+//! crashes.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use tickwheel_jobs::{Builder, Client, Driver, Durability, Event, Fail, JobState, Jobs, Run};
+
+use crate::ops::{BROKEN, Ending, LATE, Plan, Stop, Task, micros, retry, system};
+use crate::oracle::{Oracle, Outcome, ensure};
+
+/// What the handlers of one process share with the test.
+pub(crate) struct Shared {
+    pub(crate) state: Mutex<State>,
+    /// The file, if the store is one.
+    pub(crate) path: Option<PathBuf>,
+}
+
+pub(crate) struct State {
+    pub(crate) oracle: Oracle,
+    pub(crate) driver: Weak<Driver>,
+    /// What the clocks read when the process began.
+    began: (Instant, i64),
+    pub(crate) wrong: Option<String>,
+    /// A copy of the file as a crash in a handler leaves it, and the oracle of that instant.
+    crashed: Option<(PathBuf, Oracle)>,
+    pub(crate) failures: u64,
+    pub(crate) deaths: u64,
+}
+
+thread_local! {
+    /// Whose payloads are decoded on this thread.
+    static CURRENT: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+}
+
+/// How a history's store is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) file: bool,
+    pub(crate) durability: Durability,
+    pub(crate) in_flight: usize,
+    /// In milliseconds.
+    pub(crate) retention: i64,
+}
+
+/// A process that runs jobs.
+pub(crate) struct World {
+    pub(crate) setup: Setup,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) jobs: Option<Jobs>,
+    pub(crate) driver: Option<Arc<Driver>>,
+    /// Another process that has the file open.
+    pub(crate) other: Option<Client>,
+    folder: PathBuf,
+    /// By how much somebody has set the wall clock forward so far, in microseconds.
+    pub(crate) shifted: i64,
+}
+
+/// Histories follow each other in time, so that the ids of this process, which ascend, say the time
+/// of their making in each of them.
+static LATEST: AtomicI64 = AtomicI64::new(1_800_000_000_000_000);
+static FILES: AtomicU64 = AtomicU64::new(0);
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the oracle the time.
+    pub(crate) fn look_at_the_clocks(&self, jumped: bool) -> (i64, Instant) {
+        let mut state = self.lock();
+        let driver = state.driver.upgrade().expect("the driver is there while jobs run");
+        let (wall, now) = (micros(driver.wall_now()), driver.now());
+        let mono = state.began.1 + now.duration_since(state.began.0).as_micros() as i64;
+        state.oracle.time_is(wall, mono, jumped);
+        (wall, now)
+    }
+
+    pub(crate) fn note(&self, outcome: Outcome) {
+        if let Err(wrong) = outcome {
+            self.lock().wrong.get_or_insert(wrong);
+        }
+    }
+
+    /// Copies the file as it is: what a crash now leaves.
+    fn crash(&self) {
+        let Some(path) = &self.path else { return };
+        let mut state = self.lock();
+        if state.crashed.is_none() {
+            let copy = copy_of(path);
+            state.crashed = Some((copy, state.oracle.clone()));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.lock().crashed()
+    }
+}
+
+fn copy_of(path: &Path) -> PathBuf {
+    let n = FILES.fetch_add(1, Ordering::Relaxed);
+    let copy = path.with_file_name(format!("crashed-{n}.db"));
+    for suffix in ["", "-wal"] {
+        let with = |path: &Path| PathBuf::from(format!("{}{suffix}", path.display()));
+        let copied = std::fs::copy(with(path), with(&copy));
+        assert!(copied.is_ok() || suffix == "-wal", "{copied:?}");
+    }
+    copy
+}
+
+/// A payload of the kind whose payloads do not decode is looked at: the job starts, and dies.
+pub(crate) fn decoding(payload: &[u8]) {
+    let Some(shared) = CURRENT.with_borrow(Clone::clone) else { return };
+    if shared.is_over() {
+        return;
+    }
+    let plan: Plan = serde_json::from_slice(payload).expect("the payload is a plan");
+    shared.look_at_the_clocks(false);
+    let mut state = shared.lock();
+    let jobs = &state.oracle.jobs;
+    let is_it = |at: &usize| {
+        jobs[*at].kind == BROKEN
+            && jobs[*at].state == JobState::Pending
+            && jobs[*at].plan.tag == plan.tag
+    };
+    // Occurrences share a tag, and the first of them is first.
+    let first = (0..jobs.len()).filter(is_it).min_by_key(|at| jobs[*at].due);
+    let outcome = match first {
+        None => Err(format!("nobody inserted what was decoded: {plan:?}")),
+        Some(at) => state.oracle.start(at).map(|()| state.oracle.ended(at, None)),
+    };
+    drop(state);
+    shared.note(outcome);
+}
+
+fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(), Fail> {
+    if shared.is_over() {
+        return Ok(());
+    }
+    shared.look_at_the_clocks(false);
+    let begun = begin(shared, kind, plan, run);
+    let starts = match begun {
+        Ok(starts) => starts,
+        Err(wrong) => {
+            shared.note(Err(wrong));
+            return Ok(());
+        }
+    };
+    for act in &plan.acts {
+        if matches!(act, crate::ops::Op::CrashHere) {
+            shared.crash();
+        } else {
+            shared.note(crate::calls::call(shared, &run.client(), act, Some(run.id()), false));
+        }
+        if shared.is_over() {
+            return Ok(());
+        }
+    }
+    let ending = plan.ends[starts.min(plan.ends.len()) - 1];
+    let mut state = shared.lock();
+    let at = state.oracle.find(run.id());
+    let Some(at) = at else {
+        drop(state);
+        shared.note(Err(format!("the oracle lost {}", run.id())));
+        return Ok(());
+    };
+    let asked = state.oracle.jobs[at].asked;
+    state.oracle.ended(at, Some(ending));
+    drop(state);
+    shared.note(ensure(run.is_lost() == asked, || format!("{run:?} is told of a cancel: {asked}")));
+    match ending {
+        Ending::Done => Ok(()),
+        Ending::Fails => Err(Fail::from(std::io::Error::other("fails"))),
+        Ending::FailsAfter(ms) => {
+            Err(Fail::after(std::time::Duration::from_millis(ms), "fails later"))
+        }
+        Ending::Dies => Err(Fail::dead("dies")),
+        Ending::Panics => std::panic::resume_unwind(Box::new("as planned")),
+    }
+}
+
+fn begin(shared: &Shared, kind: usize, plan: &Plan, run: &Run) -> Outcome<usize> {
+    let mut state = shared.lock();
+    let oracle = &mut state.oracle;
+    let at = oracle.recognize(run.id(), run.kind(), &crate::oracle::encoded(plan))?;
+    oracle.start(at)?;
+    oracle.identify(at, run.attempt(), run.fence().get())?;
+    let job = &oracle.jobs[at];
+    let late = (oracle.wall - job.due * 1000) as u128;
+    let same = job.kind == kind
+        && micros(run.deadline()) == job.due * 1000
+        && (run.key() == job.key.as_deref() || job.robbed)
+        && run.late().as_micros() == late
+        && !run.is_lost();
+    ensure(same, || format!("the run {run:?} is not of {job:?}"))?;
+    Ok(job.starts)
+}
+
+impl World {
+    pub(crate) fn new(setup: Setup) -> World {
+        let n = FILES.fetch_add(1, Ordering::Relaxed);
+        let shm = Path::new("/dev/shm");
+        let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+        let folder = root.join(format!("tickwheel-model-{}-{n}", std::process::id()));
+        if setup.file {
+            std::fs::create_dir_all(&folder).expect("a folder for the file");
+        }
+        let mut oracle = Oracle::new(setup.retention, setup.in_flight);
+        oracle.handled[LATE] = false;
+        let path = setup.file.then(|| folder.join("jobs.db"));
+        let wall = LATEST.load(Ordering::Relaxed);
+        let mut world = World {
+            setup,
+            shared: Arc::new(Shared::over(oracle.clone(), None)),
+            jobs: None,
+            driver: None,
+            other: None,
+            folder,
+            shifted: 0,
+        };
+        world.open(oracle, path, wall, false);
+        world
+    }
+
+    fn builder(&self, shared: &Arc<Shared>, late: bool) -> Builder {
+        let builder = match &shared.path {
+            Some(path) => Jobs::open(path).expect("the file opens"),
+            None => Jobs::memory(),
+        };
+        let on = |kind: usize| {
+            let shared = Arc::clone(shared);
+            move |plan: &Plan, run: &Run| handle(&shared, kind, plan, run)
+        };
+        let (steady, quick, on_late, broken) = (on(0), on(1), on(LATE), on(BROKEN));
+        let events = Arc::clone(shared);
+        let builder = builder
+            .durability(self.setup.durability)
+            .in_flight(self.setup.in_flight)
+            .retention(std::time::Duration::from_millis(self.setup.retention as u64))
+            .retry(retry(1))
+            .on_with(retry(0), move |job: Task<0>, run| steady(&job.0, run))
+            .on(move |job: Task<1>, run| quick(&job.0, run))
+            .on_with(retry(BROKEN), move |job: Task<3>, run| broken(&job.0, run))
+            .on_event(move |event| match event {
+                Event::Failed { .. } => events.lock().failures += 1,
+                Event::Died { .. } => events.lock().deaths += 1,
+                other => events.note(Err(format!("{other:?}"))),
+            });
+        match late {
+            true => builder.on_with(retry(LATE), move |job: Task<2>, run| on_late(&job.0, run)),
+            false => builder,
+        }
+    }
+
+    /// Starts to run the jobs of a file, when the clock reads `wall`.
+    fn open(&mut self, oracle: Oracle, path: Option<PathBuf>, wall: i64, crashed: bool) {
+        let late = oracle.handled[LATE];
+        let shared = Arc::new(Shared::over(oracle, path));
+        let (jobs, driver) = self.builder(&shared, late).manual().expect("the jobs start");
+        let driver = Arc::new(driver);
+        {
+            let mut state = shared.lock();
+            state.began = (driver.now(), state.oracle.mono);
+            state.driver = Arc::downgrade(&driver);
+            let opened = micros(driver.wall_now()).div_euclid(1000);
+            state.oracle.taken_over(crashed, opened);
+            state.oracle.set_back = wall < opened * 1000;
+        }
+        driver.set_wall(system(wall));
+        shared.look_at_the_clocks(true);
+        CURRENT.set(Some(Arc::clone(&shared)));
+        self.other =
+            shared.path.as_ref().map(|path| Jobs::open(path).unwrap().client().expect("a client"));
+        (self.jobs, self.driver, self.shared) = (Some(jobs), Some(driver), shared);
+    }
+
+    pub(crate) fn restart(&mut self, stop: Stop, gap: u64, late: bool) -> Outcome {
+        if self.shared.path.is_none() {
+            return Ok(());
+        }
+        let (wall, _) = self.shared.look_at_the_clocks(false);
+        let mut path = self.shared.path.clone();
+        if stop == Stop::Crash {
+            path = path.map(|path| copy_of(&path));
+        }
+        let mut oracle = self.shared.lock().oracle.clone();
+        self.close(stop)?;
+        oracle.mono += gap as i64 * 1000;
+        oracle.handled[LATE] = late;
+        self.open(oracle, path, wall + gap as i64 * 1000, stop == Stop::Crash);
+        Ok(())
+    }
+
+    /// Goes on after a crash in a handler, if there was one.
+    pub(crate) fn recover(&mut self) -> Outcome<bool> {
+        let Some((path, oracle)) = self.shared.lock().crashed.take() else { return Ok(false) };
+        if let Some(wrong) = self.shared.lock().wrong.take() {
+            return Err(wrong);
+        }
+        self.close(Stop::DropJobs)?;
+        let wall = oracle.wall;
+        self.open(oracle, Some(path), wall, true);
+        Ok(true)
+    }
+
+    fn close(&mut self, stop: Stop) -> Outcome {
+        CURRENT.set(None);
+        self.other = None;
+        let (Some(jobs), Some(driver)) = (self.jobs.take(), self.driver.take()) else {
+            return Ok(());
+        };
+        let client = jobs.client();
+        match stop {
+            Stop::Shutdown => jobs.shutdown().map_err(|error| format!("shutdown: {error}"))?,
+            Stop::DropDriver => drop((driver, jobs)),
+            Stop::DropJobs | Stop::Crash => drop((jobs, driver)),
+        }
+        let plan = Plan { tag: 7, acts: Vec::new(), ends: vec![Ending::Done] };
+        let refused = client.insert(std::time::Duration::ZERO, Task::<0>(plan));
+        let refused = refused.err().map(|error| (error.kind().clone(), error.into_inner().0.tag));
+        let closed = Some((tickwheel_jobs::InsertErrorKind::Closed, 7));
+        ensure(refused == closed, || format!("an insert after the end: {refused:?}"))
+    }
+}
+
+impl State {
+    pub(crate) fn crashed(&self) -> bool {
+        self.crashed.is_some()
+    }
+}
+
+impl Shared {
+    fn over(oracle: Oracle, path: Option<PathBuf>) -> Shared {
+        let state = State {
+            oracle,
+            driver: Weak::new(),
+            began: (tickwheel_start(), 0),
+            wrong: None,
+            crashed: None,
+            failures: 0,
+            deaths: 0,
+        };
+        Shared { state: Mutex::new(state), path }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a place for an instant that is set before it is used")]
+fn tickwheel_start() -> Instant {
+    Instant::now()
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.close(Stop::DropJobs);
+        let latest = self.shared.lock().oracle.wall.max(LATEST.load(Ordering::Relaxed));
+        LATEST.store(latest + 3_600_000_000, Ordering::Relaxed);
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
