@@ -115,7 +115,7 @@ impl<'a> Checker<'a> {
         }
         self.tally.images += 1;
         let (seen, disk) = look(Disk::new(image.clone()));
-        if self.tally.images % self.effort.drained == 0 {
+        if self.tally.images.is_multiple_of(self.effort.drained) {
             self.tally.drained += 1;
             let (again, disk) = look(disk);
             assert_eq!(seen, again, "to open it twice changes something, after event {n}");

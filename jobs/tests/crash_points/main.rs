@@ -10,6 +10,9 @@
 //! | `checker.rs` | compares the two |
 //! | `../disk/` | disks in memory under SQLite, and what a crash leaves on one |
 
+#![cfg(feature = "sqlite")]
+#![deny(unsafe_code)]
+
 #[path = "../disk/mod.rs"]
 mod disk;
 

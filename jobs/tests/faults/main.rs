@@ -12,6 +12,9 @@
 //!
 //! Not here: a fork, which needs unsafe code, and a clock of the system that is set.
 
+#![cfg(feature = "sqlite")]
+#![deny(unsafe_code)]
+
 #[path = "../disk/mod.rs"]
 mod disk;
 
