@@ -394,8 +394,11 @@ impl Machine {
             return None;
         }
         let runs = &self.runs;
+        // A suspect whose run this commit ends has survived it, so the next one may be claimed in the
+        // same commit. There need not be another step: nothing else may be in flight.
         self.suspects.retain(|(id, since)| {
-            runs.contains_key(id) && now.since(*since) < SUSPICION && *since <= now
+            let goes_on = runs.contains_key(id) && !work.ends(*id);
+            goes_on && now.since(*since) < SUSPICION && *since <= now
         });
         Some(ClaimRequest {
             until: now.plus(self.settings.ahead),
@@ -573,6 +576,12 @@ impl Work {
     fn release(&mut self, id: JobId) {
         self.ending += 1;
         self.push(Op::Release(id), Then::Released(id));
+    }
+
+    /// Says whether the run of this job has ended, and the operations say so.
+    fn ends(&self, id: JobId) -> bool {
+        let finish = |op: &Op| matches!(op, Op::Finish(finish) if finish.id == id);
+        self.ops.iter().any(finish)
     }
 }
 
