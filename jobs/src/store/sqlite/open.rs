@@ -3,10 +3,10 @@
 //! Ground rules:
 //!
 //! - A file that is not ours is refused before anything is written to it: it is looked at through a
-//!   connection that can only read.
-//! - A file that is absent is made under another name, filled, synced, and then linked to its own: at
-//!   every instant there is no file, or a complete one. So an empty file was not made here, and is
-//!   refused like any other that is damaged.
+//!   connection that can only read. But what a dead process has left half written is undone first.
+//! - A file that is absent is made under another name, filled, put into WAL mode, synced, and then
+//!   linked to its own: at every instant there is no file, or a complete one. So an empty file was
+//!   not made here, and is refused like any other that is damaged.
 //! - No descriptor of the file is opened but by SQLite: to close one would drop the locks of every
 //!   connection of this process to it.
 //! - A setting that a promise needs is set and read back.
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::schema::{APPLICATION_ID, PAGE_BYTES, Sql, VERSION};
 use super::tables::{Tables, store_error};
@@ -114,7 +114,10 @@ impl Location {
         if bytes == 0 {
             return Err(self.damaged("the file is empty"));
         }
-        let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let mut conn = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        if is_cut_off(&conn) {
+            conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        }
         let application: i64 = self.pragma(&conn, "application_id")?;
         if application != 0 && application != APPLICATION_ID {
             let found = format!("an SQLite database with the application id {application:#x}");
@@ -138,7 +141,7 @@ impl Location {
         let n = MADE.fetch_add(1, Ordering::Relaxed);
         let new = beside(&self.path, &format!("-new-{}-{n}", std::process::id()));
         let remove = || {
-            for suffix in ["", "-journal"] {
+            for suffix in ["", "-journal", "-wal", "-shm"] {
                 let _ = fs::remove_file(beside(&new, suffix));
             }
         };
@@ -163,6 +166,8 @@ impl Location {
         let conn = self.connect(flags)?;
         self.settle_new(&conn)?;
         self.prepare_tables(&conn)?;
+        // Last: the log is empty then, so the file alone is complete.
+        self.set_text(&conn, "journal_mode", "wal")?;
         conn.close().map_err(|(_, error)| self.sqlite(error))
     }
 
@@ -337,6 +342,15 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// Says whether a process died in the middle of a transaction and left a rollback journal, so that
+/// nobody can read the file before somebody has written to it. An application's file that is not in
+/// WAL mode yet may be left so, and SQLite undoes such a transaction for any reader that may write.
+fn is_cut_off(conn: &Connection) -> bool {
+    let read = conn.pragma_query_value(None, "schema_version", |_| Ok(()));
+    let error = read.err().and_then(|error| error.sqlite_error().map(|error| error.extended_code));
+    matches!(error, Some(ffi::SQLITE_READONLY_ROLLBACK | ffi::SQLITE_READONLY_RECOVERY))
 }
 
 /// Makes the name of a new file stay.
