@@ -47,6 +47,8 @@ pub(crate) struct JobRow {
     pub(crate) id: JobId,
     pub(crate) tries: u32,
     pub(crate) interruptions: u32,
+    /// How often it has run: failures, and interruptions in a row or not.
+    pub(crate) runs: u32,
     pub(crate) callers_id: bool,
     pub(crate) key: Option<String>,
     pub(crate) error: Option<String>,
@@ -109,6 +111,7 @@ impl JobRow {
             key: row.get(5)?,
             error: row.get(6)?,
             payload: row.get(7)?,
+            runs: row.get(8)?,
         })
     }
 
@@ -207,6 +210,7 @@ impl Tables<'_> {
                 id_bytes(job.id),
                 job.tries,
                 job.interruptions,
+                job.runs,
                 job.callers_id,
                 job.key,
                 job.error,
@@ -303,6 +307,7 @@ impl Tables<'_> {
             id: new.id,
             tries: 0,
             interruptions: 0,
+            runs: 0,
             callers_id: new.callers_id,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             error: None,
@@ -317,7 +322,7 @@ impl Tables<'_> {
     fn put_new(&self, kind: &KindRow, job: &JobRow, payload: &[u8]) -> Result<(), StoreError> {
         let (due, id) = (job.due.get(), id_bytes(job.id));
         let none: Option<&str> = None;
-        let row = params![kind.n, due, id, 0, 0, job.callers_id, job.key, none, payload];
+        let row = params![kind.n, due, id, 0, 0, 0, job.callers_id, job.key, none, payload];
         self.execute(&self.sql.insert, row)?;
         if !job.id.hints_at(&kind.name, job.due) {
             self.execute(&self.sql.put_moved, params![id, kind.n, due])?;
@@ -343,6 +348,7 @@ impl Tables<'_> {
                 died.get(),
                 job.tries,
                 job.interruptions,
+                job.runs,
                 job.callers_id,
                 job.key,
                 job.error,
@@ -355,7 +361,7 @@ impl Tables<'_> {
     /// Returns a dead job, the number of its kind, and when it died.
     pub(crate) fn dead(&self, id: JobId) -> Result<Option<(JobRow, i64, Millis)>, StoreError> {
         self.one(&self.sql.dead, [id_bytes(id)], |row| {
-            Ok((JobRow::read(row)?, row.get(8)?, millis_of(row, 9)?))
+            Ok((JobRow::read(row)?, row.get(9)?, millis_of(row, 10)?))
         })
     }
 
