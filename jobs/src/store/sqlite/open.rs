@@ -37,8 +37,12 @@ pub(crate) struct Location {
 
 /// The oldest SQLite that loses no commit when two connections meet in a checkpoint.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// How long a transaction waits for that of another connection.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a transaction looks whether that of another connection has ended: 10 seconds in all.
+const BUSY_TRIES: i32 = 10_000;
+/// How many of these looks come soon after each other.
+const BUSY_EAGER_TRIES: i32 = 1_000;
+const BUSY_EAGER_WAIT: Duration = Duration::from_micros(100);
+const BUSY_WAIT: Duration = Duration::from_millis(1);
 /// How much memory SQLite keeps pages in, in kibibytes.
 const CACHE_KIB: i64 = 16 * 1024;
 /// How many pages the log has before they are moved to the file.
@@ -186,8 +190,8 @@ impl Location {
                 .map(|path| Connection::open_with_flags(path, flags))?,
             Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs.as_str()),
         };
-        let conn = opened.map_err(|error| self.sqlite(error))?;
-        conn.busy_timeout(BUSY_TIMEOUT).map_err(|error| self.sqlite(error))?;
+        let mut conn = opened.map_err(|error| self.sqlite(error))?;
+        conn.busy_handler(Some(wait_for_others)).map_err(|error| self.sqlite(error))?;
         conn.set_prepared_statement_cache_capacity(128);
         Ok(conn)
     }
@@ -362,4 +366,13 @@ fn sync_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Waits for a transaction of another connection. SQLite's own handler waits for up to 100 ms at a
+/// time, and whoever holds the lock may have taken it many times meanwhile: a process that inserts in
+/// a loop would keep the one that runs the jobs from its turn for seconds.
+#[expect(clippy::disallowed_methods, reason = "nobody tells the end of a foreign transaction")]
+fn wait_for_others(tries: i32) -> bool {
+    std::thread::sleep(if tries < BUSY_EAGER_TRIES { BUSY_EAGER_WAIT } else { BUSY_WAIT });
+    tries < BUSY_TRIES
 }
