@@ -192,6 +192,9 @@ impl Machine {
         match store.apply(&batch) {
             Ok(outcome) => {
                 crate::hook::at("after the commit");
+                if !outcome.claimed.is_empty() {
+                    crate::hook::at("claim: after the commit");
+                }
                 self.failures = 0;
                 self.retry_at = None;
                 self.committed(work, outcome, now, &mut turn);

@@ -80,7 +80,7 @@ impl Dispatcher {
             self.take_all(commands);
             return;
         }
-        if let Ok(true) = self.store.tidy() {
+        if let Ok(true) = self.store.tidy(sleep) {
             self.take_all(commands);
             return;
         }

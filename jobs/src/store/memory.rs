@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{
     Answer, ApplyError, Batch, ClaimRequest, Claimed, End, Facts, Fence, Finish, IfTaken, Inserted,
@@ -468,7 +469,7 @@ impl Store for Memory {
         Ok(Look::default())
     }
 
-    fn tidy(&mut self) -> Result<bool, StoreError> {
+    fn tidy(&mut self, _idle: Duration) -> Result<bool, StoreError> {
         Ok(false)
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod memory;
 pub(crate) mod sqlite;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
@@ -45,8 +46,9 @@ pub(crate) trait Store: Send {
     /// Returns what other processes have done to the store since the last look.
     fn look(&mut self) -> Result<Look, StoreError>;
 
-    /// Does the work that waits for an idle moment. Returns whether there may be more of it.
-    fn tidy(&mut self) -> Result<bool, StoreError>;
+    /// Does the work that waits for an idle moment, which this one is for so long at most. Returns
+    /// whether there may be more of it.
+    fn tidy(&mut self, idle: Duration) -> Result<bool, StoreError>;
 
     /// Walks everything the slow way.
     fn check(&mut self) -> Result<(), Violation>;

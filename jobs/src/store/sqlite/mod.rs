@@ -32,6 +32,7 @@ mod check;
 use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -59,6 +60,8 @@ pub(crate) struct Sqlite {
     facts: Facts,
     /// Pages may be free at the end of a batch of deletions.
     untidy: bool,
+    /// The log has commits that were not moved to the file.
+    behind: bool,
 }
 
 /// What is remembered beside the file.
@@ -80,6 +83,10 @@ pub(crate) struct State {
 
 /// How many pages a tidy gives back to the file system at once.
 const PAGES_PER_TIDY: u32 = 256;
+
+/// A store that has nothing to do for so long moves the log to the file. It is busy for some ms then,
+/// and the next commits need not.
+const CHECKPOINT_IDLE: Duration = Duration::from_millis(100);
 
 impl Sqlite {
     /// Wraps a connection that was opened and checked. `runner` is the lock of the process that runs
@@ -110,6 +117,7 @@ impl Sqlite {
             syncs: true,
             facts: Facts::default(),
             untidy: true,
+            behind: true,
         }
     }
 
@@ -176,6 +184,7 @@ impl Sqlite {
         };
         match tables.execute("COMMIT", []) {
             Ok(_) => {
+                self.behind |= changed;
                 self.facts.commits += u64::from(changed);
                 self.facts.syncs += u64::from(changed && synced);
                 self.state.keep();
@@ -189,12 +198,38 @@ impl Sqlite {
             }
         }
     }
+
+    /// Gives pages that are free back to the file system. Returns whether there may be more of them.
+    fn shrink(&mut self) -> Result<bool, StoreError> {
+        let conn = self.connect()?;
+        let pragma = |name: &str| {
+            conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(store_error)
+        };
+        let (free, pages) = (pragma("freelist_count")?, pragma("page_count")?);
+        if free * 4 < pages || free < i64::from(PAGES_PER_TIDY) {
+            return Ok(false);
+        }
+        let vacuum = format!("PRAGMA incremental_vacuum({PAGES_PER_TIDY})");
+        conn.execute_batch(&vacuum).map_err(store_error)?;
+        self.untidy = pragma_of(conn, "freelist_count")? < free;
+        Ok(self.untidy)
+    }
+
+    /// Moves the log to the file, as far as no reader keeps it from that.
+    fn checkpoint(&mut self) -> Result<(), StoreError> {
+        let conn = self.connect()?;
+        crate::hook::at("checkpoint: before");
+        let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        crate::hook::at("checkpoint: after");
+        moved.map_err(store_error)
+    }
 }
 
 impl Store for Sqlite {
     fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
         let taken = self.transact(true, |tables, state| {
             state.take_over(tables, kinds, now)?;
+            crate::hook::at("recovery: before the commit");
             Ok(((), true))
         });
         taken.map_err(|failed| failed.error)
@@ -251,23 +286,15 @@ impl Store for Sqlite {
         Ok(Look { changed: true, asked })
     }
 
-    fn tidy(&mut self) -> Result<bool, StoreError> {
-        if !self.untidy {
-            return Ok(false);
+    fn tidy(&mut self, idle: Duration) -> Result<bool, StoreError> {
+        if core::mem::take(&mut self.untidy) && self.shrink()? {
+            return Ok(true);
         }
-        self.untidy = false;
-        let conn = self.connect()?;
-        let pragma = |name: &str| {
-            conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(store_error)
-        };
-        let (free, pages) = (pragma("freelist_count")?, pragma("page_count")?);
-        if free * 4 < pages || free < i64::from(PAGES_PER_TIDY) {
-            return Ok(false);
+        if self.behind && idle >= CHECKPOINT_IDLE {
+            self.behind = false;
+            return self.checkpoint().inspect_err(|error| self.after(error)).map(|()| false);
         }
-        let vacuum = format!("PRAGMA incremental_vacuum({PAGES_PER_TIDY})");
-        conn.execute_batch(&vacuum).map_err(store_error)?;
-        self.untidy = pragma_of(conn, "freelist_count")? < free;
-        Ok(self.untidy)
+        Ok(false)
     }
 
     fn check(&mut self) -> Result<(), Violation> {
@@ -289,6 +316,7 @@ impl Store for Sqlite {
         // What was written without an fsync is to be on stable storage. Another process that reads
         // may keep the log from being emptied, which loses nothing.
         let _ = conn.pragma_update(None, "synchronous", "FULL");
+        crate::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         let closed = conn.close().map_err(|(_, error)| store_error(error));
         emptied.map_err(store_error).and(closed)

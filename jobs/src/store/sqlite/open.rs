@@ -155,12 +155,14 @@ impl Location {
             OpenError::Io { error, .. } => OpenError::Io { path: self.path.clone(), error },
             other => other,
         });
+        crate::hook::at("new file: before the link");
         let linked = linked.and_then(|()| match fs::hard_link(&new, &self.path) {
             Ok(()) => sync_folder(&self.path).map_err(|error| self.io(error)),
             // Another process was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(_) => fs::rename(&new, &self.path).map_err(|error| self.io(error)),
         });
+        crate::hook::at("new file: after the link");
         remove();
         linked
     }
