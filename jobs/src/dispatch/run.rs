@@ -53,7 +53,7 @@ impl RunState {
             kind: Arc::clone(&claimed.kind),
             due: claimed.due,
             tries: claimed.tries,
-            attempt: claimed.tries.saturating_add(claimed.interruptions).saturating_add(1),
+            attempt: claimed.runs.saturating_add(1),
             key: claimed.key.clone(),
             fence: claimed.fence,
             stage: AtomicU8::new(WAITING),

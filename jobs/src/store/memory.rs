@@ -45,6 +45,8 @@ struct Record {
     due: Millis,
     tries: u32,
     interruptions: u32,
+    /// How often it was claimed and the claim was not given back.
+    runs: u32,
     key: Option<String>,
     error: Option<String>,
     callers_id: bool,
@@ -191,6 +193,7 @@ impl Memory {
             due,
             tries: 0,
             interruptions: 0,
+            runs: 0,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             error: None,
             callers_id: new.callers_id,
@@ -309,6 +312,7 @@ impl Memory {
                     record.due = *due;
                     record.tries = record.tries.saturating_add(1);
                     record.interruptions = 0;
+                    record.runs = record.runs.saturating_add(1);
                     record.error = Some(error.clone());
                 }
                 self.wait(id);
@@ -316,6 +320,7 @@ impl Memory {
             End::Dead { error } => {
                 if let Some(record) = self.alive.get_mut(&id) {
                     record.tries = record.tries.saturating_add(1);
+                    record.runs = record.runs.saturating_add(1);
                     record.error = Some(error.clone());
                 }
                 self.die(id, now);
@@ -411,6 +416,7 @@ impl Memory {
                     due,
                     tries: record.tries,
                     interruptions: record.interruptions,
+                    runs: record.runs,
                     key: record.key.clone(),
                     payload: record.payload.clone(),
                     fence: Fence(starts << 40 | self.claimed),
@@ -437,6 +443,7 @@ impl Store for Memory {
             }
             let Some(record) = self.alive.get_mut(&id) else { continue };
             record.interruptions += 1;
+            record.runs = record.runs.saturating_add(1);
             if record.interruptions >= MOST_INTERRUPTIONS {
                 let reason = format!("its process ended {MOST_INTERRUPTIONS} times while it ran");
                 record.error = Some(reason);

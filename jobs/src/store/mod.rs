@@ -223,6 +223,8 @@ pub(crate) struct Claimed {
     pub(crate) due: Millis,
     pub(crate) tries: u32,
     pub(crate) interruptions: u32,
+    /// How often it has run before, whatever became of those runs.
+    pub(crate) runs: u32,
     pub(crate) key: Option<String>,
     pub(crate) payload: Vec<u8>,
     pub(crate) fence: Fence,

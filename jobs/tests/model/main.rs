@@ -229,7 +229,13 @@ impl World {
         ensure(got == (oracle.schedules.len() < before), || format!("cancel_repeat: {got}"))
     }
 
-    fn outbox(&mut self, kind: usize, time: ops::Time, committed: bool, plan: &ops::Plan) -> Outcome {
+    fn outbox(
+        &mut self,
+        kind: usize,
+        time: ops::Time,
+        committed: bool,
+        plan: &ops::Plan,
+    ) -> Outcome {
         let Some(path) = self.shared.path.clone() else { return Ok(()) };
         let (wall, now) = self.shared.look_at_the_clocks(false);
         let mut plan = plan.clone();

@@ -347,7 +347,10 @@ impl Shared {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a place for an instant that is set before it is used")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a place for an instant that is set before it is used"
+)]
 fn tickwheel_start() -> Instant {
     Instant::now()
 }

@@ -254,6 +254,7 @@ impl State {
                 due: job.due,
                 tries: job.tries,
                 interruptions: job.interruptions,
+                runs: job.runs,
                 key: job.key,
                 payload: job.payload,
                 fence: Fence(*starts << CLAIM_BITS | *fences),

@@ -252,7 +252,7 @@ impl Store for Sqlite {
         // The process before may have ended because of an fsync that failed. A connection that reads
         // is no reason not to start.
         self.connect()?;
-        let Some(conn) = &self.conn else { return Err(StoreError::Closed) };
+        let Some(conn) = &mut self.conn else { return Err(StoreError::Closed) };
         self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
         let taken = self.transact(Access::Write, true, |tables, state| {
             state.take_over(tables, kinds, now)?;

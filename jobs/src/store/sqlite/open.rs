@@ -5,8 +5,8 @@
 //! - A file that is not ours is refused before anything is written to it: it is looked at through a
 //!   connection that can only read. But what a dead process has left half written is undone first.
 //! - A file that is absent is made under another name, filled, put into WAL mode, synced, and then
-//!   linked to its own: at every instant there is no file, or a complete one. So an empty file was not made here, and is
-//!   refused like any other that is damaged.
+//!   linked to its own: at every instant there is no file, or a complete one. So an empty file was
+//!   not made here, and is refused like any other that is damaged.
 //! - No descriptor of the file is opened but by SQLite: to close one would drop the locks of every
 //!   connection of this process to it.
 //! - A setting that a promise needs is set and read back.
@@ -37,8 +37,12 @@ pub(crate) struct Location {
 
 /// The oldest SQLite that loses no commit when two connections meet in a checkpoint.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// How long a transaction waits for that of another connection.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a transaction looks whether that of another connection has ended: 10 seconds in all.
+const BUSY_TRIES: i32 = 10_000;
+/// How many of these looks come soon after each other.
+const BUSY_EAGER_TRIES: i32 = 1_000;
+const BUSY_EAGER_WAIT: Duration = Duration::from_micros(100);
+const BUSY_WAIT: Duration = Duration::from_millis(1);
 /// How much memory SQLite keeps pages in, in kibibytes.
 const CACHE_KIB: i64 = 16 * 1024;
 /// How many pages the log has before they are moved to the file.
@@ -74,9 +78,9 @@ impl Location {
     /// Opens the file again, after an error.
     pub(crate) fn reopen(&self) -> Result<Connection, StoreError> {
         let reopened = || {
-            let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            let mut conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             self.settle(&conn)?;
-            match self.renew_log(&conn)? {
+            match self.renew_log(&mut conn)? {
                 true => Ok(conn),
                 false => Err(OpenError::Store(StoreError::Busy)),
             }
@@ -90,13 +94,12 @@ impl Location {
     /// a log; and what is left of it on the disk must not be read again, so the first commit of the
     /// new log is on stable storage before anything else happens. Returns `false` if a connection that
     /// reads is in the way.
-    pub(crate) fn renew_log(&self, conn: &Connection) -> Result<bool, OpenError> {
-        let wait = |limit| conn.busy_timeout(limit).map_err(|error| self.sqlite(error));
+    pub(crate) fn renew_log(&self, conn: &mut Connection) -> Result<bool, OpenError> {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         // Not for a reader, which may sit for an hour.
-        wait(Duration::ZERO)?;
+        conn.busy_handler(None::<fn(i32) -> bool>).map_err(|error| self.sqlite(error))?;
         let blocked: rusqlite::Result<bool> = conn.query_row(checkpoint, [], |row| row.get(0));
-        wait(BUSY_TIMEOUT)?;
+        conn.busy_handler(Some(wait_for_others)).map_err(|error| self.sqlite(error))?;
         if blocked.map_err(|error| self.sqlite(error))? {
             return Ok(false);
         }
@@ -210,8 +213,8 @@ impl Location {
                 .map(|path| Connection::open_with_flags(path, flags))?,
             Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs.as_str()),
         };
-        let conn = opened.map_err(|error| self.sqlite(error))?;
-        conn.busy_timeout(BUSY_TIMEOUT).map_err(|error| self.sqlite(error))?;
+        let mut conn = opened.map_err(|error| self.sqlite(error))?;
+        conn.busy_handler(Some(wait_for_others)).map_err(|error| self.sqlite(error))?;
         conn.set_prepared_statement_cache_capacity(128);
         Ok(conn)
     }
@@ -395,4 +398,13 @@ fn sync_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Waits for a transaction of another connection. SQLite's own handler waits for up to 100 ms at a
+/// time, and whoever holds the lock may have taken it many times meanwhile: a process that inserts in
+/// a loop would keep the one that runs the jobs from its turn for seconds.
+#[expect(clippy::disallowed_methods, reason = "nobody tells the end of a foreign transaction")]
+fn wait_for_others(tries: i32) -> bool {
+    std::thread::sleep(if tries < BUSY_EAGER_TRIES { BUSY_EAGER_WAIT } else { BUSY_WAIT });
+    tries < BUSY_TRIES
 }

@@ -347,7 +347,8 @@ impl State {
                 tables.delete_job(&kind, place)?;
                 let error = Some(error.clone());
                 let tries = job.tries.saturating_add(1);
-                let again = JobRow { due: *due, tries, interruptions: 0, error, ..job };
+                let runs = job.runs.saturating_add(1);
+                let again = JobRow { due: *due, tries, interruptions: 0, runs, error, ..job };
                 let later = self.hours.is_later(tables, kind.n, *due)?;
                 let place = tables.put_job(&kind, &again, later)?;
                 self.appeared(place);
@@ -355,6 +356,7 @@ impl State {
             End::Dead { error } => {
                 let Some(mut job) = tables.job(place)? else { return Ok(()) };
                 job.tries = job.tries.saturating_add(1);
+                job.runs = job.runs.saturating_add(1);
                 job.error = Some(error.clone());
                 self.die(tables, &kind, place, &job, now)?;
             }
@@ -390,6 +392,7 @@ impl State {
         let Some(mut job) = tables.job(place)? else { return Ok(()) };
         let kind = kind_row(&self.kinds, place.kind)?.clone();
         job.interruptions = job.interruptions.saturating_add(1);
+        job.runs = job.runs.saturating_add(1);
         if job.interruptions >= MOST_INTERRUPTIONS {
             job.error = Some(format!("its process ended {MOST_INTERRUPTIONS} times while it ran"));
             return self.die(tables, &kind, place, &job, now);
@@ -468,7 +471,7 @@ impl State {
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
         let filter = params![after, request.from.get(), request.to.get(), kind, limit];
         let rows = tables.all(&tables.sql.dead_page, filter, |row| {
-            Ok((JobRow::read(row)?, row.get::<_, i64>(8)?, row.get::<_, i64>(9)?))
+            Ok((JobRow::read(row)?, row.get::<_, i64>(9)?, row.get::<_, i64>(10)?))
         })?;
         let full = rows.len() == request.limit;
         let next = rows.last().filter(|_| full).map(|(job, ..)| (job.due, job.id));

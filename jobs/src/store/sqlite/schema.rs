@@ -34,13 +34,15 @@ CREATE TABLE {p}meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROW
 CREATE TABLE {p}kind (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, jobs INTEGER NOT NULL);
 CREATE TABLE {p}job (
     kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
-    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, callers_id INTEGER NOT NULL,
+    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
     key TEXT, error TEXT, payload BLOB NOT NULL,
     PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
 CREATE TABLE {p}later (
     kind INTEGER NOT NULL, hour INTEGER NOT NULL, id BLOB NOT NULL, due INTEGER NOT NULL,
-    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, callers_id INTEGER NOT NULL,
+    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
     key TEXT, error TEXT, payload BLOB NOT NULL,
     PRIMARY KEY (kind, hour, id)
 ) WITHOUT ROWID;
@@ -52,7 +54,8 @@ CREATE TABLE {p}claim (n INTEGER PRIMARY KEY, ids BLOB NOT NULL);
 CREATE TABLE {p}asked (id BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE {p}dead (
     id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL, died INTEGER NOT NULL,
-    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, callers_id INTEGER NOT NULL,
+    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
     key TEXT, error TEXT, payload BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX {p}dead_died ON {p}dead (died);
@@ -150,7 +153,7 @@ impl Sql {
             Some(queue) => format!("tickwheel_{queue}_"),
         };
         let sql = |text: &str| text.replace("{p}", &prefix);
-        let row = "due, id, tries, interruptions, callers_id, key, error, payload";
+        let row = "due, id, tries, interruptions, callers_id, key, error, payload, runs";
         Sql {
             tables: sql(TABLES),
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
@@ -163,7 +166,7 @@ impl Sql {
             add_kind: sql("INSERT OR IGNORE INTO {p}kind (name, jobs) VALUES (?1, 0)"),
             kind_jobs: sql("UPDATE {p}kind SET jobs = jobs + ?2 WHERE n = ?1"),
 
-            insert: sql("INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"),
+            insert: sql("INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
             job: sql(&format!(
                 "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND due = ?2 AND id = ?3"
             )),
@@ -185,7 +188,7 @@ impl Sql {
             hour: sql("SELECT value FROM {p}meta WHERE name = 'hour'"),
             set_hour: sql("UPDATE {p}meta SET value = ?1 WHERE name = 'hour'"),
             insert_later: sql(
-                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             ),
             later: sql(&format!(
                 "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"
@@ -231,16 +234,17 @@ impl Sql {
             drop_asked: sql("DELETE FROM {p}asked WHERE id = ?1"),
             drop_all_asked: sql("DELETE FROM {p}asked"),
 
-            put_dead: sql(
-                "INSERT OR REPLACE INTO {p}dead VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            ),
+            put_dead: sql("INSERT OR REPLACE INTO {p}dead VALUES \
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),
             dead: sql(
-                "SELECT due, id, tries, interruptions, callers_id, key, error, payload, kind, died \
+                "SELECT due, id, tries, interruptions, callers_id, key, error, payload, runs, \
+                 kind, died \
                  FROM {p}dead WHERE id = ?1",
             ),
             drop_dead: sql("DELETE FROM {p}dead WHERE id = ?1"),
             dead_page: sql(
-                "SELECT due, id, tries, interruptions, callers_id, key, error, payload, kind, died \
+                "SELECT due, id, tries, interruptions, callers_id, key, error, payload, runs, \
+                 kind, died \
                  FROM {p}dead WHERE id > ?1 AND due BETWEEN ?2 AND ?3 \
                  AND (?4 IS NULL OR kind = ?4) ORDER BY id LIMIT ?5",
             ),

@@ -49,6 +49,8 @@ pub(crate) struct JobRow {
     pub(crate) id: JobId,
     pub(crate) tries: u32,
     pub(crate) interruptions: u32,
+    /// How often it has run: failures, and interruptions in a row or not.
+    pub(crate) runs: u32,
     pub(crate) callers_id: bool,
     pub(crate) key: Option<String>,
     pub(crate) error: Option<String>,
@@ -126,6 +128,7 @@ impl JobRow {
             key: row.get(5)?,
             error: row.get(6)?,
             payload: row.get(7)?,
+            runs: row.get(8)?,
         })
     }
 
@@ -266,17 +269,29 @@ impl Tables<'_> {
         later: bool,
     ) -> Result<(), StoreError> {
         let (due, id) = (job.due.get(), id_bytes(job.id));
-        let JobRow { tries, interruptions, callers_id, key, error, .. } = job;
+        let JobRow { tries, interruptions, runs, callers_id, key, error, .. } = job;
         if later {
             let hour = hour_of(job.due);
             self.execute(
                 &self.sql.insert_later,
-                params![kind, hour, id, due, tries, interruptions, callers_id, key, error, payload],
+                params![
+                    kind,
+                    hour,
+                    id,
+                    due,
+                    tries,
+                    interruptions,
+                    runs,
+                    callers_id,
+                    key,
+                    error,
+                    payload
+                ],
             )?;
         } else {
             self.execute(
                 &self.sql.insert,
-                params![kind, due, id, tries, interruptions, callers_id, key, error, payload],
+                params![kind, due, id, tries, interruptions, runs, callers_id, key, error, payload],
             )?;
         }
         Ok(())
@@ -367,6 +382,7 @@ impl Tables<'_> {
             id: new.id,
             tries: 0,
             interruptions: 0,
+            runs: 0,
             callers_id: new.callers_id,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             error: None,
@@ -394,6 +410,7 @@ impl Tables<'_> {
                 died.get(),
                 job.tries,
                 job.interruptions,
+                job.runs,
                 job.callers_id,
                 job.key,
                 job.error,
@@ -406,7 +423,7 @@ impl Tables<'_> {
     /// Returns a dead job, the number of its kind, and when it died.
     pub(crate) fn dead(&self, id: JobId) -> Result<Option<(JobRow, i64, Millis)>, StoreError> {
         self.one(&self.sql.dead, [id_bytes(id)], |row| {
-            Ok((JobRow::read(row)?, row.get(8)?, millis_of(row, 9)?))
+            Ok((JobRow::read(row)?, row.get(9)?, millis_of(row, 10)?))
         })
     }
 

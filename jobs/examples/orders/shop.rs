@@ -1,0 +1,250 @@
+//! The shop: inserts the orders, takes payments, and kills its worker now and then.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use tickwheel_jobs::{Cancel, Client, JobId};
+
+use crate::log::{self, micros};
+use crate::place::Place;
+use crate::worker::Workers;
+use crate::{CloseOrder, Plan, Result};
+
+/// What the shop knows of an order.
+#[derive(Clone, Copy)]
+pub(crate) struct Order {
+    id: JobId,
+    /// The earliest time at which it may be closed, in microseconds since 1970.
+    pub(crate) deadline: u64,
+    pub(crate) state: State,
+    /// A reset of it answered `true`.
+    pub(crate) was_reset: bool,
+    /// When the shop had the answer that led to `state` or to `deadline`, in microseconds since 1970.
+    /// A run before that, which a kill cut off, is none that the answer forbids.
+    pub(crate) since: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It closes.
+    Open,
+    /// A cancel answered `Cancelled`: the order was paid, or its customer has withdrawn it.
+    Paid,
+    Withdrawn,
+    /// A cancel answered `Running`: it may close all the same.
+    TooLate,
+    /// A cancel answered `Gone`: it has closed before.
+    Closed,
+}
+
+/// What happened.
+pub(crate) struct Day {
+    pub(crate) orders: Vec<Order>,
+    /// When each worker was started and killed, in microseconds since 1970.
+    pub(crate) started: Vec<u64>,
+    pub(crate) killed: Vec<u64>,
+    pub(crate) inserted_in: Duration,
+    pub(crate) answers_in: Duration,
+    pub(crate) calls: u64,
+    /// The size of the store with all orders in it, and at the end.
+    pub(crate) bytes: (u64, u64),
+}
+
+/// What a customer does.
+#[derive(Clone, Copy)]
+enum Act {
+    Pay,
+    Withdraw,
+    /// Asks for more time.
+    Reset,
+}
+
+/// How many orders one insert takes.
+const ORDERS_PER_BATCH: usize = 2_000;
+/// How long the shop waits for the last orders to close.
+const PATIENCE: Duration = Duration::from_secs(15);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
+
+pub(crate) fn open(plan: &Plan, place: &Place, log: &Path) -> Result<Day> {
+    let begun = SystemTime::now();
+    let mut workers = Workers::start(place, log)?;
+    let shop = place.builder()?.client()?;
+    let mut draw = Draw(0x0dd5);
+    let mut orders = insert_all(plan, &shop, begun, &mut draw)?;
+    let inserted_in = begun.elapsed()?;
+    let full = place.bytes();
+    println!("{:5.1} s: {} orders inserted", inserted_in.as_secs_f64(), orders.len());
+
+    let acts = acts(plan, &orders, &mut draw);
+    let taken = AtomicU64::new(0);
+    let (calls, busy) = thread::scope(|scope| -> Result<_> {
+        let customers = scope.spawn(|| serve(&shop, &acts, &mut orders, begun, plan, &taken));
+        let spread = (plan.window - plan.lead).div_f64(plan.kills.max(1) as f64);
+        for kill in 0..plan.kills {
+            let within = 0.2 + 0.6 * draw.fraction();
+            let at = begun + plan.lead + spread.mul_f64(kill as f64 + within);
+            sleep_until(at, begun, &|| progress(begun, log, &taken, kill));
+            workers.kill()?;
+        }
+        sleep_until(begun + plan.window, begun, &|| progress(begun, log, &taken, plan.kills));
+        customers.join().map_err(|_| "the shop panicked")?
+    })?;
+    wait_until_empty(&shop, begun)?;
+    workers.end()?;
+    let (started, killed) =
+        (core::mem::take(&mut workers.started), core::mem::take(&mut workers.killed));
+    let bytes = (full, place.bytes());
+    Ok(Day { orders, started, killed, inserted_in, answers_in: busy, calls, bytes })
+}
+
+fn insert_all(
+    plan: &Plan,
+    shop: &Client,
+    begun: SystemTime,
+    draw: &mut Draw,
+) -> Result<Vec<Order>> {
+    let deadline = |draw: &mut Draw| {
+        let after = plan.lead + (plan.window - plan.lead).mul_f64(draw.fraction());
+        micros(begun + after)
+    };
+    let deadlines: Vec<u64> = (0..plan.orders).map(|_| deadline(draw)).collect();
+    let mut orders = Vec::new();
+    for deadlines in deadlines.chunks(ORDERS_PER_BATCH) {
+        let first = orders.len() as u64;
+        let jobs = (first..).zip(deadlines);
+        let jobs = jobs.map(|(order, deadline)| (time(*deadline), CloseOrder { order }));
+        let ids = shop.insert_batch(jobs)?;
+        orders.extend(ids.into_iter().zip(deadlines).map(|(id, &deadline)| Order {
+            id,
+            deadline,
+            state: State::Open,
+            was_reset: false,
+            since: 0,
+        }));
+    }
+    Ok(orders)
+}
+
+/// Draws what customers do, and when: of 100 orders 20 are paid, 2 withdrawn and 5 reset. One
+/// payment in ten comes around the deadline, at which the worker may be faster.
+fn acts(plan: &Plan, orders: &[Order], draw: &mut Draw) -> Vec<(u64, usize, Act)> {
+    let mut acts = Vec::new();
+    for (n, order) in orders.iter().enumerate() {
+        let act = match draw.below(100) {
+            0..20 => Act::Pay,
+            20..22 => Act::Withdraw,
+            22..27 => Act::Reset,
+            _ => continue,
+        };
+        let lead = micros(SystemTime::UNIX_EPOCH + plan.lead);
+        let at = match draw.below(10) {
+            0 => order.deadline - 100_000 + draw.below(150_000),
+            _ => order.deadline - draw.below(lead.min(4_000_000)),
+        };
+        acts.push((at, n, act));
+    }
+    acts.sort_unstable_by_key(|(at, ..)| *at);
+    acts
+}
+
+/// Does what the customers want, at its time. Returns how many calls that took, and how long all of
+/// them together.
+fn serve(
+    shop: &Client,
+    acts: &[(u64, usize, Act)],
+    orders: &mut [Order],
+    begun: SystemTime,
+    plan: &Plan,
+    taken: &AtomicU64,
+) -> Result<(u64, Duration)> {
+    let mut busy = Duration::ZERO;
+    let last = begun + plan.window;
+    for &(at, n, act) in acts {
+        sleep_until(time(at), begun, &|| ());
+        let order = &mut orders[n];
+        let before = SystemTime::now();
+        match act {
+            Act::Pay | Act::Withdraw => {
+                order.state = match (shop.cancel(order.id)?, act) {
+                    (Cancel::Cancelled, Act::Withdraw) => State::Withdrawn,
+                    (Cancel::Cancelled, _) => State::Paid,
+                    (Cancel::Running, _) => State::TooLate,
+                    (Cancel::Gone, _) => State::Closed,
+                };
+                order.since = micros(SystemTime::now());
+            }
+            Act::Reset => {
+                let later = last.min(before + Duration::from_secs(3)).max(time(order.deadline));
+                if shop.reset(order.id, later)? {
+                    order.deadline = micros(later);
+                    order.was_reset = true;
+                    order.since = micros(SystemTime::now());
+                }
+            }
+        }
+        busy += before.elapsed().unwrap_or_default();
+        taken.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok((acts.len() as u64, busy))
+}
+
+/// Waits until no order is open any more.
+fn wait_until_empty(shop: &Client, begun: SystemTime) -> Result<()> {
+    let end = SystemTime::now() + PATIENCE;
+    loop {
+        let left = shop.count()?;
+        if left.pending + left.running == 0 {
+            return Ok(());
+        }
+        if SystemTime::now() > end {
+            println!("{} orders are still open after {:?}", left.pending + left.running, PATIENCE);
+            return Ok(());
+        }
+        sleep_until(SystemTime::now() + Duration::from_millis(50), begun, &|| ());
+    }
+}
+
+fn progress(begun: SystemTime, log: &Path, taken: &AtomicU64, kills: usize) {
+    let passed = begun.elapsed().unwrap_or_default().as_secs_f64();
+    let (runs, calls) = (log::count(log), taken.load(Ordering::Relaxed));
+    println!("{passed:5.1} s: {runs} runs, {calls} cancels and resets, {kills} kills");
+    let _ = std::io::stdout().flush();
+}
+
+/// Sleeps, and calls `tell` every two seconds since `begun`.
+fn sleep_until(end: SystemTime, begun: SystemTime, tell: &dyn Fn()) {
+    loop {
+        let passed = begun.elapsed().unwrap_or_default();
+        let intervals = passed.as_millis() / PROGRESS_INTERVAL.as_millis() + 1;
+        let next = begun + PROGRESS_INTERVAL * u32::try_from(intervals).unwrap_or(u32::MAX);
+        let left = end.min(next).duration_since(SystemTime::now()).unwrap_or_default();
+        thread::sleep(left);
+        if end <= next {
+            return;
+        }
+        tell();
+    }
+}
+
+fn time(micros: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
+}
+
+/// Numbers at random, the same each time: splitmix64 (Steele, Lea and Flood, 2014).
+pub(crate) struct Draw(pub(crate) u64);
+
+impl Draw {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % limit
+    }
+
+    pub(crate) fn fraction(&mut self) -> f64 {
+        self.below(1 << 32) as f64 / (1_u64 << 32) as f64
+    }
+}

@@ -1,0 +1,225 @@
+//! The calls of a child: drawn at random, each reported before and after.
+
+use tickwheel_jobs::{Cancel, Client, InsertError, InsertErrorKind, JobId, JobState, Jobs};
+
+use crate::child::{
+    Act, Instructions, Other, Tick, Work, done, named, now_us, number, numbers, report, schedule,
+    time,
+};
+use crate::draw::Draw;
+use crate::record::{Answer, Mode, Record, Tag, Verb};
+
+/// How many keys each caller has.
+const KEYS: u64 = 6;
+
+/// Reports a call, makes it, and reports its answer.
+pub(crate) fn call(verb: Verb, make: impl FnOnce() -> Answer) -> Answer {
+    let n = number();
+    report(&Record::Call { n, at: now_us(), verb });
+    let answer = make();
+    report(&Record::Answer { n, at: now_us(), answer: answer.clone() });
+    answer
+}
+
+/// Returns the answer of an insert.
+pub(crate) fn inserted<J>(answer: Result<Vec<JobId>, InsertError<J>>) -> Answer {
+    match answer {
+        Ok(ids) => Answer::Ids(ids),
+        Err(error) => match error.kind() {
+            InsertErrorKind::Occupied => Answer::Occupied,
+            InsertErrorKind::Unknown(_) => Answer::Unknown,
+            other => Answer::Refused(other.to_string()),
+        },
+    }
+}
+
+/// Sets the repeats, as a program does at each start; or ends them.
+pub(crate) fn repeats(jobs: &Jobs, life: &Instructions) {
+    for repeat in &life.repeats {
+        let name = repeat.name.to_string();
+        if life.drain {
+            let verb = Verb::EndRepeat { name: repeat.name };
+            call(verb, || done(jobs.cancel_repeat(&name)));
+        } else {
+            let verb = Verb::Repeat { name: repeat.name, period: repeat.period_ms };
+            let tick = Tick { name: repeat.name };
+            call(verb, || done(jobs.repeat(&name, schedule(repeat), tick).map(|()| true)));
+        }
+    }
+}
+
+struct Caller<'a> {
+    client: &'a Client,
+    draw: Draw,
+    first_key: u32,
+    deadly: bool,
+    /// Jobs that may be there.
+    known: Vec<(Tag, JobId)>,
+}
+
+/// Makes some calls. Two callers share no job and no key, so each knows the order of its own calls.
+pub(crate) fn some(client: &Client, life: &Instructions, caller: u32) {
+    let mut draw = Draw(life.seed ^ u64::from(caller) << 40);
+    draw.below(2);
+    let known = if caller == 0 { life.known.clone() } else { Vec::new() };
+    let first_key = caller * KEYS as u32;
+    let mut caller = Caller { client, draw, first_key, deadly: life.deadly, known };
+    if first_key == 0 {
+        for &(tag, due) in &life.again {
+            caller.with_id(tag, due);
+        }
+    }
+    for _ in 0..life.calls {
+        caller.one();
+    }
+}
+
+impl Caller<'_> {
+    fn one(&mut self) {
+        let due = self.due();
+        match self.draw.below(100) {
+            0..25 => self.insert(due),
+            25..37 => {
+                let tag = number();
+                self.with_id(tag, due);
+            }
+            37..45 => self.batch(due),
+            45..62 => self.keyed(due),
+            62..66 => {
+                let key = self.key();
+                let keyed = self.client.keyed(&key.to_string());
+                call(Verb::CancelKey { key }, || done(keyed.cancel()));
+            }
+            66..78 => self.cancel(),
+            78..88 => self.reset(due),
+            88..95 => self.get(),
+            95..97 => drop(call(Verb::Flush, || done(self.client.flush().map(|()| true)))),
+            _ => std::thread::sleep(std::time::Duration::from_millis(self.draw.below(8))),
+        }
+    }
+
+    fn due(&mut self) -> u64 {
+        let after = match self.draw.below(10) {
+            0..4 => self.draw.below(4),
+            4..8 => self.draw.below(80),
+            _ => self.draw.below(400),
+        };
+        now_us() / 1000 + after
+    }
+
+    fn act(&mut self) -> Act {
+        match self.draw.below(200) {
+            0..110 => Act::Done,
+            110..140 => Act::Nap(self.draw.below(12)),
+            140..160 => Act::Fail(self.draw.below(3) as u32 + 1),
+            160..163 => Act::Fail(100),
+            163..175 => Act::Later,
+            175..180 => Act::Die,
+            180..198 => Act::Follow,
+            198 if self.deadly => Act::Abort,
+            199 if self.deadly => Act::Overflow,
+            _ => Act::Done,
+        }
+    }
+
+    fn learn(&mut self, tag: Tag, answer: &Answer) {
+        if let Answer::Ids(ids) = answer {
+            self.known.extend((tag..).zip(ids.iter().copied()));
+        }
+    }
+
+    fn insert(&mut self, due: u64) {
+        let (tag, act, other) = (number(), self.act(), self.draw.below(3) == 0);
+        let answer = call(Verb::Insert { tag, due }, || {
+            let job = Work { tag, act };
+            let when = time(due);
+            match other {
+                true => inserted(self.client.insert(when, Other(job)).map(|id| vec![id])),
+                false => inserted(self.client.insert(when, job).map(|id| vec![id])),
+            }
+        });
+        self.learn(tag, &answer);
+    }
+
+    fn with_id(&mut self, tag: Tag, due: u64) {
+        // The same job each time, so the draw is the tag's.
+        let act = if tag.is_multiple_of(5) { Act::Fail(1) } else { Act::Done };
+        let answer = call(Verb::WithId { tag, due }, || {
+            let job = Work { tag, act };
+            inserted(self.client.insert_with_id(named(tag), time(due), job).map(|id| vec![id]))
+        });
+        self.learn(tag, &answer);
+    }
+
+    fn batch(&mut self, due: u64) {
+        let count = 2 + self.draw.below(30);
+        let first = numbers(count);
+        let jobs: Vec<_> =
+            (first..first + count).map(|tag| (time(due), Work { tag, act: Act::Done })).collect();
+        let answer =
+            call(Verb::Batch { first, count, due }, || inserted(self.client.insert_batch(jobs)));
+        if self.draw.below(2) == 0 {
+            self.learn(first, &answer);
+        }
+    }
+
+    fn key(&mut self) -> u32 {
+        self.first_key + self.draw.below(KEYS) as u32
+    }
+
+    fn keyed(&mut self, due: u64) {
+        let (key, tag, act) = (self.key(), number(), self.act());
+        let mode = match self.draw.below(4) {
+            0 => Mode::Absent,
+            1 => Mode::KeepTime,
+            _ => Mode::Replace,
+        };
+        let keyed = self.client.keyed(&key.to_string());
+        let answer = call(Verb::Keyed { key, tag, due, mode }, || {
+            let (when, job) = (time(due), Work { tag, act });
+            let answer = match mode {
+                Mode::Replace => keyed.insert(when, job),
+                Mode::KeepTime => keyed.insert_keeping_time(when, job),
+                Mode::Absent => keyed.insert_if_absent(when, job),
+            };
+            inserted(answer.map(|id| vec![id]))
+        });
+        self.learn(tag, &answer);
+    }
+
+    fn any(&mut self) -> Option<(Tag, JobId)> {
+        let many = self.known.len() as u64;
+        // Late ones are more likely to be there.
+        let back = self.draw.below(many.max(1)).min(self.draw.below(many.max(1)));
+        let at = self.known.len().checked_sub(1 + back as usize)?;
+        Some(self.known[at])
+    }
+
+    fn cancel(&mut self) {
+        let Some((tag, id)) = self.any() else { return };
+        call(Verb::Cancel { tag }, || match self.client.cancel(id) {
+            Ok(Cancel::Cancelled) => Answer::Cancelled,
+            Ok(Cancel::Running) => Answer::Running,
+            Ok(Cancel::Gone) => Answer::Gone,
+            Err(_) => Answer::Unknown,
+        });
+    }
+
+    fn reset(&mut self, due: u64) {
+        let Some((tag, id)) = self.any() else { return };
+        call(Verb::Reset { tag, due }, || done(self.client.reset(id, time(due))));
+    }
+
+    fn get(&mut self) {
+        let Some((tag, id)) = self.any() else { return };
+        call(Verb::Get { tag }, || match self.client.get(id) {
+            Ok(None) => Answer::Gone,
+            Ok(Some(job)) => match job.state {
+                JobState::Pending => Answer::Pending,
+                JobState::Running => Answer::Running,
+                JobState::Dead => Answer::Dead,
+            },
+            Err(_) => Answer::Unknown,
+        });
+    }
+}

@@ -1,0 +1,379 @@
+//! R14: each rule finds what it is for. A log is written by hand, with one violation in it.
+
+use std::collections::BTreeSet;
+
+use tickwheel_jobs::JobId;
+
+use crate::checker::check;
+use crate::handmade::{BEGINNING, DUE, Log, dead, ids, seen};
+use crate::record::{
+    Answer, Event, FileEnd, How, Level, Look, Mode, RETRY_MS, Record, Verb, occurrence,
+};
+
+/// Does what every rule allows.
+fn good() -> Log {
+    let mut log = Log::new(Level::Synced);
+    log.insert(1, DUE);
+    log.asked(Verb::Batch { first: 10, count: 3, due: DUE }, ids(10, 3));
+    log.keyed(20, DUE + 500);
+    log.keyed(21, DUE);
+    log.insert(30, DUE);
+    log.asked(Verb::Cancel { tag: 30 }, Answer::Cancelled);
+    log.insert(40, DUE);
+    log.asked(Verb::Reset { tag: 40, due: DUE + 90 }, Answer::Done(true));
+    log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+    log.call(Verb::Batch { first: 50, count: 2, due: DUE });
+    log.again();
+    log.looked([1, 10, 11, 12, 21, 40].map(|tag| seen(tag, None)).into());
+    for tag in [10, 11, 12, 21] {
+        log.run(tag, DUE, 1);
+    }
+    log.start(1, DUE, 1);
+    log.ended(1, 1, How::Failed);
+    let again = log.now + RETRY_MS;
+    log.start(1, again, 2);
+    log.again();
+    log.run(1, again, 3);
+    log.run(40, DUE + 90, 1);
+    for n in 1..4 {
+        log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, 1);
+    }
+    log.asked(Verb::EndRepeat { name: 1 }, Answer::Done(true));
+    log.closed();
+    log
+}
+
+#[test]
+fn a_log_without_a_violation_passes() {
+    assert_eq!(check(&good().events, &FileEnd::default()), []);
+}
+
+/// Says that exactly this rule is broken, and by which story.
+#[track_caller]
+fn caught(rule: &'static str, doctor: impl FnOnce(&mut Log)) {
+    caught_at(Level::Synced, rule, doctor);
+}
+
+#[track_caller]
+fn caught_at(level: Level, rule: &'static str, doctor: impl FnOnce(&mut Log)) {
+    let mut log = Log::new(level);
+    doctor(&mut log);
+    assert_eq!(log.broken(), BTreeSet::from([rule]), "{:#?}", check(&log.events, &log.end));
+}
+
+#[test]
+fn r1_a_job_that_never_runs() {
+    caught("R1", |log| {
+        log.insert(1, DUE);
+        log.closed();
+    });
+}
+
+#[test]
+fn r1_a_run_that_was_cut_off_and_not_repeated() {
+    caught("R1", |log| {
+        log.insert(1, DUE);
+        log.start(1, DUE, 1);
+        log.again();
+        log.closed();
+    });
+}
+
+#[test]
+fn r2_a_run_before_its_deadline() {
+    caught("R2", |log| {
+        log.insert(1, DUE);
+        log.start_now(1, DUE, 1, 1);
+        log.ended(1, 1, How::Done);
+        log.closed();
+    });
+}
+
+#[test]
+fn r2_a_reset_that_was_forgotten() {
+    caught("R2", |log| {
+        log.insert(1, DUE);
+        log.asked(Verb::Reset { tag: 1, due: DUE + 900 }, Answer::Done(true));
+        log.run(1, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r2_a_retry_that_does_not_wait() {
+    caught("R2", |log| {
+        log.insert(1, DUE);
+        log.start(1, DUE, 1);
+        log.ended(1, 1, How::Failed);
+        log.run(1, DUE + 3, 2);
+        log.closed();
+    });
+}
+
+#[test]
+fn r3_a_start_after_cancelled() {
+    caught("R3", |log| {
+        log.insert(1, DUE);
+        log.asked(Verb::Cancel { tag: 1 }, Answer::Cancelled);
+        log.run(1, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r3_a_retry_after_a_cancel_found_it_running() {
+    caught("R3", |log| {
+        log.insert(1, DUE);
+        log.start(1, DUE, 1);
+        log.asked(Verb::Cancel { tag: 1 }, Answer::Running);
+        log.ended(1, 1, How::Failed);
+        log.run(1, log.now + RETRY_MS, 2);
+        log.closed();
+    });
+}
+
+#[test]
+fn r3_a_job_that_runs_and_is_cancelled() {
+    caught("R3", |log| {
+        log.insert(1, DUE);
+        log.start(1, DUE, 1);
+        log.asked(Verb::Cancel { tag: 1 }, Answer::Cancelled);
+        log.ended(1, 1, How::Done);
+        log.closed();
+    });
+}
+
+#[test]
+fn r3_a_death_after_four_kills() {
+    caught("R3", |log| {
+        log.insert(1, DUE);
+        (0..4).for_each(|_| log.again());
+        log.closed();
+        log.end.jobs.push(dead(1, 5));
+    });
+}
+
+#[test]
+fn r4_a_fence_that_repeats() {
+    caught("R4", |log| {
+        log.insert(1, DUE);
+        log.start(1, DUE, 9);
+        log.again();
+        log.run(1, DUE, 9);
+        log.closed();
+    });
+}
+
+#[test]
+fn r4_an_attempt_that_is_not_counted() {
+    caught("R4", |log| {
+        log.insert(1, DUE);
+        log.start(1, DUE, 1);
+        log.again();
+        log.start_now(1, DUE, 2, 1);
+        log.ended(1, 2, How::Done);
+        log.closed();
+    });
+}
+
+#[test]
+fn r5_two_runs_in_one_process() {
+    caught("R5", |log| {
+        log.insert(1, DUE);
+        log.run(1, DUE, 1);
+        log.run(1, DUE, 2);
+        log.closed();
+    });
+}
+
+#[test]
+fn r5_a_run_that_a_shutdown_did_not_record() {
+    caught("R5", |log| {
+        log.insert(1, DUE);
+        log.run(1, DUE, 1);
+        log.closed();
+        log.born(Level::Synced);
+        log.run(1, DUE, 2);
+        log.closed();
+    });
+}
+
+#[test]
+fn r6_a_job_that_nobody_inserted() {
+    caught("R6", |log| {
+        log.run(1, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r6_a_refused_job_that_runs() {
+    caught("R6", |log| {
+        log.asked(Verb::Insert { tag: 1, due: DUE }, Answer::Refused("full".to_owned()));
+        log.run(1, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r6_an_insert_that_was_stored_twice() {
+    caught("R6", |log| {
+        log.call(Verb::Insert { tag: 1, due: DUE });
+        log.again();
+        log.run(1, DUE, 1);
+        log.again();
+        log.run(1, DUE, 2);
+        if let Some(Event { record: Record::Start(start), .. }) = log.events.iter_mut().nth_back(1)
+        {
+            start.id = JobId::named("another");
+        }
+        log.closed();
+    });
+}
+
+#[test]
+fn r6_a_start_after_the_job_was_gone() {
+    caught("R6", |log| {
+        log.insert(1, DUE);
+        log.run(1, DUE, 1);
+        log.asked(Verb::Get { tag: 1 }, Answer::Gone);
+        log.again();
+        log.run(1, DUE, 2);
+        log.closed();
+    });
+}
+
+#[test]
+fn r7_a_replaced_job_that_runs() {
+    caught("R7", |log| {
+        log.keyed(1, DUE);
+        log.keyed(2, DUE);
+        log.run(1, DUE, 1);
+        log.run(2, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r7_two_jobs_under_one_key() {
+    caught("R7", |log| {
+        log.keyed(1, DUE);
+        log.call(Verb::Keyed { key: 7, tag: 2, due: DUE, mode: Mode::Replace });
+        log.killed();
+        log.looked(vec![seen(1, Some("7")), seen(2, Some("7"))]);
+        log.born(Level::Synced);
+        log.run(2, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r8_half_of_a_batch() {
+    caught("R8", |log| {
+        log.call(Verb::Batch { first: 1, count: 3, due: DUE });
+        log.again();
+        log.run(1, DUE, 1);
+        log.run(3, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r9_a_run_that_nothing_wakes() {
+    caught("R9", |log| {
+        log.insert(1, DUE);
+        log.now = DUE + 60_000;
+        log.run(1, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r10_an_occurrence_that_is_missing() {
+    caught("R10", |log| {
+        log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+        for n in [1, 2, 4] {
+            log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, 1);
+        }
+        log.closed();
+    });
+}
+
+#[test]
+fn r10_a_schedule_that_stops() {
+    caught("R10", |log| {
+        log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+        log.run(occurrence(1, BEGINNING + 100), BEGINNING + 100, 1);
+        for n in 1..40 {
+            log.now = BEGINNING + n * 100;
+            log.asked(Verb::Flush, Answer::Done(true));
+        }
+        log.asked(Verb::EndRepeat { name: 1 }, Answer::Done(true));
+        log.closed();
+    });
+}
+
+#[test]
+fn r10_a_schedule_that_drifts_or_does_not_end() {
+    caught("R10", |log| {
+        log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+        log.run(occurrence(1, BEGINNING + 100), BEGINNING + 100, 1);
+        log.run(occurrence(1, BEGINNING + 203), BEGINNING + 203, 1);
+        log.closed();
+    });
+    caught("R10", |log| {
+        log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+        log.asked(Verb::EndRepeat { name: 1 }, Answer::Done(true));
+        log.run(occurrence(1, BEGINNING + 100), BEGINNING + 100, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r11_a_claim_that_stays_and_a_file_that_grows() {
+    caught("R11", |log| log.end.rows = vec![("claim".to_owned(), 1)]);
+    caught("R11", |log| log.end.bytes = 50 << 20);
+    caught("R11", |log| log.end.log_bytes = 1);
+}
+
+#[test]
+fn r12_a_file_that_reopening_changes_or_that_is_wrong() {
+    caught("R12", |log| log.add(Record::Looked(Look { same: false, ..Look::default() })));
+    let violation = Some("F5: keys of no job".to_owned());
+    caught("R12", |log| log.add(Record::Looked(Look { violation, same: true, jobs: vec![] })));
+}
+
+#[test]
+fn r13_what_was_stored_is_gone_after_a_kill() {
+    for level in [Level::Synced, Level::Written] {
+        caught_at(level, "R13", |log| {
+            log.insert(1, DUE);
+            log.again();
+            log.closed();
+        });
+    }
+    // A look finds it before the end does.
+    caught("R13", |log| {
+        log.insert(1, DUE);
+        log.killed();
+        log.looked(Vec::new());
+        log.born(Level::Synced);
+        log.run(1, DUE, 1);
+        log.closed();
+    });
+}
+
+#[test]
+fn r13_of_what_was_not_waited_for_only_a_flush_makes_a_promise() {
+    let mut log = Log::new(Level::Buffered);
+    log.insert(1, DUE);
+    log.again();
+    log.closed();
+    assert_eq!(log.broken(), BTreeSet::new());
+    caught_at(Level::Buffered, "R13", |log| {
+        log.insert(1, DUE);
+        log.asked(Verb::Flush, Answer::Done(true));
+        log.again();
+        log.closed();
+    });
+}

@@ -1,0 +1,117 @@
+//! What the parent sees of the file, while no child is there.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tickwheel_jobs::rusqlite::{Connection, OpenFlags};
+use tickwheel_jobs::{Client, Counts, Job, JobInfo, JobState, Jobs, ScheduleInfo};
+
+use crate::child::{Other, Tick, Work, handlers, ms};
+use crate::record::{FileEnd, Look, Seen, occurrence};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Everything that a client sees.
+#[derive(PartialEq, Debug)]
+struct Contents {
+    pending: Vec<JobInfo>,
+    running: Vec<JobInfo>,
+    dead: Vec<JobInfo>,
+    repeats: Vec<ScheduleInfo>,
+    counts: Counts,
+}
+
+impl Contents {
+    fn of(client: &Client) -> Result<Contents> {
+        let (mut pending, mut running, mut dead) =
+            (client.pending(), client.running(), client.dead());
+        let contents = Contents {
+            pending: pending.by_ref().collect(),
+            running: running.by_ref().collect(),
+            dead: dead.by_ref().collect(),
+            repeats: client.repeats()?,
+            counts: client.count()?,
+        };
+        match [&pending, &running, &dead].iter().find_map(|pages| pages.error()) {
+            Some(error) => Err(error.clone().into()),
+            None => Ok(contents),
+        }
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        let jobs = self.pending.iter().chain(&self.running).chain(&self.dead);
+        jobs.map(seen).collect()
+    }
+}
+
+fn seen(job: &JobInfo) -> Seen {
+    let deadline = ms(job.deadline);
+    let tag = match &*job.kind {
+        Work::NAME => job.job::<Work>().map(|job| job.tag),
+        Other::NAME => job.job::<Other>().map(|job| job.0.tag),
+        _ => job.job::<Tick>().map(|tick| occurrence(tick.name, deadline)),
+    };
+    Seen {
+        tag: tag.unwrap_or(u64::MAX),
+        id: job.id,
+        deadline,
+        dead: job.state == JobState::Dead,
+        key: job.key.clone(),
+        tries: job.tries,
+        interruptions: job.interruptions,
+    }
+}
+
+/// Opens the file twice, and compares. Returns nothing if there is no file yet.
+pub(crate) fn look(path: &Path) -> Result<Option<Look>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let first = {
+        let client = Jobs::open(path)?.client()?;
+        Contents::of(&client)?
+    };
+    let client = Jobs::open(path)?.client()?;
+    let violation = client.check().err().map(|violation| violation.to_string());
+    let second = Contents::of(&client)?;
+    Ok(Some(Look { violation, same: first == second, jobs: second.seen() }))
+}
+
+/// Purges the dead and the remembered ids, and returns what is left.
+pub(crate) fn end(path: &Path) -> Result<FileEnd> {
+    let jobs = look(path)?.ok_or("there is no file")?.jobs;
+    // The purge leaves what was remembered in the same millisecond.
+    std::thread::sleep(Duration::from_millis(3));
+    let purging = handlers(Jobs::open(path)?).retention(Duration::ZERO).start()?;
+    let limit = SystemTime::now() + Duration::from_secs(10);
+    while SystemTime::now() < limit && rows(path)?.iter().any(|(_, rows)| *rows > 0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    purging.shutdown()?;
+    let size = |path: PathBuf| fs::metadata(path).map_or(0, |file| file.len());
+    let log = PathBuf::from(format!("{}-wal", path.display()));
+    let rows = rows(path)?;
+    Ok(FileEnd { jobs, rows, bytes: size(path.to_owned()), log_bytes: size(log) })
+}
+
+/// Returns how many rows each table has that are not to stay.
+fn rows(path: &Path) -> Result<Vec<(String, u64)>> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    conn.busy_timeout(Duration::from_secs(10))?;
+    let mut counted = Vec::new();
+    for table in ["job", "moved", "key", "claim", "asked", "dead", "done", "schedule"] {
+        let count = format!("SELECT count(*) FROM tickwheel_{table}");
+        counted.push((
+            table.to_owned(),
+            conn.query_row(&count, [], |row| row.get::<_, u32>(0))?.into(),
+        ));
+    }
+    let jobs = "SELECT coalesce(sum(abs(jobs)), 0) FROM tickwheel_kind";
+    counted.push((
+        "kind.jobs".to_owned(),
+        conn.query_row(jobs, [], |row| row.get::<_, u32>(0))?.into(),
+    ));
+    Ok(counted)
+}

@@ -1,0 +1,254 @@
+//! The log of a story, as the checker wants it: calls with their answers, jobs with their runs.
+
+use std::collections::BTreeMap;
+
+use crate::record::{
+    Answer, End, Event, FileEnd, Level, Look, Mode, Record, Seen, Start, Tag, Verb,
+};
+
+pub(crate) struct History<'a> {
+    pub(crate) calls: Vec<Call<'a>>,
+    pub(crate) jobs: BTreeMap<Tag, JobHistory>,
+    pub(crate) lives: BTreeMap<u32, Life>,
+    /// Each look at the file, and where in the log it was.
+    pub(crate) looks: Vec<(usize, &'a Look)>,
+    pub(crate) failures: Vec<&'a str>,
+    /// When a child was seen to act, in the order of time.
+    pub(crate) signs: Vec<u64>,
+    pub(crate) end: &'a FileEnd,
+}
+
+pub(crate) struct Call<'a> {
+    pub(crate) life: u32,
+    pub(crate) verb: &'a Verb,
+    /// Where in the log it was made.
+    pub(crate) place: usize,
+    pub(crate) at: u64,
+    pub(crate) answer: Option<Answered<'a>>,
+}
+
+pub(crate) struct Answered<'a> {
+    pub(crate) place: usize,
+    pub(crate) at: u64,
+    pub(crate) answer: &'a Answer,
+}
+
+#[derive(Default)]
+pub(crate) struct JobHistory {
+    /// The calls that insert it: several, if the id is the caller's.
+    pub(crate) inserts: Vec<usize>,
+    /// Cancels, resets and gets.
+    pub(crate) calls: Vec<usize>,
+    pub(crate) starts: Vec<(usize, u32, Start)>,
+    pub(crate) ends: Vec<(usize, u32, End)>,
+    /// In the file, at which place of the log.
+    pub(crate) seen: Vec<usize>,
+    pub(crate) dead: Option<Seen>,
+    pub(crate) key: Option<u32>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Life {
+    pub(crate) born: u64,
+    pub(crate) ready: Option<(u64, u64)>,
+    pub(crate) level: Option<Level>,
+    /// It was shut down, and ended by itself.
+    pub(crate) closed: bool,
+    pub(crate) gone: usize,
+    /// The places of flushes that were answered.
+    flushes: Vec<usize>,
+}
+
+impl<'a> History<'a> {
+    pub(crate) fn new(log: &'a [Event], end: &'a FileEnd) -> History<'a> {
+        let mut history = History {
+            calls: Vec::new(),
+            jobs: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            looks: Vec::new(),
+            failures: Vec::new(),
+            signs: Vec::new(),
+            end,
+        };
+        let mut numbers = BTreeMap::new();
+        for (place, event) in log.iter().enumerate() {
+            history.take(place, event, &mut numbers);
+        }
+        history.signs.sort_unstable();
+        for seen in &end.jobs {
+            let job = history.jobs.entry(seen.tag).or_default();
+            job.seen.push(log.len());
+            job.dead = seen.dead.then(|| seen.clone());
+        }
+        history
+    }
+
+    fn take(&mut self, place: usize, event: &'a Event, numbers: &mut BTreeMap<u64, usize>) {
+        let life = self.lives.entry(event.life).or_default();
+        match &event.record {
+            Record::Born => life.born = event.stamp,
+            Record::Ready { at, level } => {
+                life.ready = Some((*at, event.stamp));
+                life.level = Some(*level);
+                self.signs.push(*at);
+            }
+            Record::Call { n, at, verb } => {
+                numbers.insert(*n, self.calls.len());
+                self.note_call(verb);
+                let life = event.life;
+                self.calls.push(Call { life, verb, place, at: *at, answer: None });
+            }
+            Record::Answer { n, at, answer } => {
+                let Some(call) = numbers.get(n).and_then(|&call| self.calls.get_mut(call)) else {
+                    return;
+                };
+                if *call.verb == Verb::Flush && *answer == Answer::Done(true) {
+                    life.flushes.push(call.place);
+                }
+                call.answer = Some(Answered { place, at: *at, answer });
+                self.signs.push(*at);
+            }
+            Record::Start(start) => {
+                self.signs.push(start.at);
+                let job = self.jobs.entry(start.tag).or_default();
+                job.starts.push((place, event.life, *start));
+            }
+            Record::End { at, tag, fence, how } => {
+                let end = End { at: *at, fence: *fence, how: *how };
+                let job = self.jobs.entry(*tag).or_default();
+                job.ends.push((place, event.life, end));
+            }
+            Record::Failed { text } => self.failures.push(text),
+            Record::Closed => life.closed = true,
+            Record::Gone { .. } => life.gone = place,
+            Record::Looked(look) => {
+                self.looks.push((place, look));
+                for seen in &look.jobs {
+                    self.jobs.entry(seen.tag).or_default().seen.push(place);
+                }
+            }
+            Record::Dying { .. } => {}
+        }
+    }
+
+    fn note_call(&mut self, verb: &Verb) {
+        let n = self.calls.len();
+        let mut inserts = |tag: Tag| self.jobs.entry(tag).or_default().inserts.push(n);
+        match verb {
+            Verb::Insert { tag, .. } | Verb::WithId { tag, .. } => inserts(*tag),
+            Verb::Batch { first, count, .. } => (*first..first + count).for_each(inserts),
+            Verb::Keyed { key, tag, .. } => {
+                inserts(*tag);
+                self.jobs.entry(*tag).or_default().key = Some(*key);
+            }
+            Verb::Cancel { tag } | Verb::Reset { tag, .. } | Verb::Get { tag } => {
+                self.jobs.entry(*tag).or_default().calls.push(n);
+            }
+            _ => {}
+        }
+    }
+
+    /// Says whether the insert was answered, and the answer holds through the end of the process.
+    pub(crate) fn was_said(&self, call: &Call<'_>) -> bool {
+        let Some(answered) = call.answer.as_ref().filter(|answered| answered.is_ids()) else {
+            return false;
+        };
+        let life = &self.lives[&call.life];
+        life.level != Some(Level::Buffered)
+            || life.closed
+            || life.flushes.iter().any(|&flush| flush > answered.place)
+    }
+
+    /// Returns the first place at which the job was said to be stored.
+    pub(crate) fn said(&self, job: &JobHistory) -> Option<usize> {
+        let said = job.inserts.iter().map(|&n| &self.calls[n]).filter(|call| self.was_said(call));
+        said.filter_map(|call| call.answer.as_ref()).map(|answered| answered.place).min()
+    }
+
+    /// Returns the level at which the job was said to be stored, before this place.
+    pub(crate) fn said_before(&self, job: &JobHistory, before: usize) -> Option<Level> {
+        let answered =
+            |call: &&Call<'_>| call.answer.as_ref().is_some_and(|answered| answered.place < before);
+        let mut said =
+            job.inserts.iter().map(|&n| &self.calls[n]).filter(|call| self.was_said(call));
+        said.find(answered).and_then(|call| self.lives[&call.life].level)
+    }
+
+    /// Returns what is known of each call on the job.
+    pub(crate) fn calls_on<'b>(
+        &'b self,
+        job: &'b JobHistory,
+    ) -> impl Iterator<Item = &'b Call<'a>> + 'b {
+        job.calls.iter().map(|&n| &self.calls[n])
+    }
+
+    /// Says whether something may have removed the job that was asked for before this place.
+    pub(crate) fn may_be_removed(&self, tag: Tag, job: &JobHistory, before: usize) -> bool {
+        let cancel = |call: &Call<'_>| {
+            matches!(call.verb, Verb::Cancel { .. })
+                && call.place < before
+                && !call.is_answered(&Answer::Gone)
+        };
+        let first = job.inserts.iter().map(|&n| self.calls[n].place).min().unwrap_or(0);
+        let by_key = |call: &Call<'_>| {
+            let after = call.place > first && call.place < before;
+            after
+                && match call.verb {
+                    Verb::CancelKey { key } => {
+                        Some(*key) == job.key && !call.is_answered(&Answer::Done(false))
+                    }
+                    Verb::Keyed { key, tag: other, mode, .. } => {
+                        Some(*key) == job.key
+                            && *other != tag
+                            && *mode != Mode::Absent
+                            && !call.is_refused()
+                    }
+                    _ => false,
+                }
+        };
+        self.calls_on(job).any(cancel) || job.key.is_some() && self.calls.iter().any(by_key)
+    }
+
+    /// Says whether the job has ever been in the file.
+    pub(crate) fn existed(&self, job: &JobHistory) -> bool {
+        let found = [Answer::Cancelled, Answer::Running, Answer::Pending, Answer::Dead];
+        let found = |call: &Call<'_>| found.iter().any(|answer| call.is_answered(answer));
+        !job.starts.is_empty() || !job.seen.is_empty() || self.calls_on(job).any(found)
+    }
+
+    /// Returns the times that the job may have been given by inserts.
+    pub(crate) fn dues(&self, job: &JobHistory) -> Vec<u64> {
+        let due = |&n: &usize| match self.calls[n].verb {
+            Verb::Insert { due, .. }
+            | Verb::WithId { due, .. }
+            | Verb::Batch { due, .. }
+            | Verb::Keyed { due, .. } => Some(*due),
+            _ => None,
+        };
+        job.inserts.iter().filter_map(due).collect()
+    }
+
+    /// Returns how many children ended between two places without a shutdown.
+    pub(crate) fn kills_between(&self, from: usize, to: usize) -> usize {
+        let killed = |life: &&Life| !life.closed && (from..to).contains(&life.gone);
+        self.lives.values().filter(killed).count()
+    }
+}
+
+impl Call<'_> {
+    pub(crate) fn is_answered(&self, with: &Answer) -> bool {
+        self.answer.as_ref().is_some_and(|answered| answered.answer == with)
+    }
+
+    /// The call was answered, and has left nothing behind.
+    pub(crate) fn is_refused(&self) -> bool {
+        let refused = |answer: &Answer| matches!(answer, Answer::Refused(_) | Answer::Occupied);
+        self.answer.as_ref().is_some_and(|answered| refused(answered.answer))
+    }
+}
+
+impl Answered<'_> {
+    pub(crate) fn is_ids(&self) -> bool {
+        matches!(self.answer, Answer::Ids(_))
+    }
+}

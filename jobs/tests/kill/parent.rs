@@ -1,0 +1,262 @@
+//! The parent: makes children on one file, kills them, and keeps the log.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use std::{env, fs, process, thread};
+
+use tickwheel_jobs::JobId;
+
+use crate::child::{Doom, INSTRUCTIONS, Instructions, Repeat, now_us};
+use crate::draw::Draw;
+use crate::file;
+use crate::record::{Answer, Event, FileEnd, How, Level, Record, Tag, Verb};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// The named points, and at which passage of it at most a child dies.
+pub(crate) const POINTS: &[(&str, i64)] = &[
+    ("taken over", 1),
+    ("recovery: before the commit", 1),
+    ("before the commit", 30),
+    ("after the commit", 30),
+    ("claim: after the commit", 12),
+    ("before the answers", 30),
+    ("in the handler, before", 12),
+    ("in the handler, after", 12),
+    (BEFORE_CHECKPOINT, 2),
+    (AFTER_CHECKPOINT, 2),
+    (CLOSING, 1),
+];
+
+/// The points that a child passes while it makes the file.
+pub(crate) const POINTS_OF_A_NEW_FILE: &[&str] =
+    &["schema: before the commit", "new file: before the link", "new file: after the link"];
+
+const BEFORE_CHECKPOINT: &str = "checkpoint: before";
+const AFTER_CHECKPOINT: &str = "checkpoint: after";
+const CLOSING: &str = "closing: before the checkpoint";
+
+/// A child that lives longer hangs.
+const LONGEST_LIFE: Duration = Duration::from_secs(90);
+/// How many jobs of earlier lives a child is told of.
+const KNOWN: usize = 60;
+
+/// The lives of one file.
+pub(crate) struct Story {
+    pub(crate) path: PathBuf,
+    pub(crate) log: Vec<Event>,
+    pub(crate) draw: Draw,
+    pub(crate) repeats: Vec<Repeat>,
+    pub(crate) deadly: bool,
+    /// How many children ended without a shutdown.
+    pub(crate) kills: usize,
+    life: u32,
+}
+
+impl Story {
+    pub(crate) fn new(name: &str, seed: u64) -> Story {
+        let folder = env::temp_dir().join(format!("tickwheel-kill-{}-{name}", process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("jobs.db");
+        let (draw, log, repeats) = (Draw(seed), Vec::new(), Vec::new());
+        Story { path, log, draw, repeats, deadly: false, kills: 0, life: 0 }
+    }
+
+    /// Returns instructions for a child that makes calls.
+    pub(crate) fn instructions(&mut self) -> Instructions {
+        let level = match self.draw.below(4) {
+            0 | 1 => Level::Synced,
+            2 => Level::Written,
+            _ => Level::Buffered,
+        };
+        let in_flight = [2, 16, 2048][self.draw.below(3) as usize];
+        Instructions {
+            path: self.path.clone(),
+            seed: self.draw.next(),
+            life: 0,
+            level,
+            in_flight,
+            calls: 5 + self.draw.below(40),
+            stay_ms: self.draw.below(60),
+            drain: false,
+            deadly: self.deadly,
+            doom: None,
+            known: self.known(),
+            again: self.unanswered(),
+            repeats: self.repeats.clone(),
+        }
+    }
+
+    /// One life: a child that dies at a named point, is killed at some time, or shuts down.
+    pub(crate) fn one_life(&mut self) -> Result<()> {
+        let mut life = self.instructions();
+        let mut kill_after = Some(Duration::from_millis(500));
+        let new = !self.path.exists();
+        match self.draw.below(20) {
+            _ if new && self.draw.below(4) > 0 => {
+                let n = self.draw.below(POINTS_OF_A_NEW_FILE.len() as u64);
+                life.doom = Some(self.doom(POINTS_OF_A_NEW_FILE[n as usize], 1));
+            }
+            0..12 => {
+                let n = self.draw.below(POINTS.len() as u64) as usize;
+                let (point, most) = POINTS[n];
+                life.doom = Some(self.doom(point, most));
+                if [BEFORE_CHECKPOINT, AFTER_CHECKPOINT].contains(&point) {
+                    // A checkpoint waits for an idle moment, and schedules leave none.
+                    (life.calls, life.stay_ms) = (3, 450);
+                }
+                if point == CLOSING {
+                    life.stay_ms = 0;
+                }
+            }
+            12..19 => kill_after = Some(Duration::from_micros(self.draw.below(90_000))),
+            _ => {}
+        }
+        self.live(life, kill_after)?;
+        if self.draw.below(12) == 0 {
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    fn doom(&mut self, point: &str, most: i64) -> Doom {
+        let passage = 1 + self.draw.below(most as u64) as i64;
+        let delay_us = self.draw.below(2) * self.draw.below(2000);
+        Doom { point: point.to_owned(), passage, delay_us }
+    }
+
+    /// Lets children run until no job is left.
+    pub(crate) fn drain(&mut self) -> Result<()> {
+        for _ in 0..200 {
+            let mut life = self.instructions();
+            (life.drain, life.in_flight) = (true, 2048);
+            let closed = self.live(life, None)?;
+            if closed {
+                return self.look();
+            }
+        }
+        Err("200 children did not empty the file".into())
+    }
+
+    /// Makes a child, and lets it live. Returns whether it was shut down.
+    pub(crate) fn live(
+        &mut self,
+        mut instructions: Instructions,
+        kill_after: Option<Duration>,
+    ) -> Result<bool> {
+        self.life += 1;
+        let life = self.life;
+        instructions.life = life;
+        self.note(Record::Born);
+        let mut child = Command::new(env::current_exe()?)
+            .args(["child::life", "--exact", "--nocapture", "--test-threads=1"])
+            .env(INSTRUCTIONS, serde_json::to_string(&instructions)?)
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let lines = child.stdout.take().ok_or("a child without an output")?;
+        let (ended, end) = mpsc::channel::<()>();
+        let reader = thread::spawn(move || {
+            let _ended = ended;
+            let mut events = Vec::new();
+            for line in BufReader::new(lines).lines().map_while(std::result::Result::ok) {
+                // The test harness writes lines of its own.
+                if let Ok(record) = serde_json::from_str(&line) {
+                    events.push(Event { stamp: now_us(), life, record });
+                }
+            }
+            events
+        });
+        let limit = kill_after.unwrap_or(LONGEST_LIFE);
+        let timed_out = end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+        if timed_out {
+            child.kill()?;
+        }
+        let status = child.wait()?;
+        self.log.extend(reader.join().map_err(|_| "the reader panicked")?);
+        if timed_out && kill_after.is_none() {
+            self.note(Record::Failed { text: format!("life {life} hangs") });
+        }
+        if let Some(code) = status.code().filter(|code| *code != 0) {
+            self.note(Record::Failed { text: format!("life {life} ended with {code}") });
+        }
+        self.note(Record::Gone { by: status.to_string() });
+        self.kills += usize::from(status.signal().is_some());
+        Ok(status.success())
+    }
+
+    pub(crate) fn look(&mut self) -> Result<()> {
+        let look = file::look(&self.path).map_err(|error| error.to_string())?;
+        if let Some(look) = look {
+            self.note(Record::Looked(look));
+        }
+        Ok(())
+    }
+
+    /// Returns the file at the end, and deletes it.
+    pub(crate) fn end(&self) -> Result<FileEnd> {
+        file::end(&self.path).map_err(|error| error.to_string().into())
+    }
+
+    pub(crate) fn remove(&self) {
+        let _ = fs::remove_dir_all(self.path.parent().unwrap());
+    }
+
+    fn note(&mut self, record: Record) {
+        self.log.push(Event { stamp: now_us(), life: self.life, record });
+    }
+
+    /// Returns jobs that were inserted last and may be there.
+    fn known(&self) -> Vec<(Tag, JobId)> {
+        let mut ended = std::collections::HashSet::new();
+        let mut known = Vec::new();
+        for event in &self.log {
+            if let Record::End { tag, how: How::Done, .. } = &event.record {
+                ended.insert(*tag);
+            }
+        }
+        let mut firsts = std::collections::HashMap::new();
+        for event in &self.log {
+            match &event.record {
+                Record::Call { n, verb, .. } => match verb {
+                    Verb::Insert { tag, .. }
+                    | Verb::WithId { tag, .. }
+                    | Verb::Keyed { tag, .. } => drop(firsts.insert(*n, *tag)),
+                    Verb::Batch { first, .. } => drop(firsts.insert(*n, *first)),
+                    _ => {}
+                },
+                Record::Answer { n, answer: Answer::Ids(ids), .. } => {
+                    let first = firsts.get(n).copied().unwrap_or(0);
+                    known.extend((first..).zip(ids.iter().copied()));
+                }
+                _ => {}
+            }
+        }
+        // A cancel of a job that has ended is a question too, so some of these stay.
+        known.retain(|(tag, _)| !ended.contains(tag) || tag % 16 == 0);
+        known.split_off(known.len().saturating_sub(KNOWN))
+    }
+
+    /// Returns the inserts under ids of the caller's that were not answered in the last life.
+    fn unanswered(&self) -> Vec<(Tag, u64)> {
+        let mut open = std::collections::BTreeMap::new();
+        for event in self.log.iter().filter(|event| event.life == self.life) {
+            match &event.record {
+                Record::Call { n, verb: Verb::WithId { tag, due }, .. } => {
+                    open.insert(*n, (*tag, *due));
+                }
+                Record::Answer { n, .. } => drop(open.remove(n)),
+                _ => {}
+            }
+        }
+        open.into_values().collect()
+    }
+}

@@ -1,0 +1,252 @@
+//! What a child reports, a line of JSON for each record, and what the parent adds to it.
+//!
+//! Ground rules:
+//!
+//! - A call is reported before it is made, its answer after it was given, the start of a run as the
+//!   first act of its handler. So what is not in the log has not been answered, or has not begun.
+//! - A line is one write to a pipe, shorter than what a pipe takes at once: a kill cuts none in two.
+//! - `at` is the wall clock of the child, in microseconds since 1970; the stamp of an event is the
+//!   parent's. Both processes read the same clock.
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::JobId;
+
+/// The number of a job in the log: its payload has it, so a run tells which insert it comes from.
+///
+/// An occurrence of a repeated job has no insert. Its tag is made of its schedule and its time.
+pub(crate) type Tag = u64;
+
+/// A record, and when and from where the parent had it.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    /// Microseconds since 1970.
+    pub(crate) stamp: u64,
+    /// Which child, counted from 1.
+    pub(crate) life: u32,
+    pub(crate) record: Record,
+}
+
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub(crate) enum Record {
+    /// The parent has made the child.
+    Born,
+    /// The jobs of the child were started.
+    Ready {
+        at: u64,
+        level: Level,
+    },
+    Call {
+        n: u64,
+        at: u64,
+        verb: Verb,
+    },
+    Answer {
+        n: u64,
+        at: u64,
+        answer: Answer,
+    },
+    Start(Start),
+    End {
+        at: u64,
+        tag: Tag,
+        fence: u64,
+        how: How,
+    },
+    /// The child kills itself at a named point of the code.
+    Dying {
+        point: String,
+    },
+    /// Something that must not happen.
+    Failed {
+        text: String,
+    },
+    /// A shutdown was answered.
+    Closed,
+    /// The parent has seen the end of the child.
+    Gone {
+        by: String,
+    },
+    /// The parent has looked at the file, while no child was there.
+    Looked(Look),
+}
+
+/// The durability of a child's answers.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) enum Level {
+    Synced,
+    Written,
+    Buffered,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) enum Verb {
+    /// Times are milliseconds since 1970.
+    Insert {
+        tag: Tag,
+        due: u64,
+    },
+    WithId {
+        tag: Tag,
+        due: u64,
+    },
+    /// The tags follow each other.
+    Batch {
+        first: Tag,
+        count: u64,
+        due: u64,
+    },
+    Keyed {
+        key: u32,
+        tag: Tag,
+        due: u64,
+        mode: Mode,
+    },
+    Cancel {
+        tag: Tag,
+    },
+    CancelKey {
+        key: u32,
+    },
+    Reset {
+        tag: Tag,
+        due: u64,
+    },
+    Get {
+        tag: Tag,
+    },
+    Repeat {
+        name: u32,
+        period: u64,
+    },
+    EndRepeat {
+        name: u32,
+    },
+    Flush,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) enum Mode {
+    Replace,
+    KeepTime,
+    Absent,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) enum Answer {
+    Ids(Vec<JobId>),
+    Occupied,
+    /// The insert failed, and left nothing behind.
+    Refused(String),
+    /// The call failed, and may have done what it was to do.
+    Unknown,
+    Cancelled,
+    Running,
+    /// A cancel found nothing, or a get did.
+    Gone,
+    Pending,
+    Dead,
+    Done(bool),
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
+pub(crate) struct Start {
+    pub(crate) at: u64,
+    pub(crate) tag: Tag,
+    pub(crate) id: JobId,
+    pub(crate) fence: u64,
+    pub(crate) attempt: u32,
+    /// In milliseconds since 1970.
+    pub(crate) deadline: u64,
+    /// What `Run::late` says, in microseconds: the clock was read just before the run counted as
+    /// started.
+    pub(crate) late: u64,
+}
+
+impl Start {
+    /// A time at which the run may not yet have counted as started. Whatever was answered before it
+    /// holds for this run.
+    pub(crate) fn since(&self) -> u64 {
+        self.deadline * 1000 + self.late
+    }
+}
+
+/// The end of a run, as the checker keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) at: u64,
+    pub(crate) fence: u64,
+    pub(crate) how: How,
+}
+
+/// How a handler ends.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) enum How {
+    Done,
+    /// The job is tried again after [`RETRY_MS`].
+    Failed,
+    /// The job is tried again after [`LATER_MS`].
+    Later,
+    Dead,
+}
+
+pub(crate) const RETRY_MS: u64 = 20;
+pub(crate) const LATER_MS: u64 = 30;
+/// How often a job is tried again.
+pub(crate) const RETRIES: u32 = 3;
+
+/// What the parent sees in the file.
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
+pub(crate) struct Look {
+    /// What `check` found.
+    pub(crate) violation: Option<String>,
+    /// The file was opened twice, and both times had the same contents.
+    pub(crate) same: bool,
+    pub(crate) jobs: Vec<Seen>,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) struct Seen {
+    pub(crate) tag: Tag,
+    pub(crate) id: JobId,
+    /// In milliseconds since 1970.
+    pub(crate) deadline: u64,
+    pub(crate) dead: bool,
+    pub(crate) key: Option<String>,
+    pub(crate) tries: u32,
+    pub(crate) interruptions: u32,
+}
+
+/// The file after everything has run, and after the dead and the remembered ids were purged.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct FileEnd {
+    /// Before the purge.
+    pub(crate) jobs: Vec<Seen>,
+    /// The rows of each table, but for those that stay.
+    pub(crate) rows: Vec<(String, u64)>,
+    pub(crate) bytes: u64,
+    pub(crate) log_bytes: u64,
+}
+
+const NAME_SHIFT: u32 = 44;
+const FOLLOW: u64 = 1 << 40;
+
+/// Returns the tag of an occurrence.
+pub(crate) fn occurrence(name: u32, time: u64) -> Tag {
+    (u64::from(name) + 1) << NAME_SHIFT | time
+}
+
+/// Returns schedule and time of an occurrence's tag.
+pub(crate) fn occurrence_of(tag: Tag) -> Option<(u32, u64)> {
+    let name = (tag >> NAME_SHIFT).checked_sub(1)?;
+    Some((name as u32, tag & ((1 << NAME_SHIFT) - 1)))
+}
+
+/// Returns the tag of the job that the handler of `tag` inserts under an id of its own.
+pub(crate) fn follow_of(tag: Tag) -> Tag {
+    tag | FOLLOW
+}
+
+/// Returns the first tag, and the first number of a call, of a child.
+pub(crate) fn first_number(life: u32) -> u64 {
+    u64::from(life) << 24
+}
