@@ -85,9 +85,10 @@ impl World {
         wrong.map_or(Ok(()), Err)?;
         // Once set back, the clock takes ten minutes and more to the next look at what is too old.
         let too_old = oracle.now() - oracle.retention - 601_000;
-        let old = oracle.jobs.iter().find(|job| {
-            job.state == JobState::Dead && job.died.1 < too_old && !oracle.set_back
-        });
+        let old = oracle
+            .jobs
+            .iter()
+            .find(|job| job.state == JobState::Dead && job.died.1 < too_old && !oracle.set_back);
         ensure(old.is_none(), || format!("past its retention: {old:?}"))
     }
 
@@ -100,9 +101,13 @@ impl World {
         let state = self.shared.lock();
         let oracle = &state.oracle;
         let of = |state: JobState| {
-            oracle.jobs.iter().filter(move |job| job.state == state && !(job.perhaps && job.id.is_none()))
+            oracle
+                .jobs
+                .iter()
+                .filter(move |job| job.state == state && !(job.perhaps && job.id.is_none()))
         };
-        let (pending, dead) = (of(JobState::Pending).count() as u64, of(JobState::Dead).count() as u64);
+        let (pending, dead) =
+            (of(JobState::Pending).count() as u64, of(JobState::Dead).count() as u64);
         let same = counts.pending == pending
             && counts.running == 0
             && counts.dead == dead

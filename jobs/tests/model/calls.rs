@@ -54,7 +54,13 @@ pub(crate) fn call(
         }
         Op::LongKey(plan) => {
             let key = "k".repeat(256);
-            let refused = insert(client, &Way::Key(&key, Verb::Replace), 0, call.when(Time::After(0)), (**plan).clone());
+            let refused = insert(
+                client,
+                &Way::Key(&key, Verb::Replace),
+                0,
+                call.when(Time::After(0)),
+                (**plan).clone(),
+            );
             ensure(
                 matches!(refused, Err((InsertErrorKind::Store(StoreError::TooLong { .. }), 0))),
                 || format!("a key of 256 bytes: {refused:?}"),
@@ -167,7 +173,9 @@ impl Call<'_> {
             }
             // For another process a job counts as running from up to 50 ms before its time on.
             let robbed = self.other && holder.claimable && self.is_there(holder_id)?;
-            ensure(verb != Verb::IfAbsent || robbed, || format!("{holder:?} has the key: {got:?}"))?;
+            ensure(verb != Verb::IfAbsent || robbed, || {
+                format!("{holder:?} has the key: {got:?}")
+            })?;
             let oracle = &mut self.shared.lock().oracle;
             let at = oracle.find(holder_id).expect("it was there");
             if robbed {
@@ -212,9 +220,10 @@ impl Call<'_> {
         let jobs = whens.into_iter().zip(plans.clone()).collect();
         let got = insert_batch(self.client, kind, jobs);
         if dues.contains(&None) {
-            return ensure(matches!(&got, Err((InsertErrorKind::Time(_), n)) if *n == size), || {
-                format!("a batch with a wrong time: {got:?}")
-            });
+            return ensure(
+                matches!(&got, Err((InsertErrorKind::Time(_), n)) if *n == size),
+                || format!("a batch with a wrong time: {got:?}"),
+            );
         }
         let ids = got.map_err(|refused| format!("refused: {refused:?}"))?;
         ensure(ids.len() == size, || format!("{} ids of {size}", ids.len()))?;

@@ -128,7 +128,8 @@ pub(crate) fn system(micros: i64) -> SystemTime {
 
 /// Returns the microseconds since 1970.
 pub(crate) fn micros(time: SystemTime) -> i64 {
-    time.duration_since(UNIX_EPOCH).expect("no clock of a history is before 1970").as_micros() as i64
+    time.duration_since(UNIX_EPOCH).expect("no clock of a history is before 1970").as_micros()
+        as i64
 }
 
 /// One of the jobs that there are or were.
@@ -179,7 +180,14 @@ pub(crate) enum Op {
     /// With one of a few ids of the history's, or of a job that is there.
     InsertWithId(Result<usize, Pick>, usize, Time, Box<Plan>),
     /// So many jobs, each so many milliseconds after the one before; or a time in it is wrong.
-    Batch { kind: usize, time: Time, jobs: usize, step: i64, wrong: bool, plan: Box<Plan> },
+    Batch {
+        kind: usize,
+        time: Time,
+        jobs: usize,
+        step: i64,
+        wrong: bool,
+        plan: Box<Plan>,
+    },
     Key(usize, Verb, usize, Time, Box<Plan>),
     /// A key that is too long.
     LongKey(Box<Plan>),
@@ -207,8 +215,7 @@ pub(crate) enum Op {
 }
 
 pub(crate) const DAY: u64 = 86_400_000;
-const DELAYS: [u64; 14] =
-    [0, 0, 1, 10, 40, 49, 50, 51, 100, 1000, 1001, 3000, 60_000, 3_600_000];
+const DELAYS: [u64; 14] = [0, 0, 1, 10, 40, 49, 50, 51, 100, 1000, 1001, 3000, 60_000, 3_600_000];
 
 fn delay() -> impl Strategy<Value = u64> {
     prop_oneof![8 => prop::sample::select(&DELAYS[..]), 2 => 0..200_u64, 1 => Just(DAY)]
@@ -296,11 +303,8 @@ fn full_plan() -> BoxedStrategy<Box<Plan>> {
 
 /// Returns any step of a history.
 pub(crate) fn op() -> impl Strategy<Value = Op> {
-    let policy = prop_oneof![
-        Just(Policy::Skip),
-        Just(Policy::Once),
-        (0..5_u32).prop_map(Policy::Burst)
-    ];
+    let policy =
+        prop_oneof![Just(Policy::Skip), Just(Policy::Once), (0..5_u32).prop_map(Policy::Burst)];
     let period = prop::sample::select(vec![0, 20, 1000, 1000, 60_000, 3_600_000, DAY]);
     let set = prop_oneof![
         2 => prop::sample::select(vec![-1, -400, -999, -1001, -60_000, -3_600_000]),
