@@ -241,8 +241,8 @@ impl Client {
         Pages::new(self.clone(), JobSet::Dead)
     }
 
-    /// Makes a dead job pending, due now, with all its tries before it. Its key comes back if it is
-    /// free. Returns `false` if there is no such dead job.
+    /// Makes a dead job pending, due now, with all its tries before it. Its key comes back if no other
+    /// job has it, pending or running. Returns `false` if there is no such dead job.
     ///
     /// # Errors
     ///

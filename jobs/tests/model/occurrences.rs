@@ -57,10 +57,7 @@ impl Oracle {
         let mut candidates: Vec<usize> =
             (0..self.jobs.len()).filter(|at| is_it(&self.jobs[*at])).collect();
         candidates.sort_by_key(|at| self.jobs[*at].due);
-        let expected = candidates.into_iter().find(|at| {
-            let time = self.jobs[*at].occurs.map_or(0, |(_, time)| time);
-            JobId::named(&format!("{} {time}", self.name_of(&self.jobs[*at]))) == id
-        });
+        let expected = candidates.into_iter().find(|at| self.id_of(&self.jobs[*at]) == id);
         let Some(at) = expected else {
             return Err(format!("nobody inserted {id}, a job of the kind {kind}"));
         };
@@ -71,6 +68,12 @@ impl Oracle {
         let name = self.name_of(&self.jobs[at]);
         self.made.push((name, self.jobs[at].due, id));
         Ok(at)
+    }
+
+    /// Returns the id of a job; of an occurrence that was not seen yet, the one that it will have.
+    pub(crate) fn id_of(&self, job: &Record) -> JobId {
+        let time = job.occurs.map_or(0, |(_, time)| time);
+        job.id.unwrap_or_else(|| JobId::named(&format!("{} {time}", self.name_of(job))))
     }
 
     fn name_of(&self, job: &Record) -> String {

@@ -127,7 +127,8 @@ pub(crate) fn decoding(payload: &[u8]) {
             && jobs[*at].plan.tag == plan.tag
     };
     // Occurrences share a tag, and the first of them is first.
-    let first = (0..jobs.len()).filter(is_it).min_by_key(|at| jobs[*at].due);
+    let place = |at: &usize| (jobs[*at].due, state.oracle.id_of(&jobs[*at]));
+    let first = (0..jobs.len()).filter(is_it).min_by_key(place);
     let outcome = match first {
         None => Err(format!("nobody inserted what was decoded: {plan:?}")),
         Some(at) => state.oracle.start(at).map(|()| state.oracle.ended(at, None)),
