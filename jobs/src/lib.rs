@@ -60,11 +60,10 @@
 //! | `tokio` | `Builder::on_async`: handlers that are futures |
 //! | `cli` | the command `tickwheel-jobs` |
 
-mod hook_impl;
 /// Named points of the code, for tests that end the process there. Not a part of the interface.
 #[doc(hidden)]
 pub mod hook {
-    pub use crate::hook_impl::{at, set};
+    pub use crate::values::hook::{at, set};
 }
 
 mod values;
@@ -81,7 +80,7 @@ pub use api::pages::Pages;
 pub use dispatch::events::Event;
 pub use dispatch::metrics::Stats;
 pub use dispatch::run::{Lost, Run};
-pub use store::Fence;
+pub use store::words::Fence;
 pub use values::error::{InsertError, InsertErrorKind, OpenError, StoreError, Violation};
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{Cancel, Counts, Durability, JobInfo, JobState, Lateness, ScheduleInfo};

@@ -3,7 +3,6 @@
 //! above it. The checker is that crate's.
 
 #[path = "../../tests/architecture/checker.rs"]
-#[expect(dead_code, reason = "this crate has no layer that is one module")]
 mod checker;
 #[path = "../../tests/architecture/paths.rs"]
 mod paths;

@@ -12,7 +12,7 @@ use crossbeam_channel::bounded;
 use super::client::{Client, error_of};
 use crate::dispatch::command::Command;
 use crate::dispatch::execute::in_handler;
-use crate::store::Answer;
+use crate::store::words::Answer;
 use crate::values::error::StoreError;
 
 /// Jobs that outlive the process, and what runs them. [`Jobs::open`] makes the builder of one.

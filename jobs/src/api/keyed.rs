@@ -5,7 +5,7 @@ use std::time::Duration;
 use tickwheel::When;
 
 use super::client::{Client, check_name};
-use crate::store::{IfTaken, Op};
+use crate::store::words::{IfTaken, Op};
 use crate::values::error::{InsertError, StoreError};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
@@ -21,6 +21,13 @@ use crate::values::job::Job;
 pub struct Keyed {
     client: Client,
     key: String,
+}
+
+impl Client {
+    /// Returns the jobs under a key: at most one pending job. A key has 1 to 255 bytes.
+    pub fn keyed(&self, key: &str) -> Keyed {
+        Keyed::new(self.clone(), key.to_owned())
+    }
 }
 
 impl Keyed {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use super::client::{Client, error_of};
-use crate::store::{Answer, JobSet, Op, Page, PageKey, PageRequest};
+use crate::store::words::{Answer, JobSet, Op, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;
@@ -31,6 +31,23 @@ pub struct Pages {
 }
 
 const JOBS_PER_PAGE: usize = 256;
+
+impl Client {
+    /// Returns the pending jobs, in the order of deadline. Nothing is held open between pages.
+    pub fn pending(&self) -> Pages {
+        Pages::pending(self.clone())
+    }
+
+    /// Returns the jobs that run.
+    pub fn running(&self) -> Pages {
+        Pages::running(self.clone())
+    }
+
+    /// Returns the dead jobs, in the order of id.
+    pub fn dead(&self) -> Pages {
+        Pages::new(self.clone(), JobSet::Dead)
+    }
+}
 
 impl Pages {
     pub(crate) fn new(client: Client, set: JobSet) -> Pages {

@@ -2,7 +2,7 @@
 
 use crossbeam_channel::Sender;
 
-use crate::store::{Answer, ApplyError, Op};
+use crate::store::words::{Answer, ApplyError, Op};
 use crate::values::error::Violation;
 use crate::values::id::JobId;
 use crate::values::retry::Fail;

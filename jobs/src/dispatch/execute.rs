@@ -191,7 +191,7 @@ impl Executor {
         if !state.start(late) {
             return;
         }
-        crate::hook::at("in the handler, before");
+        crate::values::hook::at("in the handler, before");
         self.metrics.started(late.min(now.duration_since(self.since).unwrap_or_default()));
         let Some(handler) = self.handlers.get(&state.kind) else {
             let error = format!("no handler for the kind {:?}", state.kind);
@@ -201,7 +201,7 @@ impl Executor {
         let outer = IN_HANDLER.replace(true);
         let called = catch_unwind(AssertUnwindSafe(|| (handler.call)(&payload, run)));
         IN_HANDLER.set(outer);
-        crate::hook::at("in the handler, after");
+        crate::values::hook::at("in the handler, after");
         match called {
             Err(panic) => self.end(&state, RunEnd::Failed(Fail::by_policy(panicked(panic)))),
             Ok(Called::Undecodable(error)) => {

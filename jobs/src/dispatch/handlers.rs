@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::run::Run;
-use crate::store::NAME_BYTES;
+use crate::store::words::NAME_BYTES;
 use crate::values::error::OpenError;
 use crate::values::job::DecodeError;
 use crate::values::retry::{Fail, Retry};

@@ -17,7 +17,7 @@ use super::events::{OnEvent, tell};
 use super::execute::Executor;
 use super::machine::{Machine, Turn};
 use super::metrics::Metrics;
-use crate::store::Store;
+use crate::store::words::Store;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;

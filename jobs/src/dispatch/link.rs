@@ -15,7 +15,7 @@ use super::clock::Clock;
 use super::command::Command;
 use super::events::dispatcher_is_busy;
 use super::metrics::Metrics;
-use crate::store::{Answer, ApplyError, Op};
+use crate::store::words::{Answer, ApplyError, Op};
 use crate::values::error::{StoreError, Violation};
 
 /// Sends a command. Returns `false` if there is no dispatcher any more.

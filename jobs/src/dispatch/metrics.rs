@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::store::Facts;
+use crate::store::words::Facts;
 use crate::values::info::Lateness;
 
 /// What has happened since the jobs were started, in this process.

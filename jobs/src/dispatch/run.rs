@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::link::Link;
-use crate::store::{Claimed, Fence};
+use crate::store::words::{Claimed, Fence};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 

@@ -22,7 +22,7 @@ use super::events::{Event, OnEvent, tell};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
-use crate::store::{Answer, ApplyError, Store};
+use crate::store::words::{Answer, ApplyError, Store};
 
 /// The longest sleep.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ impl Dispatcher {
             }
             let mut turn = self.machine.step(now.millis(), &mut commands, &mut *self.store);
             wake_at = turn.wake_at;
-            crate::hook::at("before the answers");
+            crate::values::hook::at("before the answers");
             self.executor.arm(core::mem::take(&mut turn.starts));
             for event in turn.events {
                 tell(event, &self.metrics, self.on_event.as_ref(), true);

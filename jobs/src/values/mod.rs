@@ -1,3 +1,4 @@
+pub(crate) mod hook;
 pub(crate) mod time;
 pub(crate) mod id;
 pub(crate) mod job;

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::claims::Claims;
-use super::tables::{KindRow, Place, Tables, hour_of, id_bytes, store_error};
+use super::rows::{KindRow, Place, hour_of, id_bytes, store_error};
+use super::tables::Tables;
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;

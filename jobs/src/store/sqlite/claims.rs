@@ -17,8 +17,9 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::State;
-use super::tables::{JobRow, Place, Tables, id_bytes, store_error};
-use crate::store::{ClaimRequest, Claimed, Fence};
+use super::rows::{JobRow, Place, id_bytes, store_error};
+use super::tables::Tables;
+use crate::store::words::{ClaimRequest, Claimed, Fence};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;

@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::State;
-use super::tables::{JobRow, MILLIS_PER_HOUR, Tables, hour_of, id_bytes};
+use super::rows::{JobRow, MILLIS_PER_HOUR, hour_of, id_bytes};
+use super::tables::Tables;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 use rusqlite::params;
@@ -164,7 +165,7 @@ impl State {
             *known = Some(known.map_or(newest, |known| known.max(newest)));
         }
         if let Some(first) = jobs.first() {
-            let place = super::tables::Place { kind, due: first.due, id: first.id, later: false };
+            let place = super::rows::Place { kind, due: first.due, id: first.id, later: false };
             self.claims.appeared(place);
         }
         Ok(jobs.len())

@@ -14,20 +14,28 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `schema.rs` | the tables and every statement |
+//! | `rows.rs` | the rows of the tables |
 //! | `tables.rs` | single changes, complete in themselves |
+//! | `files.rs` | files beside the store |
 //! | `open.rs` | opens, checks and makes a file |
 //! | `claims.rs` | what is claimed, and how far each kind was read |
 //! | `hours.rs` | the jobs of later hours, and how they move |
 //! | `ops.rs` | each operation of the store |
+//! | `schedules.rs` | schedules and their occurrences |
+//! | `reads.rs` | the questions |
 //! | `outbox.rs` | an insert in a transaction of the caller's |
 //! | `check.rs` | the slow truth |
 
 pub(crate) mod schema;
+pub(crate) mod rows;
 pub(crate) mod tables;
+mod files;
 pub(crate) mod open;
 pub(crate) mod claims;
 pub(crate) mod hours;
 pub(crate) mod ops;
+mod reads;
+mod schedules;
 pub(crate) mod outbox;
 mod check;
 
@@ -38,15 +46,16 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{ApplyError, Batch, ClaimRequest, Facts, Look, Op, Outcome, Store};
+use super::words::{ApplyError, Batch, ClaimRequest, Facts, Look, Op, Outcome, Store};
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 use claims::Claims;
 use hours::Hours;
 use open::Location;
+use rows::{KindRow, store_error};
 use schema::Sql;
-use tables::{KindRow, Tables, store_error};
+use tables::Tables;
 
 /// The store on a file.
 pub(crate) struct Sqlite {
@@ -240,9 +249,9 @@ impl Sqlite {
     /// Moves the log to the file, as far as no reader keeps it from that.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         let conn = self.connect()?;
-        crate::hook::at("checkpoint: before");
+        crate::values::hook::at("checkpoint: before");
         let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        crate::hook::at("checkpoint: after");
+        crate::values::hook::at("checkpoint: after");
         moved.map_err(store_error)
     }
 }
@@ -256,7 +265,7 @@ impl Store for Sqlite {
         self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
         let taken = self.transact(Access::Write, true, |tables, state| {
             state.take_over(tables, kinds, now)?;
-            crate::hook::at("recovery: before the commit");
+            crate::values::hook::at("recovery: before the commit");
             Ok(((), true))
         });
         taken.map_err(|failed| failed.error)
@@ -347,7 +356,7 @@ impl Store for Sqlite {
         // What was written without an fsync is to be on stable storage. Another process that reads
         // may keep the log from being emptied, which loses nothing.
         let _ = conn.pragma_update(None, "synchronous", "FULL");
-        crate::hook::at("closing: before the checkpoint");
+        crate::values::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         let closed = conn.close().map_err(|(_, error)| store_error(error));
         emptied.map_err(store_error).and(closed)

@@ -13,15 +13,16 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, ffi};
 
+use super::files::{beside, sync_folder, wait_for_others};
+use super::rows::store_error;
 use super::schema::{APPLICATION_ID, PAGE_BYTES, Sql, VERSION};
-use super::tables::{Tables, store_error};
+use super::tables::Tables;
 use crate::values::error::{OpenError, StoreError};
 
 /// Where a store is, and how it is opened.
@@ -37,12 +38,6 @@ pub(crate) struct Location {
 
 /// The oldest SQLite that loses no commit when two connections meet in a checkpoint.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// How often a transaction looks whether that of another connection has ended: 10 seconds in all.
-const BUSY_TRIES: i32 = 10_000;
-/// How many of these looks come soon after each other.
-const BUSY_EAGER_TRIES: i32 = 1_000;
-const BUSY_EAGER_WAIT: Duration = Duration::from_micros(100);
-const BUSY_WAIT: Duration = Duration::from_millis(1);
 /// How much memory SQLite keeps pages in, in kibibytes.
 const CACHE_KIB: i64 = 16 * 1024;
 /// How many pages the log has before they are moved to the file.
@@ -176,14 +171,14 @@ impl Location {
             OpenError::Io { error, .. } => OpenError::Io { path: self.path.clone(), error },
             other => other,
         });
-        crate::hook::at("new file: before the link");
+        crate::values::hook::at("new file: before the link");
         let linked = linked.and_then(|()| match fs::hard_link(&new, &self.path) {
             Ok(()) => sync_folder(&self.path).map_err(|error| self.io(error)),
             // Another process was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(_) => fs::rename(&new, &self.path).map_err(|error| self.io(error)),
         });
-        crate::hook::at("new file: after the link");
+        crate::values::hook::at("new file: after the link");
         remove();
         linked
     }
@@ -269,7 +264,7 @@ impl Location {
             if none {
                 conn.execute_batch(&sql.tables).map_err(store_error)?;
             }
-            crate::hook::at("schema: before the commit");
+            crate::values::hook::at("schema: before the commit");
             tables.execute("COMMIT", []).map(drop)
         });
         made.map_err(|error| self.refine(error))
@@ -373,13 +368,6 @@ impl Location {
     }
 }
 
-/// Returns the path with a suffix: of a file that belongs to another.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 /// Says whether a process died in the middle of a transaction and left a rollback journal, so that
 /// nobody can read the file before somebody has written to it. An application's file that is not in
 /// WAL mode yet may be left so, and SQLite undoes such a transaction for any reader that may write.
@@ -387,24 +375,4 @@ fn is_cut_off(conn: &Connection) -> bool {
     let read = conn.pragma_query_value(None, "schema_version", |_| Ok(()));
     let error = read.err().and_then(|error| error.sqlite_error().map(|error| error.extended_code));
     matches!(error, Some(ffi::SQLITE_READONLY_ROLLBACK | ffi::SQLITE_READONLY_RECOVERY))
-}
-
-/// Makes the name of a new file stay.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or(Path::new(".")))?;
-    // Some file systems cannot sync a folder, and need not.
-    match folder.sync_all() {
-        Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Waits for a transaction of another connection. SQLite's own handler waits for up to 100 ms at a
-/// time, and whoever holds the lock may have taken it many times meanwhile: a process that inserts in
-/// a loop would keep the one that runs the jobs from its turn for seconds.
-#[expect(clippy::disallowed_methods, reason = "nobody tells the end of a foreign transaction")]
-fn wait_for_others(tries: i32) -> bool {
-    std::thread::sleep(if tries < BUSY_EAGER_TRIES { BUSY_EAGER_WAIT } else { BUSY_WAIT });
-    tries < BUSY_TRIES
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 use rusqlite::Transaction;
 
 use super::open::Location;
+use super::rows::{hour_of, kind_row};
 use super::schema::Sql;
-use super::tables::{Tables, hour_of, kind_row};
-use crate::store::NewJob;
+use super::tables::Tables;
+use crate::store::words::NewJob;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 

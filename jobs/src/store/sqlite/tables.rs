@@ -9,11 +9,13 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::rows::{
+    InsertedAt, JobRow, KindRow, Place, hour_of, id_bytes, id_of, kind_row, millis_of, store_error,
+};
 use super::schema::Sql;
-use crate::store::{IfTaken, Inserted, NewJob, NewSchedule, StoredSchedule};
+use crate::store::words::{IfTaken, Inserted, NewJob, NewSchedule, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{JobInfo, JobState};
 use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
 
@@ -22,135 +24,6 @@ use crate::values::time::Millis;
 pub(crate) struct Tables<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) sql: &'a Sql,
-}
-
-/// A kind and its number.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct KindRow {
-    pub(crate) n: i64,
-    pub(crate) name: String,
-    pub(crate) jobs: i64,
-}
-
-/// Where a job is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    pub(crate) kind: i64,
-    pub(crate) due: Millis,
-    pub(crate) id: JobId,
-    /// In the table of later hours.
-    pub(crate) later: bool,
-}
-
-/// A job as its row has it.
-#[derive(Clone, Debug)]
-pub(crate) struct JobRow {
-    pub(crate) due: Millis,
-    pub(crate) id: JobId,
-    pub(crate) tries: u32,
-    pub(crate) interruptions: u32,
-    /// How often it has run: failures, and interruptions in a row or not.
-    pub(crate) runs: u32,
-    pub(crate) callers_id: bool,
-    pub(crate) key: Option<String>,
-    pub(crate) error: Option<String>,
-    pub(crate) payload: Vec<u8>,
-}
-
-/// What an insert did.
-pub(crate) struct InsertedAt {
-    pub(crate) inserted: Inserted,
-    /// The place of the new job.
-    pub(crate) place: Option<Place>,
-    /// The place of the job that it replaced.
-    pub(crate) replaced: Option<Place>,
-}
-
-pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
-    use rusqlite::ErrorCode;
-    let text = error.to_string();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Full,
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
-        Some(
-            ErrorCode::SystemIoFailure
-            | ErrorCode::CannotOpen
-            | ErrorCode::ReadOnly
-            | ErrorCode::PermissionDenied,
-        ) => StoreError::Io(text),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged(text),
-        _ => match error {
-            rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::InvalidColumnType(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..) => StoreError::Damaged(text),
-            _ => StoreError::Other(text),
-        },
-    }
-}
-
-/// Returns the hour of a deadline, counted from 1970.
-pub(crate) fn hour_of(due: Millis) -> i64 {
-    due.get() / MILLIS_PER_HOUR
-}
-
-pub(crate) const MILLIS_PER_HOUR: i64 = 3_600_000;
-
-impl Place {
-    /// Returns the key of the job's row in its table.
-    fn key(self) -> (i64, i64, [u8; 16]) {
-        let second = if self.later { hour_of(self.due) } else { self.due.get() };
-        (self.kind, second, id_bytes(self.id))
-    }
-}
-
-pub(crate) fn id_bytes(id: JobId) -> [u8; 16] {
-    id.to_u128().to_be_bytes()
-}
-
-fn id_of(row: &Row<'_>, column: usize) -> rusqlite::Result<JobId> {
-    let bytes: [u8; 16] = row.get(column)?;
-    Ok(JobId::from_u128(u128::from_be_bytes(bytes)))
-}
-
-fn millis_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
-    Ok(Millis::clamped(row.get(column)?))
-}
-
-impl JobRow {
-    /// Reads the columns that every statement on jobs begins with.
-    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<JobRow> {
-        Ok(JobRow {
-            due: millis_of(row, 0)?,
-            id: id_of(row, 1)?,
-            tries: row.get(2)?,
-            interruptions: row.get(3)?,
-            callers_id: row.get(4)?,
-            key: row.get(5)?,
-            error: row.get(6)?,
-            payload: row.get(7)?,
-            runs: row.get(8)?,
-        })
-    }
-
-    /// Reads deadline and id alone.
-    pub(crate) fn read_position(row: &Row<'_>) -> rusqlite::Result<(Millis, JobId)> {
-        Ok((millis_of(row, 0)?, id_of(row, 1)?))
-    }
-
-    pub(crate) fn info(self, kind: String, state: JobState, died: Option<Millis>) -> JobInfo {
-        JobInfo {
-            id: self.id,
-            kind,
-            state,
-            deadline: self.due.to_system(),
-            tries: self.tries,
-            interruptions: self.interruptions,
-            key: self.key,
-            error: self.error,
-            died: died.map(Millis::to_system),
-            payload: self.payload,
-        }
-    }
 }
 
 impl Tables<'_> {
@@ -488,12 +361,4 @@ impl Tables<'_> {
             })
         })
     }
-}
-
-/// Returns the row of a kind's number.
-pub(crate) fn kind_row(kinds: &[KindRow], n: i64) -> Result<&KindRow, StoreError> {
-    kinds
-        .iter()
-        .find(|kind| kind.n == n)
-        .ok_or_else(|| StoreError::Damaged(format!("a job is of kind {n}, which has no name")))
 }

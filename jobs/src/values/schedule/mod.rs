@@ -7,10 +7,13 @@
 //! - The next occurrence is a function of the one before, never of the present, so nothing drifts.
 //! - Cron expressions and time zones are croner's and jiff's.
 
+#[cfg(feature = "cron")]
+mod cron;
+
 use core::fmt;
 use std::time::Duration;
 
-use super::time::Millis;
+use crate::values::time::Millis;
 
 /// When the occurrences of a repeated job are due, and what happens to those that were missed.
 ///
@@ -243,7 +246,3 @@ impl From<Cron> for Schedule {
         Schedule { missed: cron.missed_policy(), rule: Rule::Cron(cron) }
     }
 }
-
-#[cfg(feature = "cron")]
-#[path = "cron.rs"]
-mod cron;

@@ -3,7 +3,7 @@
 //! because the program moves the clock.
 //!
 //! ```sh
-//! cargo run --release --example orders
+//! cargo run --release --example order_timeouts
 //! ```
 
 #![forbid(unsafe_code)]

@@ -5,18 +5,19 @@
 //! - Maps that are obviously right, rather than fast ones.
 //! - No operation fails, so nothing has to be undone.
 
+mod changes;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{
-    Answer, ApplyError, Batch, ClaimRequest, Claimed, End, Facts, Fence, Finish, IfTaken, Inserted,
-    JobSet, Look, MOST_INTERRUPTIONS, NewJob, NewSchedule, Op, Outcome, Page, PageRequest, Store,
-    StoredSchedule,
+use super::words::{
+    Answer, ApplyError, Batch, ClaimRequest, Claimed, Facts, Fence, Inserted, Look,
+    MOST_INTERRUPTIONS, Op, Outcome, Page, Store, StoredSchedule,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, Counts, JobInfo, JobState};
+use crate::values::info::{Counts, JobInfo, JobState};
 use crate::values::time::Millis;
 
 /// The store in memory.
@@ -159,218 +160,6 @@ impl Memory {
         if let Some(record) = self.alive.get(&id) {
             self.waiting.insert((record.due, id), Arc::clone(&record.kind));
         }
-    }
-
-    fn insert(&mut self, new: &NewJob, now: Millis) -> Inserted {
-        let id = new.id;
-        let known = self.alive.contains_key(&id)
-            || self.dead.contains_key(&id)
-            || self.done.contains_key(&id);
-        if known && new.callers_id {
-            return Inserted::Known;
-        }
-        let mut due = new.due;
-        if let Some((key, if_taken)) = &new.key {
-            if let Some(&holder) = self.keys.get(key) {
-                if self.claims.contains_key(&holder) {
-                    if let Some(record) = self.alive.get_mut(&holder) {
-                        record.key = None;
-                    }
-                } else if *if_taken == IfTaken::Leave {
-                    return Inserted::Occupied;
-                } else {
-                    if *if_taken == IfTaken::ReplaceKeepingTime {
-                        due = self.alive.get(&holder).map_or(due, |record| record.due);
-                    }
-                    self.end(holder, now);
-                }
-            }
-            self.keys.insert(key.clone(), id);
-        }
-        self.kinds.insert(Arc::clone(&new.kind));
-        let record = Record {
-            kind: Arc::clone(&new.kind),
-            due,
-            tries: 0,
-            interruptions: 0,
-            runs: 0,
-            key: new.key.as_ref().map(|(key, _)| key.clone()),
-            error: None,
-            callers_id: new.callers_id,
-            payload: new.payload.clone(),
-        };
-        self.alive.insert(id, record);
-        self.wait(id);
-        Inserted::New
-    }
-
-    /// Removes a job for good.
-    fn end(&mut self, id: JobId, now: Millis) -> Option<Record> {
-        let record = self.alive.remove(&id)?;
-        self.waiting.remove(&(record.due, id));
-        self.claims.remove(&id);
-        if let Some(key) = &record.key {
-            self.keys.remove(key);
-        }
-        if record.callers_id {
-            self.done.insert(id, now);
-        }
-        Some(record)
-    }
-
-    fn cancel(&mut self, id: JobId, now: Millis) -> Cancel {
-        if !self.alive.contains_key(&id) {
-            return Cancel::Gone;
-        }
-        if let Some(asked) = self.claims.get_mut(&id) {
-            *asked = true;
-            return Cancel::Running;
-        }
-        self.end(id, now);
-        Cancel::Cancelled
-    }
-
-    fn pending_holder(&self, key: &str) -> Option<JobId> {
-        self.keys.get(key).copied().filter(|id| !self.claims.contains_key(id))
-    }
-
-    fn relocate(&mut self, id: JobId, due: Millis) -> bool {
-        if self.claims.contains_key(&id) {
-            return false;
-        }
-        let Some(record) = self.alive.get_mut(&id) else { return false };
-        let before = core::mem::replace(&mut record.due, due);
-        self.waiting.remove(&(before, id));
-        self.wait(id);
-        true
-    }
-
-    fn revive(&mut self, id: JobId, due: Millis) -> bool {
-        let Some((mut record, _)) = self.dead.remove(&id) else { return false };
-        record.due = due;
-        record.tries = 0;
-        record.interruptions = 0;
-        record.key = record.key.filter(|key| !self.keys.contains_key(key));
-        if let Some(key) = &record.key {
-            self.keys.insert(key.clone(), id);
-        }
-        self.alive.insert(id, record);
-        self.wait(id);
-        true
-    }
-
-    fn put_schedule(&mut self, new: &NewSchedule) -> bool {
-        let rule_text = new.schedule.rule.to_text();
-        let known = self.schedules.get(&new.name);
-        let same = known.filter(|known| *known.kind == *new.kind && known.rule_text == rule_text);
-        let next = same.map_or(new.first, |same| same.next);
-        let changed = same.is_none();
-        self.kinds.insert(Arc::clone(&new.kind));
-        let stored = StoredSchedule {
-            name: new.name.clone(),
-            kind: new.kind.to_string(),
-            schedule: new.schedule.clone(),
-            rule_text,
-            payload: new.payload.clone(),
-            next,
-        };
-        self.schedules.insert(new.name.clone(), stored);
-        changed
-    }
-
-    fn occur(
-        &mut self,
-        name: &str,
-        expected: Millis,
-        jobs: &[NewJob],
-        next: Option<Millis>,
-        now: Millis,
-    ) -> bool {
-        if self.schedules.get(name).is_none_or(|schedule| schedule.next != expected) {
-            return false;
-        }
-        for job in jobs {
-            self.insert(job, now);
-        }
-        match (next, self.schedules.get_mut(name)) {
-            (Some(next), Some(schedule)) => schedule.next = next,
-            _ => drop(self.schedules.remove(name)),
-        }
-        true
-    }
-
-    fn finish(&mut self, finish: &Finish, now: Millis) {
-        let id = finish.id;
-        if !self.claims.contains_key(&id) {
-            return;
-        }
-        match &finish.end {
-            End::Gone => drop(self.end(id, now)),
-            End::Again { due, error } => {
-                self.claims.remove(&id);
-                if let Some(record) = self.alive.get_mut(&id) {
-                    record.due = *due;
-                    record.tries = record.tries.saturating_add(1);
-                    record.interruptions = 0;
-                    record.runs = record.runs.saturating_add(1);
-                    record.error = Some(error.clone());
-                }
-                self.wait(id);
-            }
-            End::Dead { error } => {
-                if let Some(record) = self.alive.get_mut(&id) {
-                    record.tries = record.tries.saturating_add(1);
-                    record.runs = record.runs.saturating_add(1);
-                    record.error = Some(error.clone());
-                }
-                self.die(id, now);
-            }
-        }
-    }
-
-    fn die(&mut self, id: JobId, now: Millis) {
-        if let Some(record) = self.end(id, now) {
-            self.done.remove(&id);
-            self.dead.insert(id, (record, now));
-        }
-    }
-
-    fn get(&self, id: JobId) -> Option<JobInfo> {
-        if let Some(record) = self.alive.get(&id) {
-            let claimed = self.claims.contains_key(&id);
-            let state = if claimed { JobState::Running } else { JobState::Pending };
-            return Some(record.info(id, state, None));
-        }
-        let (record, died) = self.dead.get(&id)?;
-        Some(record.info(id, JobState::Dead, Some(*died)))
-    }
-
-    fn page(&self, request: &PageRequest) -> Page {
-        let mut found: Vec<(Millis, JobId)> = match request.set {
-            JobSet::Alive => self.alive.iter().map(|(id, record)| (record.due, *id)).collect(),
-            JobSet::Dead => self.dead.iter().map(|(id, (record, _))| (record.due, *id)).collect(),
-        };
-        let kind_of = |id: &JobId| match self.alive.get(id) {
-            Some(record) => Arc::clone(&record.kind),
-            None => Arc::clone(&self.dead[id].0.kind),
-        };
-        found.retain(|(due, id)| {
-            (request.from..=request.to).contains(due)
-                && request.kind.as_ref().is_none_or(|kind| **kind == *kind_of(id))
-        });
-        match request.set {
-            JobSet::Alive => {
-                found.sort_unstable();
-                found.retain(|at| request.after.is_none_or(|after| *at > after));
-            }
-            JobSet::Dead => {
-                found.sort_unstable_by_key(|(_, id)| *id);
-                found.retain(|(_, id)| request.after.is_none_or(|(_, after)| *id > after));
-            }
-        }
-        found.truncate(request.limit);
-        let next = found.last().copied().filter(|_| found.len() == request.limit);
-        Page { jobs: found.iter().filter_map(|(_, id)| self.get(*id)).collect(), next }
     }
 
     fn claim(&mut self, request: ClaimRequest) -> Vec<Claimed> {

@@ -1,0 +1,148 @@
+//! What follows a commit, or one that failed.
+
+use std::sync::Arc;
+
+use super::work::{Then, Work};
+use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, SUSPICION, Start, Turn};
+use crate::dispatch::command::Command;
+use crate::dispatch::events::Event;
+use crate::dispatch::run::RunState;
+use crate::store::words::{Answer, ApplyError, NewJob, Op, Outcome};
+use crate::values::id::JobId;
+use crate::values::info::JobState;
+use crate::values::time::Millis;
+
+impl Machine {
+    pub(super) fn committed(&mut self, work: Work, outcome: Outcome, now: Millis, turn: &mut Turn) {
+        for (then, answer) in work.then.into_iter().zip(outcome.answers) {
+            match then {
+                Then::Answer(reply) => {
+                    let answer = self.seen_from_here(answer);
+                    turn.answer(reply, answer);
+                }
+                Then::Ended { id, event, .. } => {
+                    self.forget(id);
+                    turn.events.extend(event);
+                }
+                Then::Released(id) => self.forget(id),
+                Then::SchedulesLoaded => {
+                    if let Answer::Schedules(schedules) = answer {
+                        self.schedules = schedules;
+                    }
+                }
+                // Somebody else has changed the schedule meanwhile.
+                Then::Occurred => self.load_schedules |= matches!(answer, Answer::Changed(false)),
+                Then::Purged => {
+                    if let Answer::Changed(true) = answer {
+                        self.purge_at = now;
+                    }
+                }
+            }
+        }
+        for id in work.asking {
+            if let Some(run) = self.runs.get(&id) {
+                self.asked.insert(id);
+                run.tell_lost();
+            }
+        }
+        for claimed in outcome.claimed {
+            let state = Arc::new(RunState::new(&claimed));
+            if claimed.interruptions > 0 {
+                self.suspects.push((claimed.id, now));
+            }
+            if let Some(key) = &state.key {
+                self.by_key.insert(key.clone(), claimed.id);
+            }
+            self.runs.insert(claimed.id, Arc::clone(&state));
+            turn.starts.push(Start { state, payload: claimed.payload });
+        }
+        self.finish_turn(now, outcome.next_due, turn);
+        if outcome.suspects_wait && self.runs_jobs() {
+            turn.wake_by(now.plus(SUSPICION));
+        }
+    }
+
+    /// Forgets a run whose claim has ended.
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.asked.remove(&id);
+        let Some(run) = self.runs.remove(&id) else { return };
+        if let Some(key) = &run.key
+            && self.by_key.get(key) == Some(&id)
+        {
+            self.by_key.remove(key);
+        }
+    }
+
+    /// Says of claimed jobs which of them run.
+    pub(super) fn seen_from_here(&self, mut answer: Answer) -> Answer {
+        let correct = |state: &mut JobState, id: JobId| {
+            if *state == JobState::Running
+                && self.runs.get(&id).is_some_and(|run| !run.has_started())
+            {
+                *state = JobState::Pending;
+            }
+        };
+        match &mut answer {
+            Answer::Info(Some(job)) => correct(&mut job.state, job.id),
+            Answer::Page(page) => {
+                page.jobs.iter_mut().for_each(|job| correct(&mut job.state, job.id));
+            }
+            Answer::Counts(counts) if !self.settings.policies.is_empty() => {
+                let waiting = self.runs.values().filter(|run| !run.has_started()).count() as u64;
+                counts.running = counts.running.saturating_sub(waiting);
+                counts.pending += waiting;
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    /// Answers every caller with the error, and keeps what nobody else has.
+    pub(super) fn failed(&mut self, work: Work, failed: &ApplyError, now: Millis, turn: &mut Turn) {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now.plus(wait));
+        self.load_schedules = true;
+        turn.events.push(Event::CommitFailed { error: failed.error.clone() });
+        let mut lost = Vec::new();
+        let mut buffered = 0;
+        for (op, then) in work.ops.into_iter().zip(work.then) {
+            match then {
+                Then::Answer(Some(reply)) => {
+                    let error = ApplyError { error: failed.error.clone(), unknown: failed.unknown };
+                    turn.answers.push((reply, Err(error)));
+                }
+                Then::Answer(None) => {
+                    buffered += 1;
+                    if buffered <= MOST_BUFFERED && self.closing.is_none() {
+                        // It may be in the store already, so it is looked for the next time.
+                        let op = if failed.unknown { once(op) } else { op };
+                        self.backlog.push(Command::Ask { op, reply: None });
+                    } else if let Op::Insert(job) = op {
+                        lost.push(job.id);
+                    } else if let Op::InsertMany(jobs) = op {
+                        lost.extend(jobs.iter().map(|job| job.id));
+                    }
+                }
+                Then::Ended { id, end, .. } => self.backlog.push(Command::Ended { id, end }),
+                Then::Released(id) => self.backlog.push(Command::GiveBack(id)),
+                Then::Purged => self.purge_at = now.plus(wait),
+                Then::SchedulesLoaded | Then::Occurred => {}
+            }
+        }
+        if !lost.is_empty() {
+            turn.events.push(Event::Lost { ids: lost });
+        }
+    }
+}
+
+/// Returns the insert as one that looks for its id first.
+fn once(op: Op) -> Op {
+    match op {
+        Op::Insert(job) => Op::Insert(NewJob { callers_id: true, ..job }),
+        Op::InsertMany(jobs) => {
+            Op::InsertMany(jobs.into_iter().map(|job| NewJob { callers_id: true, ..job }).collect())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,235 @@
+//! The dispatcher as a state machine: commands and the present in; one commit of the store; answers,
+//! starts and the time of the next step out.
+//!
+//! Ground rules:
+//!
+//! - No clock, no thread, no channel that is waited for: a step is a function of what it is given. The
+//!   thread in `thread.rs` and the lock in `inline.rs` drive the same machine.
+//! - An answer leaves with the turn, so after the commit that makes it true.
+//! - A run is in `runs` from the commit that claims it to the commit that ends its claim. So a slot
+//!   that is free here is free in the store.
+//! - What a run brings is never lost: if its commit fails, it is taken again in the next step.
+//! - A run that has not started is withdrawn before its job is cancelled, moved or replaced. What was
+//!   withdrawn is given back to the store in the same commit, or, if that fails, in a later one.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `work.rs` | what a step gathers |
+//! | `take.rs` | from commands to operations |
+//! | `commit.rs` | what follows a commit |
+
+mod commit;
+mod take;
+mod work;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::command::{Command, Reply};
+use super::events::Event;
+use super::run::RunState;
+use crate::store::words::{Answer, ApplyError, Batch, Op, Store, StoredSchedule};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::retry::Retry;
+use crate::values::time::Millis;
+use work::{Then, Work};
+
+/// What does not change while the jobs run.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    /// How many jobs may be claimed at once.
+    pub(crate) in_flight: usize,
+    /// How long before its time a job is claimed.
+    pub(crate) ahead: Duration,
+    /// How long the dead, and the ids of the caller's, are kept.
+    pub(crate) retention: Duration,
+    /// Answers are on stable storage before they are given.
+    pub(crate) synced: bool,
+    /// How jobs of each kind that is handled here are tried again. None at all: nothing is claimed.
+    pub(crate) policies: HashMap<Arc<str>, Retry>,
+}
+
+/// The state machine.
+pub(crate) struct Machine {
+    settings: Settings,
+    runs: HashMap<JobId, Arc<RunState>>,
+    by_key: HashMap<String, JobId>,
+    /// Runs whose cancel was answered with `Running`.
+    asked: HashSet<JobId>,
+    /// Claimed jobs that were interrupted before, and when they were claimed.
+    suspects: Vec<(JobId, Millis)>,
+    schedules: Vec<StoredSchedule>,
+    load_schedules: bool,
+    /// What is taken first in the next step.
+    backlog: Vec<Command>,
+    /// After failed commits: how many, and when the next one is tried for the backlog alone.
+    failures: u32,
+    retry_at: Option<Millis>,
+    last: Millis,
+    purge_at: Millis,
+    closing: Option<Option<Reply>>,
+    /// Runs that the machine does not wait for, although they have started.
+    abandoned: usize,
+    /// The machine waits for nothing any more.
+    given_up: bool,
+}
+
+/// What a step led to.
+#[derive(Default)]
+pub(crate) struct Turn {
+    pub(crate) answers: Vec<(Reply, Result<Answer, ApplyError>)>,
+    /// In the order of deadline, then of id.
+    pub(crate) starts: Vec<Start>,
+    pub(crate) events: Vec<Event>,
+    /// When the next step is due if no command comes: at once, if that has passed.
+    pub(crate) wake_at: Option<Millis>,
+    /// The machine was closed, and no run is left that it waits for.
+    pub(crate) finished: bool,
+}
+
+/// A run to start at its time.
+pub(crate) struct Start {
+    pub(crate) state: Arc<RunState>,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// How many jobs one step claims, so that no commit takes long.
+const CLAIMS_PER_STEP: usize = 1024;
+/// How many suspects may be claimed at once.
+const SUSPECTS: usize = 32;
+/// A suspect that has not ended its process for so long is none any more.
+const SUSPICION: Duration = Duration::from_secs(1);
+/// A clock that steps back by more than this was set.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
+/// An occurrence that is found later than this was missed.
+const GRACE: Duration = Duration::from_secs(1);
+/// How many occurrences of one schedule a step makes.
+const OCCURRENCES_PER_STEP: usize = 1000;
+const PURGE_INTERVAL: Duration = Duration::from_secs(600);
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+const LONGEST_RETRY: Duration = Duration::from_secs(1);
+/// How many inserts that nobody waits for are kept while the store fails.
+const MOST_BUFFERED: usize = 100_000;
+
+impl Machine {
+    pub(crate) fn new(settings: Settings, now: Millis) -> Machine {
+        Machine {
+            settings,
+            runs: HashMap::new(),
+            by_key: HashMap::new(),
+            asked: HashSet::new(),
+            suspects: Vec::new(),
+            schedules: Vec::new(),
+            load_schedules: true,
+            backlog: Vec::new(),
+            failures: 0,
+            retry_at: None,
+            last: now,
+            purge_at: now,
+            closing: None,
+            abandoned: 0,
+            given_up: false,
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Takes the commands, and what is due by itself, in one commit.
+    pub(crate) fn step(
+        &mut self,
+        now: Millis,
+        commands: &mut Vec<Command>,
+        store: &mut dyn Store,
+    ) -> Turn {
+        let mut turn = Turn::default();
+        let mut work = Work::default();
+        if now.plus(CLOCK_STEP) < self.last {
+            self.withdraw_all();
+        }
+        self.last = now;
+        let mut taken = core::mem::take(&mut self.backlog);
+        taken.append(commands);
+        for command in taken {
+            self.take(command, now, store, &mut work, &mut turn);
+        }
+        if self.runs_jobs() {
+            self.make_occurrences(now, &mut work);
+            self.purge(now, &mut work);
+            if core::mem::take(&mut self.load_schedules) {
+                work.push(Op::Schedules, Then::SchedulesLoaded);
+            }
+        }
+        let claim = self.claim_request(now, &work);
+        if work.ops.is_empty() && claim.is_none() {
+            self.finish_turn(now, None, &mut turn);
+            return turn;
+        }
+        let batch = Batch { ops: &work.ops, claim, synced: work.synced, now };
+        crate::values::hook::at("before the commit");
+        match store.apply(&batch) {
+            Ok(outcome) => {
+                crate::values::hook::at("after the commit");
+                if !outcome.claimed.is_empty() {
+                    crate::values::hook::at("claim: after the commit");
+                }
+                self.failures = 0;
+                self.retry_at = None;
+                self.committed(work, outcome, now, &mut turn);
+            }
+            Err(failed) => {
+                self.failed(work, &failed, now, &mut turn);
+                self.finish_turn(now, None, &mut turn);
+            }
+        }
+        turn
+    }
+
+    fn runs_jobs(&self) -> bool {
+        !self.settings.policies.is_empty() && self.closing.is_none()
+    }
+
+    fn free_slots(&self, ending: usize) -> usize {
+        let held = self.runs.len().saturating_sub(ending);
+        self.settings.in_flight.saturating_sub(held)
+    }
+
+    fn finish_turn(&mut self, now: Millis, next_due: Option<Millis>, turn: &mut Turn) {
+        if let Some(retry_at) = self.retry_at {
+            turn.wake_by(retry_at);
+        } else if !self.backlog.is_empty() {
+            turn.wake_by(now);
+        }
+        if self.runs_jobs() {
+            if self.free_slots(0) > 0 {
+                turn.wakes(next_due.map(|due| due.minus(self.settings.ahead)));
+            }
+            let handled =
+                |schedule: &&StoredSchedule| self.settings.policies.contains_key(&*schedule.kind);
+            let next = self.schedules.iter().filter(handled).map(|schedule| schedule.next).min();
+            if self.retry_at.is_none() {
+                turn.wakes(next.map(|next| next.minus(self.settings.ahead)));
+                turn.wake_by(self.purge_at);
+                if self.load_schedules {
+                    turn.wake_by(now);
+                }
+            }
+        }
+        let idle = self.runs.is_empty() && self.backlog.is_empty();
+        if let Some(reply) = &mut self.closing
+            && (idle || self.given_up)
+        {
+            turn.finished = true;
+            let answer = match self.abandoned {
+                0 => Ok(Answer::Done),
+                runs => Err(ApplyError::from(StoreError::StillRunning(runs))),
+            };
+            if let Some(reply) = reply.take() {
+                turn.answers.push((reply, answer));
+            }
+        }
+    }
+}

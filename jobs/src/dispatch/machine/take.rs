@@ -1,0 +1,226 @@
+//! From commands, and from what is due by itself, to the operations of a commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::work::{Then, Work};
+use super::{
+    CLAIMS_PER_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, SUSPECTS, SUSPICION,
+    Turn,
+};
+use crate::dispatch::command::{Command, Reply, RunEnd};
+use crate::dispatch::events::Event;
+use crate::store::words::{
+    Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, Store,
+};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::retry::{Fail, Fate, truncated};
+use crate::values::time::Millis;
+
+impl Machine {
+    pub(super) fn take(
+        &mut self,
+        command: Command,
+        now: Millis,
+        store: &mut dyn Store,
+        work: &mut Work,
+        turn: &mut Turn,
+    ) {
+        match command {
+            Command::Ask { op, reply } => self.ask(op, reply, work, turn),
+            Command::Ended { id, end } => self.run_ended(id, end, now, work),
+            Command::GiveBack(id) => work.release(id),
+            Command::Look => match store.look() {
+                Ok(look) => {
+                    self.load_schedules |= look.changed;
+                    let unasked = look.asked.into_iter().filter(|id| !self.asked.contains(id));
+                    let cancels: Vec<JobId> = unasked.collect();
+                    for id in cancels {
+                        self.ask(Op::Cancel(id), None, work, turn);
+                    }
+                }
+                Err(error) => turn.events.push(Event::CommitFailed { error }),
+            },
+            Command::Close { reply } => {
+                self.closing = Some(reply);
+                self.withdraw_all();
+                for command in core::mem::take(&mut self.backlog) {
+                    if let Command::GiveBack(id) = command {
+                        work.release(id);
+                    }
+                }
+            }
+            Command::Check(reply) => drop(reply.send(store.check())),
+            Command::Abandon => {
+                for run in self.runs.values() {
+                    run.tell_lost();
+                    self.abandoned += usize::from(run.has_started());
+                    work.release(run.id);
+                }
+                self.given_up = true;
+            }
+        }
+    }
+
+    /// Takes what a caller wants.
+    pub(super) fn ask(&mut self, op: Op, reply: Option<Reply>, work: &mut Work, turn: &mut Turn) {
+        if self.closing.is_some() && !op.is_question() && reply.is_some() {
+            turn.refuse(reply, StoreError::Closed.into());
+            return;
+        }
+        match &op {
+            Op::Cancel(id) => {
+                self.withdraw(*id, work);
+                if self.runs.get(id).is_some_and(|run| run.has_started()) {
+                    work.asking.insert(*id);
+                }
+            }
+            Op::Reset(id, _) => self.withdraw(*id, work),
+            Op::CancelKey(key) | Op::ResetKey(key, _) => {
+                if let Some(id) = self.by_key.get(key).copied() {
+                    self.withdraw(id, work);
+                }
+            }
+            Op::Insert(NewJob { key: Some((key, if_taken)), .. }) => {
+                if let Some(id) = self.by_key.get(key).copied() {
+                    let waits = self.runs.get(&id).is_some_and(|run| run.is_waiting());
+                    if waits && *if_taken == IfTaken::Leave {
+                        turn.answer(reply, Answer::Inserted(Inserted::Occupied));
+                        return;
+                    }
+                    self.withdraw(id, work);
+                }
+            }
+            Op::PutSchedule(_) | Op::DropSchedule(_) => self.load_schedules = true,
+            _ => {}
+        }
+        let flush = matches!(op, Op::Flush);
+        work.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
+        work.push(op, Then::Answer(reply));
+    }
+
+    /// Makes sure that a claimed job which has not started never does, and gives its claim back.
+    pub(super) fn withdraw(&mut self, id: JobId, work: &mut Work) {
+        let Some(run) = self.runs.get(&id) else { return };
+        if run.withdraw() {
+            if let Some(key) = &run.key {
+                self.by_key.remove(key);
+            }
+            work.release(id);
+        }
+    }
+
+    /// Withdraws every run that has not started: the next step gives them back.
+    pub(super) fn withdraw_all(&mut self) {
+        for run in self.runs.values() {
+            if run.withdraw() {
+                self.backlog.push(Command::GiveBack(run.id));
+            }
+        }
+    }
+
+    pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, now: Millis, work: &mut Work) {
+        let Some(run) = self.runs.get(&id) else { return };
+        let policy = self.settings.policies.get(&run.kind).copied().unwrap_or_default();
+        let (kind, failures) = (run.kind.to_string(), run.tries.saturating_add(1));
+        let died = |error: &str| {
+            let error = truncated(error.to_owned());
+            let event = Event::Died { id, kind: kind.clone(), error: error.clone() };
+            (End::Dead { error }, Some(event))
+        };
+        let again = |wait: Option<Duration>, error: &str| match wait {
+            None => died(error),
+            Some(wait) => {
+                let error = truncated(error.to_owned());
+                let event = Event::Failed { id, kind: kind.clone(), error: error.clone() };
+                (End::Again { due: now.plus(wait), error }, Some(event))
+            }
+        };
+        let draw = draw(id, failures);
+        let (outcome, event) = match &end {
+            RunEnd::Done => (End::Gone, None),
+            _ if self.asked.contains(&id) || work.asking.contains(&id) => (End::Gone, None),
+            RunEnd::Undecodable(error) => died(error),
+            RunEnd::Failed(Fail { fate, error }) => match fate {
+                Fate::Lost if run.is_lost() => {
+                    work.ending += 1;
+                    work.push(Op::Release(id), Then::Ended { id, end, event: None });
+                    return;
+                }
+                Fate::Policy | Fate::Lost => again(policy.draw_wait(failures, draw), error),
+                Fate::After(wait) => again(policy.wait(failures).map(|_| *wait), error),
+                Fate::Dead => died(error),
+            },
+        };
+        work.ending += 1;
+        let finish = Finish { id, end: outcome };
+        work.push(Op::Finish(finish), Then::Ended { id, end, event });
+    }
+
+    /// Turns the times of schedules that have come into jobs.
+    pub(super) fn make_occurrences(&mut self, now: Millis, work: &mut Work) {
+        let until = now.plus(self.settings.ahead);
+        for schedule in &mut self.schedules {
+            let Some((kind, _)) = self.settings.policies.get_key_value(&*schedule.kind) else {
+                continue;
+            };
+            if schedule.next > until {
+                continue;
+            }
+            let expected = schedule.next;
+            let (times, next) =
+                schedule.schedule.due(expected, now.minus(GRACE), until, OCCURRENCES_PER_STEP);
+            let job = |due: Millis| NewJob {
+                id: JobId::named(&format!("{} {}", schedule.name, due.get())),
+                kind: Arc::clone(kind),
+                due,
+                key: None,
+                callers_id: true,
+                payload: schedule.payload.clone(),
+            };
+            let jobs = times.into_iter().map(job).collect();
+            let name = schedule.name.clone();
+            // Until the commit is known, the schedule is not looked at again.
+            schedule.next = next.unwrap_or(Millis::MAX);
+            work.push(Op::Occur { name, expected, jobs, next }, Then::Occurred);
+        }
+    }
+
+    pub(super) fn purge(&mut self, now: Millis, work: &mut Work) {
+        if now >= self.purge_at {
+            self.purge_at = now.plus(PURGE_INTERVAL);
+            work.push(Op::Purge(now.minus(self.settings.retention)), Then::Purged);
+        }
+    }
+
+    pub(super) fn claim_request(&mut self, now: Millis, work: &Work) -> Option<ClaimRequest> {
+        let limit = self.free_slots(work.ending).min(CLAIMS_PER_STEP);
+        if !self.runs_jobs() || limit == 0 {
+            return None;
+        }
+        let runs = &self.runs;
+        // A suspect whose run this commit ends has survived it, so the next one may be claimed in the
+        // same commit. There need not be another step: nothing else may be in flight.
+        self.suspects.retain(|(id, since)| {
+            let goes_on = runs.contains_key(id) && !work.ends(*id);
+            goes_on && now.since(*since) < SUSPICION && *since <= now
+        });
+        Some(ClaimRequest {
+            until: now.plus(self.settings.ahead),
+            limit,
+            suspects: SUSPECTS.saturating_sub(self.suspects.len()),
+            repeat_offender: self.suspects.is_empty(),
+        })
+    }
+}
+
+/// Returns a number that differs from job to job and from try to try, and is the same each time.
+fn draw(id: JobId, failures: u32) -> u64 {
+    let bits = id.to_u128();
+    let mut mixed = (bits >> 64) as u64 ^ (bits as u64).rotate_left(32) ^ u64::from(failures) << 56;
+    // The finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}

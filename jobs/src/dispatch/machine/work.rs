@@ -1,0 +1,68 @@
+//! What one step of the machine gathers: the operations of its commit, and what it leads to.
+
+use std::collections::HashSet;
+
+use super::Turn;
+use crate::dispatch::command::{Reply, RunEnd};
+use crate::dispatch::events::Event;
+use crate::store::words::{Answer, ApplyError, Op};
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+/// The operations of one commit, and what each is followed by.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) ops: Vec<Op>,
+    pub(super) then: Vec<Then>,
+    pub(super) synced: bool,
+    /// How many claims these operations end.
+    pub(super) ending: usize,
+    /// Runs that have started, and that these operations cancel.
+    pub(super) asking: HashSet<JobId>,
+}
+
+pub(super) enum Then {
+    Answer(Option<Reply>),
+    Ended { id: JobId, end: RunEnd, event: Option<Event> },
+    Released(JobId),
+    SchedulesLoaded,
+    Occurred,
+    Purged,
+}
+
+impl Work {
+    pub(super) fn push(&mut self, op: Op, then: Then) {
+        self.ops.push(op);
+        self.then.push(then);
+    }
+
+    pub(super) fn release(&mut self, id: JobId) {
+        self.ending += 1;
+        self.push(Op::Release(id), Then::Released(id));
+    }
+
+    /// Says whether the run of this job has ended, and the operations say so.
+    pub(super) fn ends(&self, id: JobId) -> bool {
+        let finish = |op: &Op| matches!(op, Op::Finish(finish) if finish.id == id);
+        self.ops.iter().any(finish)
+    }
+}
+
+impl Turn {
+    pub(super) fn answer(&mut self, reply: Option<Reply>, answer: Answer) {
+        self.answers.extend(reply.map(|reply| (reply, Ok(answer))));
+    }
+
+    pub(super) fn refuse(&mut self, reply: Option<Reply>, error: ApplyError) {
+        self.answers.extend(reply.map(|reply| (reply, Err(error))));
+    }
+
+    pub(super) fn wake_by(&mut self, time: Millis) {
+        self.wake_at = Some(self.wake_at.map_or(time, |wake_at| wake_at.min(time)));
+    }
+
+    pub(super) fn wakes(&mut self, time: Option<Millis>) {
+        if let Some(time) = time {
+            self.wake_by(time);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Files beside the store, and what waits for other connections.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a transaction looks whether that of another connection has ended: 10 seconds in all.
+const BUSY_TRIES: i32 = 10_000;
+/// How many of these looks come soon after each other.
+const BUSY_EAGER_TRIES: i32 = 1_000;
+const BUSY_EAGER_WAIT: Duration = Duration::from_micros(100);
+const BUSY_WAIT: Duration = Duration::from_millis(1);
+
+/// Returns the path with a suffix: of a file that belongs to another.
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Makes the name of a new file stay.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+    // Some file systems cannot sync a folder, and need not.
+    match folder.sync_all() {
+        Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Waits for a transaction of another connection. SQLite's own handler waits for up to 100 ms at a
+/// time, and whoever holds the lock may have taken it many times meanwhile: a process that inserts in
+/// a loop would keep the one that runs the jobs from its turn for seconds.
+#[expect(clippy::disallowed_methods, reason = "nobody tells the end of a foreign transaction")]
+pub(super) fn wait_for_others(tries: i32) -> bool {
+    std::thread::sleep(if tries < BUSY_EAGER_TRIES { BUSY_EAGER_WAIT } else { BUSY_WAIT });
+    tries < BUSY_TRIES
+}

@@ -1,0 +1,340 @@
+//! What a store of jobs does: the words that dispatcher and store say to each other.
+//!
+//! Ground rules:
+//!
+//! - A store applies a batch of operations and one claim as one commit: all of it, or nothing. It
+//!   answers each operation, in order.
+//! - The store alone knows where a job is, and which jobs are claimed. The dispatcher knows which of
+//!   the claimed ones have started, so it releases a claim before it asks to cancel or to move a job
+//!   that has not.
+//! - A claim takes the earliest jobs of the kinds that are handled here, in the order of deadline,
+//!   then of id. What is inserted or moved before the point up to which a store has read is found by
+//!   the next claim: no job is written behind the read mark.
+//! - No clock: the present is an argument.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::values::error::{StoreError, Violation};
+use crate::values::id::JobId;
+use crate::values::info::{Cancel, Counts, JobInfo};
+use crate::values::schedule::Schedule;
+use crate::values::time::Millis;
+
+/// A job is dead once its process has ended this often in a row while the job was claimed.
+pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
+
+/// The longest key and name, in bytes.
+pub(crate) const NAME_BYTES: usize = 255;
+
+/// The longest payload, in bytes.
+pub(crate) const PAYLOAD_BYTES: usize = 64 << 20;
+
+/// A place where jobs outlive the process.
+pub(crate) trait Store: Send {
+    /// Claims for these kinds from now on, and learns which jobs were claimed when the process
+    /// before ended: each counts as interrupted. Only the one process that runs jobs calls it.
+    fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError>;
+
+    /// Applies all of it in one commit, or nothing.
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError>;
+
+    /// Returns what other processes have done to the store since the last look.
+    fn look(&mut self) -> Result<Look, StoreError>;
+
+    /// Does the work that waits for an idle moment, which this one is for so long at most. Returns
+    /// whether there may be more of it.
+    fn tidy(&mut self, idle: Duration) -> Result<bool, StoreError>;
+
+    /// Walks everything the slow way.
+    fn check(&mut self) -> Result<(), Violation>;
+
+    /// Returns what the store has counted.
+    fn facts(&self) -> Facts;
+
+    /// Ends, with everything on stable storage.
+    fn close(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// One commit.
+pub(crate) struct Batch<'a> {
+    pub(crate) ops: &'a [Op],
+    pub(crate) claim: Option<ClaimRequest>,
+    /// The answers are on stable storage before they are given.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "memory has no disk"))]
+    pub(crate) synced: bool,
+    pub(crate) now: Millis,
+}
+
+/// Which jobs to claim: the earliest ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClaimRequest {
+    /// The latest deadline.
+    pub(crate) until: Millis,
+    /// How many, at most.
+    pub(crate) limit: usize,
+    /// How many jobs that were interrupted once may be claimed.
+    pub(crate) suspects: usize,
+    /// Whether one job that was interrupted more often may be claimed, if no suspect is.
+    pub(crate) repeat_offender: bool,
+}
+
+/// What a commit did.
+pub(crate) struct Outcome {
+    pub(crate) answers: Vec<Answer>,
+    /// In the order of deadline, then of id.
+    pub(crate) claimed: Vec<Claimed>,
+    /// A claim was made: the earliest deadline of a job that is not claimed, of a kind that is
+    /// handled, and not behind a suspect.
+    pub(crate) next_due: Option<Millis>,
+    /// A job that was interrupted before had to wait for another such job.
+    pub(crate) suspects_wait: bool,
+}
+
+/// A commit that failed.
+#[derive(Debug)]
+pub(crate) struct ApplyError {
+    pub(crate) error: StoreError,
+    /// The commit itself failed, so it may be in the store all the same.
+    pub(crate) unknown: bool,
+}
+
+/// What other processes did.
+#[derive(Default, Debug)]
+pub(crate) struct Look {
+    /// Something has changed: jobs may be due that the dispatcher does not know of.
+    pub(crate) changed: bool,
+    /// Cancels of claimed jobs that were asked for.
+    pub(crate) asked: Vec<JobId>,
+}
+
+/// What a store counts.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Facts {
+    pub(crate) commits: u64,
+    pub(crate) syncs: u64,
+    pub(crate) wal_bytes: u64,
+}
+
+/// One change, or one question.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// Answer::Inserted.
+    Insert(NewJob),
+    /// All or none; none of them has a key. Answer::Inserted.
+    InsertMany(Vec<NewJob>),
+    /// A claimed job is asked to stop. Answer::Cancelled.
+    Cancel(JobId),
+    /// Of the pending job with the key. Answer::Changed.
+    CancelKey(String),
+    /// Of a job that is not claimed. Answer::Changed.
+    Reset(JobId, Millis),
+    /// Answer::Changed.
+    ResetKey(String, Millis),
+    /// A dead job becomes pending. Answer::Changed.
+    Revive(JobId, Millis),
+    /// A dead job is deleted. Answer::Changed.
+    Discard(JobId),
+    /// Answer::Changed: whether the schedule is new, or differs from the one of this name.
+    PutSchedule(NewSchedule),
+    /// Answer::Changed.
+    DropSchedule(String),
+    /// The occurrences of a schedule become jobs, and `next` is the one that follows; without one,
+    /// the schedule ends. Nothing happens if the schedule has moved on already. Answer::Changed.
+    Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
+    /// A claimed job has ended. Answer::Done.
+    Finish(Finish),
+    /// A claimed job is claimed no more, as if it had never been. Answer::Done.
+    Release(JobId),
+    /// Deletes jobs that died before this, and ids that were remembered before this. Answer::Changed:
+    /// whether there may be more.
+    Purge(Millis),
+    /// Everything before is on stable storage once this is answered. Answer::Done.
+    Flush,
+    /// Answer::Info.
+    Get(JobId),
+    /// Answer::Info: of the job with the key.
+    GetKey(String),
+    /// Answer::Page.
+    Page(PageRequest),
+    /// Answer::Page: all claimed jobs.
+    Claimed,
+    /// Answer::Counts: `running` counts the claimed jobs, `pending` the others.
+    Counts,
+    /// Answer::Kinds: each with its number of jobs that are not dead.
+    Kinds,
+    /// Answer::Schedules.
+    Schedules,
+}
+
+/// The answer to an [`Op`].
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Inserted(Inserted),
+    Cancelled(Cancel),
+    Changed(bool),
+    Done,
+    Info(Option<JobInfo>),
+    Page(Page),
+    Counts(Counts),
+    Kinds(Vec<(String, u64)>),
+    Schedules(Vec<StoredSchedule>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Inserted {
+    New,
+    /// The id is known: nothing was inserted.
+    Known,
+    /// The key is taken: nothing was inserted.
+    Occupied,
+}
+
+/// A job to insert.
+#[derive(Clone, Debug)]
+pub(crate) struct NewJob {
+    pub(crate) id: JobId,
+    pub(crate) kind: Arc<str>,
+    pub(crate) due: Millis,
+    pub(crate) key: Option<(String, IfTaken)>,
+    /// The id comes from the caller, so it is looked for first, and remembered afterwards.
+    pub(crate) callers_id: bool,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// What an insert does if its key has a pending job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IfTaken {
+    Replace,
+    /// Replaces, and keeps the deadline of the job that was there.
+    ReplaceKeepingTime,
+    Leave,
+}
+
+/// A claimed job.
+#[derive(Clone, Debug)]
+pub(crate) struct Claimed {
+    pub(crate) id: JobId,
+    pub(crate) kind: Arc<str>,
+    pub(crate) due: Millis,
+    pub(crate) tries: u32,
+    pub(crate) interruptions: u32,
+    /// How often it has run before, whatever became of those runs.
+    pub(crate) runs: u32,
+    pub(crate) key: Option<String>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) fence: Fence,
+}
+
+/// Tells the runs of a job apart: of two runs of one job, the later has the greater fence.
+///
+/// For whatever a handler writes to that can compare: it refuses what bears a fence lower than one
+/// it has seen for the same job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Fence(pub(crate) u64);
+
+impl Fence {
+    /// Returns the fence as a number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl core::fmt::Display for Fence {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Finish {
+    pub(crate) id: JobId,
+    pub(crate) end: End,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// The job is done, or was cancelled while it ran.
+    Gone,
+    /// The job failed, and is due again.
+    Again { due: Millis, error: String },
+    /// The job is dead. Its failure counts as a try if `failed`.
+    Dead { error: String },
+}
+
+/// A schedule to store.
+#[derive(Clone, Debug)]
+pub(crate) struct NewSchedule {
+    pub(crate) name: String,
+    pub(crate) kind: Arc<str>,
+    pub(crate) schedule: Schedule,
+    pub(crate) payload: Vec<u8>,
+    /// The first occurrence, if the schedule is new or differs from the one that is stored.
+    pub(crate) first: Millis,
+}
+
+/// A schedule as it is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StoredSchedule {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) schedule: Schedule,
+    /// The rule as text: it may be one that this version does not know.
+    pub(crate) rule_text: String,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) next: Millis,
+}
+
+/// Which jobs to list.
+#[derive(Clone, Debug)]
+pub(crate) struct PageRequest {
+    pub(crate) set: JobSet,
+    pub(crate) kind: Option<String>,
+    pub(crate) from: Millis,
+    pub(crate) to: Millis,
+    pub(crate) after: Option<PageKey>,
+    pub(crate) limit: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum JobSet {
+    /// Claimed ones included, in the order of deadline, then of id.
+    Alive,
+    /// In the order of id.
+    Dead,
+}
+
+/// Where a page ended.
+pub(crate) type PageKey = (Millis, JobId);
+
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Page {
+    pub(crate) jobs: Vec<JobInfo>,
+    /// Where the next page begins: none after the last one.
+    pub(crate) next: Option<PageKey>,
+}
+
+impl Op {
+    /// Says whether the operation only asks.
+    pub(crate) fn is_question(&self) -> bool {
+        matches!(
+            self,
+            Op::Get(_)
+                | Op::GetKey(_)
+                | Op::Page(_)
+                | Op::Claimed
+                | Op::Counts
+                | Op::Kinds
+                | Op::Schedules
+        )
+    }
+}
+
+impl From<StoreError> for ApplyError {
+    /// An error before the commit: nothing has happened.
+    fn from(error: StoreError) -> ApplyError {
+        ApplyError { error, unknown: false }
+    }
+}
