@@ -9,6 +9,7 @@ use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::run::Run;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite::open::Location;
+#[cfg(feature = "sqlite")]
 use crate::values::error::OpenError;
 use crate::values::info::Durability;
 use crate::values::job::Job;
