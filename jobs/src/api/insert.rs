@@ -86,7 +86,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The job comes back. [`StoreError::Other`] if the transaction is on another file.
+    /// The job comes back. [`StoreError::Other`](crate::StoreError::Other) if the transaction is on another file.
     #[cfg(feature = "sqlite")]
     pub fn insert_in<J: Job>(
         &self,

@@ -82,6 +82,7 @@ impl Builder {
             metrics: parts.metrics,
             on_event: parts.on_event,
             executor,
+            answered: 0,
             wheels: returning.into_iter().chain([blocking]).collect(),
         };
         let thread = std::thread::Builder::new()

@@ -28,6 +28,8 @@ use crate::store::words::{Answer, ApplyError, Store};
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A log of more bytes than this is told of: four times what it is cut to when it is emptied.
 const LARGE_LOG: u64 = 256 << 20;
+/// How often the thread lets others run before a commit.
+const YIELDS: u32 = 16;
 /// How many commands one step takes, so that no commit takes long.
 const COMMANDS_PER_STEP: usize = 2048;
 
@@ -41,6 +43,8 @@ pub(crate) struct Dispatcher {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) on_event: Option<OnEvent>,
     pub(crate) executor: Arc<Executor>,
+    /// How many callers the last commit answered.
+    pub(crate) answered: usize,
     /// The wheels that hold claimed jobs until their time. They are dropped with the thread.
     pub(crate) wheels: Vec<Wheel>,
 }
@@ -54,6 +58,7 @@ impl Dispatcher {
         let mut wake_at = Some(looked.millis());
         loop {
             self.wait(wake_at, &mut commands);
+            self.gather(&mut commands);
             let now = self.clock.now();
             // Callers who never pause must not keep this process from seeing what others ask for.
             if now.instant.saturating_duration_since(looked.instant) >= LOOK_INTERVAL {
@@ -78,6 +83,7 @@ impl Dispatcher {
             if turn.finished {
                 return self.end(turn.answers);
             }
+            self.answered = turn.answers.len();
             for (reply, answer) in turn.answers {
                 let _ = reply.send(answer);
             }
@@ -107,6 +113,18 @@ impl Dispatcher {
             default(sleep) => commands.push(Command::Look),
         }
         self.take_all(commands);
+    }
+
+    /// Lets callers come that were answered a moment ago and are likely to ask again, so that they share
+    /// a commit: as long as it takes them to be scheduled, and a few tens of microseconds at most.
+    fn gather(&mut self, commands: &mut Vec<Command>) {
+        for _ in 0..YIELDS {
+            if commands.len() * 2 >= self.answered {
+                return;
+            }
+            std::thread::yield_now();
+            self.take_all(commands);
+        }
     }
 
     fn take_all(&self, commands: &mut Vec<Command>) {
