@@ -24,7 +24,12 @@ fn ours(results: &Results, row: &str, level: &str, figure: &str) -> Option<f64> 
 }
 
 /// The peer that is best at a figure of which more is better.
-fn best_peer(results: &Results, row: &str, level: &str, figure: &str) -> Option<(&'static str, f64)> {
+fn best_peer(
+    results: &Results,
+    row: &str,
+    level: &str,
+    figure: &str,
+) -> Option<(&'static str, f64)> {
     let peers = CONTENDERS.iter().filter(|c| c.name != OURS && c.name != "disk");
     peers
         .filter_map(|peer| Some((peer.name, results.median(row, peer.name, level, figure)?)))
@@ -68,7 +73,8 @@ fn bytes(results: &Results, row: &str, level: &str) -> Option<Reached> {
 
 fn file(results: &Results, row: &str) -> Option<Reached> {
     let figure = |name| ours(results, row, WRITTEN, name);
-    let (needed, passed, drained) = (figure("needed_mb")?, figure("passed_mb")?, figure("drained_mb")?);
+    let (needed, passed, drained) =
+        (figure("needed_mb")?, figure("passed_mb")?, figure("drained_mb")?);
     let text = format!(
         "{:.1} times after {} jobs; {} MB, then {} MB",
         passed / needed,

@@ -18,7 +18,9 @@ pub(crate) enum Command {
     Help,
     Report,
     /// In this process, started by another.
-    Disk { seconds: f64 },
+    Disk {
+        seconds: f64,
+    },
     Run(Options),
 }
 

@@ -70,7 +70,7 @@ const KILL_COLUMNS: &[(&str, &str)] = &[
     ("last_run_ms", "last of 1000 (ms)"),
     ("lost", "lost"),
 ];
-const KILL_SIZES: &[Size] = &[Size("jobs", 1000.0, 50.0), Size("notice", 4.0, 1.2)];
+const KILL_SIZES: &[Size] = &[Size("jobs", 1000.0, 50.0), Size("notice", 4.0, 0.4)];
 const MEMORY_COLUMNS: &[(&str, &str)] = &[("rss_mb", "resident (MB)"), ("peak_mb", "peak (MB)")];
 const MEMORY_SIZES: &[Size] = &[Size("jobs", 10_000.0, 500.0), Size("batch", 1000.0, 100.0)];
 const FILE_COLUMNS: &[(&str, &str)] = &[
@@ -107,10 +107,11 @@ pub(crate) const ROWS: &[Row] = &[
         name: "life-random",
         title: "the whole life at random delays of three days, a million pending",
         work: "life-random",
-        only: &[OURS],
+        only: &[OURS, "apalis", "rustqueue", "honker"],
         sizes: &[
             Size("pending", 1_000_000.0, 2_000.0),
-            Size("group", 1000.0, 100.0),
+            Size("batch", 1000.0, 100.0),
+            Size("ahead", 20_000.0, 1000.0),
             Size("seconds", 8.0, 0.3),
         ],
         filled: MILLION,
@@ -120,7 +121,7 @@ pub(crate) const ROWS: &[Row] = &[
             ("syncs_per_job", "fsyncs a job"),
             ("written_per_job", "bytes written a job"),
             ("dirtied_per_job", "bytes of dirty pages a job"),
-            ("longest_round_ms", "longest round of 1000 (ms)"),
+            ("longest_insert_ms", "longest insert of 1000 (ms)"),
         ],
         ..ROW
     },
@@ -130,7 +131,11 @@ pub(crate) const ROWS: &[Row] = &[
         work: "insert",
         levels: &[SYNCED],
         sizes: &[Size("callers", 64.0, 64.0), Size("seconds", 4.0, 0.2)],
-        columns: &[("jobs_per_s", "jobs/s"), ("syncs_per_job", "fsyncs an insert"), ("sync_us", "µs an fsync")],
+        columns: &[
+            ("jobs_per_s", "jobs/s"),
+            ("syncs_per_job", "fsyncs an insert"),
+            ("sync_us", "µs an fsync"),
+        ],
         ..ROW
     },
     Row {
@@ -139,14 +144,22 @@ pub(crate) const ROWS: &[Row] = &[
         work: "insert",
         only: &[OURS, "effectum", "apalis", "rustqueue", "honker", DISK],
         sizes: &[Size("callers", 1.0, 1.0), Size("seconds", 3.0, 0.2)],
-        columns: &[("jobs_per_s", "jobs/s"), ("syncs_per_job", "fsyncs an insert"), ("sync_us", "µs an fsync")],
+        columns: &[
+            ("jobs_per_s", "jobs/s"),
+            ("syncs_per_job", "fsyncs an insert"),
+            ("sync_us", "µs an fsync"),
+        ],
         ..ROW
     },
     Row {
         name: "late",
         title: "how late 1,000 scheduled jobs a second start, a million pending",
         work: "late",
-        sizes: &[Size("per_second", 1000.0, 200.0), Size("seconds", 20.0, 1.0)],
+        sizes: &[
+            Size("per_second", 1000.0, 200.0),
+            Size("notice", 2.0, 0.3),
+            Size("seconds", 20.0, 0.5),
+        ],
         filled: MILLION,
         rounds: 2,
         columns: &[
@@ -177,7 +190,7 @@ pub(crate) const ROWS: &[Row] = &[
         name: "instant",
         title: "10,000 jobs for one instant",
         work: "instant",
-        sizes: &[Size("jobs", 10_000.0, 200.0)],
+        sizes: &[Size("jobs", 10_000.0, 200.0), Size("notice", 2.0, 0.3)],
         columns: &[
             ("first_to_last_ms", "first start to last (ms)"),
             ("first_ms", "first (ms)"),
@@ -231,14 +244,13 @@ pub(crate) const ROWS: &[Row] = &[
         rounds: 1,
         long: true,
         columns: MEMORY_COLUMNS,
-        ..ROW
     },
     Row {
         name: "idle",
         title: "idle, a million pending",
         work: "idle",
         levels: &[SYNCED],
-        sizes: &[Size("seconds", 10.0, 0.5)],
+        sizes: &[Size("settle", 2.0, 0.2), Size("seconds", 10.0, 0.5)],
         filled: MILLION,
         rounds: 1,
         columns: &[
@@ -272,7 +284,8 @@ pub(crate) const ROWS: &[Row] = &[
             Size("live", 100_000.0, 1000.0),
             Size("batch", 1000.0, 100.0),
             Size("delay", 3.0, 0.4),
-            Size("seconds", 45.0, 1.0),
+            Size("seconds", 45.0, 0.5),
+            Size("settle", 3.0, 0.2),
         ],
         rounds: 1,
         columns: FILE_COLUMNS,
@@ -288,7 +301,8 @@ pub(crate) const ROWS: &[Row] = &[
             Size("live", 100_000.0, 1000.0),
             Size("batch", 1000.0, 100.0),
             Size("delay", 1.5, 0.4),
-            Size("seconds", 600.0, 1.0),
+            Size("seconds", 600.0, 0.5),
+            Size("settle", 3.0, 0.2),
         ],
         rounds: 1,
         long: true,

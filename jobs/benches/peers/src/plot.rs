@@ -37,7 +37,10 @@ pub(crate) fn write(results: &Results) -> Fallible {
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let at = |name: &str, drawn: Drawn| drawn.map_err(|error| format!("{name}: {error}"));
     at("late", lateness(&folder.join("late.svg"), results, &|_| true))?;
-    at("late-ours", lateness(&folder.join("late-ours.svg"), results, &|case| case.contender == OURS))?;
+    at(
+        "late-ours",
+        lateness(&folder.join("late-ours.svg"), results, &|case| case.contender == OURS),
+    )?;
     for row in BARS {
         at(row, bars(&folder.join(format!("{row}.svg")), row, results))?;
     }
@@ -94,7 +97,8 @@ fn lateness(path: &Path, results: &Results, wanted: &dyn Fn(&Case) -> bool) -> D
         let style = style(case);
         chart.draw_series([PathElement::new(line.clone(), style)])?;
         if case.level == WRITTEN {
-            let dots = line.iter().map(|&point| Circle::new(point, 3, colour(&case.contender).filled()));
+            let dots =
+                line.iter().map(|&point| Circle::new(point, 3, colour(&case.contender).filled()));
             chart.draw_series(dots)?;
         }
         let (x, y) = ((SIZE.0 - LEGEND) as i32, 56 + 20 * index as i32);
@@ -130,7 +134,8 @@ fn bars(path: &Path, row: &str, results: &Results) -> Drawn {
         return Ok(());
     };
     let least = measured.iter().map(|(_, rate)| *rate).fold(most, f64::min);
-    let title = crate::plan::ROWS.iter().find(|known| known.name == row).map_or(row, |row| row.title);
+    let title =
+        crate::plan::ROWS.iter().find(|known| known.name == row).map_or(row, |row| row.title);
     let height = 130 + 34 * measured.len() as u32;
     let area = SVGBackend::new(path, (SIZE.0, height)).into_drawing_area();
     area.fill(&WHITE)?;

@@ -38,7 +38,8 @@ pub(crate) fn write(results: &Results) -> Fallible {
 /// All tables as text, for a run that writes nothing.
 pub(crate) fn plain(results: &Results) -> String {
     let measured = ROWS.iter().filter(|row| !results.cases(row.name).is_empty());
-    let tables = measured.map(|row| format!("{}: {}\n\n{}\n", row.name, row.title, table(row, results)));
+    let tables =
+        measured.map(|row| format!("{}: {}\n\n{}\n", row.name, row.title, table(row, results)));
     tables.collect::<String>() + &musts(results)
 }
 
@@ -47,16 +48,18 @@ fn table(row: &Row, results: &Results) -> String {
     if cases.is_empty() {
         return "Not measured yet.\n".to_owned();
     }
-    let sizes: Vec<String> = row.sizes.iter().map(|size| format!("{} {}", size.0, size.1)).collect();
+    let sizes: Vec<String> =
+        row.sizes.iter().map(|size| format!("{} {}", size.0, size.1)).collect();
     let mut text = format!(
         "Medians [least, most]; {}; {}; `--rows {}`\n\n| |",
         sizes.join(", "),
         results.place(row.name),
         row.name
     );
-    let shown = row.columns.iter().filter(|(figure, _)| {
-        cases.iter().any(|case| results.spread(case, figure).is_some())
-    });
+    let shown = row
+        .columns
+        .iter()
+        .filter(|(figure, _)| cases.iter().any(|case| results.spread(case, figure).is_some()));
     let shown: Vec<_> = shown.collect();
     for (_, heading) in &shown {
         text += &format!(" {heading} |");

@@ -84,7 +84,13 @@ impl Results {
     }
 
     /// The median of a figure.
-    pub(crate) fn median(&self, row: &str, contender: &str, level: &str, figure: &str) -> Option<f64> {
+    pub(crate) fn median(
+        &self,
+        row: &str,
+        contender: &str,
+        level: &str,
+        figure: &str,
+    ) -> Option<f64> {
         let case = Case { row: row.into(), contender: contender.into(), level: level.into() };
         Some(self.spread(&case, figure)?.median)
     }
@@ -134,7 +140,9 @@ pub(crate) fn read() -> Fallible<Results> {
             results.measured(row, place.to_owned());
             continue;
         }
-        results.lines.push(parse(line).ok_or_else(|| format!("`{line}` is not as it was written"))?);
+        results
+            .lines
+            .push(parse(line).ok_or_else(|| format!("`{line}` is not as it was written"))?);
     }
     Ok(results)
 }

@@ -41,8 +41,7 @@ pub(crate) fn all(options: &Options) -> Fallible<(Results, Vec<String>)> {
         build(contender)?;
     }
     let _ = fs::remove_dir_all(work_directory());
-    let rows: Vec<&Row> =
-        ROWS.iter().filter(|row| options.has_row(row.name, row.long)).collect();
+    let rows: Vec<&Row> = ROWS.iter().filter(|row| options.has_row(row.name, row.long)).collect();
     let (mut results, mut faults) = (Results::default(), Vec::new());
     let start = Instant::now();
     for row in rows {
@@ -101,7 +100,12 @@ fn build(contender: &Contender) -> Fallible {
     if status.success() { Ok(()) } else { Err(format!("{} does not build", contender.name)) }
 }
 
-fn measure(row: &Row, contender: &Contender, level: &str, short: bool) -> Fallible<Vec<(String, f64)>> {
+fn measure(
+    row: &Row,
+    contender: &Contender,
+    level: &str,
+    short: bool,
+) -> Fallible<Vec<(String, f64)>> {
     if contender.name == DISK {
         let seconds = if short { "0.1" } else { "3" };
         let program = env::current_exe().map_err(|error| error.to_string())?;

@@ -76,8 +76,7 @@ impl Contender for Apalis {
             Fallible::Ok(())
         })?;
         let config = Config::default().queue(QUEUE).batch_size(BATCH).lock_tasks(false);
-        let strategy =
-            Strategy::new().stream(listener.ready_chunks(BATCH)).interval(INTERVAL);
+        let strategy = Strategy::new().stream(listener.ready_chunks(BATCH)).interval(INTERVAL);
         let worker = setup.works.then(|| {
             let storage = SqliteStorage::<Payload>::new(&pool)
                 .with_config(config)
@@ -122,8 +121,7 @@ impl Contender for Apalis {
 
     fn unfinished(&self) -> Fallible<u64> {
         let sql = "SELECT count(*) FROM Jobs WHERE status NOT IN ('Done', 'Killed')";
-        let count: i64 =
-            self.runtime.block_on(sqlx::query_scalar(sql).fetch_one(&self.pool))?;
+        let count: i64 = self.runtime.block_on(sqlx::query_scalar(sql).fetch_one(&self.pool))?;
         Ok(count as u64)
     }
 

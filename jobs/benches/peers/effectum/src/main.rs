@@ -55,8 +55,7 @@ impl Contender for Shared {
     fn open(setup: &Setup) -> Fallible<Shared> {
         if setup.level == Level::Written {
             let file = Connection::open(&setup.path)?;
-            let mode: String =
-                file.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+            let mode: String = file.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             if mode != "wal" {
                 return Err(format!("the file is in the mode {mode}").into());
             }

@@ -15,7 +15,7 @@ pub struct Payload {
 }
 
 /// What stands in a job, as an address or a title might.
-pub const TEXT: &str = "close the order unless it has been paid for in the meantime ----";
+const TEXT: &str = "close the order unless it has been paid for in the meantime ----";
 
 /// When a job is to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,18 +9,19 @@
 //! | `options.rs` | reads the command line |
 //! | `job.rs` | the job that all of them store: number, due time, 64 bytes of text |
 //! | `runs.rs` | keeps when each job started, and whether one started twice or early |
+//! | `clock.rs` | a wall clock that can be set forward |
 //! | `process.rs` | what the system knows of this process; counts every fsync of it |
 //! | `rows/` | one file for each row |
 
+mod clock;
 mod job;
 mod options;
 mod process;
 mod rows;
 mod runs;
 
-pub use job::{Due, NewJob, Payload, TEXT, distant_job, wall_ns};
+pub use job::{Due, NewJob, Payload, distant_job, wall_ns};
 pub use options::{Level, Setup};
-pub use process::{Usage, usage_between};
 pub use runs::ran;
 
 use std::process::ExitCode;
@@ -68,11 +69,6 @@ pub trait Contender: Send + Sync + Sized + 'static {
 
     /// Ends in an orderly way.
     fn close(self) -> Fallible;
-
-    /// A row that only this contender has.
-    fn own_row(_name: &str, _setup: &Setup) -> Option<Fallible> {
-        None
-    }
 }
 
 /// Measures the row that the command line names.

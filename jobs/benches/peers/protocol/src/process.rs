@@ -41,7 +41,7 @@ extern "C" fn fdatasync(file: c_int) -> c_int {
 
 /// Counters since the start of the process.
 #[derive(Clone, Copy, Debug)]
-pub struct Usage {
+pub(crate) struct Usage {
     syncs: u64,
     sync_nanos: u64,
     /// Given to `write` and its kin.
@@ -53,8 +53,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Reads them.
-    pub fn now() -> Fallible<Usage> {
+    pub(crate) fn now() -> Fallible<Usage> {
         let io = fs::read_to_string("/proc/self/io")?;
         Ok(Usage {
             syncs: SYNCS.load(Ordering::Relaxed),
@@ -68,7 +67,7 @@ impl Usage {
 }
 
 /// Prints what was used between two times, for each of so many jobs where that makes sense.
-pub fn usage_between(before: &Usage, after: &Usage, jobs: u64) {
+pub(crate) fn usage_between(before: &Usage, after: &Usage, jobs: u64) {
     let (jobs, syncs) = (jobs.max(1) as f64, after.syncs - before.syncs);
     figure("syncs", syncs as f64);
     figure("syncs_per_job", syncs as f64 / jobs);

@@ -53,6 +53,12 @@ impl Runs {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Returns how many runs have started of any job.
+    pub(crate) fn all(&self) -> u64 {
+        let (twice, strange) = (&self.twice, &self.strange);
+        self.count() + twice.load(Ordering::Relaxed) + strange.load(Ordering::Relaxed)
+    }
+
     /// Returns when a job started, or zero.
     pub(crate) fn start(&self, number: usize) -> i64 {
         self.starts[number].load(Ordering::Relaxed)
@@ -74,9 +80,14 @@ impl Runs {
     /// twice, early, or although they were not due.
     pub(crate) fn faults(&self, jobs: u64) {
         figure("lost", jobs.saturating_sub(self.count()) as f64);
-        figure("twice", self.twice.load(Ordering::Relaxed) as f64);
         figure("strange", self.strange.load(Ordering::Relaxed) as f64);
-        let early = self.lateness(0..jobs as usize).into_iter().filter(|late| *late < 0);
+        self.untimely();
+    }
+
+    /// Prints how many jobs started twice, and how many early.
+    pub(crate) fn untimely(&self) {
+        figure("twice", self.twice.load(Ordering::Relaxed) as f64);
+        let early = self.lateness(0..self.starts.len()).into_iter().filter(|late| *late < 0);
         figure("early", early.count() as f64);
     }
 

@@ -44,13 +44,17 @@ fn item(job: NewJob) -> Fallible<BatchPushItem> {
         // Rounded up, so that the job is not early by our doing.
         Due::At(due) => Some(u64::try_from(due - wall_ns()).unwrap_or(0).div_ceil(1_000_000)),
     };
-    let options =
-        JobOptions { delay_ms, remove_on_complete: Some(true), ..JobOptions::default() };
+    let options = JobOptions { delay_ms, remove_on_complete: Some(true), ..JobOptions::default() };
     let data = serde_json::to_value(&job.payload)?;
     Ok(BatchPushItem { name: NAME.to_owned(), data, options: Some(options) })
 }
 
-async fn work(manager: Arc<QueueManager>, wake: Arc<Notify>, stop: Arc<AtomicBool>, poll: Duration) {
+async fn work(
+    manager: Arc<QueueManager>,
+    wake: Arc<Notify>,
+    stop: Arc<AtomicBool>,
+    poll: Duration,
+) {
     while !stop.load(Ordering::Relaxed) {
         let jobs = manager.pull(QUEUE, PULL).await.unwrap_or_default();
         if jobs.is_empty() {

@@ -12,12 +12,12 @@ use crate::{Contender, Fallible, NewJob, Setup, figure, runs};
 
 use super::life::finish;
 
-const SETTLE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     let (jobs, live) = (setup.size("jobs")? as u64, setup.size("live")? as u64);
     let (batch, delay) = (setup.size("batch")? as u64, setup.seconds("delay")?);
-    let length = setup.seconds("seconds")?;
+    let (length, settle) = (setup.seconds("seconds")?, setup.seconds("settle")?);
     let directory = setup.path.parent().ok_or("path=.. has no directory")?;
     let runs = runs::expect(jobs as usize);
     let contender = C::open(setup)?;
@@ -39,9 +39,9 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
         }
     }
     let passed = bytes_in(directory)?;
-    runs.wait_for(inserted, delay + SETTLE);
+    runs.wait_for(inserted, delay + PATIENCE);
     finish(&contender, inserted)?;
-    thread::sleep(SETTLE);
+    thread::sleep(settle);
     let drained = bytes_in(directory)?;
     runs.faults(inserted);
     contender.close()?;

@@ -6,15 +6,14 @@ use std::time::Duration;
 use crate::process::{Usage, idleness_between, memory as print_memory};
 use crate::{Contender, Fallible, NewJob, Setup, figure, runs};
 
-/// What is due at the start has passed by then.
-const SETTLE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens a file that was filled before, and waits.
 pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
-    let length = setup.seconds("seconds")?;
+    // What is to be done at the start has passed by then.
+    let (settle, length) = (setup.seconds("settle")?, setup.seconds("seconds")?);
     let contender = C::open(setup)?;
-    thread::sleep(SETTLE);
+    thread::sleep(settle);
     let commits = |contender: &C| {
         let figures = contender.figures();
         figures.into_iter().find(|(key, _)| *key == "commits").map(|(_, commits)| commits)

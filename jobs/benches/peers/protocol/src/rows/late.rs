@@ -1,5 +1,5 @@
-//! How late scheduled jobs start: a steady rate of jobs, each inserted two seconds and more before it
-//! is due, at a random nanosecond.
+//! How late scheduled jobs start: a steady rate of jobs, each inserted some seconds before it is
+//! due, at a random nanosecond.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,8 +11,6 @@ use crate::{Contender, Fallible, NewJob, Setup, figure, runs};
 
 /// Ten batches a second.
 const BATCHES_PER_SECOND: u64 = 10;
-/// How long before its time a job is inserted at least.
-const NOTICE: i64 = 2 * SECOND;
 /// How long to wait for jobs that are late.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The points of the drawing.
@@ -23,9 +21,10 @@ const QUANTILES: [f64; 20] = [
 
 pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     let per_second = setup.size("per_second")? as u64;
-    let length = setup.seconds("seconds")?;
+    // How long before its time a job is inserted at least.
+    let (length, notice) = (setup.seconds("seconds")?, setup.seconds("notice")?);
     let per_batch = per_second / BATCHES_PER_SECOND;
-    let batches = length.as_secs() * BATCHES_PER_SECOND;
+    let batches = (length.as_secs_f64() * BATCHES_PER_SECOND as f64) as u64;
     let jobs = batches * per_batch;
     let runs = runs::expect(jobs as usize);
     let contender = C::open(setup)?;
@@ -33,7 +32,7 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     let (before, start) = (Usage::now()?, Instant::now());
     let interval = Duration::from_secs(1) / BATCHES_PER_SECOND as u32;
     for batch in 0..batches {
-        let from = wall_ns() + NOTICE;
+        let from = wall_ns() + notice.as_nanos() as i64;
         let new = (0..per_batch).map(|_| {
             number += 1;
             NewJob::at(number - 1, from + random.below(SECOND / BATCHES_PER_SECOND as i64))

@@ -7,6 +7,7 @@ mod insert;
 mod instant;
 mod late;
 mod life;
+mod life_random;
 mod restart;
 mod start;
 
@@ -18,11 +19,9 @@ pub(crate) fn measure<C: Contender>(row: &str, setup: &Setup) -> Fallible {
     if let Some(directory) = setup.path.parent() {
         fs::create_dir_all(directory)?;
     }
-    if let Some(done) = C::own_row(row, setup) {
-        return done;
-    }
     match row {
         "life" => life::measure::<C>(setup),
+        "life-random" => life_random::measure::<C>(setup),
         "insert" => insert::one_by_one::<C>(setup),
         "insert-random" => insert::random::<C>(setup),
         "late" => late::measure::<C>(setup),
