@@ -93,7 +93,9 @@ impl Contender for Honker {
 
     fn unfinished(&self) -> Fallible<u64> {
         let sql = "SELECT count(*) FROM _honker_live WHERE state IN ('pending', 'processing')";
-        Ok(self.database.with_conn(|conn| conn.query_row(sql, [], |row| row.get(0)))?)
+        let count: i64 =
+            self.database.with_conn(|conn| conn.query_row(sql, [], |row| row.get(0)))?;
+        Ok(u64::try_from(count)?)
     }
 
     fn close(self) -> Fallible {
