@@ -30,7 +30,12 @@ const BEFORE_KILL_SHORT: Duration = Duration::from_millis(100);
 
 /// Where files of jobs are written: beside the programs, so on a disk and not in memory.
 pub(crate) fn work_directory() -> PathBuf {
-    Path::new(HOME).join("target/run")
+    target_directory().join("run")
+}
+
+/// Where programs are built: where cargo is told to, or beside this program's source.
+fn target_directory() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(HOME).join("target"), PathBuf::from)
 }
 
 /// Measures every chosen row. Returns the figures, and what ours did that it must never do.
@@ -94,7 +99,7 @@ fn build(contender: &Contender) -> Fallible {
         .args(["build", "--release", "--locked", "--quiet", "--manifest-path"])
         .arg(home.join(contender.name).join("Cargo.toml"))
         .arg("--target-dir")
-        .arg(home.join("target"))
+        .arg(target_directory())
         .status()
         .map_err(|error| format!("cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{} does not build", contender.name)) }
@@ -208,8 +213,8 @@ fn since_1970() -> Duration {
 }
 
 fn command(contender: &Contender, work: &str, directory: &Path, level: &str) -> Command {
-    let program = format!("target/release/contender-{}", contender.name);
-    let mut command = Command::new(Path::new(HOME).join(program));
+    let program = format!("release/contender-{}", contender.name);
+    let mut command = Command::new(target_directory().join(program));
     command.arg(work);
     command.arg(format!("path={}", directory.join("jobs.db").display()));
     command.arg(format!("level={level}"));
