@@ -70,7 +70,7 @@ const KILL_COLUMNS: &[(&str, &str)] = &[
     ("last_run_ms", "last of 1000 (ms)"),
     ("lost", "lost"),
 ];
-const KILL_SIZES: &[Size] = &[Size("jobs", 1000.0, 50.0), Size("notice", 4.0, 0.4)];
+const KILL_SIZES: &[Size] = &[Size("jobs", 1000.0, 50.0), Size("notice", 4.0, 1.3)];
 const MEMORY_COLUMNS: &[(&str, &str)] = &[("rss_mb", "resident (MB)"), ("peak_mb", "peak (MB)")];
 const MEMORY_SIZES: &[Size] = &[Size("jobs", 10_000.0, 500.0), Size("batch", 1000.0, 100.0)];
 const FILE_COLUMNS: &[(&str, &str)] = &[

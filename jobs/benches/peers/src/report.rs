@@ -35,7 +35,8 @@ pub(crate) fn write(results: &Results) -> Fallible {
     Err(format!("{} wants these lines:\n{}", path.display(), missing.join("\n")))
 }
 
-/// All tables as text, for a run that writes nothing.
+/// All tables as text, for a run that writes nothing. The sizes in the headings are those of the full
+/// run, also after a short one.
 pub(crate) fn plain(results: &Results) -> String {
     let measured = ROWS.iter().filter(|row| !results.cases(row.name).is_empty());
     let tables =

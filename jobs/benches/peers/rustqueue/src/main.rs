@@ -91,7 +91,8 @@ impl Contender for RustQueue {
         let (wake, stop) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
         let mut worker = None;
         if setup.works {
-            let eager = matches!(&*setup.row, "late" | "instant" | "after-kill" | "file");
+            let eager =
+                matches!(&*setup.row, "late" | "life-random" | "instant" | "after-kill" | "file");
             let (tick, poll) = if eager { (10, EAGER_POLL) } else { (TICK_MS, POLL) };
             let retention = Default::default();
             drop(start_scheduler(Arc::clone(&manager), tick, STALL_MS, retention));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::job::{SECOND, wall_ns};
 use crate::{Contender, Fallible, NewJob, Setup, distant_job, figure, runs};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Inserts jobs that are due in some seconds, then others until it is killed.
 pub(super) fn before<C: Contender>(setup: &Setup) -> Fallible {
@@ -20,7 +20,7 @@ pub(super) fn before<C: Contender>(setup: &Setup) -> Fallible {
     contender.insert_many((0..jobs).map(|number| NewJob::at(number, due)).collect())?;
     println!("ready {}", due / SECOND + 1);
     std::io::stdout().flush()?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + 2 * PATIENCE;
     while Instant::now() < until {
         contender.insert(distant_job())?;
     }
