@@ -35,7 +35,7 @@ struct Apalis {
     runtime: Runtime,
     pool: SqlitePool,
     worker: Option<tokio::task::JoinHandle<()>>,
-    _idle: Vec<PoolConnection<Sqlite>>,
+    held: Vec<PoolConnection<Sqlite>>,
 }
 
 async fn run(payload: Payload) -> Result<(), BoxDynError> {
@@ -73,7 +73,7 @@ impl Contender for Apalis {
             .synchronous(synchronous);
         let (pool, listener) = SqliteStorage::connect_with_callback(&url)?;
         pool.set_connect_options(options);
-        let _idle = runtime.block_on(async {
+        let held = runtime.block_on(async {
             SqliteStorage::migrations().run(&pool).await?;
             let mut connections = Vec::new();
             for _ in 1..CONNECTIONS {
@@ -95,7 +95,7 @@ impl Contender for Apalis {
             })
         });
         drop(_in_runtime);
-        Ok(Apalis { runtime, pool, worker, _idle })
+        Ok(Apalis { runtime, pool, worker, held })
     }
 
     fn insert(&self, job: NewJob) -> Fallible {
@@ -135,7 +135,10 @@ impl Contender for Apalis {
         if let Some(worker) = self.worker {
             worker.abort();
         }
-        drop(self._idle);
+        // A connection that is dropped spawns a task.
+        let in_runtime = self.runtime.enter();
+        drop(self.held);
+        drop(in_runtime);
         self.runtime.block_on(self.pool.close());
         self.runtime.shutdown_timeout(Duration::from_secs(5));
         Ok(())
