@@ -8,6 +8,9 @@
 //! `lock_tasks` adds. It takes 100 jobs at once: the query that ends jobs parses the JSON of all of them
 //! once for each. Inserts are its own `push_tasks`, in one transaction for a batch.
 //!
+//! The worker is called after its process: for a while after a crash, the name of the worker before is
+//! refused.
+//!
 //! Of the ten connections of its pool nine are held, so that one is left: SQLite has one writer, and
 //! connections that wait for it sleep up to 100 ms at a time.
 
@@ -87,7 +90,9 @@ impl Contender for Apalis {
             let storage = SqliteStorage::<Payload>::new(&pool)
                 .with_config(config)
                 .poll_with_strategy(strategy);
-            let worker = WorkerBuilder::new("worker").backend(storage).build(run);
+            let worker = WorkerBuilder::new(format!("worker-{}", std::process::id()))
+                .backend(storage)
+                .build(run);
             runtime.spawn(async move {
                 if let Err(error) = worker.run().await {
                     eprintln!("apalis: {error}");
