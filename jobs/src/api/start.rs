@@ -82,6 +82,7 @@ impl Builder {
             metrics: parts.metrics,
             on_event: parts.on_event,
             executor,
+            untidy: true,
             answered: 0,
             wheels: returning.into_iter().chain([blocking]).collect(),
         };

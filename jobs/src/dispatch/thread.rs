@@ -28,6 +28,8 @@ use crate::store::words::{Answer, ApplyError, Store};
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A log of more bytes than this is told of: four times what it is cut to when it is emptied.
 const LARGE_LOG: u64 = 256 << 20;
+/// For how long nothing must come before the store does its work for an idle moment.
+const TIDY_AFTER: Duration = Duration::from_millis(20);
 /// How often the thread lets others run before a commit.
 const YIELDS: u32 = 16;
 /// How many commands one step takes, so that no commit takes long.
@@ -43,6 +45,8 @@ pub(crate) struct Dispatcher {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) on_event: Option<OnEvent>,
     pub(crate) executor: Arc<Executor>,
+    /// The store may have work for an idle moment.
+    pub(crate) untidy: bool,
     /// How many callers the last commit answered.
     pub(crate) answered: usize,
     /// The wheels that hold claimed jobs until their time. They are dropped with the thread.
@@ -54,6 +58,7 @@ impl Dispatcher {
     pub(crate) fn run(mut self) {
         let mut commands = Vec::new();
         let mut large_log = false;
+        let mut commits = 0;
         let mut looked = self.clock.now();
         let mut wake_at = Some(looked.millis());
         loop {
@@ -74,6 +79,7 @@ impl Dispatcher {
             }
             self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);
             let facts = self.store.facts();
+            self.untidy |= core::mem::replace(&mut commits, facts.commits) != facts.commits;
             self.metrics.keep(facts);
             let was_large = core::mem::replace(&mut large_log, facts.wal_bytes > LARGE_LOG);
             if large_log && !was_large {
@@ -92,25 +98,30 @@ impl Dispatcher {
 
     /// Waits for commands, or for `wake_at`, or for a second; then takes what is there.
     fn wait(&mut self, wake_at: Option<crate::values::time::Millis>, commands: &mut Vec<Command>) {
-        let now = self.clock.now().millis();
-        let sleep = wake_at.map_or(LOOK_INTERVAL, |at| at.since(now)).min(LOOK_INTERVAL);
-        if sleep.is_zero() || !self.commands.is_empty() || !self.ends.is_empty() {
-            self.take_all(commands);
-            return;
-        }
-        if let Ok(true) = self.store.tidy(sleep) {
-            self.take_all(commands);
-            return;
-        }
-        crossbeam_channel::select_biased! {
-            recv(self.ends) -> command => commands.extend(command.ok()),
-            recv(self.commands) -> command => match command {
-                Ok(command) => commands.push(command),
-                // Every client is gone, and so is whoever could shut down: the runs are all that is
-                // left to wait for.
-                Err(_) => commands.push(Command::Close { reply: None }),
-            },
-            default(sleep) => commands.push(Command::Look),
+        loop {
+            let now = self.clock.now().millis();
+            let sleep = wake_at.map_or(LOOK_INTERVAL, |at| at.since(now)).min(LOOK_INTERVAL);
+            if sleep.is_zero() || !self.commands.is_empty() || !self.ends.is_empty() {
+                break;
+            }
+            let tidies = self.untidy && sleep > TIDY_AFTER;
+            crossbeam_channel::select_biased! {
+                recv(self.ends) -> command => commands.extend(command.ok()),
+                recv(self.commands) -> command => match command {
+                    Ok(command) => commands.push(command),
+                    // Every client is gone, and so is whoever could shut down: the runs are all that
+                    // is left to wait for.
+                    Err(_) => commands.push(Command::Close { reply: None }),
+                },
+                default(if tidies { TIDY_AFTER } else { sleep }) => {
+                    if tidies {
+                        self.untidy = self.store.tidy(sleep - TIDY_AFTER).unwrap_or(false);
+                        continue;
+                    }
+                    commands.push(Command::Look);
+                }
+            }
+            break;
         }
         self.take_all(commands);
     }
