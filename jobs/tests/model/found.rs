@@ -97,8 +97,8 @@ fn a_job_that_died_and_was_revived_is_not_claimed_by_its_old_claim() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// `Run::attempt` counts a run whose process ended. A failure sets the count of interruptions in a row
-/// to zero, and with it takes them out of the number of the next attempt: two runs have the number 2.
+/// The number of an attempt was the sum of the failures and of the interruptions in a row. A failure set
+/// the latter to zero, and two runs had the number 2.
 #[test]
 fn attempts_increase_over_interruptions_and_failures() {
     let folder = folder("attempts");
@@ -120,7 +120,7 @@ fn attempts_increase_over_interruptions_and_failures() {
     };
     let (jobs, driver) = open(&path);
     jobs.insert(Duration::ZERO, task(1)).unwrap();
-    driver.advance(MS);
+    driver.advance(Duration::ZERO);
     drop((jobs, driver));
     let (jobs, driver) = open(&copy);
     // The copy is as of within the first run, and its process ended there.

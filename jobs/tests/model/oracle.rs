@@ -35,6 +35,8 @@ pub(crate) struct Record {
     pub(crate) state: JobState,
     pub(crate) tries: u32,
     pub(crate) interruptions: u32,
+    /// Runs that failed, or whose process ended.
+    pub(crate) runs: u32,
     pub(crate) error: Option<String>,
     /// Not before, and not after.
     pub(crate) died: (i64, i64),
@@ -196,6 +198,7 @@ impl Oracle {
             state: JobState::Pending,
             tries: 0,
             interruptions: 0,
+            runs: 0,
             error: None,
             died: (0, 0),
             asked: false,
@@ -279,11 +282,10 @@ impl Oracle {
         Ok(())
     }
 
-    /// What a run says of itself. That the number of an attempt increases from run to run does not
-    /// hold yet: see `attempts_increase_over_interruptions_and_failures`.
+    /// What a run says of itself: its attempt counts every run before it, and its fence is greater.
     pub(crate) fn identify(&mut self, at: usize, attempt: u32, fence: u64) -> Outcome {
         let job = &mut self.jobs[at];
-        let expected = job.tries + job.interruptions + 1;
+        let expected = job.runs + 1;
         ensure(attempt == expected, || format!("attempt {attempt}, not {expected}: {job:?}"))?;
         ensure(fence > job.fence, || format!("fence {fence} after {}: {job:?}", job.fence))?;
         job.fence = fence;
@@ -300,6 +302,7 @@ impl Oracle {
             return self.end_now(at);
         }
         job.tries += 1;
+        job.runs += 1;
         let again = |wait| (job.tries <= times).then_some(wait);
         let (error, wait) = match ending {
             None => ("the payload does not decode: as planned", None),

@@ -24,6 +24,7 @@ impl Oracle {
                 JobState::Running => {
                     job.state = JobState::Pending;
                     job.interruptions += 1;
+                    job.runs += 1;
                     job.died = (opened, opened);
                     if job.interruptions == 5 {
                         job.state = JobState::Dead;
@@ -57,6 +58,7 @@ impl Oracle {
         let job = &mut self.jobs[at];
         if core::mem::take(&mut job.doubtful) && info.interruptions == job.interruptions + 1 {
             job.interruptions += 1;
+            job.runs += 1;
             if job.interruptions == 5 {
                 job.state = JobState::Dead;
                 job.error = Some(INTERRUPTED.to_owned());

@@ -270,6 +270,19 @@ impl Location {
         made.map_err(|error| self.refine(error))
     }
 
+    /// Refuses a file whose tables are not what this version makes: SQLite trusts their text.
+    fn compare_schema(&self, tables: Tables<'_>) -> Result<(), OpenError> {
+        let statements = tables.sql.tables.split(';').map(str::trim);
+        for made in statements.filter(|text| text.starts_with("CREATE")) {
+            let name = made.split_whitespace().nth(2).unwrap_or_default();
+            let found = tables.one(&tables.sql.text_of, [name], |row| row.get::<_, String>(0));
+            if found.map_err(|error| self.refine(error))?.as_deref() != Some(made) {
+                return Err(self.damaged(&format!("{name} is not what version {VERSION} makes")));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the version of this queue's tables, or none if the file has none.
     fn version(&self, tables: Tables<'_>) -> Result<Option<i64>, OpenError> {
         let refine = |error| self.refine(error);
@@ -279,7 +292,7 @@ impl Location {
         }
         let version = tables.one(&tables.sql.version, [], |row| row.get(0)).map_err(refine)?;
         match version {
-            Some(VERSION) => Ok(version),
+            Some(VERSION) => self.compare_schema(tables).map(|()| version),
             Some(version) if version > VERSION => {
                 Err(OpenError::Newer { path: self.path.clone(), version, known: VERSION })
             }

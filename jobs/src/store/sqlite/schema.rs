@@ -73,6 +73,7 @@ INSERT INTO {p}meta VALUES ('version', 1), ('starts', 0), ('flushes', 0), ('hour
 pub(crate) struct Sql {
     pub(crate) tables: String,
     pub(crate) has_tables: String,
+    pub(crate) text_of: String,
     pub(crate) version: String,
     pub(crate) starts: String,
     pub(crate) add_start: String,
@@ -157,6 +158,7 @@ impl Sql {
         Sql {
             tables: sql(TABLES),
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
+            text_of: "SELECT sql FROM sqlite_schema WHERE name = ?1".to_owned(),
             version: sql("SELECT value FROM {p}meta WHERE name = 'version'"),
             starts: sql("SELECT value FROM {p}meta WHERE name = 'starts'"),
             add_start: sql("UPDATE {p}meta SET value = value + 1 WHERE name = 'starts'"),
