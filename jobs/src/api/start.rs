@@ -71,7 +71,7 @@ impl Builder {
             since: clock.now().wall,
             blocking: Lane::new(Some(blocking.scheduler())),
             returning: returning.as_ref().map(|wheel| Lane::new(Some(wheel.scheduler()))),
-            ended: Box::new(move |id, end| drop(ends.send(Command::Ended { id, end }))),
+            ended: Box::new(move |id, end, at| drop(ends.send(Command::Ended { id, end, at }))),
         });
         let dispatcher = Dispatcher {
             machine,
@@ -108,9 +108,9 @@ impl Builder {
         let lease = parts.lease;
         let (inline, link, handlers) = parts.inline(machine, clock.clone());
         let back: Weak<Inline> = Arc::downgrade(&inline);
-        let ended = move |id, end| {
+        let ended = move |id, end, at| {
             if let Some(inline) = back.upgrade() {
-                inline.ended(id, end);
+                inline.ended(id, end, at);
             }
         };
         inline.run_with(Arc::new(Executor {

@@ -6,6 +6,7 @@ use crate::store::words::{Answer, ApplyError, Op};
 use crate::values::error::Violation;
 use crate::values::id::JobId;
 use crate::values::retry::Fail;
+use crate::values::time::Millis;
 
 /// Where the answer to a command goes. A receiver that is gone is not told.
 pub(crate) type Reply = Sender<Result<Answer, ApplyError>>;
@@ -14,8 +15,8 @@ pub(crate) type Reply = Sender<Result<Answer, ApplyError>>;
 pub(crate) enum Command {
     /// A caller wants this, and waits for the answer; or does not wait.
     Ask { op: Op, reply: Option<Reply> },
-    /// A run has ended.
-    Ended { id: JobId, end: RunEnd },
+    /// A run has ended, at a time that is rounded up: waits count from there.
+    Ended { id: JobId, end: RunEnd, at: Millis },
     /// A run that was withdrawn is to be given back.
     GiveBack(JobId),
     /// Another process may have changed the store.

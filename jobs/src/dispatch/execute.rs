@@ -55,7 +55,7 @@ pub(crate) struct Executor {
     /// For handlers that return at once, so that they need not wait for a thread that others hold.
     pub(crate) returning: Option<Lane>,
     /// Where the end of a run is told. It must not block for long, and may be called on any thread.
-    pub(crate) ended: Box<dyn Fn(JobId, RunEnd) + Send + Sync>,
+    pub(crate) ended: Box<dyn Fn(JobId, RunEnd, Millis) + Send + Sync>,
 }
 
 /// Claimed jobs that wait for their time, and what starts them.
@@ -219,7 +219,9 @@ impl Executor {
             RunEnd::Done => Metrics::add(&self.metrics.completed),
             _ => Metrics::add(&self.metrics.failed),
         }
-        (self.ended)(state.id, end);
+        let now = self.clock.now();
+        let at = Millis::deadline(now.wall).unwrap_or(now.millis());
+        (self.ended)(state.id, end, at);
     }
 
     /// Runs a future on its runtime. A future that the runtime drops has lost its run.

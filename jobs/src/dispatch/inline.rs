@@ -89,8 +89,8 @@ impl Inline {
     }
 
     /// Tells that a run has ended.
-    pub(crate) fn ended(&self, id: JobId, end: RunEnd) {
-        self.step(&mut vec![Command::Ended { id, end }]);
+    pub(crate) fn ended(&self, id: JobId, end: RunEnd, at: Millis) {
+        self.step(&mut vec![Command::Ended { id, end, at }]);
     }
 
     /// Starts the earliest run whose time has come. Returns `false` if there is none.

@@ -42,11 +42,7 @@ pub(crate) struct Link {
 impl Link {
     /// Asks, and waits for the answer.
     pub(crate) fn ask(&self, op: Op) -> Result<Answer, ApplyError> {
-        self.refuse_after_fork()?;
-        if dispatcher_is_busy() {
-            let reason = "on_event runs on the dispatcher's thread, which cannot wait for itself";
-            return Err(StoreError::Other(reason.to_owned()).into());
-        }
+        self.refuse_here()?;
         let (reply, answer) = bounded(1);
         self.send(Command::Ask { op, reply: Some(reply) })?;
         // The dispatcher has ended: by a panic, or because the command came after its last step.
@@ -58,7 +54,7 @@ impl Link {
 
     /// Asks, and does not wait. The operation is in the store once a later flush is answered.
     pub(crate) fn post(&self, op: Op) -> Result<(), ApplyError> {
-        self.refuse_after_fork()?;
+        self.refuse_here()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed.into());
         }
@@ -74,13 +70,21 @@ impl Link {
     }
 
     pub(crate) fn check(&self) -> Result<(), Violation> {
-        self.refuse_after_fork().map_err(|failed| failed.error)?;
+        self.refuse_here().map_err(|failed| failed.error)?;
         let (reply, found) = bounded(1);
         self.send(Command::Check(reply)).map_err(|failed| failed.error)?;
         found.recv().unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
-    fn refuse_after_fork(&self) -> Result<(), ApplyError> {
-        if std::process::id() != self.pid { Err(StoreError::Forked.into()) } else { Ok(()) }
+    /// Refuses a process that was forked, and the dispatcher's own thread.
+    fn refuse_here(&self) -> Result<(), ApplyError> {
+        if std::process::id() != self.pid {
+            return Err(StoreError::Forked.into());
+        }
+        if dispatcher_is_busy() {
+            let reason = "on_event runs on the dispatcher's thread, which cannot wait for itself";
+            return Err(StoreError::Other(reason.to_owned()).into());
+        }
+        Ok(())
     }
 }

@@ -324,3 +324,23 @@ fn a_job_that_ends_its_process_is_dead_after_five() {
     assert_eq!(jobs.count().unwrap().pending, 0);
     jobs.check().unwrap();
 }
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the real clock is the subject")]
+fn no_try_is_sooner_than_its_wait() {
+    on_each_store(|builder| {
+        let (started, starts) = mpsc::channel();
+        let jobs = builder
+            .on_with(Retry::fixed(3 * MS).times(20), move |_: Close, _| {
+                started.send(std::time::SystemTime::now())?;
+                Err(std::io::Error::other("no"))?
+            })
+            .start()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        let times: Vec<_> = (0..21).map(|_| starts.recv_timeout(LONG).unwrap()).collect();
+        for pair in times.windows(2) {
+            assert!(pair[1].duration_since(pair[0]).unwrap() >= 3 * MS, "{pair:?}");
+        }
+    });
+}

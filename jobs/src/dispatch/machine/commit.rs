@@ -124,7 +124,9 @@ impl Machine {
                         lost.extend(jobs.iter().map(|job| job.id));
                     }
                 }
-                Then::Ended { id, end, .. } => self.backlog.push(Command::Ended { id, end }),
+                Then::Ended { id, end, at, .. } => {
+                    self.backlog.push(Command::Ended { id, end, at });
+                }
                 Then::Released(id) => self.backlog.push(Command::GiveBack(id)),
                 Then::Purged => self.purge_at = now.plus(wait),
                 Then::SchedulesLoaded | Then::Occurred => {}

@@ -154,7 +154,7 @@ impl Machine {
         let mut taken = core::mem::take(&mut self.backlog);
         taken.append(commands);
         for command in taken {
-            self.take(command, now, store, &mut work, &mut turn);
+            self.take(command, store, &mut work, &mut turn);
         }
         if self.runs_jobs() {
             self.make_occurrences(now, &mut work);

@@ -22,14 +22,13 @@ impl Machine {
     pub(super) fn take(
         &mut self,
         command: Command,
-        now: Millis,
         store: &mut dyn Store,
         work: &mut Work,
         turn: &mut Turn,
     ) {
         match command {
             Command::Ask { op, reply } => self.ask(op, reply, work, turn),
-            Command::Ended { id, end } => self.run_ended(id, end, now, work),
+            Command::Ended { id, end, at } => self.run_ended(id, end, at, work),
             Command::GiveBack(id) => work.release(id),
             Command::Look => match store.look() {
                 Ok(look) => {
@@ -120,7 +119,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, now: Millis, work: &mut Work) {
+    pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, at: Millis, work: &mut Work) {
         let Some(run) = self.runs.get(&id) else { return };
         let policy = self.settings.policies.get(&run.kind).copied().unwrap_or_default();
         let (kind, failures) = (run.kind.to_string(), run.tries.saturating_add(1));
@@ -134,7 +133,7 @@ impl Machine {
             Some(wait) => {
                 let error = truncated(error.to_owned());
                 let event = Event::Failed { id, kind: kind.clone(), error: error.clone() };
-                (End::Again { due: now.plus(wait), error }, Some(event))
+                (End::Again { due: at.plus(wait), error }, Some(event))
             }
         };
         let draw = draw(id, failures);
@@ -145,7 +144,7 @@ impl Machine {
             RunEnd::Failed(Fail { fate, error }) => match fate {
                 Fate::Lost if run.is_lost() => {
                     work.ending += 1;
-                    work.push(Op::Release(id), Then::Ended { id, end, event: None });
+                    work.push(Op::Release(id), Then::Ended { id, end, at, event: None });
                     return;
                 }
                 Fate::Policy | Fate::Lost => again(policy.draw_wait(failures, draw), error),
@@ -155,7 +154,7 @@ impl Machine {
         };
         work.ending += 1;
         let finish = Finish { id, end: outcome };
-        work.push(Op::Finish(finish), Then::Ended { id, end, event });
+        work.push(Op::Finish(finish), Then::Ended { id, end, at, event });
     }
 
     /// Turns the times of schedules that have come into jobs.

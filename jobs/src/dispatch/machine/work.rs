@@ -8,6 +8,7 @@ use crate::dispatch::events::Event;
 use crate::store::words::{Answer, ApplyError, Op};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
+
 /// The operations of one commit, and what each is followed by.
 #[derive(Default)]
 pub(super) struct Work {
@@ -22,7 +23,7 @@ pub(super) struct Work {
 
 pub(super) enum Then {
     Answer(Option<Reply>),
-    Ended { id: JobId, end: RunEnd, event: Option<Event> },
+    Ended { id: JobId, end: RunEnd, at: Millis, event: Option<Event> },
     Released(JobId),
     SchedulesLoaded,
     Occurred,

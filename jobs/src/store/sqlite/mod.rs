@@ -322,7 +322,7 @@ impl Store for Sqlite {
             return Ok(Look::default());
         }
         let asked = tables.ids(&self.sql.asked)?;
-        self.state.asked_elsewhere.extend(&asked);
+        self.state.asked_elsewhere = asked.iter().copied().collect();
         Ok(Look { changed: true, asked })
     }
 

@@ -230,10 +230,10 @@ impl State {
     /// Deletes a job that is not claimed.
     fn delete(&mut self, tables: Tables<'_>, place: Place, now: Millis) -> Result<(), StoreError> {
         let Some(job) = tables.job(place)? else { return Ok(()) };
-        let remembered = job.callers_id || self.unknown.remove(&job.id);
+        let remembered = job.callers_id || self.unknown.contains(&job.id);
         let kind = kind_row(&self.kinds, place.kind)?;
         tables.end_job(kind, place, job.key.as_deref(), remembered, now)?;
-        if self.asked_elsewhere.remove(&job.id) {
+        if self.asked_elsewhere.contains(&job.id) {
             tables.execute(&tables.sql.drop_asked, [id_bytes(job.id)])?;
         }
         self.count(place.kind, -1);
@@ -294,10 +294,10 @@ impl State {
         let Some(held) = self.claims.get(id).cloned() else { return Ok(()) };
         let place = held.place;
         let kind = kind_row(&self.kinds, place.kind)?.clone();
-        if held.asked || self.asked_elsewhere.remove(&id) {
+        if held.asked || self.asked_elsewhere.contains(&id) {
             tables.execute(&tables.sql.drop_asked, [id_bytes(id)])?;
         }
-        let remembered = held.callers_id || self.unknown.remove(&id);
+        let remembered = held.callers_id || self.unknown.contains(&id);
         // A dead job may be revived: the row of its claim must not name it then.
         self.claims.end(id, finish.end == End::Gone);
         match &finish.end {
