@@ -295,6 +295,8 @@ impl Oracle {
     /// The run ends. `None`: its payload does not decode.
     pub(crate) fn ended(&mut self, at: usize, ending: Option<Ending>) {
         let now = self.now();
+        // A wait is not shortened by what is left of the millisecond in which the run ended.
+        let waits_from = (self.wall + 999).div_euclid(1000);
         let (wait, times) = WAITS[self.jobs[at].kind];
         self.failed += u64::from(ending != Some(Ending::Done));
         let job = &mut self.jobs[at];
@@ -314,7 +316,7 @@ impl Oracle {
         job.error = Some(error.to_owned());
         match wait {
             Some(wait) => {
-                job.due = now + wait;
+                job.due = waits_from + wait;
                 job.interruptions = 0;
                 self.moved(at);
             }
