@@ -20,7 +20,8 @@ use crate::dispatch::inline::Inline;
 use crate::dispatch::link::Link;
 use crate::dispatch::machine::{Machine, Settings};
 use crate::dispatch::metrics::Metrics;
-use crate::dispatch::thread::Dispatcher;
+use crate::dispatch::run::RunState;
+use crate::dispatch::thread::{Dispatcher, LOOK_INTERVAL};
 use crate::store::memory::Memory;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite::{Sqlite, open::Location};
@@ -57,8 +58,9 @@ impl Builder {
             true => Some(returning.build().map_err(refused)?),
             false => None,
         };
-        let clock = Clock::Wheel(blocking.scheduler());
+        let clock = parts.by_store(Clock::of_wheel(blocking.scheduler()));
         let machine = parts.take_over(&clock)?;
+        let hints = parts.listen();
         let (commands, commands_out) = bounded(COMMANDS);
         let (ends, ends_out): (_, Receiver<Command>) = unbounded();
         let way = Box::new(move |command| commands.send(command).is_ok());
@@ -71,7 +73,10 @@ impl Builder {
             since: clock.now().wall,
             blocking: Lane::new(Some(blocking.scheduler())),
             returning: returning.as_ref().map(|wheel| Lane::new(Some(wheel.scheduler()))),
-            ended: Box::new(move |id, end, at| drop(ends.send(Command::Ended { id, end, at }))),
+            ended: Box::new(move |run, end, at| {
+                let (id, fence) = (run.id, run.fence);
+                drop(ends.send(Command::Ended { id, fence, end, at }));
+            }),
         });
         let dispatcher = Dispatcher {
             machine,
@@ -82,6 +87,9 @@ impl Builder {
             metrics: parts.metrics,
             on_event: parts.on_event,
             executor,
+            hints,
+            look_within: LOOK_INTERVAL,
+            shared: parts.settings.lease.is_some(),
             untidy: true,
             answered: 0,
             wheels: returning.into_iter().chain([blocking]).collect(),
@@ -103,14 +111,14 @@ impl Builder {
         let mut parts = self.into_parts(true)?;
         let (wheel, driver) = Wheel::builder().manual().map_err(refused)?;
         driver.set_wall(Millis::present(driver.wall_now()).to_system());
-        let clock = Clock::Wheel(wheel.scheduler());
+        let clock = Clock::of_wheel(wheel.scheduler());
         let machine = parts.take_over(&clock)?;
         let lease = parts.lease;
-        let (inline, link, handlers) = parts.inline(machine, clock.clone());
+        let (inline, link, handlers) = parts.inline(machine, clock.clone(), false);
         let back: Weak<Inline> = Arc::downgrade(&inline);
-        let ended = move |id, end, at| {
+        let ended = move |run: &RunState, end, at| {
             if let Some(inline) = back.upgrade() {
-                inline.ended(id, end, at);
+                inline.ended(run, end, at);
             }
         };
         inline.run_with(Arc::new(Executor {
@@ -135,9 +143,9 @@ impl Builder {
     /// If there are handlers, if the jobs are in memory, or as [`Builder::start`].
     pub fn client(self) -> Result<Client, OpenError> {
         let parts = self.into_parts(false)?;
-        let clock = Clock::System;
+        let clock = parts.by_store(Clock::of_system());
         let machine = Machine::new(parts.settings.clone(), clock.now().millis());
-        let (_, link, _) = parts.inline(machine, clock);
+        let (_, link, _) = parts.inline(machine, clock, true);
         Ok(Client { link })
     }
 
@@ -168,6 +176,8 @@ impl Builder {
         let settings = Settings {
             in_flight: self.in_flight,
             ahead: AHEAD,
+            lease: None,
+            patience: Duration::ZERO,
             retention: self.retention,
             synced: self.durability == Durability::Synced,
             policies: handlers.policies(self.retry),
@@ -225,6 +235,30 @@ impl Parts {
         Ok(Machine::new(self.settings.clone(), now))
     }
 
+    /// Goes by the clock of the store, if it has one.
+    fn by_store(&self, clock: Clock) -> Clock {
+        #[cfg(feature = "redis")]
+        let clock = clock.by_server(self.store.server_time());
+        clock
+    }
+
+    /// Returns where the hints of other processes come.
+    fn listen(&mut self) -> Receiver<Command> {
+        #[cfg(feature = "redis")]
+        if self.settings.lease.is_some() {
+            let (hints, hints_out) = bounded(HINTS);
+            self.store.listen(Box::new(move |hint| {
+                // If there are as many already, the dispatcher is about to see for itself.
+                drop(hints.try_send(match hint {
+                    Hint::Earlier => Command::Wake,
+                    Hint::Look => Command::Look,
+                }));
+            }));
+            return hints_out;
+        }
+        crossbeam_channel::never()
+    }
+
     fn link(&self, commands: crate::dispatch::link::Send, inline: bool, clock: Clock) -> Arc<Link> {
         Arc::new(Link {
             commands,
@@ -241,11 +275,12 @@ impl Parts {
     }
 
     /// Puts the machine behind a lock.
-    fn inline(mut self, machine: Machine, clock: Clock) -> (Arc<Inline>, Arc<Link>, Handlers) {
+    fn inline(mut self, machine: Machine, clock: Clock, asks_again: bool) -> (Arc<Inline>, Arc<Link>, Handlers) {
         let on_event = self.on_event.take();
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let metrics = Arc::clone(&self.metrics);
-        let inline = Arc::new(Inline::new(machine, store, clock.clone(), metrics, on_event));
+        let inline = Inline::new(machine, store, clock.clone(), metrics, on_event, asks_again);
+        let inline = Arc::new(inline);
         let way = Arc::clone(&inline);
         let way = Box::new(move |command| way.step(&mut vec![command]));
         let link = self.link(way, true, clock);

@@ -1,24 +1,74 @@
-//! Where the present comes from: a wheel's clocks, or, where there is no wheel, the system's.
+//! Where the present comes from: a wheel's clocks, the system's, or the clock of a server that
+//! several machines share.
 
+#[cfg(feature = "redis")]
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use tickwheel::Scheduler;
+use tickwheel::{Scheduler, When};
 
-use crate::values::time::Now;
+#[cfg(feature = "redis")]
+use crate::values::server_time::ServerTime;
+use crate::values::time::{Millis, Now};
 
 /// The clocks of a process.
 #[derive(Clone)]
-pub(crate) enum Clock {
+pub(crate) struct Clock {
+    host: Host,
+    /// The wall clock, if it is not the one of this machine.
+    #[cfg(feature = "redis")]
+    server: Option<Arc<ServerTime>>,
+}
+
+#[derive(Clone)]
+enum Host {
     Wheel(Scheduler),
     System,
 }
 
 impl Clock {
+    pub(crate) fn of_wheel(wheel: Scheduler) -> Clock {
+        Clock::of(Host::Wheel(wheel))
+    }
+
+    pub(crate) fn of_system() -> Clock {
+        Clock::of(Host::System)
+    }
+
+    fn of(host: Host) -> Clock {
+        Clock {
+            host,
+            #[cfg(feature = "redis")]
+            server: None,
+        }
+    }
+
+    /// Takes a server's clock as the wall clock, if there is one.
+    #[cfg(feature = "redis")]
+    pub(crate) fn by_server(self, server: Option<Arc<ServerTime>>) -> Clock {
+        Clock { server, ..self }
+    }
+
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clocks")]
     pub(crate) fn now(&self) -> Now {
-        match self {
-            Clock::Wheel(wheel) => Now { wall: wheel.wall_now(), instant: wheel.now() },
-            Clock::System => Now { wall: SystemTime::now(), instant: Instant::now() },
+        let now = match &self.host {
+            Host::Wheel(wheel) => Now { wall: wheel.wall_now(), instant: wheel.now() },
+            Host::System => Now { wall: SystemTime::now(), instant: Instant::now() },
+        };
+        #[cfg(feature = "redis")]
+        if let Some(server) = &self.server {
+            return Now { wall: server.at(now.instant), ..now };
         }
+        now
+    }
+
+    /// Returns the time of a timer that is to fire when this clock reads `due`.
+    pub(crate) fn when(&self, due: Millis) -> When {
+        #[cfg(feature = "redis")]
+        if self.server.is_some() {
+            let wait = due.to_system().duration_since(self.now().wall);
+            return When::after(wait.unwrap_or_default());
+        }
+        When::wall(due.to_system())
     }
 }

@@ -2,7 +2,7 @@
 
 use crossbeam_channel::Sender;
 
-use crate::store::words::{Answer, ApplyError, Op};
+use crate::store::words::{Answer, ApplyError, Fence, Op};
 use crate::values::error::Violation;
 use crate::values::id::JobId;
 use crate::values::retry::Fail;
@@ -16,11 +16,14 @@ pub(crate) enum Command {
     /// A caller wants this, and waits for the answer; or does not wait.
     Ask { op: Op, reply: Option<Reply> },
     /// A run has ended, at a time that is rounded up: waits count from there.
-    Ended { id: JobId, end: RunEnd, at: Millis },
+    Ended { id: JobId, fence: Fence, end: RunEnd, at: Millis },
     /// A run that was withdrawn is to be given back.
     GiveBack(JobId),
     /// Another process may have changed the store.
     Look,
+    /// A job may be due earlier than any was before.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "nobody says so"))]
+    Wake,
     /// Start no more runs. With a reply: answer once all have ended.
     Close { reply: Option<Reply> },
     /// Walk the whole store.

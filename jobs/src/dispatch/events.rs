@@ -43,6 +43,18 @@ pub enum Event {
         /// Its size, in bytes.
         bytes: u64,
     },
+    /// A run has lost its lease, because the store was out of reach for too long or the process stood
+    /// still. It was told ([`Run::is_lost`](crate::Run::is_lost)), its end is not recorded, and its job
+    /// runs again, here or elsewhere.
+    LeaseLost {
+        /// The job.
+        id: JobId,
+    },
+    /// Something about the store that its operator should know. Told once, at the start.
+    Warning {
+        /// What it is.
+        text: String,
+    },
     /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost,
     /// because the store has failed for too long.
     Lost {
@@ -69,7 +81,11 @@ pub(crate) fn tell(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, 
     match &event {
         Event::Died { .. } => metrics.died(),
         Event::CommitFailed { .. } => metrics.commit_failed(),
-        Event::Failed { .. } | Event::Lost { .. } | Event::LogGrows { .. } => {}
+        Event::Failed { .. }
+        | Event::Lost { .. }
+        | Event::LeaseLost { .. }
+        | Event::Warning { .. }
+        | Event::LogGrows { .. } => {}
     }
     if let Some(on_event) = on_event {
         IN_EVENT.set(threaded);

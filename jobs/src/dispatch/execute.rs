@@ -55,7 +55,7 @@ pub(crate) struct Executor {
     /// For handlers that return at once, so that they need not wait for a thread that others hold.
     pub(crate) returning: Option<Lane>,
     /// Where the end of a run is told. It must not block for long, and may be called on any thread.
-    pub(crate) ended: Box<dyn Fn(JobId, RunEnd, Millis) + Send + Sync>,
+    pub(crate) ended: Box<dyn Fn(&RunState, RunEnd, Millis) + Send + Sync>,
 }
 
 /// Claimed jobs that wait for their time, and what starts them.
@@ -67,10 +67,6 @@ pub(crate) struct Lane {
 
 /// Which lane of an executor.
 type LaneOf = fn(&Executor) -> &Lane;
-
-fn wall(due: Millis) -> When {
-    When::wall(due.to_system())
-}
 
 /// A claimed job, in the order in which such jobs start.
 struct Waiting(Start);
@@ -144,7 +140,7 @@ impl Executor {
         if let Some(wheel) = &lane(self).wheel {
             let now = self.clock.now().millis();
             let timers = dues.into_iter().map(|due| {
-                let when = if due <= now { When::after(Duration::ZERO) } else { wall(due) };
+                let when = if due <= now { When::after(Duration::ZERO) } else { self.clock.when(due) };
                 let executor = Arc::clone(self);
                 (when, move || executor.timer_fired(lane))
             });
@@ -162,7 +158,7 @@ impl Executor {
             Err(Some(due)) => {
                 let executor = Arc::clone(self);
                 if let Some(wheel) = &lane(self).wheel {
-                    drop(wheel.insert(wall(due), move || executor.timer_fired(lane)));
+                    drop(wheel.insert(self.clock.when(due), move || executor.timer_fired(lane)));
                 }
             }
         }
@@ -186,7 +182,12 @@ impl Executor {
     /// Runs the job, unless it was withdrawn. Its time must have come.
     fn run(self: &Arc<Executor>, start: Start) {
         let Start { state, payload } = start;
-        let now = self.clock.now().wall;
+        let present = self.clock.now();
+        if state.has_expired(present.instant) {
+            // The dispatcher finds out by itself, and frees the slot.
+            return;
+        }
+        let now = present.wall;
         let late = now.duration_since(state.due.to_system()).unwrap_or_default();
         if !state.start(late) {
             return;
@@ -221,7 +222,7 @@ impl Executor {
         }
         let now = self.clock.now();
         let at = Millis::deadline(now.wall).unwrap_or(now.millis());
-        (self.ended)(state.id, end, at);
+        (self.ended)(state, end, at);
     }
 
     /// Runs a future on its runtime. A future that the runtime drops has lost its run.

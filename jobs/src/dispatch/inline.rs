@@ -10,6 +10,7 @@
 //!   starts sooner.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::clock::Clock;
 use super::command::{Command, RunEnd};
@@ -17,10 +18,13 @@ use super::events::{OnEvent, tell};
 use super::execute::Executor;
 use super::machine::{Machine, Turn};
 use super::metrics::Metrics;
+use super::run::RunState;
 use crate::store::words::Store;
 use crate::values::error::StoreError;
-use crate::values::id::JobId;
 use crate::values::time::Millis;
+
+/// How long a caller waits before it asks again, at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A machine that whoever calls it drives.
 pub(crate) struct Inline {
@@ -28,6 +32,9 @@ pub(crate) struct Inline {
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     on_event: Option<OnEvent>,
+    /// Callers wait for a store that does not answer. Not on a manual clock, which stands still
+    /// meanwhile.
+    asks_again: bool,
 }
 
 struct Inner {
@@ -46,10 +53,11 @@ impl Inline {
         clock: Clock,
         metrics: Arc<Metrics>,
         on_event: Option<OnEvent>,
+        asks_again: bool,
     ) -> Inline {
         let wake_at = Some(Millis::ZERO);
         let inner = Inner { machine, store: Some(store), wake_at, executor: None };
-        Inline { inner: Mutex::new(inner), clock, metrics, on_event }
+        Inline { inner: Mutex::new(inner), clock, metrics, on_event, asks_again }
     }
 
     /// Sets what runs the jobs.
@@ -59,13 +67,29 @@ impl Inline {
 
     /// Makes a step with these commands. Returns `false` if the store is closed.
     pub(crate) fn step(&self, commands: &mut Vec<Command>) -> bool {
+        loop {
+            let Some(unsettled) = self.step_once(commands) else { return false };
+            // Nobody else asks again for what the store has not answered.
+            let Some(until) = unsettled.filter(|_| self.asks_again) else { return true };
+            let wait = until.to_system().duration_since(self.clock.now().wall);
+            let wait = wait.unwrap_or_default().min(LONGEST_WAIT);
+            let _ = crossbeam_channel::after(wait).recv();
+        }
+    }
+
+    /// Returns `None` if the store is closed, and when to ask again if it has not answered.
+    fn step_once(&self, commands: &mut Vec<Command>) -> Option<Option<Millis>> {
+        let mut unsettled = None;
         let Turn { answers, events, finished, .. } = {
             let mut inner = self.lock();
             let Inner { machine, store: Some(store), wake_at, executor } = &mut *inner else {
-                return false;
+                return None;
             };
-            let mut turn = machine.step(self.clock.now().millis(), commands, &mut **store);
+            let mut turn = machine.step(self.clock.now(), commands, &mut **store);
             *wake_at = turn.wake_at;
+            if turn.unsettled {
+                unsettled = turn.wake_at;
+            }
             self.metrics.keep(store.facts());
             let in_flight = machine.in_flight();
             self.metrics.in_flight.store(in_flight, core::sync::atomic::Ordering::Relaxed);
@@ -85,12 +109,13 @@ impl Inline {
             };
             let _ = reply.send(answer);
         }
-        true
+        Some(unsettled)
     }
 
     /// Tells that a run has ended.
-    pub(crate) fn ended(&self, id: JobId, end: RunEnd, at: Millis) {
-        self.step(&mut vec![Command::Ended { id, end, at }]);
+    pub(crate) fn ended(&self, run: &RunState, end: RunEnd, at: Millis) {
+        let (id, fence) = (run.id, run.fence);
+        self.step(&mut vec![Command::Ended { id, fence, end, at }]);
     }
 
     /// Starts the earliest run whose time has come. Returns `false` if there is none.

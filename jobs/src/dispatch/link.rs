@@ -48,7 +48,7 @@ impl Link {
         // The dispatcher has ended: by a panic, or because the command came after its last step.
         answer.recv().unwrap_or_else(|_| {
             let unknown = !self.closed.load(Ordering::Acquire);
-            Err(ApplyError { error: StoreError::Closed, unknown })
+            Err(ApplyError { error: StoreError::Closed, unknown, again: false })
         })
     }
 

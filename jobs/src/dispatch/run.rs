@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::link::Link;
 use crate::store::words::{Claimed, Fence};
@@ -35,7 +35,9 @@ pub(crate) struct RunState {
     pub(crate) tries: u32,
     pub(crate) attempt: u32,
     pub(crate) key: Option<String>,
-    fence: Fence,
+    pub(crate) fence: Fence,
+    /// Until when the claim is counted on, if it is a lease.
+    lease: Mutex<Option<Instant>>,
     stage: AtomicU8,
     late_micros: AtomicU64,
     lost: AtomicBool,
@@ -56,6 +58,7 @@ impl RunState {
             attempt: claimed.runs.saturating_add(1),
             key: claimed.key.clone(),
             fence: claimed.fence,
+            lease: Mutex::new(None),
             stage: AtomicU8::new(WAITING),
             late_micros: AtomicU64::new(0),
             lost: AtomicBool::new(false),
@@ -78,6 +81,19 @@ impl RunState {
 
     fn leave_waiting(&self, stage: u8) -> bool {
         self.stage.compare_exchange(WAITING, stage, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    pub(crate) fn set_lease(&self, until: Instant) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    pub(crate) fn lease(&self) -> Option<Instant> {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether the claim is not counted on any more.
+    pub(crate) fn has_expired(&self, now: Instant) -> bool {
+        self.lease().is_some_and(|until| until <= now)
     }
 
     pub(crate) fn has_started(&self) -> bool {
@@ -153,8 +169,8 @@ impl Run {
         Duration::from_micros(self.state.late_micros.load(Ordering::Relaxed))
     }
 
-    /// Says whether the run should stop: its job was cancelled, or a shutdown does not wait for it any
-    /// longer. A handler that runs for long asks now and then.
+    /// Says whether the run should stop: its job was cancelled, it has lost its lease, or a shutdown
+    /// does not wait for it any longer. A handler that runs for long asks now and then.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.state.is_lost()

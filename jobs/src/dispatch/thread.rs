@@ -23,9 +23,11 @@ use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
 use crate::store::words::{Answer, ApplyError, Store};
+use crate::values::id::JobId;
+use crate::values::time::Millis;
 
 /// The longest sleep.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A log of more bytes than this is told of: four times what it is cut to when it is emptied.
 const LARGE_LOG: u64 = 256 << 20;
 /// For how long nothing must come before the store does its work for an idle moment.
@@ -45,6 +47,12 @@ pub(crate) struct Dispatcher {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) on_event: Option<OnEvent>,
     pub(crate) executor: Arc<Executor>,
+    /// What other processes say that they have done.
+    pub(crate) hints: Receiver<Command>,
+    /// Within which time the next look comes.
+    pub(crate) look_within: Duration,
+    /// Several machines share the store: they do not look all at once.
+    pub(crate) shared: bool,
     /// The store may have work for an idle moment.
     pub(crate) untidy: bool,
     /// How many callers the last commit answered.
@@ -66,11 +74,12 @@ impl Dispatcher {
             self.gather(&mut commands);
             let now = self.clock.now();
             // Callers who never pause must not keep this process from seeing what others ask for.
-            if now.instant.saturating_duration_since(looked.instant) >= LOOK_INTERVAL {
+            if now.instant.saturating_duration_since(looked.instant) >= self.look_within {
                 commands.push(Command::Look);
                 looked = now;
+                self.draw_look();
             }
-            let mut turn = self.machine.step(now.millis(), &mut commands, &mut *self.store);
+            let mut turn = self.machine.step(now, &mut commands, &mut *self.store);
             wake_at = turn.wake_at;
             crate::values::hook::at("before the answers");
             self.executor.arm(core::mem::take(&mut turn.starts));
@@ -97,16 +106,18 @@ impl Dispatcher {
     }
 
     /// Waits for commands, or for `wake_at`, or for a second; then takes what is there.
-    fn wait(&mut self, wake_at: Option<crate::values::time::Millis>, commands: &mut Vec<Command>) {
+    fn wait(&mut self, wake_at: Option<Millis>, commands: &mut Vec<Command>) {
         loop {
-            let now = self.clock.now().millis();
-            let sleep = wake_at.map_or(LOOK_INTERVAL, |at| at.since(now)).min(LOOK_INTERVAL);
-            if sleep.is_zero() || !self.commands.is_empty() || !self.ends.is_empty() {
+            let now = self.clock.now().wall;
+            let until = |at: Millis| at.to_system().duration_since(now).unwrap_or_default();
+            let sleep = wake_at.map_or(self.look_within, until).min(self.look_within);
+            if sleep.is_zero() || !self.hints.is_empty() || !self.commands.is_empty() || !self.ends.is_empty() {
                 break;
             }
             let tidies = self.untidy && sleep > TIDY_AFTER;
             crossbeam_channel::select_biased! {
                 recv(self.ends) -> command => commands.extend(command.ok()),
+                recv(self.hints) -> hint => commands.extend(hint.ok()),
                 recv(self.commands) -> command => match command {
                     Ok(command) => commands.push(command),
                     // Every client is gone, and so is whoever could shut down: the runs are all that
@@ -138,7 +149,17 @@ impl Dispatcher {
         }
     }
 
+    /// Draws the time to the next look, within [`LOOK_INTERVAL`].
+    fn draw_look(&mut self) {
+        if self.shared {
+            let bits = (JobId::new().to_u128() >> 72) as u64 ^ self.clock.now().millis().get() as u64;
+            let parts = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+            self.look_within = LOOK_INTERVAL.mul_f64(0.7 + 0.3 * parts as f64 / 256.0);
+        }
+    }
+
     fn take_all(&self, commands: &mut Vec<Command>) {
+        commands.extend(self.hints.try_iter());
         commands.extend(self.ends.try_iter().take(COMMANDS_PER_STEP));
         loop {
             if commands.len() >= 2 * COMMANDS_PER_STEP {

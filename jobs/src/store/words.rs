@@ -10,10 +10,16 @@
 //! - A claim takes the earliest jobs of the kinds that are handled here, in the order of deadline,
 //!   then of id. What is inserted or moved before the point up to which a store has read is found by
 //!   the next claim: no job is written behind the read mark.
-//! - No clock: the present is an argument.
+//! - No clock: the present is an argument. A store that several machines share has the one clock
+//!   that counts, and says what is known of it.
+//! - On such a store a claim is a lease. Whatever ends or extends one bears its fence, and is refused
+//!   if another claim has been made since.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use crate::values::server_time::ServerTime;
 
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
@@ -40,7 +46,23 @@ pub(crate) trait Store: Send {
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError>;
 
     /// Returns what other processes have done to the store since the last look.
-    fn look(&mut self) -> Result<Look, StoreError>;
+    fn look(&mut self, now: Millis) -> Result<Look, StoreError>;
+
+    /// Returns the clock that the store goes by, if it is not that of this process.
+    #[cfg(feature = "redis")]
+    fn server_time(&self) -> Option<Arc<ServerTime>> {
+        None
+    }
+
+    /// Is told where to say that there may be something to do before the next look.
+    #[cfg(feature = "redis")]
+    fn listen(&mut self, _hints: Hints) {}
+
+    /// Returns a sentence about the store that its operator should know, if there is one.
+    #[cfg(feature = "redis")]
+    fn warning(&self) -> Option<String> {
+        None
+    }
 
     /// Does the work that waits for an idle moment, which this one is for so long at most. Returns
     /// whether there may be more of it.
@@ -56,8 +78,26 @@ pub(crate) trait Store: Send {
     fn close(self: Box<Self>) -> Result<(), StoreError>;
 }
 
+/// Where a store says that another process has done something.
+#[cfg(feature = "redis")]
+pub(crate) type Hints = Box<dyn Fn(Hint) + Send + Sync>;
+
+/// What another process may have done.
+#[cfg(feature = "redis")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hint {
+    /// A job is due earlier than any was before.
+    Earlier,
+    /// There is a reason to look.
+    Look,
+}
+
 /// One commit.
 pub(crate) struct Batch<'a> {
+    /// Tells this batch from others. One that is applied again, because its answer was lost, has the
+    /// number that it had.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no answer is lost here"))]
+    pub(crate) number: u64,
     pub(crate) ops: &'a [Op],
     pub(crate) claim: Option<ClaimRequest>,
     /// The answers are on stable storage before they are given.
@@ -92,11 +132,14 @@ pub(crate) struct Outcome {
 }
 
 /// A commit that failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ApplyError {
     pub(crate) error: StoreError,
     /// The commit itself failed, so it may be in the store all the same.
     pub(crate) unknown: bool,
+    /// The same batch may be applied again until it is answered: what has taken effect does not do so
+    /// twice, and has the answer that was lost.
+    pub(crate) again: bool,
 }
 
 /// What other processes did.
@@ -142,10 +185,14 @@ pub(crate) enum Op {
     /// The occurrences of a schedule become jobs, and `next` is the one that follows; without one,
     /// the schedule ends. Nothing happens if the schedule has moved on already. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
-    /// A claimed job has ended. Answer::Done.
+    /// A claimed job has ended. Answer::Done, or Answer::Lost with its id if the claim is another's.
     Finish(Finish),
     /// A claimed job is claimed no more, as if it had never been. Answer::Done.
-    Release(JobId),
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]
+    Release(JobId, Fence),
+    /// The leases of these claims begin anew. Answer::Lost.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]
+    Extend(Vec<(JobId, Fence)>),
     /// Deletes jobs that died before this, and ids that were remembered before this. Answer::Changed:
     /// whether there may be more.
     Purge(Millis),
@@ -174,6 +221,12 @@ pub(crate) enum Answer {
     Cancelled(Cancel),
     Changed(bool),
     Done,
+    /// The store has no room for it, or does not take it for another reason. The rest of the batch is
+    /// as it should be.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "all of it, or nothing"))]
+    Refused(StoreError),
+    /// Claims that are not held any more.
+    Lost(Vec<JobId>),
     Info(Option<JobInfo>),
     Page(Page),
     Counts(Counts),
@@ -231,19 +284,32 @@ pub(crate) struct Claimed {
 /// For whatever a handler writes to that can compare: it refuses what bears a fence lower than one
 /// it has seen for the same job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Fence(pub(crate) u64);
+pub struct Fence {
+    number: u64,
+    /// Tells claims apart that have one number, because a failover has forgotten the first of them.
+    nonce: u64,
+}
 
 impl Fence {
+    pub(crate) const fn new(number: u64, nonce: u64) -> Fence {
+        Fence { number, nonce }
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) const fn nonce(self) -> u64 {
+        self.nonce
+    }
+
     /// Returns the fence as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
-        self.0
+        self.number
     }
 }
 
 impl core::fmt::Display for Fence {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.0.fmt(f)
+        self.number.fmt(f)
     }
 }
 
@@ -251,6 +317,8 @@ impl core::fmt::Display for Fence {
 #[derive(Clone, Debug)]
 pub(crate) struct Finish {
     pub(crate) id: JobId,
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "nobody else has claims"))]
+    pub(crate) fence: Fence,
     pub(crate) end: End,
 }
 
@@ -335,6 +403,6 @@ impl Op {
 impl From<StoreError> for ApplyError {
     /// An error before the commit: nothing has happened.
     fn from(error: StoreError) -> ApplyError {
-        ApplyError { error, unknown: false }
+        ApplyError { error, unknown: false, again: false }
     }
 }

@@ -1,5 +1,7 @@
 pub(crate) mod hook;
 pub(crate) mod time;
+#[cfg(feature = "redis")]
+pub(crate) mod server_time;
 pub(crate) mod id;
 pub(crate) mod job;
 pub(crate) mod retry;

@@ -10,21 +10,39 @@ use crate::dispatch::run::RunState;
 use crate::store::words::{Answer, ApplyError, NewJob, Op, Outcome};
 use crate::values::id::JobId;
 use crate::values::info::JobState;
-use crate::values::time::Millis;
+use crate::values::time::{Millis, Now};
 
 impl Machine {
-    pub(super) fn committed(&mut self, work: Work, outcome: Outcome, now: Millis, turn: &mut Turn) {
+    pub(super) fn committed(
+        &mut self,
+        work: Work,
+        outcome: Outcome,
+        present: Now,
+        turn: &mut Turn,
+    ) {
+        let now = present.millis();
         for (then, answer) in work.then.into_iter().zip(outcome.answers) {
             match then {
-                Then::Answer(reply) => {
-                    let answer = self.seen_from_here(answer);
-                    turn.answer(reply, answer);
-                }
-                Then::Ended { id, event, .. } => {
-                    self.forget(id);
-                    turn.events.extend(event);
+                Then::Answer(reply) => match self.seen_from_here(answer) {
+                    Answer::Refused(error) => turn.refuse(reply, error.into()),
+                    answer => turn.answer(reply, answer),
+                },
+                Then::Ended { id, fence, event, .. } => {
+                    // It may have been lost since.
+                    if !self.lost.remove(&fence) {
+                        self.forget(id);
+                    }
+                    match answer {
+                        Answer::Lost(_) => turn.events.push(Event::LeaseLost { id }),
+                        _ => turn.events.extend(event),
+                    }
                 }
                 Then::Released(id) => self.forget(id),
+                Then::Extended => {
+                    if let Answer::Lost(lost) = answer {
+                        self.extended(&lost, present.instant, turn);
+                    }
+                }
                 Then::SchedulesLoaded => {
                     if let Answer::Schedules(schedules) = answer {
                         self.schedules = schedules;
@@ -53,10 +71,14 @@ impl Machine {
             if let Some(key) = &state.key {
                 self.by_key.insert(key.clone(), claimed.id);
             }
-            self.runs.insert(claimed.id, Arc::clone(&state));
+            self.hold(Arc::clone(&state), present.instant, turn);
             turn.starts.push(Start { state, payload: claimed.payload });
         }
-        self.finish_turn(now, outcome.next_due, turn);
+        if self.closing.is_some() {
+            // A claim whose answer was lost before.
+            self.withdraw_all();
+        }
+        self.finish_turn(present, outcome.next_due, turn);
         if outcome.suspects_wait && self.runs_jobs() {
             turn.wake_by(now.plus(SUSPICION));
         }
@@ -109,8 +131,7 @@ impl Machine {
         for (op, then) in work.ops.into_iter().zip(work.then) {
             match then {
                 Then::Answer(Some(reply)) => {
-                    let error = ApplyError { error: failed.error.clone(), unknown: failed.unknown };
-                    turn.answers.push((reply, Err(error)));
+                    turn.answers.push((reply, Err(failed.clone())));
                 }
                 Then::Answer(None) => {
                     buffered += 1;
@@ -124,12 +145,12 @@ impl Machine {
                         lost.extend(jobs.iter().map(|job| job.id));
                     }
                 }
-                Then::Ended { id, end, at, .. } => {
-                    self.backlog.push(Command::Ended { id, end, at });
+                Then::Ended { id, fence, end, at, .. } => {
+                    self.backlog.push(Command::Ended { id, fence, end, at });
                 }
                 Then::Released(id) => self.backlog.push(Command::GiveBack(id)),
                 Then::Purged => self.purge_at = now.plus(wait),
-                Then::SchedulesLoaded | Then::Occurred => {}
+                Then::SchedulesLoaded | Then::Occurred | Then::Extended => {}
             }
         }
         if !lost.is_empty() {

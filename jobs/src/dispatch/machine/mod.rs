@@ -17,23 +17,28 @@
 //! | `work.rs` | what a step gathers |
 //! | `take.rs` | from commands to operations |
 //! | `commit.rs` | what follows a commit |
+//! | `leases.rs` | leases: renewed in time, or lost |
+//! | `unsettled.rs` | a commit without an answer: it is asked for again |
 
 mod commit;
+mod leases;
 mod take;
+mod unsettled;
 mod work;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::command::{Command, Reply};
 use super::events::Event;
 use super::run::RunState;
-use crate::store::words::{Answer, ApplyError, Batch, Op, Store, StoredSchedule};
+use crate::store::words::{Answer, ApplyError, Batch, Fence, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::retry::Retry;
-use crate::values::time::Millis;
+use crate::values::time::{Millis, Now};
+use unsettled::Unsettled;
 use work::{Then, Work};
 
 /// What does not change while the jobs run.
@@ -43,6 +48,10 @@ pub(crate) struct Settings {
     pub(crate) in_flight: usize,
     /// How long before its time a job is claimed.
     pub(crate) ahead: Duration,
+    /// How long a claim holds unless it is renewed; without one, as long as the process runs.
+    pub(crate) lease: Option<Duration>,
+    /// How long a caller waits while the store does not answer.
+    pub(crate) patience: Duration,
     /// How long the dead, and the ids of the caller's, are kept.
     pub(crate) retention: Duration,
     /// Answers are on stable storage before they are given.
@@ -58,6 +67,16 @@ pub(crate) struct Machine {
     by_key: HashMap<String, JobId>,
     /// Runs whose cancel was answered with `Running`.
     asked: HashSet<JobId>,
+    /// Runs that have lost their lease and not ended: each takes a slot, and its end says nothing.
+    lost: HashSet<Fence>,
+    /// When the leases are renewed, and when the first of them may end.
+    renew_at: Option<Instant>,
+    expire_at: Option<Instant>,
+    /// A commit without an answer, and what has come since.
+    unsettled: Option<Unsettled>,
+    waiting: Vec<(Instant, Command)>,
+    /// How many batches there were.
+    batches: u64,
     /// Claimed jobs that were interrupted before, and when they were claimed.
     suspects: Vec<(JobId, Millis)>,
     schedules: Vec<StoredSchedule>,
@@ -87,6 +106,8 @@ pub(crate) struct Turn {
     pub(crate) wake_at: Option<Millis>,
     /// The machine was closed, and no run is left that it waits for.
     pub(crate) finished: bool,
+    /// The store has not answered: the next step asks again.
+    pub(crate) unsettled: bool,
 }
 
 /// A run to start at its time.
@@ -120,6 +141,12 @@ impl Machine {
             runs: HashMap::new(),
             by_key: HashMap::new(),
             asked: HashSet::new(),
+            lost: HashSet::new(),
+            renew_at: None,
+            expire_at: None,
+            unsettled: None,
+            waiting: Vec::new(),
+            batches: 0,
             suspects: Vec::new(),
             schedules: Vec::new(),
             load_schedules: true,
@@ -135,18 +162,24 @@ impl Machine {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.runs.len()
+        self.runs.len() + self.lost.len()
     }
 
     /// Takes the commands, and what is due by itself, in one commit.
     pub(crate) fn step(
         &mut self,
-        now: Millis,
+        present: Now,
         commands: &mut Vec<Command>,
         store: &mut dyn Store,
     ) -> Turn {
+        let now = present.millis();
         let mut turn = Turn::default();
         let mut work = Work::default();
+        self.expire(present.instant, &mut turn);
+        if !self.settle(present, commands, store, &mut turn) {
+            self.finish_turn(present, None, &mut turn);
+            return turn;
+        }
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
         }
@@ -154,8 +187,9 @@ impl Machine {
         let mut taken = core::mem::take(&mut self.backlog);
         taken.append(commands);
         for command in taken {
-            self.take(command, store, &mut work, &mut turn);
+            self.take(command, present, store, &mut work, &mut turn);
         }
+        self.renew(present.instant, &mut work);
         if self.runs_jobs() {
             self.make_occurrences(now, &mut work);
             self.purge(now, &mut work);
@@ -165,10 +199,12 @@ impl Machine {
         }
         let claim = self.claim_request(now, &work);
         if work.ops.is_empty() && claim.is_none() {
-            self.finish_turn(now, None, &mut turn);
+            self.finish_turn(present, None, &mut turn);
             return turn;
         }
-        let batch = Batch { ops: &work.ops, claim, synced: work.synced, now };
+        self.batches += 1;
+        let number = self.batches;
+        let batch = Batch { number, ops: &work.ops, claim, synced: work.synced, now };
         crate::values::hook::at("before the commit");
         match store.apply(&batch) {
             Ok(outcome) => {
@@ -178,11 +214,15 @@ impl Machine {
                 }
                 self.failures = 0;
                 self.retry_at = None;
-                self.committed(work, outcome, now, &mut turn);
+                self.committed(work, outcome, present, &mut turn);
+            }
+            Err(failed) if failed.again => {
+                self.keep_unsettled(number, work, claim, failed, present, &mut turn);
+                self.finish_turn(present, None, &mut turn);
             }
             Err(failed) => {
                 self.failed(work, &failed, now, &mut turn);
-                self.finish_turn(now, None, &mut turn);
+                self.finish_turn(present, None, &mut turn);
             }
         }
         turn
@@ -193,11 +233,14 @@ impl Machine {
     }
 
     fn free_slots(&self, ending: usize) -> usize {
-        let held = self.runs.len().saturating_sub(ending);
+        let held = self.in_flight().saturating_sub(ending);
         self.settings.in_flight.saturating_sub(held)
     }
 
-    fn finish_turn(&mut self, now: Millis, next_due: Option<Millis>, turn: &mut Turn) {
+    fn finish_turn(&mut self, present: Now, next_due: Option<Millis>, turn: &mut Turn) {
+        let now = present.millis();
+        self.wake_for_leases(present, turn);
+        turn.unsettled = self.unsettled.is_some();
         if let Some(retry_at) = self.retry_at {
             turn.wake_by(retry_at);
         } else if !self.backlog.is_empty() {
@@ -218,7 +261,7 @@ impl Machine {
                 }
             }
         }
-        let idle = self.runs.is_empty() && self.backlog.is_empty();
+        let idle = self.in_flight() == 0 && self.backlog.is_empty() && self.unsettled.is_none();
         if let Some(reply) = &mut self.closing
             && (idle || self.given_up)
         {

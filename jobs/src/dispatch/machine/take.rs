@@ -16,21 +16,27 @@ use crate::store::words::{
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::retry::{Fail, Fate, truncated};
-use crate::values::time::Millis;
+use crate::values::time::{Millis, Now};
 
 impl Machine {
     pub(super) fn take(
         &mut self,
         command: Command,
+        present: Now,
         store: &mut dyn Store,
         work: &mut Work,
         turn: &mut Turn,
     ) {
         match command {
             Command::Ask { op, reply } => self.ask(op, reply, work, turn),
-            Command::Ended { id, end, at } => self.run_ended(id, end, at, work),
-            Command::GiveBack(id) => work.release(id),
-            Command::Look => match store.look() {
+            Command::Ended { id, fence, end, at } => {
+                if self.is_held(id, fence, present.instant, turn) {
+                    self.run_ended(id, end, at, work);
+                }
+            }
+            Command::GiveBack(id) => self.give_back(id, work),
+            Command::Wake => {}
+            Command::Look => match store.look(present.millis()) {
                 Ok(look) => {
                     self.load_schedules |= look.changed;
                     let unasked = look.asked.into_iter().filter(|id| !self.asked.contains(id));
@@ -46,18 +52,16 @@ impl Machine {
                 self.withdraw_all();
                 for command in core::mem::take(&mut self.backlog) {
                     if let Command::GiveBack(id) = command {
-                        work.release(id);
+                        self.give_back(id, work);
                     }
                 }
             }
             Command::Check(reply) => drop(reply.send(store.check())),
             Command::Abandon => {
+                self.abandon();
                 for run in self.runs.values() {
-                    run.tell_lost();
-                    self.abandoned += usize::from(run.has_started());
-                    work.release(run.id);
+                    work.release(run);
                 }
-                self.given_up = true;
             }
         }
     }
@@ -106,8 +110,24 @@ impl Machine {
             if let Some(key) = &run.key {
                 self.by_key.remove(key);
             }
-            work.release(id);
+            work.release(run);
         }
+    }
+
+    pub(super) fn give_back(&mut self, id: JobId, work: &mut Work) {
+        if let Some(run) = self.runs.get(&id) {
+            work.release(run);
+        }
+    }
+
+    /// Waits for no run any more.
+    pub(super) fn abandon(&mut self) {
+        for run in self.runs.values() {
+            run.tell_lost();
+            self.abandoned += usize::from(run.has_started());
+        }
+        self.abandoned += self.lost.len();
+        self.given_up = true;
     }
 
     /// Withdraws every run that has not started: the next step gives them back.
@@ -121,6 +141,7 @@ impl Machine {
 
     pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, at: Millis, work: &mut Work) {
         let Some(run) = self.runs.get(&id) else { return };
+        let fence = run.fence;
         let policy = self.settings.policies.get(&run.kind).copied().unwrap_or_default();
         let (kind, failures) = (run.kind.to_string(), run.tries.saturating_add(1));
         let died = |error: &str| {
@@ -144,7 +165,8 @@ impl Machine {
             RunEnd::Failed(Fail { fate, error }) => match fate {
                 Fate::Lost if run.is_lost() => {
                     work.ending += 1;
-                    work.push(Op::Release(id), Then::Ended { id, end, at, event: None });
+                    let then = Then::Ended { id, fence, end, at, event: None };
+                    work.push(Op::Release(id, fence), then);
                     return;
                 }
                 Fate::Policy | Fate::Lost => again(policy.draw_wait(failures, draw), error),
@@ -153,8 +175,8 @@ impl Machine {
             },
         };
         work.ending += 1;
-        let finish = Finish { id, end: outcome };
-        work.push(Op::Finish(finish), Then::Ended { id, end, at, event });
+        let finish = Finish { id, fence, end: outcome };
+        work.push(Op::Finish(finish), Then::Ended { id, fence, end, at, event });
     }
 
     /// Turns the times of schedules that have come into jobs.

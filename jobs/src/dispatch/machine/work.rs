@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use super::Turn;
 use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
-use crate::store::words::{Answer, ApplyError, Op};
+use crate::dispatch::run::RunState;
+use crate::store::words::{Answer, ApplyError, Fence, Op};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -23,8 +24,9 @@ pub(super) struct Work {
 
 pub(super) enum Then {
     Answer(Option<Reply>),
-    Ended { id: JobId, end: RunEnd, at: Millis, event: Option<Event> },
+    Ended { id: JobId, fence: Fence, end: RunEnd, at: Millis, event: Option<Event> },
     Released(JobId),
+    Extended,
     SchedulesLoaded,
     Occurred,
     Purged,
@@ -36,9 +38,9 @@ impl Work {
         self.then.push(then);
     }
 
-    pub(super) fn release(&mut self, id: JobId) {
+    pub(super) fn release(&mut self, run: &RunState) {
         self.ending += 1;
-        self.push(Op::Release(id), Then::Released(id));
+        self.push(Op::Release(run.id, run.fence), Then::Released(run.id));
     }
 
     /// Says whether the run of this job has ended, and the operations say so.

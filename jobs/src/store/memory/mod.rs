@@ -113,11 +113,12 @@ impl Memory {
                 self.finish(finish, now);
                 Answer::Done
             }
-            Op::Release(id) => {
+            Op::Release(id, _) => {
                 self.claims.remove(id);
                 self.wait(*id);
                 Answer::Done
             }
+            Op::Extend(_) => Answer::Lost(Vec::new()),
             Op::Purge(before) => {
                 self.dead.retain(|_, (_, died)| *died >= *before);
                 self.done.retain(|_, at| *at >= *before);
@@ -208,7 +209,7 @@ impl Memory {
                     runs: record.runs,
                     key: record.key.clone(),
                     payload: record.payload.clone(),
-                    fence: Fence(starts << 40 | self.claimed),
+                    fence: Fence::new(starts << 40 | self.claimed, 0),
                 }
             })
             .collect()
@@ -254,7 +255,7 @@ impl Store for Memory {
         Ok(Outcome { answers, claimed, next_due, suspects_wait: self.suspects_wait })
     }
 
-    fn look(&mut self) -> Result<Look, StoreError> {
+    fn look(&mut self, _now: Millis) -> Result<Look, StoreError> {
         Ok(Look::default())
     }
 

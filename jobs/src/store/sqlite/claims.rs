@@ -258,7 +258,7 @@ impl State {
                 runs: job.runs,
                 key: job.key,
                 payload: job.payload,
-                fence: Fence(*starts << CLAIM_BITS | *fences),
+                fence: Fence::new(*starts << CLAIM_BITS | *fences, 0),
             });
             scans[at].advance(held, request.until)?;
         }

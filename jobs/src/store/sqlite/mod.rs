@@ -225,7 +225,7 @@ impl Sqlite {
                 let _ = tables.execute("ROLLBACK", []);
                 let unknown = matches!(error, StoreError::Io(_));
                 self.after(&error);
-                Err(ApplyError { error, unknown })
+                Err(ApplyError { error, unknown, again: false })
             }
         }
     }
@@ -313,7 +313,7 @@ impl Store for Sqlite {
         applied
     }
 
-    fn look(&mut self) -> Result<Look, StoreError> {
+    fn look(&mut self, _now: Millis) -> Result<Look, StoreError> {
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed) };
         let tables = Tables { conn, sql: &self.sql };

@@ -130,12 +130,13 @@ impl State {
                 self.finish(tables, finish, now)?;
                 Answer::Done
             }
-            Op::Release(id) => {
+            Op::Release(id, _) => {
                 if let Some(place) = self.claims.end(*id, false) {
                     self.appeared(place);
                 }
                 Answer::Done
             }
+            Op::Extend(_) => Answer::Lost(Vec::new()),
             Op::Purge(before) => Answer::Changed(purge(tables, *before)?),
             Op::Flush => {
                 tables.execute(&tables.sql.flush, [])?;

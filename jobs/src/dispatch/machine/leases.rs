@@ -1,0 +1,118 @@
+//! Leases: renewed in time, or lost.
+//!
+//! Ground rules:
+//!
+//! - A lease is counted by the monotonic clock from before it was asked for, less a margin: so it ends
+//!   here before it ends in the store, whatever held the answer up.
+//! - All leases are renewed together, by an operation of the dispatcher's. No handler is waited for.
+//! - A run whose lease is lost is told, and its end is not sent. It takes its slot until it ends.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::work::{Then, Work};
+use super::{Machine, Turn};
+use crate::dispatch::events::Event;
+use crate::dispatch::run::RunState;
+use crate::store::words::{Fence, Op};
+use crate::values::id::JobId;
+use crate::values::time::Now;
+
+/// Leases are renewed when this part of one has passed.
+const RENEWED_AT: f64 = 1.0 / 3.0;
+/// This part of a lease is counted on.
+const COUNTED_ON: f64 = 0.8;
+
+impl Machine {
+    /// A run is claimed, by a step of this moment.
+    pub(super) fn hold(&mut self, run: Arc<RunState>, now: Instant, turn: &mut Turn) {
+        if let Some(lease) = self.settings.lease {
+            let until = now + lease.mul_f64(COUNTED_ON);
+            run.set_lease(until);
+            self.expire_at = Some(self.expire_at.map_or(until, |at| at.min(until)));
+            let renew_at = now + lease.mul_f64(RENEWED_AT);
+            self.renew_at = Some(self.renew_at.map_or(renew_at, |at| at.min(renew_at)));
+            // The claim was lost, and made anew here, before the run knew of it.
+            if self.runs.contains_key(&run.id) {
+                self.lose(run.id, turn);
+            }
+        }
+        self.runs.insert(run.id, run);
+    }
+
+    /// Renews the leases if it is time.
+    pub(super) fn renew(&mut self, now: Instant, work: &mut Work) {
+        let Some(lease) = self.settings.lease else { return };
+        if self.renew_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.renew_at = None;
+        let held: Vec<(JobId, Fence)> =
+            self.runs.values().filter(|run| !work.ends(run.id)).map(|run| (run.id, run.fence)).collect();
+        if !held.is_empty() {
+            self.renew_at = Some(now + lease.mul_f64(RENEWED_AT));
+            work.push(Op::Extend(held), Then::Extended);
+        }
+    }
+
+    /// The leases were renewed by a step of this moment, but for these.
+    pub(super) fn extended(&mut self, lost: &[JobId], now: Instant, turn: &mut Turn) {
+        let Some(lease) = self.settings.lease else { return };
+        for id in lost {
+            self.lose(*id, turn);
+        }
+        let until = now + lease.mul_f64(COUNTED_ON);
+        self.runs.values().for_each(|run| run.set_lease(until));
+        self.expire_at = Some(until);
+    }
+
+    /// Ends every lease whose time is over.
+    pub(super) fn expire(&mut self, now: Instant, turn: &mut Turn) {
+        if self.expire_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let expired = self.runs.values().filter(|run| run.has_expired(now)).map(|run| run.id);
+        let expired: Vec<JobId> = expired.collect();
+        for id in expired {
+            self.lose(id, turn);
+        }
+        self.expire_at = self.runs.values().filter_map(|run| run.lease()).min();
+    }
+
+    /// Says whether this claim is held, and forgets that it was lost, because its run has ended.
+    pub(super) fn is_held(
+        &mut self,
+        id: JobId,
+        fence: Fence,
+        now: Instant,
+        turn: &mut Turn,
+    ) -> bool {
+        if let Some(run) = self.runs.get(&id)
+            && run.fence == fence
+            && run.has_expired(now)
+        {
+            self.lose(id, turn);
+        }
+        let lost = self.lost.remove(&fence);
+        !lost && self.runs.get(&id).is_some_and(|run| run.fence == fence)
+    }
+
+    /// The claim is not held any more. A run that has started is told.
+    fn lose(&mut self, id: JobId, turn: &mut Turn) {
+        let Some(run) = self.runs.get(&id).cloned() else { return };
+        self.forget(id);
+        if !run.withdraw() && run.has_started() {
+            self.lost.insert(run.fence);
+            run.tell_lost();
+            turn.events.push(Event::LeaseLost { id });
+        }
+    }
+
+    pub(super) fn wake_for_leases(&self, present: Now, turn: &mut Turn) {
+        let renew_at = self.renew_at.filter(|_| self.unsettled.is_none());
+        for at in renew_at.into_iter().chain(self.expire_at) {
+            let wait = at.saturating_duration_since(present.instant);
+            turn.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
+        }
+    }
+}

@@ -1,0 +1,321 @@
+-- Applies a list of changes, in their order. Answers a letter for each.
+--
+-- A call that is sent again, because its answer was lost, bears the same number in the same place: it
+-- changes nothing, and has the answer that it had.
+
+local place, number = ARGV[at], ARGV[at + 1]
+at = at + 2
+local last = redis.call('HGET', sent, place)
+if last and string.sub(last, 1, #number + 1) == number .. ':' then
+  return { 'ok', micros, string.sub(last, #number + 2) }
+end
+
+local answers = {}
+-- Nobody has asked a run to stop, in almost every call.
+local any_asked = redis.call('SCARD', asked) > 0
+
+local function is_asked(id)
+  return any_asked and redis.call('SREM', asked, id) == 1
+end
+
+local function is_claimed(id)
+  return redis.call('ZSCORE', run, id) ~= false
+end
+
+local function remember(id, flags)
+  if has(flags, CALLERS_ID) then
+    redis.call('ZADD', done, now, id)
+  end
+end
+
+-- Removes a job that waits, for good.
+local function remove(id, job)
+  redis.call('ZREM', due[job.kind], id)
+  redis.call('HDEL', jobs, id)
+  free_key(job.key, id)
+  remember(id, job.flags)
+  count(job.kind, -1)
+end
+
+-- The job that waits and has this id.
+local function waiting(id)
+  local record = redis.call('HGET', jobs, id)
+  if not record or is_claimed(id) then
+    return nil
+  end
+  local job = read(record)
+  if has(job.flags, DEAD) then
+    return nil
+  end
+  return job
+end
+
+local function holder_of(key)
+  local id = redis.call('HGET', keys, key)
+  if not id or is_claimed(id) then
+    return nil
+  end
+  return id
+end
+
+local function insert(id, kind, time, mode, key, record)
+  if redis.call('HEXISTS', jobs, id) == 1 or redis.call('ZSCORE', done, id) then
+    return 'k'
+  end
+  if mode ~= '' then
+    local holder = holder_of(key)
+    if holder then
+      if mode == 'L' then
+        return 'o'
+      end
+      local other = read(redis.call('HGET', jobs, holder))
+      if mode == 'K' then
+        time = tonumber(redis.call('ZSCORE', due[other.kind], holder))
+      end
+      remove(holder, other)
+    end
+    redis.call('HSET', keys, key, id)
+  end
+  redis.call('HSET', jobs, id, record)
+  file(kind, id, time)
+  count(kind, 1)
+  return 'n'
+end
+
+-- Ends a claim if it is held with this token. Answers what its fence says.
+local function end_claim(id, token)
+  local fence = redis.call('HGET', fences, id)
+  if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
+    return nil
+  end
+  redis.call('ZREM', run, id)
+  redis.call('HDEL', fences, id)
+  return read_fence(fence)
+end
+
+local function finish(id, token, fate, time, reason)
+  local claim = end_claim(id, token)
+  if not claim then
+    return 'x'
+  end
+  if is_asked(id) then
+    fate = 'g'
+  end
+  if fate == 'g' then
+    redis.call('HDEL', jobs, id)
+    free_key(claim.key, id)
+    remember(id, claim.flags)
+    count(claim.kind, -1)
+    return 'd'
+  end
+  local job = read(redis.call('HGET', jobs, id))
+  job.tries = job.tries + 1
+  job.runs = job.runs + 1
+  job.error = reason
+  if fate == 'd' then
+    die(id, job, claim.due)
+  else
+    job.interruptions = 0
+    redis.call('HSET', jobs, id, write(job))
+    file(job.kind, id, time)
+  end
+  return 'd'
+end
+
+local operations = {}
+
+operations.I = function()
+  local id, kind, time = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+  local answer = insert(id, kind, time, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
+  at = at + 7
+  return answer
+end
+
+-- Cancel.
+operations.C = function()
+  local id = ARGV[at + 1]
+  at = at + 2
+  if is_claimed(id) then
+    redis.call('SADD', asked, id)
+    any_asked = true
+    redis.call('PUBLISH', channel, 'asked 0 ' .. owner)
+    return 'r'
+  end
+  local job = waiting(id)
+  if not job then
+    return 'g'
+  end
+  remove(id, job)
+  return 'c'
+end
+
+-- Cancel the job with a key.
+operations.c = function()
+  local id = holder_of(ARGV[at + 1])
+  at = at + 2
+  if not id then
+    return '0'
+  end
+  remove(id, read(redis.call('HGET', jobs, id)))
+  return '1'
+end
+
+local function move(id, time)
+  local job = id and waiting(id)
+  if not job then
+    return '0'
+  end
+  file(job.kind, id, time)
+  return '1'
+end
+
+-- Reset.
+operations.R = function()
+  local id, time = ARGV[at + 1], tonumber(ARGV[at + 2])
+  at = at + 3
+  return move(id, time)
+end
+
+operations.r = function()
+  local id, time = holder_of(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  at = at + 3
+  return move(id, time)
+end
+
+-- Revive.
+operations.V = function()
+  local id, time = ARGV[at + 1], tonumber(ARGV[at + 2])
+  at = at + 3
+  if not redis.call('ZSCORE', dead, id) then
+    return '0'
+  end
+  local job = read(redis.call('HGET', jobs, id))
+  redis.call('ZREM', dead, id)
+  redis.call('ZREM', died, id)
+  job.flags, job.tries, job.interruptions = job.flags - DEAD, 0, 0
+  if job.key ~= '' and redis.call('HSETNX', keys, job.key, id) == 0 then
+    job.key = ''
+  end
+  redis.call('HSET', jobs, id, write(job))
+  file(job.kind, id, time)
+  count(job.kind, 1)
+  return '1'
+end
+
+local function discard(id)
+  local job = read(redis.call('HGET', jobs, id))
+  redis.call('ZREM', dead, id)
+  redis.call('ZREM', died, id)
+  redis.call('HDEL', jobs, id)
+  return job
+end
+
+-- Discard.
+operations.D = function()
+  local id = ARGV[at + 1]
+  at = at + 2
+  if not redis.call('ZSCORE', dead, id) then
+    return '0'
+  end
+  remember(id, discard(id).flags)
+  return '1'
+end
+
+-- Put a schedule. Its row: the next occurrence, what is done about missed ones, kind, rule, payload.
+operations.S = function()
+  local name, kind, rule = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local missed, payload, following = ARGV[at + 4], ARGV[at + 5], tonumber(ARGV[at + 6])
+  at = at + 7
+  local identity = struct.pack('>BI2', #kind, #rule) .. kind .. rule
+  local row = redis.call('HGET', schedules, name)
+  local same = row and string.sub(row, 17, 16 + #identity) == identity
+  if same then
+    following = struct.unpack('>I8', row)
+  end
+  row = struct.pack('>I8', following) .. missed .. identity .. payload
+  redis.call('HSET', schedules, name, row)
+  redis.call('HINCRBY', meta, 'schedules', 1)
+  return same and '0' or '1'
+end
+
+-- Drop a schedule.
+operations.s = function()
+  local dropped = redis.call('HDEL', schedules, ARGV[at + 1])
+  redis.call('HINCRBY', meta, 'schedules', 1)
+  at = at + 2
+  return dropped == 1 and '1' or '0'
+end
+
+-- Occurrences of a schedule become jobs.
+operations.O = function()
+  local name, expected, following = ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
+  local many = tonumber(ARGV[at + 4])
+  at = at + 5
+  local row = redis.call('HGET', schedules, name)
+  if not row or struct.unpack('>I8', row) ~= expected then
+    at = at + 4 * many
+    return '0'
+  end
+  for _ = 1, many do
+    insert(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), '', '', ARGV[at + 3])
+    at = at + 4
+  end
+  if following == '' then
+    redis.call('HDEL', schedules, name)
+  else
+    row = struct.pack('>I8', tonumber(following)) .. string.sub(row, 9)
+    redis.call('HSET', schedules, name, row)
+  end
+  return '1'
+end
+
+-- Finish.
+operations.F = function()
+  local id, token, fate = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local answer = finish(id, token, fate, tonumber(ARGV[at + 4]), ARGV[at + 5])
+  at = at + 6
+  return answer
+end
+
+-- Release.
+operations.L = function()
+  local id, token = ARGV[at + 1], ARGV[at + 2]
+  at = at + 3
+  local claim = end_claim(id, token)
+  if not claim then
+    return 'd'
+  end
+  if is_asked(id) then
+    redis.call('HDEL', jobs, id)
+    free_key(claim.key, id)
+    remember(id, claim.flags)
+    count(claim.kind, -1)
+  else
+    file(claim.kind, id, claim.due)
+  end
+  return 'd'
+end
+
+-- Purge.
+operations.P = function()
+  local before = '(' .. ARGV[at + 1]
+  at = at + 2
+  local old = redis.call('ZRANGEBYSCORE', died, '-inf', before, 'LIMIT', 0, 128)
+  for _, id in ipairs(old) do
+    discard(id)
+  end
+  local forgotten = redis.call('ZRANGEBYSCORE', done, '-inf', before, 'LIMIT', 0, 128)
+  for _, id in ipairs(forgotten) do
+    redis.call('ZREM', done, id)
+  end
+  return (#old == 128 or #forgotten == 128) and '1' or '0'
+end
+
+while at <= #ARGV do
+  answers[#answers + 1] = operations[ARGV[at]]()
+end
+settle()
+local answer = table.concat(answers)
+redis.call('HSET', sent, place, number .. ':' .. answer)
+redis.call('PEXPIRE', sent, 3600000)
+return { 'ok', micros, answer }

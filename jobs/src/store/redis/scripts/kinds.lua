@@ -1,0 +1,8 @@
+-- Makes kinds known: each has a key of its own, and a number of jobs. Answers all kinds. It needs no
+-- prelude, because that is what it is for.
+
+local time = redis.call('TIME')
+for n = 1, #ARGV do
+  redis.call('HSETNX', KEYS[1], ARGV[n], 0)
+end
+return { 'kinds', time[1] * 1000000 + time[2], redis.call('HKEYS', KEYS[1]) }

@@ -1,0 +1,146 @@
+-- What every script begins with: the keys, the present, the kinds, and how a job is written.
+--
+-- Nothing may be written before the caller knows every kind, because each has a key of its own, and
+-- every key that a script touches must be in KEYS.
+
+local sent, jobs, run, fences, keys = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local dead, died, done, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local asked, kinds, meta = KEYS[10], KEYS[11], KEYS[12]
+
+local clock = redis.call('TIME')
+local micros = clock[1] * 1000000 + clock[2]
+local now = math.floor(micros / 1000)
+if ARGV[1] ~= '' then
+  now = tonumber(ARGV[1])
+end
+local channel, owner = ARGV[2], ARGV[3]
+
+-- The key of each kind.
+local due = {}
+local known = tonumber(ARGV[4])
+local stale = redis.call('HLEN', kinds) ~= known
+for n = 1, known do
+  local kind = ARGV[4 + n]
+  due[kind] = KEYS[12 + n]
+  stale = stale or redis.call('HEXISTS', kinds, kind) == 0
+end
+if stale then
+  return { 'kinds', micros, redis.call('HKEYS', kinds) }
+end
+-- Where the arguments of the script begin.
+local at = 5 + known
+
+local CALLERS_ID, DEAD = 1, 2
+local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
+local MOST_INTERRUPTIONS = 5
+
+local function has(flags, flag)
+  return math.floor(flags / flag) % 2 == 1
+end
+
+-- The record of a job: how often it failed, was interrupted and ran; kind, key and error; of a dead
+-- job the deadline; the payload.
+local function read(record)
+  local flags, tries, interruptions, runs, kind_bytes, key_bytes, error_bytes =
+    struct.unpack(HEAD, record)
+  local from = HEAD_BYTES
+  local job = { flags = flags, tries = tries, interruptions = interruptions, runs = runs }
+  job.kind = string.sub(record, from + 1, from + kind_bytes)
+  from = from + kind_bytes
+  job.key = string.sub(record, from + 1, from + key_bytes)
+  from = from + key_bytes
+  job.error = string.sub(record, from + 1, from + error_bytes)
+  from = from + error_bytes
+  if has(flags, DEAD) then
+    job.due = struct.unpack('>I8', string.sub(record, from + 1, from + 8))
+    from = from + 8
+  end
+  job.payload = string.sub(record, from + 1)
+  return job
+end
+
+local function write(job)
+  local head = struct.pack(HEAD, job.flags, job.tries, job.interruptions, job.runs, #job.kind,
+    #job.key, #job.error)
+  local deadline = ''
+  if has(job.flags, DEAD) then
+    deadline = struct.pack('>I8', job.due)
+  end
+  return head .. job.kind .. job.key .. job.error .. deadline .. job.payload
+end
+
+-- The fence of a claim: number and nonce, owner, deadline, flags, kind and key.
+local TOKEN_BYTES = 16
+
+local function read_fence(fence)
+  local token = string.sub(fence, 1, TOKEN_BYTES)
+  local holder = string.sub(fence, 17, 24)
+  local deadline, flags, kind_bytes = struct.unpack('>I8BB', string.sub(fence, 25, 34))
+  local kind = string.sub(fence, 35, 34 + kind_bytes)
+  return { token = token, owner = holder, due = deadline, flags = flags, kind = kind,
+    key = string.sub(fence, 35 + kind_bytes) }
+end
+
+-- By how much the number of jobs of each kind changes, and which heads have moved.
+local counts, heads, lowest = {}, {}, {}
+
+local function count(kind, by)
+  counts[kind] = (counts[kind] or 0) + by
+end
+
+-- Files a job among those that wait.
+local function file(kind, id, time)
+  local key = due[kind]
+  if heads[kind] == nil then
+    local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    heads[kind] = tonumber(head[2]) or math.huge
+    lowest[kind] = math.huge
+  end
+  redis.call('ZADD', key, time, id)
+  if time < lowest[kind] then
+    lowest[kind] = time
+  end
+end
+
+-- Writes the counts, and tells the others if a job is due earlier than any was.
+local function settle()
+  for kind, by in pairs(counts) do
+    if by ~= 0 then
+      redis.call('HINCRBY', kinds, kind, by)
+    end
+  end
+  local earliest = math.huge
+  for kind, head in pairs(heads) do
+    if lowest[kind] < head and lowest[kind] < earliest then
+      earliest = lowest[kind]
+    end
+  end
+  if earliest < math.huge then
+    redis.call('PUBLISH', channel, 'due ' .. string.format('%.0f', earliest) .. ' ' .. owner)
+  end
+end
+
+-- Gives a key back if this job has it.
+local function free_key(key, id)
+  if key ~= '' and redis.call('HGET', keys, key) == id then
+    redis.call('HDEL', keys, key)
+  end
+end
+
+-- The job becomes a dead one. `job` is its record as it was.
+local function die(id, job, deadline)
+  if job.key ~= '' then
+    if redis.call('HGET', keys, job.key) == id then
+      redis.call('HDEL', keys, job.key)
+    else
+      -- Another job took it.
+      job.key = ''
+    end
+  end
+  job.flags = job.flags + DEAD
+  job.due = deadline
+  redis.call('HSET', jobs, id, write(job))
+  redis.call('ZADD', dead, 0, id)
+  redis.call('ZADD', died, now, id)
+  count(job.kind, -1)
+end

@@ -1,0 +1,110 @@
+//! The clock of a server, told by the monotonic clock of this process.
+//!
+//! Ground rules:
+//!
+//! - A reply that bears the server's time was made between the moment its request was sent and the
+//!   moment it came: so each one bounds the offset from both sides. The estimate is the middle.
+//! - The narrowest bounds are kept. They widen with their age, because two clocks drift; bounds that
+//!   contradict the kept ones replace them, because somebody has set the server's clock.
+//! - Neither the wall clock of this process nor a change of it has any effect.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What is known about the clock of a server.
+#[derive(Debug)]
+pub(crate) struct ServerTime {
+    origin: Instant,
+    /// Microseconds since 1970 by the server's clock when this one read `origin`.
+    offset: AtomicI64,
+    kept: Mutex<Option<Bounds>>,
+}
+
+/// Between which values the offset lies, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    offset: i64,
+    error: i64,
+    since: Instant,
+}
+
+/// How fast two clocks may drift apart, in millionths: ten times what a bad crystal does.
+const DRIFT: u128 = 1000;
+
+impl ServerTime {
+    pub(crate) fn new(origin: Instant) -> ServerTime {
+        ServerTime { origin, offset: AtomicI64::new(0), kept: Mutex::new(None) }
+    }
+
+    /// Learns from a reply: when its request was sent, when it came, and the server's time in it, in
+    /// microseconds since 1970.
+    pub(crate) fn learn(&self, sent: Instant, came: Instant, server_micros: i64) {
+        let trip = micros(came.saturating_duration_since(sent));
+        let middle = micros(sent.saturating_duration_since(self.origin)) + trip / 2;
+        let found = Bounds { offset: server_micros - middle, error: trip / 2 + 1, since: came };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none_or(|kept| found.replaces(kept)) {
+            *kept = Some(found);
+            self.offset.store(found.offset, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns what the server's clock reads when the monotonic clock reads `now`.
+    pub(crate) fn at(&self, now: Instant) -> SystemTime {
+        let passed = micros(now.saturating_duration_since(self.origin));
+        let reads = self.offset.load(Ordering::Relaxed).saturating_add(passed);
+        UNIX_EPOCH + Duration::from_micros(u64::try_from(reads).unwrap_or(0))
+    }
+}
+
+impl Bounds {
+    fn replaces(self, kept: Bounds) -> bool {
+        let age = self.since.saturating_duration_since(kept.since).as_micros();
+        let drifted = i64::try_from(age * DRIFT / 1_000_000).unwrap_or(i64::MAX / 4);
+        let error = kept.error + drifted;
+        self.error <= error || (self.offset - kept.offset).abs() > self.error + error
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+    fn origin() -> Instant {
+        Instant::now()
+    }
+
+    fn reads(time: &ServerTime, now: Instant) -> u128 {
+        time.at(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()
+    }
+
+    #[test]
+    fn the_narrowest_bounds_are_kept() {
+        let start = origin();
+        let time = ServerTime::new(start);
+        time.learn(start, start + 10 * MS, 1_000_000_000);
+        assert_eq!(reads(&time, start + 5 * MS), 1_000_000_000);
+        time.learn(start + 20 * MS, start + 22 * MS, 1_000_017_000);
+        assert_eq!(reads(&time, start + 21 * MS), 1_000_017_000);
+        // A reply that was held up says less.
+        time.learn(start + 30 * MS, start + 90 * MS, 1_000_030_000);
+        assert_eq!(reads(&time, start + 31 * MS), 1_000_027_000);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_believed() {
+        let start = origin();
+        let time = ServerTime::new(start);
+        time.learn(start, start + MS, 1_000_000_000);
+        time.learn(start + 10 * MS, start + 13 * MS, 500_000_000);
+        assert_eq!(reads(&time, start + 11 * MS), 499_999_500);
+    }
+}
