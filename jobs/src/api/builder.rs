@@ -9,13 +9,16 @@ use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::run::Run;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite::open::Location;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "redis")]
+use crate::store::redis::connection::Server;
+#[cfg(any(feature = "sqlite", feature = "redis"))]
 use crate::values::error::OpenError;
 use crate::values::info::Durability;
 use crate::values::job::Job;
 use crate::values::retry::{Fail, Retry};
 
-/// Says how jobs are run, and starts them. [`Jobs::open`] and [`Jobs::memory`] make one.
+/// Says how jobs are run, and starts them. [`Jobs::open`], `Jobs::redis` and
+/// [`Jobs::memory`] make one.
 #[must_use = "a builder does nothing until it starts"]
 pub struct Builder {
     pub(super) source: Source,
@@ -27,6 +30,7 @@ pub struct Builder {
     pub(super) threads: Option<usize>,
     pub(super) retry: Retry,
     pub(super) retention: Duration,
+    pub(super) patience: Duration,
     pub(super) on_event: Option<OnEvent>,
 }
 
@@ -34,10 +38,14 @@ pub(super) enum Source {
     Memory,
     #[cfg(feature = "sqlite")]
     File(Location),
+    #[cfg(feature = "redis")]
+    Server(Server),
 }
 
 const DEFAULT_IN_FLIGHT: usize = 2048;
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
+/// How long a caller waits for a server that does not answer.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
 const DEFAULT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Jobs {
@@ -68,6 +76,25 @@ impl Jobs {
         Ok(Builder::new(Source::File(Location { path, queue: None, vfs })))
     }
 
+    /// Opens the jobs on a Redis server, which several machines share: each of them may run jobs. The
+    /// URL is `redis://[user][:password@]host[:port][/database]`, with `rediss` for TLS (feature
+    /// `redis-tls`). With feature `redis`.
+    ///
+    /// The times are those of the server's clock, whatever the clocks of the machines read. A claim is
+    /// a lease ([`Builder::lease`]), which is renewed as long as the process lives.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Server`] if the server cannot be reached, denies access, is no Redis server, is
+    /// older than 6.2, is a replica, or deletes keys when its memory is full; [`OpenError::Config`] if
+    /// the URL makes no sense.
+    #[cfg(feature = "redis")]
+    pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
+        let server = Server::parse(url.as_ref())?;
+        drop(crate::store::redis::open::open(&server)?);
+        Ok(Builder::new(Source::Server(server)))
+    }
+
     /// Returns jobs in memory, which are lost with the process: for tests.
     pub fn memory() -> Builder {
         Builder::new(Source::Memory)
@@ -86,6 +113,7 @@ impl Builder {
             threads: None,
             retry: Retry::default(),
             retention: DEFAULT_RETENTION,
+            patience: DEFAULT_PATIENCE,
             on_event: None,
         }
     }
@@ -187,9 +215,19 @@ impl Builder {
 
     /// Says how long a claim holds, and so how long [`Jobs::shutdown`] waits for runs: 30 seconds
     /// unless it is said. On a file no other process can take a claim, so it does not have to be
-    /// renewed there.
+    /// renewed there. On a server a claim is renewed when a third of this time has passed, and another
+    /// process takes the job if that could not be done.
     pub fn lease(self, lease: Duration) -> Builder {
         Builder { lease, ..self }
+    }
+
+    /// Says how long a call waits while the server of the jobs does not answer: 10 seconds unless it is
+    /// said. A file is always there.
+    ///
+    /// An insert ends with [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) then. What
+    /// was sent is sent again until it is answered, also after that.
+    pub fn patience(self, patience: Duration) -> Builder {
+        Builder { patience, ..self }
     }
 
     /// Limits how many jobs are claimed at once: those that run, and those that are about to, because

@@ -14,6 +14,8 @@ use super::jobs::Jobs;
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
 use crate::dispatch::events::OnEvent;
+#[cfg(feature = "redis")]
+use crate::dispatch::events::{Event, tell};
 use crate::dispatch::execute::{Executor, Lane};
 use crate::dispatch::handlers::Handlers;
 use crate::dispatch::inline::Inline;
@@ -25,6 +27,10 @@ use crate::dispatch::thread::{Dispatcher, LOOK_INTERVAL};
 use crate::store::memory::Memory;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite::{Sqlite, open::Location};
+#[cfg(feature = "redis")]
+use crate::store::redis::Redis;
+#[cfg(feature = "redis")]
+use crate::store::words::Hint;
 use crate::store::words::Store;
 use crate::values::error::OpenError;
 use crate::values::info::Durability;
@@ -37,6 +43,9 @@ const COMMANDS: usize = 4096;
 /// The tick of the wheels: how much later than at its time a run may start for the wheel's sake.
 const TICK: Duration = Duration::from_micros(100);
 const QUEUE_BYTES: usize = 48;
+/// How many hints of other processes wait for the dispatcher.
+#[cfg(feature = "redis")]
+const HINTS: usize = 16;
 
 impl Builder {
     /// Starts to run the jobs. What came due meanwhile runs now.
@@ -47,7 +56,7 @@ impl Builder {
     /// or if the system refuses a thread.
     pub fn start(self) -> Result<Jobs, OpenError> {
         let threads = self.threads;
-        let mut parts = self.into_parts(true)?;
+        let mut parts = self.into_parts(true, false)?;
         let mut blocking = Wheel::builder().tick(TICK).name("tickwheel-jobs");
         if let Some(threads) = threads {
             blocking = blocking.threads(threads);
@@ -61,6 +70,7 @@ impl Builder {
         let clock = parts.by_store(Clock::of_wheel(blocking.scheduler()));
         let machine = parts.take_over(&clock)?;
         let hints = parts.listen();
+        parts.warn();
         let (commands, commands_out) = bounded(COMMANDS);
         let (ends, ends_out): (_, Receiver<Command>) = unbounded();
         let way = Box::new(move |command| commands.send(command).is_ok());
@@ -108,7 +118,7 @@ impl Builder {
     ///
     /// As [`Builder::start`].
     pub fn manual(self) -> Result<(Jobs, Driver), OpenError> {
-        let mut parts = self.into_parts(true)?;
+        let mut parts = self.into_parts(true, true)?;
         let (wheel, driver) = Wheel::builder().manual().map_err(refused)?;
         driver.set_wall(Millis::present(driver.wall_now()).to_system());
         let clock = Clock::of_wheel(wheel.scheduler());
@@ -142,7 +152,7 @@ impl Builder {
     ///
     /// If there are handlers, if the jobs are in memory, or as [`Builder::start`].
     pub fn client(self) -> Result<Client, OpenError> {
-        let parts = self.into_parts(false)?;
+        let parts = self.into_parts(false, false)?;
         let clock = parts.by_store(Clock::of_system());
         let machine = Machine::new(parts.settings.clone(), clock.now().millis());
         let (_, link, _) = parts.inline(machine, clock, true);
@@ -150,7 +160,7 @@ impl Builder {
     }
 
     /// Checks every choice, and opens the store.
-    fn into_parts(self, runs_jobs: bool) -> Result<Parts, OpenError> {
+    fn into_parts(self, runs_jobs: bool, manual: bool) -> Result<Parts, OpenError> {
         let wrong = |reason: &str| Err(OpenError::Config(reason.to_owned()));
         if self.lease.is_zero() {
             return wrong("lease(0): a claim needs a lease above zero");
@@ -173,11 +183,14 @@ impl Builder {
             }
             false => self.handlers,
         };
+        // On a manual clock nothing would come of waiting.
+        let patience = if manual { Duration::ZERO } else { self.patience };
+        let is_shared = self.source.is_shared();
         let settings = Settings {
             in_flight: self.in_flight,
-            ahead: AHEAD,
-            lease: None,
-            patience: Duration::ZERO,
+            ahead: if is_shared { Duration::ZERO } else { AHEAD },
+            lease: is_shared.then_some(self.lease),
+            patience,
             retention: self.retention,
             synced: self.durability == Durability::Synced,
             policies: handlers.policies(self.retry),
@@ -187,6 +200,13 @@ impl Builder {
         let store: Box<dyn Store> = match self.source {
             Source::Memory if !runs_jobs => return wrong("jobs in memory have no other clients"),
             Source::Memory => Box::new(Memory::default()),
+            #[cfg(feature = "redis")]
+            Source::Server(server) => {
+                let server = server.with_lease(self.lease);
+                let opened = crate::store::redis::open::open(&server)?;
+                let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
+                Box::new(Redis::new(server, opened, queue.as_deref(), self.lease, manual))
+            }
             #[cfg(feature = "sqlite")]
             Source::File(mut location) => {
                 location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
@@ -210,6 +230,19 @@ impl Builder {
             #[cfg(feature = "sqlite")]
             file,
         })
+    }
+}
+
+impl Source {
+    /// Says whether several processes run the jobs.
+    fn is_shared(&self) -> bool {
+        match self {
+            Source::Memory => false,
+            #[cfg(feature = "sqlite")]
+            Source::File(_) => false,
+            #[cfg(feature = "redis")]
+            Source::Server(_) => true,
+        }
     }
 }
 
@@ -240,6 +273,14 @@ impl Parts {
         #[cfg(feature = "redis")]
         let clock = clock.by_server(self.store.server_time());
         clock
+    }
+
+    /// Tells what the operator of the store should know.
+    fn warn(&self) {
+        #[cfg(feature = "redis")]
+        if let Some(text) = self.store.warning() {
+            tell(Event::Warning { text }, &self.metrics, self.on_event.as_ref(), false);
+        }
     }
 
     /// Returns where the hints of other processes come.

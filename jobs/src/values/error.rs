@@ -75,6 +75,13 @@ pub enum OpenError {
     /// There is no handler, so no job could run. A process that only inserts is a
     /// [`client`](crate::Builder::client).
     NoHandlers,
+    /// The Redis server cannot be used: which one, and why.
+    Server {
+        /// Its address.
+        server: String,
+        /// What is in the way.
+        problem: ServerProblem,
+    },
     /// The store failed while it was opened.
     Store(StoreError),
     /// The threads could not be started.
@@ -105,6 +112,7 @@ impl fmt::Display for OpenError {
             OpenError::Setting { path, pragma, wanted, found } => {
                 write!(f, "{}: SQLite set {pragma} to {found:?}, not to {wanted:?}", path.display())
             }
+            OpenError::Server { server, problem } => write!(f, "{server}: {problem}"),
             OpenError::Config(reason) => f.write_str(reason),
             OpenError::SameKind(kind) => write!(f, "two handlers for the kind {kind:?}"),
             OpenError::NoHandlers => f.write_str("no handler: no job could run"),
@@ -136,6 +144,46 @@ impl std::error::Error for OpenError {
     }
 }
 
+/// Why a Redis server cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ServerProblem {
+    /// No connection, or no answer: what the system said.
+    Unreachable(String),
+    /// The server wants another name or password, or does not allow what is needed: what it said.
+    Denied(String),
+    /// What answers there is no Redis server: what it said.
+    NotRedis(String),
+    /// Its version is below 6.2.
+    TooOld(String),
+    /// It takes no writes, because it is a replica.
+    ReadOnly,
+    /// Its `maxmemory-policy` deletes keys when memory is full. It has to be `noeviction`.
+    Evicts(String),
+    /// It has no database of this number, or is still loading: what it said.
+    Other(String),
+}
+
+impl fmt::Display for ServerProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerProblem::Unreachable(error) => write!(f, "the server cannot be reached: {error}"),
+            ServerProblem::Denied(error) => write!(f, "the server denies access: {error}"),
+            ServerProblem::NotRedis(found) => write!(f, "no Redis server answers there: {found}"),
+            ServerProblem::TooOld(version) => {
+                write!(f, "Redis {version} is too old: at least 6.2 is needed")
+            }
+            ServerProblem::ReadOnly => f.write_str("the server is a replica, and takes no writes"),
+            ServerProblem::Evicts(policy) => write!(
+                f,
+                "maxmemory-policy is {policy}, so the server deletes jobs when its memory is full: \
+                 it has to be noeviction"
+            ),
+            ServerProblem::Other(error) => f.write_str(error),
+        }
+    }
+}
+
 /// Why the store could not do what it was asked. Nothing has changed then, but where a variant says
 /// otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -145,7 +193,7 @@ pub enum StoreError {
     Closed,
     /// The process was forked since the store was opened. SQLite does not survive that.
     Forked,
-    /// The disk is full.
+    /// The disk is full, or the memory that the server may use.
     Full,
     /// Someone else has the file locked for longer than the store waits (10 seconds).
     Busy,
@@ -172,7 +220,14 @@ pub enum StoreError {
     Unknown,
     /// The limit of a shutdown passed while this many runs were under way. Their jobs run again.
     StillRunning(usize),
-    /// Anything else that SQLite said.
+    /// Of a batch, the first jobs are stored and the others are not.
+    Incomplete {
+        /// How many of them are stored.
+        stored: usize,
+        /// Why the others are not.
+        error: Box<StoreError>,
+    },
+    /// Anything else that the store said.
     Other(String),
 }
 
@@ -181,7 +236,7 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::Closed => f.write_str("the jobs are shut down"),
             StoreError::Forked => f.write_str("the process was forked since the store was opened"),
-            StoreError::Full => f.write_str("the disk is full"),
+            StoreError::Full => f.write_str("the store is full"),
             StoreError::Busy => f.write_str("the file is locked by someone else"),
             StoreError::Io(error) => write!(f, "the store could not read or write: {error}"),
             StoreError::Damaged(detail) => write!(f, "the store is damaged: {detail}"),
@@ -194,6 +249,9 @@ impl fmt::Display for StoreError {
             StoreError::Unknown => f.write_str("it is not known whether the change took effect"),
             StoreError::StillRunning(runs) => {
                 write!(f, "the shutdown did not wait for {runs} runs that are under way")
+            }
+            StoreError::Incomplete { stored, error } => {
+                write!(f, "only the first {stored} jobs are stored: {error}")
             }
             StoreError::Other(error) => write!(f, "the store failed: {error}"),
         }

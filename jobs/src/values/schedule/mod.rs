@@ -47,7 +47,10 @@ pub(crate) enum Rule {
     #[cfg(feature = "cron")]
     Cron(Cron),
     /// What another version or another set of features wrote.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only a file has such"))]
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "redis")),
+        expect(dead_code, reason = "memory has no such")
+    )]
     Unknown,
 }
 
@@ -187,7 +190,7 @@ impl Rule {
         }
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "redis"))]
     pub(crate) fn from_text(text: &str) -> Rule {
         if let Some(ms) = text.strip_prefix("every ").and_then(|rest| rest.strip_suffix(" ms")) {
             return ms.parse().map_or(Rule::Unknown, Rule::Every);
@@ -203,7 +206,7 @@ impl Rule {
 }
 
 impl Missed {
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "redis"))]
     pub(crate) fn to_number(self) -> i64 {
         match self {
             Missed::Skip => 0,
@@ -212,7 +215,7 @@ impl Missed {
         }
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "redis"))]
     pub(crate) fn from_number(number: i64) -> Missed {
         match u32::try_from(number) {
             Ok(0) => Missed::Skip,

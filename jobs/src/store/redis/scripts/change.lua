@@ -3,11 +3,25 @@
 -- A call that is sent again, because its answer was lost, bears the same number in the same place: it
 -- changes nothing, and has the answer that it had.
 
-local place, number = ARGV[at], ARGV[at + 1]
-at = at + 2
-local last = redis.call('HGET', sent, place)
-if last and string.sub(last, 1, #number + 1) == number .. ':' then
-  return { 'ok', micros, string.sub(last, #number + 2) }
+local place, number, before = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+at = at + 3
+
+-- The answer of the call with this number in a place, if there was one.
+local function answered(slot)
+  local answer = redis.call('HGET', sent, slot)
+  if answer and string.sub(answer, 1, #number + 1) == number .. ':' then
+    return string.sub(answer, #number + 2)
+  end
+  return nil
+end
+
+local known_answer = answered(place)
+if known_answer then
+  return { 'ok', micros, known_answer }
+end
+-- What is a part of something larger comes after the part before it, or not at all.
+if before ~= '' and not answered(before) then
+  return { 'ok', micros, '' }
 end
 
 local answers = {}
@@ -59,7 +73,10 @@ local function holder_of(key)
 end
 
 local function insert(id, kind, time, mode, key, record)
-  if redis.call('HEXISTS', jobs, id) == 1 or redis.call('ZSCORE', done, id) then
+  if redis.call('HEXISTS', jobs, id) == 1 then
+    return 'k'
+  end
+  if has(string.byte(record, 1), CALLERS_ID) and redis.call('ZSCORE', done, id) then
     return 'k'
   end
   if mode ~= '' then

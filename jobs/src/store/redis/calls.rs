@@ -1,0 +1,301 @@
+//! From the operations of a batch to calls of scripts, and from their answers back.
+//!
+//! Ground rules:
+//!
+//! - A call has 256 items and a megabyte at most, so that no script takes long. A batch of inserts that
+//!   fits is one call, so all of it or nothing.
+//! - A call either may need memory or gives some back: so a server without memory refuses inserts and
+//!   nothing else.
+//! - Each call of a batch has a place, which is the same when the batch is sent again. The server
+//!   remembers what it answered there, by the number of the batch.
+
+use redis::Cmd;
+
+use super::records::{id_bytes, missed, record, token};
+use super::scripts::{Name, Scripts};
+use crate::store::words::{Answer, End, Finish, IfTaken, Inserted, NewJob, NewSchedule, Op};
+use crate::values::error::StoreError;
+use crate::values::info::Cancel;
+use crate::values::time::Millis;
+
+/// The most items of a call.
+pub(super) const ITEMS: usize = 256;
+/// The most bytes of a call, unless one item has more.
+pub(super) const BYTES: usize = 1 << 20;
+
+/// A call of a script that changes something.
+pub(super) struct Call {
+    pub(super) name: Name,
+    /// What its answer is for.
+    pub(super) parts: Vec<Part>,
+    pub(super) args: Vec<Vec<u8>>,
+    items: usize,
+    bytes: usize,
+    grows: bool,
+    /// It comes after the call before, or not at all.
+    continues: bool,
+}
+
+/// A part of a call's answer: the letters of one operation.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    /// Which operation.
+    pub(super) op: usize,
+    pub(super) letters: usize,
+}
+
+impl Call {
+    fn new(name: Name, grows: bool) -> Call {
+        Call { name, parts: Vec::new(), args: Vec::new(), items: 0, bytes: 0, grows, continues: false }
+    }
+
+    fn push(&mut self, arg: impl Into<Vec<u8>>) {
+        let arg = arg.into();
+        self.bytes += arg.len() + 8;
+        self.args.push(arg);
+    }
+
+    fn takes(&self, name: Name, grows: bool, items: usize, bytes: usize) -> bool {
+        let fits = self.items + items <= ITEMS && self.bytes + bytes <= BYTES;
+        self.name == name && self.grows == grows && !self.continues && fits
+    }
+}
+
+/// Returns the calls that change what these operations say. A question has none.
+pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
+    let mut calls: Vec<Call> = Vec::new();
+    for (n, op) in ops.iter().enumerate() {
+        match op {
+            Op::InsertMany(jobs) => insert_many(&mut calls, n, jobs),
+            Op::Occur { name, expected, jobs, next } => {
+                occur(&mut calls, n, (name, *expected, *next), jobs);
+            }
+            Op::Extend(claims) => {
+                for part in claims.chunks(ITEMS) {
+                    let call = room(&mut calls, Name::Extend, false, part.len(), 0);
+                    for (id, fence) in part {
+                        call.push(id_bytes(*id));
+                        call.push(token(*fence));
+                    }
+                    call.parts.push(Part { op: n, letters: part.len() });
+                }
+            }
+            op => one(&mut calls, n, op),
+        }
+    }
+    calls
+}
+
+/// Returns a call with room for more, and counts that.
+fn room(calls: &mut Vec<Call>, name: Name, grows: bool, items: usize, bytes: usize) -> &mut Call {
+    if !calls.last().is_some_and(|call| call.takes(name, grows, items, bytes)) {
+        calls.push(Call::new(name, grows));
+    }
+    let last = calls.len() - 1;
+    calls[last].items += items;
+    &mut calls[last]
+}
+
+fn push_insert(call: &mut Call, job: &NewJob) {
+    let (mode, key) = match &job.key {
+        None => ("", ""),
+        Some((key, IfTaken::Replace)) => ("R", &**key),
+        Some((key, IfTaken::ReplaceKeepingTime)) => ("K", &**key),
+        Some((key, IfTaken::Leave)) => ("L", &**key),
+    };
+    call.push("I");
+    call.push(id_bytes(job.id));
+    call.push(job.kind.as_bytes());
+    call.push(time(job.due));
+    call.push(mode);
+    call.push(key);
+    call.push(record(job));
+}
+
+fn bytes_of(jobs: &[NewJob]) -> usize {
+    jobs.iter().map(|job| job.payload.len() + 400).sum()
+}
+
+fn insert_many(calls: &mut Vec<Call>, op: usize, jobs: &[NewJob]) {
+    if jobs.len() <= ITEMS {
+        let call = room(calls, Name::Change, true, jobs.len(), bytes_of(jobs));
+        jobs.iter().for_each(|job| push_insert(call, job));
+        call.parts.push(Part { op, letters: jobs.len() });
+        return;
+    }
+    for (n, part) in jobs.chunks(ITEMS).enumerate() {
+        let mut call = Call::new(Name::Change, true);
+        call.items = part.len();
+        part.iter().for_each(|job| push_insert(&mut call, job));
+        call.parts.push(Part { op, letters: part.len() });
+        call.continues = n > 0;
+        calls.push(call);
+    }
+    // What follows is no part of it.
+    if let Some(last) = calls.last_mut() {
+        last.items = ITEMS;
+    }
+}
+
+/// The occurrences of a call end where those of the next begin: each is a step of the schedule.
+fn occur(
+    calls: &mut Vec<Call>,
+    op: usize,
+    (name, mut expected, next): (&str, Millis, Option<Millis>),
+    jobs: &[NewJob],
+) {
+    let mut parts = jobs.chunks(ITEMS - 1).peekable();
+    let mut rest = true;
+    while rest {
+        let part = parts.next().unwrap_or(&[]);
+        let follows = parts.peek().and_then(|part| part.first());
+        rest = follows.is_some();
+        let following = follows.map_or(next, |job| Some(job.due));
+        let call = room(calls, Name::Change, true, part.len() + 1, bytes_of(part));
+        call.push("O");
+        call.push(name);
+        call.push(time(expected));
+        call.push(following.map_or(Vec::new(), time));
+        call.push(part.len().to_string());
+        for job in part {
+            call.push(id_bytes(job.id));
+            call.push(job.kind.as_bytes());
+            call.push(time(job.due));
+            call.push(record(job));
+        }
+        call.parts.push(Part { op, letters: 1 });
+        expected = following.unwrap_or(expected);
+    }
+}
+
+fn put_schedule(call: &mut Call, new: &NewSchedule) {
+    call.push("S");
+    call.push(&*new.name);
+    call.push(new.kind.as_bytes());
+    call.push(new.schedule.rule.to_text());
+    call.push(missed(new));
+    call.push(&*new.payload);
+    call.push(time(new.first));
+}
+
+fn push_finish(call: &mut Call, finish: &Finish) {
+    let (fate, due, error) = match &finish.end {
+        End::Gone => ("g", Millis::ZERO, ""),
+        End::Again { due, error } => ("a", *due, &**error),
+        End::Dead { error } => ("d", Millis::ZERO, &**error),
+    };
+    call.push("F");
+    call.push(id_bytes(finish.id));
+    call.push(token(finish.fence));
+    call.push(fate);
+    call.push(time(due));
+    call.push(error);
+}
+
+/// An operation of one letter.
+fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
+    let (grows, items, bytes) = match change {
+        Op::Insert(job) => (true, 1, job.payload.len() + 400),
+        Op::PutSchedule(new) => (true, 1, new.payload.len() + 400),
+        Op::Revive(..) => (true, 1, 0),
+        Op::Purge(_) => (false, ITEMS, 0),
+        _ if change.is_question() || matches!(change, Op::Flush) => return,
+        _ => (false, 1, 0),
+    };
+    let call = room(calls, Name::Change, grows, items, bytes);
+    call.parts.push(Part { op, letters: 1 });
+    match change {
+        Op::Insert(job) => push_insert(call, job),
+        Op::PutSchedule(new) => put_schedule(call, new),
+        Op::Finish(finish) => push_finish(call, finish),
+        Op::Cancel(id) => call.args.extend([b"C".to_vec(), id_bytes(*id).to_vec()]),
+        Op::CancelKey(key) => call.args.extend([b"c".to_vec(), key.as_bytes().to_vec()]),
+        Op::Reset(id, due) => {
+            call.args.extend([b"R".to_vec(), id_bytes(*id).to_vec(), time(*due)]);
+        }
+        Op::ResetKey(key, due) => {
+            call.args.extend([b"r".to_vec(), key.as_bytes().to_vec(), time(*due)]);
+        }
+        Op::Revive(id, due) => {
+            call.args.extend([b"V".to_vec(), id_bytes(*id).to_vec(), time(*due)]);
+        }
+        Op::Discard(id) => call.args.extend([b"D".to_vec(), id_bytes(*id).to_vec()]),
+        Op::DropSchedule(name) => call.args.extend([b"s".to_vec(), name.as_bytes().to_vec()]),
+        Op::Release(id, fence) => {
+            let args = [b"L".to_vec(), id_bytes(*id).to_vec(), token(*fence).to_vec()];
+            call.args.extend(args);
+        }
+        Op::Purge(before) => call.args.extend([b"P".to_vec(), time(*before)]),
+        _ => {}
+    }
+}
+
+fn time(time: Millis) -> Vec<u8> {
+    time.get().to_string().into_bytes()
+}
+
+/// Returns the commands of these calls. `head` are the arguments that every script begins with.
+pub(super) fn commands(
+    calls: &[Call],
+    scripts: &Scripts,
+    keys: &[String],
+    head: &[Vec<u8>],
+    (number, lease): (u64, u64),
+) -> Vec<Cmd> {
+    let mut place = 0_usize;
+    let command = |call: &Call| {
+        let mut cmd = scripts.call(call.name, keys);
+        cmd.arg(head);
+        if call.name == Name::Extend {
+            cmd.arg(lease);
+        } else {
+            let before = if call.continues { (place - 1).to_string() } else { String::new() };
+            cmd.arg(place).arg(number).arg(before);
+            place += 1;
+        }
+        cmd.arg(&call.args);
+        cmd
+    };
+    calls.iter().map(command).collect()
+}
+
+/// What has come back for one operation.
+#[derive(Clone, Default)]
+pub(super) struct Letters {
+    pub(super) letters: Vec<u8>,
+    pub(super) error: Option<StoreError>,
+}
+
+/// Returns what the letters of a change mean.
+pub(super) fn answer(op: &Op, found: Letters) -> Answer {
+    let Letters { letters, error } = found;
+    if let Some(error) = error {
+        let stored = letters.len();
+        return Answer::Refused(match op {
+            Op::InsertMany(_) if stored > 0 => {
+                StoreError::Incomplete { stored, error: Box::new(error) }
+            }
+            _ => error,
+        });
+    }
+    match op {
+        Op::Extend(claims) => {
+            let lost = claims.iter().zip(&letters).filter(|(_, letter)| **letter == b'0');
+            Answer::Lost(lost.map(|((id, _), _)| *id).collect())
+        }
+        Op::Insert(_) => Answer::Inserted(match &letters[..] {
+            b"o" => Inserted::Occupied,
+            b"k" => Inserted::Known,
+            _ => Inserted::New,
+        }),
+        Op::InsertMany(_) => Answer::Inserted(Inserted::New),
+        Op::Cancel(_) => Answer::Cancelled(match &letters[..] {
+            b"c" => Cancel::Cancelled,
+            b"r" => Cancel::Running,
+            _ => Cancel::Gone,
+        }),
+        Op::Finish(finish) if letters == b"x" => Answer::Lost(vec![finish.id]),
+        Op::Finish(_) | Op::Release(..) | Op::Flush => Answer::Done,
+        _ => Answer::Changed(letters.iter().all(|letter| *letter == b'1')),
+    }
+}

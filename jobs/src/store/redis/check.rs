@@ -1,0 +1,137 @@
+//! The slow truth about a queue: looks at every job, and compares what should agree.
+//!
+//! Other processes go on meanwhile. What is said of one job is true at one moment, because one script
+//! looks at all places where it may be; the sums are of one moment too.
+
+use std::collections::BTreeSet;
+
+use redis::Value;
+
+use super::Redis;
+use super::calls::ITEMS;
+use super::reads::number_arg;
+use super::records::{id_bytes, id_of, read_record};
+use super::replies::{Fault, array, bytes, text};
+use super::scripts::Name;
+use crate::values::error::Violation;
+use crate::values::id::JobId;
+
+impl Redis {
+    pub(super) fn audit(&mut self) -> Result<(), Violation> {
+        match self.violation() {
+            Ok(None) => Ok(()),
+            Ok(Some(found)) => Err(Violation(found)),
+            Err(fault) => Err(fault.error.into()),
+        }
+    }
+
+    fn violation(&mut self) -> Result<Option<String>, Fault> {
+        let mut ids = self.all_ids()?;
+        for part in ids.split_off(0).chunks(ITEMS) {
+            let args: Vec<Vec<u8>> = part.iter().map(|id| id_bytes(*id).to_vec()).collect();
+            let reply = self.run(Name::Audit, &args)?;
+            if let [id, what, ..] = array(&reply[2])? {
+                return Ok(Some(format!("{}: {}", id_of(bytes(id)?)?, text(what)?)));
+            }
+        }
+        let counted = self.counted()?;
+        let counts = counted.counts;
+        let alive = counts.pending + counts.running;
+        let [died, records, fences] = counted.sizes;
+        let of_kinds: u64 = counted.kinds.iter().map(|(_, jobs)| jobs).sum();
+        if alive + counts.dead != records || fences != counts.running || died != counts.dead {
+            return Ok(Some(format!(
+                "R9: {counts:?}, and {records} records, {fences} fences, {died} times of death"
+            )));
+        }
+        if of_kinds != alive {
+            return Ok(Some(format!("R10: {alive} jobs, and {of_kinds} of all kinds")));
+        }
+        self.keys_agree()
+    }
+
+    /// Returns every id that anything has.
+    fn all_ids(&mut self) -> Result<Vec<JobId>, Fault> {
+        let mut ids = BTreeSet::new();
+        for key in [self.keys.jobs().to_owned(), self.keys.fences().to_owned()] {
+            for (id, _) in self.scan(&key)? {
+                ids.insert(id_of(&id)?);
+            }
+        }
+        ids.extend(self.claimed_ids()?.into_iter().map(|(id, ..)| id));
+        let mut after = Vec::new();
+        loop {
+            let page = self.dead_ids(core::mem::take(&mut after), ITEMS)?;
+            ids.extend(&page);
+            match page.last().filter(|_| page.len() == ITEMS) {
+                Some(last) => after = id_bytes(*last).to_vec(),
+                None => break,
+            }
+        }
+        let kinds: Vec<Vec<u8>> =
+            self.counted()?.kinds.into_iter().map(|(kind, _)| kind.into_bytes()).collect();
+        for kind in kinds {
+            let mut from = (b"0".to_vec(), Vec::new());
+            loop {
+                let mut args = vec![b"W".to_vec(), number_arg(ITEMS), from.0, b"1e18".to_vec()];
+                args.extend([from.1, kind.clone()]);
+                let reply = self.run(Name::Page, &args)?;
+                let found = array(&reply[2])?;
+                for pair in found.chunks(2) {
+                    ids.insert(id_of(bytes(&pair[0])?)?);
+                }
+                let Some([id, due]) = found.chunks(2).last().filter(|_| found.len() == 2 * ITEMS)
+                else {
+                    break;
+                };
+                from = (bytes(due)?.to_vec(), bytes(id)?.to_vec());
+            }
+        }
+        Ok(ids.into_iter().collect())
+    }
+
+    /// Each key leads to a job that has it.
+    fn keys_agree(&mut self) -> Result<Option<String>, Fault> {
+        let (keys, jobs) = (self.keys.keys().to_owned(), self.keys.jobs().to_owned());
+        for (key, id) in self.scan(&keys)? {
+            let mut get = redis::cmd("HGET");
+            get.arg(&jobs).arg(&id);
+            let record = match self.plain(get)? {
+                Value::BulkString(record) => read_record(&record)?.key,
+                _ => None,
+            };
+            if record.as_deref().map(str::as_bytes) == Some(&key) {
+                continue;
+            }
+            // The job may have ended since.
+            let mut get = redis::cmd("HGET");
+            get.arg(&keys).arg(&key);
+            if matches!(self.plain(get)?, Value::BulkString(now) if now == id) {
+                let key = String::from_utf8_lossy(&key).into_owned();
+                return Ok(Some(format!("R11: the key {key:?} leads to a job without it")));
+            }
+        }
+        Ok(None)
+    }
+
+    fn scan(&mut self, key: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
+        let mut found = Vec::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("HSCAN");
+            scan.arg(key).arg(&cursor).arg("COUNT").arg(ITEMS);
+            let answer = self.plain(scan)?;
+            let [next, pairs] = array(&answer)? else { break };
+            for pair in array(pairs)?.chunks(2) {
+                if let [field, value] = pair {
+                    found.push((bytes(field)?.to_vec(), bytes(value)?.to_vec()));
+                }
+            }
+            cursor = text(next)?;
+            if cursor == "0" {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}

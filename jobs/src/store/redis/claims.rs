@@ -1,0 +1,73 @@
+//! Claims: which jobs are asked for, and what comes of a claim whose answer was lost.
+
+use std::sync::Arc;
+
+use super::calls::{BYTES, ITEMS};
+use super::records;
+use super::replies::{Fault, Reply, array, bytes, number};
+use crate::store::words::{ClaimRequest, Outcome};
+use crate::values::error::StoreError;
+use crate::values::time::Millis;
+
+/// What this process claims.
+#[derive(Default)]
+pub(super) struct Claiming {
+    handled: Vec<Arc<str>>,
+    /// The batch of the latest claim, and the nonce of its fences. A claim that is sent again has the
+    /// same.
+    number: u64,
+    nonce: u64,
+}
+
+impl Claiming {
+    pub(super) fn handle(&mut self, kinds: &[Arc<str>]) {
+        self.handled = kinds.to_vec();
+    }
+
+    pub(super) fn handles_any(&self) -> bool {
+        !self.handled.is_empty()
+    }
+
+    /// A claim is about to be made with this batch.
+    pub(super) fn prepare(&mut self, number: u64, nonce: u64) {
+        if self.number != number {
+            (self.number, self.nonce) = (number, nonce);
+        }
+    }
+
+    pub(super) fn args(&self, request: ClaimRequest, lease: u64) -> Vec<Vec<u8>> {
+        let text = |number: u64| number.to_string().into_bytes();
+        let mut args = vec![
+            text(self.number),
+            text(request.limit.min(ITEMS) as u64),
+            text(lease),
+            text(request.suspects as u64),
+            text(u64::from(request.repeat_offender)),
+            self.nonce.to_be_bytes().to_vec(),
+            text(BYTES as u64),
+        ];
+        args.extend(self.handled.iter().map(|kind| kind.as_bytes().to_vec()));
+        args
+    }
+
+    /// Reads what was claimed.
+    pub(super) fn read(&self, reply: Reply, outcome: &mut Outcome) -> Result<(), Fault> {
+        let fields = match reply {
+            Reply::Done(fields) => fields,
+            Reply::Full => return Err(StoreError::Full.into()),
+            Reply::Wrong(fault) => return Err(fault),
+            Reply::Kinds(_) | Reply::Unloaded => return Ok(()),
+        };
+        let [_, _, next_due, waits, claimed] = &fields[..] else { return Ok(()) };
+        let next_due = number(next_due)?;
+        outcome.next_due = (next_due >= 0).then(|| Millis::clamped(next_due));
+        outcome.suspects_wait = number(waits)? != 0;
+        for job in array(claimed)?.chunks(3) {
+            let [id, fence, record] = job else { continue };
+            let (id, fence, record) = (bytes(id)?, bytes(fence)?, bytes(record)?);
+            outcome.claimed.push(records::claimed(&self.handled, id, fence, record)?);
+        }
+        outcome.claimed.sort_by_key(|job| (job.due, job.id));
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! The names of the keys: all those of a queue have one hash tag, so a cluster keeps them together.
+
+/// The keys of a queue, in the order in which every script takes them.
+pub(super) struct Keys {
+    prefix: String,
+    /// All but those of the kinds.
+    fixed: Vec<String>,
+    pub(super) channel: String,
+}
+
+/// The queue of a builder that names none.
+const DEFAULT_QUEUE: &str = "jobs";
+
+const JOBS: usize = 1;
+const FENCES: usize = 3;
+const KEYS: usize = 4;
+const SCHEDULES: usize = 8;
+const KINDS: usize = 10;
+
+impl Keys {
+    /// `owner` tells the caller from others.
+    pub(super) fn new(queue: Option<&str>, owner: &str) -> Keys {
+        let prefix = format!("tw:{{{}}}:", queue.unwrap_or(DEFAULT_QUEUE));
+        let sent = format!("sent:{owner}");
+        let names = [
+            &*sent, "jobs", "run", "fence", "keys", "dead", "died", "done", "schedules", "asked",
+            "kinds", "meta",
+        ];
+        let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
+        Keys { channel: format!("{prefix}wake"), prefix, fixed }
+    }
+
+    /// Returns the keys that a script takes which knows these kinds.
+    pub(super) fn all(&self, kinds: &[String]) -> Vec<String> {
+        let due = kinds.iter().map(|kind| format!("{}due:{kind}", self.prefix));
+        self.fixed.iter().cloned().chain(due).collect()
+    }
+
+    pub(super) fn jobs(&self) -> &str {
+        &self.fixed[JOBS]
+    }
+
+    pub(super) fn fences(&self) -> &str {
+        &self.fixed[FENCES]
+    }
+
+    pub(super) fn keys(&self) -> &str {
+        &self.fixed[KEYS]
+    }
+
+    pub(super) fn schedules(&self) -> &str {
+        &self.fixed[SCHEDULES]
+    }
+
+    pub(super) fn kinds(&self) -> &str {
+        &self.fixed[KINDS]
+    }
+}

@@ -1,0 +1,382 @@
+//! The store on a Redis server, which several machines share: each move of a job is one script.
+//!
+//! Ground rules:
+//!
+//! - A script looks first and writes after, since what it has written stays if it fails. It takes 256
+//!   items at most, and no list of the data's size as arguments.
+//! - The time is the server's, read in the script; on a manual clock it is the driver's, handed in.
+//! - A batch goes out together, as one round trip. It may be sent again as it was, until it is
+//!   answered: the server remembers what it answered to each call of a process's latest batch.
+//! - A claim is a lease. What ends or renews it bears its token, and without the right one does
+//!   nothing.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `connection.rs`, `open.rs` | the connection; what is looked at before a server is used |
+//! | `keys.rs`, `records.rs` | what is stored where, and how |
+//! | `scripts.rs`, `scripts/*.lua` | the scripts |
+//! | `calls.rs` | from operations to calls, and from answers back |
+//! | `replies.rs` | what the server says |
+//! | `claims.rs` | claims |
+//! | `reads.rs` | the questions |
+//! | `check.rs` | the slow truth |
+//! | `hints.rs` | what others say that they have done |
+
+mod replies;
+mod records;
+mod keys;
+mod scripts;
+pub(crate) mod connection;
+pub(crate) mod open;
+mod calls;
+mod claims;
+mod reads;
+mod check;
+mod hints;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::words::{
+    ApplyError, Batch, Facts, Hints, Look, MOST_INTERRUPTIONS, Op, Outcome, Store,
+};
+use crate::values::error::{StoreError, Violation};
+use crate::values::id::JobId;
+use crate::values::server_time::ServerTime;
+use crate::values::time::Millis;
+use calls::{Call, Letters};
+use claims::Claiming;
+use connection::{Connection, Server};
+use hints::Listener;
+use keys::Keys;
+use open::Opened;
+use replies::{Fault, Reply, array, bytes, number, reply};
+use scripts::{Name, Scripts};
+
+/// The store on a server.
+pub(crate) struct Redis {
+    connection: Connection,
+    keys: Keys,
+    scripts: Scripts,
+    /// The kinds that the server knows, as far as this process does.
+    kinds: Vec<String>,
+    claiming: Claiming,
+    /// Tells this process from others.
+    owner: [u8; 8],
+    lease: Duration,
+    /// The present that scripts are told, on a manual clock.
+    told: Option<Millis>,
+    manual: bool,
+    /// How often the schedules were changed, as of the last look.
+    schedules_version: i64,
+    warning: Option<String>,
+    listener: Option<Listener>,
+    facts: Facts,
+    pid: u32,
+}
+
+/// How often one batch is sent because the server had to be told a script, or this process a kind.
+const ROUNDS: usize = 8;
+
+impl Redis {
+    /// Takes a server that was looked at. On a manual clock the scripts are told the time.
+    pub(crate) fn new(
+        server: Server,
+        opened: Opened,
+        queue: Option<&str>,
+        lease: Duration,
+        manual: bool,
+    ) -> Redis {
+        let owner = random().to_be_bytes();
+        let owner_text: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
+        Redis {
+            connection: Connection::new(server, opened.connection),
+            keys: Keys::new(queue, &owner_text),
+            scripts: Scripts::new(),
+            kinds: Vec::new(),
+            claiming: Claiming::default(),
+            owner,
+            lease,
+            told: None,
+            manual,
+            schedules_version: -1,
+            warning: opened.warning,
+            listener: None,
+            facts: Facts::default(),
+            pid: std::process::id(),
+        }
+    }
+
+    /// Returns the arguments that every script begins with.
+    fn head(&self) -> Vec<Vec<u8>> {
+        let told = self.told.map_or(String::new(), |now| now.get().to_string());
+        let mut head = vec![told.into_bytes(), self.keys.channel.clone().into_bytes()];
+        head.push(self.owner.to_vec());
+        head.push(self.kinds.len().to_string().into_bytes());
+        head.extend(self.kinds.iter().map(|kind| kind.clone().into_bytes()));
+        head
+    }
+
+    fn lease_ms(&self) -> u64 {
+        u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Sends what `commands` makes until the server knows every script, and this process every kind.
+    fn exchange(&mut self, commands: impl Fn(&Redis) -> Vec<Cmd>) -> Result<Vec<Reply>, Fault> {
+        if std::process::id() != self.pid {
+            return Err(Fault { sent: false, ..StoreError::Forked.into() });
+        }
+        let mut reconnects = 1;
+        for _ in 0..ROUNDS {
+            let (answers, sent, came) = match self.connection.send(&commands(self)) {
+                Ok(answered) => answered,
+                // The server has closed a connection that was idle, or somebody has closed all.
+                Err(failure) if failure.dropped && reconnects > 0 => {
+                    reconnects -= 1;
+                    continue;
+                }
+                Err(failure) => return Err(failure.into()),
+            };
+            let times = answers.iter().rev().filter_map(time_of);
+            if let Some(time) = times.take(1).next() {
+                self.connection.time.learn(sent, came, time);
+            }
+            let replies: Vec<Reply> = answers.into_iter().map(reply).collect();
+            if replies.iter().any(|reply| matches!(reply, Reply::Unloaded)) {
+                self.connection.send(&self.scripts.loading())?;
+                continue;
+            }
+            let mut kinds = None;
+            for reply in &replies {
+                if let Reply::Kinds(all) = reply {
+                    kinds = Some(all.clone());
+                }
+            }
+            match kinds {
+                Some(kinds) => self.kinds = kinds,
+                None => return Ok(replies),
+            }
+        }
+        Err(Fault { again: true, ..StoreError::Other("the server forgets scripts".into()).into() })
+    }
+
+    /// Calls one script that changes nothing.
+    fn run(&mut self, name: Name, args: &[Vec<u8>]) -> Result<Vec<Value>, Fault> {
+        let call = |store: &Redis| {
+            let mut cmd = store.scripts.call(name, &store.keys.all(&store.kinds));
+            cmd.arg(store.head()).arg(args);
+            vec![cmd]
+        };
+        match self.exchange(call)?.pop() {
+            Some(Reply::Done(fields)) => Ok(fields),
+            Some(Reply::Wrong(fault)) => Err(fault),
+            Some(Reply::Full) => Err(Fault { sent: false, ..StoreError::Full.into() }),
+            _ => Err(StoreError::Other("a script has no answer".to_owned()).into()),
+        }
+    }
+
+    /// Makes kinds known to everybody, before the first job of one is stored.
+    fn make_known(&mut self, kinds: &[&str]) -> Result<(), Fault> {
+        let unknown = |kind: &&&str| !self.kinds.iter().any(|known| known == **kind);
+        let mut new: Vec<&str> = kinds.iter().filter(unknown).copied().collect();
+        new.sort_unstable();
+        new.dedup();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut call = self.scripts.call(Name::Kinds, &[self.keys.kinds().to_owned()]);
+        call.arg(&new);
+        for _ in 0..2 {
+            let (answers, ..) = self.connection.send(std::slice::from_ref(&call))?;
+            match answers.into_iter().next().map(reply) {
+                Some(Reply::Kinds(kinds)) => {
+                    self.kinds = kinds;
+                    return Ok(());
+                }
+                Some(Reply::Unloaded) => drop(self.connection.send(&self.scripts.loading())?),
+                Some(Reply::Wrong(fault)) => return Err(fault),
+                Some(Reply::Full) => return Err(Fault { sent: false, ..StoreError::Full.into() }),
+                _ => break,
+            }
+        }
+        Err(StoreError::Other("the server does not take a kind".to_owned()).into())
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+        self.make_known(&kinds_of(batch.ops)).map_err(|fault| fault.into_apply_error(false))?;
+        let calls = calls::calls(batch.ops);
+        let lease = self.lease_ms();
+        let claim = batch.claim.filter(|_| self.claiming.handles_any());
+        if claim.is_some() {
+            self.claiming.prepare(batch.number, random());
+        }
+        let commands = |store: &Redis| {
+            let (keys, head) = (store.keys.all(&store.kinds), store.head());
+            let numbers = (batch.number, lease);
+            let mut all = calls::commands(&calls, &store.scripts, &keys, &head, numbers);
+            if let Some(request) = claim {
+                let mut cmd = store.scripts.call(Name::Claim, &keys);
+                cmd.arg(&head).arg(store.claiming.args(request, lease));
+                all.push(cmd);
+            }
+            all
+        };
+        let mut replies = Vec::new();
+        if !calls.is_empty() || claim.is_some() {
+            replies = self.exchange(commands).map_err(|fault| fault.into_apply_error(false))?;
+        }
+        let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
+        let wrong = |fault: Fault| fault.into_apply_error(some_done);
+        let claim_reply = claim.and_then(|_| replies.pop());
+        let found = letters(batch.ops.len(), &calls, replies).map_err(wrong)?;
+        let mut answers = Vec::with_capacity(batch.ops.len());
+        for (op, found) in batch.ops.iter().zip(found) {
+            answers.push(match op.is_question() {
+                true => self.question(op).map_err(|fault| fault.into_apply_error(some_done))?,
+                false => calls::answer(op, found),
+            });
+        }
+        let mut outcome =
+            Outcome { answers, claimed: Vec::new(), next_due: None, suspects_wait: false };
+        if let Some(reply) = claim_reply {
+            self.claiming.read(reply, &mut outcome).map_err(wrong)?;
+        }
+        self.facts.commits += u64::from(!calls.is_empty() || !outcome.claimed.is_empty());
+        Ok(outcome)
+    }
+}
+
+/// Returns what has come back for each operation.
+fn letters(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Result<Vec<Letters>, Fault> {
+    let mut found = vec![Letters::default(); ops];
+    for (call, reply) in calls.iter().zip(replies) {
+        match reply {
+            Reply::Done(fields) => {
+                let mut letters = bytes(&fields[2])?;
+                for part in &call.parts {
+                    // A part of something that was refused before is refused too.
+                    let (taken, rest) = letters.split_at(part.letters.min(letters.len()));
+                    found[part.op].letters.extend(taken);
+                    letters = rest;
+                }
+            }
+            Reply::Full => {
+                for part in &call.parts {
+                    found[part.op].error.get_or_insert(StoreError::Full);
+                }
+            }
+            Reply::Wrong(fault) => return Err(fault),
+            Reply::Kinds(_) | Reply::Unloaded => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the server's time in an answer of a script.
+fn time_of(value: &Value) -> Option<i64> {
+    match value {
+        Value::Array(fields) => match fields.get(1) {
+            Some(Value::Int(micros)) => Some(*micros),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns the kinds of what is inserted.
+fn kinds_of(ops: &[Op]) -> Vec<&str> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for op in ops {
+        match op {
+            Op::Insert(job) => kinds.push(&job.kind),
+            Op::InsertMany(jobs) | Op::Occur { jobs, .. } => {
+                kinds.extend(jobs.first().map(|job| &*job.kind));
+            }
+            Op::PutSchedule(new) => kinds.push(&new.kind),
+            _ => {}
+        }
+    }
+    kinds
+}
+
+/// Returns bits that no other process has drawn.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(JobId::new())
+}
+
+impl Store for Redis {
+    fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
+        self.told = self.manual.then_some(now);
+        self.claiming.handle(kinds);
+        let names: Vec<&str> = kinds.iter().map(|kind| &**kind).collect();
+        self.make_known(&names).map_err(|fault| fault.error)?;
+        // Learns the server's time before anything is due.
+        self.counted().map(drop).map_err(|fault| fault.error)
+    }
+
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+        self.told = self.manual.then_some(batch.now);
+        let outcome = self.commit(batch);
+        if outcome.is_err() {
+            self.connection.close();
+        }
+        outcome
+    }
+
+    fn look(&mut self, now: Millis) -> Result<Look, StoreError> {
+        self.told = self.manual.then_some(now);
+        let mut look = Look::default();
+        let reason = format!("its process ended {MOST_INTERRUPTIONS} times while it ran");
+        loop {
+            let args = [reason.clone().into_bytes()];
+            let reply = self.run(Name::Look, &args).map_err(|fault| {
+                self.connection.close();
+                fault.error
+            })?;
+            let [_, _, more, version, asked] = &reply[..] else { break };
+            let before = self.schedules_version;
+            self.schedules_version = number(version)?;
+            look.changed |= self.schedules_version != before;
+            if number(more)? == 0 {
+                for id in array(asked)? {
+                    look.asked.push(records::id_of(bytes(id)?)?);
+                }
+                break;
+            }
+        }
+        Ok(look)
+    }
+
+    fn server_time(&self) -> Option<Arc<ServerTime>> {
+        (!self.manual).then(|| Arc::clone(&self.connection.time))
+    }
+
+    fn listen(&mut self, hints: Hints) {
+        let server = self.connection.server.clone();
+        let channel = self.keys.channel.clone();
+        self.listener = Some(Listener::start(server, channel, self.owner, hints));
+    }
+
+    fn warning(&self) -> Option<String> {
+        self.warning.clone()
+    }
+
+    fn tidy(&mut self, _idle: Duration) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn check(&mut self) -> Result<(), Violation> {
+        self.audit()
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    fn close(self: Box<Self>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

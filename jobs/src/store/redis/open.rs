@@ -1,0 +1,62 @@
+//! Looks at a server before it is used: whether it can keep the promises.
+
+use redis::Value;
+
+use super::connection::{Server, ask, problem_of};
+use crate::values::error::{OpenError, ServerProblem};
+
+/// A server that can be used.
+pub(crate) struct Opened {
+    pub(super) connection: redis::Connection,
+    /// What its operator should know.
+    pub(super) warning: Option<String>,
+}
+
+/// The oldest version: it has `ZADD GT` and `COPY`.
+const OLDEST: (u32, u32) = (6, 2);
+
+/// Connects, and refuses a server that would lose or refuse jobs.
+pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
+    let failed = |error| server.error(problem_of(&error));
+    let mut connection = server.connect().map_err(failed)?;
+    let info = ask(&mut connection, &redis::cmd("INFO")).map_err(failed)?;
+    let Value::BulkString(info) = info else {
+        return Err(server.error(ServerProblem::NotRedis("it knows no INFO".to_owned())));
+    };
+    let info = String::from_utf8_lossy(&info).into_owned();
+    let field = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.map(str::trim)
+    };
+    let Some(version) = field("redis_version") else {
+        return Err(server.error(ServerProblem::NotRedis("it has no version".to_owned())));
+    };
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < OLDEST {
+        return Err(server.error(ServerProblem::TooOld(version.to_owned())));
+    }
+    if field("role") == Some("slave") {
+        return Err(server.error(ServerProblem::ReadOnly));
+    }
+    match field("maxmemory_policy") {
+        None | Some("noeviction") => {}
+        Some(policy) => return Err(server.error(ServerProblem::Evicts(policy.to_owned()))),
+    }
+    let persists = field("aof_enabled") != Some("0") || saves(&mut connection);
+    let warning = (!persists).then(|| {
+        let name = &server.name;
+        format!("{name} keeps nothing on disk: when it ends, every job is lost")
+    });
+    Ok(Opened { connection, warning })
+}
+
+/// Says whether the server writes snapshots, or does not say.
+fn saves(connection: &mut redis::Connection) -> bool {
+    match ask(connection, redis::cmd("CONFIG").arg("GET").arg("save")) {
+        Ok(Value::Array(pair)) => match pair.get(1) {
+            Some(Value::BulkString(save)) => !save.is_empty(),
+            _ => true,
+        },
+        _ => true,
+    }
+}

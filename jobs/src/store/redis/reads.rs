@@ -1,0 +1,253 @@
+//! The questions to the store: some jobs, pages of jobs, counts, schedules.
+
+use std::cmp::Ordering;
+
+use redis::Value;
+
+use super::Redis;
+use super::calls::{BYTES, ITEMS};
+use super::connection::Failure;
+use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
+use super::replies::{Fault, array, bytes, number, text};
+use super::scripts::Name;
+use crate::store::words::{Answer, JobSet, Op, Page, PageRequest, StoredSchedule};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::info::{Counts, JobInfo, JobState};
+use crate::values::time::Millis;
+
+/// Which job is asked for.
+enum Which<'a> {
+    Id(JobId),
+    Key(&'a str),
+}
+
+/// What the server counts.
+pub(super) struct Counted {
+    pub(super) counts: Counts,
+    pub(super) kinds: Vec<(String, u64)>,
+    /// The sizes of what must agree with them: times of death, records, fences.
+    pub(super) sizes: [u64; 3],
+}
+
+impl Redis {
+    pub(super) fn question(&mut self, op: &Op) -> Result<Answer, Fault> {
+        Ok(match op {
+            Op::Get(id) => Answer::Info(self.infos(&[Which::Id(*id)])?.pop().flatten()),
+            Op::GetKey(key) => {
+                // A dead job has no key.
+                let found = self.infos(&[Which::Key(key)])?.pop().flatten();
+                Answer::Info(found.filter(|job| job.key.as_deref() == Some(key)))
+            }
+            Op::Page(request) => Answer::Page(match request.set {
+                JobSet::Alive => self.alive_page(request)?,
+                JobSet::Dead => self.dead_page(request)?,
+            }),
+            Op::Claimed => {
+                let mut ids: Vec<JobId> =
+                    self.claimed_ids()?.into_iter().map(|(id, ..)| id).collect();
+                ids.sort_unstable();
+                let jobs = self.jobs_of(&ids)?;
+                let jobs = jobs.into_iter().filter(|job| job.state == JobState::Running).collect();
+                Answer::Page(Page { jobs, next: None })
+            }
+            Op::Counts => Answer::Counts(self.counted()?.counts),
+            Op::Kinds => Answer::Kinds(self.counted()?.kinds),
+            Op::Schedules => Answer::Schedules(self.schedules()?),
+            _ => Answer::Done,
+        })
+    }
+
+    fn infos(&mut self, which: &[Which<'_>]) -> Result<Vec<Option<JobInfo>>, Fault> {
+        let mut infos = Vec::new();
+        while infos.len() < which.len() {
+            let rest = &which[infos.len()..];
+            let mut args = vec![BYTES.to_string().into_bytes()];
+            args.extend(rest.iter().take(ITEMS).map(|which| match which {
+                Which::Id(id) => [&b"i"[..], &id_bytes(*id)].concat(),
+                Which::Key(key) => [b"k", key.as_bytes()].concat(),
+            }));
+            let reply = self.run(Name::Info, &args)?;
+            let found = array(&reply[2])?;
+            if found.is_empty() {
+                return Err(damaged("is no answer to a question").into());
+            }
+            for job in found {
+                infos.push(info(array(job)?)?);
+            }
+        }
+        Ok(infos)
+    }
+
+    fn jobs_of(&mut self, ids: &[JobId]) -> Result<Vec<JobInfo>, Fault> {
+        let which: Vec<Which<'_>> = ids.iter().map(|id| Which::Id(*id)).collect();
+        Ok(self.infos(&which)?.into_iter().flatten().collect())
+    }
+
+    /// Returns id, deadline and kind of every claimed job.
+    pub(super) fn claimed_ids(&mut self) -> Result<Vec<(JobId, Millis, String)>, Fault> {
+        let mut claimed = Vec::new();
+        for from in (0..).step_by(ITEMS) {
+            let args = [b"R".to_vec(), number_arg(ITEMS), number_arg(from)];
+            let reply = self.run(Name::Page, &args)?;
+            let found = array(&reply[2])?;
+            for pair in found.chunks(2) {
+                let [id, fence] = pair else { continue };
+                let (due, kind) = read_fence(bytes(fence)?)?;
+                claimed.push((id_of(bytes(id)?)?, due, kind));
+            }
+            if found.len() < 2 * ITEMS {
+                break;
+            }
+        }
+        Ok(claimed)
+    }
+
+    fn alive_page(&mut self, request: &PageRequest) -> Result<Page, Fault> {
+        let (from, after) = match request.after {
+            Some((due, id)) if due >= request.from => (due, Some(id)),
+            _ => (request.from, None),
+        };
+        let limit = request.limit.min(ITEMS);
+        let mut args = vec![b"W".to_vec(), number_arg(limit)];
+        args.extend([time_arg(from), time_arg(request.to)]);
+        args.push(after.map_or(Vec::new(), |id| id_bytes(id).to_vec()));
+        let claimed = self.claimed_ids()?;
+        // A kind that is not known yet has come since, and the call is made again with it.
+        let mut found: Vec<(Millis, JobId)> = Vec::new();
+        let kinds = self.kinds_to_page(request)?;
+        args.extend(kinds.iter().map(|kind| kind.as_bytes().to_vec()));
+        let reply = self.run(Name::Page, &args)?;
+        for pair in array(&reply[2])?.chunks(2) {
+            let [id, due] = pair else { continue };
+            found.push((Millis::clamped(score(due)?), id_of(bytes(id)?)?));
+        }
+        let is_asked_for = |due: Millis, id: JobId, kind: &str| {
+            (request.from..=request.to).contains(&due)
+                && request.after.is_none_or(|after| (due, id) > after)
+                && request.kind.as_ref().is_none_or(|wanted| wanted == kind)
+        };
+        let wanted = claimed.into_iter().filter(|(id, due, kind)| is_asked_for(*due, *id, kind));
+        found.extend(wanted.map(|(id, due, _)| (due, id)));
+        found.sort_unstable();
+        found.dedup_by_key(|(_, id)| *id);
+        found.truncate(limit);
+        let next = found.last().copied().filter(|_| found.len() == limit);
+        let ids: Vec<JobId> = found.into_iter().map(|(_, id)| id).collect();
+        let mut jobs = self.jobs_of(&ids)?;
+        jobs.retain(|job| job.state != JobState::Dead);
+        jobs.sort_by(|a, b| a.deadline.cmp(&b.deadline).then(a.id.cmp(&b.id)));
+        Ok(Page { jobs, next })
+    }
+
+    fn kinds_to_page(&mut self, request: &PageRequest) -> Result<Vec<String>, Fault> {
+        Ok(match &request.kind {
+            Some(kind) => vec![kind.clone()],
+            None => self.counted()?.kinds.into_iter().map(|(kind, _)| kind).collect(),
+        })
+    }
+
+    fn dead_page(&mut self, request: &PageRequest) -> Result<Page, Fault> {
+        let after = request.after.map_or(Vec::new(), |(_, id)| id_bytes(id).to_vec());
+        let limit = request.limit.min(ITEMS);
+        let ids = self.dead_ids(after, limit)?;
+        let next = ids.last().copied().filter(|_| ids.len() == limit);
+        let mut jobs = self.jobs_of(&ids)?;
+        jobs.retain(|job| {
+            let due = Millis::present(job.deadline);
+            job.state == JobState::Dead
+                && (request.from..=request.to).contains(&due)
+                && request.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+        });
+        Ok(Page { jobs, next: next.map(|id| (Millis::ZERO, id)) })
+    }
+
+    pub(super) fn dead_ids(&mut self, after: Vec<u8>, limit: usize) -> Result<Vec<JobId>, Fault> {
+        let reply = self.run(Name::Page, &[b"D".to_vec(), number_arg(limit), after])?;
+        let found = array(&reply[2])?.iter().step_by(2);
+        found.map(|id| Ok(id_of(bytes(id)?)?)).collect()
+    }
+
+    pub(super) fn counted(&mut self) -> Result<Counted, Fault> {
+        let reply = self.run(Name::Count, &[])?;
+        let at = |n: usize| number(&reply[n]).map(|number| number as u64);
+        let counts = Counts { pending: at(2)?, running: at(3)?, dead: at(4)?, schedules: at(5)? };
+        let mut kinds = Vec::new();
+        for pair in array(&reply[6])?.chunks(2) {
+            if let [kind, jobs] = pair {
+                let jobs = text(jobs)?.parse().unwrap_or(0);
+                kinds.push((text(kind)?, jobs));
+            }
+        }
+        kinds.sort_unstable();
+        Ok(Counted { counts, kinds, sizes: [at(7)?, at(8)?, at(9)?] })
+    }
+
+    fn schedules(&mut self) -> Result<Vec<StoredSchedule>, Fault> {
+        let mut cmd = redis::cmd("HGETALL");
+        cmd.arg(self.keys.schedules());
+        let rows = self.plain(cmd)?;
+        let mut schedules = Vec::new();
+        for pair in array(&rows)?.chunks(2) {
+            if let [name, row] = pair {
+                schedules.push(read_schedule(text(name)?, bytes(row)?)?);
+            }
+        }
+        schedules.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(schedules)
+    }
+
+    /// Asks something that is no script.
+    pub(super) fn plain(&mut self, cmd: redis::Cmd) -> Result<Value, Fault> {
+        let (mut answers, ..) = self.connection.send(&[cmd]).map_err(Fault::from)?;
+        match answers.pop() {
+            Some(Value::ServerError(error)) => Err(Fault::of_server(&error)),
+            Some(value) => Ok(value),
+            None => Err(Fault::from(Failure {
+                error: damaged("is missing"),
+                sent: true,
+                dropped: false,
+            })),
+        }
+    }
+}
+
+pub(super) fn number_arg(number: usize) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+fn time_arg(time: Millis) -> Vec<u8> {
+    time.get().to_string().into_bytes()
+}
+
+/// Returns a score, which is a whole number of milliseconds.
+fn score(value: &Value) -> Result<i64, StoreError> {
+    let score: f64 = text(value)?.parse().map_err(|_| damaged("is no time"))?;
+    Ok(score as i64)
+}
+
+fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
+    let [id, state, due, died, own, record] = fields else { return Ok(None) };
+    let record = read_record(bytes(record)?)?;
+    let state = match bytes(state)? {
+        b"d" => JobState::Dead,
+        b"r" => JobState::Running,
+        _ => JobState::Pending,
+    };
+    let died = match text(died)?.cmp(&String::new()) {
+        Ordering::Equal => None,
+        _ => Some(Millis::clamped(score(died)?).to_system()),
+    };
+    Ok(Some(JobInfo {
+        id: id_of(bytes(id)?)?,
+        kind: record.kind,
+        state,
+        deadline: Millis::clamped(score(due)?).to_system(),
+        tries: record.tries,
+        interruptions: record.interruptions,
+        key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
+        error: record.error,
+        died,
+        payload: record.payload,
+    }))
+}

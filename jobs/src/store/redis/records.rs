@@ -1,0 +1,175 @@
+//! How a job, the fence of a claim and a schedule are written. The scripts read and write the same.
+//!
+//! | record | bytes |
+//! | --- | --- |
+//! | flags: 1 the id is the caller's, 2 the job is dead | 1 |
+//! | failures, interruptions, runs | 4 each |
+//! | lengths of kind and key; of the error | 1 each; 2 |
+//! | kind, key, error; of a dead job its deadline | 8 for the deadline |
+//! | payload | the rest |
+//!
+//! | fence | bytes |
+//! | --- | --- |
+//! | number and nonce: the token | 8 each |
+//! | owner, deadline | 8 each |
+//! | flags of the record, length of the kind, kind, key | 1, 1, the rest |
+//!
+//! | schedule | bytes |
+//! | --- | --- |
+//! | next occurrence, what is done about missed ones | 8 each |
+//! | lengths of kind and rule; kind, rule, payload | 1 and 2; the rest |
+//!
+//! Every number has its highest byte first.
+
+use std::sync::Arc;
+
+use crate::store::words::{Claimed, Fence, NewJob, NewSchedule, StoredSchedule};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::schedule::{Missed, Rule, Schedule};
+use crate::values::time::Millis;
+
+const CALLERS_ID: u8 = 1;
+const DEAD: u8 = 2;
+
+/// The record of a job as it is read.
+pub(super) struct Record {
+    pub(super) tries: u32,
+    pub(super) interruptions: u32,
+    pub(super) runs: u32,
+    pub(super) kind: String,
+    pub(super) key: Option<String>,
+    pub(super) error: Option<String>,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Reads bytes from front to back.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, many: usize) -> Result<&'a [u8], StoreError> {
+        let (taken, rest) = self.0.split_at_checked(many).ok_or_else(|| damaged("is cut off"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self, bytes: usize) -> Result<u64, StoreError> {
+        Ok(self.bytes(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    fn short(&mut self, bytes: usize) -> Result<u32, StoreError> {
+        self.number(bytes).map(|number| number as u32)
+    }
+
+    fn text(&mut self, bytes: usize) -> Result<String, StoreError> {
+        String::from_utf8(self.bytes(bytes)?.to_vec()).map_err(|_| damaged("has no text"))
+    }
+}
+
+pub(super) fn damaged(what: &str) -> StoreError {
+    StoreError::Damaged(format!("a value of the server's {what}"))
+}
+
+fn some(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Returns the record of a job that is inserted.
+pub(super) fn record(job: &NewJob) -> Vec<u8> {
+    let key = job.key.as_ref().map_or("", |(key, _)| key);
+    let mut record = Vec::with_capacity(17 + job.kind.len() + key.len() + job.payload.len());
+    record.push(u8::from(job.callers_id) * CALLERS_ID);
+    record.extend([0; 12]);
+    record.push(job.kind.len() as u8);
+    record.push(key.len() as u8);
+    record.extend([0; 2]);
+    record.extend(job.kind.as_bytes());
+    record.extend(key.as_bytes());
+    record.extend(&job.payload);
+    record
+}
+
+pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
+    let mut reader = Reader(record);
+    let flags = reader.number(1)? as u8;
+    let (tries, interruptions, runs) = (reader.short(4)?, reader.short(4)?, reader.short(4)?);
+    let (kind, key, error) = (reader.short(1)?, reader.short(1)?, reader.short(2)?);
+    let kind = reader.text(kind as usize)?;
+    let key = some(reader.text(key as usize)?);
+    let error = some(reader.text(error as usize)?);
+    if flags & DEAD != 0 {
+        reader.bytes(8)?;
+    }
+    let payload = reader.0.to_vec();
+    Ok(Record { tries, interruptions, runs, kind, key, error, payload })
+}
+
+pub(super) fn id_of(bytes: &[u8]) -> Result<JobId, StoreError> {
+    let bytes = <[u8; 16]>::try_from(bytes).map_err(|_| damaged("is no id"))?;
+    Ok(JobId::from_u128(u128::from_be_bytes(bytes)))
+}
+
+pub(super) fn id_bytes(id: JobId) -> [u8; 16] {
+    id.to_u128().to_be_bytes()
+}
+
+/// Returns what the scripts compare of a fence.
+pub(super) fn token(fence: Fence) -> [u8; 16] {
+    let bits = u128::from(fence.get()) << 64 | u128::from(fence.nonce());
+    bits.to_be_bytes()
+}
+
+/// Returns the deadline and the kind of a claimed job, from its fence.
+pub(super) fn read_fence(fence: &[u8]) -> Result<(Millis, String), StoreError> {
+    let mut reader = Reader(fence);
+    reader.bytes(24)?;
+    let due = Millis::clamped(reader.number(8)? as i64);
+    reader.bytes(1)?;
+    let kind = reader.number(1)? as usize;
+    Ok((due, reader.text(kind)?))
+}
+
+/// Returns a claimed job, from its id, fence and record.
+pub(super) fn claimed(
+    kinds: &[Arc<str>],
+    id: &[u8],
+    fence: &[u8],
+    record: &[u8],
+) -> Result<Claimed, StoreError> {
+    let mut reader = Reader(fence);
+    let number = Fence::new(reader.number(8)?, reader.number(8)?);
+    reader.bytes(8)?;
+    let due = Millis::clamped(reader.number(8)? as i64);
+    reader.bytes(1)?;
+    let kind_bytes = reader.number(1)? as usize;
+    let name = reader.text(kind_bytes)?;
+    let key = some(reader.text(reader.0.len())?);
+    let record = read_record(record)?;
+    let kind = kinds.iter().find(|kind| ***kind == *name).cloned();
+    Ok(Claimed {
+        id: id_of(id)?,
+        kind: kind.unwrap_or_else(|| Arc::from(name)),
+        due,
+        tries: record.tries,
+        interruptions: record.interruptions,
+        runs: record.runs,
+        key,
+        payload: record.payload,
+        fence: number,
+    })
+}
+
+/// Returns the argument of a schedule that says what is done about missed occurrences.
+pub(super) fn missed(schedule: &NewSchedule) -> [u8; 8] {
+    schedule.schedule.missed.to_number().to_be_bytes()
+}
+
+pub(super) fn read_schedule(name: String, row: &[u8]) -> Result<StoredSchedule, StoreError> {
+    let mut reader = Reader(row);
+    let next = Millis::clamped(reader.number(8)? as i64);
+    let missed = Missed::from_number(reader.number(8)? as i64);
+    let (kind, rule) = (reader.number(1)? as usize, reader.number(2)? as usize);
+    let (kind, rule_text) = (reader.text(kind)?, reader.text(rule)?);
+    let schedule = Schedule { rule: Rule::from_text(&rule_text), missed };
+    Ok(StoredSchedule { name, kind, schedule, rule_text, payload: reader.0.to_vec(), next })
+}

@@ -1,0 +1,68 @@
+//! The scripts, and how one is called: by its hash, and loaded when the server does not know it.
+
+use redis::{Cmd, Script};
+
+/// A script, by what it does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Name {
+    Audit,
+    Change,
+    Claim,
+    Count,
+    Extend,
+    Info,
+    Kinds,
+    Look,
+    Page,
+}
+
+/// Every script, in the order of [`Name`].
+pub(super) struct Scripts {
+    all: Vec<(Script, String)>,
+}
+
+macro_rules! script {
+    ($file:literal) => {
+        concat!(include_str!("scripts/prelude.lua"), include_str!(concat!("scripts/", $file)))
+    };
+}
+
+const SOURCES: [&str; 9] = [
+    script!("audit.lua"),
+    script!("change.lua"),
+    script!("claim.lua"),
+    script!("count.lua"),
+    script!("extend.lua"),
+    script!("info.lua"),
+    include_str!("scripts/kinds.lua"),
+    script!("look.lua"),
+    script!("page.lua"),
+];
+
+impl Scripts {
+    pub(super) fn new() -> Scripts {
+        let script = |source: &&str| {
+            let script = Script::new(source);
+            let hash = script.get_hash().to_owned();
+            (script, hash)
+        };
+        Scripts { all: SOURCES.iter().map(script).collect() }
+    }
+
+    /// Returns the beginning of a call: the keys and the arguments follow.
+    pub(super) fn call(&self, name: Name, keys: &[String]) -> Cmd {
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(&self.all[name as usize].1).arg(keys.len()).arg(keys);
+        cmd
+    }
+
+    /// Returns the commands that make the server know every script.
+    pub(super) fn loading(&self) -> Vec<Cmd> {
+        let load = |source: &&str| {
+            let mut cmd = redis::cmd("SCRIPT");
+            cmd.arg("LOAD").arg(*source);
+            cmd
+        };
+        SOURCES.iter().map(load).collect()
+    }
+}

@@ -1,0 +1,50 @@
+//! Several nodes on one queue: each is a `Jobs` of its own, with connections of its own.
+
+use std::time::Duration;
+
+use tickwheel_jobs::{Cancel, JobId};
+
+use crate::server::{Server, wait_until};
+use crate::support::{Log, MS, Order, noting, open};
+
+#[test]
+fn a_job_is_stored_and_runs() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    jobs.insert(Duration::ZERO, Order(1)).unwrap();
+    jobs.insert(50 * MS, Order(2)).unwrap();
+    let late = jobs.insert(3_600_000 * MS, Order(3)).unwrap();
+    wait_until("both ran", || log.len() == 2);
+    wait_until("both ended", || jobs.count().unwrap().running == 0);
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    jobs.check().unwrap();
+    assert_eq!(jobs.cancel(late).unwrap(), Cancel::Cancelled);
+    assert_eq!(jobs.cancel(JobId::new()).unwrap(), Cancel::Gone);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(2);
+}
+
+#[test]
+fn three_nodes_exclude_each_other_and_every_job_runs_once() {
+    let server = Server::start();
+    let log = Log::default();
+    let nodes: Vec<_> = (0..3).map(|_| noting(open(&server).in_flight(100), &log)).collect();
+    let client = open(&server).client().unwrap();
+    let now = std::time::Instant::now();
+    for part in 0..10 {
+        let jobs = (0..500).map(|n| (Duration::from_millis(n % 300), Order(part * 500 + n)));
+        client.insert_batch(jobs).unwrap();
+    }
+    wait_until("all ran", || log.len() == 5000);
+    println!("5000 jobs on three nodes: {:?}", now.elapsed());
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    let started: Vec<u64> = nodes.iter().map(|node| node.stats().started).collect();
+    println!("starts a node: {started:?}, {:?}", nodes[0].stats().lateness);
+    for node in nodes {
+        node.shutdown().unwrap();
+    }
+    log.each_once(5000);
+}

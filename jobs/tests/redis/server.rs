@@ -1,0 +1,131 @@
+//! A Redis server of the tests' own, on a free port of the loopback.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A server, killed and removed when it is dropped.
+pub(crate) struct Server {
+    process: Option<Child>,
+    pub(crate) port: u16,
+    folder: PathBuf,
+    options: Vec<String>,
+}
+
+/// What the tests need, where it is missing.
+const MISSING: &str = "the tests of feature `redis` start `redis-server` (6.2 or later), which is not \
+     installed: on Debian it is in the package redis-server";
+
+/// Returns a port that nobody listens on.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+impl Server {
+    /// Starts a server that keeps nothing on disk.
+    pub(crate) fn start() -> Server {
+        Server::with(&["--save", "", "--appendonly", "no"])
+    }
+
+    /// Starts a server that writes every command to disk before it answers.
+    pub(crate) fn durable() -> Server {
+        Server::with(&["--save", "", "--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    pub(crate) fn with(options: &[&str]) -> Server {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let n = MADE.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("tickwheel-redis-{}-{n}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        let mut server = Server { process: None, port: free_port(), folder, options };
+        server.run();
+        server
+    }
+
+    /// Starts the server, again on its port and in its folder.
+    pub(crate) fn run(&mut self) {
+        for _ in 0..3 {
+            let child = Command::new("redis-server")
+                .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+                .args(["--dir", self.folder.to_str().unwrap(), "--daemonize", "no"])
+                .args(&self.options)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn();
+            self.process = Some(child.unwrap_or_else(|error| panic!("{MISSING} ({error})")));
+            for _ in 0..500 {
+                if self.answers() {
+                    return;
+                }
+                pause(Duration::from_millis(10));
+            }
+            self.kill();
+        }
+        panic!("redis-server does not answer on port {}", self.port);
+    }
+
+    fn answers(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) else {
+            return false;
+        };
+        let mut buffer = [0; 64];
+        let asked = stream.write_all(b"PING\r\n").and_then(|()| stream.read(&mut buffer));
+        let answer = asked.map(|many| buffer[..many].to_vec()).unwrap_or_default();
+        answer.starts_with(b"+PONG") || answer.starts_with(b"-NOAUTH")
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Ends the server as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Connects as any client does.
+    pub(crate) fn connection(&self) -> redis::Connection {
+        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// Asks the server something.
+    pub(crate) fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
+        let mut cmd = redis::cmd(command[0]);
+        cmd.arg(&command[1..]);
+        cmd.query(&mut self.connection()).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Lets real time pass: what is tested here are processes, which no manual clock moves.
+pub(crate) fn pause(time: Duration) {
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    let _ = receiver.recv_timeout(time);
+    drop(sender);
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    for _ in 0..10_000 {
+        if so() {
+            return;
+        }
+        pause(Duration::from_millis(2));
+    }
+    panic!("not within 20 s: {what}");
+}

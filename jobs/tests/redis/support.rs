@@ -1,0 +1,59 @@
+//! Jobs of the tests, and what is noted of their runs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{Builder, Job, Jobs, Run};
+
+use crate::server::Server;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Order(pub(crate) u64);
+
+impl Job for Order {
+    const NAME: &'static str = "order";
+}
+
+/// How often each order ran.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<HashMap<u64, u32>>>);
+
+impl Log {
+    pub(crate) fn add(&self, order: u64) {
+        *self.0.lock().unwrap().entry(order).or_default() += 1;
+    }
+
+    pub(crate) fn of(&self, order: u64) -> u32 {
+        self.0.lock().unwrap().get(&order).copied().unwrap_or(0)
+    }
+
+    /// Returns how many orders ran.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    pub(crate) fn each_once(&self, many: usize) {
+        let log = self.0.lock().unwrap();
+        let more: Vec<_> = log.iter().filter(|(_, times)| **times != 1).take(5).collect();
+        assert!(log.len() == many && more.is_empty(), "{} ran, more than once: {more:?}", log.len());
+    }
+}
+
+/// Opens the jobs of a server.
+pub(crate) fn open(server: &Server) -> Builder {
+    Jobs::redis(server.url()).unwrap()
+}
+
+/// Starts a node that notes what it runs.
+pub(crate) fn noting(builder: Builder, log: &Log) -> Jobs {
+    let log = log.clone();
+    let on = move |order: Order, _: &Run| {
+        log.add(order.0);
+        Ok(())
+    };
+    builder.on(on).start().unwrap()
+}
