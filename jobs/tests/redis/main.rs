@@ -6,6 +6,11 @@
 //! | `support.rs` | jobs, and what is noted of them |
 //! | `nodes.rs` | several processes on one queue |
 
+mod leases;
+mod limits;
+mod lost;
 mod nodes;
+mod proxy;
 mod server;
+mod start;
 mod support;

@@ -106,8 +106,8 @@ pub(crate) struct Turn {
     pub(crate) wake_at: Option<Millis>,
     /// The machine was closed, and no run is left that it waits for.
     pub(crate) finished: bool,
-    /// The store has not answered: the next step asks again.
-    pub(crate) unsettled: bool,
+    /// The store has not answered, and somebody waits for it: the next step asks again.
+    pub(crate) callers_wait: bool,
 }
 
 /// A run to start at its time.
@@ -240,7 +240,7 @@ impl Machine {
     fn finish_turn(&mut self, present: Now, next_due: Option<Millis>, turn: &mut Turn) {
         let now = present.millis();
         self.wake_for_leases(present, turn);
-        turn.unsettled = self.unsettled.is_some();
+        turn.callers_wait = self.callers_wait();
         if let Some(retry_at) = self.retry_at {
             turn.wake_by(retry_at);
         } else if !self.backlog.is_empty() {

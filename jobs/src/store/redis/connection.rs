@@ -103,8 +103,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(server: Server, open: redis::Connection) -> Connection {
-        Connection { server, open: Some(open), time: Arc::new(ServerTime::new(present())) }
+    pub(super) fn new(server: Server, open: redis::Connection, time: ServerTime) -> Connection {
+        Connection { server, open: Some(open), time: Arc::new(time) }
     }
 
     pub(super) fn close(&mut self) {
