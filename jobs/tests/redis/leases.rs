@@ -174,3 +174,19 @@ fn the_servers_clock_counts_and_not_that_of_a_node() {
     assert!(began.elapsed() >= 299 * MS, "early: {:?}", began.elapsed());
     drop(jobs);
 }
+
+/// A delay is counted from the server's present. That a wall clock of the process does not matter is in
+/// `values/server_time.rs`: nothing there reads one.
+#[test]
+fn the_clock_of_a_node_does_not_matter() {
+    let server = Server::start();
+    let seconds: Vec<String> = server.ask(&["TIME"]);
+    let server_time = std::time::SystemTime::UNIX_EPOCH
+        + Duration::from_secs(seconds[0].parse::<u64>().unwrap());
+    // What only this process's own clock could say.
+    let client = open(&server).client().unwrap();
+    let id = client.insert(Duration::from_secs(600), Order(1)).unwrap();
+    let deadline = client.get(id).unwrap().unwrap().deadline;
+    let off = deadline.duration_since(server_time + Duration::from_secs(600)).unwrap();
+    assert!(off < Duration::from_secs(2), "{off:?}");
+}

@@ -126,3 +126,28 @@ fn a_full_server_refuses_jobs_and_runs_those_that_it_has() {
     wait_until("it ran", || log.len() == 21);
     jobs.shutdown().unwrap();
 }
+
+#[test]
+fn a_batch_beyond_256_says_how_far_it_came() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    client.insert(std::time::Duration::from_secs(60), Order(0)).unwrap();
+    let used: String = server.ask(&["INFO", "memory"]);
+    let used = used.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    let used: u64 = used.trim().parse().unwrap();
+    let limit = (used + 1_500_000).to_string();
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", &limit]);
+    let many = (0..100_000).map(|n| (std::time::Duration::from_secs(60), Order(n)));
+    let refused = client.insert_batch(many).unwrap_err();
+    let tickwheel_jobs::InsertErrorKind::Store(error) = refused.kind() else {
+        panic!("{refused:?}");
+    };
+    let tickwheel_jobs::StoreError::Incomplete { stored, error } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(**error, tickwheel_jobs::StoreError::Full);
+    assert!(*stored > 0 && stored % 256 == 0, "{stored}");
+    assert_eq!(client.count().unwrap().pending, *stored as u64 + 1);
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    client.check().unwrap();
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::work::{Then, Work};
-use super::{Machine, Turn};
+use super::{CLOCK_STEP, Machine, Turn};
 use crate::dispatch::events::Event;
 use crate::dispatch::run::RunState;
 use crate::store::words::{Fence, Op};
@@ -38,6 +38,15 @@ impl Machine {
             }
         }
         self.runs.insert(run.id, run);
+    }
+
+    /// Renews the leases at once if the clock that they end by was set forward.
+    pub(super) fn mind_a_jump(&mut self, present: Now) {
+        let before = self.last_instant.replace(present.instant);
+        let passed = before.map_or(Duration::MAX, |before| present.instant - before);
+        if self.renew_at.is_some() && present.millis().since(self.last) > passed.saturating_add(CLOCK_STEP) {
+            self.renew_at = Some(present.instant);
+        }
     }
 
     /// Renews the leases if it is time.

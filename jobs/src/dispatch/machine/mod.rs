@@ -87,6 +87,7 @@ pub(crate) struct Machine {
     failures: u32,
     retry_at: Option<Millis>,
     last: Millis,
+    last_instant: Option<Instant>,
     purge_at: Millis,
     closing: Option<Option<Reply>>,
     /// Runs that the machine does not wait for, although they have started.
@@ -154,6 +155,7 @@ impl Machine {
             failures: 0,
             retry_at: None,
             last: now,
+            last_instant: None,
             purge_at: now,
             closing: None,
             abandoned: 0,
@@ -183,6 +185,7 @@ impl Machine {
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
         }
+        self.mind_a_jump(present);
         self.last = now;
         let mut taken = core::mem::take(&mut self.backlog);
         taken.append(commands);
