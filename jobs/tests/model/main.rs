@@ -316,9 +316,8 @@ fn the_store_on_redis_agrees_with_the_oracle() {
     let mut runner = proptest::test_runner::TestRunner::new(config(false));
     let history = prop::collection::vec(ops::op(), STEPS / 2..STEPS);
     let histories = (setup(Kind::Server(server.port)), history);
-    let ran = runner.run(&histories, |(setup, history)| {
-        run(setup, &history).map_err(TestCaseError::fail)
-    });
+    let ran = runner
+        .run(&histories, |(setup, history)| run(setup, &history).map_err(TestCaseError::fail));
     if let Err(wrong) = ran {
         panic!("{wrong}");
     }

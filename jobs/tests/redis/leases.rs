@@ -181,8 +181,8 @@ fn the_servers_clock_counts_and_not_that_of_a_node() {
 fn the_clock_of_a_node_does_not_matter() {
     let server = Server::start();
     let seconds: Vec<String> = server.ask(&["TIME"]);
-    let server_time = std::time::SystemTime::UNIX_EPOCH
-        + Duration::from_secs(seconds[0].parse::<u64>().unwrap());
+    let server_time =
+        std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(seconds[0].parse::<u64>().unwrap());
     // What only this process's own clock could say.
     let client = open(&server).client().unwrap();
     let id = client.insert(Duration::from_secs(600), Order(1)).unwrap();

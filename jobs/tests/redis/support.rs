@@ -39,7 +39,11 @@ impl Log {
     pub(crate) fn each_once(&self, many: usize) {
         let log = self.0.lock().unwrap();
         let more: Vec<_> = log.iter().filter(|(_, times)| **times != 1).take(5).collect();
-        assert!(log.len() == many && more.is_empty(), "{} ran, more than once: {more:?}", log.len());
+        assert!(
+            log.len() == many && more.is_empty(),
+            "{} ran, more than once: {more:?}",
+            log.len()
+        );
     }
 }
 

@@ -44,7 +44,9 @@ impl Machine {
     pub(super) fn mind_a_jump(&mut self, present: Now) {
         let before = self.last_instant.replace(present.instant);
         let passed = before.map_or(Duration::MAX, |before| present.instant - before);
-        if self.renew_at.is_some() && present.millis().since(self.last) > passed.saturating_add(CLOCK_STEP) {
+        if self.renew_at.is_some()
+            && present.millis().since(self.last) > passed.saturating_add(CLOCK_STEP)
+        {
             self.renew_at = Some(present.instant);
         }
     }
@@ -56,8 +58,12 @@ impl Machine {
             return;
         }
         self.renew_at = None;
-        let held: Vec<(JobId, Fence)> =
-            self.runs.values().filter(|run| !work.ends(run.id)).map(|run| (run.id, run.fence)).collect();
+        let held: Vec<(JobId, Fence)> = self
+            .runs
+            .values()
+            .filter(|run| !work.ends(run.id))
+            .map(|run| (run.id, run.fence))
+            .collect();
         if !held.is_empty() {
             self.renew_at = Some(now + lease.mul_f64(RENEWED_AT));
             work.push(Op::Extend(held), Then::Extended);

@@ -42,7 +42,8 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(3);
 impl Server {
     /// Reads a URL: `redis://[user][:password@]host[:port][/database]`.
     pub(crate) fn parse(url: &str) -> Result<Server, OpenError> {
-        let wrong = |error: RedisError| OpenError::Config(format!("the URL of the server: {error}"));
+        let wrong =
+            |error: RedisError| OpenError::Config(format!("the URL of the server: {error}"));
         let info = url.into_connection_info().map_err(wrong)?;
         let name = info.addr().to_string();
         let login = info.redis_settings().clone();
