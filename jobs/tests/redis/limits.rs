@@ -94,7 +94,7 @@ fn a_node_of_a_cluster_runs_every_script() {
 }
 
 /// Returns how long each script took at most, in microseconds.
-fn longest(server: &Server) -> BTreeMap<String, i64> {
+pub(crate) fn longest(server: &Server) -> BTreeMap<String, i64> {
     let log: Vec<(i64, i64, i64, Vec<redis::Value>)> = {
         let mut cmd = redis::cmd("SLOWLOG");
         let entries: Vec<Vec<redis::Value>> =
