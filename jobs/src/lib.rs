@@ -83,10 +83,10 @@ pub use api::pages::Pages;
 pub use dispatch::events::Event;
 pub use dispatch::metrics::Stats;
 pub use dispatch::run::{Lost, Run};
-pub use store::words::Fence;
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };
+pub use values::fence::Fence;
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{Cancel, Counts, Durability, JobInfo, JobState, Lateness, ScheduleInfo};
 pub use values::job::{DecodeError, EncodeError, Job};

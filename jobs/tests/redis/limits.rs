@@ -6,7 +6,7 @@ use std::time::Duration;
 use tickwheel_jobs::{Jobs, Missed, Schedule};
 
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, noting, open, wall_now};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -174,7 +174,7 @@ fn twenty_thousand_jobs_run_on_three_nodes() {
     let log = Log::default();
     let nodes: Vec<Jobs> = (0..3).map(|_| noting(open(&server), &log)).collect();
     let client = open(&server).client().unwrap();
-    let at = std::time::SystemTime::now() + 700 * MS;
+    let at = wall_now() + 700 * MS;
     client.insert_batch((0..20_000).map(|n| (at, Order(n)))).unwrap();
     wait_until("all ran", || log.len() == 20_000);
     println!("all had started {:?} after their time", at.elapsed().unwrap_or_default());

@@ -1,13 +1,13 @@
 //! Replies that are lost, connections that break, servers that go away and come back.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tickwheel_jobs::{Event, InsertErrorKind, JobId, Jobs};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, noting, now, open};
 
 /// The way through a proxy.
 fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
@@ -71,7 +71,7 @@ fn a_lost_reply_of_a_claim_or_of_an_end_runs_no_job_twice() {
     let log = Log::default();
     let jobs = noting(through(&proxy).lease(2000 * MS), &log);
     let client = open(&server).client().unwrap();
-    let began = Instant::now();
+    let began = now();
     for n in 0..40 {
         proxy.swallow(&hash_of(if n % 2 == 0 { "claim" } else { "change" }), 1);
         client.insert(Duration::ZERO, Order(n)).unwrap();
@@ -157,7 +157,7 @@ fn an_insert_is_unknown_when_the_callers_time_is_up() {
     let client = through(&proxy).lease(2000 * MS).patience(500 * MS).client().unwrap();
     client.insert(3_600_000 * MS, Order(0)).unwrap();
     proxy.stall(true);
-    let began = Instant::now();
+    let began = now();
     let refused = client.insert(3_600_000 * MS, Order(1)).unwrap_err();
     let took = began.elapsed();
     assert!(took >= 500 * MS && took < 5000 * MS, "{took:?}");

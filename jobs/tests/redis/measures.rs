@@ -2,14 +2,14 @@
 //!
 //! `cargo test --release --features redis --test redis -- --ignored --nocapture --test-threads 1`
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Job, Jobs};
 
 use crate::limits::longest;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, Order, noting, open};
+use crate::support::{Log, Order, noting, now, open};
 
 #[derive(Serialize, Deserialize)]
 struct Mail(String);
@@ -56,7 +56,7 @@ fn the_whole_life_of_jobs() {
     let _: String = server.ask(&["CONFIG", "SET", "slowlog-max-len", "100000"]);
     let _: String = server.ask(&["CONFIG", "SET", "slowlog-log-slower-than", "500"]);
     let client = open(&server).client().unwrap();
-    let began = Instant::now();
+    let began = now();
     for part in 0..MANY / 500 {
         let jobs = (0..500).map(|n| (Duration::ZERO, Order(part * 500 + n)));
         client.insert_batch(jobs).unwrap();
@@ -64,7 +64,7 @@ fn the_whole_life_of_jobs() {
     let inserted = began.elapsed();
     println!("insert in bulks of 500: {:.0} a second", MANY as f64 / inserted.as_secs_f64());
     let before = commands(&server);
-    let began = Instant::now();
+    let began = now();
     let jobs = open(&server).on(|_: Order, _| Ok(())).start().unwrap();
     wait_until("all ended", || jobs.stats().completed == MANY);
     jobs.shutdown().unwrap();
@@ -86,7 +86,7 @@ fn from_insert_to_start() {
         let mut trips: Vec<Duration> = Vec::new();
         for n in 0..1000 {
             let before = jobs.stats().started;
-            let began = Instant::now();
+            let began = now();
             client.insert(Duration::ZERO, Order(n)).unwrap();
             while jobs.stats().started == before {
                 std::thread::yield_now();
