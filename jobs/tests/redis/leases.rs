@@ -8,7 +8,7 @@ use tickwheel_jobs::{Event, Fail, JobState, Jobs, Run};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open, wall_now};
+use crate::support::{Log, MS, Order, noting, now, open};
 
 const LEASE: Duration = Duration::from_millis(1000);
 
