@@ -42,7 +42,7 @@ fn memory_a_pending_job() {
     let before = used(&server);
     let hour = Duration::from_secs(3600);
     for part in 0..200 {
-        let mail = |n| (hour + Duration::from_millis(part * 500 + n), Mail("m".repeat(98)));
+        let mail = |n: u64| (hour + Duration::from_millis(part * 500 + n), Mail("m".repeat(98)));
         client.insert_batch((0..500).map(mail)).unwrap();
     }
     println!("{} bytes a pending job of 100 bytes", (used(&server) - before) / 100_000);
