@@ -16,6 +16,9 @@ use super::scripts::Name;
 use crate::values::error::Violation;
 use crate::values::id::JobId;
 
+/// Fields and values of a hash.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 impl Redis {
     pub(super) fn audit(&mut self) -> Result<(), Violation> {
         match self.violation() {
@@ -114,7 +117,7 @@ impl Redis {
         Ok(None)
     }
 
-    fn scan(&mut self, key: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
+    fn scan(&mut self, key: &str) -> Result<Pairs, Fault> {
         let mut found = Vec::new();
         let mut cursor = "0".to_owned();
         loop {
