@@ -12,7 +12,7 @@ use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, Order, noting, now, open};
 
 #[derive(Serialize, Deserialize)]
-struct Mail(String);
+pub(crate) struct Mail(String);
 
 impl Job for Mail {
     const NAME: &'static str = "mail";
