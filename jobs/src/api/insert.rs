@@ -8,6 +8,7 @@ use super::client::{Client, check_name, draw, error_of, payload};
 use crate::store::words::{Answer, ApplyError, IfTaken, Inserted, NewJob, Op};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::id::{JobId, JobIds};
+use crate::values::info::Durability;
 use crate::values::job::Job;
 use crate::values::time::Now;
 
@@ -141,7 +142,7 @@ impl Client {
 
     fn store(&self, op: Op, id: JobId) -> Result<Inserted, InsertErrorKind> {
         let keyed = matches!(&op, Op::Insert(NewJob { key: Some((_, IfTaken::Leave)), .. }));
-        if self.link.buffered && !keyed {
+        if self.link.durability == Durability::Buffered && !keyed {
             return match self.link.post(op) {
                 Ok(()) => Ok(Inserted::New),
                 Err(failed) => Err(failed.error.into()),

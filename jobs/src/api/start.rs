@@ -1,6 +1,6 @@
 //! From the choices of a builder to jobs that run: on threads, on a manual clock, or a client.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -84,6 +84,7 @@ impl Builder {
             executor,
             untidy: true,
             answered: 0,
+            synced: parts.durability == Durability::Synced,
             wheels: returning.into_iter().chain([blocking]).collect(),
         };
         let thread = std::thread::Builder::new()
@@ -196,7 +197,7 @@ impl Builder {
             metrics: Arc::new(Metrics::default()),
             on_event: self.on_event,
             lease: self.lease,
-            buffered: self.durability == Durability::Buffered,
+            durability: self.durability,
             #[cfg(feature = "sqlite")]
             file,
         })
@@ -211,7 +212,7 @@ struct Parts {
     metrics: Arc<Metrics>,
     on_event: Option<OnEvent>,
     lease: Duration,
-    buffered: bool,
+    durability: Durability,
     #[cfg(feature = "sqlite")]
     file: Option<Location>,
 }
@@ -231,7 +232,8 @@ impl Parts {
             inline,
             clock,
             metrics: Arc::clone(&self.metrics),
-            buffered: self.buffered,
+            durability: self.durability,
+            waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             pid: std::process::id(),
             kinds: self.handlers.kinds(),

@@ -32,6 +32,8 @@ const LARGE_LOG: u64 = 256 << 20;
 const TIDY_AFTER: Duration = Duration::from_millis(20);
 /// How often the thread lets others run before a commit.
 const YIELDS: u32 = 16;
+/// How often it does so for one caller, before it sleeps.
+const LONE_YIELDS: u32 = 64;
 /// How many commands one step takes, so that no commit takes long.
 const COMMANDS_PER_STEP: usize = 2048;
 
@@ -49,6 +51,8 @@ pub(crate) struct Dispatcher {
     pub(crate) untidy: bool,
     /// How many callers the last commit answered.
     pub(crate) answered: usize,
+    /// Commits wait for the disk.
+    pub(crate) synced: bool,
     /// The wheels that hold claimed jobs until their time. They are dropped with the thread.
     pub(crate) wheels: Vec<Wheel>,
 }
@@ -104,6 +108,9 @@ impl Dispatcher {
             if sleep.is_zero() || !self.commands.is_empty() || !self.ends.is_empty() {
                 break;
             }
+            if self.a_lone_caller_returns() {
+                break;
+            }
             let tidies = self.untidy && sleep > TIDY_AFTER;
             crossbeam_channel::select_biased! {
                 recv(self.ends) -> command => commands.extend(command.ok()),
@@ -124,6 +131,21 @@ impl Dispatcher {
             break;
         }
         self.take_all(commands);
+    }
+
+    /// Waits a little for the caller who was answered just now, if it was one and nothing waited for
+    /// the disk: being woken costs each side as much as the commit.
+    fn a_lone_caller_returns(&mut self) -> bool {
+        if self.synced || core::mem::take(&mut self.answered) != 1 {
+            return false;
+        }
+        for _ in 0..LONE_YIELDS {
+            if !self.commands.is_empty() || !self.ends.is_empty() {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
     }
 
     /// Lets callers come that were answered a moment ago and are likely to ask again, so that they share
