@@ -18,8 +18,8 @@ impl Client {
     /// [`When`]. Returns when it is as durable as
     /// [`Builder::durability`](crate::Builder::durability) says.
     ///
-    /// Every time becomes one of the wall clock, in whole milliseconds, rounded up. A job with a
-    /// slack or a jitter gets a time at random within it.
+    /// Every time becomes one of the wall clock, in whole milliseconds, rounded up; a time that has
+    /// come already is not put off. A job with a slack or a jitter gets a time at random within it.
     ///
     /// # Errors
     ///

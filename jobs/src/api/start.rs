@@ -84,7 +84,6 @@ impl Builder {
             executor,
             untidy: true,
             answered: 0,
-            synced: parts.durability == Durability::Synced,
             wheels: returning.into_iter().chain([blocking]).collect(),
         };
         let thread = std::thread::Builder::new()

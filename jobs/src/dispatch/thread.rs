@@ -51,8 +51,6 @@ pub(crate) struct Dispatcher {
     pub(crate) untidy: bool,
     /// How many callers the last commit answered.
     pub(crate) answered: usize,
-    /// Commits wait for the disk.
-    pub(crate) synced: bool,
     /// The wheels that hold claimed jobs until their time. They are dropped with the thread.
     pub(crate) wheels: Vec<Wheel>,
 }
@@ -133,10 +131,10 @@ impl Dispatcher {
         self.take_all(commands);
     }
 
-    /// Waits a little for the caller who was answered just now, if it was one and nothing waited for
-    /// the disk: being woken costs each side as much as the commit.
+    /// Waits a little for the caller who was answered just now, if it was one: being woken costs as much
+    /// as a commit that does not wait for the disk.
     fn a_lone_caller_returns(&mut self) -> bool {
-        if self.synced || core::mem::take(&mut self.answered) != 1 {
+        if core::mem::take(&mut self.answered) != 1 {
             return false;
         }
         for _ in 0..LONE_YIELDS {
