@@ -7,10 +7,10 @@ use super::jobs::Jobs;
 use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::run::Run;
-#[cfg(feature = "sqlite")]
-use crate::store::sqlite::open::Location;
 #[cfg(feature = "redis")]
 use crate::store::redis::connection::Server;
+#[cfg(feature = "sqlite")]
+use crate::store::sqlite::open::Location;
 #[cfg(any(feature = "sqlite", feature = "redis"))]
 use crate::values::error::OpenError;
 use crate::values::info::Durability;

@@ -25,10 +25,10 @@ use crate::dispatch::metrics::Metrics;
 use crate::dispatch::run::RunState;
 use crate::dispatch::thread::{Dispatcher, LOOK_INTERVAL};
 use crate::store::memory::Memory;
-#[cfg(feature = "sqlite")]
-use crate::store::sqlite::{Sqlite, open::Location};
 #[cfg(feature = "redis")]
 use crate::store::redis::Redis;
+#[cfg(feature = "sqlite")]
+use crate::store::sqlite::{Sqlite, open::Location};
 #[cfg(feature = "redis")]
 use crate::store::words::Hint;
 use crate::store::words::Store;
@@ -316,7 +316,12 @@ impl Parts {
     }
 
     /// Puts the machine behind a lock.
-    fn inline(mut self, machine: Machine, clock: Clock, asks_again: bool) -> (Arc<Inline>, Arc<Link>, Handlers) {
+    fn inline(
+        mut self,
+        machine: Machine,
+        clock: Clock,
+        asks_again: bool,
+    ) -> (Arc<Inline>, Arc<Link>, Handlers) {
         let on_event = self.on_event.take();
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let metrics = Arc::clone(&self.metrics);

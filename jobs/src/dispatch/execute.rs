@@ -140,7 +140,8 @@ impl Executor {
         if let Some(wheel) = &lane(self).wheel {
             let now = self.clock.now().millis();
             let timers = dues.into_iter().map(|due| {
-                let when = if due <= now { When::after(Duration::ZERO) } else { self.clock.when(due) };
+                let when =
+                    if due <= now { When::after(Duration::ZERO) } else { self.clock.when(due) };
                 let executor = Arc::clone(self);
                 (when, move || executor.timer_fired(lane))
             });

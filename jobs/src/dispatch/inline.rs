@@ -87,7 +87,7 @@ impl Inline {
             };
             let mut turn = machine.step(self.clock.now(), commands, &mut **store);
             *wake_at = turn.wake_at;
-            if turn.unsettled {
+            if turn.callers_wait {
                 unsettled = turn.wake_at;
             }
             self.metrics.keep(store.facts());

@@ -111,7 +111,11 @@ impl Dispatcher {
             let now = self.clock.now().wall;
             let until = |at: Millis| at.to_system().duration_since(now).unwrap_or_default();
             let sleep = wake_at.map_or(self.look_within, until).min(self.look_within);
-            if sleep.is_zero() || !self.hints.is_empty() || !self.commands.is_empty() || !self.ends.is_empty() {
+            if sleep.is_zero()
+                || !self.hints.is_empty()
+                || !self.commands.is_empty()
+                || !self.ends.is_empty()
+            {
                 break;
             }
             let tidies = self.untidy && sleep > TIDY_AFTER;
@@ -152,7 +156,8 @@ impl Dispatcher {
     /// Draws the time to the next look, within [`LOOK_INTERVAL`].
     fn draw_look(&mut self) {
         if self.shared {
-            let bits = (JobId::new().to_u128() >> 72) as u64 ^ self.clock.now().millis().get() as u64;
+            let bits =
+                (JobId::new().to_u128() >> 72) as u64 ^ self.clock.now().millis().get() as u64;
             let parts = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
             self.look_within = LOOK_INTERVAL.mul_f64(0.7 + 0.3 * parts as f64 / 256.0);
         }

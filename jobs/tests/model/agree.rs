@@ -7,7 +7,7 @@ use tickwheel_jobs::{Client, JobId, JobInfo, JobState, Pages};
 
 use crate::calls::{key_name, kind_name};
 use crate::ops::{NAMES, micros, system};
-use crate::oracle::{AHEAD, Oracle, Outcome, ensure};
+use crate::oracle::{Oracle, Outcome, ensure};
 use crate::world::World;
 
 impl World {
@@ -147,7 +147,9 @@ impl World {
             let next = micros(found.next) / 1000;
             // Those up to 50 ms ahead may have become jobs.
             let in_time = next == expected.next
-                || (next < expected.next && next > oracle.now() && next <= oracle.now() + AHEAD);
+                || (next < expected.next
+                    && next > oracle.now()
+                    && next <= oracle.now() + oracle.ahead);
             let same = found.name == expected.name
                 && found.kind == NAMES[expected.kind]
                 && found.rule == format!("every {} ms", expected.period)

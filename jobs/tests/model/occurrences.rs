@@ -3,7 +3,7 @@
 use tickwheel_jobs::JobId;
 
 use crate::ops::Policy;
-use crate::oracle::{AHEAD, Known, Oracle, Outcome, Record, Repeated, encoded};
+use crate::oracle::{Known, Oracle, Outcome, Record, Repeated, encoded};
 
 impl Oracle {
     /// Turns the times of schedules that have come into jobs.
@@ -27,7 +27,7 @@ impl Oracle {
                 times.extend((missed - kept.min(missed)..missed).map(|n| next + n * period));
                 next += missed * period;
             }
-            while next <= now + AHEAD {
+            while next <= now + self.ahead {
                 times.push(next);
                 next += period;
             }

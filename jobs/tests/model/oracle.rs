@@ -17,8 +17,6 @@ use crate::ops::{Ending, Plan, Policy, WAITS};
 
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
-/// How long before its time a job may be claimed, in milliseconds.
-pub(crate) const AHEAD: i64 = 50;
 /// How late a run may be found to start, in microseconds: the tick of the wheel, and the millisecond
 /// that something overdue waits.
 const SLACK: i64 = 2_000;
@@ -105,6 +103,8 @@ pub(crate) struct Oracle {
     pub(crate) set_back: bool,
     pub(crate) retention: i64,
     pub(crate) in_flight: usize,
+    /// How long before its time a job may be claimed, and an occurrence made, in milliseconds.
+    pub(crate) ahead: i64,
     /// Runs, failures and deaths since the jobs were started.
     pub(crate) started: u64,
     pub(crate) failed: u64,
@@ -119,7 +119,7 @@ pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {
 }
 
 impl Oracle {
-    pub(crate) fn new(retention: i64, in_flight: usize) -> Oracle {
+    pub(crate) fn new(retention: i64, in_flight: usize, ahead: i64) -> Oracle {
         Oracle {
             jobs: Vec::new(),
             remembered: Vec::new(),
@@ -133,6 +133,7 @@ impl Oracle {
             set_back: false,
             retention,
             in_flight,
+            ahead,
             started: 0,
             failed: 0,
             died: 0,
@@ -222,11 +223,11 @@ impl Oracle {
     /// A job waits anew from now on.
     pub(crate) fn moved(&mut self, at: usize) {
         let change = self.number();
-        let (now, mono) = (self.now(), self.mono);
+        let (now, mono, ahead) = (self.now(), self.mono, self.ahead);
         let job = &mut self.jobs[at];
         job.state = JobState::Pending;
         (job.since, job.change) = (mono, change);
-        job.claimable = job.due <= now + AHEAD;
+        job.claimable = job.due <= now + ahead;
     }
 
     /// A job ends for good, at a time between these.
@@ -369,9 +370,9 @@ impl Oracle {
         if jumped {
             self.jumped = mono;
         }
-        let now = self.now();
+        let (now, ahead) = (self.now(), self.ahead);
         for job in &mut self.jobs {
-            job.claimable = (job.claimable && !far_back) || job.due <= now + AHEAD;
+            job.claimable = (job.claimable && !far_back) || job.due <= now + ahead;
             if job.state == JobState::Dead && job.died.0 < now - self.retention {
                 job.perhaps = true;
             }

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -11,12 +11,12 @@ use tickwheel_jobs::{Builder, Client, Driver, Durability, Event, Fail, JobState,
 
 use crate::ops::{BROKEN, Ending, LATE, Plan, Stop, Task, micros, retry, system};
 use crate::oracle::{Oracle, Outcome, ensure};
+use crate::place::{Kind, Place};
 
 /// What the handlers of one process share with the test.
 pub(crate) struct Shared {
     pub(crate) state: Mutex<State>,
-    /// The file, if the store is one.
-    pub(crate) path: Option<PathBuf>,
+    pub(crate) place: Place,
 }
 
 pub(crate) struct State {
@@ -25,8 +25,8 @@ pub(crate) struct State {
     /// What the clocks read when the process began.
     began: (Instant, i64),
     pub(crate) wrong: Option<String>,
-    /// A copy of the file as a crash in a handler leaves it, and the oracle of that instant.
-    crashed: Option<(PathBuf, Oracle)>,
+    /// A copy of the store as a crash in a handler leaves it, and the oracle of that instant.
+    crashed: Option<(Place, Oracle)>,
     pub(crate) failures: u64,
     pub(crate) deaths: u64,
 }
@@ -39,7 +39,7 @@ thread_local! {
 /// How a history's store is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    pub(crate) file: bool,
+    pub(crate) store: Kind,
     pub(crate) durability: Durability,
     pub(crate) in_flight: usize,
     /// In milliseconds.
@@ -52,7 +52,7 @@ pub(crate) struct World {
     pub(crate) shared: Arc<Shared>,
     pub(crate) jobs: Option<Jobs>,
     pub(crate) driver: Option<Arc<Driver>>,
-    /// Another process that has the file open.
+    /// Another process that has the store open.
     pub(crate) other: Option<Client>,
     folder: PathBuf,
     /// By how much somebody has set the wall clock forward so far, in microseconds.
@@ -62,7 +62,10 @@ pub(crate) struct World {
 /// Histories follow each other in time, so that the ids of this process, which ascend, say the time
 /// of their making in each of them.
 static LATEST: AtomicI64 = AtomicI64::new(1_800_000_000_000_000);
-static FILES: AtomicU64 = AtomicU64::new(0);
+
+/// How long a process that crashed is away before another starts on a store with leases, in
+/// microseconds: a lease, and what a clock that was set back a little adds to it.
+const LEASE_GAP: i64 = 40_000_000;
 
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -85,30 +88,17 @@ impl Shared {
         }
     }
 
-    /// Copies the file as it is: what a crash now leaves.
+    /// Copies the store as it is: what a crash now leaves.
     fn crash(&self) {
-        let Some(path) = &self.path else { return };
         let mut state = self.lock();
-        if state.crashed.is_none() {
-            let copy = copy_of(path);
-            state.crashed = Some((copy, state.oracle.clone()));
+        if state.crashed.is_none() && !self.place.is_memory() {
+            state.crashed = Some((self.place.copy(), state.oracle.clone()));
         }
     }
 
     fn is_over(&self) -> bool {
         self.lock().crashed()
     }
-}
-
-fn copy_of(path: &Path) -> PathBuf {
-    let n = FILES.fetch_add(1, Ordering::Relaxed);
-    let copy = path.with_file_name(format!("crashed-{n}.db"));
-    for suffix in ["", "-wal"] {
-        let with = |path: &Path| PathBuf::from(format!("{}{suffix}", path.display()));
-        let copied = std::fs::copy(with(path), with(&copy));
-        assert!(copied.is_ok() || suffix == "-wal", "{copied:?}");
-    }
-    copy
 }
 
 /// A payload of the kind whose payloads do not decode is looked at: the job starts, and dies.
@@ -202,42 +192,37 @@ fn begin(shared: &Shared, kind: usize, plan: &Plan, run: &Run) -> Outcome<usize>
 
 impl World {
     pub(crate) fn new(setup: Setup) -> World {
-        let n = FILES.fetch_add(1, Ordering::Relaxed);
+        let n = crate::place::number();
         let shm = Path::new("/dev/shm");
         let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
         let folder = root.join(format!("tickwheel-model-{}-{n}", std::process::id()));
-        if setup.file {
-            std::fs::create_dir_all(&folder).expect("a folder for the file");
-        }
-        let mut oracle = Oracle::new(setup.retention, setup.in_flight);
+        let mut oracle = Oracle::new(setup.retention, setup.in_flight, setup.store.ahead());
         oracle.handled[LATE] = false;
-        let path = setup.file.then(|| folder.join("jobs.db"));
+        let place = Place::new(setup.store, &folder);
         let wall = LATEST.load(Ordering::Relaxed);
         let mut world = World {
             setup,
-            shared: Arc::new(Shared::over(oracle.clone(), None)),
+            shared: Arc::new(Shared::over(oracle.clone(), Place::Memory)),
             jobs: None,
             driver: None,
             other: None,
             folder,
             shifted: 0,
         };
-        world.open(oracle, path, wall, false);
+        world.open(oracle, place, wall, false);
         world
     }
 
     fn builder(&self, shared: &Arc<Shared>, late: bool) -> Builder {
-        let builder = match &shared.path {
-            Some(path) => Jobs::open(path).expect("the file opens"),
-            None => Jobs::memory(),
-        };
         let on = |kind: usize| {
             let shared = Arc::clone(shared);
             move |plan: &Plan, run: &Run| handle(&shared, kind, plan, run)
         };
         let (steady, quick, on_late, broken) = (on(0), on(1), on(LATE), on(BROKEN));
         let events = Arc::clone(shared);
-        let builder = builder
+        let builder = shared
+            .place
+            .builder()
             .durability(self.setup.durability)
             .in_flight(self.setup.in_flight)
             .retention(std::time::Duration::from_millis(self.setup.retention as u64))
@@ -256,10 +241,15 @@ impl World {
         }
     }
 
-    /// Starts to run the jobs of a file, when the clock reads `wall`.
-    fn open(&mut self, oracle: Oracle, path: Option<PathBuf>, wall: i64, crashed: bool) {
+    /// Starts to run the jobs of a store, when the clock reads `wall`.
+    fn open(&mut self, mut oracle: Oracle, place: Place, mut wall: i64, crashed: bool) {
         let late = oracle.handled[LATE];
-        let shared = Arc::new(Shared::over(oracle, path));
+        let expires = crashed && place.has_leases();
+        if expires {
+            wall += LEASE_GAP;
+            oracle.mono += LEASE_GAP;
+        }
+        let shared = Arc::new(Shared::over(oracle, place));
         let (jobs, driver) = self.builder(&shared, late).manual().expect("the jobs start");
         let driver = Arc::new(driver);
         {
@@ -267,43 +257,47 @@ impl World {
             state.began = (driver.now(), state.oracle.mono);
             state.driver = Arc::downgrade(&driver);
             let opened = micros(driver.wall_now()).div_euclid(1000);
-            state.oracle.taken_over(crashed, opened);
+            let found = if expires { wall.div_euclid(1000) } else { opened };
+            state.oracle.taken_over(crashed, found);
             state.oracle.set_back = wall < opened * 1000;
         }
         driver.set_wall(system(wall));
         shared.look_at_the_clocks(true);
+        if expires {
+            jobs.nudge();
+        }
         CURRENT.set(Some(Arc::clone(&shared)));
-        self.other =
-            shared.path.as_ref().map(|path| Jobs::open(path).unwrap().client().expect("a client"));
+        let other = || shared.place.builder().client().expect("a client");
+        self.other = (!shared.place.is_memory()).then(other);
         (self.jobs, self.driver, self.shared) = (Some(jobs), Some(driver), shared);
     }
 
     pub(crate) fn restart(&mut self, stop: Stop, gap: u64, late: bool) -> Outcome {
-        if self.shared.path.is_none() {
+        if self.shared.place.is_memory() {
             return Ok(());
         }
         let (wall, _) = self.shared.look_at_the_clocks(false);
-        let mut path = self.shared.path.clone();
+        let mut place = self.shared.place.clone();
         if stop == Stop::Crash {
-            path = path.map(|path| copy_of(&path));
+            place = place.copy();
         }
         let mut oracle = self.shared.lock().oracle.clone();
         self.close(stop)?;
         oracle.mono += gap as i64 * 1000;
         oracle.handled[LATE] = late;
-        self.open(oracle, path, wall + gap as i64 * 1000, stop == Stop::Crash);
+        self.open(oracle, place, wall + gap as i64 * 1000, stop == Stop::Crash);
         Ok(())
     }
 
     /// Goes on after a crash in a handler, if there was one.
     pub(crate) fn recover(&mut self) -> Outcome<bool> {
-        let Some((path, oracle)) = self.shared.lock().crashed.take() else { return Ok(false) };
+        let Some((place, oracle)) = self.shared.lock().crashed.take() else { return Ok(false) };
         if let Some(wrong) = self.shared.lock().wrong.take() {
             return Err(wrong);
         }
         self.close(Stop::DropJobs)?;
         let wall = oracle.wall;
-        self.open(oracle, Some(path), wall, true);
+        self.open(oracle, place, wall, true);
         Ok(true)
     }
 
@@ -334,7 +328,7 @@ impl State {
 }
 
 impl Shared {
-    fn over(oracle: Oracle, path: Option<PathBuf>) -> Shared {
+    fn over(oracle: Oracle, place: Place) -> Shared {
         let state = State {
             oracle,
             driver: Weak::new(),
@@ -344,7 +338,7 @@ impl Shared {
             failures: 0,
             deaths: 0,
         };
-        Shared { state: Mutex::new(state), path }
+        Shared { state: Mutex::new(state), place }
     }
 }
 

@@ -4,8 +4,22 @@
 //! | --- | --- |
 //! | `server.rs` | a server: started, killed, started again |
 //! | `support.rs` | jobs, and what is noted of them |
-//! | `nodes.rs` | several processes on one queue |
+//! | `proxy.rs` | a proxy that cuts, stalls, and drops replies |
+//! | `nodes.rs` | several nodes on one queue |
+//! | `lost.rs` | lost replies, broken connections, servers that come back |
+//! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
+//! | `start.rs` | servers that are refused, and full ones |
+//! | `limits.rs` | what scripts may not do |
+//! | `measures.rs` | figures |
 
+mod leases;
+mod limits;
+mod lost;
+mod measures;
 mod nodes;
+mod proxy;
 mod server;
+mod start;
 mod support;
+#[cfg(unix)]
+mod worker;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Builder, Job, Jobs, Run};
@@ -39,7 +39,11 @@ impl Log {
     pub(crate) fn each_once(&self, many: usize) {
         let log = self.0.lock().unwrap();
         let more: Vec<_> = log.iter().filter(|(_, times)| **times != 1).take(5).collect();
-        assert!(log.len() == many && more.is_empty(), "{} ran, more than once: {more:?}", log.len());
+        assert!(
+            log.len() == many && more.is_empty(),
+            "{} ran, more than once: {more:?}",
+            log.len()
+        );
     }
 }
 
@@ -56,4 +60,14 @@ pub(crate) fn noting(builder: Builder, log: &Log) -> Jobs {
         Ok(())
     };
     builder.on(on).start().unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long something took is the subject")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a time for jobs of real processes")]
+pub(crate) fn wall_now() -> SystemTime {
+    SystemTime::now()
 }

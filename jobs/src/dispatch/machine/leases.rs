@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::work::{Then, Work};
-use super::{Machine, Turn};
+use super::{CLOCK_STEP, Machine, Turn};
 use crate::dispatch::events::Event;
 use crate::dispatch::run::RunState;
 use crate::store::words::{Fence, Op};
@@ -40,6 +40,17 @@ impl Machine {
         self.runs.insert(run.id, run);
     }
 
+    /// Renews the leases at once if the clock that they end by was set forward.
+    pub(super) fn mind_a_jump(&mut self, present: Now) {
+        let before = self.last_instant.replace(present.instant);
+        let passed = before.map_or(Duration::MAX, |before| present.instant - before);
+        if self.renew_at.is_some()
+            && present.millis().since(self.last) > passed.saturating_add(CLOCK_STEP)
+        {
+            self.renew_at = Some(present.instant);
+        }
+    }
+
     /// Renews the leases if it is time.
     pub(super) fn renew(&mut self, now: Instant, work: &mut Work) {
         let Some(lease) = self.settings.lease else { return };
@@ -47,8 +58,12 @@ impl Machine {
             return;
         }
         self.renew_at = None;
-        let held: Vec<(JobId, Fence)> =
-            self.runs.values().filter(|run| !work.ends(run.id)).map(|run| (run.id, run.fence)).collect();
+        let held: Vec<(JobId, Fence)> = self
+            .runs
+            .values()
+            .filter(|run| !work.ends(run.id))
+            .map(|run| (run.id, run.fence))
+            .collect();
         if !held.is_empty() {
             self.renew_at = Some(now + lease.mul_f64(RENEWED_AT));
             work.push(Op::Extend(held), Then::Extended);

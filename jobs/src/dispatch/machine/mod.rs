@@ -87,6 +87,7 @@ pub(crate) struct Machine {
     failures: u32,
     retry_at: Option<Millis>,
     last: Millis,
+    last_instant: Option<Instant>,
     purge_at: Millis,
     closing: Option<Option<Reply>>,
     /// Runs that the machine does not wait for, although they have started.
@@ -106,8 +107,8 @@ pub(crate) struct Turn {
     pub(crate) wake_at: Option<Millis>,
     /// The machine was closed, and no run is left that it waits for.
     pub(crate) finished: bool,
-    /// The store has not answered: the next step asks again.
-    pub(crate) unsettled: bool,
+    /// The store has not answered, and somebody waits for it: the next step asks again.
+    pub(crate) callers_wait: bool,
 }
 
 /// A run to start at its time.
@@ -154,6 +155,7 @@ impl Machine {
             failures: 0,
             retry_at: None,
             last: now,
+            last_instant: None,
             purge_at: now,
             closing: None,
             abandoned: 0,
@@ -183,6 +185,7 @@ impl Machine {
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
         }
+        self.mind_a_jump(present);
         self.last = now;
         let mut taken = core::mem::take(&mut self.backlog);
         taken.append(commands);
@@ -240,7 +243,7 @@ impl Machine {
     fn finish_turn(&mut self, present: Now, next_due: Option<Millis>, turn: &mut Turn) {
         let now = present.millis();
         self.wake_for_leases(present, turn);
-        turn.unsettled = self.unsettled.is_some();
+        turn.callers_wait = self.callers_wait();
         if let Some(retry_at) = self.retry_at {
             turn.wake_by(retry_at);
         } else if !self.backlog.is_empty() {

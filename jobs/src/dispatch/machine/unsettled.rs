@@ -97,6 +97,16 @@ impl Machine {
         }
     }
 
+    /// Says whether somebody waits for an answer that the store has not given.
+    pub(super) fn callers_wait(&self) -> bool {
+        let Some(unsettled) = &self.unsettled else { return false };
+        let waits = |then: &Then| matches!(then, Then::Answer(Some(_)));
+        let asks = |(_, command): &(Instant, Command)| {
+            matches!(command, Command::Ask { reply: Some(_), .. })
+        };
+        unsettled.work.then.iter().any(waits) || self.waiting.iter().any(asks)
+    }
+
     fn let_wait(&mut self, command: Command, present: Now, store: &mut dyn Store) {
         match command {
             Command::Close { reply } => {

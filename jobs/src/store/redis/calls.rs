@@ -46,7 +46,15 @@ pub(super) struct Part {
 
 impl Call {
     fn new(name: Name, grows: bool) -> Call {
-        Call { name, parts: Vec::new(), args: Vec::new(), items: 0, bytes: 0, grows, continues: false }
+        Call {
+            name,
+            parts: Vec::new(),
+            args: Vec::new(),
+            items: 0,
+            bytes: 0,
+            grows,
+            continues: false,
+        }
     }
 
     fn push(&mut self, arg: impl Into<Vec<u8>>) {

@@ -42,7 +42,8 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(3);
 impl Server {
     /// Reads a URL: `redis://[user][:password@]host[:port][/database]`.
     pub(crate) fn parse(url: &str) -> Result<Server, OpenError> {
-        let wrong = |error: RedisError| OpenError::Config(format!("the URL of the server: {error}"));
+        let wrong =
+            |error: RedisError| OpenError::Config(format!("the URL of the server: {error}"));
         let info = url.into_connection_info().map_err(wrong)?;
         let name = info.addr().to_string();
         let login = info.redis_settings().clone();
@@ -103,8 +104,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(server: Server, open: redis::Connection) -> Connection {
-        Connection { server, open: Some(open), time: Arc::new(ServerTime::new(present())) }
+    pub(super) fn new(server: Server, open: redis::Connection, time: ServerTime) -> Connection {
+        Connection { server, open: Some(open), time: Arc::new(time) }
     }
 
     pub(super) fn close(&mut self) {

@@ -23,8 +23,18 @@ impl Keys {
         let prefix = format!("tw:{{{}}}:", queue.unwrap_or(DEFAULT_QUEUE));
         let sent = format!("sent:{owner}");
         let names = [
-            &*sent, "jobs", "run", "fence", "keys", "dead", "died", "done", "schedules", "asked",
-            "kinds", "meta",
+            &*sent,
+            "jobs",
+            "run",
+            "fence",
+            "keys",
+            "dead",
+            "died",
+            "done",
+            "schedules",
+            "asked",
+            "kinds",
+            "meta",
         ];
         let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
         Keys { channel: format!("{prefix}wake"), prefix, fixed }

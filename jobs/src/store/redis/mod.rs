@@ -40,7 +40,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::words::{
-    ApplyError, Batch, Facts, Hints, Look, MOST_INTERRUPTIONS, Op, Outcome, Store,
+    ApplyError, Batch, ClaimRequest, Facts, Hints, Look, MOST_INTERRUPTIONS, Op, Outcome, Store,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
@@ -92,7 +92,7 @@ impl Redis {
         let owner = random().to_be_bytes();
         let owner_text: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
         Redis {
-            connection: Connection::new(server, opened.connection),
+            connection: Connection::new(server, opened.connection, opened.time),
             keys: Keys::new(queue, &owner_text),
             scripts: Scripts::new(),
             kinds: Vec::new(),
@@ -129,6 +129,9 @@ impl Redis {
             return Err(Fault { sent: false, ..StoreError::Forked.into() });
         }
         let mut reconnects = 1;
+        if commands(self).is_empty() {
+            return Ok(Vec::new());
+        }
         for _ in 0..ROUNDS {
             let (answers, sent, came) = match self.connection.send(&commands(self)) {
                 Ok(answered) => answered,
@@ -212,10 +215,12 @@ impl Redis {
         if claim.is_some() {
             self.claiming.prepare(batch.number, random());
         }
-        let commands = |store: &Redis| {
+        // What a question finds must be as of before the claim, of which the asker knows nothing.
+        let asks = batch.ops.iter().any(|op| op.is_question() && !matches!(op, Op::Schedules));
+        let commands = |store: &Redis, calls: &[Call], claim: Option<ClaimRequest>| {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());
             let numbers = (batch.number, lease);
-            let mut all = calls::commands(&calls, &store.scripts, &keys, &head, numbers);
+            let mut all = calls::commands(calls, &store.scripts, &keys, &head, numbers);
             if let Some(request) = claim {
                 let mut cmd = store.scripts.call(Name::Claim, &keys);
                 cmd.arg(&head).arg(store.claiming.args(request, lease));
@@ -223,13 +228,13 @@ impl Redis {
             }
             all
         };
-        let mut replies = Vec::new();
-        if !calls.is_empty() || claim.is_some() {
-            replies = self.exchange(commands).map_err(|fault| fault.into_apply_error(false))?;
-        }
+        let first = claim.filter(|_| !asks);
+        let mut replies = self
+            .exchange(|store| commands(store, &calls, first))
+            .map_err(|fault| fault.into_apply_error(false))?;
         let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
         let wrong = |fault: Fault| fault.into_apply_error(some_done);
-        let claim_reply = claim.and_then(|_| replies.pop());
+        let mut claim_reply = first.and_then(|_| replies.pop());
         let found = letters(batch.ops.len(), &calls, replies).map_err(wrong)?;
         let mut answers = Vec::with_capacity(batch.ops.len());
         for (op, found) in batch.ops.iter().zip(found) {
@@ -237,6 +242,9 @@ impl Redis {
                 true => self.question(op).map_err(|fault| fault.into_apply_error(some_done))?,
                 false => calls::answer(op, found),
             });
+        }
+        if asks && claim.is_some() {
+            claim_reply = self.exchange(|store| commands(store, &[], claim)).map_err(wrong)?.pop();
         }
         let mut outcome =
             Outcome { answers, claimed: Vec::new(), next_due: None, suspects_wait: false };
@@ -312,9 +320,7 @@ impl Store for Redis {
         self.told = self.manual.then_some(now);
         self.claiming.handle(kinds);
         let names: Vec<&str> = kinds.iter().map(|kind| &**kind).collect();
-        self.make_known(&names).map_err(|fault| fault.error)?;
-        // Learns the server's time before anything is due.
-        self.counted().map(drop).map_err(|fault| fault.error)
+        self.make_known(&names).map_err(|fault| fault.error)
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {

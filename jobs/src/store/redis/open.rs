@@ -1,17 +1,22 @@
 //! Looks at a server before it is used: whether it can keep the promises.
 
-use redis::Value;
+use redis::{RedisError, Value};
 
-use super::connection::{Server, ask, problem_of};
+use super::connection::{Server, ask, present, problem_of};
 use crate::values::error::{OpenError, ServerProblem};
+use crate::values::server_time::ServerTime;
 
 /// A server that can be used.
 pub(crate) struct Opened {
     pub(super) connection: redis::Connection,
+    /// Its clock: a client inserts by it before it has called a script.
+    pub(super) time: ServerTime,
     /// What its operator should know.
     pub(super) warning: Option<String>,
 }
 
+/// How often the server is asked for its time before anything else: the best answer counts.
+const TIMES: usize = 3;
 /// The oldest version: it has `ZADD GT` and `COPY`.
 const OLDEST: (u32, u32) = (6, 2);
 
@@ -47,7 +52,19 @@ pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
         let name = &server.name;
         format!("{name} keeps nothing on disk: when it ends, every job is lost")
     });
-    Ok(Opened { connection, warning })
+    let time = learn_time(&mut connection).map_err(failed)?;
+    Ok(Opened { connection, time, warning })
+}
+
+fn learn_time(connection: &mut redis::Connection) -> Result<ServerTime, RedisError> {
+    let time = ServerTime::new(present());
+    for _ in 0..TIMES {
+        let sent = present();
+        let answer = ask(connection, &redis::cmd("TIME"))?;
+        let (seconds, micros): (i64, i64) = redis::from_redis_value(answer)?;
+        time.learn(sent, present(), seconds * 1_000_000 + micros);
+    }
+    Ok(time)
 }
 
 /// Says whether the server writes snapshots, or does not say.

@@ -1,0 +1,127 @@
+//! Where the jobs of a history are, and what a crash leaves there.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tickwheel_jobs::{Builder, Jobs};
+
+/// What kind of store a history runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Memory,
+    File,
+    /// A Redis server on this port.
+    #[cfg(feature = "redis")]
+    Server(u16),
+}
+
+impl Kind {
+    /// Returns how long before its time a job may be claimed there, in milliseconds.
+    pub(crate) fn ahead(self) -> i64 {
+        match self {
+            Kind::Memory | Kind::File => 50,
+            #[cfg(feature = "redis")]
+            Kind::Server(_) => 0,
+        }
+    }
+}
+
+/// A store.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Memory,
+    File(PathBuf),
+    #[cfg(feature = "redis")]
+    Queue(u16, String),
+}
+
+static PLACES: AtomicU64 = AtomicU64::new(0);
+
+/// Returns a number that no other store has.
+pub(crate) fn number() -> u64 {
+    PLACES.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Place {
+    /// Returns an empty store.
+    pub(crate) fn new(kind: Kind, folder: &Path) -> Place {
+        match kind {
+            Kind::Memory => Place::Memory,
+            Kind::File => {
+                std::fs::create_dir_all(folder).expect("a folder for the file");
+                Place::File(folder.join("jobs.db"))
+            }
+            #[cfg(feature = "redis")]
+            Kind::Server(port) => {
+                redis::cmd("FLUSHALL").exec(&mut connection(port)).expect("an empty server");
+                Place::Queue(port, format!("model_{}", number()))
+            }
+        }
+    }
+
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self, Place::Memory)
+    }
+
+    /// Says whether a claim of a process that crashed ends with its lease.
+    pub(crate) fn has_leases(&self) -> bool {
+        !matches!(self, Place::Memory | Place::File(_))
+    }
+
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match self {
+            Place::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn builder(&self) -> Builder {
+        match self {
+            Place::Memory => Jobs::memory(),
+            Place::File(path) => Jobs::open(path).expect("the file opens"),
+            #[cfg(feature = "redis")]
+            Place::Queue(port, queue) => {
+                let url = format!("redis://127.0.0.1:{port}/");
+                Jobs::redis(url).expect("the server is there").queue(queue)
+            }
+        }
+    }
+
+    /// Returns a copy of the store as it is: what a crash now leaves.
+    pub(crate) fn copy(&self) -> Place {
+        match self {
+            Place::Memory => Place::Memory,
+            Place::File(path) => Place::File(copy_of(path)),
+            #[cfg(feature = "redis")]
+            Place::Queue(port, queue) => {
+                let copy = format!("model_{}", number());
+                let mut server = connection(*port);
+                let keys: Vec<String> = redis::cmd("KEYS")
+                    .arg(format!("tw:{{{queue}}}:*"))
+                    .query(&mut server)
+                    .expect("the keys of the queue");
+                for key in keys {
+                    let to = key.replace(&format!("{{{queue}}}"), &format!("{{{copy}}}"));
+                    redis::cmd("COPY").arg(&key).arg(to).exec(&mut server).expect("a copy");
+                }
+                Place::Queue(*port, copy)
+            }
+        }
+    }
+}
+
+fn copy_of(path: &Path) -> PathBuf {
+    let copy = path.with_file_name(format!("crashed-{}.db", number()));
+    for suffix in ["", "-wal"] {
+        let with = |path: &Path| PathBuf::from(format!("{}{suffix}", path.display()));
+        let copied = std::fs::copy(with(path), with(&copy));
+        assert!(copied.is_ok() || suffix == "-wal", "{copied:?}");
+    }
+    copy
+}
+
+#[cfg(feature = "redis")]
+fn connection(port: u16) -> redis::Connection {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
+    client.get_connection().expect("the server is there")
+}

@@ -1,0 +1,194 @@
+//! Leases: workers that are cut off, stand still or die, and the clocks of machines.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tickwheel_jobs::{Event, Fail, JobState, Jobs, Run};
+
+use crate::proxy::Proxy;
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, noting, now, open, wall_now};
+
+const LEASE: Duration = Duration::from_millis(1000);
+
+/// What a worker that is cut off has seen.
+#[derive(Clone, Default)]
+struct Seen {
+    started: Arc<AtomicU64>,
+    lost: Arc<AtomicBool>,
+    release: Arc<AtomicBool>,
+    fences: Arc<Mutex<Vec<u64>>>,
+    events: Arc<AtomicU64>,
+}
+
+/// A node whose handler waits until it is told that its lease is lost and may go on.
+fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
+    let (on, events) = (seen.clone(), Arc::clone(&seen.events));
+    let handler = move |_: Order, run: &Run| {
+        on.fences.lock().unwrap().push(run.fence().get());
+        on.started.fetch_add(1, Ordering::AcqRel);
+        while !on.release.load(Ordering::Acquire) {
+            if run.is_lost() {
+                on.lost.store(true, Ordering::Release);
+            }
+            pause(5 * MS);
+        }
+        Err(Fail::dead("too late"))
+    };
+    Jobs::redis(proxy.url())
+        .unwrap()
+        .lease(LEASE)
+        .on(handler)
+        .on_event(move |event| {
+            let lost = matches!(event, Event::LeaseLost { .. });
+            events.fetch_add(u64::from(lost), Ordering::AcqRel);
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_job_of_a_worker_that_is_cut_off_runs_elsewhere_and_its_late_end_is_refused() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let (seen, log) = (Seen::default(), Log::default());
+    let first = stuck(&proxy, &seen);
+    let id = first.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it started", || seen.started.load(Ordering::Acquire) == 1);
+    let began = now();
+    proxy.stall(true);
+    let fences = Arc::clone(&seen.fences);
+    let noted = log.clone();
+    let handler = move |order: Order, run: &Run| {
+        fences.lock().unwrap().push(run.fence().get());
+        assert_eq!(run.attempt(), 2);
+        noted.add(order.0);
+        Ok(())
+    };
+    let second = open(&server).lease(LEASE).on(handler).start().unwrap();
+    wait_until("it ran elsewhere", || log.of(1) == 1);
+    let took = began.elapsed();
+    println!("elsewhere after {took:?}, with a lease of {LEASE:?}");
+    assert!(took <= LEASE + 1500 * MS, "{took:?}");
+    wait_until("the first is told", || seen.lost.load(Ordering::Acquire));
+    proxy.stall(false);
+    seen.release.store(true, Ordering::Release);
+    wait_until("an event says so", || seen.events.load(Ordering::Acquire) > 0);
+    wait_until("the slot is free", || first.stats().in_flight == 0);
+    // The first run wanted it dead.
+    assert_eq!(second.get(id).unwrap(), None);
+    assert_eq!(second.count().unwrap().dead, 0);
+    assert!(seen.fences.lock().unwrap().is_sorted());
+    second.check().unwrap();
+    second.shutdown().unwrap();
+    first.shutdown().unwrap();
+    assert_eq!(log.of(1), 1);
+}
+
+#[test]
+fn a_lease_is_renewed_while_its_handler_works() {
+    let server = Server::start();
+    let log = Log::default();
+    let noted = log.clone();
+    let slow = move |order: Order, run: &Run| {
+        for _ in 0..70 {
+            pause(50 * MS);
+            assert!(!run.is_lost());
+        }
+        noted.add(order.0);
+        Ok(())
+    };
+    let first = open(&server).lease(LEASE).on(slow).start().unwrap();
+    first.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it was claimed", || first.count().unwrap().running == 1);
+    let second = noting(open(&server).lease(LEASE), &log);
+    wait_until("it ended", || log.of(1) > 0);
+    wait_until("it is gone", || second.count().unwrap().running == 0);
+    log.each_once(1);
+    drop((first, second));
+}
+
+#[test]
+fn a_cancel_of_another_node_reaches_the_run() {
+    let server = Server::start();
+    let told = Arc::new(AtomicBool::new(false));
+    let tell = Arc::clone(&told);
+    let handler = move |_: Order, run: &Run| {
+        for _ in 0..1000 {
+            if run.is_lost() {
+                tell.store(true, Ordering::Release);
+                return Err(Fail::dead("stopped"));
+            }
+            pause(5 * MS);
+        }
+        Ok(())
+    };
+    let jobs = open(&server).on(handler).start().unwrap();
+    let client = open(&server).client().unwrap();
+    let id = client.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it was claimed", || client.count().unwrap().running == 1);
+    pause(20 * MS);
+    assert_eq!(client.cancel(id).unwrap(), tickwheel_jobs::Cancel::Running);
+    wait_until("it is told", || told.load(Ordering::Acquire));
+    wait_until("it is gone", || client.get(id).unwrap().is_none());
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+}
+
+/// The claim is a dead process's: its lease, its owner, and nobody who gives it back.
+#[test]
+fn a_job_that_nobody_finishes_is_dead_after_five_leases() {
+    let server = Server::start();
+    let client = open(&server).queue("dead").client().unwrap();
+    let id = client.insert(Duration::ZERO, Order(1)).unwrap();
+    let (jobs, driver) = open(&server)
+        .queue("dead")
+        .lease(LEASE)
+        .on(|_: Order, _| panic!("a manual clock that is not moved runs nothing"))
+        .manual()
+        .unwrap();
+    let mut wall = driver.wall_now();
+    let mut found = Vec::new();
+    for _ in 0..5 {
+        // Claims it, and is gone before it starts.
+        driver.set_wall(wall);
+        wall += 2 * LEASE;
+        driver.set_wall(wall);
+        jobs.nudge();
+        found.push(jobs.get(id).unwrap().map(|job| (job.interruptions, job.state)));
+    }
+    let waits = |interruptions: u32| Some((interruptions, JobState::Pending));
+    let dead = Some((5, JobState::Dead));
+    assert_eq!(found, [waits(1), waits(2), waits(3), waits(4), dead]);
+    jobs.check().unwrap();
+}
+
+#[test]
+fn the_servers_clock_counts_and_not_that_of_a_node() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    let client = open(&server).client().unwrap();
+    let began = now();
+    client.insert(300 * MS, Order(1)).unwrap();
+    wait_until("it ran", || log.of(1) == 1);
+    assert!(began.elapsed() >= 299 * MS, "early: {:?}", began.elapsed());
+    drop(jobs);
+}
+
+/// A delay is counted from the server's present. That a wall clock of the process does not matter is in
+/// `values/server_time.rs`: nothing there reads one.
+#[test]
+fn the_clock_of_a_node_does_not_matter() {
+    let server = Server::start();
+    let seconds: Vec<String> = server.ask(&["TIME"]);
+    let server_time =
+        std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(seconds[0].parse::<u64>().unwrap());
+    // What only this process's own clock could say.
+    let client = open(&server).client().unwrap();
+    let id = client.insert(Duration::from_secs(600), Order(1)).unwrap();
+    let deadline = client.get(id).unwrap().unwrap().deadline;
+    let off = deadline.duration_since(server_time + Duration::from_secs(600)).unwrap();
+    assert!(off < Duration::from_secs(2), "{off:?}");
+}

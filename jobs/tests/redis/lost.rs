@@ -1,0 +1,185 @@
+//! Replies that are lost, connections that break, servers that go away and come back.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tickwheel_jobs::{Event, InsertErrorKind, JobId, Jobs};
+
+use crate::proxy::Proxy;
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, noting, now, open};
+
+/// The way through a proxy.
+fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
+    Jobs::redis(proxy.url()).unwrap()
+}
+
+fn hash_of(script: &str) -> Vec<u8> {
+    let prelude = include_str!("../../src/store/redis/scripts/prelude.lua");
+    let source = match script {
+        "change" => include_str!("../../src/store/redis/scripts/change.lua"),
+        "claim" => include_str!("../../src/store/redis/scripts/claim.lua"),
+        other => panic!("{other}"),
+    };
+    redis::Script::new(&format!("{prelude}{source}")).get_hash().as_bytes().to_vec()
+}
+
+#[test]
+fn a_lost_reply_of_an_insert_neither_loses_nor_doubles() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    let client = through(&proxy).client().unwrap();
+    for n in 0..50 {
+        proxy.swallow(&hash_of("change"), 1 + (n % 2) as i64);
+        // Due at once: another node may have run and forgotten it before the insert is sent again.
+        client.insert(Duration::ZERO, Order(n)).unwrap();
+        let batch = (0..3).map(|m| (Duration::ZERO, Order(1000 + 3 * n + m)));
+        assert_eq!(client.insert_batch(batch).unwrap().len(), 3);
+    }
+    assert!(proxy.swallowed() >= 50, "{}", proxy.swallowed());
+    wait_until("all ran", || log.len() == 200);
+    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(200);
+}
+
+#[test]
+fn a_lost_reply_of_an_answer_is_the_answer_that_it_was() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let client = through(&proxy).client().unwrap();
+    let id = client.insert(3_600_000 * MS, Order(1)).unwrap();
+    client.keyed("k").insert(3_600_000 * MS, Order(2)).unwrap();
+    proxy.swallow(&hash_of("change"), 1);
+    assert!(client.cancel(id).unwrap().is_cancelled());
+    proxy.swallow(&hash_of("change"), 1);
+    assert!(client.keyed("k").cancel().unwrap());
+    proxy.swallow(&hash_of("change"), 2);
+    client.keyed("k").insert_if_absent(3_600_000 * MS, Order(3)).unwrap();
+    assert_eq!(proxy.swallowed(), 4);
+    assert_eq!(client.count().unwrap().pending, 1);
+    client.check().unwrap();
+}
+
+#[test]
+fn a_lost_reply_of_a_claim_or_of_an_end_runs_no_job_twice() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(through(&proxy).lease(2000 * MS), &log);
+    let client = open(&server).client().unwrap();
+    let began = now();
+    for n in 0..40 {
+        proxy.swallow(&hash_of(if n % 2 == 0 { "claim" } else { "change" }), 1);
+        client.insert(Duration::ZERO, Order(n)).unwrap();
+        wait_until("it ran", || log.of(n) > 0);
+    }
+    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    assert!(proxy.swallowed() >= 38, "{}", proxy.swallowed());
+    // Nothing had to wait for its lease to end.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let infos: Vec<_> = client.pending().collect();
+    assert!(infos.is_empty(), "{infos:?}");
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(40);
+}
+
+#[test]
+fn scripts_that_the_server_has_forgotten_are_loaded_again() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    for n in 0..20 {
+        let _: String = server.ask(&["SCRIPT", "FLUSH"]);
+        jobs.insert((n % 3) as u32 * MS, Order(n)).unwrap();
+    }
+    wait_until("all ran", || log.len() == 20);
+    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(20);
+}
+
+#[test]
+fn connections_that_are_killed_are_made_anew() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    for n in 0..20 {
+        let _: i64 = server.ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+        let _: i64 = server.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+        jobs.insert(Duration::ZERO, Order(n)).unwrap();
+        wait_until("it ran", || log.of(n) > 0);
+    }
+    jobs.shutdown().unwrap();
+    log.each_once(20);
+}
+
+#[test]
+fn a_server_that_syncs_each_write_loses_nothing_when_it_is_killed() {
+    let mut server = Server::durable();
+    let log = Log::default();
+    let failed = Arc::new(Mutex::new(0));
+    let failures = Arc::clone(&failed);
+    let builder = open(&server).lease(5000 * MS).on_event(move |event| {
+        *failures.lock().unwrap() += i32::from(matches!(event, Event::CommitFailed { .. }));
+    });
+    let jobs = noting(builder, &log);
+    let client = jobs.client();
+    let inserting = std::thread::spawn(move || {
+        for n in 0..300 {
+            client.insert(Duration::from_millis(n % 50), Order(n)).unwrap();
+        }
+    });
+    for _ in 0..3 {
+        pause(60 * MS);
+        server.kill();
+        pause(100 * MS);
+        server.run();
+    }
+    inserting.join().unwrap();
+    wait_until("all ran", || log.len() == 300);
+    wait_until("all ended", || jobs.count().is_ok_and(|counts| counts.running == 0));
+    assert!(*failed.lock().unwrap() > 0, "nobody was told that the server was away");
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(300);
+}
+
+#[test]
+fn an_insert_is_unknown_when_the_callers_time_is_up() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let client = through(&proxy).lease(2000 * MS).patience(500 * MS).client().unwrap();
+    client.insert(3_600_000 * MS, Order(0)).unwrap();
+    proxy.stall(true);
+    let began = now();
+    let refused = client.insert(3_600_000 * MS, Order(1)).unwrap_err();
+    let took = began.elapsed();
+    assert!(took >= 500 * MS && took < 5000 * MS, "{took:?}");
+    let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
+    proxy.stall(false);
+    // It is there once, whether it is inserted again or not.
+    client.insert_with_id(id, 3_600_000 * MS, refused.into_inner()).unwrap();
+    assert_eq!(client.count().unwrap().pending, 2);
+    client.check().unwrap();
+}
+
+#[test]
+fn a_call_that_was_never_sent_says_so() {
+    let mut server = Server::start();
+    let client = open(&server).patience(300 * MS).client().unwrap();
+    server.kill();
+    let refused = client.insert(Duration::ZERO, Order(1)).unwrap_err();
+    let unknown = matches!(refused.kind(), InsertErrorKind::Unknown(_));
+    // The first attempt may have met the connection that was open.
+    assert!(unknown || matches!(refused.kind(), InsertErrorKind::Store(_)), "{refused:?}");
+    let id = JobId::new();
+    let refused = client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap_err();
+    assert!(matches!(refused.kind(), InsertErrorKind::Store(_)), "{refused:?}");
+    assert_eq!(refused.into_inner(), Order(2));
+}

@@ -1,0 +1,153 @@
+//! Servers that cannot be used are refused by name, when the jobs are opened.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use tickwheel_jobs::{Event, Jobs, OpenError, ServerProblem};
+
+use crate::server::{Server, free_port, wait_until};
+use crate::support::{Order, open};
+
+fn refused(url: &str) -> ServerProblem {
+    match Jobs::redis(url).unwrap_err() {
+        OpenError::Server { server, problem } => {
+            assert!(server.starts_with("127.0.0.1:"), "{server}");
+            assert!(!problem.to_string().contains("secret"));
+            problem
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_refused() {
+    let problem = refused(&format!("redis://127.0.0.1:{}/", free_port()));
+    assert!(matches!(problem, ServerProblem::Unreachable(_)), "{problem:?}");
+}
+
+#[test]
+fn a_wrong_password_is_refused() {
+    let server = Server::with(&["--requirepass", "right"]);
+    for login in ["", ":secret@", "nobody:secret@"] {
+        let problem = refused(&format!("redis://{login}127.0.0.1:{}/", server.port));
+        assert!(matches!(problem, ServerProblem::Denied(_)), "{login} {problem:?}");
+    }
+    let right = format!("redis://:right@127.0.0.1:{}/3", server.port);
+    Jobs::redis(right).unwrap().client().unwrap().check().unwrap();
+}
+
+#[test]
+fn a_server_that_evicts_is_refused() {
+    let server = Server::with(&["--maxmemory-policy", "allkeys-lru"]);
+    assert_eq!(refused(&server.url()), ServerProblem::Evicts("allkeys-lru".to_owned()));
+}
+
+#[test]
+fn a_replica_is_refused() {
+    let primary = Server::start();
+    let replica = Server::with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+    assert_eq!(refused(&replica.url()), ServerProblem::ReadOnly);
+}
+
+#[test]
+fn what_is_no_redis_server_is_refused() {
+    for (answer, is_silent) in [(&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], false), (b"", true)] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serve = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut buffer = [0; 256];
+            let _ = stream.read(&mut buffer);
+            let _ = stream.write_all(answer);
+            // Open until the client closes it.
+            let _ = stream.read(&mut buffer);
+        });
+        let problem = refused(&format!("redis://127.0.0.1:{port}/"));
+        match is_silent {
+            false => assert!(matches!(problem, ServerProblem::NotRedis(_)), "{problem:?}"),
+            true => assert!(matches!(problem, ServerProblem::Unreachable(_)), "{problem:?}"),
+        }
+        serve.join().unwrap();
+    }
+}
+
+#[test]
+fn a_url_that_makes_no_sense_is_refused() {
+    for url in ["", "postgres://127.0.0.1/", "redis://"] {
+        let refused = Jobs::redis(url).unwrap_err();
+        assert!(matches!(refused, OpenError::Config(_) | OpenError::Server { .. }), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_server_without_persistence_is_warned_of() {
+    let warned = |server: &Server| {
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&warnings);
+        let jobs = open(server)
+            .on(|_: Order, _| Ok(()))
+            .on_event(move |event| {
+                if let Event::Warning { text } = event {
+                    list.lock().unwrap().push(text);
+                }
+            })
+            .start()
+            .unwrap();
+        jobs.flush().unwrap();
+        let found = warnings.lock().unwrap().len();
+        jobs.shutdown().unwrap();
+        found
+    };
+    assert_eq!(warned(&Server::start()), 1);
+    assert_eq!(warned(&Server::durable()), 0);
+}
+
+#[test]
+fn a_full_server_refuses_jobs_and_runs_those_that_it_has() {
+    let server = Server::start();
+    let log = crate::support::Log::default();
+    let client = open(&server).client().unwrap();
+    for n in 0..20 {
+        client.insert(std::time::Duration::from_millis(300), Order(n)).unwrap();
+    }
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let many = (0..1000).map(|n| (std::time::Duration::ZERO, Order(1000 + n)));
+    let refused = client.insert_batch(many).unwrap_err();
+    println!("{:?}", refused.kind());
+    assert_eq!(refused.into_inner().len(), 1000);
+    assert_eq!(client.count().unwrap().pending, 20);
+    let jobs = crate::support::noting(open(&server), &log);
+    wait_until("all ran", || log.len() == 20);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    jobs.insert(std::time::Duration::ZERO, Order(21)).unwrap();
+    wait_until("it ran", || log.len() == 21);
+    jobs.shutdown().unwrap();
+}
+
+#[test]
+fn a_batch_beyond_256_says_how_far_it_came() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    client.insert(std::time::Duration::from_secs(60), Order(0)).unwrap();
+    let used: String = server.ask(&["INFO", "memory"]);
+    let used = used.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    let used: u64 = used.trim().parse().unwrap();
+    let limit = (used + 1_500_000).to_string();
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", &limit]);
+    let many = (0..100_000).map(|n| (std::time::Duration::from_secs(60), Order(n)));
+    let refused = client.insert_batch(many).unwrap_err();
+    let tickwheel_jobs::InsertErrorKind::Store(error) = refused.kind() else {
+        panic!("{refused:?}");
+    };
+    let tickwheel_jobs::StoreError::Incomplete { stored, error } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(**error, tickwheel_jobs::StoreError::Full);
+    assert!(*stored > 0 && stored % 256 == 0, "{stored}");
+    assert_eq!(client.count().unwrap().pending, *stored as u64 + 1);
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    client.check().unwrap();
+}
