@@ -183,3 +183,46 @@ fn a_call_that_was_never_sent_says_so() {
     assert!(matches!(refused.kind(), InsertErrorKind::Store(_)), "{refused:?}");
     assert_eq!(refused.into_inner(), Order(2));
 }
+
+#[test]
+fn connections_that_are_cut_again_and_again_lose_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(through(&proxy), &log);
+    let client = open(&server).client().unwrap();
+    for round in 0..5 {
+        for n in 0..40 {
+            client.insert((n % 60) as u32 * MS, Order(round * 40 + n)).unwrap();
+        }
+        proxy.cut(true);
+        pause(40 * MS);
+        proxy.cut(false);
+        pause(40 * MS);
+    }
+    wait_until("all ran", || log.len() == 200);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(200);
+}
+
+/// Round trips are what a queue on a server costs.
+#[test]
+fn a_job_takes_less_than_a_tenth_of_a_round_trip() {
+    const MANY: u64 = 5000;
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let client = open(&server).client().unwrap();
+    client.insert_batch((0..MANY).map(|n| (Duration::ZERO, Order(n)))).unwrap();
+    let before = proxy.requests();
+    let jobs = noting(through(&proxy), &log);
+    wait_until("all ran", || log.len() as u64 == MANY);
+    jobs.shutdown().unwrap();
+    // A large request comes in several pieces, each of which counts.
+    let trips = proxy.requests() - before;
+    println!("{trips} pieces of requests for {MANY} jobs");
+    assert!(trips * 10 <= MANY, "{trips}");
+    assert_eq!(client.count().unwrap().pending, 0);
+}

@@ -26,8 +26,8 @@ impl Redis {
     }
 
     fn violation(&mut self) -> Result<Option<String>, Fault> {
-        let mut ids = self.all_ids()?;
-        for part in ids.split_off(0).chunks(ITEMS) {
+        let ids = self.all_ids()?;
+        for part in ids.chunks(ITEMS) {
             let args: Vec<Vec<u8>> = part.iter().map(|id| id_bytes(*id).to_vec()).collect();
             let reply = self.run(Name::Audit, &args)?;
             if let [id, what, ..] = array(&reply[2])? {
