@@ -37,9 +37,8 @@ fn best_peer(
     better: Better,
 ) -> Option<(&'static str, f64)> {
     let peers = CONTENDERS.iter().filter(|contender| contender.name != OURS);
-    let figures = peers.filter_map(|peer| {
-        Some((peer.name, results.median(row, peer.name, EVERYSEC, figure)?))
-    });
+    let figures = peers
+        .filter_map(|peer| Some((peer.name, results.median(row, peer.name, EVERYSEC, figure)?)));
     match better {
         Better::More => figures.max_by(|a, b| a.1.total_cmp(&b.1)),
         Better::Less => figures.min_by(|a, b| a.1.total_cmp(&b.1)),
@@ -136,9 +135,9 @@ pub(crate) const MUSTS: &[Must] = &[
         row: "longest script",
         wanted: "2 ms",
         reached: |results| {
-            let rows = ROWS.iter().filter_map(|row| {
-                Some((row.name, worst(results, row.name, "script_ms")?))
-            });
+            let rows = ROWS
+                .iter()
+                .filter_map(|row| Some((row.name, worst(results, row.name, "script_ms")?)));
             let (row, longest) = rows.max_by(|a, b| a.1.total_cmp(&b.1))?;
             let text = format!("{} ms, in `{row}`", number(longest));
             Some(Reached { text, enough: longest <= 2.0 })

@@ -55,7 +55,8 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Fallible<Command
             _ => return Err(format!("what is `{word}`?\n\n{USAGE}")),
         }
     }
-    if let Some(row) = options.rows.iter().find(|row| ROWS.iter().all(|known| known.name != **row)) {
+    if let Some(row) = options.rows.iter().find(|row| ROWS.iter().all(|known| known.name != **row))
+    {
         return Err(format!("no row is called `{row}`"));
     }
     let unknown = |name: &&String| CONTENDERS.iter().all(|known| known.name != **name);

@@ -111,7 +111,11 @@ pub(crate) const ROWS: &[Row] = &[
         title: "the whole life of a job that is due at once",
         measure: rows::life::measure,
         only: &[],
-        sizes: &[Size("bulk", 500.0, 500.0), Size("ahead", 5000.0, 1000.0), Size("seconds", 4.0, 0.3)],
+        sizes: &[
+            Size("bulk", 500.0, 500.0),
+            Size("ahead", 5000.0, 1000.0),
+            Size("seconds", 4.0, 0.3),
+        ],
         rounds: 3,
         columns: &[
             ("jobs_per_s", "jobs/s"),

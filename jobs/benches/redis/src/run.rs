@@ -30,7 +30,7 @@ pub(crate) fn all(options: &Options) -> Fallible<(Results, Vec<String>)> {
         let rounds = options.rounds.unwrap_or(if options.short { 1 } else { row.rounds });
         results.measured(row.name, machine::describe());
         for round in 1..=rounds {
-            for contender in contenders.iter().filter(|contender| row.is_for(contender)) {
+            for contender in contenders.iter().copied().filter(|contender| row.is_for(contender)) {
                 let seconds = start.elapsed().as_secs();
                 eprintln!("[{seconds} s] {}, {}, round {round}", row.name, contender.name);
                 let case = case(row, contender);

@@ -106,7 +106,9 @@ impl Server {
         let latencies = self.ask("INFO latencystats")?;
         let calls = commands.lines().filter_map(|line| number_after(line, "calls="));
         let scripts = latencies.lines().filter(|line| {
-            SCRIPTS.iter().any(|name| line.starts_with(&format!("latency_percentiles_usec_{name}:")))
+            SCRIPTS
+                .iter()
+                .any(|name| line.starts_with(&format!("latency_percentiles_usec_{name}:")))
         });
         let longest = scripts.filter_map(|line| number_after(line, "p100=")).fold(0.0, f64::max);
         Ok(Counters {
@@ -198,7 +200,10 @@ mod tests {
     #[test]
     fn counters_are_read_from_the_text_of_info() {
         assert_eq!(field("# Stats\r\na:1\r\nab:2.5\r\n", "ab"), Ok(2.5));
-        assert_eq!(number_after("cmdstat_get:calls=21,usec=175,usec_per_call=8.33", "calls="), Some(21.0));
+        assert_eq!(
+            number_after("cmdstat_get:calls=21,usec=175,usec_per_call=8.33", "calls="),
+            Some(21.0)
+        );
         let line = "latency_percentiles_usec_evalsha:p50=1.003,p99=2.007,p100=3.007\r";
         assert_eq!(number_after(line, "p100="), Some(3.007));
     }

@@ -6,6 +6,7 @@
 //! stays in the store until somebody calls `vacuum`.
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use apalis::prelude::*;
@@ -24,6 +25,18 @@ struct Apalis {
     connection: ConnectionManager,
     config: Config,
     worker: Option<tokio::task::JoinHandle<()>>,
+}
+
+/// How long each handler takes.
+static HOLD: OnceLock<Duration> = OnceLock::new();
+
+async fn run(payload: Payload) -> Result<(), BoxDynError> {
+    contender::ran(&payload);
+    let hold = HOLD.get().copied().unwrap_or_default();
+    if !hold.is_zero() {
+        tokio::time::sleep(hold).await;
+    }
+    Ok(())
 }
 
 fn task(job: NewJob) -> Fallible<RedisTask> {
@@ -46,14 +59,7 @@ impl Contender for Apalis {
             .lock_tasks(false)
             .emit_events(false)
             .persist_results(true);
-        let hold = setup.hold;
-        let run = move |payload: Payload| async move {
-            contender::ran(&payload);
-            if !hold.is_zero() {
-                tokio::time::sleep(hold).await;
-            }
-            Ok::<(), BoxDynError>(())
-        };
+        let _ = HOLD.set(setup.hold);
         let storage = RedisStorage::<Payload>::new(connection.clone())
             .with_config(config.clone())
             .poll_with_interval(INTERVAL);
@@ -92,7 +98,7 @@ impl Contender for Apalis {
                 counts.cmd("SCARD").arg(format!("{}:{worker}", config.inflight_jobs_set()));
             }
             let counts: Vec<u64> = counts.query_async(connection).await?;
-            Ok(counts.into_iter().sum())
+            Fallible::Ok(counts.into_iter().sum())
         })
     }
 

@@ -8,9 +8,11 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use bullmq::options::RedisConnectionOptions;
+use bullmq::types::RemoveOnFinish;
+use bullmq::worker::CancellationToken;
 use bullmq::{
-    BulkJob, CancellationToken, Job, JobOptions, Queue, QueueOptions, RedisConnectionOptions,
-    RemoveOnFinish, Worker, WorkerOptions,
+    BulkJob, Job, JobOptions, Queue, QueueOptions, Worker, WorkerOptions,
 };
 use contender::{Contender, Fallible, NewJob, Payload, QUEUE, Setup};
 use tokio::runtime::Runtime;
@@ -32,7 +34,8 @@ fn bulk(job: NewJob) -> BulkJob {
         false => {
             let now = SystemTime::now();
             let delay = job.system_time().duration_since(now).unwrap_or_default();
-            // The sum of both is what is asked for, when each is cut to whole milliseconds.
+            // Both are cut to whole milliseconds, and their sum is what is asked for.
+            let delay = Duration::from_millis(delay.as_millis() as u64);
             options.timestamp(job.system_time() - delay).delay(delay)
         }
     };
@@ -55,7 +58,7 @@ impl Contender for Official {
             if !hold.is_zero() {
                 tokio::time::sleep(hold).await;
             }
-            Ok(serde_json::Value::Null)
+            Ok::<_, bullmq::Error>(serde_json::Value::Null)
         };
         let options = WorkerOptions::new()
             .connection(connection())
