@@ -27,6 +27,8 @@ words = dict(word.split('=', 1) for word in sys.argv[1:])
 settings = RedisSettings.from_dsn(words['url'])
 lease, hold = int(words['lease_ms']) / 1000, int(words['hold_ms']) / 1000
 started = []
+# A task that nobody holds may be collected.
+background = []
 
 
 async def close_order(_context, job):
@@ -87,7 +89,6 @@ def say(text):
 async def main():
     logging.disable(logging.CRITICAL)
     pool = await create_pool(settings)
-    working = None
     if words['role'] == 'work':
         worker = Worker(
             [func(close_order, name='close_order')],
@@ -98,21 +99,15 @@ async def main():
             keep_result=0,
             handle_signals=False,
         )
-        working = asyncio.create_task(worker.async_run())
+        background.append(asyncio.create_task(worker.async_run()))
     say('ready\n')
     loop = asyncio.get_running_loop()
     while line := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
-        if line == 'stop':
-            break
         try:
             answer = await act(pool, line)
         except Exception as error:  # The driver is told, and goes on.
             answer = f'error {error}\n'.replace('\n', ' ').strip() + '\n'
         say(answer)
-    if working:
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
-    say('stopped\n')
 
 
 asyncio.run(main())

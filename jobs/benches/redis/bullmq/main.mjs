@@ -48,9 +48,8 @@ async function run(job) {
   if (hold > 0) await sleep(hold);
 }
 
-let worker;
 if (words.role === 'work') {
-  worker = new Worker(QUEUE, run, {
+  const worker = new Worker(QUEUE, run, {
     connection,
     concurrency: CONCURRENCY,
     lockDuration: lease,
@@ -115,7 +114,6 @@ async function act(line) {
 
 process.stdout.write('ready\n');
 for await (const line of createInterface({ input: process.stdin })) {
-  if (line === 'stop') break;
   let answer;
   try {
     answer = await act(line);
@@ -124,6 +122,4 @@ for await (const line of createInterface({ input: process.stdin })) {
   }
   process.stdout.write(answer);
 }
-await worker?.close();
-await queue.close();
-process.stdout.write('stopped\n', () => process.exit(0));
+process.exit(0);

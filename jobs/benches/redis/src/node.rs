@@ -13,8 +13,6 @@ use crate::{Fallible, build};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(60);
-/// How long a process may take to end once it was told.
-const END: Duration = Duration::from_secs(5);
 
 /// Dropped, it is killed.
 pub(crate) struct Node {
@@ -122,13 +120,6 @@ impl Node {
                 return Ok(starts);
             }
             starts.push(Start::parse(&line).ok_or_else(|| self.not_understood(&line))?);
-        }
-    }
-
-    /// Ends the process in an orderly way, or kills it if it takes too long.
-    pub(crate) fn stop(mut self) {
-        if self.send("stop").is_ok() {
-            let _ = self.lines.recv_timeout(END);
         }
     }
 

@@ -24,7 +24,6 @@ struct Apalis {
     runtime: Runtime,
     connection: ConnectionManager,
     config: Config,
-    worker: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// How long each handler takes.
@@ -63,7 +62,7 @@ impl Contender for Apalis {
         let storage = RedisStorage::<Payload>::new(connection.clone())
             .with_config(config.clone())
             .poll_with_interval(INTERVAL);
-        let worker = setup.works.then(|| {
+        if setup.works {
             let worker = WorkerBuilder::new(format!("worker-{}", std::process::id()))
                 .backend(storage)
                 .build(run);
@@ -71,9 +70,9 @@ impl Contender for Apalis {
                 if let Err(error) = worker.run().await {
                     eprintln!("apalis: {error}");
                 }
-            })
-        });
-        Ok(Apalis { runtime, connection, config, worker })
+            });
+        }
+        Ok(Apalis { runtime, connection, config })
     }
 
     fn insert_many(&mut self, jobs: Vec<NewJob>) -> Fallible {
@@ -100,14 +99,6 @@ impl Contender for Apalis {
             let counts: Vec<u64> = counts.query_async(connection).await?;
             Fallible::Ok(counts.into_iter().sum())
         })
-    }
-
-    fn close(self) -> Fallible {
-        if let Some(worker) = self.worker {
-            worker.abort();
-        }
-        self.runtime.shutdown_timeout(Duration::from_secs(2));
-        Ok(())
     }
 }
 

@@ -11,20 +11,17 @@ use std::time::{Duration, SystemTime};
 use bullmq::options::RedisConnectionOptions;
 use bullmq::types::RemoveOnFinish;
 use bullmq::worker::CancellationToken;
-use bullmq::{
-    BulkJob, Job, JobOptions, Queue, QueueOptions, Worker, WorkerOptions,
-};
+use bullmq::{BulkJob, Job, JobOptions, Queue, QueueOptions, Worker, WorkerOptions};
 use contender::{Contender, Fallible, NewJob, Payload, QUEUE, Setup};
 use tokio::runtime::Runtime;
 
 const CONCURRENCY: usize = 100;
-/// How long `close` waits for runs, in ms.
-const CLOSE_MS: u64 = 2000;
 
 struct Official {
     runtime: Runtime,
     queue: Queue,
-    worker: Option<Worker>,
+    /// Runs jobs as long as it is there.
+    _worker: Option<Worker>,
 }
 
 fn bulk(job: NewJob) -> BulkJob {
@@ -70,7 +67,7 @@ impl Contender for Official {
             true => Some(runtime.block_on(Worker::with_options(QUEUE, run, options))?),
             false => None,
         };
-        Ok(Official { runtime, queue, worker })
+        Ok(Official { runtime, queue, _worker: worker })
     }
 
     fn insert_many(&mut self, jobs: Vec<NewJob>) -> Fallible {
@@ -86,13 +83,6 @@ impl Contender for Official {
     fn unfinished(&mut self) -> Fallible<u64> {
         let counts = self.runtime.block_on(self.queue.get_job_counts())?;
         Ok(counts.waiting + counts.active + counts.delayed + counts.prioritized + counts.failed)
-    }
-
-    fn close(self) -> Fallible {
-        if let Some(worker) = self.worker {
-            self.runtime.block_on(worker.close(CLOSE_MS))?;
-        }
-        Ok(())
     }
 }
 

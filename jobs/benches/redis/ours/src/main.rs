@@ -76,13 +76,6 @@ impl Contender for Ours {
         let counts = self.client().count()?;
         Ok(counts.pending + counts.running + counts.dead)
     }
-
-    fn close(self) -> Fallible {
-        if let Ours::Working(jobs) = self {
-            jobs.shutdown()?;
-        }
-        Ok(())
-    }
 }
 
 fn main() -> ExitCode {

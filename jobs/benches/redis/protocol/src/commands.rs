@@ -23,8 +23,8 @@ pub struct Setup {
     pub hold: Duration,
 }
 
-/// Opens the contender that the command line describes, and does what the driver says until it says
-/// `stop` or goes away.
+/// Opens the contender that the command line describes, and does what the driver says until it
+/// goes away.
 pub fn main<C: Contender>() -> ExitCode {
     let ended = setup(std::env::args().skip(1)).and_then(|setup| serve::<C>(&setup));
     match ended {
@@ -53,16 +53,12 @@ fn serve<C: Contender>(setup: &Setup) -> Fallible {
     say("ready\n")?;
     for line in stdin().lock().lines() {
         let line = line?;
-        if line == "stop" {
-            break;
-        }
         match act(&mut contender, &line) {
             Ok(answer) => say(&answer)?,
             Err(error) => say(&format!("error {}\n", error.to_string().replace('\n', " ")))?,
         }
     }
-    contender.close()?;
-    say("stopped\n")
+    Ok(())
 }
 
 fn say(text: &str) -> Fallible {

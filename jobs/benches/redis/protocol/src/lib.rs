@@ -10,12 +10,11 @@
 //! | `started` | `started` and how many runs have begun in this process |
 //! | `unfinished` | `unfinished` and how many jobs the server holds that have not ended |
 //! | `starts` | a line `NUMBER DUE START` for each run, then `end` |
-//! | `stop` | `stopped`, at an orderly end |
 //!
 //! FROM and SPREAD are µs; FROM 0 is for now. Job `i` of `insert` is due at
 //! `FROM + (7919 * i % COUNT) * SPREAD / COUNT`, in whole milliseconds, so that neighbours in a bulk are
 //! due far from each other. DUE is µs, START ns, both since 1970. What cannot be done is answered with
-//! `error`. The contenders in other languages do the same.
+//! `error`. It ends when its input does; the driver kills it. The contenders in other languages do the same.
 
 mod commands;
 mod runs;
@@ -84,7 +83,4 @@ pub trait Contender: Sized {
 
     /// Returns how many jobs the server holds that have not ended.
     fn unfinished(&mut self) -> Fallible<u64>;
-
-    /// Ends in an orderly way.
-    fn close(self) -> Fallible;
 }

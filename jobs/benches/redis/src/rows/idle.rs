@@ -22,11 +22,9 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let (bytes_before, keys_before) = server.memory()?;
     producer.insert(bulk, jobs, bulk, Due::From(from, HOUR))?;
     let (bytes, keys) = server.memory()?;
-    producer.stop();
-    let workers = Node::workers(setting.contender, server, nodes)?;
+    let _workers = Node::workers(setting.contender, server, nodes)?;
     thread::sleep(setting.seconds("settle"));
     let watched = server.watch(length)?;
-    workers.into_iter().for_each(Node::stop);
     let per_node_second = nodes as f64 * length.as_secs_f64();
     Ok(vec![
         figure("jobs", (jobs + bulk) as f64),

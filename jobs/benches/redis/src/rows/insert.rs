@@ -17,7 +17,6 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let elapsed = producer.insert(bulk, jobs, bulk, Due::Now)?;
     let after = server.counters()?;
     let inserted = producer.unfinished()?;
-    producer.stop();
     if inserted != jobs + bulk {
         return Err(format!("{inserted} of {} jobs are there", jobs + bulk));
     }

@@ -26,8 +26,6 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     starts::wait(&mut workers, jobs, PATIENCE)?;
     let after = server.counters()?;
     let starts = starts::collect(&mut workers)?;
-    producer.stop();
-    workers.into_iter().for_each(Node::stop);
     let late = sorted_lateness(&starts);
     let mut figures = vec![
         figure("first_ms", quantile(&late, 0.0)?),

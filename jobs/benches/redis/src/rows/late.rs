@@ -23,7 +23,7 @@ pub(crate) fn delayed(setting: &Setting, server: &mut Server) -> Fallible<Figure
         return Err("the insert took too long".to_owned());
     }
     thread::sleep(Duration::from_micros(from - now_us()));
-    figures(producer, &mut workers, server, jobs)
+    figures(&mut workers, server, jobs)
 }
 
 /// A steady rate of jobs, each inserted some time before it is due.
@@ -40,20 +40,13 @@ pub(crate) fn steady(setting: &Setting, server: &mut Server) -> Fallible<Figures
         producer.insert(number * bulk, bulk, bulk, Due::From(now_us() + notice, interval))?;
         thread::sleep((interval * (number as u32 + 1)).saturating_sub(start.elapsed()));
     }
-    figures(producer, &mut workers, server, bulks * bulk)
+    figures(&mut workers, server, bulks * bulk)
 }
 
-fn figures(
-    producer: Node,
-    workers: &mut Vec<Node>,
-    server: &mut Server,
-    jobs: usize,
-) -> Fallible<Figures> {
+fn figures(workers: &mut [Node], server: &mut Server, jobs: usize) -> Fallible<Figures> {
     starts::wait(workers, jobs, PATIENCE)?;
     let after = server.counters()?;
     let starts = starts::collect(workers)?;
-    producer.stop();
-    workers.drain(..).for_each(Node::stop);
     let mut figures = vec![
         figure("jobs", jobs as f64),
         figure("script_ms", after.longest_script_ms),

@@ -38,8 +38,6 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let elapsed = start.elapsed();
     let after = server.counters()?;
     let starts = starts::collect(&mut workers)?;
-    producer.stop();
-    workers.into_iter().for_each(Node::stop);
     let jobs = inserted - warm;
     let mut figures = vec![
         figure("jobs", jobs as f64),

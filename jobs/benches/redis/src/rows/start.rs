@@ -22,8 +22,6 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     producer.insert_one_by_one(jobs, pause)?;
     starts::wait(&mut workers, jobs, PATIENCE)?;
     let starts = starts::collect(&mut workers)?;
-    producer.stop();
-    workers.into_iter().for_each(Node::stop);
     let waits = sorted_lateness(&starts);
     let mut figures = starts::faults(&starts, jobs);
     for (name, part) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
