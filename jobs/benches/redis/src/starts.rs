@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn runs_are_judged() {
-        let start = |number, late| Start { number, due: 1000, at: 1000 + late };
+        let start = |number, late: i64| Start { number, due: 1000, at: 1000 + late };
         let faults = faults(&[start(0, 1), start(0, 2), start(2, -1), start(9, 0)], 3);
         let expected = [("lost", 1.0), ("twice", 1.0), ("strange", 1.0), ("early", 1.0)];
         assert!(faults.iter().map(|(name, value)| (name.as_str(), *value)).eq(expected));
