@@ -12,7 +12,7 @@ use crate::starts::Start;
 use crate::{Fallible, build};
 
 /// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_secs(120);
 
 /// Dropped, it is killed.
 pub(crate) struct Node {
