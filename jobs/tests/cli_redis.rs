@@ -5,8 +5,10 @@
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "redis/server.rs"]
 mod server;
+#[path = "redis/installed.rs"]
+mod installed;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tickwheel_jobs::{Fail, Job, JobId, Jobs, Retry};
 
+use installed::server;
 use server::{Server, free_port, wait_until};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -34,21 +37,6 @@ struct Push {
 
 impl Job for Push {
     const NAME: &'static str = "push";
-}
-
-/// Starts a server; or says what is missing, and returns none.
-fn server(options: &[&str]) -> Option<Server> {
-    let version = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
-    if version.is_err() {
-        eprintln!(
-            "skipped: it starts `redis-server` (6.2 or later), which is not installed: on Debian it \
-             is in the package redis-server"
-        );
-        return None;
-    }
-    let mut all = vec!["--save", "", "--appendonly", "no"];
-    all.extend(options);
-    Some(Server::with(&all))
 }
 
 /// What a call of the command gave.
