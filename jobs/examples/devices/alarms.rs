@@ -50,7 +50,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Alarm>> {
         read => read?,
     };
     let alarm = |line: &str| {
-        let words: Vec<u64> = line.split(' ').map(str::parse).collect::<std::result::Result<_, _>>()?;
+        let words: Vec<u64> =
+            line.split(' ').map(str::parse).collect::<std::result::Result<_, _>>()?;
         let &[device, report, start, deadline, node] = &words[..] else {
             return Err(format!("a line of the log is cut off: {line:?}").into());
         };

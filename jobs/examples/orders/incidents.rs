@@ -74,7 +74,10 @@ pub(crate) fn happen(
                 let to = micros(SystemTime::now());
                 away.push((from, to));
                 let took = Duration::from_micros(to - from).as_secs_f64();
-                println!("{:5.1} s: the server was killed, and answers {took:.2} s after", at.as_secs_f64());
+                println!(
+                    "{:5.1} s: the server was killed, and answers {took:.2} s after",
+                    at.as_secs_f64()
+                );
             }
         }
     }

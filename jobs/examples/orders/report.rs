@@ -51,7 +51,8 @@ pub(crate) fn print(plan: &Plan, day: &Day, log: &Path) -> Result<bool> {
     row("paid too late: closed before", of_state(State::Closed));
     let mut holds = must("lost", found.lost);
     holds &= must("closed though paid", found.closed_though_paid);
-    holds &= must(if day.is_shared { "early, by the server's clock" } else { "early" }, found.early);
+    holds &=
+        must(if day.is_shared { "early, by the server's clock" } else { "early" }, found.early);
     holds &= must("still open at the end", usize::try_from(day.left)?);
     holds &= must("cancels and resets without an answer", usize::try_from(day.unanswered)?);
     row("kills", day.processes.iter().filter(|process| process.killed.is_some()).count());
@@ -158,7 +159,8 @@ fn lateness(day: &Day, records: &[Record]) -> Vec<u64> {
         gaps.extend(process.killed.map(|at| (at, at + until)));
         gaps.extend(process.stopped.map(|(from, _)| (from, from)));
     }
-    let counts = |run: &&Record| gaps.iter().all(|(from, to)| run.start < *from || run.deadline > *to);
+    let counts =
+        |run: &&Record| gaps.iter().all(|(from, to)| run.start < *from || run.deadline > *to);
     let late = |run: &Record| run.start.saturating_sub(run.deadline);
     records.iter().filter(counts).map(late).collect()
 }

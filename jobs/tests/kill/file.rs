@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::rusqlite::{Connection, OpenFlags};
 use tickwheel_jobs::Jobs;
+use tickwheel_jobs::rusqlite::{Connection, OpenFlags};
 
 use crate::child::handlers;
 use crate::contents;

@@ -22,9 +22,9 @@ pub(crate) fn known(log: &[Event]) -> Vec<(Tag, JobId)> {
     for event in log {
         match &event.record {
             Record::Call { n, verb, .. } => match verb {
-                Verb::Insert { tag, .. }
-                | Verb::WithId { tag, .. }
-                | Verb::Keyed { tag, .. } => drop(firsts.insert(*n, *tag)),
+                Verb::Insert { tag, .. } | Verb::WithId { tag, .. } | Verb::Keyed { tag, .. } => {
+                    drop(firsts.insert(*n, *tag))
+                }
                 Verb::Batch { first, .. } => drop(firsts.insert(*n, *first)),
                 _ => {}
             },

@@ -28,9 +28,7 @@ impl History<'_> {
     pub(crate) fn is_overtaken(&self, before: &Started, after: &Started) -> bool {
         let ((.., before), (_, life, after)) = (before, after);
         let meanwhile = |&(from, to): &(u64, u64)| before.at >= from && after.at >= to;
-        self.is_shared
-            && after.fence < before.fence
-            && self.lives[life].stops.iter().any(meanwhile)
+        self.is_shared && after.fence < before.fence && self.lives[life].stops.iter().any(meanwhile)
     }
 
     /// Returns how often runs were cut off otherwise than by a kill.

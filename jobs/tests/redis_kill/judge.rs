@@ -69,7 +69,9 @@ fn is_explained(history: &History<'_>, job: &JobHistory, persistence: Persistenc
     let lost = |time: u64| {
         history.away.iter().any(|&(killed, _)| match persistence {
             Persistence::Always => false,
-            Persistence::EverySecond => (killed.saturating_sub(UNWRITTEN_US)..=killed).contains(&time),
+            Persistence::EverySecond => {
+                (killed.saturating_sub(UNWRITTEN_US)..=killed).contains(&time)
+            }
             Persistence::None => time <= killed,
         })
     };

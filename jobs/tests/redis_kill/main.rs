@@ -96,7 +96,8 @@ fn story(persistence: Persistence, deadly: bool) {
          server; {stored} inserts, {starts} starts; explained by the persistence: {:?}",
         verdict.explained
     );
-    let mut text: Vec<String> = verdict.violations.iter().map(|found| format!("{found:?}")).collect();
+    let mut text: Vec<String> =
+        verdict.violations.iter().map(|found| format!("{found:?}")).collect();
     text.extend(end.err().map(|error| error.to_string()));
     if !text.is_empty() {
         text.truncate(20);

@@ -37,7 +37,8 @@ pub(crate) fn end(server: &Server) -> Result<FileEnd> {
     let builder = place::open(Path::new(&server.url()))?.retention(Duration::ZERO);
     let purging = handlers(builder).start()?;
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) && rows(server).iter().any(|(_, rows)| *rows > 0)
+    while begun.elapsed() < Duration::from_secs(10)
+        && rows(server).iter().any(|(_, rows)| *rows > 0)
     {
         pause(Duration::from_millis(5));
     }

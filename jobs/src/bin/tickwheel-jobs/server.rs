@@ -21,10 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const STEPS: usize = 1000;
 const KEYS_PER_STEP: usize = 1000;
 
-pub(crate) fn client(
-    url: &str,
-    queue: Option<&str>,
-) -> Result<(Client, Place), Box<dyn Error>> {
+pub(crate) fn client(url: &str, queue: Option<&str>) -> Result<(Client, Place), Box<dyn Error>> {
     let builder = Jobs::redis(url)?;
     let mut server = Server::connect(url)?;
     server.set_clock()?;
