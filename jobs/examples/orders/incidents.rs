@@ -49,7 +49,7 @@ fn incidents(plan: &Plan, draw: &mut Draw) -> Vec<(Duration, Incident)> {
 pub(crate) fn happen(
     plan: &Plan,
     place: &Place,
-    begun: SystemTime,
+    opened: SystemTime,
     draw: &mut Draw,
     workers: &mut Workers<'_>,
     tell: &dyn Fn(usize),
@@ -57,7 +57,7 @@ pub(crate) fn happen(
     let mut away = Vec::new();
     let mut kills = 0;
     for (at, incident) in incidents(plan, draw) {
-        sleep_until(begun + at, begun, &|| tell(kills));
+        sleep_until(opened + at, opened, &|| tell(kills));
         match incident {
             Incident::Kill => {
                 workers.kill(kills)?;
@@ -81,7 +81,7 @@ pub(crate) fn happen(
             }
         }
     }
-    sleep_until(begun + plan.window, begun, &|| tell(kills));
+    sleep_until(opened + plan.window, opened, &|| tell(kills));
     workers.go_on()?;
     Ok(away)
 }

@@ -163,7 +163,13 @@ impl Plan {
         let window = match (is_short, on_server) {
             (true, false) => seconds(6),
             (true, true) => seconds(9),
-            (false, _) => seconds(30),
+            (false, false) => seconds(30),
+            (false, true) => seconds(40),
+        };
+        let lead = match (is_short, on_server) {
+            (true, _) => seconds(1),
+            (false, false) => seconds(4),
+            (false, true) => seconds(10),
         };
         Plan {
             orders,
@@ -172,7 +178,7 @@ impl Plan {
             stops: usize::from(on_server && cfg!(unix)),
             restarts: 0,
             window,
-            lead: if is_short { seconds(1) } else { seconds(4) },
+            lead,
             lease: if is_short { seconds(1) } else { seconds(2) },
             target: Target::File(None),
         }

@@ -91,11 +91,13 @@ pub(crate) fn open(plan: &Plan, place: &Place, log: &Path) -> Result<Day> {
 
     let acts = acts(plan, &orders, &mut draw);
     let taken = AtomicU64::new(0);
-    let last = begun + plan.window;
+    // If the insert took longer than planned, everything else comes later.
+    let opened = begun.max(SystemTime::now() - plan.lead);
+    let last = opened + plan.window;
     let (served, away) = thread::scope(|scope| -> Result<_> {
         let customers = scope.spawn(|| serve(&shop, &acts, &mut orders, begun, last, &taken));
         let tell = |kills| progress(begun, log, &taken, kills);
-        let away = incidents::happen(plan, place, begun, &mut draw, &mut workers, &tell)?;
+        let away = incidents::happen(plan, place, opened, &mut draw, &mut workers, &tell)?;
         Ok((customers.join().map_err(|_| "the shop panicked")?, away))
     })?;
     let left = wait_until_empty(shop.client, begun)?;

@@ -3,8 +3,11 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use std::{env, io, thread};
+
+use tickwheel_jobs::Jobs;
 
 use crate::log::{Log, micros};
 use crate::place::Place;
@@ -17,12 +20,16 @@ pub(crate) const FLAG: &str = "--worker";
 const SLOW_ORDERS: u64 = 20;
 const SLOW_CLOSE: Duration = Duration::from_millis(5);
 
+/// How often a worker tries to start while the server is away: for ten seconds.
+const STARTS: usize = 100;
+const START_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Closes orders until standard input ends.
 pub(crate) fn main(args: &[String]) -> Result<()> {
     let [log, number, place @ ..] = args else { return Err("a worker has a log".into()) };
     let log = Log::open(Path::new(log), number.parse()?)?;
     let place = Place::from_args(place)?;
-    let is_shared = place.is_shared();
+    let (log, is_shared) = (Arc::new(log), place.is_shared());
     let close = move |close: CloseOrder, run: &tickwheel_jobs::Run| {
         log.append(close.order, run)?;
         if is_shared && close.order.is_multiple_of(SLOW_ORDERS) {
@@ -30,7 +37,17 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         }
         Ok(())
     };
-    let jobs = place.builder()?.on(close).start()?;
+    let start = || Ok(place.builder()?.on(close.clone()).start()?);
+    let mut started: Result<Jobs> = start();
+    for _ in 0..STARTS {
+        // The server may be away for a moment. A file is there.
+        if started.is_ok() || !is_shared {
+            break;
+        }
+        thread::sleep(START_INTERVAL);
+        started = start();
+    }
+    let jobs = started?;
     io::stdin().read_to_end(&mut Vec::new())?;
     jobs.shutdown()?;
     Ok(())
