@@ -41,8 +41,9 @@
 //!
 //! - **A job runs at least once**, and twice if its process ended between what the handler did and the
 //!   commit that says so. Handlers use [`Run::id`] as the idempotency key of what they call.
-//! - **One process runs the jobs of a file**, and any number those on a Redis server. Others insert, cancel and look as a
-//!   [`Client`], which needs no thread; so does the command `tickwheel-jobs` (feature `cli`).
+//! - **One process runs the jobs of a file**, and any number of them those on a Redis server. Others
+//!   insert, cancel and look as a [`Client`], which needs no thread; so does the command
+//!   `tickwheel-jobs` (feature `cli`) on a file.
 //! - **Times are those of the wall clock**, in whole milliseconds. If it is set, the jobs move along.
 //! - **Pending jobs are in the file.** In memory are those that are due within 50 ms and those that
 //!   run: [`Builder::in_flight`] at most.
@@ -82,10 +83,10 @@ pub use api::pages::Pages;
 pub use dispatch::events::Event;
 pub use dispatch::metrics::Stats;
 pub use dispatch::run::{Lost, Run};
-pub use store::words::Fence;
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };
+pub use values::fence::Fence;
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{Cancel, Counts, Durability, JobInfo, JobState, Lateness, ScheduleInfo};
 pub use values::job::{DecodeError, EncodeError, Job};

@@ -39,7 +39,7 @@ pub(super) enum Source {
     #[cfg(feature = "sqlite")]
     File(Location),
     #[cfg(feature = "redis")]
-    Server(Server),
+    Server(Box<Server>),
 }
 
 const DEFAULT_IN_FLIGHT: usize = 2048;
@@ -92,7 +92,7 @@ impl Jobs {
     pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
         let server = Server::parse(url.as_ref())?;
         drop(crate::store::redis::open::open(&server)?);
-        Ok(Builder::new(Source::Server(server)))
+        Ok(Builder::new(Source::Server(Box::new(server))))
     }
 
     /// Returns jobs in memory, which are lost with the process: for tests.

@@ -8,6 +8,7 @@ use super::client::{Client, check_name, draw, error_of, payload};
 use crate::store::words::{Answer, ApplyError, IfTaken, Inserted, NewJob, Op};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::id::{JobId, JobIds};
+use crate::values::info::Durability;
 use crate::values::job::Job;
 use crate::values::time::Now;
 
@@ -17,8 +18,8 @@ impl Client {
     /// [`When`]. Returns when it is as durable as
     /// [`Builder::durability`](crate::Builder::durability) says.
     ///
-    /// Every time becomes one of the wall clock, in whole milliseconds, rounded up. A job with a
-    /// slack or a jitter gets a time at random within it.
+    /// Every time becomes one of the wall clock, in whole milliseconds, rounded up; a time that has
+    /// come already is not put off. A job with a slack or a jitter gets a time at random within it.
     ///
     /// # Errors
     ///
@@ -141,7 +142,7 @@ impl Client {
 
     fn store(&self, op: Op, id: JobId) -> Result<Inserted, InsertErrorKind> {
         let keyed = matches!(&op, Op::Insert(NewJob { key: Some((_, IfTaken::Leave)), .. }));
-        if self.link.buffered && !keyed {
+        if self.link.durability == Durability::Buffered && !keyed {
             return match self.link.post(op) {
                 Ok(()) => Ok(Inserted::New),
                 Err(failed) => Err(failed.error.into()),

@@ -1,6 +1,6 @@
 //! From the choices of a builder to jobs that run: on threads, on a manual clock, or a client.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -226,7 +226,7 @@ impl Builder {
             metrics: Arc::new(Metrics::default()),
             on_event: self.on_event,
             lease: self.lease,
-            buffered: self.durability == Durability::Buffered,
+            durability: self.durability,
             #[cfg(feature = "sqlite")]
             file,
         })
@@ -254,7 +254,7 @@ struct Parts {
     metrics: Arc<Metrics>,
     on_event: Option<OnEvent>,
     lease: Duration,
-    buffered: bool,
+    durability: Durability,
     #[cfg(feature = "sqlite")]
     file: Option<Location>,
 }
@@ -306,7 +306,8 @@ impl Parts {
             inline,
             clock,
             metrics: Arc::clone(&self.metrics),
-            buffered: self.buffered,
+            durability: self.durability,
+            waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             pid: std::process::id(),
             kinds: self.handlers.kinds(),

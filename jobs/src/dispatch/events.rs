@@ -32,7 +32,8 @@ pub enum Event {
         error: String,
     },
     /// A commit failed. What had an answer was refused with this error, and what runs had brought is
-    /// tried again.
+    /// tried again. On a server all of it is tried again, and told of each time, until a caller's
+    /// [patience](crate::Builder::patience) is at its end.
     CommitFailed {
         /// What the store said.
         error: StoreError,

@@ -41,6 +41,9 @@ pub(crate) fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
+/// Where the end of a run is told, and when it ended.
+type Ended = Box<dyn Fn(&RunState, RunEnd, Millis) + Send + Sync>;
+
 /// What all runs of a process share.
 pub(crate) struct Executor {
     pub(crate) handlers: Handlers,
@@ -55,7 +58,7 @@ pub(crate) struct Executor {
     /// For handlers that return at once, so that they need not wait for a thread that others hold.
     pub(crate) returning: Option<Lane>,
     /// Where the end of a run is told. It must not block for long, and may be called on any thread.
-    pub(crate) ended: Box<dyn Fn(&RunState, RunEnd, Millis) + Send + Sync>,
+    pub(crate) ended: Ended,
 }
 
 /// Claimed jobs that wait for their time, and what starts them.

@@ -173,7 +173,8 @@ impl Run {
     /// does not wait for it any longer. A handler that runs for long asks now and then.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.state.is_lost()
+        // The dispatcher may be waiting for the store just when a lease ends.
+        self.state.is_lost() || self.state.has_expired(self.link.clock.now().instant)
     }
 
     /// Returns a future that is ready once the run should stop. It needs no runtime.

@@ -34,6 +34,8 @@ const LARGE_LOG: u64 = 256 << 20;
 const TIDY_AFTER: Duration = Duration::from_millis(20);
 /// How often the thread lets others run before a commit.
 const YIELDS: u32 = 16;
+/// How often it does so for one caller, before it sleeps.
+const LONE_YIELDS: u32 = 64;
 /// How many commands one step takes, so that no commit takes long.
 const COMMANDS_PER_STEP: usize = 2048;
 
@@ -118,6 +120,9 @@ impl Dispatcher {
             {
                 break;
             }
+            if self.a_lone_caller_returns() {
+                break;
+            }
             let tidies = self.untidy && sleep > TIDY_AFTER;
             crossbeam_channel::select_biased! {
                 recv(self.ends) -> command => commands.extend(command.ok()),
@@ -139,6 +144,21 @@ impl Dispatcher {
             break;
         }
         self.take_all(commands);
+    }
+
+    /// Waits a little for the caller who was answered just now, if it was one: being woken costs as much
+    /// as a commit that does not wait for the disk.
+    fn a_lone_caller_returns(&mut self) -> bool {
+        if core::mem::take(&mut self.answered) != 1 {
+            return false;
+        }
+        for _ in 0..LONE_YIELDS {
+            if !self.commands.is_empty() || !self.ends.is_empty() {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+        false
     }
 
     /// Lets callers come that were answered a moment ago and are likely to ask again, so that they share

@@ -3,6 +3,7 @@ pub(crate) mod time;
 #[cfg(feature = "redis")]
 pub(crate) mod server_time;
 pub(crate) mod id;
+pub(crate) mod fence;
 pub(crate) mod job;
 pub(crate) mod retry;
 pub(crate) mod schedule;

@@ -2,7 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - A deadline rounds up to a millisecond and the present rounds down, so nothing is early.
+//! - A deadline rounds up to a millisecond and the present rounds down, so nothing is early. A time
+//!   that has come already is not put off to the next millisecond: nothing starts before its insert.
 //! - A time lies between 1970 and the end of 9999. What lies outside is an error that names it,
 //!   never a time that was bent into the range.
 //! - The clock is passed in. No function here reads one.
@@ -130,6 +131,11 @@ impl Now {
             }
             Err(time) => Millis::deadline(time)?,
         };
+        let has_come = match delay {
+            Ok(delay) => delay.is_zero(),
+            Err(time) => time <= self.wall,
+        };
+        let due = if has_come { due.min(self.millis()) } else { due };
         let leeway = when.leeway();
         if leeway.is_zero() {
             return Ok(due);

@@ -15,17 +15,20 @@ fn no_run_starts_before_its_time() {
         let jobs = builder
             .on(move |_: Close, run| {
                 let now = std::time::SystemTime::now();
-                Ok(started.send((run.deadline(), now, run.late()))?)
+                Ok(started.send((run.id(), run.deadline(), now, run.late()))?)
             })
             .start()
             .unwrap();
-        let before = std::time::SystemTime::now();
-        for n in 0..200 {
-            jobs.insert(n * MS, close(0)).unwrap();
-        }
+        let now = std::time::SystemTime::now;
+        let asked: HashMap<_, _> = (0..200)
+            .map(|n| (now() + n * MS, jobs.insert(n * MS, close(0)).unwrap()))
+            .map(|(earliest, id)| (id, earliest))
+            .collect();
         for _ in 0..200 {
-            let (deadline, now, late) = starts.recv_timeout(LONG).unwrap();
-            assert!(deadline >= before);
+            let (id, deadline, now, late) = starts.recv_timeout(LONG).unwrap();
+            assert!(now >= asked[&id], "{:?} early", asked[&id].duration_since(now));
+            // Only what was to start at once may have a deadline in the millisecond that had begun.
+            assert!(deadline + MS > asked[&id]);
             assert!(now >= deadline, "{:?} early", deadline.duration_since(now));
             assert!(late <= now.duration_since(deadline).unwrap());
         }

@@ -129,3 +129,23 @@ fn attempts_increase_over_interruptions_and_failures() {
     drop((jobs, driver));
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+/// Another process takes the key of a claimed job, so two claimed jobs had borne it here. When the former
+/// was moved, the machine forgot that the latter has the key: it was claimed, so a replacement left it
+/// there, and both ran.
+#[test]
+fn a_job_keeps_its_key_when_the_one_that_had_it_before_is_moved() {
+    let folder = folder("key");
+    let path = folder.join("jobs.db");
+    let (jobs, driver, ran) = listed(Jobs::open(&path).unwrap());
+    let other = Jobs::open(&path).unwrap().client().unwrap();
+    let first = jobs.keyed("k").insert(10 * MS, task(1)).unwrap();
+    other.keyed("k").insert(driver.wall_now() + 20 * MS, task(2)).unwrap();
+    jobs.nudge();
+    assert!(jobs.reset(first, 1000 * MS).unwrap());
+    jobs.keyed("k").insert(30 * MS, task(3)).unwrap();
+    driver.advance(2000 * MS);
+    assert_eq!(*ran.lock().unwrap(), [3, 1]);
+    drop((jobs, driver, other));
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -68,11 +68,11 @@ const STEPS: usize = 60;
 
 /// The histories are the same in every run, so that a change which breaks one is what broke it; with
 /// `TICKWHEEL_JOBS_CASES` there are as many as it says, and others each time. A history on a file takes
-/// some fifty times as long as one in memory.
-fn config(memory: bool) -> Config {
+/// some fifty times as long as one in memory, and one on a server some two hundred times.
+fn config(cases_unless_said: u32) -> Config {
     let cases = std::env::var("TICKWHEEL_JOBS_CASES").ok().and_then(|cases| cases.parse().ok());
     Config {
-        cases: cases.unwrap_or(if memory { 600 } else { 100 }),
+        cases: cases.unwrap_or(cases_unless_said),
         failure_persistence: None,
         rng_seed: if cases.is_some() { RngSeed::Random } else { RngSeed::Fixed(1987) },
         ..Config::default()
@@ -285,7 +285,7 @@ fn run(setup: Setup, history: &[Op]) -> Outcome {
 }
 
 proptest! {
-    #![proptest_config(config(true))]
+    #![proptest_config(config(600))]
 
     #[test]
     fn the_store_in_memory_agrees_with_the_oracle(
@@ -297,7 +297,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(false))]
+    #![proptest_config(config(100))]
 
     #[test]
     fn the_store_on_a_file_agrees_with_the_oracle(
@@ -313,7 +313,7 @@ proptest! {
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
     let server = server::Server::start();
-    let mut runner = proptest::test_runner::TestRunner::new(config(false));
+    let mut runner = proptest::test_runner::TestRunner::new(config(30));
     let history = prop::collection::vec(ops::op(), STEPS / 2..STEPS);
     let histories = (setup(Kind::Server(server.port)), history);
     let ran = runner

@@ -84,10 +84,13 @@ pub(crate) enum Time {
 const LAST: i64 = 253_402_300_799_999;
 
 impl Time {
-    /// Returns the millisecond that this is at a time, if a job can have it. `wall` is in
-    /// microseconds.
+    /// Returns the millisecond that this is at a time, if a job can have it: what is to come rounds up,
+    /// and what has come is at most the millisecond that has begun. `wall` is in microseconds.
     pub(crate) fn due(self, wall: i64) -> Option<i64> {
-        let up = |micros: i64| (micros + 999).div_euclid(1000);
+        let up = |micros: i64| {
+            let whole = if micros > wall { micros + 999 } else { (micros + 999).min(wall) };
+            whole.div_euclid(1000)
+        };
         let due = match self {
             Time::After(ms) | Time::At(ms) => up(wall + ms as i64 * 1000),
             Time::AfterMicros(us) => up(wall + us as i64),

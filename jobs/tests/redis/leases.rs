@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tickwheel_jobs::{Event, Fail, Jobs, Run};
+use tickwheel_jobs::{Event, Fail, JobState, Jobs, Run};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, noting, now, open};
 
 const LEASE: Duration = Duration::from_millis(1000);
 
@@ -56,7 +56,7 @@ fn a_job_of_a_worker_that_is_cut_off_runs_elsewhere_and_its_late_end_is_refused(
     let first = stuck(&proxy, &seen);
     let id = first.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("it started", || seen.started.load(Ordering::Acquire) == 1);
-    let began = Instant::now();
+    let began = now();
     proxy.stall(true);
     let fences = Arc::clone(&seen.fences);
     let noted = log.clone();
@@ -142,24 +142,26 @@ fn a_job_that_nobody_finishes_is_dead_after_five_leases() {
     let server = Server::start();
     let client = open(&server).queue("dead").client().unwrap();
     let id = client.insert(Duration::ZERO, Order(1)).unwrap();
-    let (jobs, driver) = open(&server)
-        .queue("dead")
-        .lease(LEASE)
-        .on(|_: Order, _| panic!("a manual clock that is not moved runs nothing"))
-        .manual()
-        .unwrap();
-    let mut wall = driver.wall_now();
+    let mut wall = None;
     let mut found = Vec::new();
-    for _ in 0..5 {
-        // Claims it, and is gone before it starts.
-        driver.set_wall(wall);
-        wall += 2 * LEASE;
-        driver.set_wall(wall);
-        jobs.nudge();
+    for _ in 0..6 {
+        let (jobs, driver) = open(&server)
+            .queue("dead")
+            .lease(LEASE)
+            .on(|_: Order, _| panic!("a manual clock that is not moved runs nothing"))
+            .manual()
+            .unwrap();
+        let now = wall.unwrap_or_else(|| driver.wall_now()) + 2 * LEASE;
+        wall = Some(now);
+        // Claims it, and is gone before it starts: nothing is given back.
+        driver.set_wall(now);
         found.push(jobs.get(id).unwrap().map(|job| (job.interruptions, job.state)));
+        jobs.check().unwrap();
+        core::mem::forget((jobs, driver));
     }
-    println!("{found:?}");
-    jobs.check().unwrap();
+    let waits = |interruptions: u32| Some((interruptions, JobState::Pending));
+    let dead = Some((5, JobState::Dead));
+    assert_eq!(found, [waits(0), waits(1), waits(2), waits(3), waits(4), dead]);
 }
 
 #[test]
@@ -168,7 +170,7 @@ fn the_servers_clock_counts_and_not_that_of_a_node() {
     let log = Log::default();
     let jobs = noting(open(&server), &log);
     let client = open(&server).client().unwrap();
-    let began = Instant::now();
+    let began = now();
     client.insert(300 * MS, Order(1)).unwrap();
     wait_until("it ran", || log.of(1) == 1);
     assert!(began.elapsed() >= 299 * MS, "early: {:?}", began.elapsed());

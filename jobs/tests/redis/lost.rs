@@ -1,13 +1,13 @@
 //! Replies that are lost, connections that break, servers that go away and come back.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tickwheel_jobs::{Event, InsertErrorKind, JobId, Jobs};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, noting, now, open};
 
 /// The way through a proxy.
 fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
@@ -71,7 +71,7 @@ fn a_lost_reply_of_a_claim_or_of_an_end_runs_no_job_twice() {
     let log = Log::default();
     let jobs = noting(through(&proxy).lease(2000 * MS), &log);
     let client = open(&server).client().unwrap();
-    let began = Instant::now();
+    let began = now();
     for n in 0..40 {
         proxy.swallow(&hash_of(if n % 2 == 0 { "claim" } else { "change" }), 1);
         client.insert(Duration::ZERO, Order(n)).unwrap();
@@ -157,7 +157,7 @@ fn an_insert_is_unknown_when_the_callers_time_is_up() {
     let client = through(&proxy).lease(2000 * MS).patience(500 * MS).client().unwrap();
     client.insert(3_600_000 * MS, Order(0)).unwrap();
     proxy.stall(true);
-    let began = Instant::now();
+    let began = now();
     let refused = client.insert(3_600_000 * MS, Order(1)).unwrap_err();
     let took = began.elapsed();
     assert!(took >= 500 * MS && took < 5000 * MS, "{took:?}");
@@ -182,4 +182,47 @@ fn a_call_that_was_never_sent_says_so() {
     let refused = client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap_err();
     assert!(matches!(refused.kind(), InsertErrorKind::Store(_)), "{refused:?}");
     assert_eq!(refused.into_inner(), Order(2));
+}
+
+#[test]
+fn connections_that_are_cut_again_and_again_lose_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(through(&proxy), &log);
+    let client = open(&server).client().unwrap();
+    for round in 0..5 {
+        for n in 0..40 {
+            client.insert((n % 60) as u32 * MS, Order(round * 40 + n)).unwrap();
+        }
+        proxy.cut(true);
+        pause(40 * MS);
+        proxy.cut(false);
+        pause(40 * MS);
+    }
+    wait_until("all ran", || log.len() == 200);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(200);
+}
+
+/// Round trips are what a queue on a server costs.
+#[test]
+fn a_job_takes_less_than_a_tenth_of_a_round_trip() {
+    const MANY: u64 = 5000;
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let client = open(&server).client().unwrap();
+    client.insert_batch((0..MANY).map(|n| (Duration::ZERO, Order(n)))).unwrap();
+    let before = proxy.requests();
+    let jobs = noting(through(&proxy), &log);
+    wait_until("all ran", || log.len() as u64 == MANY);
+    jobs.shutdown().unwrap();
+    // A large request comes in several pieces, each of which counts.
+    let trips = proxy.requests() - before;
+    println!("{trips} pieces of requests for {MANY} jobs");
+    assert!(trips * 10 <= MANY, "{trips}");
+    assert_eq!(client.count().unwrap().pending, 0);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tickwheel_jobs::{Cancel, JobId};
 
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, noting, now, open};
 
 #[test]
 fn a_job_is_stored_and_runs() {
@@ -32,7 +32,7 @@ fn three_nodes_exclude_each_other_and_every_job_runs_once() {
     let log = Log::default();
     let nodes: Vec<_> = (0..3).map(|_| noting(open(&server).in_flight(100), &log)).collect();
     let client = open(&server).client().unwrap();
-    let now = std::time::Instant::now();
+    let now = now();
     for part in 0..10 {
         let jobs = (0..500).map(|n| (Duration::from_millis(n % 300), Order(part * 500 + n)));
         client.insert_batch(jobs).unwrap();

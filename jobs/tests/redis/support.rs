@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Builder, Job, Jobs, Run};
@@ -60,4 +60,14 @@ pub(crate) fn noting(builder: Builder, log: &Log) -> Jobs {
         Ok(())
     };
     builder.on(on).start().unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long something took is the subject")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a time for jobs of real processes")]
+pub(crate) fn wall_now() -> SystemTime {
+    SystemTime::now()
 }

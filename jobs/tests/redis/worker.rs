@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use tickwheel_jobs::{Jobs, Run};
 
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, noting, now, open};
 
 const URL: &str = "TICKWHEEL_REDIS_WORKER";
 const LEASE: Duration = Duration::from_millis(1500);
@@ -30,7 +30,7 @@ fn worker() {
         for _ in 0..100 {
             if run.is_lost() {
                 say("lost");
-                return Err("it is lost".into());
+                return Err(tickwheel_jobs::Fail::dead("it is lost"));
             }
             pause(50 * MS);
         }
@@ -82,7 +82,7 @@ fn the_jobs_of_a_worker_that_is_killed_run_elsewhere_within_the_lease_and_a_seco
     client.insert(Duration::ZERO, Order(1)).unwrap();
     wait_for_a_start(&server);
     worker.signal(Signal::SIGKILL);
-    let began = std::time::Instant::now();
+    let began = now();
     let log = Log::default();
     let jobs = noting(open(&server).lease(LEASE), &log);
     wait_until("it ran elsewhere", || log.of(1) == 1);

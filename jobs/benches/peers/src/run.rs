@@ -22,7 +22,9 @@ use crate::{Fallible, machine};
 
 const HOME: &str = env!("CARGO_MANIFEST_DIR");
 /// How long a measurement may take: one that hangs is a failure like any other.
-const PATIENCE: Duration = Duration::from_secs(700);
+const PATIENCE: Duration = Duration::from_secs(150);
+/// The same for ten million jobs, and for filling a file.
+const PATIENCE_LONG: Duration = Duration::from_secs(900);
 const PATIENCE_SHORT: Duration = Duration::from_secs(40);
 /// How long a process inserts before it is killed.
 const BEFORE_KILL: Duration = Duration::from_secs(1);
@@ -114,7 +116,7 @@ fn measure(
     if contender.name == DISK {
         let seconds = if short { "0.1" } else { "3" };
         let program = env::current_exe().map_err(|error| error.to_string())?;
-        return figures(Command::new(program).args(["disk", seconds]), short);
+        return figures(Command::new(program).args(["disk", seconds]), PATIENCE);
     }
     let directory = work_directory().join("measured");
     let made = in_directory(&directory, row, contender, level, short);
@@ -139,7 +141,11 @@ fn in_directory(
     let sizes: Vec<String> = row
         .sizes
         .iter()
-        .map(|size| format!("{}={}", size.0, if short { size.2 } else { size.1 }))
+        .map(|size| {
+            let value = if short { size.2 } else { size.1 };
+            let most = if size.0 == "ahead" { contender.ahead } else { f64::INFINITY };
+            format!("{}={}", size.0, value.min(most))
+        })
         .collect();
     if row.work == "after-kill" {
         kill_while_inserting(contender, directory, level, &sizes, short)?;
@@ -149,7 +155,14 @@ fn in_directory(
     if row.work == "after-kill" {
         command.arg(format!("spawned={}", since_1970().as_secs_f64() * 1e3));
     }
-    figures(&mut command, short)
+    figures(
+        &mut command,
+        match (short, row.long) {
+            (true, _) => PATIENCE_SHORT,
+            (false, true) => PATIENCE_LONG,
+            (false, false) => PATIENCE,
+        },
+    )
 }
 
 /// Returns the directory with a file of so many jobs, which is made if it is not there.
@@ -157,8 +170,9 @@ fn filled(contender: &Contender, jobs: usize, short: bool) -> Fallible<PathBuf> 
     let directory = work_directory().join(format!("{}-{jobs}", contender.name));
     if !directory.exists() {
         eprintln!("    filling {}", directory.display());
+        let patience = if short { PATIENCE_SHORT } else { PATIENCE_LONG };
         let mut command = command(contender, "fill", &directory, crate::plan::SYNCED);
-        let figures = figures(command.arg(format!("jobs={jobs}")), short).inspect_err(|_| {
+        let figures = figures(command.arg(format!("jobs={jobs}")), patience).inspect_err(|_| {
             let _ = fs::remove_dir_all(&directory);
         })?;
         eprintln!("    {figures:?}");
@@ -222,7 +236,7 @@ fn command(contender: &Contender, work: &str, directory: &Path, level: &str) -> 
 }
 
 /// Runs a program and reads its figures. Its complaints go where ours go.
-fn figures(command: &mut Command, short: bool) -> Fallible<Vec<(String, f64)>> {
+fn figures(command: &mut Command, patience: Duration) -> Fallible<Vec<(String, f64)>> {
     let spawned = command.stdout(Stdio::piped()).spawn();
     let mut child = spawned.map_err(|error| format!("{command:?}: {error}"))?;
     let mut output = child.stdout.take().ok_or("no output")?;
@@ -230,7 +244,7 @@ fn figures(command: &mut Command, short: bool) -> Fallible<Vec<(String, f64)>> {
         let mut text = String::new();
         output.read_to_string(&mut text).map(|_| text)
     });
-    wait(&mut child, if short { PATIENCE_SHORT } else { PATIENCE })?;
+    wait(&mut child, patience)?;
     let text = reader.join().map_err(|_| "the reader panicked")?.map_err(|e| e.to_string())?;
     text.lines().map(figure).collect()
 }

@@ -87,9 +87,15 @@ impl Machine {
     /// Forgets a run whose claim has ended.
     pub(super) fn forget(&mut self, id: JobId) {
         self.asked.remove(&id);
-        let Some(run) = self.runs.remove(&id) else { return };
+        if let Some(run) = self.runs.remove(&id) {
+            self.forget_key(&run);
+        }
+    }
+
+    /// Forgets that a run has its key, unless a later one has it: another process may have taken it.
+    pub(super) fn forget_key(&mut self, run: &RunState) {
         if let Some(key) = &run.key
-            && self.by_key.get(key) == Some(&id)
+            && self.by_key.get(key) == Some(&run.id)
         {
             self.by_key.remove(key);
         }

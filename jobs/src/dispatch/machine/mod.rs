@@ -185,9 +185,13 @@ impl Machine {
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
         }
+        let mut taken = core::mem::take(&mut self.backlog);
+        if self.last_instant.is_none() && self.settings.lease.is_some() && self.runs_jobs() {
+            // What others left behind is due before anything is claimed.
+            taken.push(Command::Look);
+        }
         self.mind_a_jump(present);
         self.last = now;
-        let mut taken = core::mem::take(&mut self.backlog);
         taken.append(commands);
         for command in taken {
             self.take(command, present, store, &mut work, &mut turn);

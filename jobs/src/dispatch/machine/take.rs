@@ -105,12 +105,10 @@ impl Machine {
 
     /// Makes sure that a claimed job which has not started never does, and gives its claim back.
     pub(super) fn withdraw(&mut self, id: JobId, work: &mut Work) {
-        let Some(run) = self.runs.get(&id) else { return };
+        let Some(run) = self.runs.get(&id).map(Arc::clone) else { return };
         if run.withdraw() {
-            if let Some(key) = &run.key {
-                self.by_key.remove(key);
-            }
-            work.release(run);
+            self.forget_key(&run);
+            work.release(&run);
         }
     }
 

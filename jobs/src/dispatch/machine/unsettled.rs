@@ -88,6 +88,12 @@ impl Machine {
                 commands.extend(self.waiting.drain(..).map(|(_, command)| command));
                 true
             }
+            Err(wrong) if !wrong.again => {
+                let failed = ApplyError { unknown: failed.unknown || wrong.unknown, ..wrong };
+                self.failed(work, &failed, now, turn);
+                commands.extend(self.waiting.drain(..).map(|(_, command)| command));
+                true
+            }
             Err(again) => {
                 let failed = ApplyError { unknown: failed.unknown || again.unknown, ..again };
                 self.refuse_waiting(&failed.error, present, turn);

@@ -16,6 +16,9 @@ use super::scripts::Name;
 use crate::values::error::Violation;
 use crate::values::id::JobId;
 
+/// Fields and values of a hash.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 impl Redis {
     pub(super) fn audit(&mut self) -> Result<(), Violation> {
         match self.violation() {
@@ -26,8 +29,8 @@ impl Redis {
     }
 
     fn violation(&mut self) -> Result<Option<String>, Fault> {
-        let mut ids = self.all_ids()?;
-        for part in ids.split_off(0).chunks(ITEMS) {
+        let ids = self.all_ids()?;
+        for part in ids.chunks(ITEMS) {
             let args: Vec<Vec<u8>> = part.iter().map(|id| id_bytes(*id).to_vec()).collect();
             let reply = self.run(Name::Audit, &args)?;
             if let [id, what, ..] = array(&reply[2])? {
@@ -114,7 +117,7 @@ impl Redis {
         Ok(None)
     }
 
-    fn scan(&mut self, key: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
+    fn scan(&mut self, key: &str) -> Result<Pairs, Fault> {
         let mut found = Vec::new();
         let mut cursor = "0".to_owned();
         loop {

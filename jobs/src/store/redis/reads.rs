@@ -1,7 +1,5 @@
 //! The questions to the store: some jobs, pages of jobs, counts, schedules.
 
-use std::cmp::Ordering;
-
 use redis::Value;
 
 use super::Redis;
@@ -234,9 +232,9 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         b"r" => JobState::Running,
         _ => JobState::Pending,
     };
-    let died = match text(died)?.cmp(&String::new()) {
-        Ordering::Equal => None,
-        _ => Some(Millis::clamped(score(died)?).to_system()),
+    let died = match bytes(died)?.is_empty() {
+        true => None,
+        false => Some(Millis::clamped(score(died)?).to_system()),
     };
     Ok(Some(JobInfo {
         id: id_of(bytes(id)?)?,

@@ -252,6 +252,7 @@ operations.S = function()
   row = struct.pack('>I8', following) .. missed .. identity .. payload
   redis.call('HSET', schedules, name, row)
   redis.call('HINCRBY', meta, 'schedules', 1)
+  redis.call('PUBLISH', channel, 'asked 0 ' .. owner)
   return same and '0' or '1'
 end
 
