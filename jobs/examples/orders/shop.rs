@@ -76,13 +76,18 @@ enum Act {
 const ORDERS_PER_BATCH: usize = 2_000;
 /// How long the shop waits for the last orders to close.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How many customers are served at once, of jobs on a server.
+const TILLS: usize = 4;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(crate) fn open(plan: &Plan, place: &Place, log: &Path) -> Result<Day> {
     let begun = SystemTime::now();
     let mut workers = Workers::start(place, log, plan.workers)?;
-    let shop = place.builder()?.client()?;
-    let shop = Shop { client: &shop, skew: place.skew() };
+    // A call to a server waits for its answer, so several tills serve more customers in time.
+    let tills = if place.is_shared() { TILLS } else { 1 };
+    let clients: Vec<Client> =
+        (0..tills).map(|_| Ok(place.builder()?.client()?)).collect::<Result<_>>()?;
+    let shop = Shop { client: &clients[0], skew: place.skew() };
     let mut draw = Draw(0x0dd5);
     let mut orders = insert_all(plan, &shop, begun, &mut draw)?;
     let inserted_in = begun.elapsed()?;
@@ -95,10 +100,28 @@ pub(crate) fn open(plan: &Plan, place: &Place, log: &Path) -> Result<Day> {
     let opened = begun.max(SystemTime::now() - plan.lead);
     let last = opened + plan.window;
     let (served, away) = thread::scope(|scope| -> Result<_> {
-        let customers = scope.spawn(|| serve(&shop, &acts, &mut orders, begun, last, &taken));
+        let parts = orders.chunks_mut(plan.orders.div_ceil(tills as u64) as usize);
+        let mut first = 0;
+        let mut serving = Vec::new();
+        for (part, client) in parts.zip(&clients) {
+            let range = first..first + part.len();
+            first = range.end;
+            let of_part = |&(at, n, act): &(u64, usize, Act)| {
+                range.contains(&n).then(|| (at, n - range.start, act))
+            };
+            let acts: Vec<_> = acts.iter().filter_map(of_part).collect();
+            let (shop, taken) = (Shop { client, skew: shop.skew }, &taken);
+            serving.push(scope.spawn(move || serve(&shop, &acts, part, begun, last, taken)));
+        }
         let tell = |kills| progress(begun, log, &taken, kills);
         let away = incidents::happen(plan, place, opened, &mut draw, &mut workers, &tell)?;
-        Ok((customers.join().map_err(|_| "the shop panicked")?, away))
+        let mut served = Served::default();
+        for till in serving {
+            let its = till.join().map_err(|_| "the shop panicked")?;
+            served.busy += its.busy;
+            served.unanswered += its.unanswered;
+        }
+        Ok((served, away))
     })?;
     let left = wait_until_empty(shop.client, begun)?;
     workers.end()?;

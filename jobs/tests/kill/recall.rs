@@ -23,9 +23,11 @@ pub(crate) fn known(log: &[Event]) -> Vec<(Tag, JobId)> {
         match &event.record {
             Record::Call { n, verb, .. } => match verb {
                 Verb::Insert { tag, .. } | Verb::WithId { tag, .. } | Verb::Keyed { tag, .. } => {
-                    drop(firsts.insert(*n, *tag))
+                    firsts.insert(*n, *tag);
                 }
-                Verb::Batch { first, .. } => drop(firsts.insert(*n, *first)),
+                Verb::Batch { first, .. } => {
+                    firsts.insert(*n, *first);
+                }
                 _ => {}
             },
             Record::Answer { n, answer: Answer::Ids(ids), .. } => {
