@@ -78,14 +78,14 @@ fn nothing_is_unsafe() {
     }
 }
 
-/// The first sentence of a file's head.
+/// The first sentence of a file's head, which in a script is its first comment.
 fn first_sentence(source: &str) -> String {
     let head: Vec<&str> = source
         .lines()
         .skip_while(|line| {
             line.starts_with("//") && !line.starts_with("//!") || line.starts_with('#')
         })
-        .map_while(|line| line.strip_prefix("//!"))
+        .map_while(|line| line.strip_prefix("//!").or_else(|| line.strip_prefix("--")))
         .map(str::trim)
         .take_while(|line| !line.is_empty())
         .collect();
