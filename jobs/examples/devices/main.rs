@@ -19,7 +19,8 @@
 //! | --- | --- | --- |
 //! | not noticed | silences that lasted, of devices whose last report was stored, without an alarm | 0 |
 //! | though it had reported | alarms of devices of which a report was stored before the alarm was due | 0 |
-//! | early | alarms before their time by the server's clock, or less than 30 seconds after the report | 0 |
+//! | early | alarms before their time by the server's clock | 0 |
+//! | cut short | alarms whose time lies less than 30 seconds after the report, by more than 5 ms | 0 |
 //! | second alarms | alarms about one report. Each but the last must have been cut off by a kill | explained |
 //!
 //! The exit code is 1 if a row is not what it must be.

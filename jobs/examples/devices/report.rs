@@ -11,6 +11,10 @@ use crate::{Plan, Result};
 /// How long before a kill an alarm may have started that was not yet stored as done, in microseconds.
 const UNSTORED: u64 = 1_000_000;
 
+/// How far off a node may be about the server's clock when it makes a deadline of a delay, in
+/// microseconds: half of a round trip, on a loaded machine.
+const CLOCK_ERROR: u64 = 5_000;
+
 /// The reports of a device, with their numbers; and the alarms about it.
 #[derive(Default)]
 struct Device {
@@ -25,6 +29,8 @@ struct Found {
     unnoticed: usize,
     unfounded: usize,
     early: usize,
+    /// How much shorter than it was to be a silence was that led to an alarm, at most, in microseconds.
+    cut_short: u64,
     second: usize,
     unexplained: usize,
 }
@@ -69,6 +75,8 @@ pub(crate) fn print(plan: &Plan, field: &Field, log: &Path) -> Result<bool> {
     holds &= must("alarms though the device had reported", found.unfounded);
     holds &= must("alarms of devices that never reported", ghosts);
     holds &= must("early, by the server's clock", found.early);
+    row("silence cut short by, at most", ms(Some(found.cut_short)));
+    holds &= must("cut short by more than 5 ms", usize::from(found.cut_short > CLOCK_ERROR));
     row("second alarms about one report", found.second);
     holds &= must("second alarms without a kill", found.unexplained);
     holds &= must("jobs left at the end", usize::try_from(field.left)?);
@@ -126,8 +134,8 @@ impl Found {
             let is_founded = about.is_some() && !reports.iter().any(|report| in_time(&report));
             self.unfounded += usize::from(!is_founded);
             let sent = about.map_or(0, |(_, report)| report.sent);
-            let is_early = alarm.start < alarm.deadline || alarm.deadline < sent + silence;
-            self.early += usize::from(is_early);
+            self.early += usize::from(alarm.start < alarm.deadline);
+            self.cut_short = self.cut_short.max((sent + silence).saturating_sub(alarm.deadline));
             let first = alarms[..n].iter().find(|other| other.report == alarm.report);
             if let Some(first) = first {
                 self.second += 1;
