@@ -1,6 +1,21 @@
 //! What is measured, as data: the contenders, and the rows in the order of the report.
 
+use std::fs;
+
 use crate::results::Case;
+
+/// The page in `jobs/docs`, and the file of figures beside it.
+pub(crate) const REPORT: &str = "performance";
+/// How the names of its drawings begin.
+pub(crate) const PLOT_PREFIX: &str = "";
+/// The rows that are drawn as bars.
+pub(crate) const BARS: [&str; 4] = ["life", "insert-64", "insert-1", "insert-random"];
+/// The drawings of lateness: each file, its row, its heading, and the only contender if there is one.
+pub(crate) const LATENESS: [(&str, &str, &str, Option<&str>); 2] =
+    [("late", "late", LATE, None), ("late-ours", "late", LATE, Some(OURS))];
+const LATE: &str = "1,000 jobs a second, a million pending: the share that has started";
+/// The level whose lines have dots.
+pub(crate) const DOTTED: &str = WRITTEN;
 
 /// Who is measured.
 pub(crate) struct Contender {
@@ -331,4 +346,13 @@ pub(crate) fn order(case: &Case) -> (usize, usize, usize) {
     let level = BOTH.iter().position(|level| *level == case.level);
     let last = usize::MAX;
     (row.unwrap_or(last), level.unwrap_or(last), contender.unwrap_or(last))
+}
+
+/// The version of a crate that a contender was built with.
+pub(crate) fn version_of(contender: &str, package: &str) -> Option<String> {
+    let lock = format!("{}/{contender}/Cargo.lock", env!("CARGO_MANIFEST_DIR"));
+    let lock = fs::read_to_string(lock).ok()?;
+    let name = format!("name = \"{package}\"");
+    let line = lock.lines().skip_while(|line| *line != name).nth(1)?;
+    Some(line.strip_prefix("version = \"")?.strip_suffix('"')?.to_owned())
 }

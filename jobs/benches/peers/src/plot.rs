@@ -1,5 +1,5 @@
 //! Drawings in `jobs/docs/plots/`: how late jobs start, as the share that has started by then, and
-//! rates as bars.
+//! rates as bars. The comparison on Redis has this file, too.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use crate::Fallible;
-use crate::plan::{CONTENDERS, OURS, SYNCED, WRITTEN};
+use crate::plan::{BARS, CONTENDERS, DOTTED, LATENESS, OURS, PLOT_PREFIX};
 use crate::results::{Case, Results, docs};
 
 const SIZE: (u32, u32) = (960, 560);
@@ -16,9 +16,6 @@ const LEGEND: u32 = 230;
 const FONT: &str = "sans-serif";
 /// What is earlier than this, or early, is drawn here.
 const LEAST_MS: f64 = 0.02;
-/// The quantiles of the row `late`, and how many rows of bars there are.
-const BARS: [&str; 4] = ["life", "insert-64", "insert-1", "insert-random"];
-
 /// Colours that can be told apart, also by those who see fewer.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(204, 51, 17),
@@ -35,14 +32,14 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 pub(crate) fn write(results: &Results) -> Fallible {
     let folder = docs().join("plots");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let file = |name: &str| folder.join(format!("{PLOT_PREFIX}{name}.svg"));
     let at = |name: &str, drawn: Drawn| drawn.map_err(|error| format!("{name}: {error}"));
-    at("late", lateness(&folder.join("late.svg"), results, &|_| true))?;
-    at(
-        "late-ours",
-        lateness(&folder.join("late-ours.svg"), results, &|case| case.contender == OURS),
-    )?;
+    for (name, row, title, only) in LATENESS {
+        let wanted = |case: &Case| only.is_none_or(|only| case.contender == only);
+        at(name, lateness(&file(name), results, row, title, &wanted))?;
+    }
     for row in BARS {
-        at(row, bars(&folder.join(format!("{row}.svg")), row, results))?;
+        at(row, bars(&file(row), row, results))?;
     }
     Ok(())
 }
@@ -59,8 +56,14 @@ fn plain_label(case: &Case) -> String {
 }
 
 /// The share of jobs that have started so long after their time.
-fn lateness(path: &Path, results: &Results, wanted: &dyn Fn(&Case) -> bool) -> Drawn {
-    let cases: Vec<Case> = results.cases("late").into_iter().filter(wanted).collect();
+fn lateness(
+    path: &Path,
+    results: &Results,
+    row: &str,
+    title: &str,
+    wanted: &dyn Fn(&Case) -> bool,
+) -> Drawn {
+    let cases: Vec<Case> = results.cases(row).into_iter().filter(wanted).collect();
     let points = |case: &Case| -> Vec<(f64, f64)> {
         let parts = QUANTILES.iter().filter_map(|part| {
             let late = results.spread(case, &format!("q{part}"))?.median;
@@ -76,9 +79,9 @@ fn lateness(path: &Path, results: &Results, wanted: &dyn Fn(&Case) -> bool) -> D
     let area = SVGBackend::new(path, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let (chart_area, caption_area) = area.split_vertically(SIZE.1 - 28);
-    caption_area.draw(&Text::new(results.place("late"), (12, 6), (FONT, 12).into_font()))?;
+    caption_area.draw(&Text::new(results.place(row), (12, 6), (FONT, 12).into_font()))?;
     let mut chart = ChartBuilder::on(&chart_area)
-        .caption("1,000 jobs a second, a million pending: the share that has started", (FONT, 20))
+        .caption(title, (FONT, 20))
         .margin(12)
         .margin_right(LEGEND + 16)
         .x_label_area_size(48)
@@ -96,14 +99,14 @@ fn lateness(path: &Path, results: &Results, wanted: &dyn Fn(&Case) -> bool) -> D
     for (index, (case, line)) in lines.iter().enumerate() {
         let style = style(case);
         chart.draw_series([PathElement::new(line.clone(), style)])?;
-        if case.level == WRITTEN {
+        if case.level == DOTTED {
             let dots =
                 line.iter().map(|&point| Circle::new(point, 3, colour(&case.contender).filled()));
             chart.draw_series(dots)?;
         }
         let (x, y) = ((SIZE.0 - LEGEND) as i32, 56 + 20 * index as i32);
         area.draw(&PathElement::new([(x, y), (x + 24, y)], style))?;
-        if case.level == WRITTEN {
+        if case.level == DOTTED {
             area.draw(&Circle::new((x + 12, y), 3, colour(&case.contender).filled()))?;
         }
         area.draw(&Text::new(plain_label(case), (x + 30, y - 6), (FONT, 13).into_font()))?;
@@ -112,8 +115,8 @@ fn lateness(path: &Path, results: &Results, wanted: &dyn Fn(&Case) -> bool) -> D
     Ok(())
 }
 
-/// The quantiles that the row `late` prints.
-const QUANTILES: [f64; 20] = [
+/// The quantiles that are drawn.
+pub(crate) const QUANTILES: [f64; 20] = [
     0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998,
     0.999, 0.9995, 1.0,
 ];
@@ -129,7 +132,7 @@ fn bars(path: &Path, row: &str, results: &Results) -> Drawn {
         .into_iter()
         .filter_map(|case| Some((case.clone(), results.spread(&case, "jobs_per_s")?.median)))
         .collect();
-    measured.sort_by_key(|(case, _)| case.level == SYNCED);
+    measured.sort_by_key(|(case, _)| case.level != DOTTED);
     let Some(most) = measured.iter().map(|(_, rate)| *rate).reduce(f64::max) else {
         return Ok(());
     };

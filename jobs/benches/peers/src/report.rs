@@ -1,23 +1,24 @@
-//! The report: tables in `jobs/docs/performance.md`, between pairs of marker lines, and drawings.
+//! The report: tables in a page of `jobs/docs`, between pairs of marker lines, and drawings. The
+//! comparison on Redis has this file, too.
 //!
 //! Ground rules:
 //!
 //! - Between `<!-- begin NAME -->` and `<!-- end NAME -->` everything is this program's; all else in
 //!   the file is left as it is.
 //! - A table without markers is an error, after everything else has been written.
-//! - Nothing is computed that is not in `jobs/docs/performance.csv`.
+//! - Nothing is computed that is not in the file of figures beside the page.
 
 use std::fs;
 
 use crate::musts::MUSTS;
-use crate::plan::{CONTENDERS, OURS, ROWS, Row};
+use crate::plan::{CONTENDERS, OURS, REPORT, ROWS, Row, version_of};
 use crate::results::{Results, Spread, docs};
 use crate::{Fallible, plot};
 
 /// Writes every table and drawing that there are figures for.
 pub(crate) fn write(results: &Results) -> Fallible {
     plot::write(results)?;
-    let path = docs().join("performance.md");
+    let path = docs().join(format!("{REPORT}.md"));
     let at = |error| format!("{}: {error}", path.display());
     let mut text = fs::read_to_string(&path).map_err(at)?;
     let rows = ROWS.iter().map(|row| (row.name, table(row, results)));
@@ -100,15 +101,6 @@ pub(crate) fn label(name: &str) -> String {
         Some(package) if name == OURS => format!("**{package}**"),
         Some(package) => format!("{package} {}", version_of(name, package).unwrap_or_default()),
     }
-}
-
-/// The version of a crate that a contender was built with.
-fn version_of(contender: &str, package: &str) -> Option<String> {
-    let lock = format!("{}/{contender}/Cargo.lock", env!("CARGO_MANIFEST_DIR"));
-    let lock = fs::read_to_string(lock).ok()?;
-    let name = format!("name = \"{package}\"");
-    let line = lock.lines().skip_while(|line| *line != name).nth(1)?;
-    Some(line.strip_prefix("version = \"")?.strip_suffix('"')?.to_owned())
 }
 
 fn spread(Spread { median, min, max }: Spread) -> String {

@@ -1,5 +1,5 @@
-//! All values of a run, and the file that keeps them: `jobs/docs/performance.csv`, a line for each
-//! figure of each repetition.
+//! All values of a run, and the file that keeps them, in `jobs/docs`: a line for each figure of each
+//! repetition. The comparison on Redis has this file, too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -113,7 +113,7 @@ pub(crate) fn docs() -> PathBuf {
 }
 
 fn path() -> PathBuf {
-    docs().join("performance.csv")
+    docs().join(format!("{}.csv", crate::plan::REPORT))
 }
 
 pub(crate) fn write(results: &Results) -> Fallible {

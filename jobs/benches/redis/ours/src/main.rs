@@ -1,0 +1,83 @@
+//! `tickwheel-jobs` on Redis as a contender, as it comes: one thread for each processor, 2,048 jobs
+//! claimed at once.
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use contender::{Contender, Fallible, NewJob, Payload, QUEUE, Setup};
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::tickwheel::When;
+use tickwheel_jobs::{Client, Job, Jobs, Run};
+
+/// As many handlers that wait as one measurement needs at once.
+const WAITING_THREADS: usize = 16;
+
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct CloseOrder(Payload);
+
+impl Job for CloseOrder {
+    const NAME: &'static str = "close-order";
+}
+
+enum Ours {
+    Working(Jobs),
+    Inserting(Client),
+}
+
+impl Ours {
+    fn client(&self) -> &Client {
+        match self {
+            Ours::Working(jobs) => jobs,
+            Ours::Inserting(client) => client,
+        }
+    }
+}
+
+fn timed(job: NewJob) -> (When, CloseOrder) {
+    let when = if job.now { Duration::ZERO.into() } else { job.system_time().into() };
+    (when, CloseOrder(job.payload))
+}
+
+impl Contender for Ours {
+    fn open(setup: &Setup) -> Fallible<Ours> {
+        let mut builder = Jobs::redis(&setup.url)?.queue(QUEUE).lease(setup.lease);
+        if !setup.works {
+            return Ok(Ours::Inserting(builder.client()?));
+        }
+        let hold = setup.hold;
+        if !hold.is_zero() {
+            builder = builder.threads(WAITING_THREADS);
+        }
+        let handler = move |job: CloseOrder, _: &Run| {
+            contender::ran(&job.0);
+            if !hold.is_zero() {
+                thread::sleep(hold);
+            }
+            Ok(())
+        };
+        Ok(Ours::Working(builder.on(handler).start()?))
+    }
+
+    fn insert_many(&mut self, jobs: Vec<NewJob>) -> Fallible {
+        let jobs = jobs.into_iter().map(timed);
+        self.client().insert_batch(jobs).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    fn insert(&mut self, job: NewJob) -> Fallible {
+        let (when, job) = timed(job);
+        self.client().insert(when, job).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    fn unfinished(&mut self) -> Fallible<u64> {
+        let counts = self.client().count()?;
+        Ok(counts.pending + counts.running + counts.dead)
+    }
+}
+
+fn main() -> ExitCode {
+    contender::main::<Ours>()
+}

@@ -1,0 +1,104 @@
+//! Builds the contenders, or says what is missing.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Fallible;
+use crate::plan::{Contender, Kind};
+
+const HOME: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Where programs are built: where cargo is told to, or beside this program's source.
+pub(crate) fn target_directory() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(HOME).join("target"), PathBuf::from)
+}
+
+/// Where the packages of a contender in another language lie.
+fn packages(contender: &Contender) -> PathBuf {
+    target_directory().join(contender.name)
+}
+
+/// Makes a contender ready to be started. `false` if what it needs is not installed here.
+pub(crate) fn build(contender: &Contender) -> Fallible<bool> {
+    let source = Path::new(HOME).join(contender.name);
+    let packages = packages(contender);
+    eprintln!("building {}", contender.name);
+    match contender.kind {
+        Kind::Rust => {
+            let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let mut build = Command::new(cargo);
+            build.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
+            build.arg(source.join("Cargo.toml")).arg("--target-dir").arg(target_directory());
+            run(&mut build)?;
+            return Ok(true);
+        }
+        Kind::Node if !is_installed("npm") => return Ok(skip(contender, "npm")),
+        Kind::Python if !is_installed("python3") => return Ok(skip(contender, "python3")),
+        Kind::Node | Kind::Python => {}
+    }
+    let list = if contender.kind == Kind::Node { "package-lock.json" } else { "requirements.txt" };
+    if is_same(&source.join(list), &packages.join(list)) {
+        return Ok(true);
+    }
+    fs::create_dir_all(&packages).map_err(|error| format!("{}: {error}", packages.display()))?;
+    if contender.kind == Kind::Node {
+        copy(&source, &packages, "package.json")?;
+        copy(&source, &packages, list)?;
+        let mut install = Command::new("npm");
+        install.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]);
+        run(install.current_dir(&packages))?;
+    } else {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&packages))?;
+        let mut install = Command::new(packages.join("bin/pip"));
+        install.args(["install", "--quiet", "--requirement"]).arg(source.join(list));
+        run(&mut install)?;
+        copy(&source, &packages, list)?;
+    }
+    Ok(true)
+}
+
+/// The command that starts a contender.
+pub(crate) fn command(contender: &Contender) -> Command {
+    let (source, packages) = (Path::new(HOME).join(contender.name), packages(contender));
+    match contender.kind {
+        Kind::Rust => {
+            Command::new(target_directory().join(format!("release/contender-{}", contender.name)))
+        }
+        Kind::Node => {
+            let mut command = Command::new("node");
+            command.arg(source.join("main.mjs")).current_dir(packages);
+            command
+        }
+        Kind::Python => {
+            let mut command = Command::new(packages.join("bin/python"));
+            command.arg(source.join("main.py"));
+            command
+        }
+    }
+}
+
+fn skip(contender: &Contender, missing: &str) -> bool {
+    eprintln!("{} is left out: {missing} is not installed", contender.name);
+    false
+}
+
+fn is_installed(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((fs::read(one), fs::read(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+fn copy(from: &Path, to: &Path, name: &str) -> Fallible {
+    let copied = fs::copy(from.join(name), to.join(name));
+    copied.map(drop).map_err(|error| format!("{}: {error}", from.join(name).display()))
+}
+
+fn run(command: &mut Command) -> Fallible {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+}

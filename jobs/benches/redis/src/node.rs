@@ -1,0 +1,160 @@
+//! A process of a contender, which does what it is told line by line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::plan::Contender;
+use crate::server::Server;
+use crate::starts::Start;
+use crate::{Fallible, build};
+
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// Dropped, it is killed.
+pub(crate) struct Node {
+    child: Child,
+    lines: Receiver<String>,
+    name: &'static str,
+}
+
+/// What a process does besides what it is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Role {
+    pub(crate) works: bool,
+    pub(crate) lease: Duration,
+    /// How long each handler takes.
+    pub(crate) hold: Duration,
+}
+
+/// A process that runs jobs with empty handlers.
+pub(crate) const WORKER: Role =
+    Role { works: true, lease: Duration::from_secs(30), hold: Duration::ZERO };
+/// A process that runs none.
+pub(crate) const PRODUCER: Role = Role { works: false, ..WORKER };
+
+/// The times of an insert.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Due {
+    Now,
+    /// Evenly over a time that begins at some µs since 1970.
+    From(u64, Duration),
+}
+
+impl Node {
+    /// Starts a process, and waits until it is ready.
+    pub(crate) fn start(contender: &Contender, server: &Server, role: Role) -> Fallible<Node> {
+        let mut command = build::command(contender);
+        command.arg(format!("url={}", server.url()));
+        command.arg(format!("role={}", if role.works { "work" } else { "produce" }));
+        command.arg(format!("lease_ms={}", role.lease.as_millis()));
+        command.arg(format!("hold_ms={}", role.hold.as_millis()));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let output = child.stdout.take().ok_or("no output")?;
+        let (lines_in, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if lines_in.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let node = Node { child, lines, name: contender.name };
+        match node.line()?.as_str() {
+            "ready" => Ok(node),
+            line => Err(format!("{}: `{line}` instead of ready", node.name)),
+        }
+    }
+
+    /// Starts several processes that run jobs.
+    pub(crate) fn workers(
+        contender: &Contender,
+        server: &Server,
+        number: usize,
+    ) -> Fallible<Vec<Node>> {
+        (0..number).map(|_| Node::start(contender, server, WORKER)).collect()
+    }
+
+    /// Inserts jobs. Returns how long it took.
+    pub(crate) fn insert(
+        &mut self,
+        first: usize,
+        jobs: usize,
+        bulk: usize,
+        due: Due,
+    ) -> Fallible<Duration> {
+        let (from, spread) = match due {
+            Due::Now => (0, 0),
+            Due::From(from, spread) => (from, spread.as_micros()),
+        };
+        let nanos = self.number(&format!("insert {first} {jobs} {bulk} {from} {spread}"))?;
+        Ok(Duration::from_nanos(nanos))
+    }
+
+    /// Inserts jobs for now one by one, with a pause after each.
+    pub(crate) fn insert_one_by_one(&mut self, jobs: usize, pause: Duration) -> Fallible {
+        self.number(&format!("one 0 {jobs} {}", pause.as_micros())).map(drop)
+    }
+
+    /// Returns how many runs have begun in this process.
+    pub(crate) fn started(&mut self) -> Fallible<usize> {
+        Ok(self.number("started")? as usize)
+    }
+
+    /// Returns how many jobs the server holds that have not ended.
+    pub(crate) fn unfinished(&mut self) -> Fallible<usize> {
+        Ok(self.number("unfinished")? as usize)
+    }
+
+    /// Returns the runs that have begun in this process.
+    pub(crate) fn starts(&mut self) -> Fallible<Vec<Start>> {
+        self.send("starts")?;
+        let mut starts = Vec::new();
+        loop {
+            let line = self.line()?;
+            if line == "end" {
+                return Ok(starts);
+            }
+            starts.push(Start::parse(&line).ok_or_else(|| self.not_understood(&line))?);
+        }
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    fn send(&mut self, command: &str) -> Fallible {
+        let input = self.child.stdin.as_mut().ok_or("no input")?;
+        let sent = writeln!(input, "{command}").and_then(|()| input.flush());
+        sent.map_err(|error| format!("{}: {command}: {error}", self.name))
+    }
+
+    fn line(&self) -> Fallible<String> {
+        let line = self.lines.recv_timeout(ANSWER);
+        line.map_err(|error| format!("{}: no answer: {error}", self.name))
+    }
+
+    /// Sends a command whose answer is a word and a number.
+    fn number(&mut self, command: &str) -> Fallible<u64> {
+        self.send(command)?;
+        let line = self.line()?;
+        let number = line.split_once(' ').and_then(|(_, number)| number.parse().ok());
+        number.ok_or_else(|| self.not_understood(&line))
+    }
+
+    fn not_understood(&self, line: &str) -> String {
+        format!("{}: {line}", self.name)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

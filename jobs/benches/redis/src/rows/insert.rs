@@ -1,0 +1,29 @@
+//! Inserts in bulks of one caller, one bulk after the other. Nobody works.
+
+use super::{Setting, server_figures};
+use crate::Fallible;
+use crate::node::{Due, Node, PRODUCER};
+use crate::server::Server;
+use crate::starts::{Figures, figure};
+
+pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
+    let (jobs, bulk) = (setting.share_of("jobs"), setting.size("bulk"));
+    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    // Scripts are loaded and connections made.
+    producer.insert(0, bulk, bulk, Due::Now)?;
+    server.reset_counters()?;
+    let before = server.counters()?.cpu_us;
+    server.reset_counters()?;
+    let elapsed = producer.insert(bulk, jobs, bulk, Due::Now)?;
+    let after = server.counters()?;
+    let inserted = producer.unfinished()?;
+    if inserted != jobs + bulk {
+        return Err(format!("{inserted} of {} jobs are there", jobs + bulk));
+    }
+    let mut figures = vec![
+        figure("jobs", jobs as f64),
+        figure("jobs_per_s", jobs as f64 / elapsed.as_secs_f64()),
+    ];
+    figures.extend(server_figures(after, before, jobs));
+    Ok(figures)
+}

@@ -1,0 +1,55 @@
+//! A worker is killed while handlers run: how long after its lease its jobs start on another node.
+//!
+//! The lease is what the contender calls so: the time after its last sign of life at which a worker's jobs
+//! are anybody's. The kill comes when the lease is nearly new or nearly due for renewal; it is counted from
+//! the kill, so a time below zero is a lease that was not new.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{PATIENCE, Setting};
+use crate::Fallible;
+use crate::node::{Due, Node, PRODUCER, Role, WORKER};
+use crate::server::Server;
+use crate::starts::{self, Figures, figure, now_us};
+
+/// No handler of the worker that is killed ends.
+const HOLD: Duration = Duration::from_secs(600);
+
+pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
+    let (jobs, lease) = (setting.size("jobs"), setting.seconds("lease"));
+    let holding = Role { lease, hold: HOLD, ..WORKER };
+    let mut victims = [Node::start(setting.contender, server, holding)?];
+    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    producer.insert(0, jobs, jobs, Due::Now)?;
+    starts::wait(&mut victims, jobs, PATIENCE)?;
+    if victims[0].started()? != jobs {
+        return Err("not all of the handlers run at once".to_owned());
+    }
+    let mut others = [Node::start(setting.contender, server, Role { lease, ..WORKER })?];
+    // Leases are renewed meanwhile; arq, which renews none, would end the runs if this were the lease.
+    thread::sleep(lease / 2);
+    let early = others[0].starts()?.len();
+    victims[0].kill();
+    let killed = now_us();
+    let since = Instant::now();
+    while others[0].started()? < jobs && since.elapsed() < lease + setting.seconds("patience") {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let starts = starts::collect(&mut others)?;
+    let free = (killed + lease.as_micros() as u64) as i64 * 1000;
+    let after = |place: usize| {
+        let start = starts.get(place)?;
+        Some((start.at - free) as f64 / 1e6)
+    };
+    let mut figures = vec![
+        figure("lost", jobs.saturating_sub(starts.len()) as f64),
+        // The first has not lost its lease, so this has no cause.
+        figure("twice", early as f64),
+    ];
+    if let (Some(first), Some(last)) = (after(0), after(starts.len().saturating_sub(1))) {
+        figures.push(figure("after_lease_first_ms", first));
+        figures.push(figure("after_lease_last_ms", last));
+    }
+    Ok(figures)
+}

@@ -1,0 +1,72 @@
+//! The whole life of jobs that are due at once: one process inserts them in bulks, another runs them with
+//! an empty handler and ends them, at the same time.
+//!
+//! The first waits while more than `ahead` have not started. The clock stops when the store itself says
+//! that no job is left.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{PATIENCE, Setting, server_figures};
+use crate::Fallible;
+use crate::node::{Due, Node, PRODUCER, WORKER};
+use crate::server::Server;
+use crate::starts::{self, Figures, figure};
+
+/// How many bulks go in between two looks at what has started.
+const BULKS_PER_LOOK: usize = 4;
+
+pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
+    let (bulk, ahead) = (setting.size("bulk"), setting.size("ahead"));
+    let length = setting.seconds("seconds");
+    let mut workers = [Node::start(setting.contender, server, WORKER)?];
+    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    let mut inserted = 0;
+    insert(&mut producer, &mut inserted, bulk)?;
+    finish(&mut producer, &mut workers, inserted)?;
+    let (warm, before) = (inserted, server.counters()?.cpu_us);
+    server.reset_counters()?;
+    let start = Instant::now();
+    while start.elapsed() < length {
+        if inserted - workers[0].started()?.min(inserted) > ahead {
+            thread::sleep(Duration::from_millis(2));
+            continue;
+        }
+        insert(&mut producer, &mut inserted, bulk)?;
+    }
+    finish(&mut producer, &mut workers, inserted)?;
+    let elapsed = start.elapsed();
+    let after = server.counters()?;
+    let starts = starts::collect(&mut workers)?;
+    let jobs = inserted - warm;
+    let mut figures = vec![
+        figure("jobs", jobs as f64),
+        figure("jobs_per_s", jobs as f64 / elapsed.as_secs_f64()),
+    ];
+    figures.extend(server_figures(after, before, jobs));
+    figures.extend(starts::faults(&starts, inserted));
+    Ok(figures)
+}
+
+fn insert(producer: &mut Node, inserted: &mut usize, bulk: usize) -> Fallible {
+    let jobs = BULKS_PER_LOOK * bulk;
+    producer.insert(*inserted, jobs, bulk, Due::Now)?;
+    *inserted += jobs;
+    Ok(())
+}
+
+/// Waits until so many jobs have run and none is left in the store.
+fn finish(producer: &mut Node, workers: &mut [Node], jobs: usize) -> Fallible {
+    starts::wait(workers, jobs, PATIENCE)?;
+    let since = Instant::now();
+    loop {
+        let left = producer.unfinished()?;
+        if left == 0 {
+            return Ok(());
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(format!("{left} jobs never ended"));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,31 @@
+//! From the call that inserts a job for now, in one process, to the start of its handler in another, on an
+//! idle queue.
+
+use super::{PATIENCE, Setting};
+use crate::Fallible;
+use crate::node::{Node, PRODUCER};
+use crate::server::Server;
+use crate::starts::{self, Figures, figure, quantile, sorted_lateness};
+
+use std::thread;
+use std::time::Duration;
+
+/// What is to be done at the start has passed by then.
+const SETTLE: Duration = Duration::from_millis(300);
+
+pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
+    let jobs = setting.size("jobs");
+    let pause = Duration::from_secs_f64(setting.number("pause_ms") / 1000.0);
+    let mut workers = Node::workers(setting.contender, server, 1)?;
+    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    thread::sleep(SETTLE);
+    producer.insert_one_by_one(jobs, pause)?;
+    starts::wait(&mut workers, jobs, PATIENCE)?;
+    let starts = starts::collect(&mut workers)?;
+    let waits = sorted_lateness(&starts);
+    let mut figures = starts::faults(&starts, jobs);
+    for (name, part) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+        figures.push(figure(&format!("start_{name}_ms"), quantile(&waits, part)?));
+    }
+    Ok(figures)
+}
