@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-//! Durable delayed jobs on a file, without a server.
+//! Durable delayed jobs on a file, without a server; or on a Redis server that several machines share.
 //!
 //! A job is data: a type with a [name](Job::NAME), encoded by serde, with a time of the wall clock and
 //! perhaps a key. [`Jobs::open`] keeps jobs in a file, runs each at its time with the handler of its

@@ -20,7 +20,7 @@ pub(crate) struct Record {
     /// Microseconds since 1970.
     pub(crate) deadline: u64,
     pub(crate) attempt: u32,
-    /// Which worker it was, counted from 0.
+    /// The number of the process: see `worker.rs`.
     pub(crate) worker: u32,
 }
 

@@ -1,22 +1,30 @@
-//! A shop on a file: 100,000 orders that close unless they are paid, and a worker that is killed ten
-//! times meanwhile.
+//! A shop on a file, or on a Redis server: 100,000 orders that close unless they are paid, and workers
+//! that are killed ten times meanwhile.
 //!
 //! ```sh
 //! cargo run --release -p tickwheel-jobs --example orders             # under a minute
 //! cargo run --release -p tickwheel-jobs --example orders -- --short  # 5,000 orders, 3 kills
+//! cargo run --release -p tickwheel-jobs --features redis --example orders -- --redis --workers 3
 //! ```
 //!
 //! The options `--orders N`, `--seconds S`, `--kills K` and `--file PATH` change one figure each. The
 //! file must not exist; without `--file` it lies in a folder of its own, which is removed at the end.
 //!
-//! Two processes share the file:
+//! With `--redis URL` the jobs are in a queue of their own on that server, and the keys of the queue
+//! are deleted at the end. With `--redis` alone the shop starts a `redis-server` of its own, which
+//! writes each command to disk before it answers. `--workers N` says how many workers share the jobs,
+//! 3 unless it is said; a file has one. Beside the kills, one worker is stopped (SIGSTOP) for longer
+//! than its lease, and continued; and a server of the shop's own is killed, and started again
+//! (`--stops N`, `--restarts N`).
+//!
+//! The processes share the store:
 //!
 //! - The **shop** is this process. It inserts, cancels and resets through a `client()` of its own, so
 //!   it goes on while no worker runs.
-//! - The **worker** is a child of the shop, the same program with other arguments. It handles
+//! - A **worker** is a child of the shop, the same program with other arguments. It handles
 //!   `close-order`, and ends when the shop closes its standard input, or by SIGKILL.
 //!
-//! What the worker does is judged without the store: each run appends one record to a log, with one
+//! What the workers do is judged without the store: each run appends one record to a log, with one
 //! write (see `log.rs`). At the end the shop compares this log with the answers it was given:
 //!
 //! | row | an order counts if | must be |
@@ -24,23 +32,31 @@
 //! | lost | it was inserted, no cancel answered `Cancelled` or `Running`, and it has no run | 0 |
 //! | closed though paid | a cancel answered `Cancelled`, and a run started after that answer | 0 |
 //! | early | a run started before its deadline: after a reset answered `true`, the new one | 0 |
-//! | run twice | it has several runs. Each but the last must have been cut off by a kill | explained |
+//! | run twice | it has several runs. Each but the last must have been cut off | explained |
 //!
-//! A cancel that comes in the last 50 ms before the deadline may answer `Running`: the worker has
-//! claimed the order by then, and closes it or not. The exit code is 1 if a row is not what it must
-//! be.
+//! What cuts off a run is a kill of its worker, a stop of it past the lease, or a server that is away
+//! for longer than the lease. The times of a server's orders are those of its clock: the shop measures
+//! how far that is from this machine's. The exit code is 1 if a row is not what it must be.
+//!
+//! A cancel that comes when a worker has claimed the order (on a file in the last 50 ms before the
+//! deadline) may answer `Running`: the worker closes the order, or not.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods)]
 
+mod causes;
+mod incidents;
 mod log;
 mod place;
 mod report;
+#[cfg(feature = "redis")]
+#[path = "../shared/mod.rs"]
+mod shared;
 mod shop;
 mod worker;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs, process};
@@ -62,18 +78,34 @@ impl Job for CloseOrder {
     const NAME: &'static str = "close-order";
 }
 
+/// Where the jobs are to be.
+#[derive(Clone, PartialEq, Eq)]
+enum Target {
+    File(Option<PathBuf>),
+    /// Without a URL, a server is started.
+    Redis(Option<String>),
+}
+
 /// What a run of the program is to do.
 struct Plan {
     orders: u64,
+    workers: usize,
     kills: usize,
+    /// How often a worker is stopped past its lease.
+    stops: usize,
+    /// How often the server is restarted.
+    restarts: usize,
     /// The last deadline lies this long after the start.
     window: Duration,
     /// The first deadline lies this long after the start: the orders are inserted meanwhile.
     lead: Duration,
-    file: Option<PathBuf>,
+    /// How long a claim on a server holds.
+    lease: Duration,
+    target: Target,
 }
 
-const USAGE: &str = "usage: orders [--short] [--orders N] [--seconds S] [--kills K] [--file PATH]";
+const USAGE: &str = "usage: orders [--short] [--orders N] [--seconds S] [--kills K] [--file PATH]
+       orders --redis [URL] [--workers N] [--stops N] [--restarts N] [--short] [...]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -93,28 +125,63 @@ fn main() -> ExitCode {
 
 impl Plan {
     fn from_args(args: &[String]) -> Result<Plan> {
-        let (full, short) = (Duration::from_secs(30), Duration::from_secs(6));
-        let lead = Duration::from_secs(4);
-        let mut plan = Plan { orders: 100_000, kills: 10, window: full, lead, file: None };
-        let mut args = args.iter();
+        let is_short = args.iter().any(|arg| arg == "--short");
+        let on_server = args.iter().any(|arg| arg == "--redis");
+        let mut plan = Plan::new(is_short, on_server);
+        let mut args = args.iter().peekable();
         while let Some(arg) = args.next() {
+            if arg == "--redis" {
+                let url = args.next_if(|next| !next.starts_with("--")).cloned();
+                // A server that was there before is not ours to restart.
+                plan.restarts = usize::from(url.is_none());
+                plan.target = Target::Redis(url);
+                continue;
+            }
             let mut value = || args.next().ok_or(USAGE);
             match arg.as_str() {
-                "--short" => {
-                    let lead = Duration::from_secs(1);
-                    plan = Plan { orders: 5_000, kills: 3, window: short, lead, ..plan };
-                }
+                "--short" => {}
                 "--orders" => plan.orders = value()?.parse()?,
                 "--seconds" => plan.window = Duration::from_secs(value()?.parse()?),
                 "--kills" => plan.kills = value()?.parse()?,
-                "--file" => plan.file = Some(PathBuf::from(value()?)),
+                "--workers" if on_server => plan.workers = value()?.parse()?,
+                "--stops" if on_server => plan.stops = value()?.parse()?,
+                "--restarts" if on_server => plan.restarts = value()?.parse()?,
+                "--file" if !on_server => plan.target = Target::File(Some(value()?.into())),
                 _ => return Err(USAGE.into()),
             }
         }
-        if plan.orders == 0 || plan.window <= plan.lead {
-            return Err(format!("no orders, or fewer than {:?} for them", plan.lead).into());
+        if plan.orders == 0 || plan.workers == 0 || plan.window <= plan.lead {
+            let lead = plan.lead;
+            return Err(format!("no orders, no workers, or fewer than {lead:?} for them").into());
         }
         Ok(plan)
+    }
+
+    fn new(is_short: bool, on_server: bool) -> Plan {
+        let seconds = Duration::from_secs;
+        let (orders, kills) = if is_short { (5_000, 3) } else { (100_000, 10) };
+        let window = match (is_short, on_server) {
+            (true, false) => seconds(6),
+            (true, true) => seconds(9),
+            (false, false) => seconds(30),
+            (false, true) => seconds(40),
+        };
+        let lead = match (is_short, on_server) {
+            (true, _) => seconds(1),
+            (false, false) => seconds(4),
+            (false, true) => seconds(10),
+        };
+        Plan {
+            orders,
+            workers: if on_server { 3 } else { 1 },
+            kills,
+            stops: usize::from(on_server && cfg!(unix)),
+            restarts: 0,
+            window,
+            lead,
+            lease: if is_short { seconds(1) } else { seconds(2) },
+            target: Target::File(None),
+        }
     }
 }
 
@@ -122,13 +189,31 @@ impl Plan {
 fn run(plan: &Plan) -> Result<bool> {
     let folder = env::temp_dir().join(format!("tickwheel-orders-{}", process::id()));
     fs::create_dir_all(&folder)?;
-    let file = plan.file.clone().unwrap_or_else(|| folder.join("shop.db"));
-    if file.exists() {
-        return Err(format!("{} is there already", file.display()).into());
-    }
-    let place = Place::File(file);
-    let log = folder.join("runs.log");
-    let done = shop::open(plan, &place, &log).and_then(|day| report::print(&day, &log));
+    let done = place(plan, &folder).and_then(|place| {
+        let log = folder.join("runs.log");
+        let done = shop::open(plan, &place, &log).and_then(|day| report::print(plan, &day, &log));
+        place.close()?;
+        done
+    });
     fs::remove_dir_all(&folder)?;
     done
+}
+
+fn place(plan: &Plan, folder: &Path) -> Result<Place> {
+    match &plan.target {
+        Target::File(file) => {
+            let file = file.clone().unwrap_or_else(|| folder.join("shop.db"));
+            match file.exists() {
+                true => Err(format!("{} is there already", file.display()).into()),
+                false => Ok(Place::File(file)),
+            }
+        }
+        #[cfg(feature = "redis")]
+        Target::Redis(url) => {
+            let url = url.as_deref();
+            Ok(Place::Redis(shared::queue::Queue::new("orders", url, plan.lease, folder)?))
+        }
+        #[cfg(not(feature = "redis"))]
+        Target::Redis(_) => Err("--redis: the example was built without the feature redis".into()),
+    }
 }

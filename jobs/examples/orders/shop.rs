@@ -1,4 +1,4 @@
-//! The shop: inserts the orders, takes payments, and kills its worker now and then.
+//! The shop: inserts the orders and takes payments, while its workers have their incidents.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Cancel, Client, JobId};
+use tickwheel_jobs::{Cancel, Client, JobId, StoreError};
 
 use crate::log::{self, micros};
 use crate::place::Place;
-use crate::worker::Workers;
-use crate::{CloseOrder, Plan, Result};
+use crate::worker::{Process, Workers};
+use crate::{CloseOrder, Plan, Result, incidents};
 
 /// What the shop knows of an order.
 #[derive(Clone, Copy)]
@@ -38,17 +38,27 @@ pub(crate) enum State {
     TooLate,
     /// A cancel answered `Gone`: it has closed before.
     Closed,
+    /// A cancel was not answered.
+    Unknown,
 }
 
 /// What happened.
 pub(crate) struct Day {
     pub(crate) orders: Vec<Order>,
-    /// When each worker was started and killed, in microseconds since 1970.
-    pub(crate) started: Vec<u64>,
-    pub(crate) killed: Vec<u64>,
+    /// The processes of the workers, by their numbers.
+    pub(crate) processes: Vec<Process>,
+    /// Between which times the server was away, in microseconds since 1970.
+    pub(crate) away: Vec<(u64, u64)>,
+    /// How far the clock of the store is ahead of the shop's, in microseconds.
+    pub(crate) skew: i64,
+    pub(crate) is_shared: bool,
+    /// How many orders were open when the shop stopped to wait.
+    pub(crate) left: u64,
     pub(crate) inserted_in: Duration,
     pub(crate) answers_in: Duration,
     pub(crate) calls: u64,
+    /// How many cancels and resets ended with an error.
+    pub(crate) unanswered: u64,
     /// The size of the store with all orders in it, and at the end.
     pub(crate) bytes: (u64, u64),
 }
@@ -66,12 +76,18 @@ enum Act {
 const ORDERS_PER_BATCH: usize = 2_000;
 /// How long the shop waits for the last orders to close.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How many customers are served at once, of jobs on a server.
+const TILLS: usize = 4;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(crate) fn open(plan: &Plan, place: &Place, log: &Path) -> Result<Day> {
     let begun = SystemTime::now();
-    let mut workers = Workers::start(place, log)?;
-    let shop = place.builder()?.client()?;
+    let mut workers = Workers::start(place, log, plan.workers)?;
+    // A call to a server waits for its answer, so several tills serve more customers in time.
+    let tills = if place.is_shared() { TILLS } else { 1 };
+    let clients: Vec<Client> =
+        (0..tills).map(|_| Ok(place.builder()?.client()?)).collect::<Result<_>>()?;
+    let shop = Shop { client: &clients[0], skew: place.skew() };
     let mut draw = Draw(0x0dd5);
     let mut orders = insert_all(plan, &shop, begun, &mut draw)?;
     let inserted_in = begun.elapsed()?;
@@ -80,29 +96,66 @@ pub(crate) fn open(plan: &Plan, place: &Place, log: &Path) -> Result<Day> {
 
     let acts = acts(plan, &orders, &mut draw);
     let taken = AtomicU64::new(0);
-    let (calls, busy) = thread::scope(|scope| -> Result<_> {
-        let customers = scope.spawn(|| serve(&shop, &acts, &mut orders, begun, plan, &taken));
-        let spread = (plan.window - plan.lead).div_f64(plan.kills.max(1) as f64);
-        for kill in 0..plan.kills {
-            let within = 0.2 + 0.6 * draw.fraction();
-            let at = begun + plan.lead + spread.mul_f64(kill as f64 + within);
-            sleep_until(at, begun, &|| progress(begun, log, &taken, kill));
-            workers.kill()?;
+    // If the insert took longer than planned, everything else comes later.
+    let opened = begun.max(SystemTime::now() - plan.lead);
+    let last = opened + plan.window;
+    let (served, away) = thread::scope(|scope| -> Result<_> {
+        let parts = orders.chunks_mut(plan.orders.div_ceil(tills as u64) as usize);
+        let mut first = 0;
+        let mut serving = Vec::new();
+        for (part, client) in parts.zip(&clients) {
+            let range = first..first + part.len();
+            first = range.end;
+            let of_part = |&(at, n, act): &(u64, usize, Act)| {
+                range.contains(&n).then(|| (at, n - range.start, act))
+            };
+            let acts: Vec<_> = acts.iter().filter_map(of_part).collect();
+            let (shop, taken) = (Shop { client, skew: shop.skew }, &taken);
+            serving.push(scope.spawn(move || serve(&shop, &acts, part, begun, last, taken)));
         }
-        sleep_until(begun + plan.window, begun, &|| progress(begun, log, &taken, plan.kills));
-        customers.join().map_err(|_| "the shop panicked")?
+        let tell = |kills| progress(begun, log, &taken, kills);
+        let away = incidents::happen(plan, place, opened, &mut draw, &mut workers, &tell)?;
+        let mut served = Served::default();
+        for till in serving {
+            let its = till.join().map_err(|_| "the shop panicked")?;
+            served.busy += its.busy;
+            served.unanswered += its.unanswered;
+        }
+        Ok((served, away))
     })?;
-    wait_until_empty(&shop, begun)?;
+    let left = wait_until_empty(shop.client, begun)?;
     workers.end()?;
-    let (started, killed) =
-        (core::mem::take(&mut workers.started), core::mem::take(&mut workers.killed));
-    let bytes = (full, place.bytes());
-    Ok(Day { orders, started, killed, inserted_in, answers_in: busy, calls, bytes })
+    Ok(Day {
+        orders,
+        processes: core::mem::take(&mut workers.processes),
+        away,
+        skew: shop.skew,
+        is_shared: place.is_shared(),
+        left,
+        inserted_in,
+        answers_in: served.busy,
+        calls: acts.len() as u64,
+        unanswered: served.unanswered,
+        bytes: (full, place.bytes()),
+    })
+}
+
+/// The shop's way to its jobs. The times of the store are those of its own clock.
+struct Shop<'a> {
+    client: &'a Client,
+    skew: i64,
+}
+
+impl Shop<'_> {
+    /// Returns what the store's clock reads at a time of this machine's.
+    fn at(&self, micros: u64) -> SystemTime {
+        time(micros.saturating_add_signed(self.skew))
+    }
 }
 
 fn insert_all(
     plan: &Plan,
-    shop: &Client,
+    shop: &Shop<'_>,
     begun: SystemTime,
     draw: &mut Draw,
 ) -> Result<Vec<Order>> {
@@ -115,8 +168,8 @@ fn insert_all(
     for deadlines in deadlines.chunks(ORDERS_PER_BATCH) {
         let first = orders.len() as u64;
         let jobs = (first..).zip(deadlines);
-        let jobs = jobs.map(|(order, deadline)| (time(*deadline), CloseOrder { order }));
-        let ids = shop.insert_batch(jobs)?;
+        let jobs = jobs.map(|(order, deadline)| (shop.at(*deadline), CloseOrder { order }));
+        let ids = shop.client.insert_batch(jobs)?;
         orders.extend(ids.into_iter().zip(deadlines).map(|(id, &deadline)| Order {
             id,
             deadline,
@@ -150,58 +203,82 @@ fn acts(plan: &Plan, orders: &[Order], draw: &mut Draw) -> Vec<(u64, usize, Act)
     acts
 }
 
-/// Does what the customers want, at its time. Returns how many calls that took, and how long all of
-/// them together.
+/// What it took to serve the customers.
+#[derive(Default)]
+struct Served {
+    /// How long all calls took together.
+    busy: Duration,
+    unanswered: u64,
+}
+
+/// Does what the customers want, at its time.
 fn serve(
-    shop: &Client,
+    shop: &Shop<'_>,
     acts: &[(u64, usize, Act)],
     orders: &mut [Order],
     begun: SystemTime,
-    plan: &Plan,
+    last: SystemTime,
     taken: &AtomicU64,
-) -> Result<(u64, Duration)> {
-    let mut busy = Duration::ZERO;
-    let last = begun + plan.window;
+) -> Served {
+    let mut served = Served::default();
     for &(at, n, act) in acts {
         sleep_until(time(at), begun, &|| ());
         let order = &mut orders[n];
         let before = SystemTime::now();
         match act {
             Act::Pay | Act::Withdraw => {
-                order.state = match (shop.cancel(order.id)?, act) {
-                    (Cancel::Cancelled, Act::Withdraw) => State::Withdrawn,
-                    (Cancel::Cancelled, _) => State::Paid,
-                    (Cancel::Running, _) => State::TooLate,
-                    (Cancel::Gone, _) => State::Closed,
+                order.state = match (shop.client.cancel(order.id), act) {
+                    (Ok(Cancel::Cancelled), Act::Withdraw) => State::Withdrawn,
+                    (Ok(Cancel::Cancelled), _) => State::Paid,
+                    (Ok(Cancel::Running), _) => State::TooLate,
+                    (Ok(Cancel::Gone), _) => State::Closed,
+                    (Err(error), _) => {
+                        served.failed("cancel", &error);
+                        State::Unknown
+                    }
                 };
                 order.since = micros(SystemTime::now());
             }
             Act::Reset => {
                 let later = last.min(before + Duration::from_secs(3)).max(time(order.deadline));
-                if shop.reset(order.id, later)? {
-                    order.deadline = micros(later);
-                    order.was_reset = true;
-                    order.since = micros(SystemTime::now());
+                let later = micros(later);
+                match shop.client.reset(order.id, shop.at(later)) {
+                    Ok(true) => {
+                        order.deadline = later;
+                        order.was_reset = true;
+                        order.since = micros(SystemTime::now());
+                    }
+                    Ok(false) => {}
+                    Err(error) => served.failed("reset", &error),
                 }
             }
         }
-        busy += before.elapsed().unwrap_or_default();
+        served.busy += before.elapsed().unwrap_or_default();
         taken.fetch_add(1, Ordering::Relaxed);
     }
-    Ok((acts.len() as u64, busy))
+    served
 }
 
-/// Waits until no order is open any more.
-fn wait_until_empty(shop: &Client, begun: SystemTime) -> Result<()> {
+impl Served {
+    fn failed(&mut self, verb: &str, error: &StoreError) {
+        self.unanswered += 1;
+        if self.unanswered <= 3 {
+            println!("a {verb} was not answered: {error}");
+        }
+    }
+}
+
+/// Waits until no order is open any more. Returns how many are open after all.
+fn wait_until_empty(shop: &Client, begun: SystemTime) -> Result<u64> {
     let end = SystemTime::now() + PATIENCE;
     loop {
         let left = shop.count()?;
         if left.pending + left.running == 0 {
-            return Ok(());
+            return Ok(0);
         }
         if SystemTime::now() > end {
             println!("{} orders are still open after {:?}", left.pending + left.running, PATIENCE);
-            return Ok(());
+            return Ok(left.pending + left.running);
         }
         sleep_until(SystemTime::now() + Duration::from_millis(50), begun, &|| ());
     }
@@ -215,7 +292,7 @@ fn progress(begun: SystemTime, log: &Path, taken: &AtomicU64, kills: usize) {
 }
 
 /// Sleeps, and calls `tell` every two seconds since `begun`.
-fn sleep_until(end: SystemTime, begun: SystemTime, tell: &dyn Fn()) {
+pub(crate) fn sleep_until(end: SystemTime, begun: SystemTime, tell: &dyn Fn()) {
     loop {
         let passed = begun.elapsed().unwrap_or_default();
         let intervals = passed.as_millis() / PROGRESS_INTERVAL.as_millis() + 1;

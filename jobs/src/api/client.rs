@@ -209,7 +209,7 @@ impl Client {
 
     pub(crate) fn due(&self, when: When) -> Result<Millis, StoreError> {
         let draw = draw(JobId::new());
-        self.link.clock.now().resolve(when, draw).map_err(StoreError::Time)
+        self.link.clock.latest().resolve(when, draw).map_err(StoreError::Time)
     }
 
     pub(crate) fn change(&self, op: Op) -> Result<bool, StoreError> {

@@ -61,7 +61,7 @@ impl Client {
         J: Job,
     {
         let jobs: Vec<(When, J)> = jobs.into_iter().map(|(when, job)| (when.into(), job)).collect();
-        let now = self.link.clock.now();
+        let now = self.link.clock.latest();
         let ids = JobIds::of_this_process();
         let kind: Arc<str> = Arc::from(J::NAME);
         let new = |(when, job): &(When, J)| new_job(&ids, now, &kind, *when, job);
@@ -95,7 +95,7 @@ impl Client {
         when: impl Into<When>,
         job: J,
     ) -> Result<JobId, InsertError<J>> {
-        let now = self.link.clock.now();
+        let now = self.link.clock.latest();
         let inserted = self.prepare(None, now, when.into(), None, &job).and_then(|new| {
             let id = new.id;
             crate::store::sqlite::outbox::insert_in(&self.link.file, transaction, new, now.millis())
@@ -112,7 +112,7 @@ impl Client {
         key: Option<(String, IfTaken)>,
         job: J,
     ) -> Result<JobId, InsertError<J>> {
-        let now = self.link.clock.now();
+        let now = self.link.clock.latest();
         let inserted = self.prepare(id, now, when, key, &job).and_then(|new| {
             let id = new.id;
             match self.store(Op::Insert(new), id)? {

@@ -62,6 +62,16 @@ impl Clock {
         now
     }
 
+    /// Returns the present as the start of a wait: the wall clock does not read more than this.
+    pub(crate) fn latest(&self) -> Now {
+        let now = self.now();
+        #[cfg(feature = "redis")]
+        if let Some(server) = &self.server {
+            return Now { wall: server.latest_at(now.instant), ..now };
+        }
+        now
+    }
+
     /// Returns the time of a timer that is to fire when this clock reads `due`.
     pub(crate) fn when(&self, due: Millis) -> When {
         #[cfg(feature = "redis")]

@@ -224,7 +224,7 @@ impl Executor {
             RunEnd::Done => Metrics::add(&self.metrics.completed),
             _ => Metrics::add(&self.metrics.failed),
         }
-        let now = self.clock.now();
+        let now = self.clock.latest();
         let at = Millis::deadline(now.wall).unwrap_or(now.millis());
         (self.ended)(state, end, at);
     }

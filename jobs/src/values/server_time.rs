@@ -3,7 +3,8 @@
 //! Ground rules:
 //!
 //! - A reply that bears the server's time was made between the moment its request was sent and the
-//!   moment it came: so each one bounds the offset from both sides. The estimate is the middle.
+//!   moment it came: so each one bounds the offset from both sides. The estimate is the middle; a
+//!   deadline that is to come counts from the upper bound, so that no error makes it early.
 //! - The narrowest bounds are kept. They widen with their age, because two clocks drift; bounds that
 //!   contradict the kept ones replace them, because somebody has set the server's clock.
 //! - Neither the wall clock of this process nor a change of it has any effect.
@@ -56,13 +57,25 @@ impl ServerTime {
         let reads = self.offset.load(Ordering::Relaxed).saturating_add(passed);
         UNIX_EPOCH + Duration::from_micros(u64::try_from(reads).unwrap_or(0))
     }
+
+    /// Returns the latest that the server's clock may read then.
+    pub(crate) fn latest_at(&self, now: Instant) -> SystemTime {
+        let kept = *self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let error = kept.map_or(0, |kept| kept.error_at(now));
+        self.at(now) + Duration::from_micros(u64::try_from(error).unwrap_or(0))
+    }
 }
 
 impl Bounds {
-    fn replaces(self, kept: Bounds) -> bool {
-        let age = self.since.saturating_duration_since(kept.since).as_micros();
+    /// By how much the estimate may be wrong at a time, in microseconds.
+    fn error_at(self, now: Instant) -> i64 {
+        let age = now.saturating_duration_since(self.since).as_micros();
         let drifted = i64::try_from(age * DRIFT / 1_000_000).unwrap_or(i64::MAX / 4);
-        let error = kept.error + drifted;
+        self.error.saturating_add(drifted)
+    }
+
+    fn replaces(self, kept: Bounds) -> bool {
+        let error = kept.error_at(self.since);
         self.error <= error || (self.offset - kept.offset).abs() > self.error + error
     }
 }
@@ -97,6 +110,20 @@ mod tests {
         // A reply that was held up says less.
         time.learn(start + 30 * MS, start + 90 * MS, 1_000_030_000);
         assert_eq!(reads(&time, start + 31 * MS), 1_000_027_000);
+    }
+
+    #[test]
+    fn the_latest_that_a_clock_may_read_is_never_behind_it() {
+        let start = origin();
+        for behind in 0..=10 {
+            let time = ServerTime::new(start);
+            // The reply was made at once, or at the last moment, or between.
+            let server = |passed: i64| 1_000_000_000 + passed * 1000;
+            time.learn(start, start + 10 * MS, server(behind));
+            let (latest, read) = (time.latest_at(start + 20 * MS), server(20));
+            let latest = latest.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64;
+            assert!((read..=read + 11_000).contains(&latest), "{latest}, not {read}");
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |
 //!
+//! Where the rules are others for children that share a server, `is_shared` says so, and `shared.rs`
+//! what cuts off a run there.
+//!
 //! What a kill leaves open (a call without an answer) may have happened or not; the rules hold either
 //! way.
 
@@ -41,15 +44,25 @@ const ROUNDING_US: u64 = 1000;
 pub(crate) struct Violation {
     pub(crate) rule: &'static str,
     pub(crate) text: String,
+    /// The jobs that it is about.
+    pub(crate) jobs: Vec<Tag>,
 }
 
 /// What the rules found.
 #[derive(Default)]
-pub(crate) struct Found(pub(crate) Vec<Violation>);
+pub(crate) struct Found {
+    list: Vec<Violation>,
+    /// What the rule that is looked at is about.
+    jobs: Vec<Tag>,
+}
 
 impl Found {
     pub(crate) fn add(&mut self, rule: &'static str, text: impl Into<String>) {
-        self.0.push(Violation { rule, text: text.into() });
+        self.list.push(Violation { rule, text: text.into(), jobs: self.jobs.clone() });
+    }
+
+    fn about(&mut self, jobs: impl IntoIterator<Item = Tag>) {
+        self.jobs = jobs.into_iter().collect();
     }
 }
 
@@ -58,24 +71,28 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
     let history = History::new(log, end);
     let mut found = Found::default();
     for (&tag, job) in &history.jobs {
+        found.about([tag]);
         lost(&history, tag, job, log.len(), &mut found);
         early(&history, tag, job, &mut found);
         cancelled(&history, tag, job, &mut found);
         dead(&history, tag, job, log.len(), &mut found);
-        fences(tag, job, &mut found);
+        fences(&history, tag, job, &mut found);
         causes(&history, tag, job, &mut found);
         ghosts(&history, tag, job, &mut found);
         in_time(&history, tag, job, &mut found);
     }
+    found.about([]);
     keys(&history, &mut found);
     batches(&history, &mut found);
+    found.about([]);
     repeats(&history, &mut found);
     nothing_left(&history, &mut found);
     looks(&history, &mut found);
+    found.about([]);
     for failure in &history.failures {
         found.add("child", *failure);
     }
-    found.0
+    found.list
 }
 
 /// R1, and the part of R13 that the end shows.
@@ -156,7 +173,10 @@ fn cancelled(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Foun
         if !matches!(answered.answer, Answer::Cancelled | Answer::Running) {
             continue;
         }
-        if let Some((.., start)) = job.starts.iter().find(|(.., s)| s.since() > answered.at) {
+        let mut later = job.starts.iter().filter(|(.., start)| start.since() > answered.at);
+        // Another child may have claimed the job, and start it.
+        let may_start = history.is_shared && *answered.answer == Answer::Running;
+        if let Some((.., start)) = later.nth(usize::from(may_start)) {
             let answer = answered.answer;
             found.add("R3", format!("job {tag:x} starts after {answer:?}: {start:?}"));
         }
@@ -164,7 +184,10 @@ fn cancelled(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Foun
             let ended = |end: &(usize, u32, crate::record::End)| {
                 end.0 < answered.place && end.2.fence == start.fence
             };
-            *place < call.place && *life == call.life && !job.ends.iter().any(ended)
+            *place < call.place
+                && (*life == call.life || history.is_shared)
+                && !history.is_cut_off(*life, start.at, answered.at)
+                && !job.ends.iter().any(ended)
         };
         if *answered.answer == Answer::Cancelled && job.starts.iter().any(|start| runs(&start)) {
             found.add("R3", format!("job {tag:x} ran when its cancel answered Cancelled"));
@@ -182,7 +205,7 @@ fn dead(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &m
     let asked = of(&[How::Dead]) > 0 && dead.tries > 0;
     let failed = dead.tries > RETRIES && of(&[How::Failed, How::Later]) > RETRIES as usize;
     let first = job.inserts.iter().map(|&n| history.calls[n].place).min().unwrap_or(0);
-    let kills = history.kills_between(first, end);
+    let kills = history.kills_between(first, end) + history.cuts();
     let interrupted =
         dead.interruptions == MOST_INTERRUPTIONS && kills >= MOST_INTERRUPTIONS as usize;
     if !(asked || failed || interrupted) {
@@ -194,8 +217,8 @@ fn dead(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &m
 }
 
 /// R4.
-fn fences(tag: Tag, job: &JobHistory, found: &mut Found) {
-    for pair in job.starts.windows(2) {
+fn fences(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
+    for pair in job.starts.windows(2).filter(|pair| !history.is_overtaken(&pair[0], &pair[1])) {
         let (before, after) = (pair[0].2, pair[1].2);
         if before.fence >= after.fence || before.attempt >= after.attempt {
             let text = format!("job {tag:x}: fence or attempt do not rise: {before:?}, {after:?}");
@@ -206,11 +229,14 @@ fn fences(tag: Tag, job: &JobHistory, found: &mut Found) {
 
 /// R5.
 fn causes(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
-    for pair in job.starts.windows(2) {
-        let ((_, life, before), (place, next, _)) = (pair[0], pair[1]);
+    for pair in job.starts.windows(2).filter(|pair| !history.is_overtaken(&pair[0], &pair[1])) {
+        let ((_, life, before), (place, next, after)) = (pair[0], pair[1]);
         let end = job.ends.iter().find(|(at, _, end)| end.fence == before.fence && *at < place);
         let failed = end.is_some_and(|(.., end)| matches!(end.how, How::Failed | How::Later));
-        let killed = life != next && !history.lives[&life].closed;
+        let killed = match history.is_shared {
+            true => history.is_cut_off(life, before.at, after.at),
+            false => life != next && !history.lives[&life].closed,
+        };
         if !failed && !killed {
             found.add("R5", format!("job {tag:x} runs twice without a cause: {before:?}"));
         }
@@ -261,10 +287,11 @@ fn keys(history: &History<'_>, found: &mut Found) {
             let starts = || job.starts.iter().map(|(.., start)| start);
             let started = starts().any(|start| start.since() <= answered.at);
             // A run that a kill cut off before it could report its start is not in the log.
-            let certain = history.lives[&call.life].closed
+            let certain = history.lives[&call.life].closed && !history.is_shared
                 || history.dues(job).iter().all(|due| due * 1000 > answered.at);
             if let Some(start) = starts().next().filter(|_| !started && certain) {
                 let text = format!("job {other:x} was replaced by {tag:x}, and starts: {start:?}");
+                found.about([*other, *tag]);
                 found.add("R7", text);
             }
         }
@@ -289,6 +316,7 @@ fn batches(history: &History<'_>, found: &mut Found) {
         };
         let open = jobs().filter(cancelled).count() as u64;
         if existed != 0 && existed + open != *count {
+            found.about(*first..first + count);
             found.add("R8", format!("{existed} of {count} jobs of batch {first:x} are there"));
         }
     }
@@ -307,6 +335,7 @@ fn in_time(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found)
 
 /// R11, and the start of each process of R9.
 fn nothing_left(history: &History<'_>, found: &mut Found) {
+    found.about([]);
     for (n, life) in &history.lives {
         let took = life.ready.map_or(0, |(_, stamp)| stamp.saturating_sub(life.born));
         if took > BOUND_US {
@@ -335,6 +364,7 @@ fn looks(history: &History<'_>, found: &mut Found) {
         if !look.same {
             found.add("R12", "to open the file has changed it");
         }
+        found.about([]);
         let mut keys: Vec<&String> =
             look.jobs.iter().filter(|seen| !seen.dead).filter_map(|s| s.key.as_ref()).collect();
         keys.sort_unstable();
@@ -346,6 +376,7 @@ fn looks(history: &History<'_>, found: &mut Found) {
             let untouched = job.starts.iter().all(|(start, ..)| *start > place)
                 && !history.may_be_removed(tag, job, place);
             if let Some(level) = said.filter(|_| untouched && !job.seen.contains(&place)) {
+                found.about([tag]);
                 let text = format!("job {tag:x}, stored {level:?}, is not in the file");
                 found.add("R13", text);
             }

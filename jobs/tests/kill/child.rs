@@ -13,9 +13,10 @@ use std::{env, io, process, thread};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Durability, Fail, Job, JobId, Jobs, Missed, Retry, Run, Schedule};
+use tickwheel_jobs::{Builder, Durability, Fail, Job, JobId, Missed, Retry, Run, Schedule};
 
 use crate::calls;
+use crate::place;
 use crate::record::{
     Answer, How, LATER_MS, Level, RETRIES, RETRY_MS, Record, Start, Tag, Verb, first_number,
     follow_of, occurrence,
@@ -140,7 +141,7 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
         Level::Written => Durability::Written,
         Level::Buffered => Durability::Buffered,
     };
-    let builder = Jobs::open(&life.path)?.durability(durability).in_flight(life.in_flight);
+    let builder = place::open(&life.path)?.durability(durability).in_flight(life.in_flight);
     let jobs = handlers(builder).threads(2).start()?;
     report(&Record::Ready { at: now_us(), level: life.level });
     calls::repeats(&jobs, &life);

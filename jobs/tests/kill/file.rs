@@ -5,78 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use tickwheel_jobs::Jobs;
 use tickwheel_jobs::rusqlite::{Connection, OpenFlags};
-use tickwheel_jobs::{Client, Counts, Job, JobInfo, JobState, Jobs, ScheduleInfo};
 
-use crate::child::{Other, Tick, Work, handlers, ms};
-use crate::record::{FileEnd, Look, Seen, occurrence};
+use crate::child::handlers;
+use crate::contents;
+use crate::record::{FileEnd, Look};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-/// Everything that a client sees.
-#[derive(PartialEq, Debug)]
-struct Contents {
-    pending: Vec<JobInfo>,
-    running: Vec<JobInfo>,
-    dead: Vec<JobInfo>,
-    repeats: Vec<ScheduleInfo>,
-    counts: Counts,
-}
-
-impl Contents {
-    fn of(client: &Client) -> Result<Contents> {
-        let (mut pending, mut running, mut dead) =
-            (client.pending(), client.running(), client.dead());
-        let contents = Contents {
-            pending: pending.by_ref().collect(),
-            running: running.by_ref().collect(),
-            dead: dead.by_ref().collect(),
-            repeats: client.repeats()?,
-            counts: client.count()?,
-        };
-        match [&pending, &running, &dead].iter().find_map(|pages| pages.error()) {
-            Some(error) => Err(error.clone().into()),
-            None => Ok(contents),
-        }
-    }
-
-    fn seen(&self) -> Vec<Seen> {
-        let jobs = self.pending.iter().chain(&self.running).chain(&self.dead);
-        jobs.map(seen).collect()
-    }
-}
-
-fn seen(job: &JobInfo) -> Seen {
-    let deadline = ms(job.deadline);
-    let tag = match &*job.kind {
-        Work::NAME => job.job::<Work>().map(|job| job.tag),
-        Other::NAME => job.job::<Other>().map(|job| job.0.tag),
-        _ => job.job::<Tick>().map(|tick| occurrence(tick.name, deadline)),
-    };
-    Seen {
-        tag: tag.unwrap_or(u64::MAX),
-        id: job.id,
-        deadline,
-        dead: job.state == JobState::Dead,
-        key: job.key.clone(),
-        tries: job.tries,
-        interruptions: job.interruptions,
-    }
-}
 
 /// Opens the file twice, and compares. Returns nothing if there is no file yet.
 pub(crate) fn look(path: &Path) -> Result<Option<Look>> {
     if !path.exists() {
         return Ok(None);
     }
-    let first = {
-        let client = Jobs::open(path)?.client()?;
-        Contents::of(&client)?
-    };
-    let client = Jobs::open(path)?.client()?;
-    let violation = client.check().err().map(|violation| violation.to_string());
-    let second = Contents::of(&client)?;
-    Ok(Some(Look { violation, same: first == second, jobs: second.seen() }))
+    contents::look(|| Ok(Jobs::open(path)?.client()?)).map(Some)
 }
 
 /// Purges the dead and the remembered ids, and returns what is left.

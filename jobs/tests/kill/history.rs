@@ -15,6 +15,10 @@ pub(crate) struct History<'a> {
     pub(crate) failures: Vec<&'a str>,
     /// When a child was seen to act, in the order of time.
     pub(crate) signs: Vec<u64>,
+    /// When the server was killed, and when it answered again; none of a file.
+    pub(crate) away: Vec<(u64, u64)>,
+    /// The store is a server, which several children share.
+    pub(crate) is_shared: bool,
     pub(crate) end: &'a FileEnd,
 }
 
@@ -55,6 +59,9 @@ pub(crate) struct Life {
     /// It was shut down, and ended by itself.
     pub(crate) closed: bool,
     pub(crate) gone: usize,
+    pub(crate) gone_at: u64,
+    /// When it was stopped, and when it went on.
+    pub(crate) stops: Vec<(u64, u64)>,
     /// The places of flushes that were answered.
     flushes: Vec<usize>,
 }
@@ -68,6 +75,8 @@ impl<'a> History<'a> {
             looks: Vec::new(),
             failures: Vec::new(),
             signs: Vec::new(),
+            away: Vec::new(),
+            is_shared: false,
             end,
         };
         let mut numbers = BTreeMap::new();
@@ -84,6 +93,15 @@ impl<'a> History<'a> {
     }
 
     fn take(&mut self, place: usize, event: &'a Event, numbers: &mut BTreeMap<u64, usize>) {
+        if let Record::Server { is_up } = event.record {
+            self.is_shared = true;
+            match self.away.last_mut().filter(|_| is_up) {
+                Some((_, to)) => *to = event.stamp,
+                None if is_up => {}
+                None => self.away.push((event.stamp, u64::MAX)),
+            }
+            return;
+        }
         let life = self.lives.entry(event.life).or_default();
         match &event.record {
             Record::Born => life.born = event.stamp,
@@ -120,14 +138,20 @@ impl<'a> History<'a> {
             }
             Record::Failed { text } => self.failures.push(text),
             Record::Closed => life.closed = true,
-            Record::Gone { .. } => life.gone = place,
+            Record::Gone { .. } => (life.gone, life.gone_at) = (place, event.stamp),
+            Record::Stopped { is_stopped: true } => life.stops.push((event.stamp, u64::MAX)),
+            Record::Stopped { is_stopped: false } => {
+                if let Some((_, to)) = life.stops.last_mut() {
+                    *to = event.stamp;
+                }
+            }
             Record::Looked(look) => {
                 self.looks.push((place, look));
                 for seen in &look.jobs {
                     self.jobs.entry(seen.tag).or_default().seen.push(place);
                 }
             }
-            Record::Dying { .. } => {}
+            Record::Dying { .. } | Record::Server { .. } => {}
         }
     }
 

@@ -6,8 +6,10 @@
 //! | --- | --- |
 //! | `record.rs` | what a child reports |
 //! | `child.rs`, `calls.rs` | the child: its handlers, its death, its calls |
-//! | `parent.rs`, `file.rs` | the parent: makes children, kills them, looks at the file |
-//! | `checker.rs`, `repeats.rs` | the rules R1 to R13 |
+//! | `place.rs` | where the jobs are |
+//! | `parent.rs`, `recall.rs` | the parent: makes children, and kills them |
+//! | `file.rs`, `contents.rs` | what the parent sees in the file |
+//! | `checker.rs`, `repeats.rs`, `shared.rs` | the rules R1 to R13 |
 //! | `history.rs` | the log as the rules want it |
 //! | `doctored.rs`, `handmade.rs` | R14: logs with a violation each, which the rules must find |
 //! | `scenes.rs` | single deaths, each with what must follow |
@@ -17,6 +19,8 @@
 //! | --- | --- |
 //! | `TICKWHEEL_KILLS` | how many kills there are to be at least: 1000 unless it is set |
 //! | `TICKWHEEL_KILL_SEED` | the seed; a test that fails prints its own |
+//!
+//! `tests/redis_kill` has most of these files too: there the children share a Redis server.
 
 #![cfg(unix)]
 #![forbid(unsafe_code)]
@@ -25,15 +29,19 @@
 mod calls;
 mod checker;
 mod child;
+mod contents;
 mod doctored;
 mod draw;
 mod file;
 mod handmade;
 mod history;
 mod parent;
+mod place;
+mod recall;
 mod record;
 mod repeats;
 mod scenes;
+mod shared;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

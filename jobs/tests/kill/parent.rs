@@ -9,12 +9,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-use tickwheel_jobs::JobId;
-
 use crate::child::{Doom, INSTRUCTIONS, Instructions, Repeat, now_us};
 use crate::draw::Draw;
 use crate::file;
-use crate::record::{Answer, Event, FileEnd, How, Level, Record, Tag, Verb};
+use crate::recall;
+use crate::record::{Event, FileEnd, Level, Record};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -43,8 +42,6 @@ const CLOSING: &str = "closing: before the checkpoint";
 
 /// A child that lives longer hangs.
 const LONGEST_LIFE: Duration = Duration::from_secs(90);
-/// How many jobs of earlier lives a child is told of.
-const KNOWN: usize = 60;
 
 /// The lives of one file.
 pub(crate) struct Story {
@@ -87,8 +84,8 @@ impl Story {
             drain: false,
             deadly: self.deadly,
             doom: None,
-            known: self.known(),
-            again: self.unanswered(),
+            known: recall::known(&self.log),
+            again: recall::unanswered(&self.log, self.life),
             repeats: self.repeats.clone(),
         }
     }
@@ -212,51 +209,5 @@ impl Story {
 
     fn note(&mut self, record: Record) {
         self.log.push(Event { stamp: now_us(), life: self.life, record });
-    }
-
-    /// Returns jobs that were inserted last and may be there.
-    fn known(&self) -> Vec<(Tag, JobId)> {
-        let mut ended = std::collections::HashSet::new();
-        let mut known = Vec::new();
-        for event in &self.log {
-            if let Record::End { tag, how: How::Done, .. } = &event.record {
-                ended.insert(*tag);
-            }
-        }
-        let mut firsts = std::collections::HashMap::new();
-        for event in &self.log {
-            match &event.record {
-                Record::Call { n, verb, .. } => match verb {
-                    Verb::Insert { tag, .. }
-                    | Verb::WithId { tag, .. }
-                    | Verb::Keyed { tag, .. } => drop(firsts.insert(*n, *tag)),
-                    Verb::Batch { first, .. } => drop(firsts.insert(*n, *first)),
-                    _ => {}
-                },
-                Record::Answer { n, answer: Answer::Ids(ids), .. } => {
-                    let first = firsts.get(n).copied().unwrap_or(0);
-                    known.extend((first..).zip(ids.iter().copied()));
-                }
-                _ => {}
-            }
-        }
-        // A cancel of a job that has ended is a question too, so some of these stay.
-        known.retain(|(tag, _)| !ended.contains(tag) || tag % 16 == 0);
-        known.split_off(known.len().saturating_sub(KNOWN))
-    }
-
-    /// Returns the inserts under ids of the caller's that were not answered in the last life.
-    fn unanswered(&self) -> Vec<(Tag, u64)> {
-        let mut open = std::collections::BTreeMap::new();
-        for event in self.log.iter().filter(|event| event.life == self.life) {
-            match &event.record {
-                Record::Call { n, verb: Verb::WithId { tag, due }, .. } => {
-                    open.insert(*n, (*tag, *due));
-                }
-                Record::Answer { n, .. } => drop(open.remove(n)),
-                _ => {}
-            }
-        }
-        open.into_values().collect()
     }
 }

@@ -68,6 +68,14 @@ pub(crate) enum Record {
     },
     /// The parent has looked at the file, while no child was there.
     Looked(Look),
+    /// The parent has stopped the child, or let it go on.
+    Stopped {
+        is_stopped: bool,
+    },
+    /// The store is a server, which several children share: it is up, or it was killed.
+    Server {
+        is_up: bool,
+    },
 }
 
 /// The durability of a child's answers.
@@ -164,9 +172,9 @@ pub(crate) struct Start {
 
 impl Start {
     /// A time at which the run may not yet have counted as started. Whatever was answered before it
-    /// holds for this run.
+    /// holds for this run. What a child takes for the clock of a server may be ahead of it.
     pub(crate) fn since(&self) -> u64 {
-        self.deadline * 1000 + self.late
+        self.at.min(self.deadline * 1000 + self.late)
     }
 }
 
@@ -191,6 +199,8 @@ pub(crate) enum How {
 
 pub(crate) const RETRY_MS: u64 = 20;
 pub(crate) const LATER_MS: u64 = 30;
+/// How long a claim on a server holds.
+pub(crate) const LEASE_MS: u64 = 1500;
 /// How often a job is tried again.
 pub(crate) const RETRIES: u32 = 3;
 

@@ -1,23 +1,23 @@
 //! The command line.
 
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use tickwheel_jobs::JobId;
 
+use crate::open::Target;
 use crate::text;
 
-/// Looks at the durable jobs of a file and changes them, while the application runs.
+/// Looks at the durable jobs of a file or a Redis server and changes them, while the application runs.
 ///
-/// The application notices a change within a second. A job that is due within 50 ms counts as
-/// running, because the application has claimed it.
+/// The application notices a change within a second. A job of a file that is due within 50 ms counts
+/// as running, because the application has claimed it.
 #[derive(Parser, Debug)]
 #[command(version, after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The file of the jobs: it must exist.
-    pub(crate) file: PathBuf,
-    /// The queue, if it is not the default one of the file.
+    /// The file of the jobs, or redis://[user][:password@]host[:port][/database]. It must exist.
+    pub(crate) store: Target,
+    /// The queue, if it is not the default one.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) queue: Option<String>,
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 
 const AFTER_HELP: &str = "\
 Times: 2026-11-22T10:00:00Z, 2026-11-22T11:00:00+01:00, 2026-11-22 (midnight UTC), or from now on: \
-30s, \"2h 30m\", 3d, -1h.
+30s, \"2h 30m\", 3d, -1h. Jobs on a server go by its clock.
 
 Exit codes: 0 done; 1 not found, nothing changed, or too late to cancel; 2 error.";
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tickwheel_jobs::{Client, JobId, StoreError};
 
 use crate::args::{List, What};
-use crate::open::Place;
+use crate::open::{Place, Sizes};
 use crate::text::{bytes, now, plain, relative, span, utc};
 use crate::{Outcome, rows};
 
@@ -33,9 +33,22 @@ struct JsonStats<'a> {
     counts: JsonCounts,
     next_due: Option<String>,
     kinds: Vec<JsonKind<'a>>,
-    file_bytes: u64,
-    wal_bytes: u64,
+    #[serde(flatten)]
+    sizes: JsonSizes,
     queues: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JsonSizes {
+    File {
+        file_bytes: u64,
+        wal_bytes: u64,
+    },
+    #[cfg(feature = "redis")]
+    Server {
+        memory_bytes: Option<u64>,
+    },
 }
 
 #[derive(Serialize)]
@@ -176,7 +189,6 @@ pub(crate) fn stats(
     let counts = counts(client)?;
     let kinds = kinds(client)?;
     let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
-    let (file_bytes, wal_bytes) = place.sizes();
     let now = now();
     let overdue = |kind: &Kind| {
         let passed = kind.next_due.and_then(|due| now.duration_since(due).ok());
@@ -194,8 +206,11 @@ pub(crate) fn stats(
             counts,
             next_due: next_due.map(utc),
             kinds: kinds.collect(),
-            file_bytes,
-            wal_bytes,
+            sizes: match place.sizes {
+                Sizes::File { file, log } => JsonSizes::File { file_bytes: file, wal_bytes: log },
+                #[cfg(feature = "redis")]
+                Sizes::Server(memory_bytes) => JsonSizes::Server { memory_bytes },
+            },
             queues: &place.queues,
         };
         writeln!(out, "{}", serde_json::to_string(&stats)?)?;
@@ -205,8 +220,18 @@ pub(crate) fn stats(
         None => "-".to_owned(),
         Some(due) => format!("{} ({})", utc(due), relative(due, now)),
     };
-    writeln!(out, "file       {} ({})", place.file.display(), bytes(file_bytes))?;
-    writeln!(out, "log        {}", bytes(wal_bytes))?;
+    match place.sizes {
+        Sizes::File { file, log } => {
+            writeln!(out, "file       {} ({})", place.name, bytes(file))?;
+            writeln!(out, "log        {}", bytes(log))?;
+        }
+        #[cfg(feature = "redis")]
+        Sizes::Server(memory) => {
+            writeln!(out, "server     {}", place.name)?;
+            let memory = memory.map_or("-".to_owned(), bytes);
+            writeln!(out, "memory     {memory}")?;
+        }
+    }
     writeln!(out, "queue      {}", place.queue.as_deref().unwrap_or("the default one"))?;
     if !place.queues.is_empty() {
         writeln!(out, "queues     the default one, {}", place.queues.join(", "))?;

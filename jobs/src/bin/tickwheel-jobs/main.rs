@@ -1,5 +1,5 @@
-//! The command `tickwheel-jobs`: looks at the jobs of a file and changes them, while the application
-//! runs.
+//! The command `tickwheel-jobs`: looks at the jobs of a file or of a Redis server and changes them,
+//! while the application runs.
 //!
 //! Ground rules:
 //!
@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `text.rs` | times, sizes, and text of a job's, for people |
 //! | `args.rs` | the command line |
-//! | `open.rs` | opens a file that is there |
+//! | `open.rs`, `file.rs`, `server.rs` | opens a store that is there |
 //! | `rows.rs` | a job or a schedule as a line, as a page, as JSON |
 //! | `look.rs` | `list`, `show`, `stats`, `check`, `watch` |
 //! | `change.rs` | `cancel`, `move`, `revive`, `discard` |
@@ -19,8 +19,11 @@
 #![forbid(unsafe_code)]
 
 mod text;
-mod args;
 mod open;
+mod file;
+#[cfg(feature = "redis")]
+mod server;
+mod args;
 mod rows;
 mod look;
 mod change;
@@ -64,13 +67,13 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
-    let Args { file, queue, command } = args;
+    let Args { store, queue, command } = args;
     let durability = match &command {
         // Many commits: one wait for the disk at their end.
         Command::Revive(dead) | Command::Discard(dead) if dead.all => Durability::Written,
         _ => Durability::Synced,
     };
-    let (client, place) = open::client(&file, queue.as_deref(), durability)?;
+    let (client, place) = open::client(&store, queue.as_deref(), durability)?;
     match command {
         Command::List(list) => look::list(&client, &list, out),
         Command::Show { id, json } => look::show(&client, id, json, out),

@@ -1,90 +1,75 @@
-//! Opens a file that is there.
+//! Opens a store that is there: a file, or a queue on a Redis server.
 //!
 //! Ground rules:
 //!
-//! - `Jobs::open` makes what is absent: the file, the tables of a queue. So a connection that can
-//!   only read looks first whether the file has tables of the queue.
-//! - A file that SQLite cannot read is left to `Jobs::open`, which says why.
+//! - What makes what is absent (`Jobs::open` a file and the tables of a queue, the first insert a
+//!   queue on a server) is called only once the queue was seen.
+//! - A password in a URL is printed nowhere.
 
 use std::error::Error;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
-use tickwheel_jobs::rusqlite::{self, Connection, OpenFlags};
-use tickwheel_jobs::{Client, Durability, Jobs};
+use tickwheel_jobs::{Client, Durability};
+
+use crate::file;
+#[cfg(feature = "redis")]
+use crate::server;
+
+/// Where the jobs are said to be.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    File(PathBuf),
+    /// The URL of a server.
+    Server(String),
+}
+
+impl From<OsString> for Target {
+    fn from(text: OsString) -> Target {
+        let is_url = |url: &str| ["redis://", "rediss://"].iter().any(|head| url.starts_with(head));
+        match text.into_string() {
+            Ok(url) if is_url(&url) => Target::Server(url),
+            Ok(path) => Target::File(path.into()),
+            Err(path) => Target::File(path.into()),
+        }
+    }
+}
 
 /// Where the jobs are.
 pub(crate) struct Place {
-    pub(crate) file: PathBuf,
+    /// The path, or the address of the server.
+    pub(crate) name: String,
     pub(crate) queue: Option<String>,
-    /// The queues of the file that have a name.
+    /// The other queues that are there, without the default one.
     pub(crate) queues: Vec<String>,
+    pub(crate) sizes: Sizes,
 }
 
-const PREFIX: &str = "tickwheel_";
-const TABLES: &str = "SELECT name FROM sqlite_schema \
-     WHERE type = 'table' AND name GLOB 'tickwheel_*meta' ORDER BY name";
+/// How much room the jobs take, in bytes.
+#[derive(Clone, Copy)]
+pub(crate) enum Sizes {
+    File {
+        file: u64,
+        log: u64,
+    },
+    /// The memory of the queue, if the server says.
+    #[cfg(feature = "redis")]
+    Server(Option<u64>),
+}
 
 /// Returns a client of a queue that is there.
 pub(crate) fn client(
-    file: &Path,
+    target: &Target,
     queue: Option<&str>,
     durability: Durability,
 ) -> Result<(Client, Place), Box<dyn Error>> {
-    if let Err(error) = fs::metadata(file) {
-        return Err(format!("{}: {error}", file.display()).into());
-    }
-    let found = queues(file);
-    if let Ok(queues) = &found
-        && !queues.contains(&queue.map(str::to_owned))
-    {
-        return Err(absent(file, queue, queues).into());
-    }
-    let builder = Jobs::open(file)?.durability(durability);
-    let builder = match queue {
-        Some(queue) => builder.queue(queue),
-        None => builder,
-    };
-    let client = builder.client()?;
-    let queues = found?.into_iter().flatten().collect();
-    Ok((client, Place { file: file.to_owned(), queue: queue.map(str::to_owned), queues }))
-}
-
-/// Returns the queues of a file: `None` is the default one.
-fn queues(file: &Path) -> rusqlite::Result<Vec<Option<String>>> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // Not a relative path, which might begin with "file:".
-    let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let conn = Connection::open_with_flags(path, flags)?;
-    let mut statement = conn.prepare(TABLES)?;
-    let tables = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let queue = |table: String| {
-        let rest = table.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix("meta"));
-        rest.and_then(|rest| rest.strip_suffix('_')).map(str::to_owned)
-    };
-    tables.map(|table| table.map(queue)).collect()
-}
-
-fn absent(file: &Path, queue: Option<&str>, queues: &[Option<String>]) -> String {
-    let file = file.display();
-    let Some(queue) = queue else {
-        return format!("{file} is no store of jobs: an SQLite database without tables of jobs");
-    };
-    let name = |queue: &Option<String>| match queue {
-        None => "the default one".to_owned(),
-        Some(queue) => format!("{queue:?}"),
-    };
-    let queues: Vec<String> = queues.iter().map(name).collect();
-    let has = if queues.is_empty() { "none".to_owned() } else { queues.join(", ") };
-    format!("{file} has no queue {queue:?}; it has {has}")
-}
-
-impl Place {
-    /// Returns the size of the file, and that of its log.
-    pub(crate) fn sizes(&self) -> (u64, u64) {
-        let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-        let mut log = self.file.clone().into_os_string();
-        log.push("-wal");
-        (size(&self.file), size(Path::new(&log)))
+    match target {
+        Target::File(path) => file::client(path, queue, durability),
+        #[cfg(feature = "redis")]
+        Target::Server(url) => server::client(url, queue),
+        #[cfg(not(feature = "redis"))]
+        Target::Server(_) => {
+            Err("this command was built without the feature `redis`, so it reads files only".into())
+        }
     }
 }

@@ -1,15 +1,29 @@
 //! Times, sizes, and text of a job's, for people.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Span, SpanRelativeTo, Timestamp, Unit, Zoned};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Unit, Zoned};
 
-/// Returns the present.
+/// How far the clock of the store is ahead of this machine's.
+static AHEAD: OnceLock<SignedDuration> = OnceLock::new();
+
+/// Returns the present, by the clock of the store.
 pub(crate) fn now() -> SystemTime {
-    Timestamp::now().into()
+    let ahead = AHEAD.get().copied().unwrap_or_default();
+    let now = Timestamp::now();
+    now.checked_add(ahead).unwrap_or(now).into()
+}
+
+/// Sets what the clock of the store reads, since 1970.
+#[cfg(feature = "redis")]
+pub(crate) fn set_present(reads: Duration) {
+    let ahead = SignedDuration::try_from(reads).unwrap_or(SignedDuration::MAX);
+    let ahead = ahead.saturating_sub(Timestamp::now().as_duration());
+    AHEAD.get_or_init(|| ahead);
 }
 
 /// Reads a time: with an offset or a zone, or of UTC, or a distance from the present.

@@ -1,0 +1,88 @@
+//! Opens a file that is there.
+//!
+//! Ground rules:
+//!
+//! - `Jobs::open` makes what is absent: the file, the tables of a queue. So a connection that can
+//!   only read looks first whether the file has tables of the queue.
+//! - A file that SQLite cannot read is left to `Jobs::open`, which says why.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use tickwheel_jobs::rusqlite::{self, Connection, OpenFlags};
+use tickwheel_jobs::{Client, Durability, Jobs};
+
+use crate::open::{Place, Sizes};
+
+const PREFIX: &str = "tickwheel_";
+const TABLES: &str = "SELECT name FROM sqlite_schema \
+     WHERE type = 'table' AND name GLOB 'tickwheel_*meta' ORDER BY name";
+
+/// Returns a client of a queue that is there.
+pub(crate) fn client(
+    file: &Path,
+    queue: Option<&str>,
+    durability: Durability,
+) -> Result<(Client, Place), Box<dyn Error>> {
+    if let Err(error) = fs::metadata(file) {
+        return Err(format!("{}: {error}", file.display()).into());
+    }
+    let found = queues(file);
+    if let Ok(queues) = &found
+        && !queues.contains(&queue.map(str::to_owned))
+    {
+        return Err(absent(file, queue, queues).into());
+    }
+    let builder = Jobs::open(file)?.durability(durability);
+    let builder = match queue {
+        Some(queue) => builder.queue(queue),
+        None => builder,
+    };
+    let client = builder.client()?;
+    let queues = found?.into_iter().flatten().collect();
+    let place = Place {
+        name: file.display().to_string(),
+        queue: queue.map(str::to_owned),
+        queues,
+        sizes: sizes(file),
+    };
+    Ok((client, place))
+}
+
+/// Returns the queues of a file: `None` is the default one.
+fn queues(file: &Path) -> rusqlite::Result<Vec<Option<String>>> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    // Not a relative path, which might begin with "file:".
+    let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let conn = Connection::open_with_flags(path, flags)?;
+    let mut statement = conn.prepare(TABLES)?;
+    let tables = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let queue = |table: String| {
+        let rest = table.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix("meta"));
+        rest.and_then(|rest| rest.strip_suffix('_')).map(str::to_owned)
+    };
+    tables.map(|table| table.map(queue)).collect()
+}
+
+fn absent(file: &Path, queue: Option<&str>, queues: &[Option<String>]) -> String {
+    let file = file.display();
+    let Some(queue) = queue else {
+        return format!("{file} is no store of jobs: an SQLite database without tables of jobs");
+    };
+    let name = |queue: &Option<String>| match queue {
+        None => "the default one".to_owned(),
+        Some(queue) => format!("{queue:?}"),
+    };
+    let queues: Vec<String> = queues.iter().map(name).collect();
+    let has = if queues.is_empty() { "none".to_owned() } else { queues.join(", ") };
+    format!("{file} has no queue {queue:?}; it has {has}")
+}
+
+/// Returns the size of the file, and that of its log.
+fn sizes(file: &Path) -> Sizes {
+    let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+    let mut log = file.to_owned().into_os_string();
+    log.push("-wal");
+    Sizes::File { file: size(file), log: size(Path::new(&log)) }
+}

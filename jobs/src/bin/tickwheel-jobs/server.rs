@@ -1,0 +1,118 @@
+//! Opens a queue on a Redis server.
+//!
+//! A queue is there if its hash of kinds is: the first insert, or the first process with a handler,
+//! makes it.
+
+use std::error::Error;
+use std::time::Duration;
+
+use redis::{Connection, IntoConnectionInfo};
+use tickwheel_jobs::{Client, Jobs};
+
+use crate::open::{Place, Sizes};
+use crate::text;
+
+/// The queue of a builder that names none.
+const DEFAULT_QUEUE: &str = "jobs";
+/// How long an answer of the server may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// A search for queues ends after this many steps of `KEYS_PER_STEP`: the server may be full of keys
+/// of other applications.
+const STEPS: usize = 1000;
+const KEYS_PER_STEP: usize = 1000;
+
+pub(crate) fn client(url: &str, queue: Option<&str>) -> Result<(Client, Place), Box<dyn Error>> {
+    let builder = Jobs::redis(url)?;
+    let mut server = Server::connect(url)?;
+    server.set_clock()?;
+    let name = queue.map_or(DEFAULT_QUEUE.to_owned(), str::to_ascii_lowercase);
+    if !server.exists(&name)? {
+        let queues = server.queues()?;
+        let queues = if queues.is_empty() { "none".to_owned() } else { quoted(&queues) };
+        return Err(format!("{} has no queue {name:?}; it has {queues}", server.name).into());
+    }
+    let client = match queue {
+        Some(queue) => builder.queue(queue).client()?,
+        None => builder.client()?,
+    };
+    let mut queues = server.queues()?;
+    queues.retain(|queue| queue != DEFAULT_QUEUE);
+    let sizes = Sizes::Server(server.memory(&name));
+    Ok((client, Place { name: server.name, queue: queue.map(str::to_owned), queues, sizes }))
+}
+
+fn quoted(queues: &[String]) -> String {
+    let quoted: Vec<String> = queues.iter().map(|queue| format!("{queue:?}")).collect();
+    quoted.join(", ")
+}
+
+struct Server {
+    /// Its address and database, without user and password.
+    name: String,
+    connection: Connection,
+}
+
+impl Server {
+    fn connect(url: &str) -> Result<Server, Box<dyn Error>> {
+        let info = url.into_connection_info()?;
+        let name = format!("redis://{}/{}", info.addr(), info.redis_settings().db());
+        let client = redis::Client::open(info)?;
+        let connection = client.get_connection_with_timeout(TIMEOUT)?;
+        connection.set_read_timeout(Some(TIMEOUT))?;
+        connection.set_write_timeout(Some(TIMEOUT))?;
+        Ok(Server { name, connection })
+    }
+
+    /// Makes the server's clock the one that the command goes by.
+    fn set_clock(&mut self) -> Result<(), Box<dyn Error>> {
+        let (seconds, micros): (u64, u32) = redis::cmd("TIME").query(&mut self.connection)?;
+        text::set_present(Duration::new(seconds, micros * 1000));
+        Ok(())
+    }
+
+    fn exists(&mut self, queue: &str) -> Result<bool, Box<dyn Error>> {
+        let key = format!("tw:{{{queue}}}:kinds");
+        Ok(redis::cmd("EXISTS").arg(key).query(&mut self.connection)?)
+    }
+
+    /// Returns the keys that a pattern of the server's finds.
+    fn scan(&mut self, pattern: &str) -> Result<Vec<String>, Box<dyn Error>> {
+        let mut found = Vec::new();
+        let mut cursor = "0".to_owned();
+        for _ in 0..STEPS {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(KEYS_PER_STEP);
+            let (next, keys): (String, Vec<String>) = scan.query(&mut self.connection)?;
+            found.extend(keys);
+            if next == "0" {
+                break;
+            }
+            cursor = next;
+        }
+        // The server may say a key twice.
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+
+    fn queues(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
+        let keys = self.scan("tw:{*}:kinds")?;
+        let queue = |key: String| {
+            let queue = key.strip_prefix("tw:{")?.strip_suffix("}:kinds")?;
+            Some(queue.to_owned())
+        };
+        Ok(keys.into_iter().filter_map(queue).collect())
+    }
+
+    /// Returns about how much memory the keys of a queue use, if the server says.
+    fn memory(&mut self, queue: &str) -> Option<u64> {
+        let mut bytes = 0;
+        for key in self.scan(&format!("tw:{{{queue}}}:*")).ok()? {
+            let mut usage = redis::cmd("MEMORY");
+            let usage: Option<u64> =
+                usage.arg("USAGE").arg(key).query(&mut self.connection).ok()?;
+            bytes += usage.unwrap_or(0);
+        }
+        Some(bytes)
+    }
+}

@@ -1,0 +1,311 @@
+//! The command `tickwheel-jobs` on a Redis server, beside a running application: this process.
+
+#![expect(clippy::disallowed_methods, reason = "another process is the subject, so time is real")]
+
+#[allow(dead_code, reason = "the tests of the store use the rest")]
+#[path = "redis/server.rs"]
+mod server;
+#[path = "redis/installed.rs"]
+mod installed;
+
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tickwheel_jobs::{Fail, Job, JobId, Jobs, Retry};
+
+use installed::server;
+use server::{Server, free_port, wait_until};
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// Longer than anything takes on a loaded machine.
+const LONG: Duration = Duration::from_secs(60);
+
+#[derive(Serialize, Deserialize)]
+struct Close(u64);
+
+impl Job for Close {
+    const NAME: &'static str = "close-order";
+}
+
+#[derive(Serialize, Deserialize)]
+struct Push {
+    to: String,
+}
+
+impl Job for Push {
+    const NAME: &'static str = "push";
+}
+
+/// What a call of the command gave.
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn command(url: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"));
+    command.arg(url).args(args);
+    command
+}
+
+fn call(url: &str, args: &[&str]) -> Ended {
+    let ended = command(url, args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let code = ended.status.code().unwrap();
+    Ended { code, out: text(ended.stdout), err: text(ended.stderr) }
+}
+
+/// Calls the command, which has nothing to complain about.
+fn ok(url: &str, args: &[&str]) -> String {
+    let Ended { code, out, err } = call(url, args);
+    assert_eq!((code, &*err), (0, ""), "{args:?}: {out}");
+    out
+}
+
+fn json(url: &str, args: &[&str]) -> Vec<Value> {
+    ok(url, args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn ids(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["id"].as_str().unwrap()).collect()
+}
+
+/// An application that closes orders, and whose pushes fail unless they are allowed.
+struct Application {
+    jobs: Jobs,
+    url: String,
+    closed: Receiver<u64>,
+    allow: Sender<()>,
+}
+
+fn application(server: &Server) -> Application {
+    let (closing, closed) = mpsc::channel();
+    let (allow, allowed) = mpsc::channel();
+    let allowed = std::sync::Mutex::new(allowed);
+    let jobs = Jobs::redis(server.url())
+        .unwrap()
+        .on(move |close: Close, _| Ok(closing.send(close.0)?))
+        .on_with(Retry::never(), move |push: Push, _| {
+            let allowed = allowed.lock().unwrap().try_recv();
+            allowed.map_err(|_| Fail::dead(format!("no route to {:?}", push.to)))
+        })
+        .start()
+        .unwrap();
+    Application { jobs, url: server.url(), closed, allow }
+}
+
+impl Application {
+    fn wait_for_gone(&self, id: &str) {
+        let id: JobId = id.parse().unwrap();
+        wait_until("the job is gone", || self.jobs.get(id).unwrap().is_none());
+    }
+
+    fn wait_for_dead(&self, wanted: u64) {
+        wait_until("jobs are dead", || self.jobs.count().unwrap().dead == wanted);
+    }
+}
+
+#[test]
+fn jobs_are_listed_and_shown() {
+    let Some(server) = server(&[]) else { return };
+    let app = application(&server);
+    let base = SystemTime::now() + 24 * HOUR;
+    let close = |hour: u32| app.jobs.insert(base + hour * HOUR, Close(hour.into())).unwrap();
+    let made: Vec<String> = (0..4).map(|hour| close(hour).to_string()).collect();
+    let push = Push { to: "Zoë\n\u{1b}[2J".into() };
+    let push = app.jobs.keyed("user 7").insert(base, push).unwrap().to_string();
+
+    let listed = json(&app.url, &["list", "--json", "--kind", "close-order"]);
+    assert_eq!(ids(&listed), made);
+    assert_eq!((&listed[1]["payload"], &listed[1]["state"]), (&"1".into(), &"pending".into()));
+    let later = json(&app.url, &["list", "--json", "--from", "24h 30m", "--to", "26h 30m"]);
+    assert_eq!(ids(&later), made[1..3]);
+    let some = call(&app.url, &["list", "--json", "--limit", "2"]);
+    assert_eq!((some.code, some.out.lines().count()), (0, 2));
+    assert!(some.err.contains("more than 2"), "{}", some.err);
+
+    let shown = ok(&app.url, &["show", &push]);
+    assert!(shown.contains("user 7") && !shown.contains('\u{1b}'), "{shown:?}");
+    let shown = &json(&app.url, &["show", "--json", &push])[0];
+    assert_eq!((&shown["key"], &shown["kind"]), (&"user 7".into(), &"push".into()));
+    let absent = call(&app.url, &["show", &JobId::new().to_string()]);
+    assert_eq!((absent.code, &*absent.out), (1, ""));
+}
+
+#[test]
+fn jobs_are_cancelled_and_moved() {
+    let Some(server) = server(&[]) else { return };
+    let app = application(&server);
+    let cancelled = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let moved = app.jobs.insert(2 * HOUR, Close(2)).unwrap().to_string();
+    assert!(ok(&app.url, &["cancel", &cancelled]).contains("cancelled"));
+    assert_eq!(app.jobs.get(cancelled.parse().unwrap()).unwrap(), None);
+    let again = call(&app.url, &["cancel", &cancelled]);
+    assert_eq!(again.code, 1);
+    assert!(again.err.contains(&cancelled), "{}", again.err);
+
+    let at = "2126-11-22T10:00:00Z";
+    assert!(ok(&app.url, &["move", &moved, "--at", at]).contains("2126-11-22T10:00:00.000Z"));
+    let later = ok(&app.url, &["move", &moved, "--in", "2h 30m"]);
+    assert!(later.contains("in 2h 29m") || later.contains("in 2h 30m"), "{later}");
+    assert!(app.closed.try_recv().is_err());
+    ok(&app.url, &["move", &moved, "--in", "200ms"]);
+    assert_eq!(app.closed.recv_timeout(LONG), Ok(2));
+    app.wait_for_gone(&moved);
+    let gone = call(&app.url, &["move", &moved, "--in", "1s"]);
+    assert_eq!(gone.code, 1);
+    assert!(gone.err.contains(&moved), "{}", gone.err);
+    app.jobs.shutdown().unwrap();
+    assert!(app.closed.try_recv().is_err());
+}
+
+#[test]
+fn a_run_is_told_that_its_job_is_cancelled() {
+    let Some(server) = server(&[]) else { return };
+    let (started, starts) = mpsc::channel();
+    let jobs = Jobs::redis(server.url())
+        .unwrap()
+        .on(move |_: Close, run| {
+            started.send(())?;
+            wait_until("the run is told", || run.is_lost());
+            Err(Fail::lost())
+        })
+        .start()
+        .unwrap();
+    let id = jobs.insert(Duration::ZERO, Close(1)).unwrap().to_string();
+    starts.recv_timeout(LONG).unwrap();
+    assert_eq!(ids(&json(&server.url(), &["list", "running", "--json"])), [&*id]);
+    let moved = call(&server.url(), &["move", &id, "--in", "1h"]);
+    assert_eq!(moved.code, 1);
+    assert!(moved.err.contains(&format!("{id} runs")), "{}", moved.err);
+    let late = call(&server.url(), &["cancel", &id]);
+    assert_eq!(late.code, 1);
+    assert!(late.err.contains("asked to stop"), "{}", late.err);
+    wait_until("the job is gone", || jobs.get(id.parse().unwrap()).unwrap().is_none());
+    jobs.shutdown().unwrap();
+}
+
+#[test]
+fn dead_jobs_are_listed_revived_and_discarded() {
+    let Some(server) = server(&[]) else { return };
+    let app = application(&server);
+    let push = |to: &str| Push { to: to.to_owned() };
+    let revived = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    let other = app.jobs.insert(Duration::ZERO, push("bob")).unwrap().to_string();
+    app.wait_for_dead(2);
+    let listed = json(&app.url, &["list", "dead", "--json"]);
+    assert_eq!(ids(&listed), [&*revived, &*other]);
+    assert_eq!(listed[0]["error"], "no route to \"ann\"");
+    assert!(listed[0]["died"].is_string());
+    let wrong = call(&app.url, &["cancel", &revived]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.err.contains("is dead: revive it"), "{}", wrong.err);
+
+    app.allow.send(()).unwrap();
+    assert!(ok(&app.url, &["revive", &revived]).contains("revived"));
+    app.wait_for_gone(&revived);
+    assert_eq!(call(&app.url, &["revive", &revived]).code, 1);
+    assert!(ok(&app.url, &["discard", &other]).contains("discarded"));
+    assert_eq!(call(&app.url, &["discard", &other]).code, 1);
+
+    // More than a page has.
+    app.jobs.insert_batch((0..300).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
+    app.wait_for_dead(300);
+    let none = call(&app.url, &["revive", "--all", "--kind", "close-order"]);
+    assert_eq!((none.code, &*none.out), (1, "0 jobs are revived\n"));
+    (0..200).for_each(|_| app.allow.send(()).unwrap());
+    assert_eq!(ok(&app.url, &["revive", "--all"]), "300 jobs are revived\n");
+    app.wait_for_dead(100);
+    assert_eq!(ok(&app.url, &["discard", "--all", "--kind", "push"]), "100 jobs are discarded\n");
+    assert_eq!(app.jobs.count().unwrap().dead, 0);
+    app.jobs.check().unwrap();
+}
+
+#[test]
+fn stats_check_and_watch() {
+    let Some(server) = server(&[]) else { return };
+    let app = application(&server);
+    app.jobs.insert(HOUR, Close(1)).unwrap();
+    app.jobs.insert(2 * HOUR, Close(2)).unwrap();
+    app.jobs.repeat("sweep", HOUR, Push { to: "all".into() }).unwrap();
+    let stats = &json(&app.url, &["stats", "--json"])[0];
+    assert_eq!((&stats["pending"], &stats["schedules"]), (&2.into(), &1.into()));
+    let kinds = stats["kinds"].as_array().unwrap();
+    let close = kinds.iter().find(|kind| kind["kind"] == "close-order").unwrap();
+    assert_eq!((&close["jobs"], &close["overdue"]), (&2.into(), &false.into()));
+    assert_eq!(stats["next_due"], close["next_due"]);
+    assert!(stats["memory_bytes"].as_u64().unwrap() > 100);
+    assert!(stats.get("file_bytes").is_none());
+    let text = ok(&app.url, &["stats"]);
+    assert!(text.contains(&format!("redis://127.0.0.1:{}/0", server.port)), "{text}");
+
+    let schedules = json(&app.url, &["list", "schedules", "--json"]);
+    assert_eq!((&schedules[0]["name"], &schedules[0]["kind"]), (&"sweep".into(), &"push".into()));
+    assert_eq!(ok(&app.url, &["check"]), "ok: 2 jobs, 0 dead\n");
+    let begun = Instant::now();
+    let lines = json(&app.url, &["watch", "--times", "2", "--json"]);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_eq!((&lines[1]["pending"], &lines[1]["running"]), (&2.into(), &0.into()));
+}
+
+#[test]
+fn a_queue_is_looked_at_by_its_name_and_never_made() {
+    let Some(server) = server(&[]) else { return };
+    let none = call(&server.url(), &["stats"]);
+    assert_eq!(none.code, 2);
+    assert!(none.err.contains("no queue \"jobs\"; it has none"), "{}", none.err);
+    assert_eq!(server.ask::<u64>(&["DBSIZE"]), 0);
+
+    let app = application(&server);
+    let mails = Jobs::redis(&app.url).unwrap().queue("Mails").client().unwrap();
+    let id = mails.insert(HOUR, Close(1)).unwrap().to_string();
+    assert_eq!(ids(&json(&app.url, &["--queue", "mails", "list", "--json"])), [&*id]);
+    assert_eq!(ids(&json(&app.url, &["--queue", "MAILS", "list", "--json"])), [&*id]);
+    assert_eq!(call(&app.url, &["show", &id]).code, 1);
+    let listed = json(&app.url, &["stats", "--json", "--queue", "mails"]);
+    assert_eq!((&listed[0]["queue"], &listed[0]["pending"]), (&"mails".into(), &1.into()));
+    assert_eq!(listed[0]["queues"], serde_json::json!(["mails"]));
+    let before: u64 = server.ask(&["DBSIZE"]);
+    let wrong = call(&app.url, &["--queue", "mail", "list"]);
+    assert_eq!(wrong.code, 2);
+    let wanted = "no queue \"mail\"; it has \"jobs\", \"mails\"";
+    assert!(wrong.err.contains(wanted), "{}", wrong.err);
+    assert_eq!(server.ask::<u64>(&["DBSIZE"]), before);
+    // Another database of the server has no queue at all.
+    let other = call(&format!("{}1", app.url), &["list"]);
+    assert_eq!(other.code, 2);
+    assert!(other.err.contains("/1 has no queue \"jobs\""), "{}", other.err);
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_named() {
+    let absent = format!("127.0.0.1:{}", free_port());
+    let refused = call(&format!("redis://{absent}/"), &["stats"]);
+    assert_eq!((refused.code, &*refused.out), (2, ""));
+    assert!(refused.err.contains(&absent), "{}", refused.err);
+    let wrong = call("redis://127.0.0.1:port/", &["stats"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("URL"), "{}", wrong.err);
+
+    let Some(server) = server(&["--requirepass", "open sesame"]) else { return };
+    let address = format!("127.0.0.1:{}", server.port);
+    for login in ["", ":mellon@"] {
+        let denied = call(&format!("redis://{login}{address}/"), &["stats"]);
+        assert_eq!(denied.code, 2);
+        assert!(denied.err.contains(&address), "{}", denied.err);
+        assert!(!denied.err.contains("mellon"), "{}", denied.err);
+    }
+    let url = format!("redis://:open%20sesame@{address}/");
+    let jobs = Jobs::redis(&url).unwrap().client().unwrap();
+    jobs.insert(HOUR, Close(1)).unwrap();
+    let stats = ok(&url, &["stats"]);
+    assert!(stats.contains(&address) && !stats.contains("sesame"), "{stats}");
+    let id = "17";
+    let named = call(&url, &["show", id]);
+    assert_eq!(named.code, 2);
+    assert!(named.err.contains("\"17\""), "{}", named.err);
+}

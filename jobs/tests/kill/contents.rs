@@ -1,0 +1,70 @@
+//! Everything that a client sees, and what of it the parent notes.
+
+use std::error::Error;
+
+use tickwheel_jobs::{Client, Counts, Job, JobInfo, JobState, ScheduleInfo};
+
+use crate::child::{Other, Tick, Work, ms};
+use crate::record::{Look, Seen, occurrence};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Everything that a client sees.
+#[derive(PartialEq, Debug)]
+struct Contents {
+    pending: Vec<JobInfo>,
+    running: Vec<JobInfo>,
+    dead: Vec<JobInfo>,
+    repeats: Vec<ScheduleInfo>,
+    counts: Counts,
+}
+
+impl Contents {
+    fn of(client: &Client) -> Result<Contents> {
+        let (mut pending, mut running, mut dead) =
+            (client.pending(), client.running(), client.dead());
+        let contents = Contents {
+            pending: pending.by_ref().collect(),
+            running: running.by_ref().collect(),
+            dead: dead.by_ref().collect(),
+            repeats: client.repeats()?,
+            counts: client.count()?,
+        };
+        match [&pending, &running, &dead].iter().find_map(|pages| pages.error()) {
+            Some(error) => Err(error.clone().into()),
+            None => Ok(contents),
+        }
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        let jobs = self.pending.iter().chain(&self.running).chain(&self.dead);
+        jobs.map(seen).collect()
+    }
+}
+
+fn seen(job: &JobInfo) -> Seen {
+    let deadline = ms(job.deadline);
+    let tag = match &*job.kind {
+        Work::NAME => job.job::<Work>().map(|job| job.tag),
+        Other::NAME => job.job::<Other>().map(|job| job.0.tag),
+        _ => job.job::<Tick>().map(|tick| occurrence(tick.name, deadline)),
+    };
+    Seen {
+        tag: tag.unwrap_or(u64::MAX),
+        id: job.id,
+        deadline,
+        dead: job.state == JobState::Dead,
+        key: job.key.clone(),
+        tries: job.tries,
+        interruptions: job.interruptions,
+    }
+}
+
+/// Opens the store twice, and compares.
+pub(crate) fn look(open: impl Fn() -> Result<Client>) -> Result<Look> {
+    let first = Contents::of(&open()?)?;
+    let client = open()?;
+    let violation = client.check().err().map(|violation| violation.to_string());
+    let second = Contents::of(&client)?;
+    Ok(Look { violation, same: first == second, jobs: second.seen() })
+}

@@ -1,0 +1,9 @@
+//! Where a child's jobs are: on a file.
+
+use std::path::Path;
+
+use tickwheel_jobs::{Builder, Jobs, OpenError};
+
+pub(crate) fn open(path: &Path) -> Result<Builder, OpenError> {
+    Jobs::open(path)
+}

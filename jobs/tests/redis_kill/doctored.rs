@@ -1,0 +1,130 @@
+//! R14 on a server: what the rules allow there, and what they find.
+
+use std::collections::BTreeSet;
+
+use crate::handmade::{DUE, Log, ids};
+use crate::judge::{Persistence, Verdict, judge};
+use crate::record::{Answer, How, Level, Record, Verb};
+
+/// A log of children that share a server.
+fn shared() -> Log {
+    let mut log = Log::new(Level::Synced);
+    log.add(Record::Server { is_up: true });
+    log
+}
+
+fn verdict(log: &Log, persistence: Persistence) -> Verdict {
+    judge(&log.events, &log.end, persistence)
+}
+
+#[track_caller]
+fn passes(log: &Log) {
+    assert_eq!(verdict(log, Persistence::Always).violations, []);
+}
+
+#[track_caller]
+fn caught(log: &Log, rule: &'static str) {
+    let found = verdict(log, Persistence::Always).violations;
+    let rules: BTreeSet<_> = found.iter().map(|violation| violation.rule).collect();
+    assert_eq!(rules, BTreeSet::from([rule]), "{found:#?}");
+}
+
+/// A job starts in one life and, `between` having happened, in another.
+fn twice(between: impl FnOnce(&mut Log)) -> Log {
+    let mut log = shared();
+    log.insert(1, DUE);
+    log.start(1, DUE, 1);
+    between(&mut log);
+    log.born(Level::Synced);
+    log.run(1, DUE, 2);
+    log.closed();
+    log
+}
+
+#[test]
+fn a_kill_is_a_cause() {
+    passes(&twice(Log::killed));
+}
+
+#[test]
+fn another_life_alone_is_no_cause() {
+    caught(&twice(|_| {}), "R5");
+}
+
+#[test]
+fn a_stop_past_the_lease_is_a_cause() {
+    passes(&twice(|log| {
+        log.add(Record::Stopped { is_stopped: true });
+        log.add(Record::Stopped { is_stopped: false });
+    }));
+}
+
+#[test]
+fn a_server_that_was_away_for_a_moment_is_no_cause() {
+    caught(
+        &twice(|log| {
+            log.add(Record::Server { is_up: false });
+            log.add(Record::Server { is_up: true });
+        }),
+        "R5",
+    );
+}
+
+#[test]
+fn a_server_that_was_away_for_a_lease_is_a_cause() {
+    passes(&twice(|log| {
+        log.add(Record::Server { is_up: false });
+        log.now += 2000;
+        log.add(Record::Server { is_up: true });
+    }));
+}
+
+#[test]
+fn a_job_that_another_child_has_claimed_may_start_once_after_its_cancel() {
+    let cancelled = |answer: Answer, runs: u64| {
+        let mut log = shared();
+        log.insert(1, DUE);
+        log.asked(Verb::Cancel { tag: 1 }, answer);
+        for run in 1..=runs {
+            log.start(1, DUE, run);
+            log.ended(1, run, How::Failed);
+        }
+        log.closed();
+        log
+    };
+    passes(&cancelled(Answer::Running, 1));
+    caught(&cancelled(Answer::Cancelled, 1), "R3");
+    let again = verdict(&cancelled(Answer::Running, 2), Persistence::Always).violations;
+    assert!(again.iter().any(|violation| violation.rule == "R3"), "{again:?}");
+}
+
+/// A job is stored, so long before the server is killed, and never seen again.
+fn lost(before_ms: u64) -> Log {
+    let mut log = shared();
+    log.insert(1, DUE);
+    log.now += before_ms;
+    log.add(Record::Server { is_up: false });
+    log.add(Record::Server { is_up: true });
+    log.closed();
+    log
+}
+
+#[test]
+fn a_loss_must_be_explained_by_the_persistence() {
+    let explained = |log: &Log, persistence| {
+        let verdict = verdict(log, persistence);
+        assert_eq!(verdict.violations.len() + verdict.explained.len(), 1, "{verdict:?}");
+        verdict.violations.is_empty()
+    };
+    assert!(!explained(&lost(10), Persistence::Always));
+    assert!(explained(&lost(10), Persistence::EverySecond));
+    assert!(!explained(&lost(3000), Persistence::EverySecond));
+    assert!(explained(&lost(3000), Persistence::None));
+    // What came after the restart is not.
+    let mut after = shared();
+    after.add(Record::Server { is_up: false });
+    after.add(Record::Server { is_up: true });
+    after.asked(Verb::Batch { first: 10, count: 1, due: DUE }, ids(10, 1));
+    after.closed();
+    assert!(!explained(&after, Persistence::None));
+}

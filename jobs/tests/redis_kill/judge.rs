@@ -1,0 +1,79 @@
+//! The rules, and what the persistence of a server explains of what they find.
+//!
+//! A server that is killed comes back without what it had not written. What follows is no fault of the
+//! jobs: an insert that is gone, a job that was done and runs again, a cancelled one that runs. It
+//! must not be more than what the persistence explains:
+//!
+//! | persistence | a violation is explained if |
+//! | --- | --- |
+//! | AOF, `appendfsync always` | never |
+//! | AOF, `appendfsync everysec` | something happened to the job in the two seconds before a kill |
+//! | none | something happened to the job before a kill |
+
+use std::collections::BTreeMap;
+
+use crate::checker::{Violation, check};
+use crate::history::{History, JobHistory};
+use crate::record::{Event, FileEnd, Tag};
+
+/// What the server writes to disk, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Persistence {
+    Always,
+    EverySecond,
+    None,
+}
+
+/// What the server may have answered and not yet written: a write waits for a sync that takes long,
+/// for two seconds at most.
+const UNWRITTEN_US: u64 = 2_000_000;
+
+/// What the rules found.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) violations: Vec<Violation>,
+    /// How often each rule found something that the persistence explains.
+    pub(crate) explained: BTreeMap<&'static str, usize>,
+}
+
+pub(crate) fn judge(log: &[Event], end: &FileEnd, persistence: Persistence) -> Verdict {
+    let history = History::new(log, end);
+    let mut verdict = Verdict { violations: Vec::new(), explained: BTreeMap::new() };
+    for violation in check(log, end) {
+        let by_job = |tag: &Tag| {
+            let job = history.jobs.get(tag);
+            job.is_some_and(|job| is_explained(&history, job, persistence))
+        };
+        // A schedule that is lost stays so until the next child sets it.
+        let by_schedule = violation.rule == "R10"
+            && persistence != Persistence::Always
+            && !history.away.is_empty();
+        if violation.jobs.iter().any(by_job) || by_schedule {
+            *verdict.explained.entry(violation.rule).or_default() += 1;
+        } else {
+            verdict.violations.push(violation);
+        }
+    }
+    verdict
+}
+
+fn is_explained(history: &History<'_>, job: &JobHistory, persistence: Persistence) -> bool {
+    let calls = job.inserts.iter().chain(&job.calls).map(|&n| &history.calls[n]);
+    let calls = calls.flat_map(|call| {
+        let answered = call.answer.as_ref().map(|answered| answered.at);
+        [Some(call.at), answered].into_iter().flatten()
+    });
+    let starts = job.starts.iter().map(|(.., start)| start.at);
+    let ends = job.ends.iter().map(|(.., end)| end.at);
+    let mut times = calls.chain(starts).chain(ends);
+    let lost = |time: u64| {
+        history.away.iter().any(|&(killed, _)| match persistence {
+            Persistence::Always => false,
+            Persistence::EverySecond => {
+                (killed.saturating_sub(UNWRITTEN_US)..=killed).contains(&time)
+            }
+            Persistence::None => time <= killed,
+        })
+    };
+    times.any(lost)
+}

@@ -1,0 +1,136 @@
+//! `kill -9` for real, on a Redis server: three nodes share a queue. Nodes are killed at random and at
+//! named points of the code, and stopped past their lease; the server is killed, and started again. The
+//! rules of `tests/kill` judge what they report.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `parent.rs` | the parent: makes nodes, kills them and the server |
+//! | `place.rs`, `queue.rs` | where the jobs are; what the parent sees there |
+//! | `judge.rs` | the rules, and what the persistence of the server explains |
+//! | `doctored.rs` | R14: logs with a violation each, which the rules must find |
+//! | `../kill/` | the child, its calls, the log and the rules R1 to R13 |
+//!
+//! Each test has a story in each of which nodes die for `TICKWHEEL_REDIS_KILL_SECONDS`, 12 unless it is
+//! set. `TICKWHEEL_KILL_SEED` is the seed; a test that fails prints its own.
+
+#![cfg(unix)]
+#![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods)]
+
+#[path = "../kill/calls.rs"]
+mod calls;
+#[path = "../kill/checker.rs"]
+mod checker;
+#[path = "../kill/child.rs"]
+mod child;
+#[path = "../kill/contents.rs"]
+mod contents;
+mod doctored;
+#[path = "../kill/draw.rs"]
+mod draw;
+#[allow(dead_code, reason = "the tests of the rules on a file use the rest")]
+#[path = "../kill/handmade.rs"]
+mod handmade;
+#[path = "../kill/history.rs"]
+mod history;
+#[path = "../redis/installed.rs"]
+mod installed;
+mod judge;
+mod parent;
+mod place;
+mod queue;
+#[path = "../kill/recall.rs"]
+mod recall;
+#[path = "../kill/record.rs"]
+mod record;
+#[path = "../kill/repeats.rs"]
+mod repeats;
+#[allow(dead_code, reason = "the tests of the store use the rest")]
+#[path = "../redis/server.rs"]
+mod server;
+#[path = "../kill/shared.rs"]
+mod shared;
+
+use std::env;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use child::{Repeat, now_us};
+use judge::{Persistence, judge};
+use parent::Story;
+use record::{Answer, Event, Record};
+
+/// One story at a time: a node that gets no processor loses its leases.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn variable(name: &str) -> Option<u64> {
+    env::var(name).ok()?.parse().ok()
+}
+
+fn story(persistence: Persistence, deadly: bool) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let options: &[&str] = match persistence {
+        Persistence::Always => &["--appendonly", "yes", "--appendfsync", "always"],
+        Persistence::EverySecond => &["--appendonly", "yes", "--appendfsync", "everysec"],
+        Persistence::None => &["--appendonly", "no"],
+    };
+    let Some(server) = installed::server(options) else { return };
+    let seed = variable("TICKWHEEL_KILL_SEED").unwrap_or_else(now_us);
+    let seconds = variable("TICKWHEEL_REDIS_KILL_SECONDS").unwrap_or(12);
+    let mut story = Story::new(server, seed);
+    story.deadly = deadly;
+    let repeat = |name, period_ms, missed| Repeat { name, period_ms, missed };
+    story.repeats = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
+    // With a look at the queue in between, while no node is there.
+    let half = Duration::from_millis(seconds * 500);
+    let told = story.tell(half).and_then(|()| story.tell(half)).and_then(|()| story.drain());
+    let end = told.and_then(|()| story.end());
+    let log = story.log();
+    let verdict = judge(&log, &end.as_ref().cloned().unwrap_or_default(), persistence);
+    let count = |is: fn(&Record) -> bool| log.iter().filter(|event| is(&event.record)).count();
+    let stored = count(|record| matches!(record, Record::Answer { answer: Answer::Ids(_), .. }));
+    let starts = count(|record| matches!(record, Record::Start(_)));
+    let Story { kills, stops, restarts, .. } = story;
+    println!(
+        "{persistence:?}: {kills} kills, {stops} stops past the lease, {restarts} restarts of the \
+         server; {stored} inserts, {starts} starts; explained by the persistence: {:?}",
+        verdict.explained
+    );
+    let mut text: Vec<String> =
+        verdict.violations.iter().map(|found| format!("{found:?}")).collect();
+    text.extend(end.err().map(|error| error.to_string()));
+    if !text.is_empty() {
+        text.truncate(20);
+        panic!("seed {seed}, in {}:\n{}", write(&log, seed), text.join("\n"));
+    }
+    assert!(kills > 0 && restarts == 2, "{kills} kills, {restarts} restarts");
+    assert!(persistence != Persistence::Always || verdict.explained.is_empty());
+}
+
+/// Writes a log for whoever looks for the cause. Returns where.
+fn write(log: &[Event], seed: u64) -> String {
+    let path = env::temp_dir().join(format!("tickwheel-redis-kill-{seed}.log"));
+    let lines = log.iter().map(|event| format!("{event:?}\n"));
+    std::fs::write(&path, lines.collect::<String>()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn nothing_is_lost_if_every_write_is_synced() {
+    story(Persistence::Always, false);
+}
+
+#[test]
+fn jobs_that_end_their_process_take_no_other_with_them() {
+    story(Persistence::Always, true);
+}
+
+#[test]
+fn a_sync_a_second_explains_what_is_lost() {
+    story(Persistence::EverySecond, false);
+}
+
+#[test]
+fn without_persistence_what_came_after_the_restart_is_kept() {
+    story(Persistence::None, false);
+}

@@ -1,0 +1,60 @@
+//! What the parent sees of the queue, while no child is there.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tickwheel_jobs::{Client, JobState};
+
+use crate::child::handlers;
+use crate::contents;
+use crate::place;
+use crate::record::{FileEnd, Look};
+use crate::server::{Server, pause};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Opens the queue twice, and compares. A job that is claimed has no key to itself any more.
+pub(crate) fn look(server: &Server) -> Result<Look> {
+    let url = server.url();
+    let open = || -> Result<Client> { Ok(place::open(Path::new(&url))?.client()?) };
+    let mut look = contents::look(open)?;
+    let client = open()?;
+    for seen in &mut look.jobs {
+        let claimed = client.get(seen.id)?.is_some_and(|job| job.state == JobState::Running);
+        if claimed {
+            seen.key = None;
+        }
+    }
+    Ok(look)
+}
+
+/// Purges the dead and the remembered ids, and returns what is left.
+pub(crate) fn end(server: &Server) -> Result<FileEnd> {
+    let jobs = look(server)?.jobs;
+    // The purge leaves what was remembered in the same millisecond.
+    pause(Duration::from_millis(3));
+    let builder = place::open(Path::new(&server.url()))?.retention(Duration::ZERO);
+    let purging = handlers(builder).start()?;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10)
+        && rows(server).iter().any(|(_, rows)| *rows > 0)
+    {
+        pause(Duration::from_millis(5));
+    }
+    purging.shutdown()?;
+    Ok(FileEnd { jobs, rows: rows(server), bytes: 0, log_bytes: 0 })
+}
+
+/// Returns the keys of the queue that are not to stay, and the jobs that its kinds count.
+fn rows(server: &Server) -> Vec<(String, u64)> {
+    let keys: Vec<String> = server.ask(&["KEYS", "tw:{jobs}:*"]);
+    let stays = |key: &str| {
+        let name = key.trim_start_matches("tw:{jobs}:");
+        ["meta", "kinds"].contains(&name) || name.starts_with("sent:")
+    };
+    let mut rows: Vec<_> = keys.into_iter().filter(|key| !stays(key)).map(|key| (key, 1)).collect();
+    let counts: Vec<i64> = server.ask(&["HVALS", "tw:{jobs}:kinds"]);
+    rows.push(("kinds".to_owned(), counts.iter().map(|jobs| jobs.unsigned_abs()).sum()));
+    rows
+}
