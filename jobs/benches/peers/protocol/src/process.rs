@@ -6,6 +6,7 @@
 //!   these, SQLite's C code and the standard library included. They count, and ask the kernel.
 //! - Voluntary switches of all threads are the wake-ups: a thread that sleeps once was woken once.
 
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::fs;
 use std::path::Path;
@@ -40,7 +41,7 @@ extern "C" fn fdatasync(file: c_int) -> c_int {
 }
 
 /// Counters since the start of the process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Usage {
     syncs: u64,
     sync_nanos: u64,
@@ -49,7 +50,7 @@ pub(crate) struct Usage {
     /// Pages that were made dirty.
     dirtied: u64,
     cpu: Duration,
-    sleeps: u64,
+    sleeps: HashMap<String, u64>,
 }
 
 impl Usage {
@@ -80,8 +81,11 @@ pub(crate) fn usage_between(before: &Usage, after: &Usage, jobs: u64) {
 
 /// Prints what an idle process did.
 pub(crate) fn idleness_between(before: &Usage, after: &Usage, seconds: f64) {
-    // This thread slept once to wait.
-    let sleeps = (after.sleeps - before.sleeps).saturating_sub(1);
+    // This thread slept once to wait. What a thread did that has ended meanwhile is not known.
+    let since = |(task, sleeps): (&String, &u64)| {
+        sleeps.saturating_sub(before.sleeps.get(task).copied().unwrap_or(0))
+    };
+    let sleeps = after.sleeps.iter().map(since).sum::<u64>().saturating_sub(1);
     figure("wakeups_per_s", sleeps as f64 / seconds);
     figure("syncs", (after.syncs - before.syncs) as f64);
     figure("written", (after.written - before.written) as f64);
@@ -113,12 +117,14 @@ fn cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn sleeps() -> Fallible<u64> {
-    let mut sleeps = 0;
+fn sleeps() -> Fallible<HashMap<String, u64>> {
+    let mut sleeps = HashMap::new();
     for task in fs::read_dir("/proc/self/task")? {
+        let task = task?;
         // A thread may end meanwhile.
-        let Ok(status) = fs::read_to_string(task?.path().join("status")) else { continue };
-        sleeps += field(&status, "voluntary_ctxt_switches:")?;
+        let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
+        let name = task.file_name().to_string_lossy().into_owned();
+        sleeps.insert(name, field(&status, "voluntary_ctxt_switches:")?);
     }
     Ok(sleeps)
 }
