@@ -76,7 +76,7 @@ fn story(persistence: Persistence, deadly: bool) {
     };
     let Some(server) = installed::server(options) else { return };
     let seed = variable("TICKWHEEL_KILL_SEED").unwrap_or_else(now_us);
-    let seconds = variable("TICKWHEEL_REDIS_KILL_SECONDS").unwrap_or(12);
+    let seconds = variable("TICKWHEEL_REDIS_KILL_SECONDS").unwrap_or(8);
     let mut story = Story::new(server, seed);
     story.deadly = deadly;
     let repeat = |name, period_ms, missed| Repeat { name, period_ms, missed };
