@@ -43,6 +43,8 @@ const COMMANDS: usize = 4096;
 /// The tick of the wheels: how much later than at its time a run may start for the wheel's sake.
 const TICK: Duration = Duration::from_micros(100);
 const QUEUE_BYTES: usize = 48;
+/// A lease that is longer holds for this long, because instants have an end.
+const LONGEST_LEASE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How many hints of other processes wait for the dispatcher.
 #[cfg(feature = "redis")]
 const HINTS: usize = 16;
@@ -186,10 +188,11 @@ impl Builder {
         // On a manual clock nothing would come of waiting.
         let patience = if manual { Duration::ZERO } else { self.patience };
         let is_shared = self.source.is_shared();
+        let lease = self.lease.min(LONGEST_LEASE);
         let settings = Settings {
             in_flight: self.in_flight,
             ahead: if is_shared { Duration::ZERO } else { AHEAD },
-            lease: is_shared.then_some(self.lease),
+            lease: is_shared.then_some(lease),
             patience,
             retention: self.retention,
             synced: self.durability == Durability::Synced,
@@ -202,10 +205,10 @@ impl Builder {
             Source::Memory => Box::new(Memory::default()),
             #[cfg(feature = "redis")]
             Source::Server(server) => {
-                let server = server.with_lease(self.lease);
+                let server = server.with_lease(lease);
                 let opened = crate::store::redis::open::open(&server)?;
                 let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
-                Box::new(Redis::new(server, opened, queue.as_deref(), self.lease, manual))
+                Box::new(Redis::new(server, opened, queue.as_deref(), lease, manual))
             }
             #[cfg(feature = "sqlite")]
             Source::File(mut location) => {
@@ -225,7 +228,7 @@ impl Builder {
             handlers,
             metrics: Arc::new(Metrics::default()),
             on_event: self.on_event,
-            lease: self.lease,
+            lease,
             durability: self.durability,
             #[cfg(feature = "sqlite")]
             file,

@@ -192,3 +192,14 @@ fn the_clock_of_a_node_does_not_matter() {
     let off = deadline.duration_since(server_time + Duration::from_secs(600)).unwrap();
     assert!(off < Duration::from_secs(2), "{off:?}");
 }
+
+/// An instant so far away cannot be told, and the dispatcher ended with a panic.
+#[test]
+fn a_lease_may_be_as_long_as_a_duration_can_say() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server).lease(Duration::MAX), &log);
+    jobs.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it ran", || log.of(1) == 1);
+    jobs.shutdown().unwrap();
+}

@@ -207,6 +207,34 @@ fn connections_that_are_cut_again_and_again_lose_nothing() {
     log.each_once(200);
 }
 
+/// A process went on with the kinds that it knew: the script that was to store a job had no key to file it
+/// under, wrote its record all the same, and failed; and a process that only runs jobs claimed none any
+/// more.
+#[test]
+fn a_server_that_has_lost_everything_takes_jobs_again() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    let client = open(&server).client().unwrap();
+    client.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it ran", || log.of(1) == 1);
+    for n in 2..10 {
+        let _: String = server.ask(&["FLUSHALL"]);
+        if n % 2 == 0 {
+            jobs.insert(Duration::ZERO, Order(n)).unwrap();
+        } else {
+            // Once more by whoever has handlers and inserts nothing: its next look finds the loss.
+            client.insert(Duration::ZERO, Order(n)).unwrap();
+        }
+        wait_until("the next ran", || log.of(n) == 1);
+    }
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    assert_eq!(server.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]), 0);
+    jobs.shutdown().unwrap();
+    log.each_once(9);
+}
+
 /// Round trips are what a queue on a server costs.
 #[test]
 fn a_job_takes_less_than_a_tenth_of_a_round_trip() {

@@ -132,7 +132,6 @@ fn a_sync_a_second_explains_what_is_lost() {
 }
 
 #[test]
-#[ignore = "open: in one story of three, a record stays behind that is in no set (R11)"]
 fn without_persistence_what_came_after_the_restart_is_kept() {
     story(Persistence::None, false);
 }

@@ -94,6 +94,22 @@ pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
     calls
 }
 
+/// Returns the kinds of what is inserted.
+pub(super) fn kinds_of(ops: &[Op]) -> Vec<&str> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for op in ops {
+        match op {
+            Op::Insert(job) => kinds.push(&job.kind),
+            Op::InsertMany(jobs) | Op::Occur { jobs, .. } => {
+                kinds.extend(jobs.first().map(|job| &*job.kind));
+            }
+            Op::PutSchedule(new) => kinds.push(&new.kind),
+            _ => {}
+        }
+    }
+    kinds
+}
+
 /// Returns a call with room for more, and counts that.
 fn room(calls: &mut Vec<Call>, name: Name, grows: bool, items: usize, bytes: usize) -> &mut Call {
     if !calls.last().is_some_and(|call| call.takes(name, grows, items, bytes)) {

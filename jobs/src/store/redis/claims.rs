@@ -24,6 +24,10 @@ impl Claiming {
         self.handled = kinds.to_vec();
     }
 
+    pub(super) fn handled(&self) -> Vec<Arc<str>> {
+        self.handled.clone()
+    }
+
     pub(super) fn handles_any(&self) -> bool {
         !self.handled.is_empty()
     }

@@ -7,17 +7,18 @@
 //! - A silent connection is asked whether it is there; one that does not answer is made anew.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use redis::Msg;
 
 use super::connection::Server;
 use crate::store::words::{Hint, Hints};
 
-/// Ends the thread when it is dropped, within a second or so.
+/// Ends the thread when it is dropped, within [`PATIENCE`] or the time that a connection takes.
 pub(super) struct Listener {
-    ended: Arc<AtomicBool>,
+    /// Nothing is sent. The thread sees that it is gone.
+    _owner: Sender<()>,
     /// The dispatcher's end of it must not find the way closed.
     _hints: Arc<Hints>,
 }
@@ -31,30 +32,28 @@ const SILENT: u32 = 10;
 
 impl Listener {
     pub(super) fn start(server: Server, channel: String, owner: [u8; 8], hints: Hints) -> Listener {
-        let (ended, hints) = (Arc::new(AtomicBool::new(false)), Arc::new(hints));
-        let (is_over, tell) = (Arc::clone(&ended), Arc::clone(&hints));
+        let (alive, ended) = bounded(0);
+        let hints = Arc::new(hints);
+        let tell = Arc::clone(&hints);
         let listen = move || {
             let mut wait = FIRST_WAIT;
-            while !is_over.load(Ordering::Acquire) {
-                if listen(&server, &channel, owner, &tell, &is_over).is_ok() {
+            loop {
+                if listen(&server, &channel, owner, &tell, &ended).is_ok() {
                     wait = FIRST_WAIT;
                 }
                 // Not all at once, when a server comes back to many.
                 let part = u32::from(owner[0] % 16);
-                let _ = crossbeam_channel::after(wait + wait * part / 16).recv();
+                let waited = ended.recv_timeout(wait + wait * part / 16);
+                if waited == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
         };
         // Without the thread jobs of other processes are seen within a second.
         let named = std::thread::Builder::new().name("tickwheel-jobs-hints".to_owned());
         drop(named.spawn(listen));
-        Listener { ended, _hints: hints }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::Release);
+        Listener { _owner: alive, _hints: hints }
     }
 }
 
@@ -65,7 +64,7 @@ fn listen(
     channel: &str,
     owner: [u8; 8],
     hints: &Hints,
-    is_over: &AtomicBool,
+    ended: &Receiver<()>,
 ) -> redis::RedisResult<()> {
     let mut connection = server.connect()?;
     let mut messages = connection.as_pubsub();
@@ -74,7 +73,7 @@ fn listen(
     // What happened before the subscription was not heard.
     hints(Hint::Look);
     let mut silent = 0;
-    while !is_over.load(Ordering::Acquire) {
+    while ended.try_recv() == Err(TryRecvError::Empty) {
         match messages.get_message() {
             Ok(message) => {
                 silent = 0;

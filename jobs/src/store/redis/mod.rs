@@ -123,8 +123,13 @@ impl Redis {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Sends what `commands` makes until the server knows every script, and this process every kind.
-    fn exchange(&mut self, commands: impl Fn(&Redis) -> Vec<Cmd>) -> Result<Vec<Reply>, Fault> {
+    /// Sends what `commands` makes until the server knows every script and the kinds that are needed,
+    /// and this process every kind.
+    fn exchange(
+        &mut self,
+        needed: &[&str],
+        commands: impl Fn(&Redis) -> Vec<Cmd>,
+    ) -> Result<Vec<Reply>, Fault> {
         if std::process::id() != self.pid {
             return Err(Fault { sent: false, ..StoreError::Forked.into() });
         }
@@ -158,7 +163,11 @@ impl Redis {
                 }
             }
             match kinds {
-                Some(kinds) => self.kinds = kinds,
+                Some(kinds) => {
+                    self.kinds = kinds;
+                    // A server that has lost everything has lost the kinds too.
+                    self.make_known(needed)?;
+                }
                 None => return Ok(replies),
             }
         }
@@ -172,7 +181,7 @@ impl Redis {
             cmd.arg(store.head()).arg(args);
             vec![cmd]
         };
-        match self.exchange(call)?.pop() {
+        match self.exchange(&[], call)?.pop() {
             Some(Reply::Done(fields)) => Ok(fields),
             Some(Reply::Wrong(fault)) => Err(fault),
             Some(Reply::Full) => Err(Fault { sent: false, ..StoreError::Full.into() }),
@@ -180,7 +189,7 @@ impl Redis {
         }
     }
 
-    /// Makes kinds known to everybody, before the first job of one is stored.
+    /// Makes kinds known to everybody, before the first job of one is stored or claimed.
     fn make_known(&mut self, kinds: &[&str]) -> Result<(), Fault> {
         let unknown = |kind: &&&str| !self.kinds.iter().any(|known| known == **kind);
         let mut new: Vec<&str> = kinds.iter().filter(unknown).copied().collect();
@@ -208,7 +217,10 @@ impl Redis {
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
-        self.make_known(&kinds_of(batch.ops)).map_err(|fault| fault.into_apply_error(false))?;
+        let handled = self.claiming.handled();
+        let mut needed = calls::kinds_of(batch.ops);
+        needed.extend(handled.iter().map(|kind| &**kind));
+        self.make_known(&needed).map_err(|fault| fault.into_apply_error(false))?;
         let calls = calls::calls(batch.ops);
         let lease = self.lease_ms();
         let claim = batch.claim.filter(|_| self.claiming.handles_any());
@@ -230,7 +242,7 @@ impl Redis {
         };
         let first = claim.filter(|_| !asks);
         let mut replies = self
-            .exchange(|store| commands(store, &calls, first))
+            .exchange(&needed, |store| commands(store, &calls, first))
             .map_err(|fault| fault.into_apply_error(false))?;
         let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
         let wrong = |fault: Fault| fault.into_apply_error(some_done);
@@ -244,7 +256,8 @@ impl Redis {
             });
         }
         if asks && claim.is_some() {
-            claim_reply = self.exchange(|store| commands(store, &[], claim)).map_err(wrong)?.pop();
+            let replied = self.exchange(&needed, |store| commands(store, &[], claim));
+            claim_reply = replied.map_err(wrong)?.pop();
         }
         let mut outcome =
             Outcome { answers, claimed: Vec::new(), next_due: None, suspects_wait: false };
@@ -291,22 +304,6 @@ fn time_of(value: &Value) -> Option<i64> {
         },
         _ => None,
     }
-}
-
-/// Returns the kinds of what is inserted.
-fn kinds_of(ops: &[Op]) -> Vec<&str> {
-    let mut kinds: Vec<&str> = Vec::new();
-    for op in ops {
-        match op {
-            Op::Insert(job) => kinds.push(&job.kind),
-            Op::InsertMany(jobs) | Op::Occur { jobs, .. } => {
-                kinds.extend(jobs.first().map(|job| &*job.kind));
-            }
-            Op::PutSchedule(new) => kinds.push(&new.kind),
-            _ => {}
-        }
-    }
-    kinds
 }
 
 /// Returns bits that no other process has drawn.
