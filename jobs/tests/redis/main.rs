@@ -10,12 +10,10 @@
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `start.rs` | servers that are refused, and full ones |
 //! | `limits.rs` | what scripts may not do |
-//! | `measures.rs` | figures |
 
 mod leases;
 mod limits;
 mod lost;
-mod measures;
 mod nodes;
 mod proxy;
 mod server;

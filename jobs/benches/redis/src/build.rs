@@ -47,7 +47,8 @@ pub(crate) fn build(contender: &Contender) -> Fallible<bool> {
         copy(&source, &packages, "package.json")?;
         copy(&source, &packages, list)?;
         let mut install = Command::new("npm");
-        install.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]);
+        // `npm ci` refuses a list without the packages of other platforms.
+        install.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]);
         run(install.current_dir(&packages))?;
     } else {
         run(Command::new("python3").args(["-m", "venv"]).arg(&packages))?;

@@ -34,6 +34,17 @@ pub(super) struct Call {
     grows: bool,
     /// It comes after the call before, or not at all.
     continues: bool,
+    /// The arguments end with this list.
+    list: Option<List>,
+}
+
+/// A list of what is done many times: the scripts take it as a whole.
+struct List {
+    word: &'static str,
+    kind: Option<String>,
+    many: usize,
+    /// Which argument says how many there are.
+    at: usize,
 }
 
 /// A part of a call's answer: the letters of one operation.
@@ -54,6 +65,31 @@ impl Call {
             bytes: 0,
             grows,
             continues: false,
+            list: None,
+        }
+    }
+
+    /// Begins an operation by itself.
+    fn begin(&mut self, word: &str) {
+        self.list = None;
+        self.push(word);
+    }
+
+    /// Begins an item of a list, which goes on if the arguments end with one of its kind.
+    fn item(&mut self, word: &'static str, kind: Option<&str>) {
+        let goes_on = |list: &List| list.word == word && list.kind.as_deref() == kind;
+        if !self.list.as_ref().is_some_and(goes_on) {
+            self.begin(word);
+            if let Some(kind) = kind {
+                self.push(kind);
+            }
+            let kind = kind.map(str::to_owned);
+            self.list = Some(List { word, kind, many: 0, at: self.args.len() });
+            self.push("0");
+        }
+        if let Some(list) = &mut self.list {
+            list.many += 1;
+            self.args[list.at] = list.many.to_string().into_bytes();
         }
     }
 
@@ -121,13 +157,20 @@ fn room(calls: &mut Vec<Call>, name: Name, grows: bool, items: usize, bytes: usi
 }
 
 fn push_insert(call: &mut Call, job: &NewJob) {
+    if job.key.is_none() && !job.callers_id {
+        call.item("J", Some(&job.kind));
+        call.push(id_bytes(job.id));
+        call.push(time(job.due));
+        call.push(record(job));
+        return;
+    }
     let (mode, key) = match &job.key {
         None => ("", ""),
         Some((key, IfTaken::Replace)) => ("R", &**key),
         Some((key, IfTaken::ReplaceKeepingTime)) => ("K", &**key),
         Some((key, IfTaken::Leave)) => ("L", &**key),
     };
-    call.push("I");
+    call.begin("I");
     call.push(id_bytes(job.id));
     call.push(job.kind.as_bytes());
     call.push(time(job.due));
@@ -176,7 +219,7 @@ fn occur(
         rest = follows.is_some();
         let following = follows.map_or(next, |job| Some(job.due));
         let call = room(calls, Name::Change, true, part.len() + 1, bytes_of(part));
-        call.push("O");
+        call.begin("O");
         call.push(name);
         call.push(time(expected));
         call.push(following.map_or(Vec::new(), time));
@@ -193,7 +236,7 @@ fn occur(
 }
 
 fn put_schedule(call: &mut Call, new: &NewSchedule) {
-    call.push("S");
+    call.begin("S");
     call.push(&*new.name);
     call.push(new.kind.as_bytes());
     call.push(new.schedule.rule.to_text());
@@ -204,16 +247,26 @@ fn put_schedule(call: &mut Call, new: &NewSchedule) {
 
 fn push_finish(call: &mut Call, finish: &Finish) {
     let (fate, due, error) = match &finish.end {
-        End::Gone => ("g", Millis::ZERO, ""),
+        End::Gone => {
+            call.item("G", None);
+            call.push(id_bytes(finish.id));
+            call.push(token(finish.fence));
+            return;
+        }
         End::Again { due, error } => ("a", *due, &**error),
         End::Dead { error } => ("d", Millis::ZERO, &**error),
     };
-    call.push("F");
+    call.begin("F");
     call.push(id_bytes(finish.id));
     call.push(token(finish.fence));
     call.push(fate);
     call.push(time(due));
     call.push(error);
+}
+
+fn push_all(call: &mut Call, word: &str, args: &[&[u8]]) {
+    call.begin(word);
+    args.iter().for_each(|arg| call.push(*arg));
 }
 
 /// An operation of one letter.
@@ -232,24 +285,15 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
         Op::Insert(job) => push_insert(call, job),
         Op::PutSchedule(new) => put_schedule(call, new),
         Op::Finish(finish) => push_finish(call, finish),
-        Op::Cancel(id) => call.args.extend([b"C".to_vec(), id_bytes(*id).to_vec()]),
-        Op::CancelKey(key) => call.args.extend([b"c".to_vec(), key.as_bytes().to_vec()]),
-        Op::Reset(id, due) => {
-            call.args.extend([b"R".to_vec(), id_bytes(*id).to_vec(), time(*due)]);
-        }
-        Op::ResetKey(key, due) => {
-            call.args.extend([b"r".to_vec(), key.as_bytes().to_vec(), time(*due)]);
-        }
-        Op::Revive(id, due) => {
-            call.args.extend([b"V".to_vec(), id_bytes(*id).to_vec(), time(*due)]);
-        }
-        Op::Discard(id) => call.args.extend([b"D".to_vec(), id_bytes(*id).to_vec()]),
-        Op::DropSchedule(name) => call.args.extend([b"s".to_vec(), name.as_bytes().to_vec()]),
-        Op::Release(id, fence) => {
-            let args = [b"L".to_vec(), id_bytes(*id).to_vec(), token(*fence).to_vec()];
-            call.args.extend(args);
-        }
-        Op::Purge(before) => call.args.extend([b"P".to_vec(), time(*before)]),
+        Op::Cancel(id) => push_all(call, "C", &[&id_bytes(*id)]),
+        Op::CancelKey(key) => push_all(call, "c", &[key.as_bytes()]),
+        Op::Reset(id, due) => push_all(call, "R", &[&id_bytes(*id), &time(*due)]),
+        Op::ResetKey(key, due) => push_all(call, "r", &[key.as_bytes(), &time(*due)]),
+        Op::Revive(id, due) => push_all(call, "V", &[&id_bytes(*id), &time(*due)]),
+        Op::Discard(id) => push_all(call, "D", &[&id_bytes(*id)]),
+        Op::DropSchedule(name) => push_all(call, "s", &[name.as_bytes()]),
+        Op::Release(id, fence) => push_all(call, "L", &[&id_bytes(*id), &token(*fence)]),
+        Op::Purge(before) => push_all(call, "P", &[&time(*before)]),
         _ => {}
     }
 }

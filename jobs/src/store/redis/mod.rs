@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - A script looks first and writes after, since what it has written stays if it fails. It takes 256
-//!   items at most, and no list of the data's size as arguments.
+//!   items at most, and calls no command with more than 128 arguments of a list.
 //! - The time is the server's, read in the script; on a manual clock it is the driver's, handed in.
 //! - A batch goes out together, as one round trip. It may be sent again as it was, until it is
 //!   answered: the server remembers what it answered to each call of a process's latest batch.

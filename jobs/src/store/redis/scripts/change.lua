@@ -110,19 +110,22 @@ local function end_claim(id, token)
   return read_fence(fence)
 end
 
+-- A claimed job is no more, but for its record.
+local function forget(id, claim)
+  free_key(claim.key, id)
+  remember(id, claim.flags)
+  count(claim.kind, -1)
+end
+
+-- A run has failed.
 local function finish(id, token, fate, time, reason)
   local claim = end_claim(id, token)
   if not claim then
     return 'x'
   end
   if is_asked(id) then
-    fate = 'g'
-  end
-  if fate == 'g' then
     redis.call('HDEL', jobs, id)
-    free_key(claim.key, id)
-    remember(id, claim.flags)
-    count(claim.kind, -1)
+    forget(id, claim)
     return 'd'
   end
   local job = read(redis.call('HGET', jobs, id))
@@ -146,6 +149,38 @@ operations.I = function()
   local answer = insert(id, kind, time, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
   at = at + 7
   return answer
+end
+
+-- Inserts jobs of one kind, which have no keys, and ids that were made for this.
+operations.J = function()
+  local kind, many = ARGV[at + 1], tonumber(ARGV[at + 2])
+  at = at + 3
+  local ids = {}
+  for n = 1, many do
+    ids[n] = ARGV[at + 3 * n - 3]
+  end
+  local stored = get_all(jobs, ids)
+  local letters, records, deadlines, earliest = {}, {}, {}, math.huge
+  for n, id in ipairs(ids) do
+    letters[n] = 'k'
+    if not stored[n] then
+      letters[n] = 'n'
+      local time = ARGV[at + 3 * n - 2]
+      records[#records + 1] = id
+      records[#records + 1] = ARGV[at + 3 * n - 1]
+      deadlines[#deadlines + 1] = time
+      deadlines[#deadlines + 1] = id
+      earliest = math.min(earliest, tonumber(time))
+    end
+  end
+  at = at + 3 * many
+  if #records > 0 then
+    note_head(kind, earliest)
+    call_all('HSET', jobs, records)
+    call_all('ZADD', due[kind], deadlines)
+    count(kind, #records / 2)
+  end
+  return table.concat(letters)
 end
 
 -- Cancel.
@@ -287,7 +322,34 @@ operations.O = function()
   return '1'
 end
 
--- Finish.
+-- Runs have ended well: the jobs are gone.
+operations.G = function()
+  local many = tonumber(ARGV[at + 1])
+  at = at + 2
+  local ids = {}
+  for n = 1, many do
+    ids[n] = ARGV[at + 2 * n - 2]
+  end
+  local found = get_all(fences, ids)
+  local letters, ended = {}, {}
+  for n, id in ipairs(ids) do
+    local fence = found[n]
+    letters[n] = 'x'
+    if fence and string.sub(fence, 1, TOKEN_BYTES) == ARGV[at + 2 * n - 1] then
+      letters[n] = 'd'
+      ended[#ended + 1] = id
+      is_asked(id)
+      forget(id, read_fence(fence))
+    end
+  end
+  at = at + 2 * many
+  call_all('ZREM', run, ended)
+  call_all('HDEL', fences, ended)
+  call_all('HDEL', jobs, ended)
+  return table.concat(letters)
+end
+
+-- Finish otherwise.
 operations.F = function()
   local id, token, fate = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local answer = finish(id, token, fate, tonumber(ARGV[at + 4]), ARGV[at + 5])
@@ -305,9 +367,7 @@ operations.L = function()
   end
   if is_asked(id) then
     redis.call('HDEL', jobs, id)
-    free_key(claim.key, id)
-    remember(id, claim.flags)
-    count(claim.kind, -1)
+    forget(id, claim)
   else
     file(claim.kind, id, claim.due)
   end

@@ -48,12 +48,30 @@ if last and string.sub(last, 1, #number + 1) == number .. ':' then
   return { 'ok', micros, next_due(), waits, reply }
 end
 
--- The candidates of each kind, by deadline.
-local lists, cursors = {}, {}
+-- The candidates of each kind, by deadline, and the records of the first of them.
+local lists, cursors, records = {}, {}, {}
 for n = at, #ARGV do
   local kind = ARGV[n]
   lists[kind] = redis.call('ZRANGEBYSCORE', due[kind], '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
   cursors[kind] = 1
+  records[kind] = {}
+end
+
+-- Large records are not read for nothing.
+local AHEAD = 16
+
+local function record_of(kind, cursor)
+  local known, list = records[kind], lists[kind]
+  if not known[cursor] then
+    local ids = {}
+    for n = cursor, math.min(cursor + 2 * AHEAD, #list) - 1, 2 do
+      ids[#ids + 1] = list[n]
+    end
+    for n, record in ipairs(get_all(jobs, ids)) do
+      known[cursor + 2 * n - 2] = record
+    end
+  end
+  return known[cursor]
 end
 
 local function earliest_kind()
@@ -90,11 +108,11 @@ while #taken < limit and bytes < most_bytes do
   if not kind then
     break
   end
-  local id = lists[kind][cursors[kind]]
-  local record = redis.call('HGET', jobs, id)
+  local cursor = cursors[kind]
+  local id, record = lists[kind][cursor], record_of(kind, cursor)
   local flags, _, interruptions, _, kind_bytes, key_bytes = struct.unpack(HEAD, record)
   if may_run(interruptions) then
-    cursors[kind] = cursors[kind] + 2
+    cursors[kind] = cursor + 2
     bytes = bytes + #record
     taken[#taken + 1] = { id = id, kind = kind, due = time, record = record, flags = flags,
       key = string.sub(record, HEAD_BYTES + kind_bytes + 1, HEAD_BYTES + kind_bytes + key_bytes) }
@@ -105,25 +123,31 @@ while #taken < limit and bytes < most_bytes do
 end
 
 if #taken > 0 then
-  local ids = {}
-  -- The first write needs no memory, so that a full server still runs what it has.
-  redis.call('ZREM', due[taken[1].kind], taken[1].id)
-  local first = redis.call('HINCRBY', meta, 'claims', #taken) - #taken
+  local ids, of_kind = {}, {}
   for n, job in ipairs(taken) do
-    if n > 1 then
-      redis.call('ZREM', due[job.kind], job.id)
-    end
+    ids[n] = job.id
+    of_kind[job.kind] = of_kind[job.kind] or {}
+    table.insert(of_kind[job.kind], job.id)
+  end
+  -- The first write needs no memory, so that a full server still runs what it has.
+  for kind, its in pairs(of_kind) do
+    call_all('ZREM', due[kind], its)
+  end
+  local first = redis.call('HINCRBY', meta, 'claims', #taken) - #taken
+  local tokens, ends = {}, {}
+  for n, job in ipairs(taken) do
     local key = job.key
     if key ~= '' and redis.call('HGET', keys, key) ~= job.id then
       key = ''
     end
     local fence = struct.pack('>I8', first + n) .. nonce .. owner
       .. struct.pack('>I8BB', job.due, job.flags, #job.kind) .. job.kind .. key
-    redis.call('HSET', fences, job.id, fence)
-    redis.call('ZADD', run, now + lease, job.id)
-    ids[n] = job.id
+    tokens[2 * n - 1], tokens[2 * n] = job.id, fence
+    ends[2 * n - 1], ends[2 * n] = now + lease, job.id
     give(job.id, fence, job.record)
   end
+  call_all('HSET', fences, tokens)
+  call_all('ZADD', run, ends)
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
   redis.call('PEXPIRE', sent, 3600000)
 end

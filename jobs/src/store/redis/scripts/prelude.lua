@@ -81,6 +81,27 @@ local function read_fence(fence)
     key = string.sub(fence, 35 + kind_bytes) }
 end
 
+-- One command takes so many arguments of a list, since Lua's stack has an end.
+local AT_ONCE = 128
+
+local function call_all(command, key, list)
+  for from = 1, #list, AT_ONCE do
+    redis.call(command, key, unpack(list, from, math.min(from + AT_ONCE - 1, #list)))
+  end
+end
+
+-- The values of these fields, in their order; false where there is none.
+local function get_all(hash, fields)
+  local values = {}
+  for from = 1, #fields, AT_ONCE do
+    local to = math.min(from + AT_ONCE - 1, #fields)
+    for n, value in ipairs(redis.call('HMGET', hash, unpack(fields, from, to))) do
+      values[from + n - 1] = value
+    end
+  end
+  return values
+end
+
 -- By how much the number of jobs of each kind changes, and which heads have moved.
 local counts, heads, lowest = {}, {}, {}
 
@@ -88,18 +109,22 @@ local function count(kind, by)
   counts[kind] = (counts[kind] or 0) + by
 end
 
--- Files a job among those that wait.
-local function file(kind, id, time)
-  local key = due[kind]
+-- The head of a kind may move to this time. It is called before that is written.
+local function note_head(kind, time)
   if heads[kind] == nil then
-    local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    local head = redis.call('ZRANGE', due[kind], 0, 0, 'WITHSCORES')
     heads[kind] = tonumber(head[2]) or math.huge
     lowest[kind] = math.huge
   end
-  redis.call('ZADD', key, time, id)
   if time < lowest[kind] then
     lowest[kind] = time
   end
+end
+
+-- Files a job among those that wait.
+local function file(kind, id, time)
+  note_head(kind, time)
+  redis.call('ZADD', due[kind], time, id)
 end
 
 -- Writes the counts, and tells the others if a job is due earlier than any was.
