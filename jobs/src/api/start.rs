@@ -41,7 +41,7 @@ const AHEAD: Duration = Duration::from_millis(50);
 /// How many commands wait for the dispatcher before their callers do.
 const COMMANDS: usize = 4096;
 /// The tick of the wheels: how much later than at its time a run may start for the wheel's sake.
-const TICK: Duration = Duration::from_micros(100);
+const TICK: Duration = Duration::from_micros(10);
 const QUEUE_BYTES: usize = 48;
 /// A lease that is longer holds for this long, because instants have an end.
 const LONGEST_LEASE: Duration = Duration::from_secs(365 * 24 * 3600);

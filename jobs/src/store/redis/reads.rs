@@ -91,8 +91,8 @@ impl Redis {
             let found = array(&reply[2])?;
             for pair in found.chunks(2) {
                 let [id, fence] = pair else { continue };
-                let (due, kind) = read_fence(bytes(fence)?)?;
-                claimed.push((id_of(bytes(id)?)?, due, kind));
+                let claim = read_fence(bytes(fence)?)?;
+                claimed.push((id_of(bytes(id)?)?, claim.due, claim.kind));
             }
             if found.len() < 2 * ITEMS {
                 break;

@@ -10,9 +10,10 @@
 //!
 //! | fence | bytes |
 //! | --- | --- |
-//! | number and nonce: the token | 8 each |
-//! | owner, deadline | 8 each |
-//! | flags of the record, length of the kind, kind, key | 1, 1, the rest |
+//! | nonce and number: the token | 8 each |
+//! | deadline, owner | 8 each |
+//! | `k` if the job has its key | 1 |
+//! | the beginning of the record, to the end of the key at least | the rest |
 //!
 //! | schedule | bytes |
 //! | --- | --- |
@@ -115,18 +116,28 @@ pub(super) fn id_bytes(id: JobId) -> [u8; 16] {
 
 /// Returns what the scripts compare of a fence.
 pub(super) fn token(fence: Fence) -> [u8; 16] {
-    let bits = u128::from(fence.get()) << 64 | u128::from(fence.nonce());
+    let bits = u128::from(fence.nonce()) << 64 | u128::from(fence.get());
     bits.to_be_bytes()
 }
 
-/// Returns the deadline and the kind of a claimed job, from its fence.
-pub(super) fn read_fence(fence: &[u8]) -> Result<(Millis, String), StoreError> {
+/// What a fence says of its claim.
+pub(super) struct ClaimOf {
+    fence: Fence,
+    pub(super) due: Millis,
+    has_key: bool,
+    pub(super) kind: String,
+}
+
+pub(super) fn read_fence(fence: &[u8]) -> Result<ClaimOf, StoreError> {
     let mut reader = Reader(fence);
-    reader.bytes(24)?;
+    let (nonce, number) = (reader.number(8)?, reader.number(8)?);
     let due = Millis::clamped(reader.number(8)? as i64);
-    reader.bytes(1)?;
+    reader.bytes(8)?;
+    let has_key = reader.bytes(1)? == b"k";
+    reader.bytes(13)?;
     let kind = reader.number(1)? as usize;
-    Ok((due, reader.text(kind)?))
+    reader.bytes(3)?;
+    Ok(ClaimOf { fence: Fence::new(number, nonce), due, has_key, kind: reader.text(kind)? })
 }
 
 /// Returns a claimed job, from its id, fence and record.
@@ -136,26 +147,19 @@ pub(super) fn claimed(
     fence: &[u8],
     record: &[u8],
 ) -> Result<Claimed, StoreError> {
-    let mut reader = Reader(fence);
-    let number = Fence::new(reader.number(8)?, reader.number(8)?);
-    reader.bytes(8)?;
-    let due = Millis::clamped(reader.number(8)? as i64);
-    reader.bytes(1)?;
-    let kind_bytes = reader.number(1)? as usize;
-    let name = reader.text(kind_bytes)?;
-    let key = some(reader.text(reader.0.len())?);
+    let ClaimOf { fence, due, has_key, .. } = read_fence(fence)?;
     let record = read_record(record)?;
-    let kind = kinds.iter().find(|kind| ***kind == *name).cloned();
+    let kind = kinds.iter().find(|kind| ***kind == *record.kind).cloned();
     Ok(Claimed {
         id: id_of(id)?,
-        kind: kind.unwrap_or_else(|| Arc::from(name)),
+        kind: kind.unwrap_or_else(|| Arc::from(record.kind)),
         due,
         tries: record.tries,
         interruptions: record.interruptions,
         runs: record.runs,
-        key,
+        key: record.key.filter(|_| has_key),
         payload: record.payload,
-        fence: number,
+        fence,
     })
 }
 

@@ -99,7 +99,7 @@ local function insert(id, kind, time, mode, key, record)
   return 'n'
 end
 
--- Ends a claim if it is held with this token. Answers what its fence says.
+-- Ends a claim if it is held with this token. Answers what its fence says, and the deadline.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
   if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
@@ -107,7 +107,7 @@ local function end_claim(id, token)
   end
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
-  return read_fence(fence)
+  return read_fence(fence), deadline_of(fence)
 end
 
 -- A claimed job is no more, but for its record.
@@ -119,7 +119,7 @@ end
 
 -- A run has failed.
 local function finish(id, token, fate, time, reason)
-  local claim = end_claim(id, token)
+  local claim, deadline = end_claim(id, token)
   if not claim then
     return 'x'
   end
@@ -133,7 +133,7 @@ local function finish(id, token, fate, time, reason)
   job.runs = job.runs + 1
   job.error = reason
   if fate == 'd' then
-    die(id, job, claim.due)
+    die(id, job, deadline)
   else
     job.interruptions = 0
     redis.call('HSET', jobs, id, write(job))
@@ -361,7 +361,7 @@ end
 operations.L = function()
   local id, token = ARGV[at + 1], ARGV[at + 2]
   at = at + 3
-  local claim = end_claim(id, token)
+  local claim, deadline = end_claim(id, token)
   if not claim then
     return 'd'
   end
@@ -369,7 +369,7 @@ operations.L = function()
     redis.call('HDEL', jobs, id)
     forget(id, claim)
   else
-    file(claim.kind, id, claim.due)
+    file(claim.kind, id, deadline)
   end
   return 'd'
 end

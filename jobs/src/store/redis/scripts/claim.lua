@@ -13,10 +13,11 @@ local reply = {}
 local blocked = {}
 local waits = 0
 
+local given = 0
+
 local function give(id, fence, record)
-  reply[#reply + 1] = id
-  reply[#reply + 1] = fence
-  reply[#reply + 1] = record
+  reply[given + 1], reply[given + 2], reply[given + 3] = id, fence, record
+  given = given + 3
 end
 
 -- When the next job is due that this caller could claim, or -1.
@@ -39,7 +40,7 @@ if last and string.sub(last, 1, #number + 1) == number .. ':' then
   while from < #last do
     local id = string.sub(last, from, from + 15)
     local fence = redis.call('HGET', fences, id)
-    if fence and string.sub(fence, 9, 16) == nonce then
+    if fence and string.sub(fence, 1, 8) == nonce then
       redis.call('ZADD', run, now + lease, id)
       give(id, fence, redis.call('HGET', jobs, id))
     end
@@ -102,49 +103,48 @@ local function may_run(interruptions)
   return false
 end
 
-local taken, bytes = {}, 0
-while #taken < limit and bytes < most_bytes do
+local ids, taken_of, deadlines, bytes = {}, {}, {}, 0
+local taken = {}
+while #ids < limit and bytes < most_bytes do
   local kind, time = earliest_kind()
   if not kind then
     break
   end
   local cursor = cursors[kind]
-  local id, record = lists[kind][cursor], record_of(kind, cursor)
-  local flags, _, interruptions, _, kind_bytes, key_bytes = struct.unpack(HEAD, record)
+  local record = record_of(kind, cursor)
+  local interruptions = struct.unpack('>I4', record, 6)
   if may_run(interruptions) then
     cursors[kind] = cursor + 2
     bytes = bytes + #record
-    taken[#taken + 1] = { id = id, kind = kind, due = time, record = record, flags = flags,
-      key = string.sub(record, HEAD_BYTES + kind_bytes + 1, HEAD_BYTES + kind_bytes + key_bytes) }
+    local n = #ids + 1
+    ids[n], deadlines[n], taken[n] = lists[kind][cursor], time, record
+    local its = taken_of[kind] or {}
+    taken_of[kind] = its
+    its[#its + 1] = ids[n]
   else
     blocked[kind] = true
     waits = 1
   end
 end
 
-if #taken > 0 then
-  local ids, of_kind = {}, {}
-  for n, job in ipairs(taken) do
-    ids[n] = job.id
-    of_kind[job.kind] = of_kind[job.kind] or {}
-    table.insert(of_kind[job.kind], job.id)
-  end
+if #ids > 0 then
   -- The first write needs no memory, so that a full server still runs what it has.
-  for kind, its in pairs(of_kind) do
+  for kind, its in pairs(taken_of) do
     call_all('ZREM', due[kind], its)
   end
-  local first = redis.call('HINCRBY', meta, 'claims', #taken) - #taken
+  local first = redis.call('HINCRBY', meta, 'claims', #ids) - #ids
   local tokens, ends = {}, {}
-  for n, job in ipairs(taken) do
-    local key = job.key
-    if key ~= '' and redis.call('HGET', keys, key) ~= job.id then
-      key = ''
-    end
-    local fence = struct.pack('>I8', first + n) .. nonce .. owner
-      .. struct.pack('>I8BB', job.due, job.flags, #job.kind) .. job.kind .. key
-    tokens[2 * n - 1], tokens[2 * n] = job.id, fence
-    ends[2 * n - 1], ends[2 * n] = now + lease, job.id
-    give(job.id, fence, job.record)
+  local lease_end = string.format('%.0f', now + lease)
+  for n, id in ipairs(ids) do
+    local record = taken[n]
+    local kind_bytes, key_bytes = string.byte(record, 14, 15)
+    local from = HEAD_BYTES + kind_bytes
+    local has_key = key_bytes > 0
+      and redis.call('HGET', keys, string.sub(record, from + 1, from + key_bytes)) == id
+    local fence = write_fence(first + n, nonce, deadlines[n], has_key, record, kind_bytes, key_bytes)
+    tokens[2 * n - 1], tokens[2 * n] = id, fence
+    ends[2 * n - 1], ends[2 * n] = lease_end, id
+    give(id, fence, record)
   end
   call_all('HSET', fences, tokens)
   call_all('ZADD', run, ends)

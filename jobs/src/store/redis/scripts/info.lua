@@ -25,7 +25,7 @@ for n = at + 1, #ARGV do
       local time = redis.call('ZSCORE', died, id)
       found[#found + 1] = { id, 'd', string.format('%.0f', job.due), time, own, record }
     elseif fence then
-      local time = string.format('%.0f', read_fence(fence).due)
+      local time = string.format('%.0f', deadline_of(fence))
       found[#found + 1] = { id, 'r', time, '', own, record }
     else
       found[#found + 1] = { id, 'p', redis.call('ZSCORE', due[job.kind], id), '', own, record }

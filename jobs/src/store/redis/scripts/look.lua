@@ -3,7 +3,8 @@
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
 for _, id in ipairs(expired) do
-  local claim = read_fence(redis.call('HGET', fences, id))
+  local fence = redis.call('HGET', fences, id)
+  local claim, deadline = read_fence(fence), deadline_of(fence)
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
   if redis.call('SREM', asked, id) == 1 then
@@ -19,10 +20,10 @@ for _, id in ipairs(expired) do
     job.runs = job.runs + 1
     if job.interruptions >= MOST_INTERRUPTIONS then
       job.error = ARGV[at]
-      die(id, job, claim.due)
+      die(id, job, deadline)
     else
       redis.call('HSET', jobs, id, write(job))
-      file(claim.kind, id, claim.due)
+      file(claim.kind, id, deadline)
     end
   end
 end
@@ -33,7 +34,7 @@ if redis.call('SCARD', asked) > 0 then
   local ids = redis.call('SRANDMEMBER', asked, 256)
   for _, id in ipairs(ids) do
     local fence = redis.call('HGET', fences, id)
-    if fence and string.sub(fence, 17, 24) == owner then
+    if fence and owner_of(fence) == owner then
       wanted[#wanted + 1] = id
     end
   end

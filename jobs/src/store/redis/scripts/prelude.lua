@@ -69,16 +69,33 @@ local function write(job)
   return head .. job.kind .. job.key .. job.error .. deadline .. job.payload
 end
 
--- The fence of a claim: number and nonce, owner, deadline, flags, kind and key.
-local TOKEN_BYTES = 16
+-- The fence of a claim: nonce and number, which are its token; deadline, owner, whether the job has its
+-- key; and the beginning of the record, to the end of the key. It has more than 64 bytes for nearly every
+-- job: so the server keeps fences in a table, where it would search a list of short ones.
+local TOKEN_BYTES, FENCE_BYTES, LONG_ENOUGH = 16, 33, 32
+
+local function write_fence(number, nonce, time, has_key, record, kind_bytes, key_bytes)
+  return nonce .. struct.pack('>I8I8', number, time) .. owner .. (has_key and 'k' or '-')
+    .. string.sub(record, 1, math.max(LONG_ENOUGH, HEAD_BYTES + kind_bytes + key_bytes))
+end
+
+local function deadline_of(fence)
+  return (struct.unpack('>I8', fence, 17))
+end
+
+local function owner_of(fence)
+  return string.sub(fence, 25, 32)
+end
 
 local function read_fence(fence)
-  local token = string.sub(fence, 1, TOKEN_BYTES)
-  local holder = string.sub(fence, 17, 24)
-  local deadline, flags, kind_bytes = struct.unpack('>I8BB', string.sub(fence, 25, 34))
-  local kind = string.sub(fence, 35, 34 + kind_bytes)
-  return { token = token, owner = holder, due = deadline, flags = flags, kind = kind,
-    key = string.sub(fence, 35 + kind_bytes) }
+  local kind_bytes, key_bytes = string.byte(fence, FENCE_BYTES + 14, FENCE_BYTES + 15)
+  local from = FENCE_BYTES + HEAD_BYTES
+  local claim = { flags = string.byte(fence, FENCE_BYTES + 1), key = '' }
+  claim.kind = string.sub(fence, from + 1, from + kind_bytes)
+  if string.byte(fence, FENCE_BYTES) == 107 then
+    claim.key = string.sub(fence, from + kind_bytes + 1, from + kind_bytes + key_bytes)
+  end
+  return claim
 end
 
 -- One command takes so many arguments of a list, since Lua's stack has an end.
