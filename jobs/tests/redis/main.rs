@@ -4,14 +4,16 @@
 //! | --- | --- |
 //! | `server.rs` | a server: started, killed, started again |
 //! | `support.rs` | jobs, and what is noted of them |
-//! | `proxy.rs` | a proxy that cuts, stalls, and drops replies |
+//! | `proxy.rs` | a proxy that cuts, resets, stalls, drops replies and delivers late |
 //! | `nodes.rs` | several nodes on one queue |
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
+//! | `late.rs` | requests that arrive after they were sent again |
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `start.rs` | servers that are refused, and full ones |
 //! | `limits.rs` | what scripts may not do |
 //! | `measures.rs` | figures |
 
+mod late;
 mod leases;
 mod limits;
 mod lost;

@@ -1,26 +1,28 @@
 -- Applies a list of changes, in their order. Answers a letter for each.
 --
 -- A call that is sent again, because its answer was lost, bears the same number in the same place: it
--- changes nothing, and has the answer that it had.
+-- changes nothing, and has the answer that it had. A copy of it that arrives after later calls does
+-- nothing, and nobody waits for it.
 
 local place, number, before = ARGV[at], ARGV[at + 1], ARGV[at + 2]
 at = at + 3
 
--- The answer of the call with this number in a place, if there was one.
-local function answered(slot)
-  local answer = redis.call('HGET', sent, slot)
-  if answer and string.sub(answer, 1, #number + 1) == number .. ':' then
-    return string.sub(answer, #number + 2)
+-- The number and the answer of the last call in a place.
+local function last_in(slot)
+  local last = redis.call('HGET', sent, slot)
+  if not last then
+    return 0
   end
-  return nil
+  local colon = string.find(last, ':', 1, true)
+  return tonumber(string.sub(last, 1, colon - 1)), string.sub(last, colon + 1)
 end
 
-local known_answer = answered(place)
-if known_answer then
-  return { 'ok', micros, known_answer }
+local last_number, last_answer = last_in(place)
+if last_number == tonumber(number) then
+  return { 'ok', micros, last_answer }
 end
 -- What is a part of something larger comes after the part before it, or not at all.
-if before ~= '' and not answered(before) then
+if last_number > tonumber(number) or before ~= '' and last_in(before) ~= tonumber(number) then
   return { 'ok', micros, '' }
 end
 

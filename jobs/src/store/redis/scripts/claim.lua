@@ -2,12 +2,15 @@
 -- so many bytes. Answers when the next one is due, whether a kind waits for a suspect, and of each
 -- claimed job its id, its fence and its record.
 --
--- A claim that is sent again, because its answer was lost, answers what it claimed.
+-- A claim that is sent again, because its answer was lost, answers what it claimed. A copy of it that
+-- arrives after later claims claims nothing, because nobody waits for it.
 
 local number, limit, lease = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
 local suspects, repeat_offender = tonumber(ARGV[at + 3]), ARGV[at + 4] == '1'
 local nonce, most_bytes = ARGV[at + 5], tonumber(ARGV[at + 6])
-at = at + 7
+-- Another copy may be under way, so this one leaves its number behind in any case.
+local again = ARGV[at + 7] == '1'
+at = at + 8
 local most_suspects = suspects
 local reply = {}
 local blocked = {}
@@ -32,7 +35,11 @@ local function next_due()
 end
 
 local last = redis.call('HGET', sent, 'claim')
-if last and string.sub(last, 1, #number + 1) == number .. ':' then
+local last_number = last and tonumber(string.match(last, '^%d+')) or 0
+if last_number > tonumber(number) then
+  return { 'ok', micros, -1, 0, reply }
+end
+if last_number == tonumber(number) then
   local from = #number + 2
   waits = tonumber(string.sub(last, from, from))
   from = from + 1
@@ -125,6 +132,11 @@ if #taken > 0 then
     give(job.id, fence, job.record)
   end
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
+  redis.call('PEXPIRE', sent, 3600000)
+elseif again then
+  -- This one too works on a full server, because its first write needs no memory.
+  redis.call('HDEL', sent, 'claim')
+  redis.call('HSET', sent, 'claim', number .. ':' .. waits)
   redis.call('PEXPIRE', sent, 3600000)
 end
 return { 'ok', micros, next_due(), waits, reply }
