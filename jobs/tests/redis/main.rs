@@ -9,6 +9,7 @@
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
 //! | `late.rs` | requests that arrive after they were sent again |
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
+//! | `pauses.rs` | servers that stand still, or are busy |
 //! | `start.rs` | servers that are refused, and full ones |
 //! | `limits.rs` | what scripts may not do |
 //! | `measures.rs` | figures |
@@ -19,6 +20,7 @@ mod limits;
 mod lost;
 mod measures;
 mod nodes;
+mod pauses;
 mod proxy;
 mod server;
 mod start;
