@@ -26,6 +26,16 @@ if last_number > tonumber(number) or before ~= '' and last_in(before) ~= tonumbe
   return { 'ok', micros, '' }
 end
 
+-- An insert without a key reads whatever it writes to.
+if place == '0' and (ARGV[at] ~= 'I' or ARGV[at + 4] ~= '') then
+  check_types()
+end
+-- Only inserts, occurrences, schedules and what is revived are refused by a full server.
+local GROWS = { I = true, O = true, S = true, V = true }
+if not GROWS[ARGV[at]] then
+  write_on_a_full_server()
+end
+
 local answers = {}
 -- Nobody has asked a run to stop, in almost every call.
 local any_asked = redis.call('SCARD', asked) > 0
@@ -81,6 +91,7 @@ local function insert(id, kind, time, mode, key, record)
   if has(string.byte(record, 1), CALLERS_ID) and redis.call('ZSCORE', done, id) then
     return 'k'
   end
+  learn_head(kind)
   if mode ~= '' then
     local holder = holder_of(key)
     if holder then

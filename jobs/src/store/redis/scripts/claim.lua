@@ -99,6 +99,13 @@ while #taken < limit and bytes < most_bytes do
   end
   local id = lists[kind][cursors[kind]]
   local record = redis.call('HGET', jobs, id)
+  if not record then
+    -- Somebody has removed it by hand. There is nothing to run, and it keeps no others back.
+    redis.call('ZREM', due[kind], id)
+    count(kind, -1)
+    settle()
+    return { 'ok', micros, now, 0, reply }
+  end
   local flags, _, interruptions, _, kind_bytes, key_bytes = struct.unpack(HEAD, record)
   if may_run(interruptions) then
     cursors[kind] = cursors[kind] + 2
@@ -113,13 +120,15 @@ end
 
 if #taken > 0 then
   local ids = {}
-  -- The first write needs no memory, so that a full server still runs what it has.
-  redis.call('ZREM', due[taken[1].kind], taken[1].id)
+  -- These have their types, or nothing is claimed.
+  redis.call('HLEN', fences)
+  redis.call('ZCARD', run)
+  redis.call('HLEN', meta)
+  -- A full server still runs what it has.
+  write_on_a_full_server()
   local first = redis.call('HINCRBY', meta, 'claims', #taken) - #taken
   for n, job in ipairs(taken) do
-    if n > 1 then
-      redis.call('ZREM', due[job.kind], job.id)
-    end
+    redis.call('ZREM', due[job.kind], job.id)
     local key = job.key
     if key ~= '' and redis.call('HGET', keys, key) ~= job.id then
       key = ''
@@ -134,8 +143,7 @@ if #taken > 0 then
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
   redis.call('PEXPIRE', sent, 3600000)
 elseif again then
-  -- This one too works on a full server, because its first write needs no memory.
-  redis.call('HDEL', sent, 'claim')
+  write_on_a_full_server()
   redis.call('HSET', sent, 'claim', number .. ':' .. waits)
   redis.call('PEXPIRE', sent, 3600000)
 end

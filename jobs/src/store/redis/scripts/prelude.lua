@@ -81,6 +81,23 @@ local function read_fence(fence)
     key = string.sub(fence, 35 + kind_bytes) }
 end
 
+-- What each key is asked for its size, by its type.
+local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'ZCARD', 'HLEN', 'SCARD',
+  'HLEN', 'HLEN' }
+
+-- Fails if somebody has given a key another type: what a script writes stays if it fails later.
+local function check_types()
+  for n = 1, #KEYS do
+    redis.call(SIZE[n] or 'ZCARD', KEYS[n])
+  end
+end
+
+-- The server refuses writes that may need memory, if its own is full, as long as a script has written
+-- nothing. This one needs none and changes nothing.
+local function write_on_a_full_server()
+  redis.call('HDEL', meta, '')
+end
+
 -- By how much the number of jobs of each kind changes, and which heads have moved.
 local counts, heads, lowest = {}, {}, {}
 
@@ -88,15 +105,19 @@ local function count(kind, by)
   counts[kind] = (counts[kind] or 0) + by
 end
 
--- Files a job among those that wait.
-local function file(kind, id, time)
-  local key = due[kind]
+-- Learns what was due first, before anything is written.
+local function learn_head(kind)
   if heads[kind] == nil then
-    local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    local head = redis.call('ZRANGE', due[kind], 0, 0, 'WITHSCORES')
     heads[kind] = tonumber(head[2]) or math.huge
     lowest[kind] = math.huge
   end
-  redis.call('ZADD', key, time, id)
+end
+
+-- Files a job among those that wait.
+local function file(kind, id, time)
+  learn_head(kind)
+  redis.call('ZADD', due[kind], time, id)
   if time < lowest[kind] then
     lowest[kind] = time
   end
