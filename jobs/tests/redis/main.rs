@@ -11,9 +11,13 @@
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `pauses.rs` | servers that stand still, or are busy |
 //! | `start.rs` | servers that are refused, and full ones |
+//! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
+//! | `half_done.rs` | scripts that fail, and full servers |
 //! | `measures.rs` | figures |
 
+mod half_done;
+mod known_defects;
 mod late;
 mod leases;
 mod limits;
