@@ -7,7 +7,9 @@
 //! | `proxy.rs` | a proxy that cuts, resets, stalls, drops replies and delivers late |
 //! | `nodes.rs` | several nodes on one queue |
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
+//! | `clocks.rs` | nodes whose clocks are wrong, and drift |
 //! | `cuts.rs` | connections that end in the midst |
+//! | `failover.rs`, `replica.rs`, `slow_disk.rs` | servers that come back without what they answered last |
 //! | `late.rs` | requests that arrive after they were sent again |
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `pauses.rs` | servers that stand still, or are busy |
@@ -18,9 +20,12 @@
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `measures.rs` | figures |
 
+#[cfg(unix)]
+mod clocks;
 mod cuts;
 #[path = "../kill/draw.rs"]
 mod draw;
+mod failover;
 mod half_done;
 mod known_defects;
 mod late;
@@ -31,7 +36,9 @@ mod measures;
 mod nodes;
 mod pauses;
 mod proxy;
+mod replica;
 mod server;
+mod slow_disk;
 mod soak;
 mod start;
 mod support;

@@ -37,14 +37,13 @@ fn produce(client: &Client, mut draw: Draw, stop: &AtomicBool) -> Produced {
         if stop.load(Ordering::Acquire) {
             break;
         }
-        let (wait, id) = (draw.below(400) as u32 * MS, JobId::new());
-        while let Err(refused) = client.insert_with_id(id, wait, Order(order)) {
-            let may_try = matches!(
-                refused.kind(),
-                InsertErrorKind::Unknown(_) | InsertErrorKind::Store(_)
-            );
-            assert!(may_try, "{refused:?}");
-        }
+        let wait = draw.below(400) as u32 * MS;
+        let inserted = match draw.below(2) {
+            0 => client.insert(wait, Order(order)).ok(),
+            _ => Some(insert_until_answered(client, wait, order)),
+        };
+        // Without an answer it is there or not.
+        let Some(id) = inserted else { continue };
         produced.stored.insert(order);
         if draw.below(10) == 0 {
             // An answer that does not come leaves it open.
@@ -58,6 +57,16 @@ fn produce(client: &Client, mut draw: Draw, stop: &AtomicBool) -> Produced {
         pause(draw.below(8) as u32 * MS);
     }
     produced
+}
+
+fn insert_until_answered(client: &Client, wait: Duration, order: u64) -> JobId {
+    let id = JobId::new();
+    while let Err(refused) = client.insert_with_id(id, wait, Order(order)) {
+        let kind = refused.kind();
+        let again = matches!(kind, InsertErrorKind::Unknown(_) | InsertErrorKind::Store(_));
+        assert!(again, "{refused:?}");
+    }
+    id
 }
 
 /// Does one thing to a connection or to the server. Returns its name.
@@ -107,10 +116,7 @@ fn faults_of_every_kind_at_random_lose_no_job() {
             Ok(())
         };
         let on_event = move |event| {
-            told.fetch_add(
-                u64::from(matches!(event, Event::LeaseLost { .. })),
-                Ordering::AcqRel,
-            );
+            told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
         };
         let builder = Jobs::redis(proxy.url()).unwrap().lease(LEASE);
         builder.on(note).on_event(on_event).start().unwrap()
