@@ -4,19 +4,40 @@
 //! | --- | --- |
 //! | `server.rs` | a server: started, killed, started again |
 //! | `support.rs` | jobs, and what is noted of them |
-//! | `proxy.rs` | a proxy that cuts, stalls, and drops replies |
+//! | `proxy.rs` | a proxy that cuts, resets, stalls, drops replies and delivers late |
 //! | `nodes.rs` | several nodes on one queue |
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
+//! | `clocks.rs` | nodes whose clocks are wrong, and drift |
+//! | `cuts.rs` | connections that end in the midst |
+//! | `failover.rs`, `replica.rs`, `slow_disk.rs` | servers that come back without what they answered last |
+//! | `late.rs` | requests that arrive after they were sent again |
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
+//! | `pauses.rs` | servers that stand still, or are busy |
+//! | `soak.rs` | faults of every kind, at random |
 //! | `start.rs` | servers that are refused, and full ones |
+//! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
+//! | `half_done.rs` | scripts that fail, and full servers |
 
+#[cfg(unix)]
+mod clocks;
+mod cuts;
+#[path = "../kill/draw.rs"]
+mod draw;
+mod failover;
+mod half_done;
+mod known_defects;
+mod late;
 mod leases;
 mod limits;
 mod lost;
 mod nodes;
+mod pauses;
 mod proxy;
+mod replica;
 mod server;
+mod slow_disk;
+mod soak;
 mod start;
 mod support;
 #[cfg(unix)]

@@ -84,6 +84,11 @@ impl Server {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
+    /// Returns the number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.as_ref().map_or(0, Child::id)
+    }
+
     /// Ends the server as `kill -9` does.
     pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {

@@ -120,6 +120,8 @@ fn a_loss_must_be_explained_by_the_persistence() {
     assert!(explained(&lost(10), Persistence::EverySecond));
     assert!(!explained(&lost(3000), Persistence::EverySecond));
     assert!(explained(&lost(3000), Persistence::None));
+    assert!(explained(&lost(3000), Persistence::Replicated(4_000_000)));
+    assert!(!explained(&lost(3000), Persistence::Replicated(1_000_000)));
     // What came after the restart is not.
     let mut after = shared();
     after.add(Record::Server { is_up: false });

@@ -9,6 +9,10 @@
 //! | AOF, `appendfsync always` | never |
 //! | AOF, `appendfsync everysec` | something happened to the job in the two seconds before a kill |
 //! | none | something happened to the job before a kill |
+//! | a replica takes over | something happened to the job since its link had stood still |
+//!
+//! A claim is in no log: it happened between the deadline of its run and the start. What a handler
+//! brought is sent after its end, within a second unless the server is away.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +26,15 @@ pub(crate) enum Persistence {
     Always,
     EverySecond,
     None,
+    /// A replica that may lack so much takes over, in microseconds.
+    Replicated(u64),
 }
 
 /// What the server may have answered and not yet written: a write waits for a sync that takes long,
 /// for two seconds at most.
 const UNWRITTEN_US: u64 = 2_000_000;
+/// Within which time the end of a run is with the server.
+const SENT_WITHIN_US: u64 = 1_000_000;
 
 /// What the rules found.
 #[derive(Debug)]
@@ -59,21 +67,26 @@ pub(crate) fn judge(log: &[Event], end: &FileEnd, persistence: Persistence) -> V
 
 fn is_explained(history: &History<'_>, job: &JobHistory, persistence: Persistence) -> bool {
     let calls = job.inserts.iter().chain(&job.calls).map(|&n| &history.calls[n]);
-    let calls = calls.flat_map(|call| {
-        let answered = call.answer.as_ref().map(|answered| answered.at);
-        [Some(call.at), answered].into_iter().flatten()
+    let calls = calls.map(|call| {
+        let answered = call.answer.as_ref().map_or(call.at, |answered| answered.at);
+        (call.at, answered)
     });
-    let starts = job.starts.iter().map(|(.., start)| start.at);
-    let ends = job.ends.iter().map(|(.., end)| end.at);
-    let mut times = calls.chain(starts).chain(ends);
-    let lost = |time: u64| {
-        history.away.iter().any(|&(killed, _)| match persistence {
-            Persistence::Always => false,
-            Persistence::EverySecond => {
-                (killed.saturating_sub(UNWRITTEN_US)..=killed).contains(&time)
-            }
-            Persistence::None => time <= killed,
+    let runs = job.starts.iter().map(|(.., start)| {
+        let end = job.ends.iter().find(|(.., end)| end.fence == start.fence);
+        let ended = end.map_or(start.at, |(.., end)| end.at + SENT_WITHIN_US);
+        (start.since().min(start.deadline * 1000), ended)
+    });
+    let mut spans = calls.chain(runs);
+    let lost = |(from, to): (u64, u64)| {
+        history.away.iter().any(|&(killed, _)| {
+            let since = match persistence {
+                Persistence::Always => return false,
+                Persistence::EverySecond => killed.saturating_sub(UNWRITTEN_US),
+                Persistence::None => 0,
+                Persistence::Replicated(lack) => killed.saturating_sub(lack),
+            };
+            from <= killed && since <= to
         })
     };
-    times.any(lost)
+    spans.any(lost)
 }

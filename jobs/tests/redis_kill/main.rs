@@ -1,10 +1,11 @@
 //! `kill -9` for real, on a Redis server: three nodes share a queue. Nodes are killed at random and at
-//! named points of the code, and stopped past their lease; the server is killed, and started again. The
-//! rules of `tests/kill` judge what they report.
+//! named points of the code, and stopped past their lease; the server is killed and started again, or a
+//! replica takes over. The rules of `tests/kill` judge what they report.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `parent.rs` | the parent: makes nodes, kills them and the server |
+//! | `parent.rs` | the parent: makes nodes, and kills them |
+//! | `outage.rs` | what becomes of the server |
 //! | `place.rs`, `queue.rs` | where the jobs are; what the parent sees there |
 //! | `judge.rs` | the rules, and what the persistence of the server explains |
 //! | `doctored.rs` | R14: logs with a violation each, which the rules must find |
@@ -36,9 +37,13 @@ mod history;
 #[path = "../redis/installed.rs"]
 mod installed;
 mod judge;
+mod outage;
 mod parent;
 mod place;
 mod queue;
+#[allow(dead_code, reason = "the tests of the store use the rest")]
+#[path = "../redis/proxy.rs"]
+mod proxy;
 #[path = "../kill/recall.rs"]
 mod recall;
 #[path = "../kill/record.rs"]
@@ -46,10 +51,15 @@ mod record;
 #[path = "../kill/repeats.rs"]
 mod repeats;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
+#[path = "../redis/replica.rs"]
+mod replica;
+#[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "../redis/server.rs"]
 mod server;
 #[path = "../kill/shared.rs"]
 mod shared;
+#[path = "../redis/slow_disk.rs"]
+mod slow_disk;
 
 use std::env;
 use std::sync::{Mutex, PoisonError};
@@ -57,6 +67,7 @@ use std::time::Duration;
 
 use child::{Repeat, now_us};
 use judge::{Persistence, judge};
+use outage::Outage;
 use parent::Story;
 use record::{Answer, Event, Record};
 
@@ -72,13 +83,18 @@ fn story(persistence: Persistence, deadly: bool) {
     let options: &[&str] = match persistence {
         Persistence::Always => &["--appendonly", "yes", "--appendfsync", "always"],
         Persistence::EverySecond => &["--appendonly", "yes", "--appendfsync", "everysec"],
-        Persistence::None => &["--appendonly", "no"],
+        Persistence::None | Persistence::Replicated(_) => &["--appendonly", "no"],
     };
     let Some(server) = installed::server(options) else { return };
     let seed = variable("TICKWHEEL_KILL_SEED").unwrap_or_else(now_us);
     let seconds = variable("TICKWHEEL_REDIS_KILL_SECONDS").unwrap_or(8);
     let mut story = Story::new(server, seed);
     story.deadly = deadly;
+    story.outage = match persistence {
+        Persistence::Always | Persistence::None => Outage::Restart,
+        Persistence::EverySecond => Outage::BeforeTheWrite,
+        Persistence::Replicated(_) => Outage::FailOver,
+    };
     let repeat = |name, period_ms, missed| Repeat { name, period_ms, missed };
     story.repeats = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
     // With a look at the queue in between, while no node is there.
@@ -86,14 +102,18 @@ fn story(persistence: Persistence, deadly: bool) {
     let told = story.tell(half).and_then(|()| story.tell(half)).and_then(|()| story.drain());
     let end = told.and_then(|()| story.end());
     let log = story.log();
+    let persistence = match persistence {
+        Persistence::Replicated(_) => Persistence::Replicated(story.lack),
+        other => other,
+    };
     let verdict = judge(&log, &end.as_ref().cloned().unwrap_or_default(), persistence);
     let count = |is: fn(&Record) -> bool| log.iter().filter(|event| is(&event.record)).count();
     let stored = count(|record| matches!(record, Record::Answer { answer: Answer::Ids(_), .. }));
     let starts = count(|record| matches!(record, Record::Start(_)));
-    let Story { kills, stops, restarts, .. } = story;
+    let &Story { kills, stops, restarts, unwritten, .. } = &story;
     println!(
-        "{persistence:?}: {kills} kills, {stops} stops past the lease, {restarts} restarts of the \
-         server; {stored} inserts, {starts} starts; explained by the persistence: {:?}",
+        "{persistence:?}: {kills} kills, {stops} stops past the lease, {restarts} outages of the server, \
+         {unwritten} before a write; {stored} inserts, {starts} starts; explained: {:?}",
         verdict.explained
     );
     let mut text: Vec<String> =
@@ -106,6 +126,9 @@ fn story(persistence: Persistence, deadly: bool) {
     // A machine that is busy gets through less of the story.
     assert!(kills > 0 && restarts > 0, "{kills} kills, {restarts} restarts");
     assert!(persistence != Persistence::Always || verdict.explained.is_empty());
+    // What is lost shows, or the story proves nothing.
+    let loses = matches!(persistence, Persistence::Replicated(_)) || unwritten > 0;
+    assert!(!loses || !verdict.explained.is_empty(), "nothing was lost");
 }
 
 /// Writes a log for whoever looks for the cause. Returns where.
@@ -129,6 +152,11 @@ fn jobs_that_end_their_process_take_no_other_with_them() {
 #[test]
 fn a_sync_a_second_explains_what_is_lost() {
     story(Persistence::EverySecond, false);
+}
+
+#[test]
+fn a_failover_explains_what_is_lost() {
+    story(Persistence::Replicated(0), false);
 }
 
 #[test]

@@ -19,12 +19,15 @@ use nix::unistd::Pid;
 
 use crate::child::{Doom, INSTRUCTIONS, Instructions, Repeat, now_us};
 use crate::draw::Draw;
+use crate::outage::Outage;
+use crate::proxy::Proxy;
 use crate::queue;
 use crate::recall;
 use crate::record::{Event, FileEnd, LEASE_MS, Level, Record};
+use crate::replica::Replica;
 use crate::server::{Server, pause};
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The named points, and at which passage of it at most a child dies.
 const POINTS: &[(&str, i64)] = &[
@@ -47,6 +50,15 @@ const LONGEST_LIFE: Duration = Duration::from_secs(90);
 /// The lives of some nodes on one server.
 pub(crate) struct Story {
     pub(crate) server: Server,
+    /// The way to the server, whichever it is.
+    pub(crate) front: Proxy,
+    /// What becomes of the server.
+    pub(crate) outage: Outage,
+    pub(crate) replica: Option<Replica>,
+    /// For how long a replica that took over had been sent nothing, in microseconds.
+    pub(crate) lack: u64,
+    /// How often the server had answered what it had not written when it was killed.
+    pub(crate) unwritten: usize,
     log: Arc<Mutex<Vec<Event>>>,
     draw: Draw,
     pub(crate) repeats: Vec<Repeat>,
@@ -70,8 +82,14 @@ struct Node {
 
 impl Story {
     pub(crate) fn new(server: Server, seed: u64) -> Story {
+        let front = Proxy::to(server.port);
         let story = Story {
             server,
+            front,
+            outage: Outage::Restart,
+            replica: None,
+            lack: 0,
+            unwritten: 0,
             log: Arc::default(),
             draw: Draw(seed),
             repeats: Vec::new(),
@@ -101,12 +119,15 @@ impl Story {
         log
     }
 
-    fn note(&self, life: u32, record: Record) {
+    pub(crate) fn note(&self, life: u32, record: Record) {
         self.log.lock().unwrap().push(Event { stamp: now_us(), life, record });
     }
 
     /// Lets nodes live and die for some time, and the server once in its midst.
     pub(crate) fn tell(&mut self, time: Duration) -> Result<()> {
+        if self.outage == Outage::FailOver {
+            self.replica = Some(Replica::of(&self.server));
+        }
         let begun = now_us();
         let time = u64::try_from(time.as_micros())?;
         for slot in 0..NODES {
@@ -169,7 +190,7 @@ impl Story {
         Ok(())
     }
 
-    /// Kills the server and starts it again, unless a node is about to connect. Returns whether it did.
+    /// Makes the server go away and come back, unless a node is about to connect. Returns whether it did.
     fn restart(&mut self) -> Result<bool> {
         let is_ready = |node: &Node| {
             let ready = |event: &Event| {
@@ -180,11 +201,8 @@ impl Story {
         if !self.nodes.iter().all(is_ready) {
             return Ok(false);
         }
-        self.server.kill();
-        self.note(0, Record::Server { is_up: false });
-        pause(Duration::from_millis(self.draw.below(400)));
-        self.server.run();
-        self.note(0, Record::Server { is_up: true });
+        let away = Duration::from_millis(self.draw.below(400));
+        self.go_away(away)?;
         self.restarts += 1;
         Ok(true)
     }
@@ -228,7 +246,7 @@ impl Story {
             _ => Level::Buffered,
         };
         let mut life = Instructions {
-            path: PathBuf::from(self.server.url()),
+            path: PathBuf::from(self.front.url()),
             seed: self.draw.next(),
             life: 0,
             level,

@@ -17,6 +17,8 @@ pub(super) struct Claiming {
     /// same.
     number: u64,
     nonce: u64,
+    /// A copy of it may be under way.
+    again: bool,
 }
 
 impl Claiming {
@@ -35,8 +37,13 @@ impl Claiming {
     /// A claim is about to be made with this batch.
     pub(super) fn prepare(&mut self, number: u64, nonce: u64) {
         if self.number != number {
-            (self.number, self.nonce) = (number, nonce);
+            (self.number, self.nonce, self.again) = (number, nonce, false);
         }
+    }
+
+    /// What was sent has no answer, and may arrive later than what is sent next.
+    pub(super) fn may_arrive_late(&mut self) {
+        self.again = true;
     }
 
     pub(super) fn args(&self, request: ClaimRequest, lease: u64) -> Vec<Vec<u8>> {
@@ -49,6 +56,7 @@ impl Claiming {
             text(u64::from(request.repeat_offender)),
             self.nonce.to_be_bytes().to_vec(),
             text(BYTES as u64),
+            text(u64::from(self.again)),
         ];
         args.extend(self.handled.iter().map(|kind| kind.as_bytes().to_vec()));
         args

@@ -96,6 +96,17 @@ pub(super) fn ask(connection: &mut redis::Connection, cmd: &Cmd) -> Result<Value
     }
 }
 
+/// Sends what is packed and reads the answers, until one does not come: the connection is of no use
+/// then, and the others need not be waited for.
+fn answers(
+    connection: &mut redis::Connection,
+    packed: &[u8],
+    many: usize,
+) -> Result<Vec<Value>, RedisError> {
+    connection.send_packed_command(packed)?;
+    (0..many).map(|_| connection.recv_response()).collect()
+}
+
 /// A connection that is made when it is needed.
 pub(super) struct Connection {
     pub(super) server: Server,
@@ -124,7 +135,7 @@ impl Connection {
         };
         let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
         let sent = present();
-        match open.req_packed_commands(&packed, 0, commands.len()) {
+        match answers(&mut open, &packed, commands.len()) {
             Ok(answers) => {
                 self.open = Some(open);
                 Ok((answers, sent, present()))

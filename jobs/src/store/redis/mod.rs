@@ -140,12 +140,15 @@ impl Redis {
         for _ in 0..ROUNDS {
             let (answers, sent, came) = match self.connection.send(&commands(self)) {
                 Ok(answered) => answered,
-                // The server has closed a connection that was idle, or somebody has closed all.
-                Err(failure) if failure.dropped && reconnects > 0 => {
+                Err(failure) => {
+                    self.claiming.may_arrive_late();
+                    // The server has closed a connection that was idle, or somebody has closed all.
+                    if !failure.dropped || reconnects == 0 {
+                        return Err(failure.into());
+                    }
                     reconnects -= 1;
                     continue;
                 }
-                Err(failure) => return Err(failure.into()),
             };
             let times = answers.iter().rev().filter_map(time_of);
             if let Some(time) = times.take(1).next() {

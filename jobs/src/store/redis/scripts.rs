@@ -22,14 +22,17 @@ pub(super) struct Scripts {
 }
 
 macro_rules! script {
-    ($file:literal) => {
-        concat!(include_str!("scripts/prelude.lua"), include_str!(concat!("scripts/", $file)))
+    ($($file:literal),+) => {
+        concat!(
+            include_str!("scripts/prelude.lua"),
+            $(include_str!(concat!("scripts/", $file))),+
+        )
     };
 }
 
 const SOURCES: [&str; 9] = [
     script!("audit.lua"),
-    script!("change.lua"),
+    script!("change.lua", "ends.lua", "apply.lua"),
     script!("claim.lua"),
     script!("count.lua"),
     script!("extend.lua"),

@@ -1,27 +1,41 @@
--- Applies a list of changes, in their order. Answers a letter for each.
+-- Changes to jobs that wait or are dead, and to schedules. Each answers letters. `ends.lua` and
+-- `apply.lua` are parts of the same script.
 --
 -- A call that is sent again, because its answer was lost, bears the same number in the same place: it
--- changes nothing, and has the answer that it had.
+-- changes nothing, and has the answer that it had. A copy of it that arrives after later calls does
+-- nothing, and nobody waits for it.
 
 local place, number, before = ARGV[at], ARGV[at + 1], ARGV[at + 2]
 at = at + 3
 
--- The answer of the call with this number in a place, if there was one.
-local function answered(slot)
-  local answer = redis.call('HGET', sent, slot)
-  if answer and string.sub(answer, 1, #number + 1) == number .. ':' then
-    return string.sub(answer, #number + 2)
+-- The number and the answer of the last call in a place.
+local function last_in(slot)
+  local last = redis.call('HGET', sent, slot)
+  if not last then
+    return 0
   end
-  return nil
+  local colon = string.find(last, ':', 1, true)
+  return tonumber(string.sub(last, 1, colon - 1)), string.sub(last, colon + 1)
 end
 
-local known_answer = answered(place)
-if known_answer then
-  return { 'ok', micros, known_answer }
+local last_number, last_answer = last_in(place)
+if last_number == tonumber(number) then
+  return { 'ok', micros, last_answer }
 end
 -- What is a part of something larger comes after the part before it, or not at all.
-if before ~= '' and not answered(before) then
+if last_number > tonumber(number) or before ~= '' and last_in(before) ~= tonumber(number) then
   return { 'ok', micros, '' }
+end
+
+-- A list of inserts reads whatever it writes to.
+local only_list = ARGV[at] == 'J' and at + 2 + 3 * tonumber(ARGV[at + 2]) == #ARGV
+if place == '0' and not only_list then
+  check_types()
+end
+-- Only inserts, occurrences, schedules and what is revived are refused by a full server.
+local GROWS = { I = true, J = true, O = true, S = true, V = true }
+if not GROWS[ARGV[at]] then
+  write_on_a_full_server()
 end
 
 local answers = {}
@@ -79,6 +93,7 @@ local function insert(id, kind, time, mode, key, record)
   if has(string.byte(record, 1), CALLERS_ID) and redis.call('ZSCORE', done, id) then
     return 'k'
   end
+  learn_head(kind)
   if mode ~= '' then
     local holder = holder_of(key)
     if holder then
@@ -97,49 +112,6 @@ local function insert(id, kind, time, mode, key, record)
   file(kind, id, time)
   count(kind, 1)
   return 'n'
-end
-
--- Ends a claim if it is held with this token. Answers what its fence says, and the deadline.
-local function end_claim(id, token)
-  local fence = redis.call('HGET', fences, id)
-  if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
-    return nil
-  end
-  redis.call('ZREM', run, id)
-  redis.call('HDEL', fences, id)
-  return read_fence(fence), deadline_of(fence)
-end
-
--- A claimed job is no more, but for its record.
-local function forget(id, claim)
-  free_key(claim.key, id)
-  remember(id, claim.flags)
-  count(claim.kind, -1)
-end
-
--- A run has failed.
-local function finish(id, token, fate, time, reason)
-  local claim, deadline = end_claim(id, token)
-  if not claim then
-    return 'x'
-  end
-  if is_asked(id) then
-    redis.call('HDEL', jobs, id)
-    forget(id, claim)
-    return 'd'
-  end
-  local job = read(redis.call('HGET', jobs, id))
-  job.tries = job.tries + 1
-  job.runs = job.runs + 1
-  job.error = reason
-  if fate == 'd' then
-    die(id, job, deadline)
-  else
-    job.interruptions = 0
-    redis.call('HSET', jobs, id, write(job))
-    file(job.kind, id, time)
-  end
-  return 'd'
 end
 
 local operations = {}
@@ -322,58 +294,6 @@ operations.O = function()
   return '1'
 end
 
--- Runs have ended well: the jobs are gone.
-operations.G = function()
-  local many = tonumber(ARGV[at + 1])
-  at = at + 2
-  local ids = {}
-  for n = 1, many do
-    ids[n] = ARGV[at + 2 * n - 2]
-  end
-  local found = get_all(fences, ids)
-  local letters, ended = {}, {}
-  for n, id in ipairs(ids) do
-    local fence = found[n]
-    letters[n] = 'x'
-    if fence and string.sub(fence, 1, TOKEN_BYTES) == ARGV[at + 2 * n - 1] then
-      letters[n] = 'd'
-      ended[#ended + 1] = id
-      is_asked(id)
-      forget(id, read_fence(fence))
-    end
-  end
-  at = at + 2 * many
-  call_all('ZREM', run, ended)
-  call_all('HDEL', fences, ended)
-  call_all('HDEL', jobs, ended)
-  return table.concat(letters)
-end
-
--- Finish otherwise.
-operations.F = function()
-  local id, token, fate = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local answer = finish(id, token, fate, tonumber(ARGV[at + 4]), ARGV[at + 5])
-  at = at + 6
-  return answer
-end
-
--- Release.
-operations.L = function()
-  local id, token = ARGV[at + 1], ARGV[at + 2]
-  at = at + 3
-  local claim, deadline = end_claim(id, token)
-  if not claim then
-    return 'd'
-  end
-  if is_asked(id) then
-    redis.call('HDEL', jobs, id)
-    forget(id, claim)
-  else
-    file(claim.kind, id, deadline)
-  end
-  return 'd'
-end
-
 -- Purge.
 operations.P = function()
   local before = '(' .. ARGV[at + 1]
@@ -388,12 +308,3 @@ operations.P = function()
   end
   return (#old == 128 or #forgotten == 128) and '1' or '0'
 end
-
-while at <= #ARGV do
-  answers[#answers + 1] = operations[ARGV[at]]()
-end
-settle()
-local answer = table.concat(answers)
-redis.call('HSET', sent, place, number .. ':' .. answer)
-redis.call('PEXPIRE', sent, 3600000)
-return { 'ok', micros, answer }

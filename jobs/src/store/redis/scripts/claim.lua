@@ -2,12 +2,15 @@
 -- so many bytes. Answers when the next one is due, whether a kind waits for a suspect, and of each
 -- claimed job its id, its fence and its record.
 --
--- A claim that is sent again, because its answer was lost, answers what it claimed.
+-- A claim that is sent again, because its answer was lost, answers what it claimed. A copy of it that
+-- arrives after later claims claims nothing, because nobody waits for it.
 
 local number, limit, lease = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
 local suspects, repeat_offender = tonumber(ARGV[at + 3]), ARGV[at + 4] == '1'
 local nonce, most_bytes = ARGV[at + 5], tonumber(ARGV[at + 6])
-at = at + 7
+-- Another copy may be under way, so this one leaves its number behind in any case.
+local again = ARGV[at + 7] == '1'
+at = at + 8
 local most_suspects = suspects
 local reply = {}
 local blocked = {}
@@ -33,7 +36,11 @@ local function next_due()
 end
 
 local last = redis.call('HGET', sent, 'claim')
-if last and string.sub(last, 1, #number + 1) == number .. ':' then
+local last_number = last and tonumber(string.match(last, '^%d+')) or 0
+if last_number > tonumber(number) then
+  return { 'ok', micros, -1, 0, reply }
+end
+if last_number == tonumber(number) then
   local from = #number + 2
   waits = tonumber(string.sub(last, from, from))
   from = from + 1
@@ -103,24 +110,34 @@ local function may_run(interruptions)
   return false
 end
 
-local ids, taken_of, deadlines, bytes = {}, {}, {}, 0
-local taken = {}
+local ids, deadlines, taken, has_key, of_kind, bytes = {}, {}, {}, {}, {}, 0
 while #ids < limit and bytes < most_bytes do
   local kind, time = earliest_kind()
   if not kind then
     break
   end
   local cursor = cursors[kind]
-  local record = record_of(kind, cursor)
+  local id, record = lists[kind][cursor], record_of(kind, cursor)
+  if not record then
+    -- Somebody has removed it by hand. There is nothing to run, and it keeps no others back.
+    redis.call('ZREM', due[kind], id)
+    count(kind, -1)
+    settle()
+    return { 'ok', micros, now, 0, reply }
+  end
   local interruptions = struct.unpack('>I4', record, 6)
   if may_run(interruptions) then
     cursors[kind] = cursor + 2
     bytes = bytes + #record
     local n = #ids + 1
-    ids[n], deadlines[n], taken[n] = lists[kind][cursor], time, record
-    local its = taken_of[kind] or {}
-    taken_of[kind] = its
-    its[#its + 1] = ids[n]
+    ids[n], deadlines[n], taken[n] = id, time, record
+    local kind_bytes, key_bytes = string.byte(record, 14, 15)
+    local from = HEAD_BYTES + kind_bytes
+    has_key[n] = key_bytes > 0
+      and redis.call('HGET', keys, string.sub(record, from + 1, from + key_bytes)) == id
+    local its = of_kind[kind] or {}
+    of_kind[kind] = its
+    its[#its + 1] = id
   else
     blocked[kind] = true
     waits = 1
@@ -128,8 +145,13 @@ while #ids < limit and bytes < most_bytes do
 end
 
 if #ids > 0 then
-  -- The first write needs no memory, so that a full server still runs what it has.
-  for kind, its in pairs(taken_of) do
+  -- These have their types, or nothing is claimed.
+  redis.call('HLEN', fences)
+  redis.call('ZCARD', run)
+  redis.call('HLEN', meta)
+  -- A full server still runs what it has.
+  write_on_a_full_server()
+  for kind, its in pairs(of_kind) do
     call_all('ZREM', due[kind], its)
   end
   local first = redis.call('HINCRBY', meta, 'claims', #ids) - #ids
@@ -137,11 +159,7 @@ if #ids > 0 then
   local lease_end = string.format('%.0f', now + lease)
   for n, id in ipairs(ids) do
     local record = taken[n]
-    local kind_bytes, key_bytes = string.byte(record, 14, 15)
-    local from = HEAD_BYTES + kind_bytes
-    local has_key = key_bytes > 0
-      and redis.call('HGET', keys, string.sub(record, from + 1, from + key_bytes)) == id
-    local fence = write_fence(first + n, nonce, deadlines[n], has_key, record, kind_bytes, key_bytes)
+    local fence = write_fence(first + n, nonce, deadlines[n], has_key[n], record)
     tokens[2 * n - 1], tokens[2 * n] = id, fence
     ends[2 * n - 1], ends[2 * n] = lease_end, id
     give(id, fence, record)
@@ -149,6 +167,10 @@ if #ids > 0 then
   call_all('HSET', fences, tokens)
   call_all('ZADD', run, ends)
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
+  redis.call('PEXPIRE', sent, 3600000)
+elseif again then
+  write_on_a_full_server()
+  redis.call('HSET', sent, 'claim', number .. ':' .. waits)
   redis.call('PEXPIRE', sent, 3600000)
 end
 return { 'ok', micros, next_due(), waits, reply }

@@ -3,6 +3,7 @@
 local lease = tonumber(ARGV[at])
 at = at + 1
 local answers = {}
+write_on_a_full_server()
 for n = at, #ARGV, 2 do
   local id = ARGV[n]
   local fence = redis.call('HGET', fences, id)

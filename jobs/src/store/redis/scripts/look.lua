@@ -2,20 +2,29 @@
 -- how often the schedules were changed, and which claims of the caller somebody wants cancelled.
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
+if #expired > 0 then
+  check_types()
+  write_on_a_full_server()
+end
 for _, id in ipairs(expired) do
-  local fence = redis.call('HGET', fences, id)
-  local claim, deadline = read_fence(fence), deadline_of(fence)
+  local fence, record = redis.call('HGET', fences, id), redis.call('HGET', jobs, id)
+  local job = record and read(record)
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
-  if redis.call('SREM', asked, id) == 1 then
+  -- Somebody has removed one of them by hand: what there is goes on, and keeps no others back.
+  local claim = fence and read_fence(fence)
+    or job and { kind = job.kind, key = job.key, flags = job.flags }
+  local deadline = fence and deadline_of(fence) or now
+  if redis.call('SREM', asked, id) == 1 or not record then
     redis.call('HDEL', jobs, id)
-    free_key(claim.key, id)
-    if has(claim.flags, CALLERS_ID) then
-      redis.call('ZADD', done, now, id)
+    if claim then
+      free_key(claim.key, id)
+      if has(claim.flags, CALLERS_ID) then
+        redis.call('ZADD', done, now, id)
+      end
+      count(claim.kind, -1)
     end
-    count(claim.kind, -1)
   else
-    local job = read(redis.call('HGET', jobs, id))
     job.interruptions = job.interruptions + 1
     job.runs = job.runs + 1
     if job.interruptions >= MOST_INTERRUPTIONS then

@@ -74,7 +74,8 @@ end
 -- job: so the server keeps fences in a table, where it would search a list of short ones.
 local TOKEN_BYTES, FENCE_BYTES, LONG_ENOUGH = 16, 33, 32
 
-local function write_fence(number, nonce, time, has_key, record, kind_bytes, key_bytes)
+local function write_fence(number, nonce, time, has_key, record)
+  local kind_bytes, key_bytes = string.byte(record, 14, 15)
   return nonce .. struct.pack('>I8I8', number, time) .. owner .. (has_key and 'k' or '-')
     .. string.sub(record, 1, math.max(LONG_ENOUGH, HEAD_BYTES + kind_bytes + key_bytes))
 end
@@ -119,6 +120,23 @@ local function get_all(hash, fields)
   return values
 end
 
+-- What each key is asked for its size, by its type.
+local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'ZCARD', 'HLEN', 'SCARD',
+  'HLEN', 'HLEN' }
+
+-- Fails if somebody has given a key another type: what a script writes stays if it fails later.
+local function check_types()
+  for n = 1, #KEYS do
+    redis.call(SIZE[n] or 'ZCARD', KEYS[n])
+  end
+end
+
+-- The server refuses writes that may need memory, if its own is full, as long as a script has written
+-- nothing. This one needs none and changes nothing.
+local function write_on_a_full_server()
+  redis.call('HDEL', meta, '')
+end
+
 -- By how much the number of jobs of each kind changes, and which heads have moved.
 local counts, heads, lowest = {}, {}, {}
 
@@ -126,13 +144,18 @@ local function count(kind, by)
   counts[kind] = (counts[kind] or 0) + by
 end
 
--- The head of a kind may move to this time. It is called before that is written.
-local function note_head(kind, time)
+-- Learns what was due first, before anything is written.
+local function learn_head(kind)
   if heads[kind] == nil then
     local head = redis.call('ZRANGE', due[kind], 0, 0, 'WITHSCORES')
     heads[kind] = tonumber(head[2]) or math.huge
     lowest[kind] = math.huge
   end
+end
+
+-- The head of a kind may move to this time. It is called before that is written.
+local function note_head(kind, time)
+  learn_head(kind)
   if time < lowest[kind] then
     lowest[kind] = time
   end

@@ -1,0 +1,96 @@
+-- Ends of claims, as a part of a list of changes: what has the token of the claim, and nothing else.
+
+-- Ends a claim if it is held with this token. Answers what its fence says, and the deadline.
+local function end_claim(id, token)
+  local fence = redis.call('HGET', fences, id)
+  if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
+    return nil
+  end
+  redis.call('ZREM', run, id)
+  redis.call('HDEL', fences, id)
+  return read_fence(fence), deadline_of(fence)
+end
+
+-- A claimed job is no more, but for its record.
+local function forget(id, claim)
+  free_key(claim.key, id)
+  remember(id, claim.flags)
+  count(claim.kind, -1)
+end
+
+-- A run has failed.
+local function finish(id, token, fate, time, reason)
+  local claim, deadline = end_claim(id, token)
+  if not claim then
+    return 'x'
+  end
+  if is_asked(id) then
+    redis.call('HDEL', jobs, id)
+    forget(id, claim)
+    return 'd'
+  end
+  local job = read(redis.call('HGET', jobs, id))
+  job.tries = job.tries + 1
+  job.runs = job.runs + 1
+  job.error = reason
+  if fate == 'd' then
+    die(id, job, deadline)
+  else
+    job.interruptions = 0
+    redis.call('HSET', jobs, id, write(job))
+    file(job.kind, id, time)
+  end
+  return 'd'
+end
+
+-- Runs have ended well: the jobs are gone.
+operations.G = function()
+  local many = tonumber(ARGV[at + 1])
+  at = at + 2
+  local ids = {}
+  for n = 1, many do
+    ids[n] = ARGV[at + 2 * n - 2]
+  end
+  local found = get_all(fences, ids)
+  local letters, ended = {}, {}
+  for n, id in ipairs(ids) do
+    local fence = found[n]
+    letters[n] = 'x'
+    if fence and string.sub(fence, 1, TOKEN_BYTES) == ARGV[at + 2 * n - 1] then
+      letters[n] = 'd'
+      ended[#ended + 1] = id
+      is_asked(id)
+      forget(id, read_fence(fence))
+    end
+  end
+  at = at + 2 * many
+  call_all('ZREM', run, ended)
+  call_all('HDEL', fences, ended)
+  call_all('HDEL', jobs, ended)
+  return table.concat(letters)
+end
+
+-- Finish otherwise.
+operations.F = function()
+  local id, token, fate = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local answer = finish(id, token, fate, tonumber(ARGV[at + 4]), ARGV[at + 5])
+  at = at + 6
+  return answer
+end
+
+-- Release.
+operations.L = function()
+  local id, token = ARGV[at + 1], ARGV[at + 2]
+  at = at + 3
+  local claim, deadline = end_claim(id, token)
+  if not claim then
+    return 'd'
+  end
+  if is_asked(id) then
+    redis.call('HDEL', jobs, id)
+    forget(id, claim)
+  else
+    file(claim.kind, id, deadline)
+  end
+  return 'd'
+end

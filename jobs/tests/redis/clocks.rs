@@ -1,0 +1,151 @@
+//! Nodes in processes of their own, whose clocks are ten minutes apart from the server's and drift.
+//!
+//! The library of `faketime` tells a process another wall clock. The monotonic clock stays as it is: it
+//! counts from an origin of its own on each machine, and waits go by the kernel's.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tickwheel_jobs::{Jobs, Run};
+
+use crate::server::{Server, pause, wait_until};
+use crate::support::{MS, Order, open, wall_now};
+
+/// The environment variable with the URL and the name of a node.
+const NODE: &str = "TICKWHEEL_REDIS_CLOCK";
+const LEASE: Duration = Duration::from_millis(2000);
+/// Orders from here on take longer than a lease.
+const LONG: u64 = 1_000_000;
+/// How many jobs each node inserts, and the test.
+const MANY: u64 = 40;
+
+fn micros(time: SystemTime) -> u64 {
+    u64::try_from(time.duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
+}
+
+fn servers_time(server: &mut redis::Connection) -> u64 {
+    let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(server).unwrap();
+    seconds * 1_000_000 + micros
+}
+
+/// Runs in a process of its own: inserts jobs, runs jobs, and says when by the server's clock.
+#[test]
+fn node() {
+    let Ok(told) = std::env::var(NODE) else { return };
+    let (url, name) = told.split_once(' ').unwrap();
+    let connect = || redis::Client::open(url).unwrap().get_connection().unwrap();
+    let (says, mut server) = (Mutex::new(connect()), connect());
+    let own = name.to_owned();
+    let handler = move |order: Order, run: &Run| {
+        let mut says = says.lock().unwrap();
+        let (now, deadline) = (servers_time(&mut says), micros(run.deadline()));
+        let entry = format!("{own} {} {deadline} {now}", order.0);
+        redis::cmd("RPUSH").arg("starts").arg(entry).exec(&mut says).unwrap();
+        if order.0 >= LONG {
+            pause(LEASE * 5 / 3);
+        }
+        Ok(())
+    };
+    let jobs = Jobs::redis(url).unwrap().lease(LEASE).threads(1).on(handler).start().unwrap();
+    let first = name.bytes().map(u64::from).sum::<u64>() * 1000;
+    for n in 0..MANY {
+        let (wait, before) = ((3000 + 40 * n as u32) * MS, servers_time(&mut server));
+        jobs.insert(wait, Order(first + n)).unwrap();
+        let (after, wait) = (servers_time(&mut server), wait.as_micros());
+        let entry = format!("{} {} {}", first + n, before as u128 + wait, after as u128 + wait);
+        redis::cmd("RPUSH").arg("asked").arg(entry).exec(&mut server).unwrap();
+    }
+    let entry = micros(wall_now());
+    redis::cmd("RPUSH").arg("clocks").arg(entry).exec(&mut server).unwrap();
+    // Until it is killed, or the server is gone.
+    while redis::cmd("PING").exec(&mut server).is_ok() {
+        pause(50 * MS);
+    }
+}
+
+struct Node(Child);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns the library that tells another time.
+fn library() -> Option<String> {
+    let asked = Command::new("faketime").args(["-f", "+0", "printenv", "LD_PRELOAD"]).output();
+    let library = asked.ok().and_then(|asked| String::from_utf8(asked.stdout).ok());
+    let library = library.map(|library| library.trim().to_owned()).filter(|it| !it.is_empty());
+    if library.is_none() {
+        eprintln!("skipped: it needs `faketime`, which on Debian is in the package faketime");
+    }
+    library
+}
+
+fn numbers(list: &[String]) -> Vec<Vec<u64>> {
+    let number = |word: &str| word.parse().unwrap_or(0);
+    list.iter().map(|entry| entry.split(' ').map(number).collect()).collect()
+}
+
+#[test]
+fn nodes_whose_clocks_are_ten_minutes_apart_and_drift_run_every_job_once_and_in_time() {
+    let Some(library) = library() else { return };
+    let server = Server::start();
+    let start = |name: &str, clock: &str| {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "clocks::node"])
+            .env(NODE, format!("{} {name}", server.url()))
+            .env("LD_PRELOAD", &library)
+            .env("FAKETIME", clock)
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Node(child.unwrap())
+    };
+    let nodes = [start("early", "+10m x1.1"), start("late", "-10m x0.9")];
+    let list = |name: &str| -> Vec<String> { server.ask(&["LRANGE", name, "0", "-1"]) };
+    wait_until("both are there", || list("clocks").len() == 2);
+    for clock in list("clocks") {
+        let off = micros(wall_now()).abs_diff(clock.parse().unwrap());
+        assert!(off > 500_000_000, "the clock of a node is only {off} us off");
+    }
+    let client = open(&server).client().unwrap();
+    for n in 0..4 {
+        client.insert(Duration::ZERO, Order(LONG + n)).unwrap();
+    }
+    let now = servers_time(&mut server.connection());
+    let at = |n: u64| UNIX_EPOCH + Duration::from_millis(now / 1000 + 20 * n);
+    client.insert_batch((0..MANY).map(|n| (at(n), Order(n)))).unwrap();
+    let all = 4 + 3 * MANY as usize;
+    wait_until("all ran", || list("starts").len() >= all);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    let mut orders = std::collections::BTreeMap::new();
+    for name in ["early", "late"] {
+        let starts = list("starts");
+        let own: Vec<String> = starts.into_iter().filter(|it| it.starts_with(name)).collect();
+        let own = numbers(&own);
+        println!("{name}: {} starts", own.len());
+        for start in &own {
+            let [_, order, deadline, started] = start[..] else { panic!("{start:?}") };
+            assert!(started >= deadline, "order {order} started {} us early", deadline - started);
+            assert!(orders.insert(order, deadline).is_none(), "order {order} ran twice");
+        }
+        assert!(own.is_sorted_by_key(|start| start[2]), "{name} started jobs out of order");
+    }
+    assert_eq!(orders.len(), all);
+    for (n, order) in (0..MANY).map(|n| (n, orders[&n])) {
+        assert_eq!(order, micros(at(n)));
+    }
+    // A wait counts from the server's present, whatever the node takes for the present.
+    for asked in numbers(&list("asked")) {
+        let [order, from, to] = asked[..] else { panic!("{asked:?}") };
+        let deadline = orders[&order];
+        let in_time = from <= deadline + 1000 && deadline <= to + 1_000_000;
+        assert!(in_time, "order {order} was due at {deadline}, not from {from} to {to}");
+    }
+    drop(nodes);
+}

@@ -1,0 +1,65 @@
+//! Connections that end in the midst of a request or of a reply, that are closed on one side, or reset.
+
+use std::time::Duration;
+
+use tickwheel_jobs::Jobs;
+
+use crate::lost::hash_of;
+use crate::proxy::{End, Fate, Proxy};
+use crate::server::{Server, wait_until};
+use crate::support::{Log, Order, noting, open};
+
+/// Every fate of a connection: cut after so many bytes of the request, or of the reply.
+fn fates() -> Vec<Fate> {
+    let mut fates = vec![Fate::CloseToServer, Fate::CloseToClient];
+    for how in [End::Close, End::Reset] {
+        fates.extend((0..1600).step_by(79).map(|bytes| Fate::CutRequest(bytes, how)));
+        fates.extend((0..64).step_by(5).map(|bytes| Fate::CutReply(bytes, how)));
+    }
+    fates
+}
+
+#[test]
+fn an_insert_that_is_cut_anywhere_is_there_once() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    let client = Jobs::redis(proxy.url()).unwrap().client().unwrap();
+    client.insert(Duration::ZERO, Order(0)).unwrap();
+    let fates = fates();
+    let mut order = 1;
+    for fate in &fates {
+        proxy.plan(&hash_of("change"), &[*fate]);
+        let batch = (order..order + 5).map(|n| (Duration::ZERO, Order(n)));
+        client.insert_batch(batch).unwrap();
+        order += 5;
+    }
+    assert_eq!(proxy.met(), fates.len() as u64);
+    wait_until("all ran", || log.len() as u64 == order);
+    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(order as usize);
+}
+
+#[test]
+fn a_claim_or_an_end_that_is_cut_anywhere_runs_no_job_twice() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(Jobs::redis(proxy.url()).unwrap(), &log);
+    let client = open(&server).client().unwrap();
+    let fates = fates();
+    for (n, fate) in fates.iter().enumerate() {
+        let script = if n % 2 == 0 { "claim" } else { "change" };
+        proxy.plan(&hash_of(script), &[*fate]);
+        client.insert(Duration::ZERO, Order(n as u64)).unwrap();
+        wait_until("it ran", || log.of(n as u64) > 0);
+    }
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    assert!(proxy.met() as usize >= fates.len() * 3 / 4, "{}", proxy.met());
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(fates.len());
+}

@@ -1,0 +1,140 @@
+//! A replica that takes over, or a server that comes back, and lacks what was answered last.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tickwheel_jobs::{Event, Fence, Jobs, Run};
+
+use crate::proxy::Proxy;
+use crate::replica::Replica;
+use crate::server::{Server, wait_until};
+use crate::slow_disk::SlowDisk;
+use crate::support::{Log, MS, Order, noting, now};
+
+/// The claim is forgotten, and its number is given again. The nonce tells the two apart.
+#[test]
+fn a_claim_that_a_failover_forgot_is_made_again_and_the_first_end_is_refused() {
+    let mut primary = Server::start();
+    let replica = Replica::of(&primary);
+    let front = Proxy::to(primary.port);
+    let fences: Arc<Mutex<Vec<Fence>>> = Arc::default();
+    let (ends, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (list, may_end, told) = (Arc::clone(&fences), Arc::clone(&ends), Arc::clone(&lost));
+    let handler = move |_: Order, run: &Run| {
+        list.lock().unwrap().push(run.fence());
+        wait_until("it may end", || may_end.load(Ordering::Acquire));
+        Ok(())
+    };
+    let builder = Jobs::redis(front.url()).unwrap().lease(2000 * MS).threads(4);
+    let jobs = builder
+        .on(handler)
+        .on_event(move |event| {
+            told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
+        })
+        .start()
+        .unwrap();
+    let id = jobs.insert(1000 * MS, Order(1)).unwrap();
+    wait_until("the replica has it", || {
+        let many: u64 = replica.ask(&["HLEN", "tw:{jobs}:jobs"]);
+        many == 1
+    });
+    replica.stop_link();
+    wait_until("it started", || fences.lock().unwrap().len() == 1);
+    primary.kill();
+    let primary = replica.promote();
+    front.retarget(primary.port);
+    wait_until("it started again", || fences.lock().unwrap().len() == 2);
+    wait_until("the first is told", || lost.load(Ordering::Acquire) >= 1);
+    let [first, second] = fences.lock().unwrap()[..] else { panic!("{fences:?}") };
+    assert_ne!(first, second);
+    assert_eq!(first.get(), second.get(), "the number was forgotten, and is given again");
+    ends.store(true, Ordering::Release);
+    wait_until("it ended", || jobs.get(id).unwrap().is_none());
+    wait_until("both have ended", || jobs.stats().in_flight == 0);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+}
+
+/// What was answered before the link stood still is there; the rest is gone, whole.
+#[test]
+fn a_failover_loses_what_the_replica_had_not_and_nothing_else() {
+    let mut primary = Server::start();
+    let replica = Replica::of(&primary);
+    let front = Proxy::to(primary.port);
+    let client = Jobs::redis(front.url()).unwrap().client().unwrap();
+    let batch = |part: u64| (0..5).map(move |n| (1500 * MS, Order(5 * part + n)));
+    for part in 0..20 {
+        client.insert_batch(batch(part)).unwrap();
+    }
+    wait_until("the replica has them", || {
+        let many: u64 = replica.ask(&["HLEN", "tw:{jobs}:jobs"]);
+        many == 100
+    });
+    replica.stop_link();
+    for part in 20..40 {
+        client.insert_batch(batch(part)).unwrap();
+    }
+    primary.kill();
+    let primary = replica.promote();
+    front.retarget(primary.port);
+    client.insert(Duration::ZERO, Order(1000)).unwrap();
+    assert_eq!(client.count().unwrap().pending, 101);
+    client.check().unwrap();
+    let log = Log::default();
+    let jobs = noting(Jobs::redis(front.url()).unwrap(), &log);
+    wait_until("all ran", || log.len() == 101);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(101);
+    assert!((0..100).all(|order| log.of(order) == 1));
+}
+
+/// A kill alone loses nothing: the system has what was written. A server that waits for a slow sync answers
+/// before it writes.
+#[test]
+fn a_sync_a_second_loses_the_latest_inserts_when_the_disk_is_slow_and_none_otherwise() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let mut server =
+        Server::with(&["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"]);
+    let client = Jobs::redis(server.url()).unwrap().client().unwrap();
+    for n in 0..200 {
+        client.insert(HOUR, Order(n)).unwrap();
+    }
+    server.kill();
+    server.run();
+    assert_eq!(client.count().unwrap().pending, 200);
+    let Some(disk) = SlowDisk::of(&server) else { return };
+    let stop = Arc::new(AtomicBool::new(false));
+    let (inserting, stopped) = (client.clone(), Arc::clone(&stop));
+    let inserts = std::thread::spawn(move || {
+        let mut answered = Vec::new();
+        while !stopped.load(Ordering::Acquire) {
+            match inserting.insert(HOUR, Order(answered.len() as u64)) {
+                Ok(id) => answered.push((now(), id)),
+                Err(_) => break,
+            }
+        }
+        answered
+    });
+    let is_unwritten = disk.wait_for_unwritten(20_000);
+    stop.store(true, Ordering::Release);
+    disk.kill(&mut server);
+    let killed = now();
+    server.run();
+    let answered = inserts.join().unwrap();
+    assert!(is_unwritten, "it has written all that it answered");
+    let is_there = |id| client.get(id).unwrap().is_some();
+    let first_lost = answered.iter().position(|(_, id)| !is_there(*id)).unwrap_or(answered.len());
+    let lost = &answered[first_lost..];
+    let back: Vec<Duration> = lost.iter().map(|(at, _)| killed.duration_since(*at)).collect();
+    println!("{} of {} lost, from {:?} before the kill", lost.len(), answered.len(), back.first());
+    assert!(lost.len() > 1, "nothing was lost");
+    // The last one may have been sent again to the server that came back.
+    let there: Vec<_> = lost.iter().filter(|(_, id)| is_there(*id)).collect();
+    assert!(there.len() <= 1, "not the latest were lost: {} of them are there", there.len());
+    // Redis waits for two seconds, and says so in its log.
+    assert!(back.iter().all(|back| *back < Duration::from_secs(10)), "{back:?}");
+    client.check().unwrap();
+}

@@ -1,0 +1,237 @@
+//! What a script has written stays if it fails: so each fails before its first write, or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tickwheel_jobs::{Cancel, Event, Fail, JobId, Run, Schedule};
+
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, noting, open};
+
+const SOON: Duration = Duration::from_secs(3);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn fill(server: &Server, limit: &str) {
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", limit]);
+}
+
+/// A renewal needs memory, says the server, because `ZADD` may. The lease ended, and the job ran elsewhere
+/// beside the run that had begun.
+#[test]
+fn a_lease_is_renewed_on_a_full_server() {
+    let server = Server::start();
+    let (started, lost) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let node = || {
+        let (started, told) = (Arc::clone(&started), Arc::clone(&lost));
+        let handler = move |_: Order, _: &Run| {
+            started.fetch_add(1, Ordering::AcqRel);
+            pause(4000 * MS);
+            Ok(())
+        };
+        let on_event = move |event| {
+            told.fetch_or(matches!(event, Event::LeaseLost { .. }), Ordering::AcqRel);
+        };
+        open(&server).lease(1500 * MS).on(handler).on_event(on_event).start().unwrap()
+    };
+    let nodes = [node(), node()];
+    nodes[0].insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it started", || started.load(Ordering::Acquire) == 1);
+    fill(&server, "1mb");
+    wait_until("it ended", || nodes.iter().any(|node| node.stats().completed == 1));
+    assert!(!lost.load(Ordering::Acquire), "its lease was lost");
+    assert_eq!(started.load(Ordering::Acquire), 1);
+    fill(&server, "0");
+    nodes.into_iter().for_each(|node| node.shutdown().unwrap());
+}
+
+/// A reset that was refused for want of memory took the ends of runs in the same call with it.
+#[test]
+fn the_ends_of_runs_are_kept_on_a_full_server_whatever_stands_beside_them() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    let far = jobs.insert(HOUR, Order(1000)).unwrap();
+    let batch = (0..200).map(|n| ((200 + n as u32) * MS, Order(n)));
+    jobs.insert_batch(batch).unwrap();
+    fill(&server, "1mb");
+    std::thread::scope(|scope| {
+        let (jobs, log) = (&jobs, &log);
+        for n in 0..4 {
+            scope.spawn(move || {
+                while log.len() < 200 {
+                    assert!(
+                        jobs.reset(far, HOUR + n * MS).unwrap(),
+                        "a reset needs no more memory"
+                    );
+                    assert_eq!(jobs.cancel(JobId::new()).unwrap(), Cancel::Gone);
+                }
+            });
+        }
+    });
+    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    jobs.check().unwrap();
+    fill(&server, "0");
+    jobs.shutdown().unwrap();
+    log.each_once(200);
+}
+
+/// Every key of the queue with its value, but for the answers to processes.
+fn contents(server: &Server) -> BTreeMap<String, Vec<u8>> {
+    let keys: Vec<String> = server.ask(&["KEYS", "tw:{jobs}:*"]);
+    let lasting = keys.into_iter().filter(|key| !key.starts_with("tw:{jobs}:sent:"));
+    let dump = |key: String| {
+        let value = redis::cmd("DUMP").arg(&key).query(&mut server.connection()).unwrap();
+        (key, value)
+    };
+    lasting.map(dump).collect()
+}
+
+const NAMES: [&str; 12] = [
+    "jobs",
+    "run",
+    "fence",
+    "keys",
+    "dead",
+    "died",
+    "done",
+    "schedules",
+    "asked",
+    "meta",
+    "kinds",
+    "due:order",
+];
+
+/// Gives a key another type. Returns what the queue is then.
+fn spoil(server: &Server, name: &str) -> BTreeMap<String, Vec<u8>> {
+    let key = format!("tw:{{jobs}}:{name}");
+    let _: i64 = server.ask(&["DEL", &key]);
+    let _: String = server.ask(&["SET", &key, "something else"]);
+    contents(server)
+}
+
+#[track_caller]
+fn unchanged(server: &Server, before: &BTreeMap<String, Vec<u8>>, what: &str) {
+    let now = contents(server);
+    let changed = now.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    let changed: Vec<&String> = changed.map(|(key, _)| key).collect();
+    let gone: Vec<&String> = before.keys().filter(|key| !now.contains_key(*key)).collect();
+    assert!(changed.is_empty() && gone.is_empty(), "{what}: {changed:?} changed, {gone:?} gone");
+}
+
+/// A job whose claim was half done was in no set any more: nobody would ever run it.
+#[test]
+fn nothing_is_half_done_if_a_key_has_another_type() {
+    let server = Server::start();
+    for name in NAMES {
+        let _: String = server.ask(&["FLUSHALL"]);
+        let dies = |order: Order, _: &Run| match order.0 {
+            1 => Err(Fail::dead("dies")),
+            _ => Ok(()),
+        };
+        let (jobs, driver) = open(&server).on(dies).manual().unwrap();
+        jobs.insert(Duration::ZERO, Order(1)).unwrap();
+        driver.advance(MS);
+        jobs.insert(HOUR, Order(2)).unwrap();
+        jobs.keyed("k").insert(HOUR, Order(3)).unwrap();
+        jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(3)).unwrap();
+        jobs.insert(SOON, Order(2)).unwrap();
+        jobs.repeat("often", Schedule::every(SOON), Order(4)).unwrap();
+        let client = open(&server).client().unwrap();
+        let dead = client.dead().next().unwrap().id;
+        let pending: Vec<JobId> = client.pending().map(|job| job.id).collect();
+        let mut before = spoil(&server, name);
+        let mut many = 0;
+        let mut refused = |verb: &str, is_done: bool| match is_done {
+            // It has nothing to do with the key.
+            true => before = contents(&server),
+            false => {
+                many += 1;
+                unchanged(&server, &before, &format!("{verb}, {name}"));
+            }
+        };
+        refused("insert", client.insert(HOUR, Order(5)).is_ok());
+        refused("insert_batch", client.insert_batch((6..9).map(|n| (HOUR, Order(n)))).is_ok());
+        refused("insert_with_id", client.insert_with_id(JobId::new(), HOUR, Order(9)).is_ok());
+        refused("insert under a key", client.keyed("k").insert(HOUR, Order(10)).is_ok());
+        for id in pending {
+            refused("reset", client.reset(id, 2 * HOUR).is_ok());
+            refused("cancel", client.cancel(id).is_ok());
+        }
+        refused("cancel of a key", client.keyed("k").cancel().is_ok());
+        refused("revive", client.revive(dead).is_ok());
+        refused("discard", client.discard(dead).is_ok());
+        refused("repeat", client.repeat("often", Schedule::every(MS), Order(4)).is_ok());
+        refused("cancel_repeat", client.cancel_repeat("often").is_ok());
+        // Occurrences and a purge are refused, and so is a claim that would be half done.
+        driver.advance(2 * SOON);
+        if ["jobs", "run", "fence", "meta", "kinds", "due:order"].contains(&name) {
+            unchanged(&server, &before, &format!("a claim, {name}"));
+        } else if name != "dead" {
+            let of = |command: &str, key: &str| -> BTreeSet<Vec<u8>> {
+                let mut cmd = redis::cmd(command);
+                cmd.arg(format!("tw:{{jobs}}:{key}"));
+                if command == "ZRANGE" {
+                    cmd.arg(0).arg(-1);
+                }
+                cmd.query(&mut server.connection()).unwrap()
+            };
+            let mut placed = of("ZRANGE", "run");
+            placed.extend(of("ZRANGE", "due:order").into_iter().chain(of("ZRANGE", "dead")));
+            assert_eq!(of("HKEYS", "jobs"), placed, "a claim, {name}");
+            assert_eq!(of("HKEYS", "fence"), of("ZRANGE", "run"), "a claim, {name}");
+        }
+        assert!(many > 5, "{name}: only {many} verbs were refused");
+        core::mem::forget((jobs, driver));
+    }
+}
+
+#[test]
+fn the_end_of_a_run_is_not_half_done_if_a_key_has_another_type() {
+    let server = Arc::new(Server::start());
+    for (name, end) in NAMES.into_iter().flat_map(|name| (0..3).map(move |end| (name, end))) {
+        let _: String = server.ask(&["FLUSHALL"]);
+        let before = Arc::new(Mutex::new(BTreeMap::new()));
+        let (shared, noted) = (Arc::clone(&server), Arc::clone(&before));
+        let handler = move |_: Order, _: &Run| {
+            *noted.lock().unwrap() = spoil(&shared, name);
+            match end {
+                0 => Ok(()),
+                1 => Err(Fail::after(HOUR, "fails")),
+                _ => Err(Fail::dead("dies")),
+            }
+        };
+        let (jobs, driver) = open(&server).on(handler).manual().unwrap();
+        jobs.insert_with_id(JobId::named("chosen"), Duration::ZERO, Order(1)).unwrap();
+        jobs.keyed("k").insert(Duration::from_secs(60), Order(2)).unwrap();
+        driver.advance(MS);
+        unchanged(&server, &before.lock().unwrap(), &format!("end {end}, {name}"));
+        core::mem::forget((jobs, driver));
+    }
+}
+
+/// What a dead process has claimed is due again, or is not.
+#[test]
+fn what_a_lease_leaves_is_not_half_done_if_a_key_has_another_type() {
+    let server = Server::start();
+    for name in NAMES {
+        let _: String = server.ask(&["FLUSHALL"]);
+        let open = |handler: fn(Order, &Run) -> Result<(), Fail>| {
+            open(&server).lease(1000 * MS).on(handler).manual().unwrap()
+        };
+        let (jobs, driver) = open(|_, _| panic!("its process is gone before it starts"));
+        jobs.insert(MS, Order(1)).unwrap();
+        driver.set_wall(driver.wall_now() + 2 * MS);
+        assert_eq!(jobs.count().unwrap().running + jobs.stats().in_flight as u64, 1);
+        let late = driver.wall_now() + 3000 * MS;
+        core::mem::forget((jobs, driver));
+        let (jobs, driver) = open(|_, _| Ok(()));
+        let before = spoil(&server, name);
+        driver.set_wall(late);
+        jobs.nudge();
+        unchanged(&server, &before, name);
+        core::mem::forget((jobs, driver));
+    }
+}

@@ -1,0 +1,336 @@
+//! Defects that other queues have had, each in the form that it could take here.
+//!
+//! The table in `docs/invariants.md` has all of them: whose they are, the rule, and the test, which may be
+//! in another file.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tickwheel_jobs::{Event, Fail, JobId, JobState, Jobs, Run, Schedule};
+
+use crate::lost::hash_of;
+use crate::proxy::Proxy;
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, noting, now, open};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A process claims some jobs, and is gone before it starts one. Returns when the leases have ended.
+fn claimed_by_the_dead(server: &Server, many: u64) -> SystemTime {
+    let (jobs, driver) = open(server)
+        .lease(1000 * MS)
+        .on(|_: Order, _| panic!("its process is gone before it starts"))
+        .manual()
+        .unwrap();
+    jobs.insert_batch((0..many).map(|n| (MS, Order(n)))).unwrap();
+    driver.set_wall(driver.wall_now() + 2 * MS);
+    jobs.nudge();
+    assert_eq!(jobs.stats().in_flight as u64, many);
+    let end = driver.wall_now() + 2000 * MS;
+    core::mem::forget((jobs, driver));
+    end
+}
+
+fn ids(server: &Server, key: &str) -> Vec<Vec<u8>> {
+    let mut cmd = redis::cmd(if key == "run" { "ZRANGE" } else { "HKEYS" });
+    cmd.arg(format!("tw:{{jobs}}:{key}"));
+    if key == "run" {
+        cmd.arg(0).arg(-1);
+    }
+    cmd.query(&mut server.connection()).unwrap()
+}
+
+fn remove(server: &Server, command: &str, key: &str, id: &[u8]) {
+    let mut cmd = redis::cmd(command);
+    cmd.arg(format!("tw:{{jobs}}:{key}")).arg(id).exec(&mut server.connection()).unwrap();
+}
+
+/// hibiken/asynq#1144, #1051: tasks were active for ever, without a lease that could end.
+#[test]
+fn a_job_that_is_in_no_set_is_found_by_the_check_and_runs_after_a_reset() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    claimed_by_the_dead(&server, 3);
+    let id = ids(&server, "run").remove(0);
+    remove(&server, "ZREM", "run", &id);
+    let found = client.check().unwrap_err().to_string();
+    assert!(found.contains("R1") || found.contains("R6"), "{found}");
+    let id = JobId::from_u128(u128::from_be_bytes(id.try_into().unwrap()));
+    assert!(client.reset(id, Duration::ZERO).unwrap());
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    wait_until("all ran", || log.len() == 3);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(3);
+}
+
+/// The same: one entry that made no sense kept the leases of all others from ending.
+#[test]
+fn a_claim_that_has_lost_its_fence_or_its_record_does_not_keep_others_from_running() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let end = claimed_by_the_dead(&server, 5);
+    let ids = ids(&server, "run");
+    remove(&server, "HDEL", "fence", &ids[0]);
+    remove(&server, "HDEL", "jobs", &ids[1]);
+    let waiting = client.insert(HOUR, Order(9)).unwrap();
+    client.insert(2 * HOUR, Order(10)).unwrap();
+    remove(&server, "HDEL", "jobs", &waiting.to_u128().to_be_bytes());
+    let log = Log::default();
+    let noted = log.clone();
+    let note = move |order: Order, _: &Run| {
+        noted.add(order.0);
+        Ok(())
+    };
+    let (jobs, driver) = open(&server).on(note).manual().unwrap();
+    driver.set_wall(end + DAY);
+    driver.advance(2000 * MS);
+    // All but the two without a record.
+    log.each_once(5);
+    assert_eq!(client.count().unwrap().pending + client.count().unwrap().running, 0);
+    client.check().unwrap();
+    drop((jobs, driver));
+}
+
+/// oxanus 2.0.0: what was created a week ago was deleted, also if it was scheduled for later.
+#[test]
+fn housekeeping_leaves_jobs_that_are_scheduled_for_long_after() {
+    let server = Server::start();
+    let log = Log::default();
+    let noted = log.clone();
+    let note = move |order: Order, _: &Run| match order.0 {
+        0 => Err(Fail::dead("dies")),
+        _ => {
+            noted.add(order.0);
+            Ok(())
+        }
+    };
+    let (jobs, driver) = open(&server).retention(DAY).on(note).manual().unwrap();
+    jobs.insert(Duration::ZERO, Order(0)).unwrap();
+    jobs.insert_with_id(JobId::named("chosen"), 400 * DAY, Order(1)).unwrap();
+    jobs.keyed("k").insert(400 * DAY, Order(2)).unwrap();
+    jobs.insert(400 * DAY, Order(3)).unwrap();
+    driver.advance(MS);
+    assert_eq!(jobs.count().unwrap().dead, 1);
+    for days in 1..400 {
+        driver.set_wall(driver.wall_now() + DAY - MS);
+        driver.advance(MS);
+        assert_eq!(log.len(), 0, "day {days}");
+    }
+    assert_eq!((jobs.count().unwrap().dead, jobs.count().unwrap().pending), (0, 3));
+    driver.set_wall(driver.wall_now() + 2 * DAY);
+    driver.advance(MS);
+    log.each_once(3 + 1 - 1);
+    jobs.check().unwrap();
+}
+
+/// apalis-redis, hibiken/asynq: times were whole seconds.
+#[test]
+fn jobs_a_few_milliseconds_apart_keep_their_order_and_none_is_early() {
+    let server = Server::start();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&seen);
+    let handler = move |order: Order, run: &Run| {
+        list.lock().unwrap().push((order.0, run.deadline(), run.late()));
+        Ok(())
+    };
+    let jobs = open(&server).threads(1).on(handler).start().unwrap();
+    let times: Vec<String> = server.ask(&["TIME"]);
+    let micros = times[0].parse::<u64>().unwrap() * 1_000_000 + times[1].parse::<u64>().unwrap();
+    let base = SystemTime::UNIX_EPOCH + Duration::from_millis(micros / 1000 + 400);
+    // Backwards, so that the order is not that of insertion.
+    let batch = (0..100_u64).rev().map(|n| (base + 3 * n as u32 * MS, Order(n)));
+    jobs.insert_batch(batch).unwrap();
+    wait_until("all ran", || seen.lock().unwrap().len() == 100);
+    for (n, (order, deadline, _)) in seen.lock().unwrap().iter().enumerate() {
+        assert_eq!((*order, *deadline), (n as u64, base + 3 * n as u32 * MS));
+    }
+    jobs.shutdown().unwrap();
+}
+
+/// taskforcesh/bullmq#1656, #2466, #2534: the loss of a wake-up left due jobs where they were.
+#[test]
+fn a_job_starts_although_every_hint_is_lost() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(Jobs::redis(proxy.url()).unwrap(), &log);
+    let client = open(&server).client().unwrap();
+    client.insert(Duration::ZERO, Order(0)).unwrap();
+    wait_until("it ran", || log.of(0) == 1);
+    proxy.deafen(true);
+    let mut waits = Vec::new();
+    for n in 1..4 {
+        pause(100 * MS);
+        let began = now();
+        client.insert(Duration::ZERO, Order(n)).unwrap();
+        wait_until("it ran", || log.of(n) == 1);
+        waits.push(began.elapsed());
+    }
+    println!("without hints, from insert to start: {waits:?}");
+    assert!(waits.iter().all(|wait| *wait < Duration::from_secs(10)), "{waits:?}");
+    jobs.shutdown().unwrap();
+}
+
+/// taskforcesh/bullmq#648, #3088, #4384: a worker whose connections had died in silence never came back.
+#[test]
+fn a_worker_whose_connections_have_died_in_silence_goes_on() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(Jobs::redis(proxy.url()).unwrap().lease(2000 * MS), &log);
+    let client = open(&server).client().unwrap();
+    for n in 0..3 {
+        client.insert(Duration::ZERO, Order(n)).unwrap();
+        wait_until("it ran", || log.of(n) == 1);
+        wait_until("it ended", || client.count().unwrap().running == 0);
+        // Nothing is closed, and nothing comes any more.
+        proxy.hold_all();
+    }
+    client.insert(Duration::ZERO, Order(3)).unwrap();
+    wait_until("it ran", || log.of(3) == 1);
+    jobs.shutdown().unwrap();
+    log.each_once(4);
+}
+
+/// taskforcesh/bullmq#3272, #393, #2744: the next occurrence was made by the run of the one before.
+#[test]
+fn a_schedule_goes_on_when_an_occurrence_is_lost() {
+    let server = Server::start();
+    let log = Log::default();
+    let noted = log.clone();
+    let times = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = Arc::clone(&times);
+    let handler = move |order: Order, run: &Run| {
+        seen.lock().unwrap().insert(run.deadline());
+        noted.add(order.0);
+        Ok(())
+    };
+    let (jobs, driver) = open(&server).on(handler).manual().unwrap();
+    jobs.repeat("hourly", Schedule::every(HOUR), Order(1)).unwrap();
+    driver.advance(HOUR);
+    assert_eq!(times.lock().unwrap().len(), 1);
+    // The next process makes an occurrence, is gone before it runs, and the job is lost with it.
+    core::mem::forget((jobs, driver));
+    let (jobs, driver) = open(&server).on(|_: Order, _| panic!("not run here")).manual().unwrap();
+    driver.set_wall(jobs.repeats().unwrap()[0].next + MS);
+    core::mem::forget((jobs, driver));
+    assert!(!ids(&server, "jobs").is_empty(), "no occurrence was made");
+    for key in ["jobs", "run", "fence", "due:order"] {
+        let _: i64 = server.ask(&["DEL", &format!("tw:{{jobs}}:{key}")]);
+    }
+    let _: i64 = server.ask(&["HSET", "tw:{jobs}:kinds", "order", "0"]);
+    let seen = Arc::clone(&times);
+    let handler = move |_: Order, run: &Run| {
+        seen.lock().unwrap().insert(run.deadline());
+        Ok(())
+    };
+    let (jobs, driver) = open(&server).on(handler).manual().unwrap();
+    driver.set_wall(jobs.repeats().unwrap()[0].next - MINUTE);
+    for _ in 0..4 {
+        driver.advance(HOUR);
+    }
+    let runs = times.lock().unwrap().len();
+    assert!(runs >= 4, "{runs} runs");
+    jobs.check().unwrap();
+}
+
+/// taskforcesh/bullmq#3056, #3183: locks were not renewed while handlers kept the process busy.
+#[test]
+fn leases_are_renewed_while_every_thread_is_busy() {
+    let server = Server::start();
+    let log = Log::default();
+    let lost = Arc::new(AtomicU64::new(0));
+    let (noted, told) = (log.clone(), Arc::clone(&lost));
+    let slow = move |order: Order, _: &Run| {
+        noted.add(order.0);
+        pause(200 * MS);
+        Ok(())
+    };
+    let first = open(&server)
+        .lease(1500 * MS)
+        .threads(1)
+        .on(slow)
+        .on_event(move |event| {
+            told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
+        })
+        .start()
+        .unwrap();
+    first.insert_batch((0..20).map(|n| (Duration::ZERO, Order(n)))).unwrap();
+    wait_until("all are claimed", || first.stats().in_flight > 15);
+    // It would take what is not renewed.
+    let other = Log::default();
+    let second = noting(open(&server).lease(1500 * MS), &other);
+    wait_until("all ended", || first.stats().completed + second.stats().completed >= 20);
+    assert_eq!(lost.load(Ordering::Acquire), 0, "leases were lost");
+    assert_eq!((log.len(), other.len()), (20, 0));
+    first.shutdown().unwrap();
+    second.shutdown().unwrap();
+    log.each_once(20);
+}
+
+/// apalis-redis and others: keys that expire, and an id with them. Here only the last answers do.
+#[test]
+fn nothing_expires_but_the_last_answers_and_without_them_a_chosen_id_is_one_job() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    let client = open(&server).client().unwrap();
+    client.repeat("often", Schedule::every(HOUR), Order(0)).unwrap();
+    client.keyed("k").insert(HOUR, Order(1)).unwrap();
+    let id = JobId::named("chosen");
+    client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap();
+    wait_until("it ran", || log.of(2) == 1);
+    wait_until("it ended", || client.count().unwrap().running == 0);
+    let keys: Vec<String> = server.ask(&["KEYS", "*"]);
+    for key in keys {
+        let lives: i64 = server.ask(&["PTTL", &key]);
+        if key.starts_with("tw:{jobs}:sent:") {
+            assert!(lives > 3_000_000, "{key} is gone in {lives} ms");
+            let _: i64 = server.ask(&["DEL", &key]);
+        } else {
+            assert_eq!(lives, -1, "{key} expires");
+        }
+    }
+    client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap();
+    client.insert(Duration::ZERO, Order(3)).unwrap();
+    wait_until("the next ran", || log.of(3) == 1);
+    jobs.shutdown().unwrap();
+    log.each_once(2);
+}
+
+/// redis-rs/redis-rs#1252: the reply to a question that was given up was taken for that of the next one.
+#[test]
+fn a_late_reply_is_not_taken_for_the_next_one() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let builder = Jobs::redis(proxy.url()).unwrap().lease(1600 * MS).patience(100 * MS);
+    let client = builder.client().unwrap();
+    let ids: Vec<JobId> = (0..4).map(|n| client.insert(HOUR, Order(n)).unwrap()).collect();
+    for round in 0..3 {
+        proxy.stall(true);
+        // Several calls, and one question.
+        drop(client.insert_batch((0..600).map(|n| (HOUR, Order(100 + n)))).unwrap_err());
+        drop(client.get(ids[0]));
+        proxy.stall(false);
+        for (n, id) in ids.iter().enumerate() {
+            let found = loop {
+                match client.get(*id) {
+                    Ok(found) => break found.unwrap(),
+                    Err(_) => pause(10 * MS),
+                }
+            };
+            assert_eq!((found.id, found.job::<Order>().unwrap().0), (*id, n as u64), "{round}");
+            assert_eq!(found.state, JobState::Pending);
+        }
+    }
+    assert_eq!(client.count().unwrap().pending, 4 + 3 * 600);
+    client.check().unwrap();
+    assert!(!hash_of("change").is_empty());
+}

@@ -1,0 +1,152 @@
+//! What arrives late: a copy of a request that was sent again on another connection, and answered there.
+//!
+//! A network that was cut in two delivers what its hosts have sent meanwhile, in any order and whether
+//! or not somebody still waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tickwheel_jobs::{InsertErrorKind, Jobs, Run};
+
+use crate::lost::hash_of;
+use crate::proxy::{Fate, Proxy};
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, noting, open};
+
+/// What a server takes to do what has arrived there.
+const MOMENT: Duration = Duration::from_millis(150);
+/// An answer may take an eighth of it.
+const LEASE: Duration = Duration::from_millis(2000);
+
+fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
+    Jobs::redis(proxy.url()).unwrap().lease(LEASE)
+}
+
+/// The server compared the number of a batch with that of the last one, and took a copy of an earlier
+/// one for a new one: the job ran a second time.
+#[test]
+fn a_late_copy_of_an_insert_does_not_insert_again() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(open(&server), &log);
+    let client = through(&proxy).client().unwrap();
+    client.insert(Duration::ZERO, Order(0)).unwrap();
+    for n in 0..3 {
+        proxy.plan(&hash_of("change"), &[Fate::Hold]);
+        client.insert(Duration::ZERO, Order(1 + 2 * n)).unwrap();
+        client.insert(Duration::ZERO, Order(2 + 2 * n)).unwrap();
+        wait_until("both ran", || log.len() as u64 == 3 + 2 * n);
+        wait_until("both ended", || jobs.count().unwrap().running == 0);
+        assert_eq!(proxy.met(), 1 + n);
+        proxy.deliver_first();
+        proxy.go_on();
+    }
+    pause(MOMENT);
+    wait_until("nothing runs", || jobs.count().unwrap().running == 0);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(7);
+}
+
+/// Such a copy claimed what was due then, and its process knew nothing of it: the job waited for the end of
+/// the lease, and was interrupted once more.
+#[test]
+fn a_late_copy_of_a_claim_claims_nothing() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    for claims_something in [false, true] {
+        let proxy = Proxy::to(server.port);
+        let attempts = Arc::new(AtomicU64::new(0));
+        let (log, most) = (Log::default(), Arc::clone(&attempts));
+        let noted = log.clone();
+        let handler = move |order: Order, run: &Run| {
+            most.fetch_max(u64::from(run.attempt()), Ordering::AcqRel);
+            noted.add(order.0);
+            Ok(())
+        };
+        let jobs = through(&proxy).on(handler).start().unwrap();
+        proxy.plan(&hash_of("claim"), &[Fate::Hold]);
+        if claims_something {
+            client.insert(Duration::ZERO, Order(0)).unwrap();
+            wait_until("it ran", || log.of(0) == 1);
+        }
+        wait_until("a claim is held", || proxy.met() == 1);
+        for n in 1..4 {
+            client.insert(Duration::ZERO, Order(n)).unwrap();
+            wait_until("the next ran", || log.of(n) == 1);
+        }
+        wait_until("all ended", || client.count().unwrap().running == 0);
+        proxy.stall(true);
+        client.insert(Duration::ZERO, Order(4)).unwrap();
+        proxy.deliver_first();
+        pause(MOMENT);
+        let counts = client.count().unwrap();
+        assert_eq!((counts.pending, counts.running), (1, 0), "a copy of an old claim took it");
+        proxy.stall(false);
+        proxy.go_on();
+        wait_until("it ran", || log.of(4) == 1);
+        wait_until("it ended", || client.count().unwrap().running == 0);
+        assert_eq!(attempts.load(Ordering::Acquire), 1, "interrupted by nothing");
+        client.check().unwrap();
+        jobs.shutdown().unwrap();
+    }
+}
+
+/// The end of a worker that was cut off arrives while the next run is under way.
+#[test]
+fn a_late_end_does_not_end_another_run() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let client = open(&server).client().unwrap();
+    let (log, slow) = (Log::default(), Log::default());
+    let first = noting(through(&proxy).lease(1000 * MS), &log);
+    client.insert(Duration::ZERO, Order(0)).unwrap();
+    wait_until("a job ran and ended", || first.stats().completed == 1);
+    proxy.plan(&hash_of("change"), &[Fate::Hold; 100]);
+    let id = client.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("its end is under way", || proxy.met() > 0);
+    let (goes_on, noted) = (Arc::new(AtomicBool::new(false)), slow.clone());
+    let may = Arc::clone(&goes_on);
+    let handler = move |order: Order, _: &Run| {
+        noted.add(order.0);
+        wait_until("it may end", || may.load(Ordering::Acquire));
+        Ok(())
+    };
+    let second = open(&server).on(handler).start().unwrap();
+    wait_until("it runs again", || slow.of(1) == 1);
+    proxy.plan(b"", &[]);
+    proxy.deliver_first();
+    proxy.go_on();
+    pause(MOMENT);
+    assert_eq!(client.count().unwrap().running, 1, "a late end has ended it");
+    client.check().unwrap();
+    goes_on.store(true, Ordering::Release);
+    wait_until("it ended", || client.get(id).unwrap().is_none());
+    client.check().unwrap();
+    first.shutdown().unwrap();
+    second.shutdown().unwrap();
+    assert_eq!((log.of(1), slow.of(1)), (1, 1));
+}
+
+/// Nobody waits for it any more: the job is there, once, under the id that the caller was told.
+#[test]
+fn an_insert_that_arrives_after_its_caller_has_gone_is_there_once() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let direct = open(&server).client().unwrap();
+    let client = through(&proxy).patience(300 * MS).client().unwrap();
+    proxy.plan(&hash_of("change"), &[Fate::Hold; 100]);
+    let refused = client.insert(Duration::from_secs(3600), Order(1)).unwrap_err();
+    let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
+    drop(client);
+    assert_eq!(direct.count().unwrap().pending, 0);
+    proxy.plan(b"", &[]);
+    proxy.go_on();
+    wait_until("it is there", || direct.get(id).unwrap().is_some());
+    pause(MOMENT);
+    direct.insert_with_id(id, Duration::from_secs(3600), refused.into_inner()).unwrap();
+    assert_eq!(direct.count().unwrap().pending, 1);
+    direct.check().unwrap();
+}

@@ -1,0 +1,125 @@
+//! Servers that stand still for a while, or are busy: what comes is late, and says so; nothing is lost.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tickwheel_jobs::{Builder, Event, InsertErrorKind, Jobs, StoreError};
+
+use crate::proxy::Proxy;
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, noting, now, open};
+
+/// An answer may take an eighth of it, so a pause of two seconds is noticed.
+const LEASE: Duration = Duration::from_secs(5);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What a node is told.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    fn listening(&self, builder: Builder) -> Builder {
+        let list = Arc::clone(&self.0);
+        builder.on_event(move |event| match event {
+            Event::CommitFailed { error } => list.lock().unwrap().push(error.to_string()),
+            Event::LeaseLost { .. } => list.lock().unwrap().push("lost".to_owned()),
+            _ => {}
+        })
+    }
+
+    fn times(&self, text: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|said| said.contains(text)).count()
+    }
+}
+
+/// Each order ran, and none more often than leases were lost.
+fn all_ran(log: &Log, told: &Told, many: usize) {
+    wait_until("all ran", || log.len() == many);
+    let runs: u32 = (0..many as u64).map(|order| log.of(order)).sum();
+    assert!(runs as usize <= many + told.times("lost"), "{runs} runs of {many} jobs");
+}
+
+#[test]
+fn a_server_whose_clients_are_paused_loses_nothing() {
+    for mode in ["ALL", "WRITE"] {
+        let server = Server::start();
+        let (log, told) = (Log::default(), Told::default());
+        let jobs = noting(told.listening(open(&server).lease(LEASE)), &log);
+        let client = open(&server).lease(LEASE).client().unwrap();
+        for n in 0..20 {
+            client.insert(n as u32 * 100 * MS, Order(n)).unwrap();
+        }
+        let _: String = server.ask(&["CLIENT", "PAUSE", "2000", mode]);
+        // They wait, and not longer than they may.
+        for n in 20..40 {
+            client.insert(Duration::ZERO, Order(n)).unwrap();
+        }
+        all_ran(&log, &told, 40);
+        wait_until("all ended", || client.count().unwrap().running == 0);
+        assert!(told.times("it does not answer in time") > 0, "{mode}: {told:?}", told = told.0);
+        client.check().unwrap();
+        jobs.shutdown().unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
+    let server = Server::start();
+    let _: String = server.ask(&["CONFIG", "SET", "lua-time-limit", "50"]);
+    let (log, told) = (Log::default(), Told::default());
+    let jobs = noting(told.listening(open(&server)), &log);
+    let client = open(&server).client().unwrap();
+    let hasty = open(&server).patience(200 * MS).client().unwrap();
+    client.insert(300 * MS, Order(0)).unwrap();
+    let mut busy = server.connection();
+    let script = std::thread::spawn(move || {
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg("while true do end").arg(0).exec(&mut busy)
+    });
+    let is_busy = || {
+        let asked = redis::cmd("TIME").exec(&mut server.connection());
+        asked.is_err_and(|error| error.code() == Some("BUSY"))
+    };
+    wait_until("it is busy", is_busy);
+    let refused = hasty.insert(HOUR, Order(9)).unwrap_err();
+    let says_so = matches!(
+        refused.kind(),
+        InsertErrorKind::Store(StoreError::Io(text)) if text.contains("BUSY")
+    );
+    assert!(says_so, "{refused:?}");
+    let refused = Jobs::redis(server.url()).unwrap_err();
+    assert!(refused.to_string().contains("BUSY"), "{refused}");
+    let inserting = std::thread::spawn(move || {
+        for n in 1..6 {
+            client.insert(Duration::ZERO, Order(n)).unwrap();
+        }
+        client
+    });
+    pause(1000 * MS);
+    let _: String = server.ask(&["SCRIPT", "KILL"]);
+    assert!(script.join().unwrap().is_err());
+    let client = inserting.join().unwrap();
+    all_ran(&log, &told, 6);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    assert!(told.times("BUSY") > 0, "{:?}", told.0);
+    assert_eq!(client.count().unwrap().pending, 0, "what was refused is not there");
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+}
+
+/// Each answer of a batch was waited for as long as one may take.
+#[test]
+fn a_batch_of_many_calls_waits_no_longer_than_one_call() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let builder = Jobs::redis(proxy.url()).unwrap().lease(8000 * MS).patience(500 * MS);
+    let client = builder.client().unwrap();
+    client.insert(HOUR, Order(0)).unwrap();
+    proxy.stall(true);
+    let began = now();
+    let refused = client.insert_batch((0..20 * 256).map(|n| (HOUR, Order(n)))).unwrap_err();
+    let took = began.elapsed();
+    assert!(matches!(refused.kind(), InsertErrorKind::Unknown(_)), "{:?}", refused.kind());
+    assert!(took < Duration::from_secs(12), "{took:?}");
+    proxy.stall(false);
+}
