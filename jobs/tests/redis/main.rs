@@ -10,14 +10,22 @@
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `start.rs` | servers that are refused, and full ones |
 //! | `limits.rs` | what scripts may not do |
+//! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
+//! | `sentinel.rs` | servers that sentinels name |
+//! | `replicas.rs` | inserts that wait for replicas |
 //! | `measures.rs` | figures |
 
+mod cluster;
+mod cluster_servers;
 mod leases;
 mod limits;
 mod lost;
 mod measures;
 mod nodes;
 mod proxy;
+#[cfg(unix)]
+mod replicas;
+mod sentinel;
 mod server;
 mod start;
 mod support;
