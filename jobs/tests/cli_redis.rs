@@ -308,7 +308,8 @@ fn queues_of_a_cluster_are_looked_at_wherever_they_are() {
     let mut listed: Vec<&str> =
         stats["queues"].as_array().unwrap().iter().map(|queue| queue.as_str().unwrap()).collect();
     let mut wanted: Vec<&str> = queues.iter().map(|queue| &**queue).collect();
-    (listed.sort_unstable(), wanted.sort_unstable());
+    listed.sort_unstable();
+    wanted.sort_unstable();
     assert_eq!(listed, wanted);
     assert!(stats["memory_bytes"].as_u64().unwrap() > 100);
     let none = call(&url, &["stats"]);

@@ -168,6 +168,24 @@ fn a_replica_that_a_sentinel_still_names_is_not_used_and_the_next_sentinel_is_as
     assert!(late.asked.load(Ordering::Acquire) > 1);
 }
 
+/// A sentinel that is cut off with an old master goes on to name it, and it goes on to say that it is one.
+#[test]
+fn each_search_begins_with_another_sentinel() {
+    let left_behind = Server::with(&["--save", "", "--min-replicas-to-write", "1"]);
+    let master = master();
+    let cut_off = Sentinel::naming(left_behind.port);
+    let right = Sentinel::naming(master.port);
+    let client = Jobs::redis(url(&[cut_off.port, right.port])).unwrap().client().unwrap();
+    for n in 0..4 {
+        client.insert(MINUTE, Order(n)).unwrap();
+        for server in [&master, &left_behind] {
+            let _: i64 = server.ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+        }
+    }
+    assert_eq!(master.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]), 4);
+    assert!(cut_off.asked.load(Ordering::Acquire) > 1);
+}
+
 #[test]
 fn a_server_that_has_become_a_replica_is_left() {
     let first = master();
