@@ -5,6 +5,9 @@
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "redis/server.rs"]
 mod server;
+#[allow(dead_code, reason = "the tests of the store use the rest")]
+#[path = "redis/cluster_servers.rs"]
+mod cluster_servers;
 #[path = "redis/installed.rs"]
 mod installed;
 
@@ -16,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tickwheel_jobs::{Fail, Job, JobId, Jobs, Retry};
 
+use cluster_servers::Cluster;
 use installed::server;
 use server::{Server, free_port, wait_until};
 
@@ -279,6 +283,58 @@ fn a_queue_is_looked_at_by_its_name_and_never_made() {
     let other = call(&format!("{}1", app.url), &["list"]);
     assert_eq!(other.code, 2);
     assert!(other.err.contains("/1 has no queue \"jobs\""), "{}", other.err);
+}
+
+#[test]
+fn queues_of_a_cluster_are_looked_at_wherever_they_are() {
+    if server(&[]).is_none() {
+        return;
+    }
+    let cluster = Cluster::start(3, Duration::from_secs(10));
+    let url = cluster.url(&[2]);
+    // One on each node.
+    let on = |node: usize| {
+        let mut names = (0..).map(|n| format!("queue_{n}"));
+        names.find(|name| cluster.node_of(name, 0) == node).unwrap()
+    };
+    let queues = [on(0), on(1), on(2)];
+    for queue in &queues {
+        let client = Jobs::redis(&url).unwrap().queue(queue).client().unwrap();
+        let id = client.insert(HOUR, Close(1)).unwrap().to_string();
+        assert_eq!(ids(&json(&url, &["--queue", queue, "list", "--json"])), [&*id]);
+        ok(&url, &["--queue", queue, "check"]);
+    }
+    let stats = &json(&url, &["--queue", &queues[0], "stats", "--json"])[0];
+    let mut listed: Vec<&str> =
+        stats["queues"].as_array().unwrap().iter().map(|queue| queue.as_str().unwrap()).collect();
+    let mut wanted: Vec<&str> = queues.iter().map(|queue| &**queue).collect();
+    listed.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(listed, wanted);
+    assert!(stats["memory_bytes"].as_u64().unwrap() > 100);
+    let none = call(&url, &["stats"]);
+    assert_eq!(none.code, 2);
+    assert!(queues.iter().all(|queue| none.err.contains(queue)), "{}", none.err);
+}
+
+#[test]
+fn the_server_that_sentinels_name_is_looked_at() {
+    let Some(server) = server(&["--requirepass", "sesame"]) else { return };
+    let config = format!(
+        "sentinel monitor shop 127.0.0.1 {} 1\nsentinel auth-pass shop sesame\n",
+        server.port
+    );
+    let sentinel = Server::sentinel(&config);
+    let url = format!("redis-sentinel://:sesame@127.0.0.1:{}/?master=shop", sentinel.port);
+    let jobs = Jobs::redis(&url).unwrap().client().unwrap();
+    let id = jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    assert_eq!(ids(&json(&url, &["list", "--json"])), [&*id]);
+    let stats = ok(&url, &["stats"]);
+    assert!(stats.contains(&format!("redis://127.0.0.1:{}/0", server.port)), "{stats}");
+    assert!(!stats.contains("sesame"), "{stats}");
+    let wrong = call(&url.replace("shop", ""), &["stats"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("\"master\"") && !wrong.err.contains("sesame"), "{}", wrong.err);
 }
 
 #[test]

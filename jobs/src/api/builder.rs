@@ -8,7 +8,7 @@ use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::run::Run;
 #[cfg(feature = "redis")]
-use crate::store::redis::connection::Server;
+use crate::store::redis::place::Server;
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite::open::Location;
 #[cfg(any(feature = "sqlite", feature = "redis"))]
@@ -31,6 +31,7 @@ pub struct Builder {
     pub(super) retry: Retry,
     pub(super) retention: Duration,
     pub(super) patience: Duration,
+    pub(super) replicas: usize,
     pub(super) on_event: Option<OnEvent>,
 }
 
@@ -76,9 +77,24 @@ impl Jobs {
         Ok(Builder::new(Source::File(Location { path, queue: None, vfs })))
     }
 
-    /// Opens the jobs on a Redis server, which several machines share: each of them may run jobs. The
-    /// URL is `redis://[user][:password@]host[:port][/database]`, with `rediss` for TLS (feature
-    /// `redis-tls`). With feature `redis`.
+    /// Opens the jobs on a Redis server, which several machines share: each of them may run jobs. With
+    /// feature `redis`. The URL is one of
+    ///
+    /// ```text
+    /// redis://[user][:password@]host[:port][/database]
+    /// redis-cluster://[user][:password@]host[:port][,host[:port]..]
+    /// redis-sentinel://[user][:password@]host[:port][,host[:port]..][/database]?master=NAME
+    ///                  [&sentinel_user=NAME][&sentinel_password=PASSWORD]
+    /// ```
+    ///
+    /// each with `rediss` for TLS (feature `redis-tls`): a server; some nodes of a cluster, of which
+    /// one that answers is enough; or sentinels, which know by its name where the master is, and have
+    /// a login of their own.
+    ///
+    /// A queue is on one server at any time. In a cluster and behind sentinels that server is looked
+    /// for before each connection, so calls and runs go on after a failover, as soon as there is a
+    /// server that takes writes; meanwhile a call waits, at most as long as [`Builder::patience`] says.
+    /// What a failover may lose is in `docs/redis.md`, and [`Builder::replicas`] makes it less.
     ///
     /// The times are those of the server's clock, whatever the clocks of the machines read. A claim is
     /// a lease ([`Builder::lease`]), which is renewed as long as the process lives.
@@ -86,13 +102,25 @@ impl Jobs {
     /// # Errors
     ///
     /// [`OpenError::Server`] if the server cannot be reached, denies access, is no Redis server, is
-    /// older than 6.2, is a replica, or deletes keys when its memory is full; [`OpenError::Config`] if
-    /// the URL makes no sense.
+    /// older than 6.2, is a replica, or deletes keys when its memory is full; if no node of the cluster
+    /// answers or none has the queue; or if no sentinel answers or none knows the name.
+    /// [`OpenError::Config`] if the URL makes no sense: it says what is wrong, and no password.
     #[cfg(feature = "redis")]
     pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
         let server = Server::parse(url.as_ref())?;
         drop(crate::store::redis::open::open(&server)?);
         Ok(Builder::new(Source::Server(Box::new(server))))
+    }
+
+    /// Connects to the server of a queue, and to the other masters if that is a cluster. Returns the
+    /// server's address and database, and its connection first. For the command `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[cfg(feature = "redis")]
+    pub fn redis_connections(
+        url: &str,
+        queue: Option<&str>,
+    ) -> Result<(String, Vec<redis::Connection>), OpenError> {
+        Server::parse(url)?.with_queue(queue).connect_to_all()
     }
 
     /// Returns jobs in memory, which are lost with the process: for tests.
@@ -114,6 +142,7 @@ impl Builder {
             retry: Retry::default(),
             retention: DEFAULT_RETENTION,
             patience: DEFAULT_PATIENCE,
+            replicas: 0,
             on_event: None,
         }
     }
@@ -228,6 +257,28 @@ impl Builder {
     /// was sent is sent again until it is answered, also after that.
     pub fn patience(self, patience: Duration) -> Builder {
         Builder { patience, ..self }
+    }
+
+    /// Says how many replicas of the server must have a change before the call returns that made it:
+    /// none unless it is said. It is for jobs on a Redis server; for others, more than none is an
+    /// [`OpenError::Config`](crate::OpenError::Config) at the start.
+    ///
+    /// With `n`, an insert, a cancel, a reset or a repeat returns when `n` replicas had it. While fewer
+    /// have it, the call waits, and what it asked for is sent again, which changes nothing the second
+    /// time; it ends with [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (of other calls:
+    /// [`StoreError::Unknown`](crate::StoreError::Unknown)) once [`Builder::patience`] is over. Whoever
+    /// has made such a call and runs jobs claims none and renews none meanwhile: a
+    /// [`Builder::client`] of its own for the inserts keeps the runs apart from them.
+    ///
+    /// Claims, renewals and ends do not wait. A failover that forgets one of those runs a job again,
+    /// and loses none. Nor is it consensus: a failover that promotes a replica which is not one of the
+    /// `n` loses the change all the same. So say as many as there are replicas that may be promoted,
+    /// less those that may be away.
+    ///
+    /// It costs such a call the way from the server to the replicas and back, and a process that runs
+    /// jobs a round trip more for the claim that follows. Without it, nothing.
+    pub fn replicas(self, n: usize) -> Builder {
+        Builder { replicas: n, ..self }
     }
 
     /// Limits how many jobs are claimed at once: those that run, and those that are about to, because

@@ -170,6 +170,10 @@ impl Builder {
         if self.in_flight == 0 {
             return wrong("in_flight(0): no job could run");
         }
+        if self.replicas > 0 && !self.source.is_shared() {
+            let replicas = self.replicas;
+            return wrong(&format!("replicas({replicas}): only a server has replicas"));
+        }
         if let Some(queue) = &self.queue {
             let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
             if queue.is_empty() || queue.len() > QUEUE_BYTES || !queue.bytes().all(known) {
@@ -205,10 +209,11 @@ impl Builder {
             Source::Memory => Box::new(Memory::default()),
             #[cfg(feature = "redis")]
             Source::Server(server) => {
-                let server = server.with_lease(lease);
-                let opened = crate::store::redis::open::open(&server)?;
                 let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
-                Box::new(Redis::new(server, opened, queue.as_deref(), lease, manual))
+                let server = server.with_queue(queue.as_deref()).with_lease(lease);
+                let opened = crate::store::redis::open::open(&server)?;
+                let (queue, replicas) = (queue.as_deref(), self.replicas);
+                Box::new(Redis::new(server, opened, queue, lease, replicas, manual))
             }
             #[cfg(feature = "sqlite")]
             Source::File(mut location) => {

@@ -6,7 +6,8 @@
 //!   moment it came: so each one bounds the offset from both sides. The estimate is the middle; a
 //!   deadline that is to come counts from the upper bound, so that no error makes it early.
 //! - The narrowest bounds are kept. They widen with their age, because two clocks drift; bounds that
-//!   contradict the kept ones replace them, because somebody has set the server's clock.
+//!   contradict the kept ones replace them, because somebody has set the server's clock. Those of
+//!   another server say nothing of this one.
 //! - Neither the wall clock of this process nor a change of it has any effect.
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -49,6 +50,11 @@ impl ServerTime {
             *kept = Some(found);
             self.offset.store(found.offset, Ordering::Relaxed);
         }
+    }
+
+    /// Forgets the bounds: the next reply is another server's. Until it comes, the estimate stands.
+    pub(crate) fn forget(&self) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Returns what the server's clock reads when the monotonic clock reads `now`.
@@ -124,6 +130,17 @@ mod tests {
             let latest = latest.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64;
             assert!((read..=read + 11_000).contains(&latest), "{latest}, not {read}");
         }
+    }
+
+    #[test]
+    fn the_clock_of_another_server_is_believed_at_once() {
+        let start = origin();
+        let time = ServerTime::new(start);
+        time.learn(start, start + MS, 1_000_000_000);
+        time.forget();
+        // Its bounds are wider, and they overlap those of the server before.
+        time.learn(start + 10 * MS, start + 18 * MS, 1_000_010_000);
+        assert_eq!(reads(&time, start + 14 * MS), 1_000_010_000);
     }
 
     #[test]

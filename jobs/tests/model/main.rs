@@ -39,6 +39,10 @@
 
 mod agree;
 mod calls;
+#[cfg(feature = "redis")]
+#[path = "../redis/cluster_servers.rs"]
+#[expect(dead_code, reason = "the tests of that store need more of it")]
+mod cluster_servers;
 mod found;
 mod insert;
 mod occurrences;
@@ -313,9 +317,23 @@ proptest! {
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
     let server = server::Server::start();
-    let mut runner = proptest::test_runner::TestRunner::new(config(30));
+    on_servers(Kind::Server(server.port), 30);
+}
+
+/// The copy has another slot, and mostly another node.
+#[cfg(feature = "redis")]
+#[test]
+fn the_store_in_a_cluster_agrees_with_the_oracle() {
+    let cluster = cluster_servers::Cluster::start(3, Duration::from_secs(10));
+    let ports = [0, 1, 2].map(|node| cluster.nodes[node].port);
+    on_servers(Kind::Cluster(ports), 8);
+}
+
+#[cfg(feature = "redis")]
+fn on_servers(store: Kind, cases: u32) {
+    let mut runner = proptest::test_runner::TestRunner::new(config(cases));
     let history = prop::collection::vec(ops::op(), STEPS / 2..STEPS);
-    let histories = (setup(Kind::Server(server.port)), history);
+    let histories = (setup(store), history);
     let ran = runner
         .run(&histories, |(setup, history)| run(setup, &history).map_err(TestCaseError::fail));
     if let Err(wrong) = ran {

@@ -13,6 +13,9 @@ pub(crate) enum Kind {
     /// A Redis server on this port.
     #[cfg(feature = "redis")]
     Server(u16),
+    /// A cluster of nodes on these ports.
+    #[cfg(feature = "redis")]
+    Cluster([u16; 3]),
 }
 
 impl Kind {
@@ -21,7 +24,7 @@ impl Kind {
         match self {
             Kind::Memory | Kind::File => 50,
             #[cfg(feature = "redis")]
-            Kind::Server(_) => 0,
+            Kind::Server(_) | Kind::Cluster(_) => 0,
         }
     }
 }
@@ -32,7 +35,15 @@ pub(crate) enum Place {
     Memory,
     File(PathBuf),
     #[cfg(feature = "redis")]
-    Queue(u16, String),
+    Queue(Nodes, String),
+}
+
+/// The port of a server, or those of a cluster.
+#[cfg(feature = "redis")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Nodes {
+    One(u16),
+    Cluster([u16; 3]),
 }
 
 static PLACES: AtomicU64 = AtomicU64::new(0);
@@ -52,10 +63,9 @@ impl Place {
                 Place::File(folder.join("jobs.db"))
             }
             #[cfg(feature = "redis")]
-            Kind::Server(port) => {
-                redis::cmd("FLUSHALL").exec(&mut connection(port)).expect("an empty server");
-                Place::Queue(port, format!("model_{}", number()))
-            }
+            Kind::Server(port) => Nodes::One(port).empty(),
+            #[cfg(feature = "redis")]
+            Kind::Cluster(ports) => Nodes::Cluster(ports).empty(),
         }
     }
 
@@ -80,9 +90,8 @@ impl Place {
             Place::Memory => Jobs::memory(),
             Place::File(path) => Jobs::open(path).expect("the file opens"),
             #[cfg(feature = "redis")]
-            Place::Queue(port, queue) => {
-                let url = format!("redis://127.0.0.1:{port}/");
-                Jobs::redis(url).expect("the server is there").queue(queue)
+            Place::Queue(nodes, queue) => {
+                Jobs::redis(nodes.url()).expect("the server is there").queue(queue)
             }
         }
     }
@@ -93,19 +102,52 @@ impl Place {
             Place::Memory => Place::Memory,
             Place::File(path) => Place::File(copy_of(path)),
             #[cfg(feature = "redis")]
-            Place::Queue(port, queue) => {
+            Place::Queue(nodes, queue) => {
                 let copy = format!("model_{}", number());
-                let mut server = connection(*port);
+                let (mut from, mut to) = (nodes.connection(queue), nodes.connection(&copy));
                 let keys: Vec<String> = redis::cmd("KEYS")
                     .arg(format!("tw:{{{queue}}}:*"))
-                    .query(&mut server)
+                    .query(&mut from)
                     .expect("the keys of the queue");
                 for key in keys {
-                    let to = key.replace(&format!("{{{queue}}}"), &format!("{{{copy}}}"));
-                    redis::cmd("COPY").arg(&key).arg(to).exec(&mut server).expect("a copy");
+                    let name = key.replace(&format!("{{{queue}}}"), &format!("{{{copy}}}"));
+                    let dump: Vec<u8> =
+                        redis::cmd("DUMP").arg(&key).query(&mut from).expect("what the key holds");
+                    let mut restore = redis::cmd("RESTORE");
+                    restore.arg(name).arg(0).arg(dump).exec(&mut to).expect("a copy");
                 }
-                Place::Queue(*port, copy)
+                Place::Queue(*nodes, copy)
             }
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Nodes {
+    /// Returns a queue on empty servers.
+    fn empty(self) -> Place {
+        let ports = match self {
+            Nodes::One(port) => vec![port],
+            Nodes::Cluster(ports) => ports.to_vec(),
+        };
+        for port in ports {
+            redis::cmd("FLUSHALL").exec(&mut connection(port)).expect("an empty server");
+        }
+        Place::Queue(self, format!("model_{}", number()))
+    }
+
+    fn url(self) -> String {
+        match self {
+            Nodes::One(port) => format!("redis://127.0.0.1:{port}/"),
+            Nodes::Cluster(ports) => crate::cluster_servers::url(&ports),
+        }
+    }
+
+    /// Returns a connection to the server that has a queue.
+    fn connection(self, queue: &str) -> redis::Connection {
+        match self {
+            Nodes::One(port) => connection(port),
+            Nodes::Cluster(ports) => connection(crate::cluster_servers::owner(ports[0], queue)),
         }
     }
 }

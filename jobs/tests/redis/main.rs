@@ -18,9 +18,14 @@
 //! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
 //! | `half_done.rs` | scripts that fail, and full servers |
+//! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
+//! | `sentinel.rs` | servers that sentinels name |
+//! | `replicas.rs` | inserts that wait for replicas |
 
 #[cfg(unix)]
 mod clocks;
+mod cluster;
+mod cluster_servers;
 mod cuts;
 #[path = "../kill/draw.rs"]
 mod draw;
@@ -35,6 +40,9 @@ mod nodes;
 mod pauses;
 mod proxy;
 mod replica;
+#[cfg(unix)]
+mod replicas;
+mod sentinel;
 mod server;
 mod slow_disk;
 mod soak;

@@ -13,6 +13,8 @@ pub(crate) struct Server {
     process: Option<Child>,
     pub(crate) port: u16,
     folder: PathBuf,
+    /// Its configuration, if that is not on the command line.
+    config: Option<String>,
     options: Vec<String>,
 }
 
@@ -36,14 +38,28 @@ impl Server {
         Server::with(&["--save", "", "--appendonly", "yes", "--appendfsync", "always"])
     }
 
+    /// Starts a sentinel, which keeps its configuration in a file.
+    pub(crate) fn sentinel(config: &str) -> Server {
+        Server::configured(Some(config), &["--sentinel"])
+    }
+
     pub(crate) fn with(options: &[&str]) -> Server {
+        Server::configured(None, options)
+    }
+
+    fn configured(config: Option<&str>, options: &[&str]) -> Server {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
         let folder = format!("tickwheel-redis-{}-{n}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        let mut server = Server { process: None, port: free_port(), folder, options };
+        let config = config.map(|config| {
+            let path = folder.join("server.conf");
+            fs::write(&path, config).unwrap();
+            path.to_str().unwrap().to_owned()
+        });
+        let mut server = Server { process: None, port: free_port(), folder, config, options };
         server.run();
         server
     }
@@ -52,6 +68,7 @@ impl Server {
     pub(crate) fn run(&mut self) {
         for _ in 0..3 {
             let child = Command::new("redis-server")
+                .args(&self.config)
                 .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
                 .args(["--dir", self.folder.to_str().unwrap(), "--daemonize", "no"])
                 .args(&self.options)
@@ -84,9 +101,9 @@ impl Server {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Returns the number of its process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.as_ref().map_or(0, Child::id)
+    /// Returns the id of its process, which runs.
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.process.as_ref().unwrap().id()).unwrap()
     }
 
     /// Ends the server as `kill -9` does.

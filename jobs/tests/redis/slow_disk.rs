@@ -64,7 +64,7 @@ impl SlowDisk {
     pub(crate) fn kill(self, server: &mut Server) {
         use nix::sys::signal::{Signal, kill};
         use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-        let process = nix::unistd::Pid::from_raw(i32::try_from(server.pid()).unwrap());
+        let process = nix::unistd::Pid::from_raw(server.pid());
         let _ = kill(process, Signal::SIGKILL);
         while let Ok(status) = waitpid(self.thread, Some(WaitPidFlag::__WALL)) {
             if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
@@ -83,7 +83,7 @@ impl SlowDisk {
 }
 
 #[cfg(target_os = "linux")]
-fn thread_that_syncs(process: u32) -> Option<nix::unistd::Pid> {
+fn thread_that_syncs(process: i32) -> Option<nix::unistd::Pid> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     for thread in threads.flatten() {
         let name = std::fs::read_to_string(thread.path().join("comm")).ok()?;

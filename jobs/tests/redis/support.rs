@@ -31,6 +31,16 @@ impl Log {
         self.0.lock().unwrap().get(&order).copied().unwrap_or(0)
     }
 
+    /// Returns what is noted now, which does not change any more.
+    pub(crate) fn clone_now(&self) -> Log {
+        Log(Arc::new(Mutex::new(self.0.lock().unwrap().clone())))
+    }
+
+    /// Returns the highest order that ran.
+    pub(crate) fn last(&self) -> u64 {
+        self.0.lock().unwrap().keys().copied().max().unwrap_or(0)
+    }
+
     /// Returns how many orders ran.
     pub(crate) fn len(&self) -> usize {
         self.0.lock().unwrap().len()

@@ -15,7 +15,9 @@ use crate::text;
 #[derive(Parser, Debug)]
 #[command(version, after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The file of the jobs, or redis://[user][:password@]host[:port][/database]. It must exist.
+    /// The file of the jobs, or redis://[user][:password@]host[:port][/database]. It must exist. Other
+    /// URLs: redis-cluster://[user][:password@]host[:port][,host[:port]..], and
+    /// redis-sentinel://[user][:password@]host[:port][,..][/database]?master=NAME.
     pub(crate) store: Target,
     /// The queue, if it is not the default one.
     #[arg(long, global = true, value_name = "NAME")]

@@ -24,9 +24,19 @@ pub(crate) enum Target {
     Server(String),
 }
 
+/// How a URL of a server begins.
+const URLS: [&str; 6] = [
+    "redis://",
+    "rediss://",
+    "redis-cluster://",
+    "rediss-cluster://",
+    "redis-sentinel://",
+    "rediss-sentinel://",
+];
+
 impl From<OsString> for Target {
     fn from(text: OsString) -> Target {
-        let is_url = |url: &str| ["redis://", "rediss://"].iter().any(|head| url.starts_with(head));
+        let is_url = |url: &str| URLS.iter().any(|head| url.starts_with(head));
         match text.into_string() {
             Ok(url) if is_url(&url) => Target::Server(url),
             Ok(path) => Target::File(path.into()),

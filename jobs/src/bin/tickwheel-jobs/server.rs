@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use redis::{Connection, IntoConnectionInfo};
+use redis::Connection;
 use tickwheel_jobs::{Client, Jobs};
 
 use crate::open::{Place, Sizes};
@@ -23,9 +23,9 @@ const KEYS_PER_STEP: usize = 1000;
 
 pub(crate) fn client(url: &str, queue: Option<&str>) -> Result<(Client, Place), Box<dyn Error>> {
     let builder = Jobs::redis(url)?;
-    let mut server = Server::connect(url)?;
-    server.set_clock()?;
     let name = queue.map_or(DEFAULT_QUEUE.to_owned(), str::to_ascii_lowercase);
+    let mut server = Server::connect(url, &name)?;
+    server.set_clock()?;
     if !server.exists(&name)? {
         let queues = server.queues()?;
         let queues = if queues.is_empty() { "none".to_owned() } else { quoted(&queues) };
@@ -50,17 +50,20 @@ struct Server {
     /// Its address and database, without user and password.
     name: String,
     connection: Connection,
+    /// To the other nodes of a cluster, which may have other queues.
+    others: Vec<Connection>,
 }
 
 impl Server {
-    fn connect(url: &str) -> Result<Server, Box<dyn Error>> {
-        let info = url.into_connection_info()?;
-        let name = format!("redis://{}/{}", info.addr(), info.redis_settings().db());
-        let client = redis::Client::open(info)?;
-        let connection = client.get_connection_with_timeout(TIMEOUT)?;
-        connection.set_read_timeout(Some(TIMEOUT))?;
-        connection.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Server { name, connection })
+    fn connect(url: &str, queue: &str) -> Result<Server, Box<dyn Error>> {
+        let (address, mut connections) = Jobs::redis_connections(url, Some(queue))?;
+        for connection in &connections {
+            connection.set_read_timeout(Some(TIMEOUT))?;
+            connection.set_write_timeout(Some(TIMEOUT))?;
+        }
+        let others = connections.split_off(1);
+        let connection = connections.remove(0);
+        Ok(Server { name: format!("redis://{address}"), connection, others })
     }
 
     /// Makes the server's clock the one that the command goes by.
@@ -75,39 +78,24 @@ impl Server {
         Ok(redis::cmd("EXISTS").arg(key).query(&mut self.connection)?)
     }
 
-    /// Returns the keys that a pattern of the server's finds.
-    fn scan(&mut self, pattern: &str) -> Result<Vec<String>, Box<dyn Error>> {
-        let mut found = Vec::new();
-        let mut cursor = "0".to_owned();
-        for _ in 0..STEPS {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(KEYS_PER_STEP);
-            let (next, keys): (String, Vec<String>) = scan.query(&mut self.connection)?;
-            found.extend(keys);
-            if next == "0" {
-                break;
-            }
-            cursor = next;
-        }
-        // The server may say a key twice.
-        found.sort();
-        found.dedup();
-        Ok(found)
-    }
-
     fn queues(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
-        let keys = self.scan("tw:{*}:kinds")?;
+        let mut keys = Vec::new();
+        for node in core::iter::once(&mut self.connection).chain(&mut self.others) {
+            keys.extend(scan(node, "tw:{*}:kinds")?);
+        }
         let queue = |key: String| {
             let queue = key.strip_prefix("tw:{")?.strip_suffix("}:kinds")?;
             Some(queue.to_owned())
         };
-        Ok(keys.into_iter().filter_map(queue).collect())
+        let mut queues: Vec<String> = keys.into_iter().filter_map(queue).collect();
+        queues.sort();
+        Ok(queues)
     }
 
     /// Returns about how much memory the keys of a queue use, if the server says.
     fn memory(&mut self, queue: &str) -> Option<u64> {
         let mut bytes = 0;
-        for key in self.scan(&format!("tw:{{{queue}}}:*")).ok()? {
+        for key in scan(&mut self.connection, &format!("tw:{{{queue}}}:*")).ok()? {
             let mut usage = redis::cmd("MEMORY");
             let usage: Option<u64> =
                 usage.arg("USAGE").arg(key).query(&mut self.connection).ok()?;
@@ -115,4 +103,24 @@ impl Server {
         }
         Some(bytes)
     }
+}
+
+/// Returns the keys that a pattern of the server's finds.
+fn scan(node: &mut Connection, pattern: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut found = Vec::new();
+    let mut cursor = "0".to_owned();
+    for _ in 0..STEPS {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(KEYS_PER_STEP);
+        let (next, keys): (String, Vec<String>) = scan.query(node)?;
+        found.extend(keys);
+        if next == "0" {
+            break;
+        }
+        cursor = next;
+    }
+    // The server may say a key twice.
+    found.sort();
+    found.dedup();
+    Ok(found)
 }

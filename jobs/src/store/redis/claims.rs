@@ -68,7 +68,7 @@ impl Claiming {
             Reply::Done(fields) => fields,
             Reply::Full => return Err(StoreError::Full.into()),
             Reply::Wrong(fault) => return Err(fault),
-            Reply::Kinds(_) | Reply::Unloaded => return Ok(()),
+            Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => return Ok(()),
         };
         let [_, _, next_due, waits, claimed] = &fields[..] else { return Ok(()) };
         let next_due = number(next_due)?;

@@ -4,7 +4,8 @@
 //!
 //! - A hint makes the dispatcher look sooner, and nothing depends on it: hints may be lost, late, or
 //!   come twice. The dispatcher looks within a second in any case.
-//! - A silent connection is asked whether it is there; one that does not answer is made anew.
+//! - A silent connection is asked whether it is there; one that does not answer is made anew. So is
+//!   every one when the queue was found on another server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use redis::Msg;
 
-use super::connection::Server;
+use super::place::Server;
 use crate::store::words::{Hint, Hints};
 
 /// Ends the thread when it is dropped, within [`PATIENCE`] or the time that a connection takes.
@@ -38,7 +39,7 @@ impl Listener {
         let listen = move || {
             let mut wait = FIRST_WAIT;
             loop {
-                if listen(&server, &channel, owner, &tell, &ended).is_ok() {
+                if listen(&server, &channel, owner, &tell, &ended) {
                     wait = FIRST_WAIT;
                 }
                 // Not all at once, when a server comes back to many.
@@ -57,23 +58,26 @@ impl Listener {
     }
 }
 
-/// Listens until the connection fails or nobody is interested any more. `Ok` if it worked for a
-/// while.
+/// Listens until the connection fails, or the queue is elsewhere, or nobody is interested any more.
+/// Returns whether it worked for a while.
 fn listen(
     server: &Server,
     channel: &str,
     owner: [u8; 8],
     hints: &Hints,
     ended: &Receiver<()>,
-) -> redis::RedisResult<()> {
-    let mut connection = server.connect()?;
-    let mut messages = connection.as_pubsub();
-    messages.subscribe(channel)?;
-    messages.set_read_timeout(Some(PATIENCE))?;
+) -> bool {
+    let moves = server.moves();
+    let Ok(mut found) = server.connect() else { return false };
+    let mut messages = found.connection.as_pubsub();
+    let subscribed = messages.subscribe(channel);
+    if subscribed.and_then(|()| messages.set_read_timeout(Some(PATIENCE))).is_err() {
+        return false;
+    }
     // What happened before the subscription was not heard.
     hints(Hint::Look);
     let mut silent = 0;
-    while ended.try_recv() == Err(TryRecvError::Empty) {
+    while ended.try_recv() == Err(TryRecvError::Empty) && server.moves() == moves {
         match messages.get_message() {
             Ok(message) => {
                 silent = 0;
@@ -93,7 +97,7 @@ fn listen(
             Err(_) => break,
         }
     }
-    Ok(())
+    true
 }
 
 /// A message is a word, a deadline and whose it is. One's own are no news.

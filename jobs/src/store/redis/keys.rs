@@ -11,16 +11,22 @@ pub(super) struct Keys {
 /// The queue of a builder that names none.
 const DEFAULT_QUEUE: &str = "jobs";
 
+const SENT: usize = 0;
 const JOBS: usize = 1;
 const FENCES: usize = 3;
 const KEYS: usize = 4;
 const SCHEDULES: usize = 8;
 const KINDS: usize = 10;
 
+/// Returns what a cluster finds the slot of a queue by.
+pub(super) fn hash_tag(queue: Option<&str>) -> String {
+    format!("{{{}}}", queue.unwrap_or(DEFAULT_QUEUE))
+}
+
 impl Keys {
     /// `owner` tells the caller from others.
     pub(super) fn new(queue: Option<&str>, owner: &str) -> Keys {
-        let prefix = format!("tw:{{{}}}:", queue.unwrap_or(DEFAULT_QUEUE));
+        let prefix = format!("tw:{}:", hash_tag(queue));
         let sent = format!("sent:{owner}");
         let names = [
             &*sent,
@@ -44,6 +50,10 @@ impl Keys {
     pub(super) fn all(&self, kinds: &[String]) -> Vec<String> {
         let due = kinds.iter().map(|kind| format!("{}due:{kind}", self.prefix));
         self.fixed.iter().cloned().chain(due).collect()
+    }
+
+    pub(super) fn sent(&self) -> &str {
+        &self.fixed[SENT]
     }
 
     pub(super) fn jobs(&self) -> &str {

@@ -12,10 +12,13 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `connection.rs`, `open.rs` | the connection; what is looked at before a server is used |
+//! | `url.rs`, `place.rs` | what a URL says; where the server of the queue is |
+//! | `address.rs`, `connection.rs` | one address; the connection to the server |
+//! | `open.rs` | what is looked at before a server is used |
 //! | `keys.rs`, `records.rs` | what is stored where, and how |
 //! | `scripts.rs`, `scripts/*.lua` | the scripts |
 //! | `calls.rs` | from operations to calls, and from answers back |
+//! | `replicas.rs` | how many replicas have it |
 //! | `replies.rs` | what the server says |
 //! | `claims.rs` | claims |
 //! | `reads.rs` | the questions |
@@ -26,10 +29,14 @@ mod replies;
 mod records;
 mod keys;
 mod scripts;
-pub(crate) mod connection;
+mod address;
+mod url;
+pub(crate) mod place;
+mod connection;
 pub(crate) mod open;
 mod calls;
 mod claims;
+mod replicas;
 mod reads;
 mod check;
 mod hints;
@@ -48,11 +55,13 @@ use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
 use calls::{Call, Letters};
 use claims::Claiming;
-use connection::{Connection, Server};
+use connection::Connection;
 use hints::Listener;
 use keys::Keys;
 use open::Opened;
-use replies::{Fault, Reply, array, bytes, number, reply};
+use place::Server;
+use replicas::Replicas;
+use replies::{Fault, Reply, array, bytes, number, reply, time_of};
 use scripts::{Name, Scripts};
 
 /// The store on a server.
@@ -66,6 +75,7 @@ pub(crate) struct Redis {
     /// Tells this process from others.
     owner: [u8; 8],
     lease: Duration,
+    replicas: Replicas,
     /// The present that scripts are told, on a manual clock.
     told: Option<Millis>,
     manual: bool,
@@ -87,18 +97,21 @@ impl Redis {
         opened: Opened,
         queue: Option<&str>,
         lease: Duration,
+        replicas: usize,
         manual: bool,
     ) -> Redis {
+        let replicas = Replicas { wanted: replicas, limit: server.timeout / 2 };
         let owner = random().to_be_bytes();
         let owner_text: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
         Redis {
-            connection: Connection::new(server, opened.connection, opened.time),
+            connection: Connection::new(server, opened.found, opened.time),
             keys: Keys::new(queue, &owner_text),
             scripts: Scripts::new(),
             kinds: Vec::new(),
             claiming: Claiming::default(),
             owner,
             lease,
+            replicas,
             told: None,
             manual,
             schedules_version: -1,
@@ -232,10 +245,14 @@ impl Redis {
         }
         // What a question finds must be as of before the claim, of which the asker knows nothing.
         let asks = batch.ops.iter().any(|op| op.is_question() && !matches!(op, Op::Schedules));
+        let waits = self.replicas.are_waited_for(batch.ops);
         let commands = |store: &Redis, calls: &[Call], claim: Option<ClaimRequest>| {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());
             let numbers = (batch.number, lease);
             let mut all = calls::commands(calls, &store.scripts, &keys, &head, numbers);
+            if waits && !calls.is_empty() {
+                all.extend(store.replicas.commands(store.keys.sent()));
+            }
             if let Some(request) = claim {
                 let mut cmd = store.scripts.call(Name::Claim, &keys);
                 cmd.arg(&head).arg(store.claiming.args(request, lease));
@@ -243,14 +260,19 @@ impl Redis {
             }
             all
         };
-        let first = claim.filter(|_| !asks);
+        let first = claim.filter(|_| !asks && !waits);
         let mut replies = self
             .exchange(&needed, |store| commands(store, &calls, first))
             .map_err(|fault| fault.into_apply_error(false))?;
         let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
         let wrong = |fault: Fault| fault.into_apply_error(some_done);
         let mut claim_reply = first.and_then(|_| replies.pop());
+        let replicated = match waits {
+            true => self.replicas.read(&mut replies, &self.connection.name),
+            false => Ok(()),
+        };
         let found = letters(batch.ops.len(), &calls, replies).map_err(wrong)?;
+        replicated.map_err(wrong)?;
         let mut answers = Vec::with_capacity(batch.ops.len());
         for (op, found) in batch.ops.iter().zip(found) {
             answers.push(match op.is_question() {
@@ -258,7 +280,7 @@ impl Redis {
                 false => calls::answer(op, found),
             });
         }
-        if asks && claim.is_some() {
+        if first.is_none() && claim.is_some() {
             let replied = self.exchange(&needed, |store| commands(store, &[], claim));
             claim_reply = replied.map_err(wrong)?.pop();
         }
@@ -292,21 +314,10 @@ fn letters(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Result<Vec<Letter
                 }
             }
             Reply::Wrong(fault) => return Err(fault),
-            Reply::Kinds(_) | Reply::Unloaded => {}
+            Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => {}
         }
     }
     Ok(found)
-}
-
-/// Returns the server's time in an answer of a script.
-fn time_of(value: &Value) -> Option<i64> {
-    match value {
-        Value::Array(fields) => match fields.get(1) {
-            Some(Value::Int(micros)) => Some(*micros),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 /// Returns bits that no other process has drawn.

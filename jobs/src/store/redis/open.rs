@@ -2,13 +2,14 @@
 
 use redis::{RedisError, Value};
 
-use super::connection::{Server, ask, present, problem_of};
+use super::address::{ask, present, problem_of};
+use super::place::{Found, Server};
 use crate::values::error::{OpenError, ServerProblem};
 use crate::values::server_time::ServerTime;
 
 /// A server that can be used.
 pub(crate) struct Opened {
-    pub(super) connection: redis::Connection,
+    pub(super) found: Found,
     /// Its clock: a client inserts by it before it has called a script.
     pub(super) time: ServerTime,
     /// What its operator should know.
@@ -22,11 +23,12 @@ const OLDEST: (u32, u32) = (6, 2);
 
 /// Connects, and refuses a server that would lose or refuse jobs.
 pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
-    let failed = |error| server.error(problem_of(&error));
-    let mut connection = server.connect().map_err(failed)?;
-    let info = ask(&mut connection, &redis::cmd("INFO")).map_err(failed)?;
+    let mut found = server.connect()?;
+    let Found { connection, address } = &mut found;
+    let failed = |error| address.error(problem_of(&error));
+    let info = ask(connection, &redis::cmd("INFO")).map_err(failed)?;
     let Value::BulkString(info) = info else {
-        return Err(server.error(ServerProblem::NotRedis("it knows no INFO".to_owned())));
+        return Err(address.error(ServerProblem::NotRedis("it knows no INFO".to_owned())));
     };
     let info = String::from_utf8_lossy(&info).into_owned();
     let field = |name: &str| {
@@ -34,26 +36,26 @@ pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
         line.map(str::trim)
     };
     let Some(version) = field("redis_version") else {
-        return Err(server.error(ServerProblem::NotRedis("it has no version".to_owned())));
+        return Err(address.error(ServerProblem::NotRedis("it has no version".to_owned())));
     };
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < OLDEST {
-        return Err(server.error(ServerProblem::TooOld(version.to_owned())));
+        return Err(address.error(ServerProblem::TooOld(version.to_owned())));
     }
     if field("role") == Some("slave") {
-        return Err(server.error(ServerProblem::ReadOnly));
+        return Err(address.error(ServerProblem::ReadOnly));
     }
     match field("maxmemory_policy") {
         None | Some("noeviction") => {}
-        Some(policy) => return Err(server.error(ServerProblem::Evicts(policy.to_owned()))),
+        Some(policy) => return Err(address.error(ServerProblem::Evicts(policy.to_owned()))),
     }
-    let persists = field("aof_enabled") != Some("0") || saves(&mut connection);
+    let persists = field("aof_enabled") != Some("0") || saves(connection);
     let warning = (!persists).then(|| {
-        let name = &server.name;
+        let name = address.name();
         format!("{name} keeps nothing on disk: when it ends, every job is lost")
     });
-    let time = learn_time(&mut connection).map_err(failed)?;
-    Ok(Opened { connection, time, warning })
+    let time = learn_time(connection).map_err(failed)?;
+    Ok(Opened { found, time, warning })
 }
 
 fn learn_time(connection: &mut redis::Connection) -> Result<ServerTime, RedisError> {

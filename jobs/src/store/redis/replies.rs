@@ -27,15 +27,41 @@ pub(super) enum Reply {
     Unloaded,
     /// The server's memory is full.
     Full,
+    /// A number, from a command that is no script.
+    Count(i64),
     Wrong(Fault),
+}
+
+/// What a server says that does not have the queue, or that cannot write at the moment. A search may
+/// find another one, or the same one once it can.
+const ELSEWHERE: [&str; 8] =
+    ["ASK", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS", "READONLY", "TRYAGAIN"];
+/// What a server says that has not done it, and can do it later.
+const LATER: [&str; 2] = ["BUSY", "UNKILLABLE"];
+
+/// Returns the code of an error. Before Redis 7 the code of a command in a script is in the text.
+fn code_of(error: &ServerError) -> &str {
+    let details = error.details().unwrap_or_default();
+    let is_said = |code: &&&str| {
+        let at = details.find(**code);
+        at.is_some_and(|at| details[..at].ends_with(": -"))
+    };
+    match error.code() {
+        "ERR" => ELSEWHERE.iter().find(is_said).copied().unwrap_or("ERR"),
+        code => code,
+    }
+}
+
+/// Says whether an answer is that of a server which does not have the queue, or cannot write.
+pub(super) fn is_worth_a_search(value: &Value) -> bool {
+    matches!(value, Value::ServerError(error) if ELSEWHERE.contains(&code_of(error)))
 }
 
 impl Fault {
     pub(super) fn of_server(error: &ServerError) -> Fault {
         let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-        let later = ["BUSY", "LOADING", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "UNKILLABLE"];
-        let read_only = error.kind() == Some(ServerErrorKind::ReadOnly);
-        let again = read_only || later.contains(&error.code()) || error.code() == "NOREPLICAS";
+        let code = code_of(error);
+        let again = ELSEWHERE.contains(&code) || LATER.contains(&code);
         let error = if again { StoreError::Io(text) } else { StoreError::Other(text) };
         Fault { error, sent: false, again }
     }
@@ -70,6 +96,7 @@ pub(super) fn reply(value: Value) -> Reply {
             }
             _ => Reply::Wrong(damaged("is no answer of a script").into()),
         },
+        Value::Int(count) => Reply::Count(count),
         Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
             Reply::Unloaded
         }
@@ -79,6 +106,17 @@ pub(super) fn reply(value: Value) -> Reply {
             if full { Reply::Full } else { Reply::Wrong(Fault::of_server(&error)) }
         }
         _ => Reply::Wrong(damaged("is no answer of a script").into()),
+    }
+}
+
+/// Returns the server's time in an answer of a script.
+pub(super) fn time_of(value: &Value) -> Option<i64> {
+    match value {
+        Value::Array(fields) => match fields.get(1) {
+            Some(Value::Int(micros)) => Some(*micros),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -105,5 +143,53 @@ pub(super) fn number(value: &Value) -> Result<i64, StoreError> {
     match value {
         Value::Int(number) => Ok(*number),
         _ => Err(damaged("is no number")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> ServerError {
+        let reply = redis::parse_redis_value(format!("-{text}\r\n").as_bytes());
+        match reply.unwrap() {
+            Value::ServerError(error) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_another_server_or_a_later_time_may_mend_is_asked_again() {
+        let again = [
+            ("MOVED 3999 127.0.0.1:6381", true),
+            ("ASK 3999 127.0.0.1:6381", true),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", true),
+            ("CLUSTERDOWN Hash slot not served", true),
+            (
+                "READONLY You can't write against a read only replica. script: 1a, on @user_script:9.",
+                true,
+            ),
+            (
+                "ERR Error running script (call to f_1a): @user_script:9: @user_script: 9: -READONLY You \
+                 can't write against a read only replica.",
+                true,
+            ),
+            ("LOADING Redis is loading the dataset in memory", true),
+            ("MASTERDOWN Link with MASTER is down", true),
+            ("NOREPLICAS Not enough good replicas to write.", true),
+            ("BUSY Redis is busy running a script.", false),
+        ];
+        for (text, is_elsewhere) in again {
+            let error = said(text);
+            assert!(Fault::of_server(&error).again, "{text}");
+            assert_eq!(is_worth_a_search(&Value::ServerError(error)), is_elsewhere, "{text}");
+        }
+        let for_good =
+            ["ERR unknown command", "NOPERM no", "ERR a job that says READONLY", "CROSSSLOT"];
+        for text in for_good {
+            let error = said(text);
+            assert!(!Fault::of_server(&error).again, "{text}");
+            assert!(!is_worth_a_search(&Value::ServerError(error)), "{text}");
+        }
     }
 }

@@ -1,0 +1,139 @@
+//! One address of a server: a connection to it, with every wait limited.
+//!
+//! Ground rules:
+//!
+//! - Every wait has a limit, those for the answers to a login included. So the library sends nothing by
+//!   itself: it would wait for those answers without one.
+//! - A password goes to its server and nowhere else: no error has it.
+
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, ConnectionAddr, ConnectionInfo, ConnectionLike, ErrorKind};
+use redis::{RedisConnectionInfo, RedisError, ServerErrorKind, Value};
+
+use crate::values::error::{OpenError, ServerProblem};
+
+/// Where one server is, and how to get in.
+#[derive(Clone)]
+pub(super) struct Address {
+    /// Without what is sent after the connection is made.
+    info: ConnectionInfo,
+    login: RedisConnectionInfo,
+}
+
+impl Address {
+    pub(super) fn new(info: ConnectionInfo) -> Address {
+        let login = info.redis_settings().clone();
+        let bare = RedisConnectionInfo::default().set_skip_set_lib_name();
+        Address { info: info.set_redis_settings(bare), login }
+    }
+
+    pub(super) fn with_login(self, login: RedisConnectionInfo) -> Address {
+        Address { login, ..self }
+    }
+
+    pub(super) fn login(&self) -> &RedisConnectionInfo {
+        &self.login
+    }
+
+    /// Returns another address, which is reached in the same way: with TLS or without.
+    pub(super) fn at(&self, host: String, port: u16) -> Address {
+        let addr = match self.info.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                let (insecure, tls_params) = (*insecure, tls_params.clone());
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Address { info: self.info.clone().set_addr(addr), login: self.login.clone() }
+    }
+
+    /// Returns the host, if the address has one.
+    pub(super) fn host(&self) -> Option<&str> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => Some(host),
+            _ => None,
+        }
+    }
+
+    #[cfg(all(test, feature = "redis-tls"))]
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { insecure: false, .. })
+    }
+
+    /// Returns the address as errors name it.
+    pub(super) fn name(&self) -> String {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
+                if host.contains(':') =>
+            {
+                format!("[{host}]:{port}")
+            }
+            addr => addr.to_string(),
+        }
+    }
+
+    /// Connects, logs in and selects the database.
+    pub(super) fn connect(&self, timeout: Duration) -> Result<redis::Connection, OpenError> {
+        self.dial(timeout).map_err(|error| self.error(problem_of(&error)))
+    }
+
+    fn dial(&self, timeout: Duration) -> Result<redis::Connection, RedisError> {
+        let client = redis::Client::open(self.info.clone())?;
+        let mut connection = client.get_connection_with_timeout(timeout)?;
+        connection.set_read_timeout(Some(timeout))?;
+        connection.set_write_timeout(Some(timeout))?;
+        if let Some(password) = self.login.password() {
+            let mut auth = redis::cmd("AUTH");
+            auth.arg(self.login.username()).arg(password);
+            ask(&mut connection, &auth)?;
+        }
+        if self.login.db() != 0 {
+            ask(&mut connection, redis::cmd("SELECT").arg(self.login.db()))?;
+        }
+        Ok(connection)
+    }
+
+    pub(super) fn error(&self, problem: ServerProblem) -> OpenError {
+        OpenError::Server { server: self.name(), problem }
+    }
+}
+
+/// Asks one thing.
+pub(super) fn ask(connection: &mut redis::Connection, cmd: &Cmd) -> Result<Value, RedisError> {
+    match connection.req_command(cmd)? {
+        Value::ServerError(error) => Err(error.into()),
+        value => Ok(value),
+    }
+}
+
+/// Returns what is in the way of a connection.
+pub(super) fn problem_of(error: &RedisError) -> ServerProblem {
+    let text = text_of(error);
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::NoPerm) | ErrorKind::AuthenticationFailed => {
+            ServerProblem::Denied(text)
+        }
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => ServerProblem::NotRedis(text),
+        ErrorKind::Io => ServerProblem::Unreachable(text),
+        _ if ["NOAUTH", "WRONGPASS"].contains(&error.code().unwrap_or("")) => {
+            ServerProblem::Denied(text)
+        }
+        _ if text.contains("invalid password") || text.contains("AUTH") => {
+            ServerProblem::Denied(text)
+        }
+        _ => ServerProblem::Other(text),
+    }
+}
+
+pub(super) fn text_of(error: &RedisError) -> String {
+    if error.is_timeout() {
+        return "it does not answer in time".to_owned();
+    }
+    error.to_string()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a trip to the server is measured where it is made")]
+pub(super) fn present() -> Instant {
+    Instant::now()
+}

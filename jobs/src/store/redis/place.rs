@@ -1,0 +1,278 @@
+//! Where the server of a queue is: found out anew before each connection.
+//!
+//! All keys of a queue have one hash tag, so at any time one server has the queue: the one of the URL;
+//! or in a cluster the master of the tag's slot; or the master that sentinels name.
+//!
+//! Ground rules:
+//!
+//! - Nothing is remembered of where the server is. A connection that is lost, and a server that says it
+//!   is not the one, lead to another search. What was sent is sent again, to whoever was found.
+//! - Each search begins at another address: a node that was cut off from the others is the last to
+//!   know, and goes on to name itself. An address that leads nowhere is followed by the next one.
+//! - A search ends: each wait has the limit of an answer, no server is tried twice, and no further
+//!   address is asked once twice that limit has passed. The next search asks it first.
+//! - `ASKING` is never sent. A script names all keys of a queue, and some of them never exist, so a node
+//!   that imports the slot refuses it with `TRYAGAIN` all the same. A queue whose slot moves waits for
+//!   the end of the move; until then no script runs, so none sees a part of the keys.
+//!
+//! The connections of the library that follow a cluster or sentinels are not used: they wait without a
+//! limit for the answers to what they send by themselves, and sleep between attempts, on the thread
+//! that renews the leases.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{RedisConnectionInfo, Value};
+
+use super::address::{Address, ask, present, problem_of};
+use super::keys;
+use super::replies::{array, number, text};
+use super::url::{self, Way};
+use crate::values::error::{OpenError, ServerProblem};
+
+/// How to find the server of a queue, and how long an answer may take.
+#[derive(Clone)]
+pub(crate) struct Server {
+    /// Those of the URL.
+    addresses: Vec<Address>,
+    way: Way,
+    /// What a cluster finds the slot of the queue by.
+    hash_tag: String,
+    pub(super) timeout: Duration,
+    shared: Arc<Shared>,
+}
+
+/// What the connections of a process tell each other.
+#[derive(Default)]
+struct Shared {
+    /// How many searches there were.
+    searches: AtomicUsize,
+    /// The nodes of the cluster, as one of them said last: those of the URL may be gone one day.
+    nodes: Mutex<Vec<Address>>,
+    /// How often the queue was found on another server than before.
+    moves: AtomicU64,
+}
+
+/// A connection to the server that was found.
+pub(super) struct Found {
+    pub(super) connection: redis::Connection,
+    pub(super) address: Address,
+}
+
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl Server {
+    pub(crate) fn parse(url: &str) -> Result<Server, OpenError> {
+        let url::Parsed { addresses, way } = url::parse(url)?;
+        let hash_tag = keys::hash_tag(None);
+        Ok(Server { addresses, way, hash_tag, timeout: LONGEST_TIMEOUT, shared: Arc::default() })
+    }
+
+    /// Looks for this queue.
+    pub(crate) fn with_queue(self, queue: Option<&str>) -> Server {
+        Server { hash_tag: keys::hash_tag(queue), ..self }
+    }
+
+    /// Limits how long an answer may take, so that a lease outlives several of them.
+    pub(crate) fn with_lease(self, lease: Duration) -> Server {
+        Server { timeout: (lease / 8).clamp(Duration::from_millis(100), LONGEST_TIMEOUT), ..self }
+    }
+
+    /// Returns how often the queue was found on another server than before.
+    pub(super) fn moves(&self) -> u64 {
+        self.shared.moves.load(Ordering::Acquire)
+    }
+
+    /// Notes that the queue was found on another server than before.
+    pub(super) fn has_moved(&self) {
+        self.shared.moves.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Finds the server, and connects to it.
+    pub(super) fn connect(&self) -> Result<Found, OpenError> {
+        if matches!(self.way, Way::Direct) {
+            let address = self.addresses[0].clone();
+            return Ok(Found { connection: address.connect(self.timeout)?, address });
+        }
+        let began = present();
+        let mut asked = self.asked();
+        let first = self.shared.searches.fetch_add(1, Ordering::Relaxed) % asked.len();
+        asked.rotate_left(first);
+        let (mut tried, mut failures) = (Vec::new(), Vec::new());
+        for address in asked {
+            let found = self.server_by(&address);
+            let is_new = |server: &Address| !tried.contains(&server.name());
+            match found {
+                Ok(server) if is_new(&server) => {
+                    tried.push(server.name());
+                    match self.enter(&server) {
+                        Ok(connection) => return Ok(Found { connection, address: server }),
+                        Err(failure) => failures.push(failure),
+                    }
+                }
+                Ok(_) => {}
+                Err(failure) => failures.push(failure),
+            }
+            if present().saturating_duration_since(began) > 2 * self.timeout {
+                break;
+            }
+        }
+        Err(one_of(failures))
+    }
+
+    /// Returns the addresses to ask: those of the URL first.
+    fn asked(&self) -> Vec<Address> {
+        let mut asked = self.addresses.clone();
+        let nodes = self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        for node in nodes.iter() {
+            if !asked.iter().any(|known| known.name() == node.name()) {
+                asked.push(node.clone());
+            }
+        }
+        asked
+    }
+
+    /// Asks one address where the server is.
+    fn server_by(&self, asked: &Address) -> Result<Address, OpenError> {
+        let mut guide = asked.connect(self.timeout)?;
+        match &self.way {
+            Way::Direct => Ok(asked.clone()),
+            Way::Cluster => self.master_of_slot(asked, &mut guide),
+            Way::Sentinel { master, login } => named_master(asked, &mut guide, master, login),
+        }
+    }
+
+    fn master_of_slot(
+        &self,
+        asked: &Address,
+        guide: &mut redis::Connection,
+    ) -> Result<Address, OpenError> {
+        let mut slot_of = redis::cmd("CLUSTER");
+        slot_of.arg("KEYSLOT").arg(&self.hash_tag);
+        let slot = answer(asked, guide, &slot_of)?;
+        let slots = answer(asked, guide, redis::cmd("CLUSTER").arg("SLOTS"))?;
+        let (slot, ranges) = match (number(&slot), array(&slots)) {
+            (Ok(slot), Ok(ranges)) => (slot, ranges),
+            _ => return Err(asked.error(not_understood("CLUSTER SLOTS"))),
+        };
+        let (mut nodes, mut master) = (Vec::new(), None);
+        for range in ranges {
+            let Ok([first, last, servers @ ..]) = array(range) else { continue };
+            let (Ok(first), Ok(last)) = (number(first), number(last)) else { continue };
+            let mut found = servers.iter().map(|node| node_of(asked, node));
+            if (first..=last).contains(&slot) {
+                master = found.next().flatten();
+                nodes.extend(master.clone());
+            }
+            nodes.extend(found.flatten());
+        }
+        nodes.sort_by_key(Address::name);
+        nodes.dedup_by_key(|node| node.name());
+        *self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+        master.ok_or_else(|| {
+            let reason =
+                format!("no node of the cluster has slot {slot}, which is that of the queue");
+            asked.error(ServerProblem::Other(reason))
+        })
+    }
+
+    /// Connects to the server. Sentinels may name one that has become a replica since, which would
+    /// answer questions; a replica of a cluster refuses every script.
+    fn enter(&self, server: &Address) -> Result<redis::Connection, OpenError> {
+        let mut connection = server.connect(self.timeout)?;
+        let is_named = matches!(self.way, Way::Sentinel { .. });
+        if is_named && !is_master(server, &mut connection)? {
+            return Err(server.error(ServerProblem::ReadOnly));
+        }
+        Ok(connection)
+    }
+
+    /// Connects to the server, and to every other master of a cluster that answers. Returns address and
+    /// database of the server, and its connection first.
+    pub(crate) fn connect_to_all(&self) -> Result<(String, Vec<redis::Connection>), OpenError> {
+        let Found { connection, address } = self.connect()?;
+        let (name, mut all) = (address.name(), vec![connection]);
+        if matches!(self.way, Way::Cluster) {
+            let others = self.asked().into_iter().filter(|other| other.name() != name);
+            let connect = |other: Address| {
+                let mut connection = other.connect(self.timeout).ok()?;
+                is_master(&other, &mut connection).ok()?.then_some(connection)
+            };
+            all.extend(others.filter_map(connect));
+        }
+        Ok((format!("{name}/{}", address.login().db()), all))
+    }
+}
+
+fn is_master(server: &Address, connection: &mut redis::Connection) -> Result<bool, OpenError> {
+    let role = answer(server, connection, &redis::cmd("ROLE"))?;
+    let role = array(&role).ok().and_then(|role| text(role.first()?).ok());
+    Ok(role.as_deref() == Some("master"))
+}
+
+fn answer(
+    asked: &Address,
+    connection: &mut redis::Connection,
+    question: &redis::Cmd,
+) -> Result<Value, OpenError> {
+    ask(connection, question).map_err(|error| asked.error(problem_of(&error)))
+}
+
+fn not_understood(question: &str) -> ServerProblem {
+    ServerProblem::NotRedis(format!("its answer to {question} makes no sense"))
+}
+
+/// Returns the address of a node of `CLUSTER SLOTS`: host and port. A node that does not know its own
+/// host is where it was asked.
+fn node_of(asked: &Address, node: &Value) -> Option<Address> {
+    let [host, port, ..] = array(node).ok()? else { return None };
+    let host = match host {
+        Value::Nil => String::new(),
+        host => text(host).ok()?,
+    };
+    let host = match &*host {
+        "" => asked.host()?.to_owned(),
+        "?" => return None,
+        _ => host,
+    };
+    Some(asked.at(host, u16::try_from(number(port).ok()?).ok()?))
+}
+
+/// Asks a sentinel for the master with a name.
+fn named_master(
+    sentinel: &Address,
+    guide: &mut redis::Connection,
+    master: &str,
+    login: &RedisConnectionInfo,
+) -> Result<Address, OpenError> {
+    let mut question = redis::cmd("SENTINEL");
+    question.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
+    let said = answer(sentinel, guide, &question)?;
+    if matches!(said, Value::Nil) {
+        let reason = format!("the sentinel knows no master {master:?}");
+        return Err(sentinel.error(ServerProblem::Other(reason)));
+    }
+    let address = || {
+        let [host, port] = array(&said).ok()? else { return None };
+        Some(sentinel.at(text(host).ok()?, text(port).ok()?.parse().ok()?))
+    };
+    let address = address().ok_or_else(|| sentinel.error(not_understood("SENTINEL")))?;
+    Ok(address.with_login(login.clone()))
+}
+
+/// Returns why a search has found nothing: that nobody was reached, or else what one of them said.
+fn one_of(failures: Vec<OpenError>) -> OpenError {
+    let (mut servers, mut reasons) = (Vec::new(), Vec::new());
+    for failure in failures {
+        match failure {
+            OpenError::Server { server, problem: ServerProblem::Unreachable(reason) } => {
+                reasons.push(format!("{server}: {reason}"));
+                servers.push(server);
+            }
+            other => return other,
+        }
+    }
+    let problem = ServerProblem::Unreachable(reasons.join("; "));
+    OpenError::Server { server: servers.join(","), problem }
+}

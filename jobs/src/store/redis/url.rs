@@ -1,0 +1,273 @@
+//! The URLs of servers: one server, a cluster, or sentinels that say where the server is.
+//!
+//! ```text
+//! redis://[user][:password@]host[:port][/database]
+//! redis-cluster://[user][:password@]host[:port][,host[:port]..]
+//! redis-sentinel://[user][:password@]host[:port][,host[:port]..][/database]?master=NAME
+//!                  [&sentinel_user=NAME][&sentinel_password=PASSWORD]
+//! ```
+//!
+//! Each of them with `rediss` for TLS. User, password and database are those of the servers that have
+//! jobs; a sentinel has a login of its own.
+//!
+//! Ground rules:
+//!
+//! - An error names what is wrong by its place in the URL, and quotes no part of the URL but the names
+//!   of parameters: a password without its `@` looks like a host.
+
+use redis::{IntoConnectionInfo, RedisConnectionInfo};
+
+use super::address::Address;
+use crate::values::error::OpenError;
+
+/// What a URL says.
+pub(super) struct Parsed {
+    /// The addresses in the order of the URL: at least one.
+    pub(super) addresses: Vec<Address>,
+    pub(super) way: Way,
+}
+
+/// What the addresses of a URL are.
+#[derive(Clone)]
+pub(super) enum Way {
+    /// The server itself.
+    Direct,
+    /// Nodes of a cluster, each of which knows all of them.
+    Cluster,
+    /// Sentinels that know where a master is, by its name. The login is for that master.
+    Sentinel { master: String, login: RedisConnectionInfo },
+}
+
+/// The port of a sentinel that a URL does not say.
+const SENTINEL_PORT: u16 = 26379;
+
+pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (plain, is_cluster) = match scheme {
+        "redis-cluster" => ("redis", true),
+        "rediss-cluster" => ("rediss", true),
+        "redis-sentinel" => ("redis", false),
+        "rediss-sentinel" => ("rediss", false),
+        _ => {
+            let addresses = vec![address(url, "")?];
+            return Ok(Parsed { addresses, way: Way::Direct });
+        }
+    };
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (login, hosts) = match authority.rsplit_once('@') {
+        Some((login, hosts)) => (format!("{login}@"), hosts),
+        None => (String::new(), authority),
+    };
+    let urls = hosts.split(',').enumerate().map(|(n, host)| match host.is_empty() {
+        true => Err(wrong(&format!("host {} is empty", n + 1))),
+        false => Ok((format!("{plain}://{login}{host}{tail}"), format!("host {}: ", n + 1))),
+    });
+    let urls: Vec<(String, String)> = urls.collect::<Result<_, _>>()?;
+    let found = urls.iter().map(|(url, which)| address(url, which));
+    let addresses: Vec<Address> = found.collect::<Result<_, _>>()?;
+    let parameters = Parameters::of(&urls[0].0)?;
+    match is_cluster {
+        true => cluster(addresses, &parameters),
+        false => sentinel(addresses, &urls, parameters),
+    }
+}
+
+fn cluster(addresses: Vec<Address>, parameters: &Parameters) -> Result<Parsed, OpenError> {
+    if let Some(name) = parameters.first_name() {
+        return Err(wrong(&format!("a cluster takes no parameter {name:?}")));
+    }
+    if addresses[0].login().db() != 0 {
+        return Err(wrong("a cluster has no database but 0"));
+    }
+    Ok(Parsed { addresses, way: Way::Cluster })
+}
+
+fn sentinel(
+    addresses: Vec<Address>,
+    urls: &[(String, String)],
+    parameters: Parameters,
+) -> Result<Parsed, OpenError> {
+    let Parameters { master, user, password, unknown } = parameters;
+    if let Some(name) = unknown {
+        return Err(wrong(&format!("sentinels take no parameter {name:?}")));
+    }
+    let Some(master) = master.filter(|name| !name.is_empty()) else {
+        return Err(wrong(
+            "the parameter \"master\" is missing: the name by which sentinels know it",
+        ));
+    };
+    if user.is_some() && password.is_none() {
+        return Err(wrong("\"sentinel_user\" needs a \"sentinel_password\""));
+    }
+    let mut own = RedisConnectionInfo::default();
+    if let Some(user) = user {
+        own = own.set_username(user);
+    }
+    if let Some(password) = password {
+        own = own.set_password(password);
+    }
+    let login = addresses[0].login().clone();
+    let addresses = addresses.into_iter().zip(urls).map(|(address, (url, _))| {
+        let has_port = redis::parse_redis_url(url).is_some_and(|url| url.port().is_some());
+        let host = address.host().filter(|_| !has_port).map(str::to_owned);
+        host.map_or(address.clone(), |host| address.at(host, SENTINEL_PORT)).with_login(own.clone())
+    });
+    Ok(Parsed { addresses: addresses.collect(), way: Way::Sentinel { master, login } })
+}
+
+/// Returns the address of a URL with one host.
+fn address(url: &str, which: &str) -> Result<Address, OpenError> {
+    let info = url.into_connection_info();
+    info.map(Address::new).map_err(|error| wrong(&format!("{which}{error}")))
+}
+
+fn wrong(reason: &str) -> OpenError {
+    OpenError::Config(format!("the URL of the server: {reason}"))
+}
+
+/// What follows the `?`.
+#[derive(Default)]
+struct Parameters {
+    master: Option<String>,
+    user: Option<String>,
+    password: Option<String>,
+    /// The name of one that is none of these.
+    unknown: Option<String>,
+}
+
+impl Parameters {
+    fn of(url: &str) -> Result<Parameters, OpenError> {
+        let mut found = Parameters::default();
+        let Some(url) = redis::parse_redis_url(url) else { return Ok(found) };
+        for (name, value) in url.query_pairs() {
+            let place = match &*name {
+                "master" => &mut found.master,
+                "sentinel_user" => &mut found.user,
+                "sentinel_password" => &mut found.password,
+                _ => {
+                    found.unknown = Some(name.into_owned());
+                    continue;
+                }
+            };
+            if place.replace(value.into_owned()).is_some() {
+                return Err(wrong(&format!("the parameter {name:?} is there twice")));
+            }
+        }
+        Ok(found)
+    }
+
+    fn first_name(&self) -> Option<&str> {
+        let known = [
+            ("master", self.master.is_some()),
+            ("sentinel_user", self.user.is_some()),
+            ("sentinel_password", self.password.is_some()),
+        ];
+        let given = known.iter().find(|(_, is_given)| *is_given).map(|(name, _)| *name);
+        given.or(self.unknown.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(url: &str) -> Vec<String> {
+        parse(url).unwrap().addresses.iter().map(Address::name).collect()
+    }
+
+    fn refused(url: &str) -> String {
+        match parse(url) {
+            Err(OpenError::Config(reason)) => reason,
+            Err(other) => panic!("{url}: {other:?}"),
+            Ok(_) => panic!("{url} is taken"),
+        }
+    }
+
+    #[test]
+    fn every_form_names_its_addresses() {
+        let forms: [(&str, &[&str]); 7] = [
+            ("redis://a/3", &["a:6379"]),
+            ("redis-cluster://a", &["a:6379"]),
+            ("redis-cluster://a:1,b,c:3", &["a:1", "b:6379", "c:3"]),
+            ("redis-cluster://u:p@a:1,[::1]:2,[fe80::1]/", &["a:1", "[::1]:2", "[fe80::1]:6379"]),
+            ("redis-cluster://:p%40%2C%2F@10.0.0.1:1/0", &["10.0.0.1:1"]),
+            ("redis-sentinel://a,b:7/2?master=m", &["a:26379", "b:7"]),
+            ("redis-sentinel://[::1],[::2]:7?master=m", &["[::1]:26379", "[::2]:7"]),
+        ];
+        for (url, wanted) in forms {
+            assert_eq!(addresses(url), wanted, "{url}");
+        }
+    }
+
+    #[test]
+    fn logins_are_for_those_for_whom_they_are_meant() {
+        let of = |login: &RedisConnectionInfo| {
+            let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
+            format!("{} {} {}", text(login.username()), text(login.password()), login.db())
+        };
+        let parsed = parse("redis-cluster://u:p%40,@a,b").unwrap();
+        for address in &parsed.addresses {
+            assert_eq!(of(address.login()), "u p@, 0");
+        }
+        let url = "redis-sentinel://u:p@a,b/5?master=m+y&sentinel_user=s&sentinel_password=q%26%2F";
+        let parsed = parse(url).unwrap();
+        for address in &parsed.addresses {
+            assert_eq!(of(address.login()), "s q&/ 0");
+        }
+        let Way::Sentinel { master, login } = parsed.way else { panic!("no sentinels") };
+        assert_eq!((&*master, &*of(&login)), ("m y", "u p 5"));
+        let parsed = parse("redis-sentinel://:p@a?master=m").unwrap();
+        assert_eq!(of(parsed.addresses[0].login()), "- - 0");
+    }
+
+    #[test]
+    fn a_malformed_url_is_refused_by_name_and_its_password_is_not_told() {
+        let malformed = [
+            ("redis-cluster://", "host 1 is empty"),
+            ("redis-cluster://u:secret@", "host 1 is empty"),
+            ("redis-cluster://:secret@a,,b", "host 2 is empty"),
+            ("redis-cluster://:secret@a,b:70000", "host 2: "),
+            ("redis-cluster://:secret@a,b:x", "host 2: "),
+            ("redis-cluster://user:secret", "host 1: "),
+            ("redis-cluster://:secret@a,[::1", "host 2: "),
+            ("redis-cluster://:secret@a/1", "no database but 0"),
+            ("redis-cluster://:secret@a/x", "database"),
+            ("redis-cluster://:secret@a?master=m", "no parameter \"master\""),
+            ("redis-cluster://a?sentinel_password=secret", "no parameter \"sentinel_password\""),
+            ("redis-cluster://a?timeout=secret", "no parameter \"timeout\""),
+            ("redis-sentinel://:secret@a,b", "\"master\" is missing"),
+            ("redis-sentinel://:secret@a,b?master=", "\"master\" is missing"),
+            ("redis-sentinel://:secret@?master=m", "host 1 is empty"),
+            ("redis-sentinel://a/x?master=m", "database"),
+            ("redis-sentinel://a?master=m&master=n", "\"master\" is there twice"),
+            ("redis-sentinel://a?master=m&sentinel_pass=secret", "no parameter \"sentinel_pass\""),
+            ("redis-sentinel://a?master=m&sentinel_user=u", "needs a \"sentinel_password\""),
+            ("redis-sentinels://:secret@a", "did not parse"),
+            ("a,b", "did not parse"),
+        ];
+        for (url, wanted) in malformed {
+            let reason = refused(url);
+            assert!(reason.contains(wanted), "{url}: {reason}");
+            assert!(!reason.contains("secret"), "{reason}");
+        }
+    }
+
+    #[cfg(feature = "redis-tls")]
+    #[test]
+    fn a_server_that_was_found_is_reached_with_tls_if_those_asked_are() {
+        for url in ["rediss-cluster://a,b", "rediss-sentinel://a,b?master=m"] {
+            for address in parse(url).unwrap().addresses {
+                let found = address.at("c".to_owned(), 1);
+                assert!(address.is_tls() && found.is_tls(), "{url}");
+            }
+        }
+    }
+
+    #[cfg(not(feature = "redis-tls"))]
+    #[test]
+    fn tls_needs_its_feature() {
+        for url in ["rediss-cluster://a", "rediss-sentinel://a?master=m", "rediss://a"] {
+            assert!(refused(url).contains("TLS"), "{url}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Changes that wait for replicas: `Builder::replicas`.
+
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tickwheel_jobs::{Builder, Client, InsertErrorKind, JobId, Jobs, OpenError};
+
+use crate::proxy::Proxy;
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, noting, now, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// With it an answer of the replicas may take a quarter of a second.
+const LEASE: Duration = Duration::from_secs(4);
+
+fn master() -> Server {
+    let options = ["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"];
+    Server::with(&options)
+}
+
+/// Starts a replica of the server on a port.
+fn replica_of(port: u16) -> Server {
+    let replica = Server::with(&["--save", "", "--replicaof", "127.0.0.1", &port.to_string()]);
+    wait_until("the replica has everything", || {
+        let info: String = replica.ask(&["INFO", "replication"]);
+        info.contains("master_link_status:up")
+    });
+    replica
+}
+
+fn signal(server: &Server, signal: Signal) {
+    kill(Pid::from_raw(server.pid()), signal).unwrap();
+}
+
+fn waiting(server: &Server) -> Builder {
+    open(server).replicas(1).lease(LEASE)
+}
+
+#[test]
+fn an_insert_waits_for_a_replica_that_stands_still_and_is_unknown_in_the_end() {
+    let server = master();
+    let replica = replica_of(server.port);
+    let client = waiting(&server).patience(800 * MS).client().unwrap();
+    client.insert(HOUR, Order(1)).unwrap();
+    signal(&replica, Signal::SIGSTOP);
+    let began = now();
+    let refused = client.insert(HOUR, Order(2)).unwrap_err();
+    let took = began.elapsed();
+    assert!(took >= 800 * MS, "{took:?}");
+    let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
+    // Whoever does not wait is not kept, nor is a question.
+    let other = open(&server).client().unwrap();
+    other.insert(HOUR, Order(3)).unwrap();
+    assert_eq!(other.count().unwrap().pending, 3);
+    signal(&replica, Signal::SIGCONT);
+    assert_eq!(client.insert_with_id(id, HOUR, refused.into_inner()).unwrap(), id);
+    assert!(client.cancel(id).unwrap().is_cancelled());
+    assert_eq!(client.count().unwrap().pending, 2);
+    client.check().unwrap();
+}
+
+/// Inserts until the server does not answer any more. Returns what was acknowledged.
+fn insert_until_the_end(client: &Client) -> Vec<JobId> {
+    let mut acknowledged = Vec::new();
+    for n in 0.. {
+        match client.insert(HOUR, Order(n)) {
+            Ok(id) => acknowledged.push(id),
+            Err(refused) => {
+                assert!(matches!(refused.kind(), InsertErrorKind::Unknown(_)), "{refused:?}");
+                break;
+            }
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn a_promoted_replica_has_every_job_that_was_acknowledged() {
+    let mut server = master();
+    let proxy = Proxy::to(server.port);
+    let replica = replica_of(proxy.port);
+    let inserting: Vec<_> = (0..4)
+        .map(|_| {
+            let client = waiting(&server).patience(800 * MS).client().unwrap();
+            std::thread::spawn(move || insert_until_the_end(&client))
+        })
+        .collect();
+    wait_until("jobs are there", || server.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]) > 200);
+    // Nothing comes to the replica any more, and the server goes on.
+    proxy.stall(true);
+    let acknowledged: Vec<JobId> =
+        inserting.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+    let stored: u64 = server.ask(&["HLEN", "tw:{jobs}:jobs"]);
+    server.kill();
+    let _: () = replica.ask(&["REPLICAOF", "NO", "ONE"]);
+    let found = open(&replica).client().unwrap();
+    let pending = found.count().unwrap().pending;
+    println!("{} acknowledged, {stored} stored, {pending} found", acknowledged.len());
+    for id in &acknowledged {
+        assert!(found.get(*id).unwrap().is_some(), "{id} was acknowledged");
+    }
+    assert!(acknowledged.len() as u64 + 4 >= stored, "more was stored than was asked for");
+    found.check().unwrap();
+}
+
+#[test]
+fn claims_and_ends_wait_for_no_replica() {
+    let server = master();
+    let replica = replica_of(server.port);
+    let log = Log::default();
+    let jobs = noting(waiting(&server), &log);
+    signal(&replica, Signal::SIGSTOP);
+    let client = open(&server).client().unwrap();
+    for n in 0..20 {
+        client.insert(Duration::ZERO, Order(n)).unwrap();
+    }
+    wait_until("all ran", || log.len() == 20);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    signal(&replica, Signal::SIGCONT);
+    jobs.shutdown().unwrap();
+    log.each_once(20);
+}
+
+#[test]
+fn a_process_whose_insert_waits_claims_nothing_meanwhile() {
+    let server = master();
+    let replica = replica_of(server.port);
+    let log = Log::default();
+    let jobs = noting(waiting(&server).patience(HOUR), &log);
+    jobs.flush().unwrap();
+    signal(&replica, Signal::SIGSTOP);
+    let waiting = std::thread::spawn({
+        let client = jobs.client();
+        move || client.insert(Duration::ZERO, Order(1)).unwrap()
+    });
+    wait_until("it is stored", || server.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]) == 1);
+    let client = open(&server).client().unwrap();
+    client.insert(Duration::ZERO, Order(2)).unwrap();
+    pause(1000 * MS);
+    let counts = client.count().unwrap();
+    assert_eq!((counts.pending, counts.running, log.len()), (2, 0, 0), "{counts:?}");
+    signal(&replica, Signal::SIGCONT);
+    waiting.join().unwrap();
+    wait_until("both ran", || log.len() == 2);
+    wait_until("both ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(2);
+}
+
+#[test]
+fn only_a_server_has_replicas() {
+    let refused = Jobs::memory().replicas(1).on(|_: Order, _| Ok(())).start().unwrap_err();
+    assert!(matches!(&refused, OpenError::Config(reason) if reason.contains("replicas(1)")));
+}
+
+#[test]
+fn a_full_server_without_replicas_says_that_it_is_full() {
+    let server = master();
+    let client = waiting(&server).patience(800 * MS).client().unwrap();
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let refused = client.insert(HOUR, Order(1)).unwrap_err();
+    let is_full =
+        matches!(refused.kind(), InsertErrorKind::Store(tickwheel_jobs::StoreError::Full));
+    assert!(is_full, "{refused:?}");
+}
