@@ -1,9 +1,11 @@
 //! What scripts may not do: touch a key that was not named, or take long, however many jobs there are.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tickwheel_jobs::{Jobs, Missed, Schedule};
+use tickwheel_jobs::{Durability, Fail, JobId, Jobs, Missed, Run, Schedule};
 
 use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, noting, open, wall_now};
@@ -164,6 +166,73 @@ fn twenty_thousand_jobs_at_one_instant_pass_every_script() {
     client.check().unwrap();
     let worst = longest(&server).into_values().max().unwrap_or(0);
     assert!(worst < 50_000, "a script took {worst} us");
+    drop((jobs, driver));
+}
+
+fn size(server: &Server, command: &str, key: &str) -> u64 {
+    server.ask(&[command, &format!("tw:{{jobs}}:{key}")])
+}
+
+/// What the test above leaves out: chosen ids, keys, renewals, wishes to cancel, ends, deaths, purges.
+#[test]
+fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
+    const MANY: u64 = 20_000;
+    let server = Server::start();
+    let _: String = server.ask(&["CONFIG", "SET", "slowlog-max-len", "100000"]);
+    let _: String = server.ask(&["CONFIG", "SET", "slowlog-log-slower-than", "200"]);
+    let client = open(&server).durability(Durability::Buffered).client().unwrap();
+    let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+    for n in 0..MANY / 2 {
+        client.insert_with_id(JobId::named(&n.to_string()), at, Order(n)).unwrap();
+        client.keyed(&n.to_string()).insert(at, Order(MANY + n)).unwrap();
+    }
+    client.flush().unwrap();
+    let stops = Arc::new(AtomicU64::new(0));
+    let told = Arc::clone(&stops);
+    let handler = move |order: Order, run: &Run| {
+        told.fetch_add(u64::from(run.is_lost()), Ordering::Relaxed);
+        if order.0 < MANY { Ok(()) } else { Err(Fail::dead("dies")) }
+    };
+    let lease = Duration::from_secs(30);
+    let builder = open(&server).lease(lease).in_flight(MANY as usize).on(handler);
+    let (jobs, driver) = builder.manual().unwrap();
+    driver.set_wall(at);
+    (0..MANY / 256 + 2).for_each(|_| jobs.nudge());
+    assert_eq!(jobs.stats().in_flight as u64, MANY);
+    let claimed: Vec<Vec<u8>> = server.ask(&["ZRANGE", "tw:{jobs}:run", "0", "-1"]);
+    assert_eq!(client.running().take(1000).map(|job| job.id).collect::<HashSet<_>>().len(), 1000);
+    // The clock jumps, so all leases are renewed at once: none ends earlier than one that begins now.
+    driver.set_wall(at + lease / 2);
+    jobs.nudge();
+    let until = (at + lease + lease / 3).duration_since(std::time::UNIX_EPOCH).unwrap();
+    let until = until.as_millis().to_string();
+    let ends_earlier: u64 = server.ask(&["ZCOUNT", "tw:{jobs}:run", "-inf", &until]);
+    assert_eq!(ends_earlier, 0, "leases were not renewed");
+    // Somebody wants a tenth of them cancelled, all at once.
+    let mut wish = redis::cmd("SADD");
+    wish.arg("tw:{jobs}:asked");
+    for id in claimed.iter().step_by(10) {
+        wish.arg(id);
+    }
+    wish.exec(&mut server.connection()).unwrap();
+    client.check().unwrap();
+    driver.advance(Duration::from_millis(1));
+    let dead = client.dead().count() as u64;
+    println!("{dead} dead, {} told", stops.load(Ordering::Relaxed));
+    assert_eq!(dead, client.count().unwrap().dead);
+    assert!(dead >= MANY / 2 - MANY / 10, "{dead} dead");
+    assert_eq!(size(&server, "ZCARD", "done"), MANY / 2);
+    assert_eq!([size(&server, "SCARD", "asked"), size(&server, "HLEN", "keys")], [0, 0]);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    let builder = open(&server).retention(Duration::ZERO).on(|_: Order, _| Ok(()));
+    let (jobs, driver) = builder.manual().unwrap();
+    driver.set_wall(at + 100 * HOUR);
+    driver.advance(Duration::from_millis(1));
+    let left = ["dead", "died", "done"].map(|key| size(&server, "ZCARD", key));
+    assert_eq!((left, size(&server, "HLEN", "jobs")), ([0; 3], 0));
+    client.check().unwrap();
+    println!("longest scripts, in us: {:?}", longest(&server));
     drop((jobs, driver));
 }
 
