@@ -138,7 +138,7 @@ impl Dispatcher {
                         self.untidy = self.store.tidy(sleep - TIDY_AFTER).unwrap_or(false);
                         continue;
                     }
-                    commands.push(Command::Look);
+                    commands.push(Command::Wake);
                 }
             }
             break;
