@@ -1,8 +1,8 @@
 -- Applies a list of changes, in their order. Answers a letter for each.
 --
--- A call that is sent again, because its answer was lost, bears the same number in the same place: it
--- changes nothing, and has the answer that it had. A copy of it that arrives after later calls does
--- nothing, and nobody waits for it.
+-- A call that is sent again, because its answer was lost, bears the same number in the same place:
+-- it changes nothing, and has the answer that it had. A copy of it that arrives after later calls
+-- does nothing, and nobody waits for it.
 
 local place, number, before = ARGV[at], ARGV[at + 1], ARGV[at + 2]
 at = at + 3
