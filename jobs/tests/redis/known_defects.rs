@@ -174,8 +174,8 @@ fn a_job_starts_although_every_hint_is_lost() {
         waits.push(began.elapsed());
     }
     println!("without hints, from insert to start: {waits:?}");
-    // A machine that is busy may hold up one of them.
-    assert!(waits.iter().any(|wait| *wait < Duration::from_secs(5)), "{waits:?}");
+    // A second each. A listener that hears nothing connects anew after ten, and looks then.
+    assert!(waits.iter().sum::<Duration>() < Duration::from_secs(12), "{waits:?}");
     jobs.shutdown().unwrap();
 }
 
