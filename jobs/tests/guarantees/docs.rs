@@ -1,4 +1,5 @@
-//! Each sentence of `docs/guarantees.md` names tests that exist.
+//! Each sentence of `docs/guarantees.md` names tests that exist, and each defect in
+//! `docs/invariants.md`.
 
 use std::fs;
 use std::path::Path;
@@ -16,16 +17,32 @@ fn every_promise_names_its_tests() {
     for line in text.lines().filter(is_promise) {
         promises += i32::from(line.starts_with("| P"));
         on_redis += i32::from(line.starts_with("| Redis P"));
-        let tests = line.trim_end_matches([' ', '|']).rsplit('|').next().unwrap();
-        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
-        assert!(!names.is_empty(), "no test: {line}");
-        for name in names {
-            let function = name.rsplit("::").next().unwrap();
-            assert!(sources.contains(&format!("fn {function}(")), "{function} of {line}");
-        }
+        names_its_tests(line, &sources);
     }
     assert_eq!(promises, 21, "P1 to P22, without P4, which is for Redis");
     assert_eq!(on_redis, 10, "those that differ on Redis");
+}
+
+/// The last cell of the row names tests, all of which exist.
+fn names_its_tests(line: &str, sources: &str) {
+    let tests = line.trim_end_matches([' ', '|']).rsplit('|').next().unwrap();
+    let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+    assert!(!names.is_empty(), "no test: {line}");
+    for name in names {
+        let function = name.rsplit("::").next().unwrap();
+        assert!(sources.contains(&format!("fn {function}(")), "{function} of {line}");
+    }
+}
+
+#[test]
+fn every_defect_of_others_names_its_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/invariants.md")).unwrap();
+    let mut sources = String::new();
+    collect(&root.join("tests"), &mut sources);
+    let defects: Vec<&str> = text.lines().filter(|line| line.starts_with("| D")).collect();
+    assert_eq!(defects.len(), 19);
+    defects.into_iter().for_each(|line| names_its_tests(line, &sources));
 }
 
 fn collect(folder: &Path, into: &mut String) {

@@ -1,7 +1,7 @@
 //! Nodes in processes of their own, whose clocks are ten minutes apart from the server's and drift.
 //!
-//! The library of `faketime` tells a process another wall clock. The monotonic clock stays as it is: it
-//! counts from an origin of its own on each machine, and waits go by the kernel's.
+//! The library of `faketime` tells a process another wall clock. The monotonic clock stays as it
+//! is: it counts from an origin of its own on each machine, and waits go by the kernel's.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;

@@ -1,4 +1,5 @@
-//! Connections that end in the midst of a request or of a reply, that are closed on one side, or reset.
+//! Connections that end in the midst of a request or of a reply, that are closed on one side, or
+//! reset.
 
 use std::time::Duration;
 

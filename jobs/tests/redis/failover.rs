@@ -34,7 +34,7 @@ fn a_claim_that_a_failover_forgot_is_made_again_and_the_first_end_is_refused() {
         })
         .start()
         .unwrap();
-    let id = jobs.insert(1000 * MS, Order(1)).unwrap();
+    let id = jobs.insert(2500 * MS, Order(1)).unwrap();
     wait_until("the replica has it", || {
         let many: u64 = replica.ask(&["HLEN", "tw:{jobs}:jobs"]);
         many == 1
@@ -91,20 +91,33 @@ fn a_failover_loses_what_the_replica_had_not_and_nothing_else() {
     assert!((0..100).all(|order| log.of(order) == 1));
 }
 
-/// A kill alone loses nothing: the system has what was written. A server that waits for a slow sync answers
-/// before it writes.
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn syncing(policy: &str) -> Server {
+    Server::with(&["--save", "", "--appendonly", "yes", "--appendfsync", policy])
+}
+
+/// The system has what was written.
 #[test]
-fn a_sync_a_second_loses_the_latest_inserts_when_the_disk_is_slow_and_none_otherwise() {
-    const HOUR: Duration = Duration::from_secs(3600);
-    let mut server =
-        Server::with(&["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"]);
-    let client = Jobs::redis(server.url()).unwrap().client().unwrap();
-    for n in 0..200 {
-        client.insert(HOUR, Order(n)).unwrap();
+fn a_server_that_is_killed_loses_nothing_that_it_has_written_whenever_it_syncs() {
+    for policy in ["no", "everysec", "always"] {
+        let mut server = syncing(policy);
+        let client = Jobs::redis(server.url()).unwrap().client().unwrap();
+        for n in 0..200 {
+            client.insert(HOUR, Order(n)).unwrap();
+        }
+        server.kill();
+        server.run();
+        assert_eq!(client.count().unwrap().pending, 200, "{policy}");
+        client.check().unwrap();
     }
-    server.kill();
-    server.run();
-    assert_eq!(client.count().unwrap().pending, 200);
+}
+
+/// A server that waits for a slow sync answers before it writes.
+#[test]
+fn a_sync_a_second_loses_the_latest_inserts_when_the_disk_is_slow() {
+    let mut server = syncing("everysec");
+    let client = Jobs::redis(server.url()).unwrap().client().unwrap();
     let Some(disk) = SlowDisk::of(&server) else { return };
     let stop = Arc::new(AtomicBool::new(false));
     let (inserting, stopped) = (client.clone(), Arc::clone(&stop));

@@ -1,4 +1,5 @@
-//! What a script has written stays if it fails: so each fails before its first write, or not at all.
+//! What a script has written stays if it fails: so each fails before its first write, or not at
+//! all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,8 +18,8 @@ fn fill(server: &Server, limit: &str) {
     let _: String = server.ask(&["CONFIG", "SET", "maxmemory", limit]);
 }
 
-/// A renewal needs memory, says the server, because `ZADD` may. The lease ended, and the job ran elsewhere
-/// beside the run that had begun.
+/// A renewal needs memory, says the server, because `ZADD` may. The lease ended, and the job ran
+/// elsewhere beside the run that had begun.
 #[test]
 fn a_lease_is_renewed_on_a_full_server() {
     let server = Server::start();
@@ -27,13 +28,13 @@ fn a_lease_is_renewed_on_a_full_server() {
         let (started, told) = (Arc::clone(&started), Arc::clone(&lost));
         let handler = move |_: Order, _: &Run| {
             started.fetch_add(1, Ordering::AcqRel);
-            pause(4000 * MS);
+            pause(4500 * MS);
             Ok(())
         };
         let on_event = move |event| {
             told.fetch_or(matches!(event, Event::LeaseLost { .. }), Ordering::AcqRel);
         };
-        open(&server).lease(1500 * MS).on(handler).on_event(on_event).start().unwrap()
+        open(&server).lease(2000 * MS).on(handler).on_event(on_event).start().unwrap()
     };
     let nodes = [node(), node()];
     nodes[0].insert(Duration::ZERO, Order(1)).unwrap();

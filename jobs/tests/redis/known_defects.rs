@@ -1,7 +1,7 @@
 //! Defects that other queues have had, each in the form that it could take here.
 //!
-//! The table in `docs/invariants.md` has all of them: whose they are, the rule, and the test, which may be
-//! in another file.
+//! The table in `docs/invariants.md` has all of them: whose they are, the rule, and the test, which
+//! may be in another file.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{Event, Fail, JobId, JobState, Jobs, Run, Schedule};
 
-use crate::lost::hash_of;
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, noting, now, open};
@@ -19,7 +18,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A process claims some jobs, and is gone before it starts one. Returns when the leases have ended.
+/// A process claims some jobs, and is gone before it starts one. Returns when the leases have
+/// ended.
 fn claimed_by_the_dead(server: &Server, many: u64) -> SystemTime {
     let (jobs, driver) = open(server)
         .lease(1000 * MS)
@@ -126,7 +126,7 @@ fn housekeeping_leaves_jobs_that_are_scheduled_for_long_after() {
     assert_eq!((jobs.count().unwrap().dead, jobs.count().unwrap().pending), (0, 3));
     driver.set_wall(driver.wall_now() + 2 * DAY);
     driver.advance(MS);
-    log.each_once(3 + 1 - 1);
+    log.each_once(3);
     jobs.check().unwrap();
 }
 
@@ -174,11 +174,13 @@ fn a_job_starts_although_every_hint_is_lost() {
         waits.push(began.elapsed());
     }
     println!("without hints, from insert to start: {waits:?}");
-    assert!(waits.iter().all(|wait| *wait < Duration::from_secs(10)), "{waits:?}");
+    // A second each. A listener that hears nothing connects anew after ten, and looks then.
+    assert!(waits.iter().sum::<Duration>() < Duration::from_secs(12), "{waits:?}");
     jobs.shutdown().unwrap();
 }
 
-/// taskforcesh/bullmq#648, #3088, #4384: a worker whose connections had died in silence never came back.
+/// taskforcesh/bullmq#648, #3088, #4384: a worker whose connections had died in silence never came
+/// back.
 #[test]
 fn a_worker_whose_connections_have_died_in_silence_goes_on() {
     let server = Server::start();
@@ -250,11 +252,11 @@ fn leases_are_renewed_while_every_thread_is_busy() {
     let (noted, told) = (log.clone(), Arc::clone(&lost));
     let slow = move |order: Order, _: &Run| {
         noted.add(order.0);
-        pause(200 * MS);
+        pause(250 * MS);
         Ok(())
     };
     let first = open(&server)
-        .lease(1500 * MS)
+        .lease(2000 * MS)
         .threads(1)
         .on(slow)
         .on_event(move |event| {
@@ -266,7 +268,7 @@ fn leases_are_renewed_while_every_thread_is_busy() {
     wait_until("all are claimed", || first.stats().in_flight > 15);
     // It would take what is not renewed.
     let other = Log::default();
-    let second = noting(open(&server).lease(1500 * MS), &other);
+    let second = noting(open(&server).lease(2000 * MS), &other);
     wait_until("all ended", || first.stats().completed + second.stats().completed >= 20);
     assert_eq!(lost.load(Ordering::Acquire), 0, "leases were lost");
     assert_eq!((log.len(), other.len()), (20, 0));
@@ -275,7 +277,7 @@ fn leases_are_renewed_while_every_thread_is_busy() {
     log.each_once(20);
 }
 
-/// apalis-redis and others: keys that expire, and an id with them. Here only the last answers do.
+/// hibiken/asynq: keys that expire, and an id with them. Here only the last answers do.
 #[test]
 fn nothing_expires_but_the_last_answers_and_without_them_a_chosen_id_is_one_job() {
     let server = Server::start();
@@ -305,7 +307,8 @@ fn nothing_expires_but_the_last_answers_and_without_them_a_chosen_id_is_one_job(
     log.each_once(2);
 }
 
-/// redis-rs/redis-rs#1252: the reply to a question that was given up was taken for that of the next one.
+/// redis-rs/redis-rs#1252: the reply to a question that was given up was taken for that of the next
+/// one.
 #[test]
 fn a_late_reply_is_not_taken_for_the_next_one() {
     let server = Server::start();
@@ -332,5 +335,4 @@ fn a_late_reply_is_not_taken_for_the_next_one() {
     }
     assert_eq!(client.count().unwrap().pending, 4 + 3 * 600);
     client.check().unwrap();
-    assert!(!hash_of("change").is_empty());
 }

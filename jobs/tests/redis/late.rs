@@ -1,7 +1,8 @@
-//! What arrives late: a copy of a request that was sent again on another connection, and answered there.
+//! What arrives late: a copy of a request that was sent again on another connection, and answered
+//! there.
 //!
-//! A network that was cut in two delivers what its hosts have sent meanwhile, in any order and whether
-//! or not somebody still waits.
+//! A network that was cut in two delivers what its hosts have sent meanwhile, in any order and
+//! whether or not somebody still waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,8 +24,8 @@ fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
     Jobs::redis(proxy.url()).unwrap().lease(LEASE)
 }
 
-/// The server compared the number of a batch with that of the last one, and took a copy of an earlier
-/// one for a new one: the job ran a second time.
+/// The server compared the number of a batch with that of the last one, and took a copy of an
+/// earlier one for a new one: the job ran a second time.
 #[test]
 fn a_late_copy_of_an_insert_does_not_insert_again() {
     let server = Server::start();
@@ -50,8 +51,8 @@ fn a_late_copy_of_an_insert_does_not_insert_again() {
     log.each_once(7);
 }
 
-/// Such a copy claimed what was due then, and its process knew nothing of it: the job waited for the end of
-/// the lease, and was interrupted once more.
+/// Such a copy claimed what was due then, and its process knew nothing of it: the job waited for
+/// the end of the lease, and was interrupted once more.
 #[test]
 fn a_late_copy_of_a_claim_claims_nothing() {
     let server = Server::start();

@@ -211,7 +211,8 @@ fn size(server: &Server, command: &str, key: &str) -> u64 {
     server.ask(&[command, &format!("tw:{{jobs}}:{key}")])
 }
 
-/// What the test above leaves out: chosen ids, keys, renewals, wishes to cancel, ends, deaths, purges.
+/// What the test above leaves out: chosen ids, keys, renewals, wishes to cancel, ends, deaths,
+/// purges.
 #[test]
 fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
     const MANY: u64 = 20_000;
@@ -238,7 +239,8 @@ fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
     assert_eq!(jobs.stats().in_flight as u64, MANY);
     let claimed: Vec<Vec<u8>> = server.ask(&["ZRANGE", "tw:{jobs}:run", "0", "-1"]);
     assert_eq!(client.running().take(1000).map(|job| job.id).collect::<HashSet<_>>().len(), 1000);
-    // The clock jumps, so all leases are renewed at once: none ends earlier than one that begins now.
+    // The clock jumps, so all leases are renewed at once: none ends earlier than one that begins
+    // now.
     driver.set_wall(at + lease / 2);
     jobs.nudge();
     let until = (at + lease + lease / 3).duration_since(std::time::UNIX_EPOCH).unwrap();

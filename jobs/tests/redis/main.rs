@@ -9,7 +9,7 @@
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
 //! | `clocks.rs` | nodes whose clocks are wrong, and drift |
 //! | `cuts.rs` | connections that end in the midst |
-//! | `failover.rs`, `replica.rs`, `slow_disk.rs` | servers that come back without what they answered last |
+//! | `failover.rs`, `replica.rs`, `slow_disk.rs` | servers that lack what was answered last |
 //! | `late.rs` | requests that arrive after they were sent again |
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `pauses.rs` | servers that stand still, or are busy |

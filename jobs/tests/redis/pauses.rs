@@ -1,4 +1,5 @@
-//! Servers that stand still for a while, or are busy: what comes is late, and says so; nothing is lost.
+//! Servers that stand still for a while, or are busy: what comes is late, and says so; nothing is
+//! lost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -3,8 +3,8 @@
 //! Ground rules:
 //!
 //! - A fate is planned for the next requests that contain some bytes: `swallow`, or `plan`.
-//! - What is kept back is delivered when its connection goes on, also if the client is gone by then, as
-//!   a network does that was cut in two.
+//! - What is kept back is delivered when its connection goes on, also if the client is gone by then,
+//!   as a network does that was cut in two.
 //! - The target may change: connections that are made from then on go there.
 
 use std::collections::VecDeque;
@@ -110,7 +110,8 @@ impl Proxy {
         self.plan(text, &vec![Fate::CutReply(0, End::Close); times]);
     }
 
-    /// The next requests that contain this meet these fates, instead of those that were planned before.
+    /// The next requests that contain this meet these fates, instead of those that were planned
+    /// before.
     pub(crate) fn plan(&self, text: &[u8], fates: &[Fate]) {
         *self.state.wanted.lock().unwrap() = (text.to_vec(), fates.iter().copied().collect());
     }

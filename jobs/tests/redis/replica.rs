@@ -1,4 +1,5 @@
-//! A primary and its replica, whose link can be stopped: so the replica lacks what was answered last.
+//! A primary and its replica, whose link can be stopped: so the replica lacks what was answered
+//! last.
 //!
 //! To stop the replica's process would not do: its kernel keeps what it is sent, and it reads that
 //! before it notices that the primary is gone.

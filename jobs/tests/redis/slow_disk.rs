@@ -35,8 +35,8 @@ impl SlowDisk {
         None
     }
 
-    /// Waits until the server has answered so many bytes that it has not written. Returns whether it has,
-    /// within some seconds.
+    /// Waits until the server has answered so many bytes that it has not written. Returns whether
+    /// it has, within some seconds.
     pub(crate) fn wait_for_unwritten(&self, bytes: u64) -> bool {
         let url = format!("redis://127.0.0.1:{}/", self.port);
         let Ok(mut server) = redis::Client::open(url).and_then(|it| it.get_connection()) else {

@@ -1,6 +1,6 @@
 //! `kill -9` for real, on a Redis server: three nodes share a queue. Nodes are killed at random and at
-//! named points of the code, and stopped past their lease; the server is killed and started again, or a
-//! replica takes over. The rules of `tests/kill` judge what they report.
+//! named points of the code, and stopped past their lease; the server is killed and started again,
+//! or a replica takes over. The rules of `tests/kill` judge what they report.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -112,8 +112,8 @@ fn story(persistence: Persistence, deadly: bool) {
     let starts = count(|record| matches!(record, Record::Start(_)));
     let &Story { kills, stops, restarts, unwritten, .. } = &story;
     println!(
-        "{persistence:?}: {kills} kills, {stops} stops past the lease, {restarts} outages of the server, \
-         {unwritten} before a write; {stored} inserts, {starts} starts; explained: {:?}",
+        "{persistence:?}: {kills} kills, {stops} stops past the lease, {restarts} outages of the \
+         server, {unwritten} before a write; {stored} inserts, {starts} starts; explained: {:?}",
         verdict.explained
     );
     let mut text: Vec<String> =

@@ -1,5 +1,5 @@
-//! What becomes of the server: it is killed and starts again, before or after it has written what it
-//! answered; or a replica takes over, which lacks some of it.
+//! What becomes of the server: it is killed and starts again, before or after it has written what
+//! it answered; or a replica takes over, which lacks some of it.
 
 use std::time::Duration;
 

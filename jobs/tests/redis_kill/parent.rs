@@ -190,7 +190,8 @@ impl Story {
         Ok(())
     }
 
-    /// Makes the server go away and come back, unless a node is about to connect. Returns whether it did.
+    /// Makes the server go away and come back, unless a node is about to connect. Returns whether
+    /// it did.
     fn restart(&mut self) -> Result<bool> {
         let is_ready = |node: &Node| {
             let ready = |event: &Event| {

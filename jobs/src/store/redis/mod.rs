@@ -6,7 +6,8 @@
 //!   items at most, and calls no command with more than 128 arguments of a list.
 //! - The time is the server's, read in the script; on a manual clock it is the driver's, handed in.
 //! - A batch goes out together, as one round trip. It may be sent again as it was, until it is
-//!   answered: the server remembers what it answered to each call of a process's latest batch.
+//!   answered: the server remembers what it answered to each call of a process's latest batch. A
+//!   copy that arrives after a later batch does nothing.
 //! - A claim is a lease. What ends or renews it bears its token, and without the right one does
 //!   nothing.
 //!

@@ -1,9 +1,9 @@
 -- Changes to jobs that wait or are dead, and to schedules. Each answers letters. `ends.lua` and
 -- `apply.lua` are parts of the same script.
 --
--- A call that is sent again, because its answer was lost, bears the same number in the same place: it
--- changes nothing, and has the answer that it had. A copy of it that arrives after later calls does
--- nothing, and nobody waits for it.
+-- A call that is sent again, because its answer was lost, bears the same number in the same place:
+-- it changes nothing, and has the answer that it had. A copy of it that arrives after later calls
+-- does nothing, and nobody waits for it.
 
 local place, number, before = ARGV[at], ARGV[at + 1], ARGV[at + 2]
 at = at + 3

@@ -2,8 +2,8 @@
 -- so many bytes. Answers when the next one is due, whether a kind waits for a suspect, and of each
 -- claimed job its id, its fence and its record.
 --
--- A claim that is sent again, because its answer was lost, answers what it claimed. A copy of it that
--- arrives after later claims claims nothing, because nobody waits for it.
+-- A claim that is sent again, because its answer was lost, answers what it claimed. A copy of it
+-- that arrives after later claims claims nothing, because nobody waits for it.
 
 local number, limit, lease = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
 local suspects, repeat_offender = tonumber(ARGV[at + 3]), ARGV[at + 4] == '1'

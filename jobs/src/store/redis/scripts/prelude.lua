@@ -131,8 +131,8 @@ local function check_types()
   end
 end
 
--- The server refuses writes that may need memory, if its own is full, as long as a script has written
--- nothing. This one needs none and changes nothing.
+-- The server refuses writes that may need memory, if its own is full, as long as a script has
+-- written nothing. This one needs none and changes nothing.
 local function write_on_a_full_server()
   redis.call('HDEL', meta, '')
 end
