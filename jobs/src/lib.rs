@@ -57,8 +57,8 @@
 //! | feature | brings |
 //! | --- | --- |
 //! | `sqlite` (default) | [`Jobs::open`], on the SQLite that is built with the crate |
-//! | `redis` | `Jobs::redis`: jobs on a Redis server, which several machines share |
-//! | `redis-tls` | the same by TLS: URLs that begin with `rediss://` |
+//! | `redis` | `Jobs::redis`: jobs on a Redis server, or in a cluster of them, for several machines |
+//! | `redis-tls` | the same by TLS: URLs that begin with `rediss` |
 //! | `cron` | `Cron`: schedules by cron expression in a time zone |
 //! | `tokio` | `Builder::on_async`: handlers that are futures |
 //! | `cli` | the command `tickwheel-jobs` |

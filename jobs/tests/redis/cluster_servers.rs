@@ -76,6 +76,14 @@ impl Cluster {
         self.nodes.len() - 1
     }
 
+    /// Sets after which silence a node has failed, on all that answer.
+    pub(crate) fn set_timeout(&self, timeout: Duration) {
+        let ms = timeout.as_millis().to_string();
+        for node in self.nodes.iter().filter(|node| node.answers()) {
+            let _: () = node.ask(&["CONFIG", "SET", "cluster-node-timeout", &ms]);
+        }
+    }
+
     /// Returns a URL that names these nodes.
     pub(crate) fn url(&self, nodes: &[usize]) -> String {
         url(&nodes.iter().map(|n| self.nodes[*n].port).collect::<Vec<_>>())

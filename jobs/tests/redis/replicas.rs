@@ -11,6 +11,8 @@ use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, noting, now, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// Longer than inserts are answered in the test below.
+const LONG: Duration = Duration::from_secs(8);
 /// With it an answer of the replicas may take a quarter of a second.
 const LEASE: Duration = Duration::from_secs(4);
 
@@ -63,7 +65,8 @@ fn an_insert_waits_for_a_replica_that_stands_still_and_is_unknown_in_the_end() {
 /// Inserts until the server does not answer any more. Returns what was acknowledged.
 fn insert_until_the_end(client: &Client) -> Vec<JobId> {
     let mut acknowledged = Vec::new();
-    for n in 0.. {
+    let began = now();
+    for n in (0..).take_while(|_| began.elapsed() < LONG) {
         match client.insert(HOUR, Order(n)) {
             Ok(id) => acknowledged.push(id),
             Err(refused) => {
@@ -159,6 +162,8 @@ fn only_a_server_has_replicas() {
 fn a_full_server_without_replicas_says_that_it_is_full() {
     let server = master();
     let client = waiting(&server).patience(800 * MS).client().unwrap();
+    // The kind is known.
+    open(&server).client().unwrap().insert(HOUR, Order(0)).unwrap();
     let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "1mb"]);
     let refused = client.insert(HOUR, Order(1)).unwrap_err();
     let is_full =

@@ -87,7 +87,7 @@ impl Server {
         panic!("redis-server does not answer on port {}", self.port);
     }
 
-    fn answers(&self) -> bool {
+    pub(crate) fn answers(&self) -> bool {
         let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) else {
             return false;
         };

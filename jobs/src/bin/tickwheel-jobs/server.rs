@@ -89,6 +89,8 @@ impl Server {
         };
         let mut queues: Vec<String> = keys.into_iter().filter_map(queue).collect();
         queues.sort();
+        // A node may be there under two names.
+        queues.dedup();
         Ok(queues)
     }
 

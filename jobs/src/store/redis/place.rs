@@ -7,10 +7,10 @@
 //!
 //! - Nothing is remembered of where the server is. A connection that is lost, and a server that says it
 //!   is not the one, lead to another search. What was sent is sent again, to whoever was found.
-//! - Each search begins at another address: a node that was cut off from the others is the last to
-//!   know, and goes on to name itself. An address that leads nowhere is followed by the next one.
+//! - Each search begins one address further: a node that was cut off from the others goes on to name
+//!   itself. An address that leads nowhere is followed by the next one.
 //! - A search ends: each wait has the limit of an answer, no server is tried twice, and no further
-//!   address is asked once twice that limit has passed. The next search asks it first.
+//!   address is asked once twice that limit has passed.
 //! - `ASKING` is never sent. A script names all keys of a queue, and some of them never exist, so a node
 //!   that imports the slot refuses it with `TRYAGAIN` all the same. A queue whose slot moves waits for
 //!   the end of the move; until then no script runs, so none sees a part of the keys.
@@ -106,7 +106,7 @@ impl Server {
             match found {
                 Ok(server) if is_new(&server) => {
                     tried.push(server.name());
-                    match self.enter(&server) {
+                    match self.connect_to(&server) {
                         Ok(connection) => return Ok(Found { connection, address: server }),
                         Err(failure) => failures.push(failure),
                     }
@@ -179,7 +179,7 @@ impl Server {
 
     /// Connects to the server. Sentinels may name one that has become a replica since, which would
     /// answer questions; a replica of a cluster refuses every script.
-    fn enter(&self, server: &Address) -> Result<redis::Connection, OpenError> {
+    fn connect_to(&self, server: &Address) -> Result<redis::Connection, OpenError> {
         let mut connection = server.connect(self.timeout)?;
         let is_named = matches!(self.way, Way::Sentinel { .. });
         if is_named && !is_master(server, &mut connection)? {
