@@ -92,6 +92,10 @@ impl Builder {
     /// as many threads as there are such waits at a time; or they only start the work elsewhere, on
     /// another pool or on an async runtime. [`Stats::start`](crate::Stats::start) says how long
     /// jobs waited for a thread.
+    ///
+    /// The threads start when the first job comes due. If the system refuses to start them then,
+    /// [`Builder::on_panic`] is told a [`Panic`] with [`ConfigError::Pool`] as its payload, and the
+    /// jobs wait: the wheel tries again whenever the ticker is awake, once a second at least.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = Some(threads);
         self
@@ -168,12 +172,13 @@ impl Builder {
         self
     }
 
-    /// Builds the wheel and starts its threads.
+    /// Builds the wheel and starts its ticker. The threads of the pool start when the first job
+    /// comes due.
     ///
     /// # Errors
     ///
     /// [`ConfigError`]: a value makes no sense, which the error names, two choices exclude each
-    /// other, or the system refuses to start a thread. No thread is left behind then.
+    /// other, or the system refuses to start the ticker's thread.
     pub fn build(mut self) -> Result<Wheel, ConfigError> {
         let source = self.pool_source()?;
         let max_in_flight = within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
@@ -261,7 +266,8 @@ impl Wheel {
     ///
     /// # Panics
     ///
-    /// When the system refuses to start a thread, which [`Builder::build`] returns as an error.
+    /// When the system refuses to start the ticker's thread, which [`Builder::build`] returns as an
+    /// error.
     #[must_use]
     pub fn new() -> Wheel {
         Wheel::builder().build().unwrap_or_else(|error| panic!("{error}"))

@@ -111,7 +111,7 @@ impl Driver {
         let timebase = self.engine.timebase();
         let (clock, scale) = (timebase.clock(), timebase.scale());
         let target = lock(&self.advancing).target;
-        let next = self.engine.next_wake().tick;
+        let next = self.next_due();
         if next > scale.present(target) {
             clock.set(target);
             return scale.present(target);
@@ -128,13 +128,18 @@ impl Driver {
         let mut advancing = lock(&self.advancing);
         let timebase = self.engine.timebase();
         let arrived = timebase.clock().now() >= advancing.target
-            && self.engine.next_wake().tick > timebase.scale().present(advancing.target);
+            && self.next_due() > timebase.scale().present(advancing.target);
         advancing.running = !arrived;
         arrived
     }
 
-    /// Runs the jobs that are due at `tick`. Returns their number. Takes one job out at a time, so
-    /// a job that has not run can be cancelled.
+    /// Returns a tick before which nothing is due, in the jobs' shards or in another source.
+    fn next_due(&self) -> Tick {
+        self.engine.next_wake().tick.min(self.engine.sources().next_due())
+    }
+
+    /// Runs the jobs that are due at `tick`, and delivers what is due in the other sources. Returns
+    /// the number of jobs. Takes out one at a time, so what was not delivered can be cancelled.
     fn run_due(&self, tick: Tick) -> usize {
         let mut ran = 0;
         let mut due = Vec::new();
@@ -147,6 +152,10 @@ impl Driver {
                     ran += 1;
                 }
             }
+        }
+        let sources = (0..).map_while(|index| self.engine.sources().get(index));
+        for source in sources {
+            while !source.advance(tick, 1) {}
         }
         ran
     }

@@ -3,8 +3,10 @@
 pub(crate) mod metrics;
 pub(crate) mod idle;
 pub(crate) mod dispatch;
+pub(crate) mod timers;
 pub(crate) mod shard;
 pub(crate) mod alarm;
+pub(crate) mod sources;
 pub(crate) mod verbs;
 pub(crate) mod ticker;
 pub(crate) mod threads;

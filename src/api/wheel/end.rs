@@ -41,11 +41,11 @@ impl Wheel {
     /// As [`Wheel::wait_idle`], for `limit` at most, in real time. Returns whether the wheel is
     /// idle. (With its repeating jobs in a [`Group`](crate::Group), one call cancels them first.)
     pub fn wait_idle_timeout(&self, limit: Duration) -> bool {
-        let on_the_pool = match &*lock(&self.threads) {
-            Some(threads) => threads.is_caller_on_the_pool(),
+        let on_own_thread = match &*lock(&self.threads) {
+            Some(threads) => threads.is_caller_one_of_them(),
             None => is_caller_on_any_pool(),
         };
-        match on_the_pool || self.engine.timebase().clock().is_manual() {
+        match on_own_thread || self.engine.timebase().clock().is_manual() {
             true => self.is_idle(),
             false => self.engine.wait_idle(limit),
         }

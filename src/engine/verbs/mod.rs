@@ -1,4 +1,4 @@
-//! The engine: shards, clock, alarm and counters, and every verb once.
+//! The engine: shards and other sources, clock, alarm and counters, and every verb once.
 //!
 //! [`Wheel`](crate::Wheel) and [`Scheduler`](crate::Scheduler) both forward to one engine; the
 //! ticker or the [`Driver`](crate::Driver) advances it. An engine has no thread and no pool, so to
@@ -26,8 +26,9 @@ use crate::engine::dispatch::JobRunner;
 use crate::engine::idle::IdleWaiters;
 use crate::engine::metrics::Stats;
 use crate::engine::shard::Shard;
+use crate::engine::sources::Sources;
 use crate::host::clock::Clock;
-use crate::host::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::host::sync::{AtomicBool, AtomicU64, Ordering, Parker};
 use crate::host::timebase::{Target, Timebase};
 use crate::host::unwind::UnwindBoundary;
 use crate::structure::{Geometry, Location};
@@ -51,7 +52,9 @@ pub(crate) struct Config {
 pub(crate) struct Engine {
     timebase: Timebase,
     shards: Box<[Shard]>,
+    /// For the jobs.
     alarm: Alarm,
+    sources: Sources,
     runner: Arc<JobRunner>,
     bound: Option<Bound>,
     refused: AtomicU64,
@@ -65,11 +68,13 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(config: Config) -> Engine {
         let idle_waiters = Arc::new(IdleWaiters::new());
+        let parker = Arc::new(Parker::new());
         let shard = |number| Shard::new(number as u32, config.geometry.clone(), Shard::MAX_JOBS);
         Engine {
             timebase: Timebase::new(config.clock, config.scale),
             shards: (0..config.shards).map(shard).collect(),
-            alarm: Alarm::new(),
+            sources: Sources::new(&parker),
+            alarm: Alarm::new(parker),
             runner: Arc::new(JobRunner::new(config.boundary, Arc::clone(&idle_waiters))),
             bound: config.max_pending.map(Bound::new),
             refused: AtomicU64::new(0),
@@ -218,6 +223,11 @@ impl Engine {
 
     pub(crate) fn alarm(&self) -> &Alarm {
         &self.alarm
+    }
+
+    /// The sources of timers beside the jobs.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     pub(crate) fn runner(&self) -> &Arc<JobRunner> {

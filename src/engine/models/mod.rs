@@ -8,6 +8,8 @@
 //! of the pool are threads of the model, and the channel is not taken apart (its operations are
 //! single steps).
 
+mod sources;
+
 use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
