@@ -37,6 +37,7 @@
 //! | a bound, a pool, other ticks and rings | [`Builder`], [`Geometry`] |
 //! | tests, simulations, an event loop | [`Builder::manual`], whose time a [`Driver`] moves |
 //! | your own clock and threads | [`Hierarchy`], the structure alone |
+//! | async code, on any runtime: feature `async` | `Wheel::sleep`, `Wheel::timeout` |
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists
@@ -63,6 +64,8 @@ mod readme {}
 #[doc(alias("backoff", "cron", "debounce", "retry", "throttle", "ttl"))]
 pub mod cookbook {}
 
+#[cfg(feature = "async")]
+pub use adapters::futures::{Elapsed, Sleep, Timeout, WheelGone};
 pub use adapters::group::Group;
 pub use adapters::guard::Guard;
 pub use adapters::keyed::Keyed;

@@ -3,6 +3,8 @@
 pub(crate) mod guard;
 pub(crate) mod group;
 pub(crate) mod keyed;
+#[cfg(feature = "async")]
+pub(crate) mod futures;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -7,6 +7,8 @@ pub(crate) mod timers;
 pub(crate) mod shard;
 pub(crate) mod alarm;
 pub(crate) mod sources;
+#[cfg(feature = "async")]
+pub(crate) mod wakers;
 pub(crate) mod verbs;
 pub(crate) mod ticker;
 pub(crate) mod threads;

@@ -58,7 +58,7 @@ impl Sources {
     }
 
     /// Adds a source, before anything is inserted into it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "async"))]
     pub(crate) fn add(&self, source: Arc<dyn Source>) {
         let mut list = lock(&self.list);
         match list.closed {

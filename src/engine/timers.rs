@@ -94,6 +94,18 @@ impl<T> Timers<T> {
         self.tally.resets += 1;
     }
 
+    /// The value of a timer, to replace it.
+    #[cfg(feature = "async")]
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.hierarchy.get_mut(key).map(|value| &mut **value)
+    }
+
+    /// The last tick that has been processed to its end.
+    #[cfg(feature = "async")]
+    pub(crate) fn now(&self) -> Tick {
+        self.hierarchy.now()
+    }
+
     pub(crate) fn deadline(&self, key: Key) -> Option<Tick> {
         self.hierarchy.deadline(key)
     }

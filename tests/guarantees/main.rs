@@ -11,8 +11,12 @@ mod end;
 mod jobs;
 mod many;
 mod names;
+#[cfg(feature = "async")]
+mod sleeps;
 mod tasks;
 mod time;
+#[cfg(feature = "async")]
+mod timeouts;
 mod waits;
 mod wall;
 
@@ -131,8 +135,10 @@ fn every_sentence_has_its_test() {
         include_str!("jobs.rs"),
         include_str!("many.rs"),
         include_str!("names.rs"),
+        include_str!("sleeps.rs"),
         include_str!("tasks.rs"),
         include_str!("time.rs"),
+        include_str!("timeouts.rs"),
         include_str!("waits.rs"),
         include_str!("wall.rs"),
     ]

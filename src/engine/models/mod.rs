@@ -9,6 +9,8 @@
 //! single steps).
 
 mod sources;
+#[cfg(feature = "async")]
+mod wakers;
 
 use loom::thread;
 use std::sync::Arc;

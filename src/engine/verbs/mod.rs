@@ -16,6 +16,8 @@ mod drive;
 mod insert;
 mod rearmed;
 mod rearmed_jobs;
+#[cfg(feature = "async")]
+mod wakers;
 
 use core::cell::Cell;
 use std::sync::Arc;
@@ -38,6 +40,8 @@ use crate::values::time::{Moment, Scale, Span, Tick};
 use crate::values::when::When;
 use bound::Bound;
 pub(crate) use rearmed::IgnoresRun;
+#[cfg(feature = "async")]
+use wakers::LazyWakers;
 
 /// What an engine is made of. The builder has checked it.
 pub(crate) struct Config {
@@ -55,6 +59,8 @@ pub(crate) struct Engine {
     /// For the jobs.
     alarm: Alarm,
     sources: Sources,
+    #[cfg(feature = "async")]
+    wakers: LazyWakers,
     runner: Arc<JobRunner>,
     bound: Option<Bound>,
     refused: AtomicU64,
@@ -74,6 +80,8 @@ impl Engine {
             timebase: Timebase::new(config.clock, config.scale),
             shards: (0..config.shards).map(shard).collect(),
             sources: Sources::new(&parker),
+            #[cfg(feature = "async")]
+            wakers: LazyWakers::new(config.geometry),
             alarm: Alarm::new(parker),
             runner: Arc::new(JobRunner::new(config.boundary, Arc::clone(&idle_waiters))),
             bound: config.max_pending.map(Bound::new),
@@ -210,6 +218,8 @@ impl Engine {
         stats.completed = ended - given_up;
         stats.busy_threads = started.saturating_sub(stats.completed) as usize;
         stats.discarded += given_up;
+        #[cfg(feature = "async")]
+        self.wakers.report(&mut stats);
         stats.refused = self.refused.load(Ordering::Relaxed);
         stats.wakeups = self.wakeups.load(Ordering::Relaxed);
         stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
