@@ -5,6 +5,10 @@ pub(crate) mod group;
 pub(crate) mod keyed;
 #[cfg(feature = "async")]
 pub(crate) mod futures;
+#[cfg(feature = "async")]
+pub(crate) mod global;
+#[cfg(feature = "async")]
+pub(crate) mod testing;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -26,6 +26,9 @@ pub(crate) trait Source: Send + Sync {
     /// Returns a tick before which nothing here is due. Takes each of its locks.
     fn next_due(&self) -> Tick;
 
+    /// Returns the earliest deadline, by a look at every timer.
+    fn earliest_deadline(&self) -> Tick;
+
     /// Advances to `to`, looking at no more than `limit` entries, and delivers what is due. Returns
     /// whether that is all of it. One thread at a time calls this.
     fn advance(&self, to: Tick, limit: usize) -> bool;
@@ -81,6 +84,12 @@ impl Sources {
         list.sources.iter().map(|source| source.next_due()).min().unwrap_or(Tick::MAX)
     }
 
+    /// Returns the earliest deadline in all of them, by a look at every timer.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        let list = lock(&self.list);
+        list.sources.iter().map(|source| source.earliest_deadline()).min().unwrap_or(Tick::MAX)
+    }
+
     /// Closes every source, also one that is added later.
     pub(crate) fn close(&self, present: Tick) {
         let mut list = lock(&self.list);
@@ -131,6 +140,10 @@ pub(crate) mod tests {
     impl Source for Closures {
         fn next_due(&self) -> Tick {
             lock(&self.timers).next_due()
+        }
+
+        fn earliest_deadline(&self) -> Tick {
+            lock(&self.timers).earliest_deadline()
         }
 
         fn advance(&self, to: Tick, limit: usize) -> bool {

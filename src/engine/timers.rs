@@ -123,6 +123,11 @@ impl<T> Timers<T> {
         self.next_due
     }
 
+    /// Returns the earliest deadline, by a look at every timer; "never" without timers.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        self.hierarchy.earliest_deadline().unwrap_or(Tick::MAX)
+    }
+
     pub(crate) fn tally(&self) -> Tally {
         Tally { pending: self.hierarchy.len(), ..self.tally }
     }

@@ -98,6 +98,11 @@ impl Source for Wakers {
         self.shards.iter().map(next_due).min().unwrap_or(Tick::MAX)
     }
 
+    fn earliest_deadline(&self) -> Tick {
+        let earliest = |shard: &Arc<WakerShard>| lock(&shard.state).timers.earliest_deadline();
+        self.shards.iter().map(earliest).min().unwrap_or(Tick::MAX)
+    }
+
     fn advance(&self, to: Tick, limit: usize) -> bool {
         let mut due = core::mem::take(&mut *lock(&self.due));
         let finished = self.shards.iter().all(|shard| shard.advance(to, limit, &mut due));

@@ -8,6 +8,8 @@ mod cancel;
 mod clocks;
 mod counts;
 mod end;
+#[cfg(feature = "async")]
+mod intervals;
 mod jobs;
 mod many;
 mod names;
@@ -132,6 +134,7 @@ fn every_sentence_has_its_test() {
         include_str!("cancel.rs"),
         include_str!("counts.rs"),
         include_str!("end.rs"),
+        include_str!("intervals.rs"),
         include_str!("jobs.rs"),
         include_str!("many.rs"),
         include_str!("names.rs"),

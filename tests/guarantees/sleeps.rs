@@ -1,6 +1,7 @@
 //! Futures that wait for a time.
 
 use super::*;
+use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
@@ -431,6 +432,31 @@ fn a_waker_may_use_its_wheel() {
         // A poll with another waker drops the first one.
         poll_with(&mut last, || ());
         assert_eq!(wheel.stats().sleeping, 1);
+    });
+    // Each function of a waker makes a sleep, polls it and drops it.
+    let (wheel, driver) = manual();
+    SCHEDULER.with(|scheduler| scheduler.set(Some(wheel.scheduler())));
+    let uses = || Hooks { clone: use_the_wheel, wake: use_the_wheel, drop: use_the_wheel }.waker();
+    let mut sleep = wheel.sleep(MS);
+    pend(&mut sleep, &uses());
+    pend(&mut sleep, &uses());
+    driver.advance(MS);
+    sleep.reset(MS);
+    pend(&mut sleep, &uses());
+    drop(sleep);
+    assert_eq!((wheel.stats().sleeping, wheel.stats().panicked), (0, 0));
+    SCHEDULER.with(|scheduler| scheduler.set(None));
+}
+
+thread_local! {
+    static SCHEDULER: Cell<Option<Scheduler>> = const { Cell::new(None) };
+}
+
+fn use_the_wheel() {
+    SCHEDULER.with(|cell| {
+        let Some(scheduler) = cell.take() else { return };
+        pend(&mut scheduler.sleep(HOUR), Waker::noop());
+        cell.set(Some(scheduler));
     });
 }
 

@@ -17,6 +17,10 @@ pub struct Elapsed {
     pub(super) wheel_gone: bool,
 }
 
+/// An interval was asked for whose period is zero, or that has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZeroPeriod(pub(super) ());
+
 impl Elapsed {
     /// Returns whether the wheel ended before the time had passed.
     #[must_use]
@@ -40,7 +44,14 @@ impl fmt::Display for Elapsed {
     }
 }
 
+impl fmt::Display for ZeroPeriod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an interval needs a period that is not zero")
+    }
+}
+
 impl std::error::Error for WheelGone {}
+impl std::error::Error for ZeroPeriod {}
 impl std::error::Error for Elapsed {}
 
 impl From<Elapsed> for io::Error {

@@ -1,22 +1,25 @@
-//! Futures that wait: for a time, or for another future no longer than a time.
+//! Futures that wait: for a time, again and again, or for another future no longer than a time.
 //!
 //! They need no runtime: a waker in the wheel is called when the time has come. A wheel and a
 //! scheduler have the same verbs, which this file holds.
 
 mod error;
+mod interval;
 mod sleep;
 mod timeout;
 
 use core::future::IntoFuture;
 use std::time::{Duration, Instant};
 
-pub use error::{Elapsed, WheelGone};
+pub use error::{Elapsed, WheelGone, ZeroPeriod};
+pub use interval::{Beat, Interval};
 pub use sleep::Sleep;
 pub use timeout::Timeout;
 
 use crate::api::scheduler::Scheduler;
 use crate::api::wheel::Wheel;
 use crate::engine::verbs::Engine;
+use crate::values::repeat::Repeat;
 use crate::values::when::Window;
 
 fn sleep(engine: &Engine, delay: Duration, window: Window) -> Sleep {
@@ -88,6 +91,32 @@ impl Wheel {
     ) -> Timeout<'_, F::IntoFuture> {
         Timeout::at(self.engine(), deadline, future.into_future())
     }
+
+    /// Returns a stream of beats: at a fixed rate that keeps its phase, with the first beat and the
+    /// policy for missed periods of `repeat`. Feature `async`.
+    ///
+    /// A wall-clock time of the first beat is estimated now, and does not follow the wall clock.
+    ///
+    /// # Errors
+    ///
+    /// [`ZeroPeriod`]: the period is zero, or there is none ([`Repeat::irregular`]).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Repeat, Wheel};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let wheel = Wheel::new();
+    /// let mut interval = wheel.interval(Repeat::every(Duration::from_millis(2))).unwrap();
+    /// for _ in 0..3 {
+    ///     let beat = interval.tick().await.expect("the wheel is there");
+    ///     println!("{:?} late, {} missed", beat.late, beat.missed);
+    /// }
+    /// # });
+    /// ```
+    pub fn interval(&self, repeat: Repeat) -> Result<Interval, ZeroPeriod> {
+        Interval::new(self.engine().own_waker_shard(), repeat)
+    }
 }
 
 impl Scheduler {
@@ -122,5 +151,14 @@ impl Scheduler {
         future: F,
     ) -> Timeout<'_, F::IntoFuture> {
         Timeout::at(self.engine(), deadline, future.into_future())
+    }
+
+    /// Returns a stream of beats, as [`Wheel::interval`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`ZeroPeriod`], as there.
+    pub fn interval(&self, repeat: Repeat) -> Result<Interval, ZeroPeriod> {
+        Interval::new(self.engine().own_waker_shard(), repeat)
     }
 }

@@ -20,12 +20,14 @@ use futures_core::FusedFuture;
 
 use super::error::WheelGone;
 use crate::engine::wakers::{Wait, WakerShard};
+use crate::host::clock::Clock;
 use crate::structure::Key;
 use crate::values::time::{Moment, Tick};
 use crate::values::when::Window;
 
 /// A future that is over once a delay has passed, or when an instant has come: from
-/// [`Wheel::sleep`](crate::Wheel::sleep) or [`Scheduler::sleep`](crate::Scheduler::sleep).
+/// [`Wheel::sleep`](crate::Wheel::sleep), [`Scheduler::sleep`](crate::Scheduler::sleep) or
+/// [`global::sleep`](crate::global::sleep).
 ///
 /// It needs no runtime, and it is `Unpin`: it can be awaited by `&mut`, kept in a struct, moved
 /// between tasks and threads, and polled in `select!` without being pinned or fused. A poll costs
@@ -85,6 +87,13 @@ impl Sleep {
         Sleep::new(shard, deadline, tick, true)
     }
 
+    /// Over at a moment, and later within the window.
+    pub(super) fn at(shard: &Arc<WakerShard>, deadline: Moment, window: Window) -> Sleep {
+        let mut sleep = Sleep::new(shard, deadline, Tick::MAX, false);
+        sleep.set_at(deadline, window);
+        sleep
+    }
+
     fn new(shard: &Arc<WakerShard>, deadline: Moment, tick: Tick, may_have_passed: bool) -> Sleep {
         let shard = Arc::clone(shard);
         Sleep { shard, deadline, tick, state: State::Unregistered, may_have_passed }
@@ -128,6 +137,22 @@ impl Sleep {
         let deadline = self.shard.timebase().clock().moment(deadline);
         let tick = self.shard.timebase().scale().deadline(deadline);
         self.set(deadline, tick, true);
+    }
+
+    /// Sets the time anew to a moment, or to later within the window.
+    pub(super) fn set_at(&mut self, deadline: Moment, window: Window) {
+        let tick = self.shard.timebase().deadline(deadline, window, Moment::default());
+        // A window moves what has passed too.
+        self.set(deadline, tick, window == Window::Exact);
+    }
+
+    /// The deadline as a reading of the clock.
+    pub(super) fn moment(&self) -> Moment {
+        self.deadline
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        self.shard.timebase().clock()
     }
 
     fn set(&mut self, deadline: Moment, tick: Tick, may_have_passed: bool) {

@@ -136,6 +136,11 @@ impl Shard {
         NextWake { tick: state.timers.next_due(), wall: state.registry.wall_offsets() }
     }
 
+    /// Returns the earliest deadline, by a look at every timer.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        lock(&self.state).timers.earliest_deadline()
+    }
+
     /// The handle of a one-shot job.
     pub(crate) fn handle(&self, key: Key) -> Handle {
         Handle::new(self.number, key.generation, key.index)

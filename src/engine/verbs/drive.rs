@@ -14,6 +14,12 @@ impl Engine {
         self.shards.iter().map(Shard::next_wake).fold(NextWake::NEVER, NextWake::join)
     }
 
+    /// Returns the earliest deadline of all jobs and in all sources, by a look at every timer.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        let jobs = self.shards.iter().map(Shard::earliest_deadline).min().unwrap_or(Tick::MAX);
+        jobs.min(self.sources.earliest_deadline())
+    }
+
     /// Advances one shard to `to`, looking at no more than `limit` entries, and appends what is
     /// due. Returns whether that is all of it.
     ///
