@@ -37,7 +37,7 @@
 //! | a bound, a pool, other ticks and rings | [`Builder`], [`Geometry`] |
 //! | tests, simulations, an event loop | [`Builder::manual`], whose time a [`Driver`] moves |
 //! | your own clock and threads | [`Hierarchy`], the structure alone |
-//! | async code, on any runtime: feature `async` | `Wheel::sleep`, `Wheel::timeout`, `Wheel::interval` |
+//! | async code, on any runtime | feature `async`: `Wheel::sleep`, `timeout` and `interval` |
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists

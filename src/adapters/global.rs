@@ -22,8 +22,8 @@ pub fn wheel() -> &'static Wheel {
     WHEEL.get_or_init(Wheel::new)
 }
 
-/// Makes this wheel the one of the process: one with choices of yours, or a manual one for all tests
-/// of a program.
+/// Makes this wheel the one of the process: one with choices of yours, or a manual one for all
+/// tests of a program.
 ///
 /// # Errors
 ///

@@ -10,13 +10,13 @@ use crate::api::driver::Driver;
 use crate::host::sync::{AtomicBool, Ordering, Parker};
 
 /// Runs a future on this thread, and lets time jump whenever the future waits: to the next timer of
-/// the wheel ([`Driver::advance_to_next`]). Jobs that come due run on the way. Returns what the future
-/// returns.
+/// the wheel ([`Driver::advance_to_next`]). Jobs that come due run on the way. Returns what the
+/// future returns.
 ///
-/// When no timer is left to wait for, it waits until another thread wakes the future. While there is
-/// one, it does not: a future that waits for a socket or for another thread, and for a timer too,
-/// finds that the time is over. Such a program lets time pass by [`Driver::advance`], when it is
-/// ready for that: on any executor and with any number of threads time stands until it is told.
+/// When no timer is left to wait for, it waits until another thread wakes the future. While there
+/// is one, it does not: a future that waits for a socket or for another thread, and for a timer
+/// too, finds that the time is over. Such a program lets time pass by [`Driver::advance`], when it
+/// is ready for that: on any executor and with any number of threads time stands until it is told.
 ///
 /// ```
 /// use std::time::Duration;

@@ -143,17 +143,18 @@ impl Builder {
     /// cancelled until there is a thread for it. For short jobs, set no bound, or one of 64 for
     /// each thread at least. The ticker wakes when a job in flight makes room, so a burst of jobs
     /// that do nothing takes ten times as long with a bound of the number of threads, and half as
-    /// long again with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a single
-    /// job cancellable until it starts, at no cost to others.
+    /// long again with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a
+    /// single job cancellable until it starts, at no cost to others.
     pub fn max_in_flight(mut self, bound: usize) -> Builder {
         self.max_in_flight = Some(bound);
         self
     }
 
     /// Sets a handler that is told every [`Panic`] that the wheel catches: of a job, or of a
-    /// captured value or a key while it is dropped. It runs on the thread of the panic. Without a
-    /// handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic
-    /// hook reports them as it does everywhere.
+    /// captured value or a key while it is dropped, or of a waker (feature `async`). It runs on the
+    /// thread of the panic, for a waker the ticker's, which it must not hold up. Without a handler,
+    /// panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic hook reports
+    /// them as it does everywhere.
     ///
     /// A panic of the handler is counted too, and goes no further. If two values that one job
     /// captured both panic while they are dropped, the language ends the process.
@@ -195,8 +196,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel; or the
-    /// wheel was to have threads or a pool.
+    /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel; or
+    /// the wheel was to have threads or a pool.
     #[doc(alias("pause", "mock", "fake_clock"))]
     pub fn manual(self) -> Result<(Wheel, Driver), ConfigError> {
         if self.threads.is_some() {

@@ -61,17 +61,18 @@ impl Driver {
     /// stays pending.
     ///
     /// A job that panics is counted and reported, as on a pool, and the other jobs run all the
-    /// same.
+    /// same. The tasks that sleep on the wheel (feature `async`) are woken on this thread at their
+    /// ticks, and are not counted.
     pub fn advance(&self, by: Duration) -> usize {
         self.advance_target(|target| target.plus(by))
     }
 
-    /// Lets time pass until the next timer is due, and runs what is due then, as [`Driver::advance`]
-    /// does. Returns what the clock reads then, or `None` if no timer is pending, or none but for
-    /// "never": then no time passes.
+    /// Lets time pass until the next timer is due, and runs what is due then, as
+    /// [`Driver::advance`] does. Returns what the clock reads then, or `None` if no timer is
+    /// pending, or none but for "never": then no time passes.
     ///
-    /// With this, a program that waits for timers alone takes no time, and lets no more pass than it
-    /// must. While another call is under way, this adds to the time that is to pass, and returns
+    /// With this, a program that waits for timers alone takes no time, and lets no more pass than
+    /// it must. While another call is under way, this adds to the time that is to pass, and returns
     /// what the clock will read.
     ///
     /// Looks at every pending timer.

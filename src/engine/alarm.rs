@@ -46,8 +46,8 @@ pub(crate) struct Alarm {
 const AWAKE: u64 = 0;
 
 impl Alarm {
-    /// For a ticker that sleeps on `parker` and has not started, or for a manual wheel, which has no
-    /// ticker.
+    /// For a ticker that sleeps on `parker` and has not started, or for a manual wheel, which has
+    /// no ticker.
     pub(crate) fn new(parker: Arc<Parker>) -> Alarm {
         Alarm { plan: AtomicU64::new(AWAKE), parker }
     }

@@ -13,10 +13,10 @@
 //!   search for the next tick with work, at worst a look at every occupied slot of the outermost
 //!   ring; and, seldom, for a move of few timers to a smaller slab (`structure/shrink.rs`:
 //!   milliseconds).
-//! - It runs no job, and drops none. What a source delivers may be user code (`sources.rs`): it runs
-//!   here between two locks, and behind the unwind boundary, so no panic ends the ticker. It may
-//!   end the wheel: so the ticker asks whether the engine is stopped after each delivery, and its
-//!   own thread never joins it (`threads.rs`).
+//! - It runs no job, and drops none. What a source delivers may be user code (`sources.rs`): it
+//!   runs here between two locks, and behind the unwind boundary, so no panic ends the ticker. It
+//!   may end the wheel: so the ticker asks whether the engine is stopped after each delivery, and
+//!   its own thread never joins it (`threads.rs`).
 //! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
 //!   and wakes for that once a [`WALL_CHECK_INTERVAL`] (while `max_in_flight` is reached, only when
 //!   a job ends or a source has something due). If the clock was set by more than [`WALL_STEP_MIN`]

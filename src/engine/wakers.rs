@@ -8,14 +8,14 @@
 //!
 //! - To look and to register is one step under the shard's lock: a timer that is not there any more
 //!   has fired, or the shard is closed. So no fire comes between.
-//! - A waker is the user's code. It is cloned, called and dropped outside the lock; it is called and
-//!   dropped through the unwind boundary. A panic in its clone unwinds to the caller, before anything
-//!   has changed.
+//! - A waker is the user's code. It is cloned, called and dropped outside the lock; it is called
+//!   and dropped through the unwind boundary. A panic in its clone unwinds to the caller, before
+//!   anything has changed.
 //! - The waker that was registered last is the one that is called.
 //! - Wakers are called on the thread that advances the wheel, and at the end of the wheel on the
 //!   thread that ends it: each once, so that those who wait can find out.
-//! - A waiter whose tick had begun at the end of the wheel is over, whether or not its waker came to
-//!   its turn. One whose tick had not begun never is.
+//! - A waiter whose tick had begun at the end of the wheel is over, whether or not its waker came
+//!   to its turn. One whose tick had not begun never is.
 
 use std::sync::Arc;
 use std::task::Waker;

@@ -8,8 +8,8 @@ use std::io;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WheelGone(pub(super) ());
 
-/// A [`Timeout`](crate::Timeout) was over before its future: the time has passed, or the wheel ended
-/// first and nobody can tell when it will have.
+/// A [`Timeout`](crate::Timeout) was over before its future: the time has passed, or the wheel
+/// ended first and nobody can tell when it will have.
 ///
 /// It turns into an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

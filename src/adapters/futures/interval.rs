@@ -25,8 +25,8 @@ use crate::values::time::Moment;
 
 /// Beats at a fixed rate: from [`Wheel::interval`](crate::Wheel::interval) and its like.
 ///
-/// The beats keep their phase for ever, however late they are taken. [`Repeat`] says the period, the
-/// first beat (after one period by default) and what becomes of periods that are missed
+/// The beats keep their phase for ever, however late they are taken. [`Repeat`] says the period,
+/// the first beat (after one period by default) and what becomes of periods that are missed
 /// ([`Missed::Skip`](crate::Missed::Skip) by default); its answer to a panic means nothing here.
 ///
 /// It is `Unpin`, and nothing in it is boxed. Its end is the end of the wheel.
@@ -48,9 +48,9 @@ pub struct Beat {
     /// the jitter, and the time that the task was busy.
     pub late: Duration,
     /// How many deadlines [`Missed::Skip`](crate::Missed::Skip) or
-    /// [`Missed::Delay`](crate::Missed::Delay) dropped between the beat before and this one, because
-    /// the beat before was taken late. Zero with [`Missed::Burst`](crate::Missed::Burst), and after a
-    /// reset.
+    /// [`Missed::Delay`](crate::Missed::Delay) dropped between the beat before and this one,
+    /// because the beat before was taken late. Zero with [`Missed::Burst`](crate::Missed::Burst),
+    /// and after a reset.
     pub missed: u64,
 }
 

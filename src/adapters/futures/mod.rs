@@ -30,10 +30,12 @@ impl Wheel {
     /// Returns a future that is over once `delay` has passed since this call, never before, and at
     /// most one tick after plus what the ticker and the executor take to wake. Feature `async`.
     ///
-    /// It needs no runtime, and works on every one. Until it is polled it has no place in the wheel;
-    /// then it costs what a [`Sleep`] does. It does not count as a job: not in [`Wheel::len`], and
-    /// not under [`Builder::max_pending`](crate::Builder::max_pending). [`Duration::ZERO`] is over at
-    /// the next tick, [`Duration::MAX`] never.
+    /// It needs no runtime, and works on every one. Until it is polled it has no place in the
+    /// wheel; then it costs what a [`Sleep`] does. The first sleep of a wheel makes its shards of
+    /// wakers, as many as there are of jobs and as large
+    /// ([`Builder::shards`](crate::Builder::shards)). It does not count as a job: not in
+    /// [`Wheel::len`], and not under [`Builder::max_pending`](crate::Builder::max_pending).
+    /// [`Duration::ZERO`] is over at the next tick, [`Duration::MAX`] never.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,8 +51,8 @@ impl Wheel {
         sleep(self.engine(), delay, Window::Exact)
     }
 
-    /// Returns a future that is over when the monotonic clock reaches `deadline`: at once, if it has
-    /// by the first poll. Feature `async`.
+    /// Returns a future that is over when the monotonic clock reaches `deadline`: at once, if it
+    /// has by the first poll. Feature `async`.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::until(self.engine().own_waker_shard(), deadline)
     }
@@ -138,8 +140,8 @@ impl Scheduler {
     }
 
     /// Limits a future to `delay`, counted **from its first poll**, as [`Wheel::timeout`] does. It
-    /// borrows the scheduler, so that threads do not meet in a count; a task that owns a clone of the
-    /// scheduler may await it.
+    /// borrows the scheduler, so that threads do not meet in a count; a task that owns a clone of
+    /// the scheduler may await it.
     pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<'_, F::IntoFuture> {
         Timeout::after(self.engine(), delay, future.into_future())
     }

@@ -118,9 +118,9 @@ impl Sleep {
         }
     }
 
-    /// Sets the time anew: it is over once `delay` has passed since this call. The sleep may be over
-    /// already, or never have been polled. A task that waits goes on waiting, and is woken at the new
-    /// time.
+    /// Sets the time anew: it is over once `delay` has passed since this call. The sleep may be
+    /// over already, or never have been polled. A task that waits goes on waiting, and is woken at
+    /// the new time.
     ///
     /// To a later time it costs one lock and one store. A slack does not stay.
     pub fn reset(&mut self, delay: Duration) {

@@ -3,8 +3,8 @@
 //! Ground rules:
 //!
 //! - The inner future is polled first, so a future that is ready wins, also over a limit that has
-//!   passed. As long as it is not ready, the limit is polled after it, always: a future that is busy
-//!   all the time cannot keep the limit from being noticed.
+//!   passed. As long as it is not ready, the limit is polled after it, always: a future that is
+//!   busy all the time cannot keep the limit from being noticed.
 //! - Without a first `Pending` of the inner future there is no sleep: no clock is read, and no lock
 //!   is taken.
 //! - It borrows the engine, so threads do not meet in a count.
