@@ -37,6 +37,7 @@
 //! | a bound, a pool, other ticks and rings | [`Builder`], [`Geometry`] |
 //! | tests, simulations, an event loop | [`Builder::manual`], whose time a [`Driver`] moves |
 //! | your own clock and threads | [`Hierarchy`], the structure alone |
+//! | async code, on any runtime | feature `async`: `Wheel::sleep`, `timeout` and `interval` |
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists
@@ -63,6 +64,8 @@ mod readme {}
 #[doc(alias("backoff", "cron", "debounce", "retry", "throttle", "ttl"))]
 pub mod cookbook {}
 
+#[cfg(feature = "async")]
+pub use adapters::futures::{Beat, Elapsed, Interval, Sleep, Timeout, WheelGone, ZeroPeriod};
 pub use adapters::group::Group;
 pub use adapters::guard::Guard;
 pub use adapters::keyed::Keyed;
@@ -80,3 +83,27 @@ pub use values::job::{Job, Task};
 pub use values::repeat::{Missed, Next, Repeat, Run};
 pub use values::time::{Span, Tick};
 pub use values::when::{Earliest, When};
+
+/// One wheel for the whole process, for code that has nobody to ask for one. Feature `async`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::global;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// global::sleep(Duration::from_millis(5)).await;
+/// assert!(global::timeout(Duration::from_millis(5), std::future::pending::<()>()).await.is_err());
+/// # });
+/// ```
+#[cfg(feature = "async")]
+pub mod global {
+    pub use crate::adapters::global::{
+        install, interval, sleep, sleep_until, sleep_within, timeout, timeout_at, wheel,
+    };
+}
+
+/// Virtual time for futures: a test of a year takes no time. Feature `async`.
+#[cfg(feature = "async")]
+pub mod testing {
+    pub use crate::adapters::testing::run;
+}

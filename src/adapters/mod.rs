@@ -3,6 +3,12 @@
 pub(crate) mod guard;
 pub(crate) mod group;
 pub(crate) mod keyed;
+#[cfg(feature = "async")]
+pub(crate) mod futures;
+#[cfg(feature = "async")]
+pub(crate) mod global;
+#[cfg(feature = "async")]
+pub(crate) mod testing;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -92,6 +92,10 @@ impl Builder {
     /// as many threads as there are such waits at a time; or they only start the work elsewhere, on
     /// another pool or on an async runtime. [`Stats::start`](crate::Stats::start) says how long
     /// jobs waited for a thread.
+    ///
+    /// The threads start when the first job comes due. If the system refuses to start them then,
+    /// [`Builder::on_panic`] is told a [`Panic`] with [`ConfigError::Pool`] as its payload, and the
+    /// jobs wait: the wheel tries again whenever the ticker is awake, once a second at least.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = Some(threads);
         self
@@ -139,17 +143,18 @@ impl Builder {
     /// cancelled until there is a thread for it. For short jobs, set no bound, or one of 64 for
     /// each thread at least. The ticker wakes when a job in flight makes room, so a burst of jobs
     /// that do nothing takes ten times as long with a bound of the number of threads, and half as
-    /// long again with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a single
-    /// job cancellable until it starts, at no cost to others.
+    /// long again with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a
+    /// single job cancellable until it starts, at no cost to others.
     pub fn max_in_flight(mut self, bound: usize) -> Builder {
         self.max_in_flight = Some(bound);
         self
     }
 
     /// Sets a handler that is told every [`Panic`] that the wheel catches: of a job, or of a
-    /// captured value or a key while it is dropped. It runs on the thread of the panic. Without a
-    /// handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic
-    /// hook reports them as it does everywhere.
+    /// captured value or a key while it is dropped, or of a waker (feature `async`). It runs on the
+    /// thread of the panic, for a waker the ticker's, which it must not hold up. Without a handler,
+    /// panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic hook reports
+    /// them as it does everywhere.
     ///
     /// A panic of the handler is counted too, and goes no further. If two values that one job
     /// captured both panic while they are dropped, the language ends the process.
@@ -168,12 +173,13 @@ impl Builder {
         self
     }
 
-    /// Builds the wheel and starts its threads.
+    /// Builds the wheel and starts its ticker. The threads of the pool start when the first job
+    /// comes due.
     ///
     /// # Errors
     ///
     /// [`ConfigError`]: a value makes no sense, which the error names, two choices exclude each
-    /// other, or the system refuses to start a thread. No thread is left behind then.
+    /// other, or the system refuses to start the ticker's thread.
     pub fn build(mut self) -> Result<Wheel, ConfigError> {
         let source = self.pool_source()?;
         let max_in_flight = within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
@@ -190,8 +196,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel; or the
-    /// wheel was to have threads or a pool.
+    /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel; or
+    /// the wheel was to have threads or a pool.
     #[doc(alias("pause", "mock", "fake_clock"))]
     pub fn manual(self) -> Result<(Wheel, Driver), ConfigError> {
         if self.threads.is_some() {
@@ -261,7 +267,8 @@ impl Wheel {
     ///
     /// # Panics
     ///
-    /// When the system refuses to start a thread, which [`Builder::build`] returns as an error.
+    /// When the system refuses to start the ticker's thread, which [`Builder::build`] returns as an
+    /// error.
     #[must_use]
     pub fn new() -> Wheel {
         Wheel::builder().build().unwrap_or_else(|error| panic!("{error}"))

@@ -8,7 +8,7 @@ use crate::engine::dispatch::inline;
 use crate::engine::verbs::Engine;
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::PanicHandler;
-use crate::values::time::{Moment, Tick};
+use crate::values::time::{Moment, Span, Tick};
 
 /// Moves the clock of a manual wheel, and runs the jobs that come due: for tests and simulations,
 /// and for programs with an event loop of their own. [`Builder::manual`](crate::Builder::manual)
@@ -61,11 +61,60 @@ impl Driver {
     /// stays pending.
     ///
     /// A job that panics is counted and reported, as on a pool, and the other jobs run all the
-    /// same.
+    /// same. The tasks that sleep on the wheel (feature `async`) are woken on this thread at their
+    /// ticks, and are not counted.
     pub fn advance(&self, by: Duration) -> usize {
+        self.advance_target(|target| target.plus(by))
+    }
+
+    /// Lets time pass until the next timer is due, and runs what is due then, as
+    /// [`Driver::advance`] does. Returns what the clock reads then, or `None` if no timer is
+    /// pending, or none but for "never": then no time passes.
+    ///
+    /// With this, a program that waits for timers alone takes no time, and lets no more pass than
+    /// it must. While another call is under way, this adds to the time that is to pass, and returns
+    /// what the clock will read.
+    ///
+    /// Looks at every pending timer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Wheel;
+    /// let (wheel, driver) = Wheel::builder().manual()?;
+    /// let begin = driver.now();
+    /// let hour = Duration::from_secs(3600);
+    /// wheel.insert(3 * hour, || println!("the third hour"));
+    /// assert_eq!(driver.advance_to_next(), Some(begin + 3 * hour));
+    /// assert_eq!(driver.advance_to_next(), None);
+    /// # Ok::<(), tickwheel::ConfigError>(())
+    /// ```
+    #[doc(alias("auto_advance", "jump", "skip"))]
+    pub fn advance_to_next(&self) -> Option<Instant> {
+        let timebase = self.engine.timebase();
+        let mut tick = self.engine.earliest_deadline();
+        if tick <= timebase.present() {
+            // It was due before it came in, or it is a moment that had passed.
+            self.advance(Duration::ZERO);
+            if self.engine.earliest_deadline() != tick {
+                return Some(self.now());
+            }
+            tick = timebase.present() + Span::new(1);
+        }
+        let moment = timebase.scale().begin(tick);
+        if timebase.scale().present(moment) < tick {
+            return None;
+        }
+        self.advance_target(|target| target.max(moment));
+        // Later, if a job has let more time pass; earlier, while another call moves the clock.
+        Some(timebase.clock().instant(timebase.clock().now().max(moment)))
+    }
+
+    /// Changes the moment to which the clock is to be moved, and moves it unless another call does.
+    /// Returns the number of jobs that ran.
+    fn advance_target(&self, change: impl FnOnce(Moment) -> Moment) -> usize {
         {
             let mut advancing = lock(&self.advancing);
-            advancing.target = advancing.target.plus(by);
+            advancing.target = change(advancing.target);
             if core::mem::replace(&mut advancing.running, true) {
                 return 0;
             }
@@ -111,7 +160,7 @@ impl Driver {
         let timebase = self.engine.timebase();
         let (clock, scale) = (timebase.clock(), timebase.scale());
         let target = lock(&self.advancing).target;
-        let next = self.engine.next_wake().tick;
+        let next = self.next_due();
         if next > scale.present(target) {
             clock.set(target);
             return scale.present(target);
@@ -128,13 +177,18 @@ impl Driver {
         let mut advancing = lock(&self.advancing);
         let timebase = self.engine.timebase();
         let arrived = timebase.clock().now() >= advancing.target
-            && self.engine.next_wake().tick > timebase.scale().present(advancing.target);
+            && self.next_due() > timebase.scale().present(advancing.target);
         advancing.running = !arrived;
         arrived
     }
 
-    /// Runs the jobs that are due at `tick`. Returns their number. Takes one job out at a time, so
-    /// a job that has not run can be cancelled.
+    /// Returns a tick before which nothing is due, in the jobs' shards or in another source.
+    fn next_due(&self) -> Tick {
+        self.engine.next_wake().tick.min(self.engine.sources().next_due())
+    }
+
+    /// Runs the jobs that are due at `tick`, and delivers what is due in the other sources. Returns
+    /// the number of jobs. Takes out one at a time, so what was not delivered can be cancelled.
     fn run_due(&self, tick: Tick) -> usize {
         let mut ran = 0;
         let mut due = Vec::new();
@@ -147,6 +201,10 @@ impl Driver {
                     ran += 1;
                 }
             }
+        }
+        let sources = (0..).map_while(|index| self.engine.sources().get(index));
+        for source in sources {
+            while !source.advance(tick, 1) {}
         }
         ran
     }

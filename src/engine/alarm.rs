@@ -21,6 +21,11 @@
 //! the same shard and was stopped before it could wake the ticker holds up nobody else. So when an
 //! insert returns, the ticker is awake, or planned to wake in time, or woken.
 //!
+//! The other sources of timers (`sources.rs`) follow the same protocol, with an alarm of their own:
+//! in steps 2 to 4, "shards" are the jobs' shards and the sources. There are two plans because the
+//! ticker may want to wake for one and not for the other: while `max_in_flight` is reached, no job
+//! needs it. Otherwise both plans name the same tick. The parker is one.
+//!
 //! Why few are wasted: an insert that is later than the plan reads the plan and writes nothing
 //! shared; while the ticker is awake no insert wakes it; and an insert that is not earlier than one
 //! that has just woken it does not wake it again.
@@ -41,9 +46,10 @@ pub(crate) struct Alarm {
 const AWAKE: u64 = 0;
 
 impl Alarm {
-    /// For a ticker that has not started, or for a manual wheel, which has none.
-    pub(crate) fn new() -> Alarm {
-        Alarm { plan: AtomicU64::new(AWAKE), parker: Arc::new(Parker::new()) }
+    /// For a ticker that sleeps on `parker` and has not started, or for a manual wheel, which has
+    /// no ticker.
+    pub(crate) fn new(parker: Arc<Parker>) -> Alarm {
+        Alarm { plan: AtomicU64::new(AWAKE), parker }
     }
 
     /// What wakes the ticker, whatever its plan.

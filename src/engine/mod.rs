@@ -3,8 +3,12 @@
 pub(crate) mod metrics;
 pub(crate) mod idle;
 pub(crate) mod dispatch;
+pub(crate) mod timers;
 pub(crate) mod shard;
 pub(crate) mod alarm;
+pub(crate) mod sources;
+#[cfg(feature = "async")]
+pub(crate) mod wakers;
 pub(crate) mod verbs;
 pub(crate) mod ticker;
 pub(crate) mod threads;

@@ -2,7 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - All threads start together and end together, or none is left behind.
+//! - The ticker starts with the wheel. The threads of the wheel's own pool start together, with the
+//!   first job that comes due (`dispatch/lazy_pool.rs`), or none of them does. All end together.
 //! - The ticker holds the pool, and so does [`Threads`]. When both have ended, the wheel holds it
 //!   no more.
 //! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of
@@ -10,6 +11,9 @@
 //! - On a thread of the pool, nothing here waits. Below it on the stack may lie a job, a half of a
 //!   `join` or an `install` that a running job waits for; to wait for that job could then last for
 //!   ever.
+//! - On the ticker's thread nothing here waits either: what a source delivers there may end the
+//!   wheel, and the ticker cannot join itself. It ends when that has returned. Until then it hands
+//!   nothing over, because the engine is stopped.
 
 use core::convert::Infallible;
 use core::time::Duration;
@@ -19,11 +23,13 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::engine::dispatch::lazy_pool::LazyPool;
 use crate::engine::dispatch::pool::{PoolOutlet, PoolShared};
 use crate::engine::dispatch::{DueJob, JobRunner};
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::Engine;
 use crate::host::clock::Limit;
+use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::{Panic, PanicHandler};
 use crate::values::error::ConfigError;
 
@@ -39,11 +45,11 @@ pub(crate) struct Threads {
     ticker: JoinHandle<()>,
     shared: Arc<PoolShared>,
     /// To ask which threads it has. The ticker, which may end first, holds it too.
-    pool: Arc<ThreadPool>,
-    workers: Workers,
+    pool: Arc<LazyPool>,
+    workers: Arc<Mutex<Option<Workers>>>,
 }
 
-/// The threads of the wheel's own pool, if it has one.
+/// The threads of the wheel's own pool, once they have started.
 struct Workers {
     threads: Vec<JoinHandle<()>>,
     /// Is disconnected when the last of them ends.
@@ -59,14 +65,22 @@ impl Threads {
         name: &str,
         panic_handler: Option<Arc<PanicHandler>>,
     ) -> Result<Threads, ConfigError> {
-        let (pool, workers) = match source {
-            PoolSource::Shared(pool) => (pool, Workers::none()),
+        let workers = Arc::new(Mutex::new(None));
+        let pool = Arc::new(match source {
+            PoolSource::Shared(pool) => LazyPool::shared(pool),
             PoolSource::Own(count) => {
-                own_pool(count, name, Arc::clone(engine.runner()), panic_handler.clone())?
+                let own = OwnPool {
+                    count,
+                    name: name.to_owned(),
+                    runner: Arc::clone(engine.runner()),
+                    panic_handler: panic_handler.clone(),
+                    workers: Arc::clone(&workers),
+                };
+                LazyPool::new(count, move || own.start())
             }
-        };
+        });
         let shared = Arc::new(PoolShared::new(
-            pool.current_num_threads(),
+            pool.threads(),
             max_in_flight,
             Arc::clone(engine.runner()),
             Arc::clone(engine.timebase().clock()),
@@ -91,24 +105,27 @@ impl Threads {
     }
 
     /// The same, and waits for running jobs to end, and for the threads of the wheel's own pool;
-    /// but no longer than `limit`, and not at all if the caller is a thread of the pool.
+    /// but no longer than `limit`, and not at all if the caller is a thread of the pool or the
+    /// ticker.
     pub(crate) fn stop_and_join(self, limit: Duration) -> impl Iterator<Item = DueJob> {
         let limit = Limit::new(limit);
+        let may_wait = !self.is_caller_one_of_them();
         let Threads { ticker, shared, pool, workers } = self;
-        let on_the_pool = pool.current_thread_index().is_some();
         // Threads of the wheel's own pool end when nothing holds it.
         drop(pool);
         shared.close();
         join(ticker);
-        if !on_the_pool && shared.wait(&limit) {
-            workers.join(&limit);
+        if may_wait && shared.wait(&limit) {
+            let workers = lock(&workers).take();
+            workers.into_iter().for_each(|workers| workers.join(&limit));
         }
         core::iter::from_fn(move || shared.take_queued())
     }
 
-    /// Returns whether the caller is a thread of the pool.
-    pub(crate) fn is_caller_on_the_pool(&self) -> bool {
-        self.pool.current_thread_index().is_some()
+    /// Returns whether the caller is a thread of the pool, or the ticker.
+    pub(crate) fn is_caller_one_of_them(&self) -> bool {
+        let on_the_pool = || self.pool.started()?.current_thread_index();
+        is_caller(&self.ticker) || on_the_pool().is_some()
     }
 }
 
@@ -118,10 +135,6 @@ pub(crate) fn is_caller_on_any_pool() -> bool {
 }
 
 impl Workers {
-    fn none() -> Workers {
-        Workers { threads: Vec::new(), ended: bounded(0).1 }
-    }
-
     /// Waits until the threads have ended, or until the limit has passed.
     fn join(self, limit: &Limit) {
         if self.ended.recv_timeout(limit.remaining()) == Err(RecvTimeoutError::Disconnected) {
@@ -131,39 +144,58 @@ impl Workers {
     }
 }
 
+/// Waits until the ticker has ended, unless the caller is the ticker.
 fn join(ticker: JoinHandle<()>) {
-    // It runs no user code: if it unwound, that is a defect of ours, and the jobs still come back.
+    if is_caller(&ticker) {
+        return;
+    }
+    // User code runs there behind the boundary: if it unwound, that is a defect of ours, and the
+    // jobs still come back.
     let ended = ticker.join();
     debug_assert!(ended.is_ok(), "the ticker panicked");
 }
 
-/// A pool whose threads can be joined. A panic in what a job spawns there, which would otherwise
-/// end the process, is treated as one in the job.
-fn own_pool(
+fn is_caller(ticker: &JoinHandle<()>) -> bool {
+    ticker.thread().id() == thread::current().id()
+}
+
+/// What the wheel's own pool is started from.
+struct OwnPool {
     count: usize,
-    name: &str,
+    name: String,
     runner: Arc<JobRunner>,
     panic_handler: Option<Arc<PanicHandler>>,
-) -> Result<(Arc<ThreadPool>, Workers), ConfigError> {
-    let mut threads = Vec::with_capacity(count);
-    let (alive, ended) = bounded(0);
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(count)
-        .panic_handler(move |payload| {
-            // Keeps the user's handler for as long as the pool has threads.
-            let _ = &panic_handler;
-            runner.boundary().report(Panic { handle: None, payload });
-        })
-        .spawn_handler(|worker| {
-            let thread = thread::Builder::new().name(format!("{name}-{}", worker.index()));
-            let alive = alive.clone();
-            threads.push(thread.spawn(|| {
-                worker.run();
-                drop(alive);
-            })?);
-            Ok(())
-        })
-        .build()
-        .map_err(ConfigError::Pool)?;
-    Ok((Arc::new(pool), Workers { threads, ended }))
+    workers: Arc<Mutex<Option<Workers>>>,
+}
+
+impl OwnPool {
+    /// Starts a pool whose threads can be joined. A panic in what a job spawns there, which would
+    /// otherwise end the process, is treated as one in the job.
+    fn start(&self) -> Result<Arc<ThreadPool>, ConfigError> {
+        let mut threads = Vec::with_capacity(self.count);
+        let (alive, ended) = bounded(0);
+        let runner = Arc::clone(&self.runner);
+        let panic_handler = self.panic_handler.clone();
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(self.count)
+            .panic_handler(move |payload| {
+                // Keeps the user's handler for as long as the pool has threads.
+                let _ = &panic_handler;
+                runner.boundary().report(Panic { handle: None, payload });
+            })
+            .spawn_handler(|worker| {
+                let thread =
+                    thread::Builder::new().name(format!("{}-{}", self.name, worker.index()));
+                let alive = alive.clone();
+                threads.push(thread.spawn(|| {
+                    worker.run();
+                    drop(alive);
+                })?);
+                Ok(())
+            })
+            .build()
+            .map_err(ConfigError::Pool)?;
+        *lock(&self.workers) = Some(Workers { threads, ended });
+        Ok(Arc::new(pool))
+    }
 }

@@ -5,26 +5,35 @@
 //! - It sleeps until the next tick with work. An insert that is due earlier wakes it, by the
 //!   protocol at the top of `alarm.rs`. With nothing pending, or nothing but "never", it sleeps
 //!   without an end.
-//! - It goes from one tick with work to the next, through all shards before the next tick. So after
-//!   a stall, everything is handed over in the order of deadlines.
+//! - It goes from one tick with work to the next, through all shards of jobs and all other sources
+//!   before the next tick. So after a stall, everything is delivered in the order of deadlines.
+//! - Within a tick, jobs and sources take turns of [`ENTRIES_PER_LOCK`] entries: a million jobs do
+//!   not hold up what is due beside them.
 //! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time; for the
 //!   search for the next tick with work, at worst a look at every occupied slot of the outermost
 //!   ring; and, seldom, for a move of few timers to a smaller slab (`structure/shrink.rs`:
 //!   milliseconds).
-//! - It runs no user code, and drops none. So nothing blocks it, and no panic ends it.
+//! - It runs no job, and drops none. What a source delivers may be user code (`sources.rs`): it
+//!   runs here between two locks, and behind the unwind boundary, so no panic ends the ticker. It
+//!   may end the wheel: so the ticker asks whether the engine is stopped after each delivery, and
+//!   its own thread never joins it (`threads.rs`).
 //! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
 //!   and wakes for that once a [`WALL_CHECK_INTERVAL`] (while `max_in_flight` is reached, only when
-//!   a job ends). If the clock was set by more than [`WALL_STEP_MIN`] since any of the deadlines of
-//!   these jobs was estimated, all of them are estimated anew. For that, a shard's lock is held for
-//!   256 registrations at a time.
+//!   a job ends or a source has something due). If the clock was set by more than [`WALL_STEP_MIN`]
+//!   since any of the deadlines of these jobs was estimated, all of them are estimated anew. For
+//!   that, a shard's lock is held for 256 registrations at a time.
 //! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled. The
-//!   end of a job wakes the ticker.
+//!   end of a job wakes the ticker. The other sources go on meanwhile.
+//! - While the pool's threads cannot be started, jobs that were handed over wait in the pool's
+//!   queue, and the ticker tries again once a [`POOL_RETRY_INTERVAL`].
 
+use core::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::dispatch::{DueJob, Outlet};
 use crate::engine::shard::NextWake;
+use crate::engine::sources::Source;
 use crate::engine::verbs::Engine;
 use crate::values::time::Tick;
 
@@ -34,6 +43,9 @@ const ENTRIES_PER_LOCK: usize = 256;
 /// How often the wall clock is looked at while a job waits for it. After the clock was set forward,
 /// a job may be late by this.
 const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the start of the pool's threads is tried again after the system has refused them.
+const POOL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
 /// anew. A job may be late by this; a job that comes due too early goes back.
@@ -45,6 +57,37 @@ pub(crate) struct Ticker<O> {
     due: Vec<DueJob>,
 }
 
+/// What the ticker waits for, as of `present`.
+struct Plan {
+    present: Tick,
+    jobs: JobsPlan,
+    /// A tick before which nothing is due in the other sources.
+    sources: Tick,
+}
+
+/// What it waits for in the shards of jobs.
+enum JobsPlan {
+    /// A tick, and perhaps a change of the wall clock.
+    Wake(NextWake),
+    /// Jobs are due, and `max_in_flight` is reached: the end of a job, which wakes the ticker. No
+    /// insert needs to.
+    Room,
+}
+
+impl Plan {
+    /// The tick at which to wake.
+    fn tick(&self) -> Tick {
+        match self.jobs {
+            JobsPlan::Wake(jobs) => jobs.tick.min(self.sources),
+            JobsPlan::Room => self.sources,
+        }
+    }
+
+    fn watches_the_wall(&self) -> bool {
+        matches!(self.jobs, JobsPlan::Wake(NextWake { wall: Some(_), .. }))
+    }
+}
+
 impl<O: Outlet> Ticker<O> {
     pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
         Ticker { engine, outlet, due: Vec::with_capacity(ENTRIES_PER_LOCK) }
@@ -54,23 +97,29 @@ impl<O: Outlet> Ticker<O> {
     pub(crate) fn run(mut self) {
         while !self.engine.is_stopped() {
             self.engine.alarm().awake();
-            let next_wake = self.plan_wake();
-            let present = self.engine.timebase().present();
-            if next_wake.tick > present {
-                self.sleep(next_wake);
-                continue;
-            }
-            if !self.dispatch_due(next_wake.tick, present) {
-                // `max_in_flight` is reached: sleep until a job ends. No plan, because an insert
-                // need not wake the ticker either.
-                self.engine.alarm().sleep(None);
-                self.engine.note_wakeup();
+            self.engine.sources().alarm().awake();
+            let plan = self.plan();
+            match plan.tick() > plan.present {
+                true => self.sleep(&plan),
+                false => self.process_tick(&plan),
             }
         }
     }
 
-    /// Returns what there is to wait for, as the wall clock goes now.
-    fn plan_wake(&self) -> NextWake {
+    /// Returns what there is to wait for.
+    fn plan(&self) -> Plan {
+        let jobs = self.next_wake_of_jobs();
+        let sources = self.engine.sources().next_due();
+        let present = self.engine.timebase().present();
+        let jobs = match jobs.tick <= present && self.outlet.room() == 0 {
+            true => JobsPlan::Room,
+            false => JobsPlan::Wake(jobs),
+        };
+        Plan { present, jobs, sources }
+    }
+
+    /// Returns what there is to wait for in the shards of jobs, as the wall clock goes now.
+    fn next_wake_of_jobs(&self) -> NextWake {
         let next_wake = self.engine.next_wake();
         let Some(readings) = next_wake.wall else { return next_wake };
         let now = self.engine.timebase().clock().read_wall_closely();
@@ -82,66 +131,96 @@ impl<O: Outlet> Ticker<O> {
     }
 
     /// Sleeps until there is work, or until woken.
-    fn sleep(&self, next_wake: NextWake) {
-        let next = next_wake.tick;
-        let alarm = self.engine.alarm();
-        alarm.plan(next);
-        let again = self.engine.next_wake();
-        let changed = again.tick < next || again.wall.is_some() != next_wake.wall.is_some();
-        if changed || self.engine.is_stopped() {
+    fn sleep(&self, plan: &Plan) {
+        let next = plan.tick();
+        if let JobsPlan::Wake(_) = plan.jobs {
+            self.engine.alarm().plan(next);
+        }
+        self.engine.sources().alarm().plan(next);
+        if self.has_changed_since(plan) || self.engine.is_stopped() {
             return;
         }
-        let until = || self.engine.timebase().until(next);
-        alarm.sleep(match next_wake.wall.is_some() {
-            true => Some(WALL_CHECK_INTERVAL.min(until())),
-            false => (next != Tick::MAX).then(until),
-        });
+        let until = (next != Tick::MAX).then(|| self.engine.timebase().until(next));
+        let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
+        let retry = self.outlet.is_refused_threads().then_some(POOL_RETRY_INTERVAL);
+        self.engine.alarm().sleep([until, look, retry].into_iter().flatten().min());
         self.engine.note_wakeup();
     }
 
-    /// Hands over everything that is due at `tick`; every tick before it has been processed.
-    /// Returns whether there was room in flight for all of it.
-    fn dispatch_due(&mut self, tick: Tick, present: Tick) -> bool {
-        for shard in 0..self.engine.shards() {
-            loop {
-                let limit = self.outlet.room().min(ENTRIES_PER_LOCK);
-                if limit == 0 {
-                    return false;
-                }
-                let finished = self.engine.advance_shard(shard, tick, limit, &mut self.due);
-                if !self.due.is_empty() {
-                    self.engine.set_behind(present - tick);
-                    self.outlet.hand_over(&mut self.due);
-                }
-                if finished {
-                    break;
-                }
-                if self.engine.is_stopped() {
-                    return true;
-                }
+    /// Returns whether there is now something to wake for before `plan`.
+    fn has_changed_since(&self, plan: &Plan) -> bool {
+        let jobs_changed = || match plan.jobs {
+            JobsPlan::Room => false,
+            JobsPlan::Wake(before) => {
+                let now = self.engine.next_wake();
+                now.tick < plan.tick() || now.wall.is_some() != before.wall.is_some()
+            }
+        };
+        jobs_changed() || self.engine.sources().next_due() < plan.tick()
+    }
+
+    /// Delivers everything that is due at the tick of the plan, as far as there is room in flight
+    /// for the jobs; every tick before it has been processed.
+    fn process_tick(&mut self, plan: &Plan) {
+        let tick = plan.tick();
+        let mut shard = match plan.jobs {
+            JobsPlan::Wake(_) => 0,
+            JobsPlan::Room => self.engine.shards(),
+        };
+        let mut sources = 0..;
+        let mut source = self.source(&mut sources);
+        while (shard < self.engine.shards() || source.is_some()) && !self.engine.is_stopped() {
+            if shard < self.engine.shards() {
+                shard = self.hand_over_some(shard, tick, plan.present);
+            }
+            if source.as_ref().is_some_and(|source| source.advance(tick, ENTRIES_PER_LOCK)) {
+                source = self.source(&mut sources);
             }
         }
-        true
+    }
+
+    /// Returns the next source.
+    fn source(&self, indices: &mut RangeFrom<usize>) -> Option<Arc<dyn Source>> {
+        indices.next().and_then(|index| self.engine.sources().get(index))
+    }
+
+    /// Hands over jobs of a shard that are due at `tick`, looking at [`ENTRIES_PER_LOCK`] entries.
+    /// Returns the shard to go on with, which is none once there is no room in flight.
+    fn hand_over_some(&mut self, shard: usize, tick: Tick, present: Tick) -> usize {
+        let limit = self.outlet.room().min(ENTRIES_PER_LOCK);
+        if limit == 0 {
+            return self.engine.shards();
+        }
+        let finished = self.engine.advance_shard(shard, tick, limit, &mut self.due);
+        if !self.due.is_empty() {
+            self.engine.set_behind(present - tick);
+            self.outlet.hand_over(&mut self.due);
+        }
+        if finished { shard + 1 } else { shard }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::engine::sources::tests::Closures;
     use crate::engine::verbs::Config;
     use crate::host::clock::Clock;
+    use crate::host::sync::{Mutex, lock};
     use crate::host::unwind::UnwindBoundary;
     use crate::structure::Geometry;
-    use crate::values::time::Scale;
+    use crate::values::time::{Moment, Scale};
     use crate::values::when::When;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
 
-    struct Tells(Sender<usize>);
+    /// Sends how many jobs were handed over. Has the room that was given.
+    struct Tells(Sender<usize>, Arc<AtomicUsize>);
 
     impl Outlet for Tells {
         fn room(&self) -> usize {
-            usize::MAX
+            self.1.load(Relaxed)
         }
 
         fn hand_over(&self, jobs: &mut Vec<DueJob>) {
@@ -151,17 +230,29 @@ mod tests {
 
     /// A ticker on an engine, and what it hands over.
     fn ticking() -> (Arc<Engine>, thread::JoinHandle<()>, Receiver<usize>) {
-        let engine = Arc::new(Engine::new(Config {
+        let engine = engine(Clock::monotonic());
+        let (ticker, due) = ticker(&engine, &Arc::new(AtomicUsize::new(usize::MAX)));
+        (engine, ticker, due)
+    }
+
+    fn ticker(
+        engine: &Arc<Engine>,
+        room: &Arc<AtomicUsize>,
+    ) -> (thread::JoinHandle<()>, Receiver<usize>) {
+        let (sender, due) = channel();
+        let ticker = Ticker::new(Arc::clone(engine), Tells(sender, Arc::clone(room)));
+        (thread::spawn(|| ticker.run()), due)
+    }
+
+    fn engine(clock: Clock) -> Arc<Engine> {
+        Arc::new(Engine::new(Config {
             scale: Scale::new(Duration::from_millis(1)).unwrap(),
-            clock: Clock::monotonic(),
+            clock,
             geometry: Geometry::default(),
             shards: 2,
             max_pending: None,
             boundary: UnwindBoundary::default(),
-        }));
-        let (sender, due) = channel();
-        let ticker = Ticker::new(Arc::clone(&engine), Tells(sender));
-        (engine, thread::spawn(|| ticker.run()), due)
+        }))
     }
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -199,6 +290,109 @@ mod tests {
         engine.insert(When::wall(time), || ()).unwrap();
         clock.set_wall(clock.wall() + DAY);
         assert_eq!(due.recv_timeout(MINUTE), Ok(1));
+        engine.stop();
+        ticker.join().unwrap();
+    }
+
+    /// An outlet without room, and what a source beside it delivers.
+    #[test]
+    fn jobs_that_wait_for_room_do_not_hold_up_a_source() {
+        let (engine, room) = (engine(Clock::monotonic()), Arc::new(AtomicUsize::new(0)));
+        let source = Closures::add_to(engine.sources());
+        let (delivered, deliveries) = channel();
+        engine.insert(Duration::ZERO.into(), || ()).unwrap();
+        let (ticker, due) = ticker(&engine, &room);
+        for round in 0..3 {
+            // The ticker sleeps by now, for a job to end.
+            assert!(due.recv_timeout(Duration::from_millis(20)).is_err());
+            let soon = engine.timebase().present().get() + 2;
+            let delivered = delivered.clone();
+            source.insert(soon, move || delivered.send(round).unwrap());
+            assert_eq!(deliveries.recv_timeout(MINUTE), Ok(round));
+        }
+        room.store(1, Relaxed);
+        engine.alarm().parker().wake();
+        assert_eq!(due.recv_timeout(MINUTE), Ok(1));
+        engine.stop();
+        ticker.join().unwrap();
+        assert!(source.closed().is_some());
+    }
+
+    /// Notes that jobs were handed over, and stops the engine after three times.
+    struct Notes {
+        order: Arc<Mutex<Vec<&'static str>>>,
+        engine: Arc<Engine>,
+    }
+
+    impl Outlet for Notes {
+        fn room(&self) -> usize {
+            usize::MAX
+        }
+
+        fn hand_over(&self, jobs: &mut Vec<DueJob>) {
+            jobs.clear();
+            let mut order = lock(&self.order);
+            order.push("jobs");
+            if order.iter().filter(|&&one| one == "jobs").count() == 3 {
+                self.engine.stop();
+            }
+        }
+    }
+
+    #[test]
+    fn within_a_tick_jobs_and_sources_take_turns() {
+        let (engine, order) = (engine(Clock::manual()), Arc::new(Mutex::new(Vec::new())));
+        let source = Closures::add_to(engine.sources());
+        for _ in 0..3 * ENTRIES_PER_LOCK {
+            engine.insert(Duration::ZERO.into(), || ()).unwrap();
+            let order = Arc::clone(&order);
+            source.insert(1, move || {
+                let mut order = lock(&order);
+                if order.last() != Some(&"source") {
+                    order.push("source");
+                }
+            });
+        }
+        engine.timebase().clock().set(Moment::NEVER);
+        let outlet = Notes { order: Arc::clone(&order), engine: Arc::clone(&engine) };
+        Ticker::new(Arc::clone(&engine), outlet).run();
+        let order = lock(&order);
+        assert!(order.windows(2).all(|two| two[0] != two[1]), "{order:?}");
+    }
+
+    #[test]
+    fn a_source_that_comes_after_the_stop_is_closed() {
+        let engine = engine(Clock::monotonic());
+        engine.stop();
+        let source = Closures::add_to(engine.sources());
+        assert!(source.closed().is_some());
+        assert!(engine.sources().get(0).is_none());
+    }
+
+    /// Says that threads are refused, and sends that it was asked.
+    struct Refused(Sender<()>);
+
+    impl Outlet for Refused {
+        fn room(&self) -> usize {
+            usize::MAX
+        }
+
+        fn hand_over(&self, _: &mut Vec<DueJob>) {}
+
+        fn is_refused_threads(&self) -> bool {
+            self.0.send(()).is_ok()
+        }
+    }
+
+    #[test]
+    fn threads_that_were_refused_are_asked_for_again() {
+        let engine = engine(Clock::monotonic());
+        let (sender, asked) = channel();
+        let ticker = Ticker::new(Arc::clone(&engine), Refused(sender));
+        let ticker = thread::spawn(|| ticker.run());
+        for _ in 0..3 {
+            assert_eq!(asked.recv_timeout(MINUTE), Ok(()));
+        }
         engine.stop();
         ticker.join().unwrap();
     }

@@ -66,6 +66,13 @@ impl Timebase {
         Timebase { clock: Arc::new(clock), scale, seed, drawn: AtomicU64::new(0) }
     }
 
+    /// Returns a timebase of the same clock and ticks, with a source of jitter of its own.
+    #[cfg(feature = "async")]
+    pub(crate) fn share(&self) -> Timebase {
+        let (clock, drawn) = (Arc::clone(&self.clock), AtomicU64::new(0));
+        Timebase { clock, scale: self.scale, seed: self.seed, drawn }
+    }
+
     pub(crate) fn clock(&self) -> &Arc<Clock> {
         &self.clock
     }

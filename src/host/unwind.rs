@@ -2,9 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - User code that the wheel calls or drops by itself is jobs, keys and their hasher, the panic
-//!   handler, and the payload of a panic. What unwinds from it is caught in this file. `Hash` and
-//!   `Eq` of a key are not here: they unwind to the caller of the verb.
+//! - User code that the wheel calls or drops by itself is jobs, wakers, keys and their hasher, the
+//!   panic handler, and the payload of a panic. What unwinds from it is caught in this file. `Hash`
+//!   and `Eq` of a key are not here: they unwind to the caller of the verb.
 //! - A panic is counted once and handed to the user's handler. A panic of the handler is counted
 //!   too, and goes no further. The payload of such a panic is leaked, because its drop could panic
 //!   again, without end.
@@ -29,7 +29,9 @@ pub(crate) type OnPanic = Box<dyn Fn(Panic) + Send + Sync>;
 #[non_exhaustive]
 pub struct Panic {
     /// The handle of the job that panicked, in a run or while it was dropped. `None` if what
-    /// panicked was no job: a key in its drop, or what a job had spawned on the wheel's own pool.
+    /// panicked was no job: a waker, a key in its drop, or what a job had spawned on the wheel's
+    /// own pool; or if the system refused to start the pool's threads
+    /// ([`Builder::threads`](crate::Builder::threads)).
     pub handle: Option<Handle>,
     /// What the panic was called with.
     pub payload: Box<dyn Any + Send>,
@@ -120,6 +122,12 @@ impl UnwindBoundary {
         let mut returned = None;
         self.catch(Some(handle), || returned = Some(user()));
         returned
+    }
+
+    /// Calls what is no part of a job.
+    #[cfg(feature = "async")]
+    pub(crate) fn call_without_handle(&self, user: impl FnOnce()) {
+        self.catch(None, user);
     }
 
     /// Drops a job that will not run, or any other part of the job with this handle.

@@ -222,6 +222,11 @@ impl<T> Hierarchy<T> {
         earliest
     }
 
+    /// Returns the earliest deadline, by a look at every timer.
+    pub(crate) fn earliest_deadline(&self) -> Option<Tick> {
+        self.table.iter().map(|(_, node)| node.deadline).min()
+    }
+
     /// Returns how many timers are pending.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -77,7 +77,9 @@ pub enum ConfigError {
     Conflict(&'static str, &'static str),
     /// The system refused to start the ticker's thread.
     Ticker(std::io::Error),
-    /// The pool could not be built, most often because the system refused to start its threads.
+    /// The pool could not be built, most often because the system refused to start its threads. No
+    /// function returns this: the threads start with the first job that comes due, and then it is
+    /// the payload of the [`Panic`](crate::Panic) that the panic handler is told.
     Pool(rayon::ThreadPoolBuildError),
 }
 

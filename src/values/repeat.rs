@@ -127,6 +127,12 @@ impl Repeat {
         self.period == Some(Duration::ZERO)
     }
 
+    /// Returns whether there is a period, and it is not zero.
+    #[cfg(feature = "async")]
+    pub(crate) fn is_periodic(&self) -> bool {
+        self.period.is_some() && !self.has_zero_period()
+    }
+
     /// Returns the answer that stands in for that of a run that panicked.
     pub(crate) fn answer_of_a_panic(&self) -> Next {
         self.after_panic

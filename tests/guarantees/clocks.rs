@@ -26,6 +26,12 @@ pub(crate) fn on_both_clocks(tick: Duration, body: impl Fn(&Wheel, &Time)) {
 }
 
 impl Time {
+    /// The real clock, in milliseconds.
+    #[cfg(feature = "async")]
+    pub(crate) fn real() -> Time {
+        Time { driver: None, tick: MS }
+    }
+
     pub(crate) fn now(&self) -> Instant {
         self.driver.as_ref().map_or_else(now, |driver| driver.now())
     }

@@ -276,3 +276,19 @@ fn a_job_that_waits_in_rayon_gets_on() {
     }
     stop.store(true, Ordering::SeqCst);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_threads_of_the_pool_start_with_the_first_job_that_is_due() {
+    let wheel = Wheel::builder().threads(2).name("lazypool").build().unwrap();
+    let handle = wheel.insert(HOUR, || ());
+    wait_for(|| threads_named("lazypool").len() == 1);
+    assert!(wheel.cancel(handle));
+    let_pass(20 * MS);
+    assert_eq!(threads_named("lazypool").len(), 1);
+    wheel.insert(MS, || ());
+    wheel.wait_idle();
+    wait_for(|| threads_named("lazypool").len() == 3);
+    drop(wheel.shutdown());
+    wait_for(|| threads_named("lazypool").is_empty());
+}

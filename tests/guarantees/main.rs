@@ -8,11 +8,17 @@ mod cancel;
 mod clocks;
 mod counts;
 mod end;
+#[cfg(feature = "async")]
+mod intervals;
 mod jobs;
 mod many;
 mod names;
+#[cfg(feature = "async")]
+mod sleeps;
 mod tasks;
 mod time;
+#[cfg(feature = "async")]
+mod timeouts;
 mod waits;
 mod wall;
 
@@ -128,11 +134,14 @@ fn every_sentence_has_its_test() {
         include_str!("cancel.rs"),
         include_str!("counts.rs"),
         include_str!("end.rs"),
+        include_str!("intervals.rs"),
         include_str!("jobs.rs"),
         include_str!("many.rs"),
         include_str!("names.rs"),
+        include_str!("sleeps.rs"),
         include_str!("tasks.rs"),
         include_str!("time.rs"),
+        include_str!("timeouts.rs"),
         include_str!("waits.rs"),
         include_str!("wall.rs"),
     ]

@@ -3,7 +3,8 @@
 //! Ground rules:
 //!
 //! - The first of `close`, `shutdown` and the drop ends the wheel, and the others do nothing: not
-//!   even to stop what is stopped already, because jobs that come back are kept for the first alone.
+//!   even to stop what is stopped already, because jobs that come back are kept for the first
+//!   alone.
 //! - The lock of the threads is not held while anything is waited for.
 
 use std::sync::Arc;
@@ -20,9 +21,10 @@ impl Wheel {
     /// is not idle: [`Wheel::wait_idle_timeout`] has a limit.
     ///
     /// **On a thread of the wheel's pool, and on a manual wheel, this does not wait**: it returns
-    /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for. (After the
-    /// end of the wheel, no thread of any rayon pool waits.) If a job waits for another thread that
-    /// calls this, both wait for ever.
+    /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for. Nor does it
+    /// wait in a waker that the wheel calls (feature `async`). (After the end of the wheel, no thread
+    /// of any rayon pool waits.) If a job waits for another thread that calls this, both wait for
+    /// ever.
     ///
     /// ```
     /// use std::time::Duration;
@@ -41,11 +43,11 @@ impl Wheel {
     /// As [`Wheel::wait_idle`], for `limit` at most, in real time. Returns whether the wheel is
     /// idle. (With its repeating jobs in a [`Group`](crate::Group), one call cancels them first.)
     pub fn wait_idle_timeout(&self, limit: Duration) -> bool {
-        let on_the_pool = match &*lock(&self.threads) {
-            Some(threads) => threads.is_caller_on_the_pool(),
+        let on_own_thread = match &*lock(&self.threads) {
+            Some(threads) => threads.is_caller_one_of_them(),
             None => is_caller_on_any_pool(),
         };
-        match on_the_pool || self.engine.timebase().clock().is_manual() {
+        match on_own_thread || self.engine.timebase().clock().is_manual() {
             true => self.is_idle(),
             false => self.engine.wait_idle(limit),
         }
@@ -65,6 +67,7 @@ impl Wheel {
     /// A running job may wait for a task that lies below the caller on that thread's stack, so
     /// waiting for the job could last for ever. In that case running jobs go on as after a drop,
     /// and those that repeat do not come back; a job that a thread has just taken may still start.
+    /// It waits for nobody either in a waker that the wheel calls (feature `async`).
     ///
     /// If a job waits for another thread that calls `close`, by joining it or inside another pool's
     /// `install`, both wait for ever; [`Wheel::shutdown_timeout`] does not.

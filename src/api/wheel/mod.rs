@@ -89,6 +89,12 @@ impl Wheel {
         Wheel { engine, threads, closed, panic_handler }
     }
 
+    /// Returns the engine, for the adapters.
+    #[cfg(feature = "async")]
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Runs `job` on the pool after a delay, at an instant, or at a wall-clock time: whatever turns
     /// into a [`When`]. The job is a closure or a [`Task`]. A closure returns `()`: `move || _ = f()`
     /// drops what `f` returns.

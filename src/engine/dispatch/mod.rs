@@ -1,7 +1,7 @@
 //! What happens to a job once it is due: it is handed over, it starts, and it ends or unwinds.
 //!
 //! `inline.rs` runs it on the thread that drives a manual wheel, at once; `pool.rs` runs it on a
-//! rayon pool, through a channel.
+//! rayon pool, through a channel; `lazy_pool.rs` starts that pool.
 //!
 //! Ground rules:
 //!
@@ -11,6 +11,7 @@
 //! - Every job runs in [`JobRunner::run`], which catches what unwinds and counts what ends.
 
 pub(crate) mod inline;
+pub(crate) mod lazy_pool;
 pub(crate) mod pool;
 
 use std::sync::Arc;
@@ -39,8 +40,15 @@ pub(crate) trait Outlet {
     /// wakes the ticker.
     fn room(&self) -> usize;
 
-    /// Takes the jobs, which are due. Returns at once.
+    /// Takes the jobs, which are due. Returns at once, or when the threads have started that the
+    /// first jobs need.
     fn hand_over(&self, jobs: &mut Vec<DueJob>);
+
+    /// Returns whether jobs that were handed over wait for threads which the system refuses to
+    /// start. Tries again to start them.
+    fn is_refused_threads(&self) -> bool {
+        false
+    }
 }
 
 impl DueJob {

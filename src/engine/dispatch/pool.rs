@@ -50,8 +50,8 @@ use core::cell::RefCell;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use rayon::ThreadPool;
 
+use super::lazy_pool::LazyPool;
 use super::{DueJob, JobRunner, Outlet};
 use crate::host::clock::{Clock, Limit};
 use crate::host::sync::{
@@ -72,13 +72,27 @@ struct Queued {
 
 /// The way to the pool: what the ticker holds.
 pub(crate) struct PoolOutlet {
-    pool: Arc<ThreadPool>,
+    pool: Arc<LazyPool>,
     shared: Arc<PoolShared>,
 }
 
 impl PoolOutlet {
-    pub(crate) fn new(pool: Arc<ThreadPool>, shared: Arc<PoolShared>) -> PoolOutlet {
+    pub(crate) fn new(pool: Arc<LazyPool>, shared: Arc<PoolShared>) -> PoolOutlet {
         PoolOutlet { pool, shared }
+    }
+
+    /// Spawns drainers for so many jobs in the queue. Returns whether the pool has threads.
+    fn spawn_drainers(&self, jobs: usize) -> bool {
+        let Some(pool) = self.pool.get(self.shared.runner.boundary()) else { return false };
+        // More drainers than jobs would find nothing to do.
+        for _ in 0..jobs {
+            if !self.shared.permit_for_queue() {
+                break;
+            }
+            let shared = Arc::clone(&self.shared);
+            pool.spawn(move || shared.drain());
+        }
+        true
     }
 }
 
@@ -88,19 +102,13 @@ impl Outlet for PoolOutlet {
     }
 
     fn hand_over(&self, jobs: &mut Vec<DueJob>) {
-        let now = self.shared.clock.now();
-        let count = jobs.len();
-        for due in jobs.drain(..) {
-            self.shared.send(due, now);
-        }
-        // More drainers than jobs would find nothing to do.
-        for _ in 0..count {
-            if !self.shared.permit_for_queue() {
-                break;
-            }
-            let shared = Arc::clone(&self.shared);
-            self.pool.spawn(move || shared.drain());
-        }
+        let (now, count) = (self.shared.clock.now(), jobs.len());
+        jobs.drain(..).for_each(|due| self.shared.send(due, now));
+        self.spawn_drainers(count);
+    }
+
+    fn is_refused_threads(&self) -> bool {
+        self.pool.is_refused() && !self.spawn_drainers(self.shared.queue.len())
     }
 }
 

@@ -50,6 +50,13 @@ pub struct Stats {
     pub discarded: u64,
     /// Panics stopped: of jobs, of captured values while they were dropped, of the panic handler.
     pub panicked: u64,
+    /// Futures that wait: polled, not over, and not dropped. They are no jobs, and are in no other
+    /// counter but [`woken`](Stats::woken).
+    #[cfg(feature = "async")]
+    pub sleeping: usize,
+    /// Futures that were woken because their time had come.
+    #[cfg(feature = "async")]
+    pub woken: u64,
     /// How many times the ticker woke: because work was due, because an insert was earlier than all
     /// before, for a look at the wall clock, or because a job made room in flight.
     pub wakeups: u64,
@@ -95,6 +102,8 @@ impl Stats {
             completed: less(self.completed, earlier.completed),
             discarded: less(self.discarded, earlier.discarded),
             panicked: less(self.panicked, earlier.panicked),
+            #[cfg(feature = "async")]
+            woken: less(self.woken, earlier.woken),
             wakeups: less(self.wakeups, earlier.wakeups),
             handover: self.handover.since(&earlier.handover),
             start: self.start.since(&earlier.start),

@@ -1,7 +1,5 @@
 //! The verbs for many jobs of one shard, each under one lock.
 
-use core::mem::ManuallyDrop;
-
 use super::{Shard, key};
 use crate::host::sync::lock;
 use crate::host::timebase::{Target, Timebase};
@@ -42,12 +40,10 @@ impl Shard {
         if let Some(kind) = state.refuses(timers.len()) {
             return Err(InsertError::new(kind, timers));
         }
-        state.tally.inserted += timers.len() as u64;
         for (&deadline, (_, work)) in deadlines.iter().zip(timers) {
-            let job = ManuallyDrop::new(Box::new(work).into_job());
-            handles.push(self.handle(state.hierarchy.insert(deadline, job)));
+            let job = Box::new(work).into_job();
+            handles.push(self.handle(state.timers.insert(deadline, job)));
         }
-        state.lower_next_due(earliest);
         Ok((handles, earliest))
     }
 
@@ -67,9 +63,7 @@ impl Shard {
         for arrival in arrivals {
             match arrival {
                 Arrival::OneShot { deadline, job } => {
-                    state.tally.inserted += 1;
-                    let key = state.hierarchy.insert(deadline, ManuallyDrop::new(job));
-                    state.lower_next_due(deadline);
+                    let key = state.timers.insert(deadline, job);
                     earliest = earliest.min(deadline);
                     handles.push(self.handle(key));
                 }
@@ -95,15 +89,14 @@ impl Shard {
         let mut state = lock(&self.state);
         for chosen in chosen.chunks(PREFETCH_BATCH) {
             // The cache misses of many jobs overlap.
-            state.hierarchy.fetch_for_cancel(chosen.iter().map(|&which| key(handles[which])));
+            state.timers.fetch_for_cancel(chosen.iter().map(|&which| key(handles[which])));
             for &which in chosen {
-                if let Some(job) = state.hierarchy.cancel(key(handles[which])) {
+                if let Some(job) = state.timers.cancel(key(handles[which])) {
                     answers[which] = true;
-                    jobs.push(ManuallyDrop::into_inner(job));
+                    jobs.push(job);
                 }
             }
         }
-        state.tally.cancelled += jobs.len() as u64;
     }
 
     /// Gives the chosen ones of these jobs the deadlines at their indices, if they are pending.
@@ -119,13 +112,11 @@ impl Shard {
         let mut state = lock(&self.state);
         for &which in chosen {
             let (handle, deadline) = (timers[which].0, deadlines[which]);
-            answers[which] = state.hierarchy.reset(key(handle), deadline);
+            answers[which] = state.timers.reset(key(handle), deadline);
             if answers[which] {
-                state.tally.resets += 1;
                 earliest = earliest.min(deadline);
             }
         }
-        state.lower_next_due(earliest);
         earliest
     }
 }

@@ -7,12 +7,6 @@
 //!
 //! - No user code runs under the lock: a job is boxed before (but for a batch), and a cancelled
 //!   job is returned, to be dropped after.
-//! - `next_due` is a tick before which nothing here is due. Inserts lower it; an advance raises it
-//!   to what the hierarchy says.
-//! - Jobs lie in the hierarchy behind `ManuallyDrop`, because a value with a destructor is copied
-//!   through the stack on its way into the table, at 7 % of an insert and cancel. The code that
-//!   takes a job out takes it out of its `ManuallyDrop`, and the shard's own drop does so with the
-//!   rest.
 //! - A closed shard is empty and stays so. Under one lock a job is either in the hierarchy or it is
 //!   not: a cancel, an advance and a close cannot both get it.
 //! - Jobs that may come in again, the re-armable ones, are also in the registry. Their verbs are in
@@ -28,11 +22,11 @@ pub(crate) use batch::Arrival;
 pub(crate) use rearmed::{Cancelled, Start};
 
 use core::mem::ManuallyDrop;
-use std::sync::PoisonError;
 
+use crate::engine::timers::{Due, Tally, Timers};
 use crate::host::sync::{Mutex, lock};
 use crate::host::timebase::Timebase;
-use crate::structure::{Geometry, Hierarchy, Key, Location};
+use crate::structure::{Geometry, Key, Location};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
 use crate::values::job::{IntoJob, Job};
@@ -48,29 +42,15 @@ pub(crate) struct Shard {
 }
 
 struct State {
-    hierarchy: Hierarchy<ManuallyDrop<Job>>,
+    timers: Timers<Job>,
     registry: Registry,
-    next_due: Tick,
     max_jobs: usize,
-    closed: bool,
     /// Re-armable jobs that came back to a closed shard, while a shutdown waits for them.
     strays: Option<Vec<Unstarted>>,
-    tally: Tally,
 }
 
 /// A job that a closed shard gives out: its handle, when it is due, and the job.
 pub(crate) type Unstarted = (Handle, Tick, Job);
-
-/// What became of the jobs of a shard.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Tally {
-    pub(crate) pending: usize,
-    pub(crate) inserted: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) resets: u64,
-    pub(crate) fired: u64,
-    pub(crate) discarded: u64,
-}
 
 /// What there is to wait for.
 #[derive(Clone, Copy)]
@@ -98,18 +78,15 @@ impl NextWake {
 
 impl Shard {
     /// The most jobs that a hierarchy can number.
-    pub(crate) const MAX_JOBS: usize = u32::MAX as usize;
+    pub(crate) const MAX_JOBS: usize = Timers::<Job>::MAX;
 
     /// An empty shard for at most `max_jobs` jobs.
     pub(crate) fn new(number: u32, geometry: Geometry, max_jobs: usize) -> Shard {
         let state = State {
-            hierarchy: Hierarchy::new(geometry),
+            timers: Timers::new(geometry),
             registry: Registry::default(),
-            next_due: Tick::MAX,
             max_jobs,
-            closed: false,
             strays: None,
-            tally: Tally::default(),
         };
         Shard { number, state: Mutex::new(state) }
     }
@@ -125,35 +102,23 @@ impl Shard {
         if let Some(kind) = state.refuses(1) {
             return Err(InsertError::new(kind, job));
         }
-        state.tally.inserted += 1;
-        let key = state.hierarchy.insert(deadline, ManuallyDrop::new(job.into_job()));
-        state.lower_next_due(deadline);
-        Ok(self.handle(key))
+        Ok(self.handle(state.timers.insert(deadline, job.into_job())))
     }
 
     /// Takes a job out.
     #[inline]
     pub(crate) fn cancel(&self, handle: Handle) -> Option<Job> {
-        let mut state = lock(&self.state);
-        let job = state.hierarchy.cancel(key(handle))?;
-        state.tally.cancelled += 1;
-        Some(ManuallyDrop::into_inner(job))
+        lock(&self.state).timers.cancel(key(handle))
     }
 
     /// Gives a job another deadline. Returns whether it was there.
     #[inline]
     pub(crate) fn reset(&self, handle: Handle, deadline: Tick) -> bool {
-        let mut state = lock(&self.state);
-        let is_pending = state.hierarchy.reset(key(handle), deadline);
-        if is_pending {
-            state.tally.resets += 1;
-            state.lower_next_due(deadline);
-        }
-        is_pending
+        lock(&self.state).timers.reset(key(handle), deadline)
     }
 
     pub(crate) fn deadline(&self, handle: Handle) -> Option<Tick> {
-        lock(&self.state).hierarchy.deadline(key(handle))
+        lock(&self.state).timers.deadline(key(handle))
     }
 
     /// Where a job lies that is in the hierarchy, one-shot or re-armable.
@@ -163,12 +128,17 @@ impl Shard {
             Some(_) => state.registry.registration(handle)?.key?,
             None => key(handle),
         };
-        state.hierarchy.location(key)
+        state.timers.location(key)
     }
 
     pub(crate) fn next_wake(&self) -> NextWake {
         let state = lock(&self.state);
-        NextWake { tick: state.next_due, wall: state.registry.wall_offsets() }
+        NextWake { tick: state.timers.next_due(), wall: state.registry.wall_offsets() }
+    }
+
+    /// Returns the earliest deadline, by a look at every timer.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        lock(&self.state).timers.earliest_deadline()
     }
 
     /// The handle of a one-shot job.
@@ -177,28 +147,14 @@ impl Shard {
     }
 
     pub(crate) fn tally(&self) -> Tally {
-        let state = lock(&self.state);
-        Tally { pending: state.hierarchy.len(), ..state.tally }
+        lock(&self.state).timers.tally()
     }
 
     /// Advances to `to`, and appends the jobs that are due, looking at no more than `limit`
     /// entries. The caller takes them out of their `ManuallyDrop`. Returns whether all that are due
     /// were taken.
-    pub(crate) fn advance(
-        &self,
-        to: Tick,
-        limit: usize,
-        due: &mut Vec<(Key, ManuallyDrop<Job>)>,
-    ) -> bool {
-        let before = due.len();
-        let mut state = lock(&self.state);
-        if state.next_due > to && state.hierarchy.now() >= to {
-            return true;
-        }
-        let finished = state.hierarchy.advance(to, limit, due).finished;
-        state.next_due = state.hierarchy.next_turn().unwrap_or(Tick::MAX);
-        state.tally.fired += (due.len() - before) as u64;
-        finished
+    pub(crate) fn advance(&self, to: Tick, limit: usize, due: &mut Vec<Due<Job>>) -> bool {
+        lock(&self.state).timers.advance(to, limit, due)
     }
 
     /// Closes the shard: no insert succeeds from here on. Returns the jobs that were in it. The
@@ -206,16 +162,10 @@ impl Shard {
     ///
     /// Some of these jobs may come back: they are kept until [`Shard::collect_unstarted`].
     pub(crate) fn close(&self) -> Vec<Unstarted> {
-        let smallest = Geometry::ring(1).expect("one slot makes a ring");
         let mut state = lock(&self.state);
-        if core::mem::replace(&mut state.closed, true) {
-            return Vec::new();
-        }
-        let hierarchy = core::mem::replace(&mut state.hierarchy, Hierarchy::new(smallest));
+        let Some(hierarchy) = state.timers.close() else { return Vec::new() };
         state.registry.retain_out(|key| hierarchy.contains(key));
-        state.tally.discarded += hierarchy.len() as u64;
         state.strays = Some(Vec::new());
-        state.next_due = Tick::MAX;
         drop(state);
         let with_handle = |(key, deadline, job)| {
             let job: Job = ManuallyDrop::into_inner(job);
@@ -240,36 +190,21 @@ impl Shard {
     }
 }
 
-impl Drop for Shard {
-    fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let jobs = state.hierarchy.drain().map(|(_, _, job)| ManuallyDrop::into_inner(job));
-        // As one collection: if the drop of one of them panics, the rest are dropped all the same.
-        drop(jobs.collect::<Vec<Job>>());
-    }
-}
-
 impl State {
     /// Returns whether the shard is closed, and its shutdown collects no more jobs.
     fn is_ended(&self) -> bool {
-        self.closed && self.strays.is_none()
+        self.timers.is_closed() && self.strays.is_none()
     }
 
     /// Returns why `count` more jobs cannot be taken in, if they cannot.
     #[inline]
     fn refuses(&self, count: usize) -> Option<InsertErrorKind> {
-        if self.closed {
+        if self.timers.is_closed() {
             return Some(InsertErrorKind::Shutdown);
         }
         // Registered jobs that are out must find room when they come back.
-        let jobs = self.hierarchy.len() + self.registry.len();
+        let jobs = self.timers.len() + self.registry.len();
         (count > self.max_jobs.saturating_sub(jobs)).then_some(InsertErrorKind::Full)
-    }
-
-    /// Notes that something is due at `deadline`.
-    #[inline]
-    fn lower_next_due(&mut self, deadline: Tick) {
-        self.next_due = self.next_due.min(deadline);
     }
 }
 

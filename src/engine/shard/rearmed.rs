@@ -1,8 +1,6 @@
 //! The verbs for re-armable jobs: each is a step or two under the shard's lock, where registry and
 //! hierarchy agree.
 
-use core::mem::ManuallyDrop;
-
 use super::{Shard, State};
 use crate::host::sync::lock;
 use crate::host::timebase::{Point, Target, Timebase};
@@ -128,14 +126,11 @@ impl Shard {
         let estimate = timebase.estimate(target.point);
         let deadline = timebase.deadline(estimate.moment, target.window, now);
         let registration = state.registry.registration(handle)?;
-        let is_in = registration.key.is_some_and(|key| state.hierarchy.reset(key, deadline));
+        let is_in = registration.key.is_some_and(|key| state.timers.move_to(key, deadline));
         registration.moved = !is_in;
         registration.missed = 0;
-        state.tally.resets += 1;
+        state.timers.count_reset();
         let wake_for = if is_in { deadline } else { Tick::MAX };
-        if is_in {
-            state.lower_next_due(deadline);
-        }
         let watched = state.registry.wall_offsets().is_some();
         state.registry.set_target(handle, target, estimate);
         Some(state.tick_to_wake_for(wake_for, watched))
@@ -148,7 +143,7 @@ impl Shard {
             return None;
         }
         let key = state.registry.registration(handle)?.key;
-        let deadline = key.and_then(|key| state.hierarchy.deadline(key));
+        let deadline = key.and_then(|key| state.timers.deadline(key));
         Some(deadline.unwrap_or(AT_ONCE))
     }
 
@@ -162,7 +157,7 @@ impl Shard {
         for first in (0..).step_by(REGISTRATIONS_PER_LOCK) {
             let now = timebase.clock().now();
             let mut state = lock(&self.state);
-            let State { registry, hierarchy, next_due, .. } = &mut *state;
+            let State { registry, timers, .. } = &mut *state;
             if first >= registry.capacity() {
                 return;
             }
@@ -177,8 +172,8 @@ impl Shard {
                     continue;
                 };
                 let deadline = timebase.deadline(moved.deadline(), moved.target().window, now);
-                if moved.key.is_some_and(|key| hierarchy.reset(key, deadline)) {
-                    *next_due = deadline.min(*next_due);
+                if let Some(key) = moved.key {
+                    timers.move_to(key, deadline);
                 }
             }
         }
@@ -213,9 +208,7 @@ impl State {
             strays.push((handle, deadline, job.into_job()));
             return Ok(Tick::MAX);
         }
-        self.tally.inserted += 1;
-        registration.key = Some(self.hierarchy.insert(deadline, ManuallyDrop::new(job.into_job())));
-        self.lower_next_due(deadline);
+        registration.key = Some(self.timers.insert(deadline, job.into_job()));
         let watched = self.registry.wall_offsets().is_some();
         self.registry.set_target(handle, target, estimate);
         Ok(self.tick_to_wake_for(deadline, watched))
@@ -249,8 +242,6 @@ impl State {
 
     fn take_rearmable(&mut self, handle: Handle) -> Option<Job> {
         let key = self.registry.registration(handle)?.key?;
-        let job = self.hierarchy.cancel(key)?;
-        self.tally.cancelled += 1;
-        Some(ManuallyDrop::into_inner(job))
+        self.timers.cancel(key)
     }
 }

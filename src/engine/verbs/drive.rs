@@ -9,9 +9,15 @@ use crate::host::sync::Ordering;
 use crate::values::time::{Span, Tick};
 
 impl Engine {
-    /// Returns what there is to wait for in all shards.
+    /// Returns what there is to wait for in all shards of jobs.
     pub(crate) fn next_wake(&self) -> NextWake {
         self.shards.iter().map(Shard::next_wake).fold(NextWake::NEVER, NextWake::join)
+    }
+
+    /// Returns the earliest deadline of all jobs and in all sources, by a look at every timer.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        let jobs = self.shards.iter().map(Shard::earliest_deadline).min().unwrap_or(Tick::MAX);
+        jobs.min(self.sources.earliest_deadline())
     }
 
     /// Advances one shard to `to`, looking at no more than `limit` entries, and appends what is
@@ -51,7 +57,8 @@ impl Engine {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Refuses every insert from here on, and tells the ticker to end. Returns the pending jobs.
+    /// Refuses every insert from here on, tells the ticker to end, and closes the sources. Returns
+    /// the pending jobs.
     pub(crate) fn stop(&self) -> Vec<Unstarted> {
         // Before the wake: the ticker that it wakes, or that has not slept yet, sees it through the
         // parker's lock.
@@ -62,6 +69,7 @@ impl Engine {
             pending.extend(shard.close());
         }
         self.release(pending.len());
+        self.sources.close(self.timebase.present());
         pending
     }
 

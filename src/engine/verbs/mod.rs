@@ -1,4 +1,4 @@
-//! The engine: shards, clock, alarm and counters, and every verb once.
+//! The engine: shards and other sources, clock, alarm and counters, and every verb once.
 //!
 //! [`Wheel`](crate::Wheel) and [`Scheduler`](crate::Scheduler) both forward to one engine; the
 //! ticker or the [`Driver`](crate::Driver) advances it. An engine has no thread and no pool, so to
@@ -16,6 +16,8 @@ mod drive;
 mod insert;
 mod rearmed;
 mod rearmed_jobs;
+#[cfg(feature = "async")]
+mod wakers;
 
 use core::cell::Cell;
 use std::sync::Arc;
@@ -26,8 +28,9 @@ use crate::engine::dispatch::JobRunner;
 use crate::engine::idle::IdleWaiters;
 use crate::engine::metrics::Stats;
 use crate::engine::shard::Shard;
+use crate::engine::sources::Sources;
 use crate::host::clock::Clock;
-use crate::host::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::host::sync::{AtomicBool, AtomicU64, Ordering, Parker};
 use crate::host::timebase::{Target, Timebase};
 use crate::host::unwind::UnwindBoundary;
 use crate::structure::{Geometry, Location};
@@ -37,6 +40,8 @@ use crate::values::time::{Moment, Scale, Span, Tick};
 use crate::values::when::When;
 use bound::Bound;
 pub(crate) use rearmed::IgnoresRun;
+#[cfg(feature = "async")]
+use wakers::LazyWakers;
 
 /// What an engine is made of. The builder has checked it.
 pub(crate) struct Config {
@@ -51,7 +56,11 @@ pub(crate) struct Config {
 pub(crate) struct Engine {
     timebase: Timebase,
     shards: Box<[Shard]>,
+    /// For the jobs.
     alarm: Alarm,
+    sources: Sources,
+    #[cfg(feature = "async")]
+    wakers: LazyWakers,
     runner: Arc<JobRunner>,
     bound: Option<Bound>,
     refused: AtomicU64,
@@ -65,11 +74,15 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(config: Config) -> Engine {
         let idle_waiters = Arc::new(IdleWaiters::new());
+        let parker = Arc::new(Parker::new());
         let shard = |number| Shard::new(number as u32, config.geometry.clone(), Shard::MAX_JOBS);
         Engine {
             timebase: Timebase::new(config.clock, config.scale),
             shards: (0..config.shards).map(shard).collect(),
-            alarm: Alarm::new(),
+            sources: Sources::new(&parker),
+            #[cfg(feature = "async")]
+            wakers: LazyWakers::new(config.geometry),
+            alarm: Alarm::new(parker),
             runner: Arc::new(JobRunner::new(config.boundary, Arc::clone(&idle_waiters))),
             bound: config.max_pending.map(Bound::new),
             refused: AtomicU64::new(0),
@@ -205,6 +218,8 @@ impl Engine {
         stats.completed = ended - given_up;
         stats.busy_threads = started.saturating_sub(stats.completed) as usize;
         stats.discarded += given_up;
+        #[cfg(feature = "async")]
+        self.wakers.report(&mut stats);
         stats.refused = self.refused.load(Ordering::Relaxed);
         stats.wakeups = self.wakeups.load(Ordering::Relaxed);
         stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
@@ -218,6 +233,11 @@ impl Engine {
 
     pub(crate) fn alarm(&self) -> &Alarm {
         &self.alarm
+    }
+
+    /// The sources of timers beside the jobs.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     pub(crate) fn runner(&self) -> &Arc<JobRunner> {

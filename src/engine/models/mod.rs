@@ -8,6 +8,10 @@
 //! of the pool are threads of the model, and the channel is not taken apart (its operations are
 //! single steps).
 
+mod sources;
+#[cfg(feature = "async")]
+mod wakers;
+
 use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

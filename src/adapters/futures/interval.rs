@@ -1,0 +1,134 @@
+//! The interval: a stream of beats at a fixed rate.
+//!
+//! Ground rules:
+//!
+//! - The deadline of a beat follows from the deadline of the beat before, to the nanosecond
+//!   (`values/repeat.rs`), and never from the clock: so the phase stays.
+//! - The deadlines that have passed when a beat is taken are dropped then, or kept, as the policy
+//!   says; the beat after it tells how many were dropped, as a run of a job is told.
+//! - A poll that returns a beat registers no waker.
+
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_core::stream::{FusedStream, Stream};
+
+use super::error::{WheelGone, ZeroPeriod};
+use super::sleep::Sleep;
+use crate::engine::wakers::WakerShard;
+use crate::values::repeat::Repeat;
+use crate::values::time::Moment;
+
+/// Beats at a fixed rate: from [`Wheel::interval`](crate::Wheel::interval) and its like.
+///
+/// The beats keep their phase for ever, however late they are taken. [`Repeat`] says the period,
+/// the first beat (after one period by default) and what becomes of periods that are missed
+/// ([`Missed::Skip`](crate::Missed::Skip) by default); its answer to a panic means nothing here.
+///
+/// It is `Unpin`, and nothing in it is boxed. Its end is the end of the wheel.
+#[must_use = "an interval does nothing until it is awaited"]
+pub struct Interval {
+    sleep: Sleep,
+    repeat: Repeat,
+    /// How many deadlines were dropped before the next beat.
+    missed: u64,
+    ended: bool,
+}
+
+/// One beat of an [`Interval`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beat {
+    /// When the beat was due, before that was rounded up to a tick.
+    pub deadline: Instant,
+    /// How long after `deadline` it was taken. It includes the rounding up to a tick, the slack or
+    /// the jitter, and the time that the task was busy.
+    pub late: Duration,
+    /// How many deadlines [`Missed::Skip`](crate::Missed::Skip) or
+    /// [`Missed::Delay`](crate::Missed::Delay) dropped between the beat before and this one,
+    /// because the beat before was taken late. Zero with [`Missed::Burst`](crate::Missed::Burst),
+    /// and after a reset.
+    pub missed: u64,
+}
+
+impl Interval {
+    pub(super) fn new(shard: &Arc<WakerShard>, repeat: Repeat) -> Result<Interval, ZeroPeriod> {
+        if !repeat.is_periodic() {
+            return Err(ZeroPeriod(()));
+        }
+        let timebase = shard.timebase();
+        let first = timebase.target(repeat.first(), timebase.clock().now());
+        let first = timebase.estimate(first.point).moment;
+        let sleep = Sleep::at(shard, first, repeat.window());
+        Ok(Interval { sleep, repeat, missed: 0, ended: false })
+    }
+
+    /// Waits for the next beat. Returns `None` when the wheel has ended. Nothing is lost if the
+    /// future is dropped before it is ready.
+    pub async fn tick(&mut self) -> Option<Beat> {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// Polls for the next beat, as [`Interval::tick`] waits for it. A stream that returns `Pending`
+    /// although this has returned a beat must wake itself.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Beat>> {
+        if let Err(WheelGone(())) = ready!(self.sleep.poll_elapsed(cx)) {
+            self.ended = true;
+            return Poll::Ready(None);
+        }
+        let (deadline, now) = (self.sleep.moment(), self.sleep.clock().now());
+        let beat = Beat {
+            deadline: self.sleep.deadline(),
+            late: now.since(deadline),
+            missed: self.missed,
+        };
+        let (next, dropped) = self.repeat.follow(deadline, now).unwrap_or((Moment::NEVER, 0));
+        self.missed = dropped;
+        self.sleep.set_at(next, self.repeat.window());
+        Poll::Ready(Some(beat))
+    }
+
+    /// Puts the next beat one period after this call, and the phase with it.
+    pub fn reset(&mut self) {
+        let now = self.sleep.clock().now();
+        let next = self.repeat.follow(now, now).map_or(Moment::NEVER, |(next, _)| next);
+        self.restart(next);
+    }
+
+    /// Puts the next beat at an instant, and the phase with it.
+    pub fn reset_at(&mut self, next: Instant) {
+        self.restart(self.sleep.clock().moment(next));
+    }
+
+    fn restart(&mut self, next: Moment) {
+        self.missed = 0;
+        self.sleep.set_at(next, self.repeat.window());
+    }
+}
+
+impl Stream for Interval {
+    type Item = Beat;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Beat>> {
+        self.poll_tick(cx)
+    }
+}
+
+impl FusedStream for Interval {
+    /// Returns whether the wheel has ended and a poll has said so.
+    fn is_terminated(&self) -> bool {
+        self.ended
+    }
+}
+
+impl fmt::Debug for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interval")
+            .field("next", &self.sleep.deadline())
+            .field("repeat", &self.repeat)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! The wheel of the whole process, for code that has nobody to ask for one.
+
+use core::future::IntoFuture;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::adapters::futures::{Interval, Sleep, Timeout, ZeroPeriod};
+use crate::api::wheel::Wheel;
+use crate::values::repeat::Repeat;
+
+static WHEEL: OnceLock<Wheel> = OnceLock::new();
+
+/// Returns the wheel of the process. It is made at first use: with a tick of a millisecond, its
+/// ticker, and a pool whose threads start if a job comes due.
+///
+/// It is never dropped. [`Wheel::close`] ends it.
+///
+/// # Panics
+///
+/// At first use, when the system refuses to start the ticker's thread.
+pub fn wheel() -> &'static Wheel {
+    WHEEL.get_or_init(Wheel::new)
+}
+
+/// Makes this wheel the one of the process: one with choices of yours, or a manual one for all
+/// tests of a program.
+///
+/// # Errors
+///
+/// Returns the wheel if the process has one already: an earlier call, or an earlier use.
+pub fn install(wheel: Wheel) -> Result<(), Wheel> {
+    WHEEL.set(wheel)
+}
+
+/// [`Wheel::sleep`] on the wheel of the process.
+pub fn sleep(delay: Duration) -> Sleep {
+    wheel().sleep(delay)
+}
+
+/// [`Wheel::sleep_until`] on the wheel of the process.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    wheel().sleep_until(deadline)
+}
+
+/// [`Wheel::sleep_within`] on the wheel of the process.
+pub fn sleep_within(delay: Duration, slack: Duration) -> Sleep {
+    wheel().sleep_within(delay, slack)
+}
+
+/// [`Wheel::timeout`] on the wheel of the process: counts **from the first poll**.
+pub fn timeout<F: IntoFuture>(delay: Duration, future: F) -> Timeout<'static, F::IntoFuture> {
+    wheel().timeout(delay, future)
+}
+
+/// [`Wheel::timeout_at`] on the wheel of the process.
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<'static, F::IntoFuture> {
+    wheel().timeout_at(deadline, future)
+}
+
+/// [`Wheel::interval`] on the wheel of the process.
+///
+/// # Errors
+///
+/// [`ZeroPeriod`], as there.
+pub fn interval(repeat: Repeat) -> Result<Interval, ZeroPeriod> {
+    wheel().interval(repeat)
+}

@@ -1,0 +1,162 @@
+//! Sources of timers: what the ticker advances beside the shards of jobs.
+//!
+//! A [`Source`] has hierarchies of its own behind locks of its own, and knows what to do with what
+//! is due. The first source, the jobs' shards, is not in this list: what is due there goes to a
+//! pool that may be full, and may wait for the wall clock, so the ticker treats it by itself.
+//!
+//! Ground rules:
+//!
+//! - An insert into a source follows the wake-up protocol (`alarm.rs`), with [`Sources::alarm`],
+//!   whose plan is not that of the jobs. While the pool is full, the ticker has no plan for jobs,
+//!   and keeps one for the sources.
+//! - The list has a lock. A source is added before the first insert into it, so the ticker's second
+//!   look, which reads the list under that lock, finds the source, or the insert finds the plan.
+//! - A source calls and drops what belongs to the user between its locks, through the unwind
+//!   boundary. The lock of the list is not held then either.
+//! - A source that is added to a stopped engine is closed at once.
+
+use std::sync::Arc;
+
+use crate::engine::alarm::Alarm;
+use crate::host::sync::{Mutex, Parker, lock};
+use crate::values::time::Tick;
+
+/// Timers that the ticker, or a driver, advances.
+pub(crate) trait Source: Send + Sync {
+    /// Returns a tick before which nothing here is due. Takes each of its locks.
+    fn next_due(&self) -> Tick;
+
+    /// Returns the earliest deadline, by a look at every timer.
+    fn earliest_deadline(&self) -> Tick;
+
+    /// Advances to `to`, looking at no more than `limit` entries, and delivers what is due. Returns
+    /// whether that is all of it. One thread at a time calls this.
+    fn advance(&self, to: Tick, limit: usize) -> bool;
+
+    /// Takes nothing in from here on, and ends what is pending. `present` is the tick of the end.
+    fn close(&self, present: Tick);
+}
+
+pub(crate) struct Sources {
+    list: Mutex<List>,
+    alarm: Arc<Alarm>,
+}
+
+struct List {
+    sources: Vec<Arc<dyn Source>>,
+    /// When the engine was stopped.
+    closed: Option<Tick>,
+}
+
+impl Sources {
+    /// No sources yet. The ticker sleeps on `parker`.
+    pub(crate) fn new(parker: &Arc<Parker>) -> Sources {
+        let list = List { sources: Vec::new(), closed: None };
+        Sources { list: Mutex::new(list), alarm: Arc::new(Alarm::new(Arc::clone(parker))) }
+    }
+
+    /// What an insert into any of them wakes the ticker with.
+    pub(crate) fn alarm(&self) -> &Arc<Alarm> {
+        &self.alarm
+    }
+
+    /// Adds a source, before anything is inserted into it.
+    #[cfg(any(test, feature = "async"))]
+    pub(crate) fn add(&self, source: Arc<dyn Source>) {
+        let mut list = lock(&self.list);
+        match list.closed {
+            None => list.sources.push(source),
+            Some(present) => {
+                drop(list);
+                source.close(present);
+            }
+        }
+    }
+
+    /// Returns the source at this place of the list, if the list is so long.
+    pub(crate) fn get(&self, index: usize) -> Option<Arc<dyn Source>> {
+        lock(&self.list).sources.get(index).cloned()
+    }
+
+    /// Returns a tick before which nothing is due in any of them.
+    pub(crate) fn next_due(&self) -> Tick {
+        let list = lock(&self.list);
+        list.sources.iter().map(|source| source.next_due()).min().unwrap_or(Tick::MAX)
+    }
+
+    /// Returns the earliest deadline in all of them, by a look at every timer.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        let list = lock(&self.list);
+        list.sources.iter().map(|source| source.earliest_deadline()).min().unwrap_or(Tick::MAX)
+    }
+
+    /// Closes every source, also one that is added later.
+    pub(crate) fn close(&self, present: Tick) {
+        let mut list = lock(&self.list);
+        list.closed.get_or_insert(present);
+        let sources = core::mem::take(&mut list.sources);
+        drop(list);
+        for source in sources {
+            source.close(present);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::engine::timers::Timers;
+    use crate::structure::Geometry;
+
+    type Delivery = Box<dyn FnOnce() + Send>;
+
+    /// A source of closures, which it calls where it is advanced.
+    pub(crate) struct Closures {
+        timers: Mutex<Timers<Delivery>>,
+        alarm: Arc<Alarm>,
+        closed: Mutex<Option<Tick>>,
+    }
+
+    impl Closures {
+        pub(crate) fn add_to(sources: &Sources) -> Arc<Closures> {
+            let timers = Mutex::new(Timers::new(Geometry::ring(4).unwrap()));
+            let alarm = Arc::clone(sources.alarm());
+            let source = Arc::new(Closures { timers, alarm, closed: Mutex::new(None) });
+            sources.add(Arc::clone(&source) as Arc<dyn Source>);
+            source
+        }
+
+        pub(crate) fn insert(&self, deadline: u64, delivery: impl FnOnce() + Send + 'static) {
+            let deadline = Tick::new(deadline);
+            lock(&self.timers).insert(deadline, Box::new(delivery));
+            self.alarm.wake_for(deadline);
+        }
+
+        pub(crate) fn closed(&self) -> Option<Tick> {
+            *lock(&self.closed)
+        }
+    }
+
+    impl Source for Closures {
+        fn next_due(&self) -> Tick {
+            lock(&self.timers).next_due()
+        }
+
+        fn earliest_deadline(&self) -> Tick {
+            lock(&self.timers).earliest_deadline()
+        }
+
+        fn advance(&self, to: Tick, limit: usize) -> bool {
+            let mut due = Vec::new();
+            let finished = lock(&self.timers).advance(to, limit, &mut due);
+            for (_, delivery) in due {
+                core::mem::ManuallyDrop::into_inner(delivery)();
+            }
+            finished
+        }
+
+        fn close(&self, present: Tick) {
+            *lock(&self.closed) = Some(present);
+        }
+    }
+}

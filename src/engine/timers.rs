@@ -1,0 +1,183 @@
+//! A hierarchy as the engine keeps it: with the earliest deadline, its end, and its counters.
+//!
+//! [`Timers`] has no lock: each shard of jobs, and each shard of another [source], has its own lock
+//! around one.
+//!
+//! Ground rules:
+//!
+//! - `next_due` is a tick before which nothing here is due. Inserts lower it; an advance raises it
+//!   to what the hierarchy says.
+//! - Values lie in the hierarchy behind `ManuallyDrop`, because a value with a destructor is copied
+//!   through the stack on its way into the table, at 7 % of an insert and cancel. The code that
+//!   takes a value out takes it out of its `ManuallyDrop`, and the drop of `Timers` does so with
+//!   the rest.
+//! - Closed timers are empty and stay so. The caller asks [`Timers::is_closed`] before an insert.
+//!
+//! [source]: crate::engine::sources
+
+use core::mem::ManuallyDrop;
+
+use crate::structure::{Geometry, Hierarchy, Key, Location};
+use crate::values::time::Tick;
+
+pub(crate) struct Timers<T> {
+    hierarchy: Hierarchy<ManuallyDrop<T>>,
+    next_due: Tick,
+    closed: bool,
+    tally: Tally,
+}
+
+/// What became of the timers of one hierarchy.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tally {
+    pub(crate) pending: usize,
+    pub(crate) inserted: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) resets: u64,
+    pub(crate) fired: u64,
+    pub(crate) discarded: u64,
+}
+
+/// A timer that is due. The caller takes the value out of its `ManuallyDrop`.
+pub(crate) type Due<T> = (Key, ManuallyDrop<T>);
+
+impl<T> Timers<T> {
+    /// The most timers that a hierarchy can number.
+    pub(crate) const MAX: usize = u32::MAX as usize;
+
+    pub(crate) fn new(geometry: Geometry) -> Timers<T> {
+        Timers {
+            hierarchy: Hierarchy::new(geometry),
+            next_due: Tick::MAX,
+            closed: false,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Adds a timer. There must be fewer than [`Timers::MAX`].
+    #[inline]
+    pub(crate) fn insert(&mut self, deadline: Tick, value: T) -> Key {
+        self.tally.inserted += 1;
+        let key = self.hierarchy.insert(deadline, ManuallyDrop::new(value));
+        self.lower_next_due(deadline);
+        key
+    }
+
+    /// Takes a timer out.
+    #[inline]
+    pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
+        let value = self.hierarchy.cancel(key)?;
+        self.tally.cancelled += 1;
+        Some(ManuallyDrop::into_inner(value))
+    }
+
+    /// Gives a timer another deadline. Returns whether it was there.
+    #[inline]
+    pub(crate) fn reset(&mut self, key: Key, deadline: Tick) -> bool {
+        let is_pending = self.move_to(key, deadline);
+        self.tally.resets += u64::from(is_pending);
+        is_pending
+    }
+
+    /// The same, and does not count it: nobody asked for it.
+    #[inline]
+    pub(crate) fn move_to(&mut self, key: Key, deadline: Tick) -> bool {
+        let is_pending = self.hierarchy.reset(key, deadline);
+        if is_pending {
+            self.lower_next_due(deadline);
+        }
+        is_pending
+    }
+
+    /// Counts a reset of a timer that is not here at present.
+    pub(crate) fn count_reset(&mut self) {
+        self.tally.resets += 1;
+    }
+
+    /// The value of a timer, to replace it.
+    #[cfg(feature = "async")]
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.hierarchy.get_mut(key).map(|value| &mut **value)
+    }
+
+    /// The last tick that has been processed to its end.
+    #[cfg(feature = "async")]
+    pub(crate) fn now(&self) -> Tick {
+        self.hierarchy.now()
+    }
+
+    pub(crate) fn deadline(&self, key: Key) -> Option<Tick> {
+        self.hierarchy.deadline(key)
+    }
+
+    pub(crate) fn location(&self, key: Key) -> Option<Location> {
+        self.hierarchy.location(key)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.hierarchy.len()
+    }
+
+    /// A tick before which nothing is due.
+    pub(crate) fn next_due(&self) -> Tick {
+        self.next_due
+    }
+
+    /// Returns the earliest deadline, by a look at every timer; "never" without timers.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        self.hierarchy.earliest_deadline().unwrap_or(Tick::MAX)
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        Tally { pending: self.hierarchy.len(), ..self.tally }
+    }
+
+    /// Loads the timers of these keys, which are about to be cancelled.
+    pub(crate) fn fetch_for_cancel(&self, keys: impl Iterator<Item = Key>) {
+        self.hierarchy.fetch_for_cancel(keys);
+    }
+
+    /// Advances to `to`, and appends what is due, looking at no more than `limit` entries. Returns
+    /// whether that is all of it.
+    pub(crate) fn advance(&mut self, to: Tick, limit: usize, due: &mut Vec<Due<T>>) -> bool {
+        if self.next_due > to && self.hierarchy.now() >= to {
+            return true;
+        }
+        let before = due.len();
+        let finished = self.hierarchy.advance(to, limit, due).finished;
+        self.next_due = self.hierarchy.next_turn().unwrap_or(Tick::MAX);
+        self.tally.fired += (due.len() - before) as u64;
+        finished
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Closes the timers, and returns the hierarchy that held them, or `None` if they were closed
+    /// before. Next to no memory stays.
+    pub(crate) fn close(&mut self) -> Option<Hierarchy<ManuallyDrop<T>>> {
+        if core::mem::replace(&mut self.closed, true) {
+            return None;
+        }
+        let smallest = Geometry::ring(1).expect("one slot makes a ring");
+        let hierarchy = core::mem::replace(&mut self.hierarchy, Hierarchy::new(smallest));
+        self.tally.discarded += hierarchy.len() as u64;
+        self.next_due = Tick::MAX;
+        Some(hierarchy)
+    }
+
+    /// Notes that something is due at `deadline`.
+    #[inline]
+    fn lower_next_due(&mut self, deadline: Tick) {
+        self.next_due = self.next_due.min(deadline);
+    }
+}
+
+impl<T> Drop for Timers<T> {
+    fn drop(&mut self) {
+        let values = self.hierarchy.drain().map(|(_, _, value)| ManuallyDrop::into_inner(value));
+        // As one collection: if the drop of one of them panics, the rest are dropped all the same.
+        drop(values.collect::<Vec<T>>());
+    }
+}

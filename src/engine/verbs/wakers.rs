@@ -1,0 +1,49 @@
+//! The wakers of a wheel, which are made when the first one is needed.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{Engine, thread_index};
+use crate::engine::metrics::Stats;
+use crate::engine::sources::Source;
+use crate::engine::wakers::{Host, WakerShard, Wakers};
+use crate::structure::Geometry;
+
+/// Nothing, until somebody waits.
+pub(super) struct LazyWakers {
+    made: OnceLock<Arc<Wakers>>,
+    geometry: Geometry,
+}
+
+impl LazyWakers {
+    pub(super) fn new(geometry: Geometry) -> LazyWakers {
+        LazyWakers { made: OnceLock::new(), geometry }
+    }
+
+    /// Fills in the fields of `stats` that are counted here.
+    pub(super) fn report(&self, stats: &mut Stats) {
+        for tally in self.made.get().iter().flat_map(|wakers| wakers.tallies()) {
+            stats.sleeping += tally.pending;
+            stats.woken += tally.fired;
+        }
+    }
+}
+
+impl Engine {
+    /// The shard of wakers that the calling thread uses.
+    pub(crate) fn own_waker_shard(&self) -> &Arc<WakerShard> {
+        let wakers = self.wakers.made.get_or_init(|| {
+            let alarm = Arc::clone(self.sources.alarm());
+            let host = Host::new(self.timebase.share(), alarm, Arc::clone(&self.runner));
+            let wakers = Arc::new(Wakers::new(self.shards.len(), &self.wakers.geometry, host));
+            self.sources.add(Arc::clone(&wakers) as Arc<dyn Source>);
+            wakers
+        });
+        wakers.shard(thread_index())
+    }
+
+    /// Returns whether anybody has waited yet.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn has_wakers(&self) -> bool {
+        self.wakers.made.get().is_some()
+    }
+}

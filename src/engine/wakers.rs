@@ -1,0 +1,282 @@
+//! Wakers that are called at a tick: a source of timers without a job, a box or a pool.
+//!
+//! The wakers lie inline in the hierarchies of [`WakerShard`]s, which are made when one is first
+//! needed. A shard is kept alive by its users, not by the engine, and points to no engine: so what
+//! waits in it keeps memory alive and no thread, and its users share a count with no other shard.
+//!
+//! Ground rules:
+//!
+//! - To look and to register is one step under the shard's lock: a timer that is not there any more
+//!   has fired, or the shard is closed. So no fire comes between.
+//! - A waker is the user's code. It is cloned, called and dropped outside the lock; it is called
+//!   and dropped through the unwind boundary. A panic in its clone unwinds to the caller, before
+//!   anything has changed.
+//! - The waker that was registered last is the one that is called.
+//! - Wakers are called on the thread that advances the wheel, and at the end of the wheel on the
+//!   thread that ends it: each once, so that those who wait can find out.
+//! - A waiter whose tick had begun at the end of the wheel is over, whether or not its waker came
+//!   to its turn. One whose tick had not begun never is.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::engine::alarm::Alarm;
+use crate::engine::dispatch::JobRunner;
+use crate::engine::sources::Source;
+use crate::engine::timers::{Due, Tally, Timers};
+use crate::host::sync::{Mutex, lock};
+use crate::host::timebase::Timebase;
+use crate::structure::{Geometry, Key};
+use crate::values::time::Tick;
+
+/// All wakers of one wheel.
+pub(crate) struct Wakers {
+    shards: Box<[Arc<WakerShard>]>,
+    /// Room for the wakers of one advance.
+    due: Mutex<Vec<Due<Waker>>>,
+}
+
+/// One of several hierarchies of wakers that threads are spread over, behind its lock. Two cache
+/// lines to itself, as a shard of jobs has.
+#[repr(align(128))]
+pub(crate) struct WakerShard {
+    state: Mutex<State>,
+    host: Arc<Host>,
+}
+
+struct State {
+    timers: Timers<Waker>,
+    /// The tick at which the wheel ended.
+    ended: Option<Tick>,
+    max_timers: usize,
+}
+
+/// What a shard needs of its wheel. Nobody writes to it.
+pub(crate) struct Host {
+    timebase: Timebase,
+    alarm: Arc<Alarm>,
+    runner: Arc<JobRunner>,
+}
+
+/// What a waiter is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// Its tick has come.
+    Over,
+    /// Its waker will be called. Under this key; or at once, if the shard is full.
+    Goes(Option<Key>),
+    /// The wheel ended before its tick came.
+    Ended,
+}
+
+impl Host {
+    pub(crate) fn new(timebase: Timebase, alarm: Arc<Alarm>, runner: Arc<JobRunner>) -> Host {
+        Host { timebase, alarm, runner }
+    }
+}
+
+impl Wakers {
+    pub(crate) fn new(shards: usize, geometry: &Geometry, host: Host) -> Wakers {
+        let host = Arc::new(host);
+        let shard = |_| Arc::new(WakerShard::new(geometry, usize::MAX, &host));
+        Wakers { shards: (0..shards).map(shard).collect(), due: Mutex::new(Vec::new()) }
+    }
+
+    /// The shard for the thread with this number.
+    pub(crate) fn shard(&self, thread: u32) -> &Arc<WakerShard> {
+        &self.shards[thread as usize % self.shards.len()]
+    }
+
+    pub(crate) fn tallies(&self) -> impl Iterator<Item = Tally> {
+        self.shards.iter().map(|shard| lock(&shard.state).timers.tally())
+    }
+}
+
+impl Source for Wakers {
+    fn next_due(&self) -> Tick {
+        let next_due = |shard: &Arc<WakerShard>| lock(&shard.state).timers.next_due();
+        self.shards.iter().map(next_due).min().unwrap_or(Tick::MAX)
+    }
+
+    fn earliest_deadline(&self) -> Tick {
+        let earliest = |shard: &Arc<WakerShard>| lock(&shard.state).timers.earliest_deadline();
+        self.shards.iter().map(earliest).min().unwrap_or(Tick::MAX)
+    }
+
+    fn advance(&self, to: Tick, limit: usize) -> bool {
+        let mut due = core::mem::take(&mut *lock(&self.due));
+        let finished = self.shards.iter().all(|shard| shard.advance(to, limit, &mut due));
+        *lock(&self.due) = due;
+        finished
+    }
+
+    fn close(&self, present: Tick) {
+        for shard in &self.shards {
+            shard.close(present);
+        }
+    }
+}
+
+impl WakerShard {
+    fn new(geometry: &Geometry, max_timers: usize, host: &Arc<Host>) -> WakerShard {
+        let timers = Timers::new(geometry.clone());
+        let max_timers = max_timers.min(Timers::<Waker>::MAX);
+        let state = State { timers, ended: None, max_timers };
+        WakerShard { state: Mutex::new(state), host: Arc::clone(host) }
+    }
+
+    pub(crate) fn timebase(&self) -> &Timebase {
+        &self.host.timebase
+    }
+
+    /// Registers a waker to be called at `tick`, unless that has come.
+    pub(crate) fn register(&self, tick: Tick, waker: &Waker) -> Wait {
+        let waker = waker.clone();
+        let mut state = lock(&self.state);
+        if let Some(answer) = state.answer_without_timer(tick) {
+            drop(state);
+            self.discard(waker);
+            return answer;
+        }
+        if state.timers.len() >= state.max_timers {
+            drop(state);
+            self.wake(waker);
+            return Wait::Goes(None);
+        }
+        let key = state.timers.insert(tick, waker);
+        drop(state);
+        self.host.alarm.wake_for(tick);
+        Wait::Goes(Some(key))
+    }
+
+    /// Looks whether the tick of a registered waker has come. If not, `waker` is the one that will
+    /// be called.
+    pub(crate) fn look(&self, key: Key, tick: Tick, waker: &Waker) -> Wait {
+        match lock(&self.state).known(key, tick) {
+            Err(answer) => return answer,
+            Ok(known) if known.will_wake(waker) => return Wait::Goes(Some(key)),
+            Ok(_) => {}
+        }
+        let mut waker = waker.clone();
+        // By now it may have fired.
+        let answer = match lock(&self.state).known(key, tick) {
+            Ok(known) => {
+                core::mem::swap(known, &mut waker);
+                Wait::Goes(Some(key))
+            }
+            Err(answer) => answer,
+        };
+        self.discard(waker);
+        answer
+    }
+
+    /// Returns whether the tick of a registered waker has come.
+    pub(crate) fn is_over(&self, key: Key, tick: Tick) -> bool {
+        lock(&self.state).known(key, tick).err() == Some(Wait::Over)
+    }
+
+    /// Gives a registered waker another tick. Returns whether it was there.
+    pub(crate) fn reset(&self, key: Key, tick: Tick) -> bool {
+        let is_pending = lock(&self.state).timers.reset(key, tick);
+        if is_pending {
+            self.host.alarm.wake_for(tick);
+        }
+        is_pending
+    }
+
+    /// Drops a registered waker. Does nothing if it has fired.
+    pub(crate) fn cancel(&self, key: Key) {
+        let waker = lock(&self.state).timers.cancel(key);
+        if let Some(waker) = waker {
+            self.discard(waker);
+        }
+    }
+
+    /// Calls the wakers that are due, looking at no more than `limit` entries. Returns whether that
+    /// is all of them.
+    fn advance(&self, to: Tick, limit: usize, due: &mut Vec<Due<Waker>>) -> bool {
+        let finished = lock(&self.state).timers.advance(to, limit, due);
+        for (_, waker) in due.drain(..) {
+            self.wake(core::mem::ManuallyDrop::into_inner(waker));
+        }
+        finished
+    }
+
+    /// Takes nothing in from here on, and calls every waker.
+    fn close(&self, present: Tick) {
+        let mut state = lock(&self.state);
+        let closed = state.timers.close();
+        state.ended.get_or_insert(present);
+        drop(state);
+        for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
+            self.wake(core::mem::ManuallyDrop::into_inner(waker));
+        }
+    }
+
+    fn wake(&self, waker: Waker) {
+        self.host.runner.boundary().call_without_handle(|| waker.wake());
+    }
+
+    fn discard(&self, waker: Waker) {
+        self.host.runner.boundary().discard(waker);
+    }
+}
+
+impl State {
+    /// The waker that is registered under `key` for `tick`, or what its waiter is told.
+    fn known(&mut self, key: Key, tick: Tick) -> Result<&mut Waker, Wait> {
+        let ended = self.answer_at_the_end(tick);
+        self.timers.get_mut(key).ok_or(ended.unwrap_or(Wait::Over))
+    }
+
+    /// What a waiter for `tick` is told without being registered, if so.
+    fn answer_without_timer(&self, tick: Tick) -> Option<Wait> {
+        let has_come = || (tick <= self.timers.now()).then_some(Wait::Over);
+        self.answer_at_the_end(tick).or_else(has_come)
+    }
+
+    /// What a waiter for `tick` is told, if the wheel has ended.
+    fn answer_at_the_end(&self, tick: Tick) -> Option<Wait> {
+        let answer = |ended| if tick <= ended { Wait::Over } else { Wait::Ended };
+        self.ended.map(answer)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::engine::idle::IdleWaiters;
+    use crate::host::clock::Clock;
+    use crate::host::sync::Parker;
+    use crate::host::unwind::UnwindBoundary;
+    use crate::values::time::Scale;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_full_shard_wakes_at_once_so_that_the_waiter_asks_again() {
+        let scale = Scale::new(Duration::from_millis(1)).unwrap();
+        let runner = JobRunner::new(UnwindBoundary::default(), Arc::new(IdleWaiters::new()));
+        let alarm = Arc::new(Alarm::new(Arc::new(Parker::new())));
+        let timebase = Timebase::new(Clock::manual(), scale);
+        let host = Arc::new(Host::new(timebase, alarm, Arc::new(runner)));
+        let shard = WakerShard::new(&Geometry::default(), 1, &host);
+        let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&wakes));
+        let first = shard.register(Tick::new(5), &waker);
+        let Wait::Goes(Some(key)) = first else { panic!("{first:?}") };
+        assert_eq!(shard.register(Tick::new(5), &waker), Wait::Goes(None));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        shard.cancel(key);
+        assert!(matches!(shard.register(Tick::new(5), &waker), Wait::Goes(Some(_))));
+    }
+}

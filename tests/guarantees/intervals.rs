@@ -1,0 +1,339 @@
+//! Beats, the wheel's time that is moved by hand, and futures that run in it.
+
+use super::sleeps::polled;
+use super::*;
+use core::future::pending;
+use core::task::{Context, Poll, Waker};
+
+use futures::stream::{FusedStream, StreamExt};
+use tickwheel::{Beat, Interval, Missed, Repeat, testing};
+
+fn poll(interval: &mut Interval) -> Poll<Option<Beat>> {
+    interval.poll_tick(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Waits for the next beat.
+#[track_caller]
+fn next(interval: &mut Interval, time: &Time) -> Beat {
+    let mut beat = None;
+    let mut tick = polled(interval.tick());
+    while beat.is_none() {
+        beat = tick.finish(time);
+    }
+    beat.unwrap()
+}
+
+#[test]
+fn beats_keep_their_phase() {
+    on_both_clocks(MS, |wheel, time| {
+        let begin = time.now();
+        let period = Duration::from_micros(2_300);
+        let mut interval = wheel.interval(Repeat::every(period)).unwrap();
+        let first = next(&mut interval, time);
+        assert!(first.deadline >= begin + period && first.missed == 0);
+        let mut last = first;
+        for _ in 0..10 {
+            let beat = next(&mut interval, time);
+            let periods = u32::try_from(beat.missed).unwrap() + 1;
+            assert_eq!(beat.deadline, last.deadline + periods * period);
+            assert!(time.now() >= beat.deadline + beat.late);
+            last = beat;
+        }
+    });
+}
+
+#[test]
+fn missed_beats_follow_the_policy() {
+    // At which millisecond the clock is, and the beats that are taken then: their deadline in
+    // milliseconds, and how many were missed.
+    type Taken = (u32, &'static [(u32, u64)]);
+    let cases: [(Missed, &[Taken]); 3] = [
+        (Missed::Skip, &[(9, &[]), (10, &[(10, 0)]), (55, &[(20, 0)]), (60, &[(60, 3)])]),
+        (
+            Missed::Burst,
+            &[(45, &[(10, 0), (20, 0), (30, 0), (40, 0)]), (49, &[]), (50, &[(50, 0)])],
+        ),
+        (Missed::Delay, &[(45, &[(10, 0)]), (54, &[]), (55, &[(55, 3)]), (65, &[(65, 0)])]),
+    ];
+    for (policy, steps) in cases {
+        let (wheel, driver) = manual();
+        let begin = driver.now();
+        let mut interval = wheel.interval(Repeat::every(10 * MS).missed(policy)).unwrap();
+        for &(at, beats) in steps {
+            driver.advance(begin + at * MS - driver.now());
+            for &(deadline, missed) in beats {
+                let deadline = begin + deadline * MS;
+                let beat = Beat { deadline, late: driver.now() - deadline, missed };
+                assert_eq!(poll(&mut interval), Poll::Ready(Some(beat)), "{policy:?} at {at}");
+            }
+            assert_eq!(poll(&mut interval), Poll::Pending, "{policy:?} at {at}");
+        }
+        // A deadline at the present has not been missed.
+        interval.reset_at(driver.now() + 10 * MS);
+        driver.advance(20 * MS);
+        for late in [10, 0] {
+            let Poll::Ready(Some(beat)) = poll(&mut interval) else { panic!("{late}") };
+            assert_eq!((beat.late, beat.missed), (late * MS, 0));
+        }
+        assert_eq!(poll(&mut interval), Poll::Pending);
+    }
+    on_both_clocks(MS, |wheel, time| {
+        let mut interval = wheel.interval(Repeat::every(2 * MS)).unwrap();
+        let first = next(&mut interval, time);
+        time.pass(9 * MS);
+        let (late, after) = (next(&mut interval, time), next(&mut interval, time));
+        assert!(late.deadline == first.deadline + 2 * MS * (1 + missed(&late)));
+        assert!(late.late >= 5 * MS && after.missed >= 2, "{late:?} {after:?}");
+    });
+}
+
+fn missed(beat: &Beat) -> u32 {
+    u32::try_from(beat.missed).unwrap()
+}
+
+#[test]
+fn the_first_beat_is_when_it_was_asked_for() {
+    type Starting = fn(&Wheel, Repeat) -> Repeat;
+    let firsts: [(Starting, u32); 5] = [
+        (|_, every| every, 10),
+        (|_, every| every.starting(3 * MS), 3),
+        (|wheel, every| every.starting(wheel.now() + 4 * MS), 4),
+        (|wheel, every| every.starting(wheel.wall_now() + 5 * MS), 5),
+        (|_, every| every.starting(Duration::ZERO), 0),
+    ];
+    for (starting, first) in firsts {
+        let (wheel, driver) = manual();
+        driver.advance(7 * MS);
+        let begin = driver.now();
+        let mut interval = wheel.interval(starting(&wheel, Repeat::every(10 * MS))).unwrap();
+        for beat in [first, first + 10, first + 20] {
+            let taken = testing::run(&driver, interval.tick()).unwrap();
+            assert_eq!((taken.deadline, driver.now()), (begin + beat * MS, begin + beat * MS));
+        }
+    }
+}
+
+#[test]
+fn a_window_moves_beats_and_leaves_their_phase_alone() {
+    let (wheel, driver) = manual();
+    let begin = driver.now();
+    for repeat in [Repeat::every(10 * MS).within(5 * MS), Repeat::every(10 * MS).jitter(5 * MS)] {
+        let begin = driver.now().max(begin);
+        let mut interval = wheel.interval(repeat).unwrap();
+        let mut moved = 0;
+        for beat in 1..50 {
+            let taken = testing::run(&driver, interval.tick()).unwrap();
+            assert_eq!(taken.deadline, begin + beat * 10 * MS);
+            assert!(taken.late <= 5 * MS && driver.now() == taken.deadline + taken.late);
+            moved += u32::from(taken.late > Duration::ZERO);
+        }
+        assert!(moved > 10, "{moved}");
+    }
+}
+
+#[test]
+fn a_reset_of_an_interval_moves_its_phase() {
+    on_both_clocks(MS, |wheel, time| {
+        let mut interval = wheel.interval(Repeat::every(5 * MS)).unwrap();
+        time.pass(30 * MS);
+        let _late = next(&mut interval, time);
+        let begin = time.now();
+        interval.reset();
+        let beat = next(&mut interval, time);
+        assert!(beat.deadline >= begin + 5 * MS && beat.missed == 0, "{beat:?}");
+        let at = time.now() + 7 * MS;
+        interval.reset_at(at);
+        let beat = next(&mut interval, time);
+        assert!(beat.deadline == at && beat.missed == 0 && time.now() >= at, "{beat:?}");
+        assert!(next(&mut interval, time).deadline >= at + 5 * MS);
+    });
+}
+
+#[test]
+fn an_interval_without_a_period_is_refused() {
+    let (wheel, _driver) = manual();
+    for repeat in [Repeat::every(Duration::ZERO), Repeat::irregular()] {
+        let error = wheel.scheduler().interval(repeat).unwrap_err();
+        assert!(error.to_string().contains("period"), "{error}");
+    }
+}
+
+#[test]
+fn the_longest_period_is_never() {
+    let (wheel, driver) = manual();
+    let every = Repeat::every(Duration::MAX);
+    let mut never = wheel.interval(every).unwrap();
+    let mut once = wheel.interval(every.starting(MS)).unwrap();
+    driver.advance(MS);
+    assert!(poll(&mut never).is_pending() && poll(&mut once).is_ready());
+    once.reset();
+    driver.advance(HOUR);
+    assert!(poll(&mut once).is_pending());
+    never.reset_at(driver.now());
+    assert!(poll(&mut never).is_ready() && poll(&mut never).is_pending());
+}
+
+#[test]
+fn a_beat_that_is_taken_registers_no_waker_and_a_dropped_wait_loses_none() {
+    let (wheel, driver) = manual();
+    let mut interval = wheel.interval(Repeat::every(10 * MS)).unwrap();
+    {
+        let mut tick = polled(interval.tick());
+        assert!(tick.poll().is_pending());
+        driver.advance(10 * MS);
+        assert_eq!(tick.wakes(), 1);
+    }
+    assert!(poll(&mut interval).is_ready());
+    assert_eq!(wheel.stats().sleeping, 0);
+    assert!(poll(&mut interval).is_pending());
+    assert_eq!(wheel.stats().sleeping, 1);
+}
+
+#[test]
+fn an_interval_is_a_stream_and_ends_with_its_wheel() {
+    let (wheel, driver) = manual();
+    let begin = driver.now();
+    let mut interval = wheel.interval(Repeat::every(MS)).unwrap();
+    let beats: Vec<Beat> = testing::run(&driver, interval.by_ref().take(3).collect());
+    let deadlines = beats.iter().map(|beat| beat.deadline - begin);
+    assert!(deadlines.eq([MS, 2 * MS, 3 * MS]));
+    let either = async {
+        futures::select! {
+            beat = interval.select_next_some() => beat.deadline,
+            () = wheel.sleep(HOUR) => unreachable!(),
+        }
+    };
+    assert_eq!(testing::run(&driver, either), begin + 4 * MS);
+    let mut tick = polled(interval.next());
+    assert!(tick.poll().is_pending());
+    drop(wheel);
+    assert_eq!(tick.wakes(), 1);
+    assert_eq!(tick.poll(), Poll::Ready(None));
+    drop(tick);
+    assert!(interval.is_terminated());
+    interval.reset();
+    assert_eq!(poll(&mut interval), Poll::Ready(None));
+}
+
+#[test]
+fn a_driver_advances_to_the_next_timer() {
+    let (wheel, driver) = manual();
+    let begin = driver.now();
+    assert_eq!(driver.advance_to_next(), None);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = || {
+        let ran = Arc::clone(&ran);
+        move || _ = ran.fetch_add(1, Ordering::SeqCst)
+    };
+    wheel.insert(Duration::MAX, count());
+    assert!(wheel.cancel(wheel.insert(5 * MS, count())));
+    let postponed = wheel.insert(6 * MS, count());
+    assert!(wheel.reset(postponed, 100 * HOUR));
+    assert_eq!(
+        (driver.advance_to_next(), driver.now()),
+        (Some(begin + 100 * HOUR), begin + 100 * HOUR)
+    );
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    assert_eq!((driver.advance_to_next(), driver.now()), (None, begin + 100 * HOUR));
+    // Jobs and sleeps, in their order, those of one tick together.
+    let begin = driver.now();
+    let mut sleeps = [3, 70_000].map(|delay| polled(wheel.sleep(delay * MS)));
+    assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
+    wheel.insert(3 * MS, count());
+    wheel.insert(4 * MS, count());
+    for (at, jobs, woken) in [(3, 2, 1), (4, 3, 1), (70_000, 3, 2)] {
+        assert_eq!(driver.advance_to_next(), Some(begin + at * MS));
+        assert_eq!((ran.load(Ordering::SeqCst), wheel.stats().woken), (jobs, woken));
+    }
+    assert_eq!(driver.advance_to_next(), None);
+    // A job may let time pass, too: the call that is under way does it.
+    let driver = Arc::new(driver);
+    let (inner, scheduler) = (Arc::clone(&driver), wheel.scheduler());
+    let begin = driver.now();
+    wheel.insert(MS, move || {
+        scheduler.insert(HOUR, || ()).unwrap();
+        assert_eq!(inner.advance_to_next(), Some(begin + MS + HOUR));
+        assert_eq!(inner.now(), begin + MS);
+    });
+    assert_eq!(driver.advance_to_next(), Some(begin + MS + HOUR));
+    // What is overdue does not take the clock further than it must.
+    let mut overdue = polled(wheel.sleep(HOUR));
+    assert!(overdue.poll().is_pending());
+    overdue.get().reset_at(driver.now() - MS);
+    let begin = driver.now();
+    assert_eq!(driver.advance_to_next(), Some(begin + MS));
+    assert!(overdue.wakes() == 1);
+}
+
+#[test]
+fn a_future_runs_in_virtual_time() {
+    // The same order in every run.
+    let order = |seed: u64| {
+        let (wheel, driver) = manual();
+        let mut random = seed;
+        let mut delays: Vec<u64> = (0..2_000)
+            .map(|_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 33) % 1_000_000
+            })
+            .collect();
+        let sleeps: futures::stream::FuturesUnordered<_> = delays
+            .iter()
+            .map(|&micros| {
+                let sleep = wheel.sleep(Duration::from_micros(micros));
+                async move {
+                    sleep.await;
+                    micros
+                }
+            })
+            .collect();
+        let begin = driver.now();
+        let order: Vec<u64> = testing::run(&driver, sleeps.collect());
+        delays.sort_unstable();
+        assert_eq!(driver.now() - begin, Duration::from_millis(delays[1_999].div_ceil(1000)));
+        let ticks = |micros: &[u64]| micros.iter().map(|us| us.div_ceil(1000)).collect::<Vec<_>>();
+        assert!(ticks(&order) == ticks(&delays));
+        order
+    };
+    assert!(order(7) == order(7));
+    let (wheel, driver) = manual();
+    // Jobs run on the way, and a future that waits for none of the wheel's timers for its thread.
+    let (sender, receiver) = futures::channel::oneshot::channel();
+    wheel.insert(HOUR, move || sender.send("job").unwrap());
+    assert_eq!(testing::run(&driver, receiver), Ok("job"));
+    let (sender, receiver) = futures::channel::oneshot::channel();
+    let sends = thread::spawn(move || {
+        let_pass(5 * MS);
+        sender.send("thread").unwrap();
+    });
+    let now = driver.now();
+    assert_eq!(testing::run(&driver, receiver), Ok("thread"));
+    assert_eq!(driver.now(), now);
+    sends.join().unwrap();
+}
+
+#[test]
+fn virtual_time_goes_for_every_thread_of_a_runtime() {
+    let (wheel, driver) = manual();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
+    let begin = driver.now();
+    let tasks: Vec<_> = (1..=50)
+        .map(|n| {
+            let scheduler = wheel.scheduler();
+            runtime.spawn(async move {
+                scheduler.sleep(n * HOUR).await;
+                let limited = scheduler.timeout(n * HOUR, pending::<()>()).await;
+                assert!(limited.is_err());
+                scheduler.now()
+            })
+        })
+        .collect();
+    // Time stands until it is told: so it waits until every task waits, or has ended.
+    let ended = || tasks.iter().filter(|task| task.is_finished()).count();
+    while ended() < 50 {
+        wait_for(|| wheel.stats().sleeping + ended() == 50);
+        assert!(driver.advance_to_next().is_some() || ended() == 50);
+    }
+    let ends = tasks.into_iter().map(|task| runtime.block_on(task).unwrap() - begin);
+    assert!(ends.eq((1..=50).map(|n| 2 * n * HOUR)));
+}
