@@ -22,7 +22,6 @@ pub(crate) enum Command {
     /// Another process may have changed the store.
     Look,
     /// A job may be due earlier than any was before.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "nobody says so"))]
     Wake,
     /// Start no more runs. With a reply: answer once all have ended.
     Close { reply: Option<Reply> },
