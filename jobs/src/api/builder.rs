@@ -261,7 +261,7 @@ impl Builder {
 
     /// Says how many replicas of the server must have a change before the call returns that made it:
     /// none unless it is said. It is for jobs on a Redis server; for others, more than none is an
-    /// [`OpenError::Config`](crate::OpenError::Config) at the start.
+    /// [`OpenError::Config`] at the start.
     ///
     /// With `n`, an insert, a cancel, a reset or a repeat returns when `n` replicas had it. While fewer
     /// have it, the call waits, and what it asked for is sent again, which changes nothing the second
