@@ -18,6 +18,7 @@
 //! | `open.rs` | what is looked at before a server is used |
 //! | `keys.rs`, `records.rs` | what is stored where, and how |
 //! | `scripts.rs`, `scripts/*.lua` | the scripts |
+//! | `exchange.rs` | what is asked until the server knows all that it needs |
 //! | `calls.rs` | from operations to calls, and from answers back |
 //! | `replicas.rs` | how many replicas have it |
 //! | `replies.rs` | what the server says |
@@ -38,14 +39,13 @@ pub(crate) mod open;
 mod calls;
 mod claims;
 mod replicas;
+mod exchange;
 mod reads;
 mod check;
 mod hints;
 
 use std::sync::Arc;
 use std::time::Duration;
-
-use redis::{Cmd, Value};
 
 use super::words::{
     ApplyError, Batch, ClaimRequest, Facts, Hints, Look, MOST_INTERRUPTIONS, Op, Outcome, Store,
@@ -62,7 +62,7 @@ use keys::Keys;
 use open::Opened;
 use place::Server;
 use replicas::Replicas;
-use replies::{Fault, Reply, array, bytes, number, reply, time_of};
+use replies::{Fault, Reply, array, bytes, number};
 use scripts::{Name, Scripts};
 
 /// The store on a server.
@@ -87,9 +87,6 @@ pub(crate) struct Redis {
     facts: Facts,
     pid: u32,
 }
-
-/// How often one batch is sent because the server had to be told a script, or this process a kind.
-const ROUNDS: usize = 8;
 
 impl Redis {
     /// Takes a server that was looked at. On a manual clock the scripts are told the time.
@@ -135,102 +132,6 @@ impl Redis {
 
     fn lease_ms(&self) -> u64 {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX).max(1)
-    }
-
-    /// Sends what `commands` makes until the server knows every script and the kinds that are needed,
-    /// and this process every kind.
-    fn exchange(
-        &mut self,
-        needed: &[&str],
-        commands: impl Fn(&Redis) -> Vec<Cmd>,
-    ) -> Result<Vec<Reply>, Fault> {
-        if std::process::id() != self.pid {
-            return Err(Fault { sent: false, ..StoreError::Forked.into() });
-        }
-        let mut reconnects = 1;
-        if commands(self).is_empty() {
-            return Ok(Vec::new());
-        }
-        for _ in 0..ROUNDS {
-            let (answers, sent, came) = match self.connection.send(&commands(self)) {
-                Ok(answered) => answered,
-                Err(failure) => {
-                    self.claiming.may_arrive_late();
-                    // The server has closed a connection that was idle, or somebody has closed all.
-                    if !failure.dropped || reconnects == 0 {
-                        return Err(failure.into());
-                    }
-                    reconnects -= 1;
-                    continue;
-                }
-            };
-            let times = answers.iter().rev().filter_map(time_of);
-            if let Some(time) = times.take(1).next() {
-                self.connection.time.learn(sent, came, time);
-            }
-            let replies: Vec<Reply> = answers.into_iter().map(reply).collect();
-            if replies.iter().any(|reply| matches!(reply, Reply::Unloaded)) {
-                self.connection.send(&self.scripts.loading())?;
-                continue;
-            }
-            let mut kinds = None;
-            for reply in &replies {
-                if let Reply::Kinds(all) = reply {
-                    kinds = Some(all.clone());
-                }
-            }
-            match kinds {
-                Some(kinds) => {
-                    self.kinds = kinds;
-                    // A server that has lost everything has lost the kinds too.
-                    self.make_known(needed)?;
-                }
-                None => return Ok(replies),
-            }
-        }
-        Err(Fault { again: true, ..StoreError::Other("the server forgets scripts".into()).into() })
-    }
-
-    /// Calls one script that changes nothing.
-    fn run(&mut self, name: Name, args: &[Vec<u8>]) -> Result<Vec<Value>, Fault> {
-        let call = |store: &Redis| {
-            let mut cmd = store.scripts.call(name, &store.keys.all(&store.kinds));
-            cmd.arg(store.head()).arg(args);
-            vec![cmd]
-        };
-        match self.exchange(&[], call)?.pop() {
-            Some(Reply::Done(fields)) => Ok(fields),
-            Some(Reply::Wrong(fault)) => Err(fault),
-            Some(Reply::Full) => Err(Fault { sent: false, ..StoreError::Full.into() }),
-            _ => Err(StoreError::Other("a script has no answer".to_owned()).into()),
-        }
-    }
-
-    /// Makes kinds known to everybody, before the first job of one is stored or claimed.
-    fn make_known(&mut self, kinds: &[&str]) -> Result<(), Fault> {
-        let unknown = |kind: &&&str| !self.kinds.iter().any(|known| known == **kind);
-        let mut new: Vec<&str> = kinds.iter().filter(unknown).copied().collect();
-        new.sort_unstable();
-        new.dedup();
-        if new.is_empty() {
-            return Ok(());
-        }
-        let mut call = self.scripts.call(Name::Kinds, &[self.keys.kinds().to_owned()]);
-        call.arg(&new);
-        for _ in 0..2 {
-            let (answers, ..) = self.connection.send(std::slice::from_ref(&call))?;
-            match answers.into_iter().next().map(reply) {
-                Some(Reply::Kinds(kinds)) => {
-                    self.kinds = kinds;
-                    return Ok(());
-                }
-                Some(Reply::Unloaded) => drop(self.connection.send(&self.scripts.loading())?),
-                Some(Reply::Wrong(fault)) => return Err(fault),
-                Some(Reply::Full) => return Err(Fault { sent: false, ..StoreError::Full.into() }),
-                _ => break,
-            }
-        }
-        Err(StoreError::Other("the server does not take a kind".to_owned()).into())
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {

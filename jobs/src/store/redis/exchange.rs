@@ -1,0 +1,115 @@
+//! What is asked of the server, again and again until it knows all that it needs.
+//!
+//! Ground rules:
+//!
+//! - A server may have forgotten the scripts, and know other kinds than this process. A script that
+//!   answers so has done nothing: it is told what it needs, and asked again.
+//! - A kind is made known to everybody before the first job of it is stored or claimed.
+
+use redis::{Cmd, Value};
+
+use super::Redis;
+use super::replies::{Fault, Reply, reply, time_of};
+use super::scripts::Name;
+use crate::values::error::StoreError;
+
+/// How often one batch is sent because the server had to be told a script, or this process a kind.
+const ROUNDS: usize = 8;
+
+impl Redis {
+    /// Sends what `commands` makes until the server knows every script and the kinds that are needed,
+    /// and this process every kind.
+    pub(super) fn exchange(
+        &mut self,
+        needed: &[&str],
+        commands: impl Fn(&Redis) -> Vec<Cmd>,
+    ) -> Result<Vec<Reply>, Fault> {
+        if std::process::id() != self.pid {
+            return Err(Fault { sent: false, ..StoreError::Forked.into() });
+        }
+        let mut reconnects = 1;
+        if commands(self).is_empty() {
+            return Ok(Vec::new());
+        }
+        for _ in 0..ROUNDS {
+            let (answers, sent, came) = match self.connection.send(&commands(self)) {
+                Ok(answered) => answered,
+                Err(failure) => {
+                    self.claiming.may_arrive_late();
+                    // The server has closed a connection that was idle, or somebody has closed all.
+                    if !failure.dropped || reconnects == 0 {
+                        return Err(failure.into());
+                    }
+                    reconnects -= 1;
+                    continue;
+                }
+            };
+            let times = answers.iter().rev().filter_map(time_of);
+            if let Some(time) = times.take(1).next() {
+                self.connection.time.learn(sent, came, time);
+            }
+            let replies: Vec<Reply> = answers.into_iter().map(reply).collect();
+            if replies.iter().any(|reply| matches!(reply, Reply::Unloaded)) {
+                self.connection.send(&self.scripts.loading())?;
+                continue;
+            }
+            let mut kinds = None;
+            for reply in &replies {
+                if let Reply::Kinds(all) = reply {
+                    kinds = Some(all.clone());
+                }
+            }
+            match kinds {
+                Some(kinds) => {
+                    self.kinds = kinds;
+                    // A server that has lost everything has lost the kinds too.
+                    self.make_known(needed)?;
+                }
+                None => return Ok(replies),
+            }
+        }
+        Err(Fault { again: true, ..StoreError::Other("the server forgets scripts".into()).into() })
+    }
+
+    /// Calls one script that changes nothing.
+    pub(super) fn run(&mut self, name: Name, args: &[Vec<u8>]) -> Result<Vec<Value>, Fault> {
+        let call = |store: &Redis| {
+            let mut cmd = store.scripts.call(name, &store.keys.all(&store.kinds));
+            cmd.arg(store.head()).arg(args);
+            vec![cmd]
+        };
+        match self.exchange(&[], call)?.pop() {
+            Some(Reply::Done(fields)) => Ok(fields),
+            Some(Reply::Wrong(fault)) => Err(fault),
+            Some(Reply::Full) => Err(Fault { sent: false, ..StoreError::Full.into() }),
+            _ => Err(StoreError::Other("a script has no answer".to_owned()).into()),
+        }
+    }
+
+    /// Makes kinds known to everybody, before the first job of one is stored or claimed.
+    pub(super) fn make_known(&mut self, kinds: &[&str]) -> Result<(), Fault> {
+        let unknown = |kind: &&&str| !self.kinds.iter().any(|known| known == **kind);
+        let mut new: Vec<&str> = kinds.iter().filter(unknown).copied().collect();
+        new.sort_unstable();
+        new.dedup();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut call = self.scripts.call(Name::Kinds, &[self.keys.kinds().to_owned()]);
+        call.arg(&new);
+        for _ in 0..2 {
+            let (answers, ..) = self.connection.send(std::slice::from_ref(&call))?;
+            match answers.into_iter().next().map(reply) {
+                Some(Reply::Kinds(kinds)) => {
+                    self.kinds = kinds;
+                    return Ok(());
+                }
+                Some(Reply::Unloaded) => drop(self.connection.send(&self.scripts.loading())?),
+                Some(Reply::Wrong(fault)) => return Err(fault),
+                Some(Reply::Full) => return Err(Fault { sent: false, ..StoreError::Full.into() }),
+                _ => break,
+            }
+        }
+        Err(StoreError::Other("the server does not take a kind".to_owned()).into())
+    }
+}
