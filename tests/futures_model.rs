@@ -239,6 +239,19 @@ fn geometry() -> impl Strategy<Value = Geometry> {
     ]
 }
 
+/// The wheel makes room for sleeps when the first is made, which may be late in its life.
+#[test]
+fn the_first_sleep_of_a_wheel_that_is_not_new_agrees_with_the_list() {
+    let mut world = World::new(Geometry::default());
+    let reset = Action::ResetAt { sleep: 0, from_now: 0 };
+    let poll = Action::Poll { sleep: 0, task: 0 };
+    let make = [Action::Advance { millis: 1 }, Action::Make { delay: 0 }];
+    for action in make.into_iter().chain([poll, reset, Action::AdvanceToNext]) {
+        world.run(action);
+        world.check();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

@@ -35,6 +35,8 @@ impl Engine {
             let alarm = Arc::clone(self.sources.alarm());
             let host = Host::new(self.timebase.share(), alarm, Arc::clone(&self.runner));
             let wakers = Arc::new(Wakers::new(self.shards.len(), &self.wakers.geometry, host));
+            // As if they had been there from the beginning: what is due by now is late.
+            wakers.advance(self.timebase.present(), usize::MAX);
             self.sources.add(Arc::clone(&wakers) as Arc<dyn Source>);
             wakers
         });
