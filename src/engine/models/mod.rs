@@ -49,9 +49,13 @@ fn engine() -> Arc<Engine> {
 }
 
 fn bounded(max_pending: Option<usize>) -> Arc<Engine> {
+    engine_on(Clock::monotonic(), max_pending)
+}
+
+fn engine_on(clock: Clock, max_pending: Option<usize>) -> Arc<Engine> {
     Arc::new(Engine::new(Config {
         scale: Scale::new(Duration::from_nanos(1)).unwrap(),
-        clock: Clock::monotonic(),
+        clock,
         geometry: Geometry::ring(4).unwrap(),
         shards: 1,
         max_pending,

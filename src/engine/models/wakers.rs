@@ -20,10 +20,12 @@ fn waits() -> (Arc<Waits>, Waker) {
     (Arc::clone(&waits), Waker::from(waits))
 }
 
-/// An engine whose wakers are made, and its only shard of them.
+/// An engine whose wakers were made at the beginning, and its only shard of them. No tick has been
+/// processed there, and every one that is not [`AN_HOUR`] has passed since.
 fn with_wakers() -> (Arc<Engine>, Arc<WakerShard>) {
-    let engine = engine();
+    let engine = engine_on(Clock::manual(), None);
     let shard = Arc::clone(engine.own_waker_shard());
+    engine.timebase().clock().set(Moment::after(Duration::from_nanos(AN_HOUR - 1)));
     (engine, shard)
 }
 
