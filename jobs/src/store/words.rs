@@ -104,6 +104,9 @@ pub(crate) struct Batch<'a> {
     /// The answers are on stable storage before they are given.
     #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "memory has no disk"))]
     pub(crate) synced: bool,
+    /// Somebody waits for an answer.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
+    pub(crate) awaited: bool,
     pub(crate) now: Millis,
 }
 

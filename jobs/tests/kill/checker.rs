@@ -286,10 +286,19 @@ fn keys(history: &History<'_>, found: &mut Found) {
             let job = &history.jobs[other];
             let starts = || job.starts.iter().map(|(.., start)| start);
             let started = starts().any(|start| start.since() <= answered.at);
-            // A run that a kill cut off before it could report its start is not in the log.
-            let certain = history.lives[&call.life].closed && !history.is_shared
-                || history.dues(job).iter().all(|due| due * 1000 > answered.at);
-            if let Some(start) = starts().next().filter(|_| !started && certain) {
+            // A run that a kill cut off before it could report its start is not in the log. It began at
+            // any of the times that the job has had: a reset may have made one earlier.
+            let resets = history.calls_on(job).filter_map(|call| match call.verb {
+                Verb::Reset { due, .. } => Some(*due),
+                _ => None,
+            });
+            let dues: Vec<_> = history.dues(job).into_iter().chain(resets).collect();
+            let certain = |start: &Start| {
+                let mut times = dues.iter().chain([&start.deadline]);
+                history.lives[&call.life].closed && !history.is_shared
+                    || times.all(|due| due * 1000 > answered.at)
+            };
+            if let Some(start) = starts().next().filter(|start| !started && certain(start)) {
                 let text = format!("job {other:x} was replaced by {tag:x}, and starts: {start:?}");
                 found.about([*other, *tag]);
                 found.add("R7", text);

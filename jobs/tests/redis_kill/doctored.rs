@@ -98,6 +98,26 @@ fn a_job_that_another_child_has_claimed_may_start_once_after_its_cancel() {
     assert!(again.iter().any(|violation| violation.rule == "R3"), "{again:?}");
 }
 
+#[test]
+fn a_replaced_job_may_have_begun_when_a_reset_made_it_earlier() {
+    let replaced = |reset: u64| {
+        let mut log = shared();
+        log.keyed(1, DUE + 400);
+        log.asked(Verb::Reset { tag: 1, due: reset }, Answer::Done(true));
+        log.now = log.now.max(DUE);
+        // Here a node has claimed it and is killed, and nobody hears of the run.
+        log.keyed(2, DUE + 20);
+        log.run(2, DUE + 20, 1);
+        log.now += 1000;
+        log.start_now(1, reset, 2, 2);
+        log.ended(1, 2, How::Done);
+        log.closed();
+        log
+    };
+    passes(&replaced(DUE));
+    caught(&replaced(DUE + 90), "R7");
+}
+
 /// A job is stored, so long before the server is killed, and never seen again.
 fn lost(before_ms: u64) -> Log {
     let mut log = shared();

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use super::command::{Command, Reply};
 use super::events::Event;
 use super::run::RunState;
-use crate::store::words::{Answer, ApplyError, Batch, Fence, Op, Store, StoredSchedule};
+use crate::store::words::{Answer, ApplyError, Fence, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::retry::Retry;
@@ -211,7 +211,7 @@ impl Machine {
         }
         self.batches += 1;
         let number = self.batches;
-        let batch = Batch { number, ops: &work.ops, claim, synced: work.synced, now };
+        let batch = work.batch(number, claim, now);
         crate::values::hook::at("before the commit");
         match store.apply(&batch) {
             Ok(outcome) => {

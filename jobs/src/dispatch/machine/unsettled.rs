@@ -14,7 +14,7 @@ use super::work::{Then, Work};
 use super::{FIRST_RETRY, LONGEST_RETRY, Machine, Turn};
 use crate::dispatch::command::{Command, Reply};
 use crate::dispatch::events::Event;
-use crate::store::words::{ApplyError, Batch, ClaimRequest, Store};
+use crate::store::words::{ApplyError, ClaimRequest, Store};
 use crate::values::error::StoreError;
 use crate::values::time::Now;
 
@@ -80,7 +80,7 @@ impl Machine {
             return false;
         }
         let Unsettled { number, work, claim, since, failed } = unsettled;
-        let batch = Batch { number, ops: &work.ops, claim, synced: work.synced, now };
+        let batch = work.batch(number, claim, now);
         match store.apply(&batch) {
             Ok(outcome) => {
                 (self.failures, self.retry_at) = (0, None);
@@ -106,11 +106,10 @@ impl Machine {
     /// Says whether somebody waits for an answer that the store has not given.
     pub(super) fn callers_wait(&self) -> bool {
         let Some(unsettled) = &self.unsettled else { return false };
-        let waits = |then: &Then| matches!(then, Then::Answer(Some(_)));
         let asks = |(_, command): &(Instant, Command)| {
             matches!(command, Command::Ask { reply: Some(_), .. })
         };
-        unsettled.work.then.iter().any(waits) || self.waiting.iter().any(asks)
+        unsettled.work.is_awaited() || self.waiting.iter().any(asks)
     }
 
     fn let_wait(&mut self, command: Command, present: Now, store: &mut dyn Store) {

@@ -6,7 +6,7 @@ use super::Turn;
 use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run::RunState;
-use crate::store::words::{Answer, ApplyError, Fence, Op};
+use crate::store::words::{Answer, ApplyError, Batch, ClaimRequest, Fence, Op};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -33,6 +33,16 @@ pub(super) enum Then {
 }
 
 impl Work {
+    pub(super) fn batch(&self, number: u64, claim: Option<ClaimRequest>, now: Millis) -> Batch<'_> {
+        let (ops, synced, awaited) = (&self.ops[..], self.synced, self.is_awaited());
+        Batch { number, ops, claim, synced, awaited, now }
+    }
+
+    /// Says whether somebody waits for an answer.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.then.iter().any(|then| matches!(then, Then::Answer(Some(_))))
+    }
+
     pub(super) fn push(&mut self, op: Op, then: Then) {
         self.ops.push(op);
         self.then.push(then);

@@ -10,7 +10,7 @@ use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
 /// The most jobs of a claim, which does more for each than other scripts do.
-const MOST: usize = 128;
+const JOBS_PER_CLAIM: usize = 128;
 
 /// What this process claims.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Claiming {
     }
 
     /// What was sent has no answer, and may arrive later than what is sent next.
-    pub(super) fn may_arrive_late(&mut self) {
+    pub(super) fn expect_late_copy(&mut self) {
         self.again = true;
     }
 
@@ -53,7 +53,7 @@ impl Claiming {
         let text = |number: u64| number.to_string().into_bytes();
         let mut args = vec![
             text(self.number),
-            text(request.limit.min(MOST) as u64),
+            text(request.limit.min(JOBS_PER_CLAIM) as u64),
             text(lease),
             text(request.suspects as u64),
             text(u64::from(request.repeat_offender)),

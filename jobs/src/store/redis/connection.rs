@@ -95,7 +95,7 @@ impl Connection {
         if name != self.name {
             // Another server has another clock.
             self.time.forget();
-            self.server.has_moved();
+            self.server.note_move();
             self.name = name;
         }
         Ok(found.connection)

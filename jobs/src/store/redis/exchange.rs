@@ -28,14 +28,15 @@ impl Redis {
             return Err(Fault { sent: false, ..StoreError::Forked.into() });
         }
         let mut reconnects = 1;
-        if commands(self).is_empty() {
-            return Ok(Vec::new());
-        }
         for _ in 0..ROUNDS {
-            let (answers, sent, came) = match self.connection.send(&commands(self)) {
+            let commands = commands(self);
+            if commands.is_empty() {
+                return Ok(Vec::new());
+            }
+            let (answers, sent, came) = match self.connection.send(&commands) {
                 Ok(answered) => answered,
                 Err(failure) => {
-                    self.claiming.may_arrive_late();
+                    self.claiming.expect_late_copy();
                     // The server has closed a connection that was idle, or somebody has closed all.
                     if !failure.dropped || reconnects == 0 {
                         return Err(failure.into());
@@ -53,12 +54,10 @@ impl Redis {
                 self.connection.send(&self.scripts.loading())?;
                 continue;
             }
-            let mut kinds = None;
-            for reply in &replies {
-                if let Reply::Kinds(all) = reply {
-                    kinds = Some(all.clone());
-                }
-            }
+            let kinds = replies.iter().rev().find_map(|reply| match reply {
+                Reply::Kinds(all) => Some(all.clone()),
+                _ => None,
+            });
             match kinds {
                 Some(kinds) => {
                     self.kinds = kinds;

@@ -147,7 +147,7 @@ impl Redis {
         }
         // What a question finds must be as of before the claim, of which the asker knows nothing.
         let asks = batch.ops.iter().any(|op| op.is_question() && !matches!(op, Op::Schedules));
-        let waits = self.replicas.are_waited_for(batch.ops);
+        let waits = batch.awaited && self.replicas.are_waited_for(batch.ops);
         let commands = |store: &Redis, calls: &[Call], claim: Option<ClaimRequest>| {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());
             let numbers = (batch.number, lease);
@@ -199,6 +199,7 @@ impl Redis {
 /// Returns what has come back for each operation.
 fn letters(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Result<Vec<Letters>, Fault> {
     let mut found = vec![Letters::default(); ops];
+    let mut wanted = vec![0; ops];
     for (call, reply) in calls.iter().zip(replies) {
         match reply {
             Reply::Done(fields) => {
@@ -218,8 +219,15 @@ fn letters(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Result<Vec<Letter
             Reply::Wrong(fault) => return Err(fault),
             Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => {}
         }
+        call.parts.iter().for_each(|part| wanted[part.op] += part.letters);
     }
-    Ok(found)
+    let answered = |(found, wanted): (&Letters, &usize)| {
+        found.error.is_some() || found.letters.len() == *wanted
+    };
+    match found.iter().zip(&wanted).all(answered) {
+        true => Ok(found),
+        false => Err(records::damaged("is no answer to a change").into()),
+    }
 }
 
 /// Returns bits that no other process has drawn.

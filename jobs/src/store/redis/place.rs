@@ -85,7 +85,7 @@ impl Server {
     }
 
     /// Notes that the queue was found on another server than before.
-    pub(super) fn has_moved(&self) {
+    pub(super) fn note_move(&self) {
         self.shared.moves.fetch_add(1, Ordering::AcqRel);
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - What a caller is answered for is waited for: inserts, cancels, moves, schedules. Claims, renewals
-//!   and ends are not: a failover that forgets one of those runs a job again, and loses none.
+//! - What a caller waits for is waited for: inserts, cancels, moves, schedules. Claims, renewals and
+//!   ends are not: a failover that forgets one of those runs a job again, and loses none. Nor is what
+//!   nobody waits for any more.
 //! - Too few replicas are no answer: the batch is sent again as it was, and changes nothing the second
 //!   time. So a write comes before each `WAIT`, since `WAIT` counts the replicas that have the latest
 //!   write of its own connection, and every replica has the latest of a connection that wrote nothing.
@@ -28,8 +29,8 @@ pub(super) struct Replicas {
 
 /// How many commands wait.
 const COMMANDS: usize = 2;
-/// How long the last answers of a process are kept, in milliseconds, as in the scripts.
-const SENT_KEPT_MS: u64 = 3_600_000;
+/// How long the last answers of a process are kept, in milliseconds.
+pub(super) const SENT_KEPT_MS: u64 = 3_600_000;
 
 impl Replicas {
     /// Says whether the batch is answered only when replicas have it.

@@ -69,3 +69,13 @@ impl Scripts {
         SOURCES.iter().map(load).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_last_answers_are_kept_as_long_as_replicas_are_told() {
+        let kept =
+            format!("local SENT_KEPT_MS = {}\n", crate::store::redis::replicas::SENT_KEPT_MS);
+        assert!(include_str!("scripts/prelude.lua").contains(&kept));
+    }
+}

@@ -6,5 +6,5 @@ end
 settle()
 local answer = table.concat(answers)
 redis.call('HSET', sent, place, number .. ':' .. answer)
-redis.call('PEXPIRE', sent, 3600000)
+redis.call('PEXPIRE', sent, SENT_KEPT_MS)
 return { 'ok', micros, answer }

@@ -1,5 +1,5 @@
--- Changes to jobs that wait or are dead, and to schedules. Each answers letters. `ends.lua` and
--- `apply.lua` are parts of the same script.
+-- Changes to jobs that wait or are dead, and to schedules. Each answers letters. `ends.lua` has those to
+-- claimed jobs, and `apply.lua` does what the list says: they are the rest of this script.
 --
 -- A call that is sent again, because its answer was lost, bears the same number in the same place:
 -- it changes nothing, and has the answer that it had. A copy of it that arrives after later calls
@@ -28,8 +28,7 @@ if last_number > tonumber(number) or before ~= '' and last_in(before) ~= tonumbe
 end
 
 -- A list of inserts reads whatever it writes to.
-local only_list = ARGV[at] == 'J' and at + 2 + 3 * tonumber(ARGV[at + 2]) == #ARGV
-if place == '0' and not only_list then
+if ARGV[at] ~= 'J' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV then
   check_types()
 end
 -- Only inserts, occurrences, schedules and what is revived are refused by a full server.
@@ -78,12 +77,15 @@ local function waiting(id)
   return job
 end
 
+-- The job that waits and has this key, and its record. There is none if somebody has removed the
+-- record by hand.
 local function holder_of(key)
   local id = redis.call('HGET', keys, key)
-  if not id or is_claimed(id) then
+  local record = id and redis.call('HGET', jobs, id)
+  if not record or is_claimed(id) then
     return nil
   end
-  return id
+  return id, record
 end
 
 local function insert(id, kind, time, mode, key, record)
@@ -95,12 +97,12 @@ local function insert(id, kind, time, mode, key, record)
   end
   learn_head(kind)
   if mode ~= '' then
-    local holder = holder_of(key)
+    local holder, other_record = holder_of(key)
     if holder then
       if mode == 'L' then
         return 'o'
       end
-      local other = read(redis.call('HGET', jobs, holder))
+      local other = read(other_record)
       if mode == 'K' then
         time = tonumber(redis.call('ZSCORE', due[other.kind], holder))
       end
@@ -213,9 +215,13 @@ operations.V = function()
   if not redis.call('ZSCORE', dead, id) then
     return '0'
   end
-  local job = read(redis.call('HGET', jobs, id))
+  local record = redis.call('HGET', jobs, id)
   redis.call('ZREM', dead, id)
   redis.call('ZREM', died, id)
+  if not record then
+    return '0'
+  end
+  local job = read(record)
   job.flags, job.tries, job.interruptions = job.flags - DEAD, 0, 0
   if job.key ~= '' and redis.call('HSETNX', keys, job.key, id) == 0 then
     job.key = ''
@@ -226,12 +232,13 @@ operations.V = function()
   return '1'
 end
 
+-- Removes a dead job. Answers the flags of its record, if it has one.
 local function discard(id)
-  local job = read(redis.call('HGET', jobs, id))
+  local record = redis.call('HGET', jobs, id)
   redis.call('ZREM', dead, id)
   redis.call('ZREM', died, id)
   redis.call('HDEL', jobs, id)
-  return job
+  return record and string.byte(record, 1) or 0
 end
 
 -- Discard.
@@ -241,7 +248,7 @@ operations.D = function()
   if not redis.call('ZSCORE', dead, id) then
     return '0'
   end
-  remember(id, discard(id).flags)
+  remember(id, discard(id))
   return '1'
 end
 

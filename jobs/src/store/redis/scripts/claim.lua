@@ -43,13 +43,15 @@ end
 if last_number == tonumber(number) then
   local from = #number + 2
   waits = tonumber(string.sub(last, from, from))
+  write_on_a_full_server()
   from = from + 1
   while from < #last do
     local id = string.sub(last, from, from + 15)
     local fence = redis.call('HGET', fences, id)
-    if fence and string.sub(fence, 1, 8) == nonce then
+    local record = redis.call('HGET', jobs, id)
+    if fence and record and string.sub(fence, 1, 8) == nonce then
       redis.call('ZADD', run, now + lease, id)
-      give(id, fence, redis.call('HGET', jobs, id))
+      give(id, fence, record)
     end
     from = from + 16
   end
@@ -110,7 +112,15 @@ local function may_run(interruptions)
   return false
 end
 
+local function add(lists_of, kind, id)
+  local its = lists_of[kind] or {}
+  lists_of[kind] = its
+  its[#its + 1] = id
+end
+
 local ids, deadlines, taken, has_key, of_kind, bytes = {}, {}, {}, {}, {}, 0
+-- What has no record: somebody has removed it by hand. There is nothing to run.
+local empty = {}
 while #ids < limit and bytes < most_bytes do
   local kind, time = earliest_kind()
   if not kind then
@@ -119,14 +129,9 @@ while #ids < limit and bytes < most_bytes do
   local cursor = cursors[kind]
   local id, record = lists[kind][cursor], record_of(kind, cursor)
   if not record then
-    -- Somebody has removed it by hand. There is nothing to run, and it keeps no others back.
-    redis.call('ZREM', due[kind], id)
-    count(kind, -1)
-    settle()
-    return { 'ok', micros, now, 0, reply }
-  end
-  local interruptions = struct.unpack('>I4', record, 6)
-  if may_run(interruptions) then
+    cursors[kind] = cursor + 2
+    add(empty, kind, id)
+  elseif may_run((struct.unpack('>I4', record, 6))) then
     cursors[kind] = cursor + 2
     bytes = bytes + #record
     local n = #ids + 1
@@ -135,14 +140,19 @@ while #ids < limit and bytes < most_bytes do
     local from = HEAD_BYTES + kind_bytes
     has_key[n] = key_bytes > 0
       and redis.call('HGET', keys, string.sub(record, from + 1, from + key_bytes)) == id
-    local its = of_kind[kind] or {}
-    of_kind[kind] = its
-    its[#its + 1] = id
+    add(of_kind, kind, id)
   else
     blocked[kind] = true
     waits = 1
   end
 end
+
+for kind, its in pairs(empty) do
+  write_on_a_full_server()
+  call_all('ZREM', due[kind], its)
+  count(kind, -#its)
+end
+settle()
 
 if #ids > 0 then
   -- These have their types, or nothing is claimed.
@@ -167,10 +177,10 @@ if #ids > 0 then
   call_all('HSET', fences, tokens)
   call_all('ZADD', run, ends)
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
-  redis.call('PEXPIRE', sent, 3600000)
+  redis.call('PEXPIRE', sent, SENT_KEPT_MS)
 elseif again then
   write_on_a_full_server()
   redis.call('HSET', sent, 'claim', number .. ':' .. waits)
-  redis.call('PEXPIRE', sent, 3600000)
+  redis.call('PEXPIRE', sent, SENT_KEPT_MS)
 end
 return { 'ok', micros, next_due(), waits, reply }

@@ -1,4 +1,4 @@
--- Ends of claims, as a part of a list of changes: what has the token of the claim, and nothing else.
+-- Changes to claimed jobs: each bears the token of its claim, and without it does nothing.
 
 -- Ends a claim if it is held with this token. Answers what its fence says, and the deadline.
 local function end_claim(id, token)
@@ -24,12 +24,13 @@ local function finish(id, token, fate, time, reason)
   if not claim then
     return 'x'
   end
-  if is_asked(id) then
+  local record = redis.call('HGET', jobs, id)
+  if is_asked(id) or not record then
     redis.call('HDEL', jobs, id)
     forget(id, claim)
     return 'd'
   end
-  local job = read(redis.call('HGET', jobs, id))
+  local job = read(record)
   job.tries = job.tries + 1
   job.runs = job.runs + 1
   job.error = reason

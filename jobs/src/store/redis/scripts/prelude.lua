@@ -33,6 +33,8 @@ local at = 5 + known
 local CALLERS_ID, DEAD = 1, 2
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 local MOST_INTERRUPTIONS = 5
+-- How long the last answers of a process are kept.
+local SENT_KEPT_MS = 3600000
 
 local function has(flags, flag)
   return math.floor(flags / flag) % 2 == 1
@@ -70,8 +72,8 @@ local function write(job)
 end
 
 -- The fence of a claim: nonce and number, which are its token; deadline, owner, whether the job has its
--- key; and the beginning of the record, to the end of the key. It has more than 64 bytes for nearly every
--- job: so the server keeps fences in a table, where it would search a list of short ones.
+-- key; and the beginning of the record, to the end of the key at least. It has more than 64 bytes for
+-- nearly every job: so the server keeps fences in a table, where it would search a list of short ones.
 local TOKEN_BYTES, FENCE_BYTES, LONG_ENOUGH = 16, 33, 32
 
 local function write_fence(number, nonce, time, has_key, record)
