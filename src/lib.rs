@@ -32,6 +32,7 @@
 //! | jobs that are cancelled together, or by a drop | [`Group`], [`Guard`] |
 //! | few wake-ups; no thundering herd | [`When::within`]; [`When::jitter`] |
 //! | jobs that are saved, listed or moved | [`Task`], [`Job::downcast`], [`Wheel::close`] |
+//! | values that come out of a channel | [`Events`] |
 //! | a job that knows its own handle | [`Wheel::insert_with`] |
 //! | parts of a program that do not own the wheel | [`Scheduler`] |
 //! | a bound, a pool, other ticks and rings | [`Builder`], [`Geometry`] |
@@ -64,6 +65,9 @@ mod readme {}
 #[doc(alias("backoff", "cron", "debounce", "retry", "throttle", "ttl"))]
 pub mod cookbook {}
 
+#[cfg(feature = "async")]
+pub use adapters::events::EventStream;
+pub use adapters::events::{Event, Events, Full};
 #[cfg(feature = "async")]
 pub use adapters::futures::{Beat, Elapsed, Interval, Sleep, Timeout, WheelGone, ZeroPeriod};
 pub use adapters::group::Group;

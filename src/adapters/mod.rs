@@ -3,6 +3,7 @@
 pub(crate) mod guard;
 pub(crate) mod group;
 pub(crate) mod keyed;
+pub(crate) mod events;
 #[cfg(feature = "async")]
 pub(crate) mod futures;
 #[cfg(feature = "async")]

@@ -18,7 +18,8 @@
 use std::sync::Arc;
 
 use crate::engine::alarm::Alarm;
-use crate::host::sync::{Mutex, Parker, lock};
+use crate::engine::metrics::Stats;
+use crate::host::sync::{AtomicU64, Mutex, Ordering, Parker, lock};
 use crate::values::time::Tick;
 
 /// Timers that the ticker, or a driver, advances.
@@ -35,11 +36,37 @@ pub(crate) trait Source: Send + Sync {
 
     /// Takes nothing in from here on, and ends what is pending. `present` is the tick of the end.
     fn close(&self, present: Tick);
+
+    /// Returns whether nothing will ever be due here any more. Then it leaves the list, and has
+    /// nothing of the user's left to drop.
+    fn is_finished(&self) -> bool {
+        false
+    }
+
+    /// Returns how many events are pending here.
+    fn pending_events(&self) -> usize {
+        0
+    }
+}
+
+/// What became of the events of all sources.
+#[derive(Default)]
+pub(crate) struct EventMetrics {
+    delivered: AtomicU64,
+    given_up: AtomicU64,
+}
+
+impl EventMetrics {
+    pub(crate) fn add(&self, delivered: u64, given_up: u64) {
+        self.delivered.fetch_add(delivered, Ordering::Relaxed);
+        self.given_up.fetch_add(given_up, Ordering::Relaxed);
+    }
 }
 
 pub(crate) struct Sources {
     list: Mutex<List>,
     alarm: Arc<Alarm>,
+    event_metrics: Arc<EventMetrics>,
 }
 
 struct List {
@@ -52,7 +79,11 @@ impl Sources {
     /// No sources yet. The ticker sleeps on `parker`.
     pub(crate) fn new(parker: &Arc<Parker>) -> Sources {
         let list = List { sources: Vec::new(), closed: None };
-        Sources { list: Mutex::new(list), alarm: Arc::new(Alarm::new(Arc::clone(parker))) }
+        Sources {
+            list: Mutex::new(list),
+            alarm: Arc::new(Alarm::new(Arc::clone(parker))),
+            event_metrics: Arc::default(),
+        }
     }
 
     /// What an insert into any of them wakes the ticker with.
@@ -60,8 +91,19 @@ impl Sources {
         &self.alarm
     }
 
+    pub(crate) fn event_metrics(&self) -> &Arc<EventMetrics> {
+        &self.event_metrics
+    }
+
+    /// Fills in the fields of `stats` that are about events.
+    pub(crate) fn report(&self, stats: &mut Stats) {
+        stats.events_delivered = self.event_metrics.delivered.load(Ordering::Relaxed);
+        stats.events_given_up = self.event_metrics.given_up.load(Ordering::Relaxed);
+        let list = lock(&self.list);
+        stats.events_pending = list.sources.iter().map(|source| source.pending_events()).sum();
+    }
+
     /// Adds a source, before anything is inserted into it.
-    #[cfg(any(test, feature = "async"))]
     pub(crate) fn add(&self, source: Arc<dyn Source>) {
         let mut list = lock(&self.list);
         match list.closed {
@@ -78,9 +120,15 @@ impl Sources {
         lock(&self.list).sources.get(index).cloned()
     }
 
+    /// Takes the sources off the list that are finished.
+    pub(crate) fn remove_finished(&self) {
+        lock(&self.list).sources.retain(|source| !source.is_finished());
+    }
+
     /// Returns a tick before which nothing is due in any of them.
     pub(crate) fn next_due(&self) -> Tick {
-        let list = lock(&self.list);
+        let mut list = lock(&self.list);
+        list.sources.retain(|source| !source.is_finished());
         list.sources.iter().map(|source| source.next_due()).min().unwrap_or(Tick::MAX)
     }
 

@@ -150,6 +150,14 @@ impl<T> Timers<T> {
         finished
     }
 
+    /// Takes out everything: key, deadline, value.
+    pub(crate) fn drain(&mut self) -> Vec<(Key, Tick, T)> {
+        self.tally.discarded += self.hierarchy.len() as u64;
+        self.next_due = Tick::MAX;
+        let into_inner = |(key, deadline, value)| (key, deadline, ManuallyDrop::into_inner(value));
+        self.hierarchy.drain().map(into_inner).collect()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }

@@ -28,6 +28,11 @@ pub(crate) struct WallOffset {
 }
 
 impl WallOffset {
+    /// Returns what the wall clock reads at a moment, by this reading.
+    pub(crate) fn wall_at(self, moment: Moment) -> SystemTime {
+        later(self.at_origin, moment.elapsed())
+    }
+
     /// Returns by how much the wall clock was set between this reading and another.
     pub(crate) fn distance(self, other: WallOffset) -> Duration {
         let since = self.at_origin.duration_since(other.at_origin);

@@ -67,7 +67,6 @@ impl Timebase {
     }
 
     /// Returns a timebase of the same clock and ticks, with a source of jitter of its own.
-    #[cfg(feature = "async")]
     pub(crate) fn share(&self) -> Timebase {
         let (clock, drawn) = (Arc::clone(&self.clock), AtomicU64::new(0));
         Timebase { clock, scale: self.scale, seed: self.seed, drawn }

@@ -125,7 +125,6 @@ impl UnwindBoundary {
     }
 
     /// Calls what is no part of a job.
-    #[cfg(feature = "async")]
     pub(crate) fn call_without_handle(&self, user: impl FnOnce()) {
         self.catch(None, user);
     }

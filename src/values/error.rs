@@ -139,6 +139,8 @@ pub enum InsertErrorKind {
     ZeroPeriod,
     /// The key has a pending job already.
     Occupied,
+    /// The receivers of the [`Events`](crate::Events) are gone, so nobody could receive the value.
+    Disconnected,
 }
 
 impl fmt::Display for InsertErrorKind {
@@ -148,6 +150,7 @@ impl fmt::Display for InsertErrorKind {
             InsertErrorKind::Shutdown => "the wheel is shut down",
             InsertErrorKind::ZeroPeriod => "a repeating job needs a period above zero",
             InsertErrorKind::Occupied => "the key has a pending job already",
+            InsertErrorKind::Disconnected => "the receivers of the events are gone",
         })
     }
 }

@@ -8,6 +8,7 @@ mod cancel;
 mod clocks;
 mod counts;
 mod end;
+mod events;
 #[cfg(feature = "async")]
 mod intervals;
 mod jobs;
@@ -134,6 +135,7 @@ fn every_sentence_has_its_test() {
         include_str!("cancel.rs"),
         include_str!("counts.rs"),
         include_str!("end.rs"),
+        include_str!("events.rs"),
         include_str!("intervals.rs"),
         include_str!("jobs.rs"),
         include_str!("many.rs"),

@@ -57,6 +57,14 @@ pub struct Stats {
     /// Futures that were woken because their time had come.
     #[cfg(feature = "async")]
     pub woken: u64,
+    /// Events that wait for their deadline, or for room in their channel
+    /// ([`Events`](crate::Events)). They are no jobs, and are in no counter of jobs.
+    pub events_pending: usize,
+    /// Events that were sent because their time had come.
+    pub events_delivered: u64,
+    /// Events that came due while their channel was full, and were given to
+    /// [`Full::Give`](crate::Full::Give).
+    pub events_given_up: u64,
     /// How many times the ticker woke: because work was due, because an insert was earlier than all
     /// before, for a look at the wall clock, or because a job made room in flight.
     pub wakeups: u64,
@@ -74,7 +82,7 @@ pub struct Stats {
 impl Stats {
     /// Returns what happened between an earlier snapshot of the same wheel and this one: counters
     /// and lateness are those of the time between. The gauges (`pending`, `in_flight`,
-    /// `busy_threads`, `ticks_behind`) are those of this snapshot.
+    /// `busy_threads`, `events_pending`, `ticks_behind`) are those of this snapshot.
     ///
     /// ```
     /// use std::time::Duration;
@@ -104,6 +112,8 @@ impl Stats {
             panicked: less(self.panicked, earlier.panicked),
             #[cfg(feature = "async")]
             woken: less(self.woken, earlier.woken),
+            events_delivered: less(self.events_delivered, earlier.events_delivered),
+            events_given_up: less(self.events_given_up, earlier.events_given_up),
             wakeups: less(self.wakeups, earlier.wakeups),
             handover: self.handover.since(&earlier.handover),
             start: self.start.since(&earlier.start),

@@ -61,6 +61,8 @@ pub(crate) struct Engine {
     sources: Sources,
     #[cfg(feature = "async")]
     wakers: LazyWakers,
+    /// For the sources that are made later.
+    geometry: Geometry,
     runner: Arc<JobRunner>,
     bound: Option<Bound>,
     refused: AtomicU64,
@@ -81,7 +83,8 @@ impl Engine {
             shards: (0..config.shards).map(shard).collect(),
             sources: Sources::new(&parker),
             #[cfg(feature = "async")]
-            wakers: LazyWakers::new(config.geometry),
+            wakers: LazyWakers::default(),
+            geometry: config.geometry,
             alarm: Alarm::new(parker),
             runner: Arc::new(JobRunner::new(config.boundary, Arc::clone(&idle_waiters))),
             bound: config.max_pending.map(Bound::new),
@@ -220,6 +223,7 @@ impl Engine {
         stats.discarded += given_up;
         #[cfg(feature = "async")]
         self.wakers.report(&mut stats);
+        self.sources.report(&mut stats);
         stats.refused = self.refused.load(Ordering::Relaxed);
         stats.wakeups = self.wakeups.load(Ordering::Relaxed);
         stats.ticks_behind = Span::new(self.behind.load(Ordering::Relaxed));
@@ -238,6 +242,10 @@ impl Engine {
     /// The sources of timers beside the jobs.
     pub(crate) fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
     }
 
     pub(crate) fn runner(&self) -> &Arc<JobRunner> {

@@ -6,19 +6,14 @@ use super::{Engine, thread_index};
 use crate::engine::metrics::Stats;
 use crate::engine::sources::Source;
 use crate::engine::wakers::{Host, WakerShard, Wakers};
-use crate::structure::Geometry;
 
 /// Nothing, until somebody waits.
+#[derive(Default)]
 pub(super) struct LazyWakers {
     made: OnceLock<Arc<Wakers>>,
-    geometry: Geometry,
 }
 
 impl LazyWakers {
-    pub(super) fn new(geometry: Geometry) -> LazyWakers {
-        LazyWakers { made: OnceLock::new(), geometry }
-    }
-
     /// Fills in the fields of `stats` that are counted here.
     pub(super) fn report(&self, stats: &mut Stats) {
         for tally in self.made.get().iter().flat_map(|wakers| wakers.tallies()) {
@@ -34,7 +29,7 @@ impl Engine {
         let wakers = self.wakers.made.get_or_init(|| {
             let alarm = Arc::clone(self.sources.alarm());
             let host = Host::new(self.timebase.share(), alarm, Arc::clone(&self.runner));
-            let wakers = Arc::new(Wakers::new(self.shards.len(), &self.wakers.geometry, host));
+            let wakers = Arc::new(Wakers::new(self.shards.len(), &self.geometry, host));
             // As if they had been there from the beginning: what is due by now is late.
             wakers.advance(self.timebase.present(), usize::MAX);
             self.sources.add(Arc::clone(&wakers) as Arc<dyn Source>);

@@ -1,0 +1,299 @@
+//! Events: values that come out of a channel when their time has come.
+//!
+//! [`Events`] has a hierarchy of its own, in a source that the ticker advances beside the jobs. So a
+//! value needs no box and no pool, and what a verb costs does not depend on the jobs.
+//!
+//! Ground rules:
+//!
+//! - A value is pending, in the channel, given up, or back with the user: never lost in between. What
+//!   nobody can receive any more is dropped, outside every lock and through the unwind boundary.
+//! - The handle of an event is the key under which it lies. Keys of different tables never match, so
+//!   no verb of a wheel confuses an event with a job.
+//! - The source points to no engine, and no receiver is kept: so a wheel ends, and a channel
+//!   disconnects, whoever still holds the rest.
+
+mod outlet;
+mod source;
+mod state;
+#[cfg(feature = "async")]
+mod stream;
+mod wall;
+
+use core::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, unbounded};
+
+use outlet::Outlet;
+pub use outlet::{Event, Full};
+use source::EventSource;
+#[cfg(feature = "async")]
+pub use stream::EventStream;
+
+use crate::api::scheduler::Scheduler;
+use crate::engine::sources::Source;
+use crate::values::error::InsertError;
+use crate::values::handle::Handle;
+use crate::values::when::When;
+
+/// Timers that carry values: each comes out of one channel when its time has come, as an [`Event`].
+/// For a loop that waits for messages anyway, and wants to hear of timeouts in the same place.
+///
+/// The channel is one of `crossbeam-channel`, so a loop can `select!` on it. A value needs no closure,
+/// no box and no thread of the pool: the ticker sends it. Until then it can be cancelled, taken back
+/// and given a new time. There is no verb that repeats: who receives an event inserts the next
+/// one.
+///
+/// A clone costs a reference count; clones share one channel. Once the last of them is dropped, what
+/// is pending still comes, and after that the channel disconnects.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Events, Wheel};
+///
+/// let (wheel, driver) = Wheel::builder().manual()?;
+/// let (events, due) = Events::unbounded(&wheel.scheduler());
+/// let second = Duration::from_secs(1);
+/// let lamp = events.insert(30 * second, "lamp 7 is silent")?;
+/// events.insert(30 * second, "lamp 8 is silent")?;
+/// driver.advance(20 * second);
+/// events.reset(lamp, 30 * second); // lamp 7 reports
+/// driver.advance(20 * second);
+/// let values: Vec<_> = due.try_iter().map(|event| event.value).collect();
+/// assert_eq!(values, ["lamp 8 is silent"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Costs
+///
+/// An insert, a cancel and a reset cost what they cost for a job, less the box: one lock, which all
+/// clones share, and for the insert of a delay a reading of the clock. A pending event takes 24 bytes
+/// and the value. Each `Events::unbounded` or `bounded` makes a hierarchy of the wheel's geometry
+/// (33 KB by default), which the ticker looks at whenever it wakes: so one `Events` for many timers,
+/// not one for each.
+///
+/// Events are no jobs: they are not in [`Wheel::len`](crate::Wheel::len) and not under
+/// [`Builder::max_pending`](crate::Builder::max_pending), and a wheel with pending events may be idle.
+///
+/// # Who goes first
+///
+/// - **The receivers.** The next event that comes due finds no receiver. Then it and everything that
+///   is pending is dropped, and from there on inserts give the value back, with
+///   [`InsertErrorKind::Disconnected`](crate::InsertErrorKind::Disconnected).
+/// - **The wheel.** What was due by then comes, as far as there is room, and the channel disconnects.
+///   What is pending stays: [`Events::drain`] hands it back, and [`Events::take`] one by one. Without
+///   either it is dropped with the last `Events`; so a value that holds a clone of the `Events` it is
+///   pending in has to be drained then. Inserts are refused, and resets find nothing.
+pub struct Events<T> {
+    owner: Arc<Owner<T>>,
+}
+
+/// What the clones of one [`Events`] share. With it the last of them is dropped.
+struct Owner<T> {
+    scheduler: Scheduler,
+    source: Arc<EventSource<T>>,
+}
+
+impl<T: Send + 'static> Events<T> {
+    /// Returns events on the scheduler's wheel, and the receiver of those that have come due. The
+    /// channel has no bound: what nobody receives takes memory.
+    #[must_use]
+    pub fn unbounded(scheduler: &Scheduler) -> (Events<T>, Receiver<Event<T>>) {
+        Events::new(scheduler, usize::MAX, Full::Wait)
+    }
+
+    /// The same, with a channel that holds no more than `room` events. `full` says what becomes of an
+    /// event that comes due meanwhile. A room of zero counts as one. No memory is reserved.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Events, Full, Wheel};
+    /// let (wheel, driver) = Wheel::builder().manual()?;
+    /// let (events, due) = Events::bounded(&wheel.scheduler(), 2, Full::Wait);
+    /// let ms = Duration::from_millis(1);
+    /// let numbers = (1..=5).map(|number| (number * ms, number));
+    /// let handles = events.insert_batch(numbers)?;
+    /// driver.advance(10 * ms);
+    /// assert_eq!((due.len(), events.len()), (2, 3));
+    /// assert!(events.cancel(handles[2])); // due, but not out
+    /// let first: Vec<u32> = due.try_iter().map(|event| event.value).collect();
+    /// driver.advance(ms);
+    /// let then: Vec<u32> = due.try_iter().map(|event| event.value).collect();
+    /// assert_eq!((first, then), (vec![1, 2], vec![4, 5]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn bounded(
+        scheduler: &Scheduler,
+        room: usize,
+        full: Full<T>,
+    ) -> (Events<T>, Receiver<Event<T>>) {
+        Events::new(scheduler, room.max(1), full)
+    }
+
+    fn new(scheduler: &Scheduler, room: usize, full: Full<T>) -> (Events<T>, Receiver<Event<T>>) {
+        let (sender, receiver) = unbounded();
+        let source =
+            Arc::new(EventSource::new(scheduler.engine(), Outlet::new(sender, room, full)));
+        scheduler.engine().sources().add(Arc::clone(&source) as Arc<dyn Source>);
+        (Events { owner: Arc::new(Owner { scheduler: scheduler.clone(), source }) }, receiver)
+    }
+
+    /// Sends `value` after a delay, at an instant, or at a wall-clock time: never before, and at most
+    /// one tick after plus what the ticker takes to wake, unless the channel is full.
+    ///
+    /// Every time does what [`When`] says of it for a job. With a wall-clock time an event takes an
+    /// entry in two more tables, and the ticker wakes once a second.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the value: the wheel is gone, nobody can receive the value, or 2^32 - 1
+    /// events are pending.
+    pub fn insert(&self, when: impl Into<When>, value: T) -> Result<Handle, InsertError<T>> {
+        self.owner.source.insert(when.into(), value)
+    }
+
+    /// Inserts many values at once: under one lock, with one reading of the clock, all of them or
+    /// none. Returns their handles in the same order.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError`] with the whole batch, as [`Events::insert`].
+    pub fn insert_batch<W>(
+        &self,
+        timers: impl IntoIterator<Item = (W, T)>,
+    ) -> Result<Vec<Handle>, InsertError<Vec<(W, T)>>>
+    where
+        W: Into<When> + Copy,
+    {
+        self.owner.source.insert_batch(timers.into_iter().collect())
+    }
+
+    /// Cancels an event: it will not come, and its value is dropped here. Returns `false` if it is not
+    /// pending: it was sent, or cancelled before.
+    pub fn cancel(&self, handle: Handle) -> bool {
+        let value = self.take(handle);
+        value.map(|value| self.owner.source.discard(value)).is_some()
+    }
+
+    /// Cancels many events. Returns for each what [`Events::cancel`] would.
+    pub fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
+        handles.iter().map(|&handle| self.cancel(handle)).collect()
+    }
+
+    /// Cancels an event and gives its value back, if it is pending.
+    #[must_use = "to drop the value, cancel"]
+    pub fn take(&self, handle: Handle) -> Option<T> {
+        self.owner.source.take(handle)
+    }
+
+    /// Gives a pending event a new time. Returns whether it was pending.
+    pub fn reset(&self, handle: Handle, when: impl Into<When>) -> bool {
+        self.owner.source.reset(handle, when.into())
+    }
+
+    /// Gives many events new times. Returns for each what [`Events::reset`] would.
+    pub fn reset_batch<W: Into<When> + Copy>(&self, timers: &[(Handle, W)]) -> Vec<bool> {
+        timers.iter().map(|&(handle, when)| self.reset(handle, when)).collect()
+    }
+
+    /// Returns whether an event has not been sent yet.
+    #[must_use]
+    pub fn is_pending(&self, handle: Handle) -> bool {
+        self.remaining(handle).is_some()
+    }
+
+    /// Returns the time until a pending event is due: zero if it waits for room.
+    #[must_use]
+    pub fn remaining(&self, handle: Handle) -> Option<Duration> {
+        self.owner.source.remaining(handle)
+    }
+
+    /// Returns the number of pending events. Those in the channel are not among them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.owner.source.len()
+    }
+
+    /// Returns whether no event is pending.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes out everything that is pending, in the order of deadlines: handle, the time that was
+    /// left, value. Also after the end of the wheel.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{Events, Wheel};
+    /// let (wheel, _driver) = Wheel::builder().manual()?;
+    /// let (events, due) = Events::unbounded(&wheel.scheduler());
+    /// let hour = Duration::from_secs(3600);
+    /// let order = events.insert(72 * hour, "order 7 closes")?;
+    /// wheel.shutdown();
+    /// assert_eq!(events.drain(), [(order, 72 * hour, "order 7 closes")]);
+    /// assert!(due.recv().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "what was pending is in it"]
+    pub fn drain(self) -> Vec<(Handle, Duration, T)> {
+        self.owner.source.drain()
+    }
+
+    /// Has `waker` called after something came into an empty channel, and when the channel
+    /// disconnects; and once now, since something may be there already. It may be called once too
+    /// many. Replaces the waker of an earlier call.
+    ///
+    /// This is the hook for a loop that waits in the operating system: the waker of `mio`, a ping of
+    /// `calloop`, an eventfd. Whoever is woken receives until the channel is empty.
+    ///
+    /// It is called on the ticker's thread (on a manual wheel, the driver's), which it must not hold
+    /// up. A panic in it is caught and counted.
+    pub fn on_ready(&self, waker: Waker) {
+        self.owner.source.ready().set_hook(waker);
+    }
+
+    /// Returns the receiver as a stream. Feature `async`.
+    ///
+    /// The receiver must be that of these events: of others, the stream would not hear. Several
+    /// streams, of clones of the receiver, share the events among them. The stream ends when the
+    /// channel disconnects, and does not keep the `Events` alive.
+    #[cfg(feature = "async")]
+    pub fn stream(&self, receiver: Receiver<Event<T>>) -> EventStream<T> {
+        EventStream::new(receiver, Arc::clone(self.owner.source.ready()))
+    }
+
+    /// Returns the scheduler that was handed in.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.owner.scheduler
+    }
+
+    /// Returns what the wheel's clock reads, as [`Wheel::now`](crate::Wheel::now) does.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.owner.scheduler.now()
+    }
+}
+
+impl<T> Clone for Events<T> {
+    fn clone(&self) -> Events<T> {
+        Events { owner: Arc::clone(&self.owner) }
+    }
+}
+
+impl<T> fmt::Debug for Events<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("pending", &self.owner.source.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> Drop for Owner<T> {
+    fn drop(&mut self) {
+        self.source.abandon();
+        self.scheduler.engine().sources().remove_finished();
+    }
+}

@@ -1,0 +1,197 @@
+//! Where events come out: the channel, its bound, and whoever is told that something came.
+//!
+//! Ground rules:
+//!
+//! - One thread at a time has the [`Outlet`], and it is the only one that sends. So what it finds the
+//!   room to be, there is at least.
+//! - A receiver that found the channel empty is woken for what comes next. After each batch the sender
+//!   looks at the length: if it is more than the batch, something older was there all the time,
+//!   and whoever receives that goes on to what is new. To look before the batch would not do: a
+//!   receiver may empty the channel in between.
+//! - Wakers are the user's code: they are cloned, called and dropped outside the lock.
+
+use core::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+
+use crate::engine::dispatch::JobRunner;
+use crate::engine::timers::Due;
+use crate::host::sync::{Mutex, lock};
+use crate::values::handle::Handle;
+
+/// A value whose time has come, as the receiver of [`Events`](crate::Events) gets it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event<T> {
+    /// What was inserted.
+    pub value: T,
+    /// The handle that the insert returned. It is stale by now.
+    pub handle: Handle,
+    /// When the event was due, rounded up to a tick. How late it is, the receiver's clock tells.
+    pub deadline: Instant,
+}
+
+/// What becomes of an event that comes due while the channel of
+/// [`Events::bounded`](crate::Events::bounded) is full.
+pub enum Full<T> {
+    /// It stays pending until there is room, and can be cancelled until then. Those that are due
+    /// come in the order of their deadlines. Nothing tells the wheel that a channel was emptied:
+    /// so while something waits for room, the ticker looks once a tick.
+    Wait,
+    /// It is given to this, on the ticker's thread, which must not be held up; and counted in
+    /// [`Stats::events_given_up`](crate::Stats::events_given_up).
+    Give(Box<dyn FnMut(T) + Send>),
+}
+
+impl<T> fmt::Debug for Full<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Full::Wait => "Wait",
+            Full::Give(_) => "Give(..)",
+        })
+    }
+}
+
+/// What the thread has that delivers.
+pub(super) struct Outlet<T> {
+    sender: Sender<Event<T>>,
+    room: usize,
+    full: Full<T>,
+    /// Room for what one advance takes out.
+    pub(super) due: Vec<Due<T>>,
+}
+
+/// What became of a batch.
+#[derive(Default)]
+pub(super) struct Delivery {
+    pub(super) sent: u64,
+    pub(super) given_up: u64,
+    /// Nobody can receive anything any more.
+    pub(super) is_disconnected: bool,
+}
+
+impl<T> Outlet<T> {
+    pub(super) fn new(sender: Sender<Event<T>>, room: usize, full: Full<T>) -> Outlet<T> {
+        Outlet { sender, room, full, due: Vec::new() }
+    }
+
+    /// How many events may be taken out of the hierarchy.
+    pub(super) fn room(&self) -> usize {
+        match self.full {
+            Full::Wait => self.room.saturating_sub(self.sender.len()),
+            Full::Give(_) => usize::MAX,
+        }
+    }
+
+    /// Delivers what is in `due`, which was due at `deadline`.
+    pub(super) fn deliver(&mut self, deadline: Instant, runner: &JobRunner) -> Delivery {
+        let mut delivery = Delivery::default();
+        for (key, value) in self.due.drain(..) {
+            let value = core::mem::ManuallyDrop::into_inner(value);
+            if let Full::Give(give) = &mut self.full
+                && self.sender.len() >= self.room
+            {
+                runner.boundary().call_without_handle(|| give(value));
+                delivery.given_up += 1;
+                continue;
+            }
+            let handle = Handle::new(0, key.generation, key.index);
+            match self.sender.send(Event { value, handle, deadline }) {
+                Ok(()) => delivery.sent += 1,
+                Err(unsent) => {
+                    delivery.is_disconnected = true;
+                    runner.boundary().discard(unsent.into_inner().value);
+                }
+            }
+        }
+        delivery
+    }
+
+    /// Returns whether the receivers may have found the channel empty before the last `sent` events.
+    pub(super) fn may_have_been_empty(&self, sent: u64) -> bool {
+        sent > 0 && self.sender.len() as u64 <= sent
+    }
+}
+
+/// Whoever is told that something came, or that the channel has disconnected.
+pub(super) struct Ready {
+    waiting: Mutex<Waiting>,
+    runner: Arc<JobRunner>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    hook: Option<Arc<Waker>>,
+    /// The tasks that wait, each by the number of its stream. They are woken once.
+    tasks: Vec<(u64, Waker)>,
+    #[cfg(feature = "async")]
+    streams: u64,
+}
+
+impl Ready {
+    pub(super) fn new(runner: &Arc<JobRunner>) -> Ready {
+        Ready { waiting: Mutex::default(), runner: Arc::clone(runner) }
+    }
+
+    pub(super) fn set_hook(&self, waker: Waker) {
+        let hook = Arc::new(waker);
+        let old = lock(&self.waiting).hook.replace(Arc::clone(&hook));
+        self.runner.boundary().discard(old);
+        self.runner.boundary().call_without_handle(|| hook.wake_by_ref());
+    }
+
+    /// Drops the hook, for good: nothing comes any more.
+    pub(super) fn clear_hook(&self) {
+        let old = lock(&self.waiting).hook.take();
+        self.runner.boundary().discard(old);
+    }
+
+    pub(super) fn wake(&self) {
+        let (hook, tasks) = {
+            let mut waiting = lock(&self.waiting);
+            (waiting.hook.clone(), core::mem::take(&mut waiting.tasks))
+        };
+        let boundary = self.runner.boundary();
+        for (_, task) in tasks {
+            boundary.call_without_handle(|| task.wake());
+        }
+        if let Some(hook) = hook {
+            boundary.call_without_handle(|| hook.wake_by_ref());
+            boundary.discard(hook);
+        }
+    }
+
+    /// Returns a number for a stream.
+    #[cfg(feature = "async")]
+    pub(super) fn number_stream(&self) -> u64 {
+        let mut waiting = lock(&self.waiting);
+        waiting.streams += 1;
+        waiting.streams
+    }
+
+    /// Has the task of a stream woken by what comes next.
+    #[cfg(feature = "async")]
+    pub(super) fn register(&self, stream: u64, waker: &Waker) {
+        let mut waker = waker.clone();
+        let mut waiting = lock(&self.waiting);
+        let mut tasks = waiting.tasks.iter_mut();
+        match tasks.find(|(number, _)| *number == stream) {
+            Some((_, old)) => waker = core::mem::replace(old, waker),
+            None => return waiting.tasks.push((stream, waker)),
+        }
+        drop(waiting);
+        self.runner.boundary().discard(waker);
+    }
+
+    /// The stream is gone. A wake that was meant for it goes to the others.
+    #[cfg(feature = "async")]
+    pub(super) fn leave(&self, stream: u64) {
+        let mut waiting = lock(&self.waiting);
+        let place = waiting.tasks.iter().position(|(number, _)| *number == stream);
+        let waker = place.map(|place| waiting.tasks.swap_remove(place));
+        drop(waiting);
+        self.runner.boundary().discard(waker);
+    }
+}

@@ -1,0 +1,299 @@
+//! The source of events: their hierarchy behind its lock, and how it ends.
+//!
+//! Ground rules:
+//!
+//! - The thread that delivers has the outlet; it lies in the state otherwise. Who finds it gone leaves
+//!   the delivery to the thread that has it: that one looks what has happened meanwhile before it puts
+//!   the outlet back.
+//! - What one advance takes out was due at one tick, so an event knows its deadline without a word in
+//!   its node.
+//! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away.
+//! - Once the outlet is dropped, the source is finished, and leaves the list of sources.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::outlet::{Delivery, Outlet, Ready};
+use super::state::{State, handle, key};
+use super::wall::WallTimes;
+use crate::engine::alarm::Alarm;
+use crate::engine::dispatch::JobRunner;
+use crate::engine::sources::{EventMetrics, Source};
+use crate::engine::timers::Timers;
+use crate::engine::verbs::Engine;
+use crate::host::clock::WallOffset;
+use crate::host::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::host::timebase::Timebase;
+use crate::values::error::InsertError;
+use crate::values::handle::Handle;
+use crate::values::time::Tick;
+use crate::values::when::When;
+
+pub(super) struct EventSource<T> {
+    state: Mutex<State<T>>,
+    ready: Arc<Ready>,
+    /// Nothing is sent any more.
+    is_finished: AtomicBool,
+    timebase: Timebase,
+    alarm: Arc<Alarm>,
+    runner: Arc<JobRunner>,
+    metrics: Arc<EventMetrics>,
+}
+
+/// How many events one step looks at while the end of the wheel delivers.
+const ENTRIES_PER_LOCK: usize = 256;
+
+impl<T> EventSource<T> {
+    pub(super) fn new(engine: &Engine, outlet: Outlet<T>) -> EventSource<T> {
+        let runner = engine.runner();
+        let mut timers = Timers::new(engine.geometry().clone());
+        // As if it had been there from the beginning.
+        timers.advance(engine.timebase().present(), usize::MAX, &mut Vec::new());
+        EventSource {
+            state: Mutex::new(State::new(timers, outlet)),
+            ready: Arc::new(Ready::new(runner)),
+            is_finished: AtomicBool::new(false),
+            timebase: engine.timebase().share(),
+            alarm: Arc::clone(engine.sources().alarm()),
+            runner: Arc::clone(runner),
+            metrics: Arc::clone(engine.sources().event_metrics()),
+        }
+    }
+
+    pub(super) fn ready(&self) -> &Arc<Ready> {
+        &self.ready
+    }
+
+    pub(super) fn insert(&self, when: When, value: T) -> Result<Handle, InsertError<T>> {
+        let now = self.timebase.clock().now();
+        let mut state = lock(&self.state);
+        if let Err(kind) = state.admit(1) {
+            drop(state);
+            return Err(InsertError::new(kind, value));
+        }
+        let (key, wake) = state.insert(&self.timebase, when, now, value);
+        drop(state);
+        self.alarm.wake_for(wake);
+        Ok(handle(key))
+    }
+
+    pub(super) fn insert_batch<W>(
+        &self,
+        timers: Vec<(W, T)>,
+    ) -> Result<Vec<Handle>, InsertError<Vec<(W, T)>>>
+    where
+        W: Into<When> + Copy,
+    {
+        let now = self.timebase.clock().now();
+        // What the user's types do is done before the lock is taken.
+        let times: Vec<When> = timers.iter().map(|&(when, _)| when.into()).collect();
+        let mut state = lock(&self.state);
+        if let Err(kind) = state.admit(timers.len()) {
+            drop(state);
+            return Err(InsertError::new(kind, timers));
+        }
+        let mut earliest = Tick::MAX;
+        let handles = times.into_iter().zip(timers).map(|(when, (_, value))| {
+            let (key, wake) = state.insert(&self.timebase, when, now, value);
+            earliest = earliest.min(wake);
+            handle(key)
+        });
+        let handles = handles.collect();
+        drop(state);
+        self.alarm.wake_for(earliest);
+        Ok(handles)
+    }
+
+    pub(super) fn take(&self, handle: Handle) -> Option<T> {
+        let mut state = lock(&self.state);
+        let key = key(handle);
+        let value = state.timers.cancel(key);
+        state.wall.remove(key);
+        value
+    }
+
+    pub(super) fn reset(&self, handle: Handle, when: When) -> bool {
+        let now = self.timebase.clock().now();
+        let (key, mut state) = (key(handle), lock(&self.state));
+        if state.ended.is_some() || state.timers.deadline(key).is_none() {
+            return false;
+        }
+        let target = self.timebase.target(when, now);
+        let (deadline, wake) = state.deadline(&self.timebase, key, target, now);
+        state.timers.reset(key, deadline);
+        drop(state);
+        self.alarm.wake_for(wake);
+        true
+    }
+
+    pub(super) fn remaining(&self, handle: Handle) -> Option<Duration> {
+        self.follow_the_wall();
+        let deadline = lock(&self.state).timers.deadline(key(handle))?;
+        Some(self.timebase.until(deadline))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        lock(&self.state).timers.len()
+    }
+
+    pub(super) fn drain(&self) -> Vec<(Handle, Duration, T)> {
+        let mut pending = {
+            let mut state = lock(&self.state);
+            state.wall = WallTimes::default();
+            state.timers.drain()
+        };
+        pending.sort_by_key(|&(_, deadline, _)| deadline);
+        let now = self.timebase.clock().now();
+        let back =
+            |(key, deadline, value)| (handle(key), self.timebase.between(now, deadline), value);
+        pending.into_iter().map(back).collect()
+    }
+
+    /// Nobody can insert any more, or cancel. What is pending still comes, if it can.
+    pub(super) fn abandon(&self) {
+        let mut state = lock(&self.state);
+        state.is_abandoned = true;
+        // Otherwise it stays where the ticker finds it.
+        let is_last = state.timers.len() == 0;
+        let outlet = if is_last { state.outlet.take() } else { None };
+        drop(state);
+        match outlet {
+            Some(outlet) => self.put_back(outlet),
+            None => self.discard_if_over(),
+        }
+    }
+
+    pub(super) fn discard(&self, value: T) {
+        self.runner.boundary().discard(value);
+    }
+
+    /// Takes out what is due at the first tick up to `to` at which anything is, and delivers it.
+    /// Returns whether that is all there is, or all there is room for.
+    fn deliver(&self, outlet: &mut Outlet<T>, to: Tick, limit: usize) -> bool {
+        let reading = self.follow_the_wall();
+        let limit = limit.min(outlet.room());
+        let (tick, finished) = {
+            let mut state = lock(&self.state);
+            if state.is_disconnected {
+                return true;
+            }
+            state.take_due(to, limit, reading, &self.timebase, outlet)
+        };
+        if outlet.due.is_empty() {
+            return finished;
+        }
+        let deadline = self.timebase.clock().instant(self.timebase.scale().begin(tick));
+        let Delivery { sent, given_up, is_disconnected } = outlet.deliver(deadline, &self.runner);
+        self.metrics.add(sent, given_up);
+        if outlet.may_have_been_empty(sent) {
+            self.ready.wake();
+        }
+        if is_disconnected {
+            lock(&self.state).is_disconnected = true;
+        }
+        finished || is_disconnected
+    }
+
+    /// Ends what the thread did that has the outlet.
+    fn put_back(&self, mut outlet: Outlet<T>) {
+        loop {
+            let mut state = lock(&self.state);
+            if let Some(end) = state.ended
+                && !state.is_disconnected
+                && state.timers.next_due() <= end
+                && outlet.room() > 0
+            {
+                drop(state);
+                // What was due before the end.
+                self.deliver(&mut outlet, end, ENTRIES_PER_LOCK);
+                continue;
+            }
+            let is_empty = state.is_abandoned && state.timers.len() == 0;
+            if !state.is_over() && !is_empty {
+                state.outlet = Some(outlet);
+                return;
+            }
+            break;
+        }
+        self.is_finished.store(true, Ordering::Release);
+        // The channel disconnects here.
+        self.runner.boundary().discard(outlet);
+        self.ready.wake();
+        self.ready.clear_hook();
+        self.discard_if_over();
+    }
+
+    /// Drops what is pending, if nobody can have it any more.
+    fn discard_if_over(&self) {
+        let pending = {
+            let mut state = lock(&self.state);
+            let is_over = state.is_disconnected || state.is_abandoned && state.ended.is_some();
+            if !is_over {
+                return;
+            }
+            state.wall = WallTimes::default();
+            state.timers.drain()
+        };
+        pending.into_iter().for_each(|(_, _, value)| self.discard(value));
+    }
+
+    /// Gives the events that wait for the wall clock the deadlines that follow from what it reads
+    /// now. Returns the reading.
+    fn follow_the_wall(&self) -> Option<WallOffset> {
+        let mut reading = None;
+        loop {
+            let State { timers, wall, .. } = &mut *lock(&self.state);
+            if wall.is_empty() {
+                return None;
+            }
+            let reading = *reading.get_or_insert_with(|| self.timebase.clock().read_wall_closely());
+            if wall.follow(reading, timers, &self.timebase) {
+                return Some(reading);
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Source for EventSource<T> {
+    fn next_due(&self) -> Tick {
+        self.follow_the_wall();
+        let state = lock(&self.state);
+        if state.is_over() {
+            return Tick::MAX;
+        }
+        let due = state.timers.next_due().max(state.retry.unwrap_or(Tick::new(0)));
+        due.min(state.wall.next_look(&self.timebase))
+    }
+
+    fn earliest_deadline(&self) -> Tick {
+        self.follow_the_wall();
+        let state = lock(&self.state);
+        if state.is_over() { Tick::MAX } else { state.timers.earliest_deadline() }
+    }
+
+    fn advance(&self, to: Tick, limit: usize) -> bool {
+        let Some(mut outlet) = lock(&self.state).outlet.take() else { return true };
+        let finished = self.deliver(&mut outlet, to, limit);
+        self.put_back(outlet);
+        finished
+    }
+
+    fn close(&self, present: Tick) {
+        let mut state = lock(&self.state);
+        state.ended.get_or_insert(present);
+        let outlet = state.outlet.take();
+        drop(state);
+        match outlet {
+            Some(outlet) => self.put_back(outlet),
+            None => self.discard_if_over(),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished.load(Ordering::Acquire)
+    }
+
+    fn pending_events(&self) -> usize {
+        self.len()
+    }
+}

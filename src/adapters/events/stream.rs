@@ -1,0 +1,99 @@
+//! The receiving end of events as a stream.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, TryRecvError};
+use futures_core::{FusedStream, Stream};
+
+use super::outlet::{Event, Ready};
+
+/// The events that have come due, as a stream: what [`Events::stream`](crate::Events::stream) returns.
+/// Feature `async`.
+///
+/// It ends when the channel disconnects: the wheel has ended, or every [`Events`](crate::Events) is
+/// dropped and nothing is pending. It is `Unpin`. A poll that finds something takes no lock and keeps
+/// no waker; one that finds nothing takes a lock for a moment. Dropping it drops the receiver.
+///
+/// ```
+/// use std::time::Duration;
+/// use futures::StreamExt;
+/// use tickwheel::{Events, Wheel};
+///
+/// # futures::executor::block_on(async {
+/// let wheel = Wheel::new();
+/// let (events, due) = Events::unbounded(&wheel.scheduler());
+/// let mut due = events.stream(due);
+/// events.insert(Duration::from_millis(5), "lamp 7 is silent").unwrap();
+/// drop(events);
+/// assert_eq!(due.next().await.map(|event| event.value), Some("lamp 7 is silent"));
+/// assert!(due.next().await.is_none());
+/// # });
+/// ```
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct EventStream<T> {
+    receiver: Receiver<Event<T>>,
+    ready: Arc<Ready>,
+    number: u64,
+    is_over: bool,
+}
+
+impl<T> EventStream<T> {
+    pub(super) fn new(receiver: Receiver<Event<T>>, ready: Arc<Ready>) -> EventStream<T> {
+        let number = ready.number_stream();
+        EventStream { receiver, ready, number, is_over: false }
+    }
+
+    /// Returns the receiver, which can be asked how many events wait in it.
+    #[must_use]
+    pub fn receiver(&self) -> &Receiver<Event<T>> {
+        &self.receiver
+    }
+
+    /// Returns what there is to return, unless the channel is empty.
+    fn look(&mut self) -> Poll<Option<Event<T>>> {
+        match self.receiver.try_recv() {
+            Ok(event) => Poll::Ready(Some(event)),
+            Err(TryRecvError::Empty) => Poll::Pending,
+            Err(TryRecvError::Disconnected) => {
+                self.is_over = true;
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+impl<T> Stream for EventStream<T> {
+    type Item = Event<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+        if let Poll::Ready(answer) = self.look() {
+            return Poll::Ready(answer);
+        }
+        self.ready.register(self.number, cx.waker());
+        // Something may have come before that.
+        self.look()
+    }
+}
+
+impl<T> FusedStream for EventStream<T> {
+    fn is_terminated(&self) -> bool {
+        self.is_over
+    }
+}
+
+impl<T> Unpin for EventStream<T> {}
+
+impl<T> Drop for EventStream<T> {
+    fn drop(&mut self) {
+        self.ready.leave(self.number);
+    }
+}
+
+impl<T> fmt::Debug for EventStream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventStream").field("waiting", &self.receiver.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,183 @@
+//! The events that wait for a wall-clock time, beside the hierarchy that they lie in.
+//!
+//! A deadline in the hierarchy is what a reading of the wall clock makes of the time. Ground rules:
+//!
+//! - Every look at the source is a look at the wall clock, before anything is taken out. If the clock
+//!   lies apart from a reading that a deadline follows from, all deadlines are estimated anew; some at
+//!   a time, so that the lock is free in between.
+//! - An event whose time has not come by the reading of that look goes back.
+//! - On the system's clock, the source has itself looked at once a [`CHECK_INTERVAL`], because the
+//!   clock may be set while nothing is due. A manual clock tells its driver.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::time::{Duration, SystemTime};
+
+use crate::engine::timers::Timers;
+use crate::host::clock::WallOffset;
+use crate::host::timebase::{Point, Timebase};
+use crate::structure::Key;
+use crate::values::generation::Generation;
+use crate::values::time::Tick;
+use crate::values::when::Window;
+
+/// How often the wall clock is looked at.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// By how much the clock must lie apart from what it read, on the system's clock. Two readings of a
+/// clock that nobody has set differ a little.
+const STEP_MIN: Duration = Duration::from_millis(10);
+
+/// How many deadlines are estimated before the lock is released.
+const ENTRIES_PER_LOCK: usize = 256;
+
+#[derive(Default)]
+pub(super) struct WallTimes {
+    times: HashMap<Key, (SystemTime, Window)>,
+    /// The same, in the order of the times.
+    order: BTreeMap<Place, Key>,
+    /// The reading that the deadlines follow from, or nearly do.
+    reading: Option<WallOffset>,
+    /// All deadlines are being estimated anew, those up to here are.
+    estimated: Option<Bound<Place>>,
+}
+
+type Place = (SystemTime, Generation);
+
+impl WallTimes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        key: Key,
+        time: SystemTime,
+        window: Window,
+        reading: WallOffset,
+        timebase: &Timebase,
+    ) {
+        self.times.insert(key, (time, window));
+        self.order.insert((time, key.generation), key);
+        let before = *self.reading.get_or_insert(reading);
+        if before.distance(reading) > step_min(timebase) {
+            // It was set since the last look.
+            self.estimated = Some(Bound::Unbounded);
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: Key) {
+        if self.times.is_empty() {
+            return;
+        }
+        if let Some((time, _)) = self.times.remove(&key) {
+            self.order.remove(&(time, key.generation));
+        }
+        if self.times.is_empty() {
+            *self = WallTimes::default();
+        }
+    }
+
+    /// Returns the tick at which the wall clock is to be looked at.
+    pub(super) fn next_look(&self, timebase: &Timebase) -> Tick {
+        if self.is_empty() || timebase.clock().is_manual() {
+            return Tick::MAX;
+        }
+        timebase.scale().deadline(timebase.clock().now().plus(CHECK_INTERVAL))
+    }
+
+    /// Estimates deadlines anew, if the clock was set. Returns whether all are as of `reading`.
+    pub(super) fn follow<T>(
+        &mut self,
+        reading: WallOffset,
+        timers: &mut Timers<T>,
+        timebase: &Timebase,
+    ) -> bool {
+        let before = self.reading.replace(reading);
+        if before.is_none_or(|before| before.distance(reading) > step_min(timebase)) {
+            self.estimated = Some(Bound::Unbounded);
+        } else {
+            // Small steps in one direction must not add up.
+            self.reading = before;
+        }
+        let Some(from) = self.estimated else { return true };
+        let some = self.order.range((from, Bound::Unbounded)).take(ENTRIES_PER_LOCK);
+        let mut last = None;
+        for (place, key) in some {
+            estimate(*key, self.times[key], timers, timebase);
+            last = Some(*place);
+        }
+        self.estimated = last.map(Bound::Excluded);
+        self.estimated.is_none()
+    }
+
+    /// Moves events that would be due at `tick`, and whose time has not come by `reading`.
+    pub(super) fn hold_back<T>(
+        &mut self,
+        tick: Tick,
+        reading: WallOffset,
+        timers: &mut Timers<T>,
+        timebase: &Timebase,
+    ) {
+        let wall = reading.wall_at(timebase.clock().now());
+        let last = wall.checked_add(2 * STEP_MIN + timebase.scale().tick()).unwrap_or(wall);
+        let from = Bound::Excluded((wall, Generation::MAX));
+        let early = self.order.range((from, Bound::Excluded((last, Generation::MAX))));
+        for key in early.map(|(_, key)| *key) {
+            if timers.deadline(key).is_some_and(|deadline| deadline <= tick) {
+                estimate(key, self.times[&key], timers, timebase);
+            }
+        }
+    }
+}
+
+/// Gives an event the deadline that follows from what the wall clock reads now.
+fn estimate<T>(
+    key: Key,
+    (time, window): (SystemTime, Window),
+    timers: &mut Timers<T>,
+    timebase: &Timebase,
+) {
+    let now = timebase.clock().now();
+    let moment = timebase.estimate(Point::Wall(time)).moment;
+    timers.move_to(key, timebase.deadline(moment, window, now));
+}
+
+fn step_min(timebase: &Timebase) -> Duration {
+    if timebase.clock().is_manual() { Duration::ZERO } else { STEP_MIN }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::adapters::events::Events;
+    use crate::api::wheel::Wheel;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    /// Longer than anything here takes on the slowest machine.
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_systems_clock_is_followed_while_nothing_is_due() {
+        let wheel = Wheel::builder().threads(1).build().unwrap();
+        let scheduler = wheel.scheduler();
+        let clock = scheduler.engine().timebase().clock();
+        let (events, due) = Events::unbounded(&scheduler);
+        // The ticker means to sleep for long, and has to look at the clock from here on.
+        events.insert(2 * DAY, "the day after tomorrow").unwrap();
+        let short = Duration::from_millis(50);
+        assert!(due.recv_timeout(short).is_err());
+        events.insert(clock.wall() + DAY, "tomorrow").unwrap();
+        assert!(due.recv_timeout(short).is_err());
+        clock.set_wall(clock.wall() + 3 * DAY);
+        assert_eq!(due.recv_timeout(MINUTE).unwrap().value, "tomorrow");
+        // And back, by less than the time that is left.
+        let time = clock.wall() + Duration::from_secs(1);
+        events.insert(time, "in a second").unwrap();
+        clock.set_wall(clock.wall() - DAY);
+        assert!(due.recv_timeout(Duration::from_millis(1500)).is_err());
+        clock.set_wall(time);
+        assert_eq!(due.recv_timeout(MINUTE).unwrap().value, "in a second");
+        assert_eq!(events.len(), 1);
+    }
+}

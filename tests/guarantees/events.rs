@@ -1,0 +1,475 @@
+//! Values that come out of a channel.
+
+use super::*;
+use std::collections::BTreeMap;
+use std::task::{Wake, Waker};
+use std::time::SystemTime;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, select};
+use tickwheel::{Event, Events, Full, When};
+
+fn values<T>(due: &Receiver<Event<T>>) -> Vec<T> {
+    due.try_iter().map(|event| event.value).collect()
+}
+
+#[test]
+fn an_event_comes_after_its_deadline_and_says_when_that_was() {
+    on_both_clocks(MS, |wheel, time| {
+        let (events, due) = Events::unbounded(&wheel.scheduler());
+        let mut inserted = BTreeMap::new();
+        for number in 0..50 {
+            let (before, delay) = (time.now(), number % 7 * 2 * MS);
+            let handle = events.insert(delay, number).unwrap();
+            inserted.insert(handle, (number, before, delay, time.now()));
+        }
+        time.until(|| due.len() == 50);
+        for event in due.try_iter() {
+            let (number, before, delay, after) = inserted.remove(&event.handle).unwrap();
+            assert_eq!(event.value, number);
+            assert!(event.deadline >= before + delay, "{event:?}");
+            // Two ticks: one by which it rounds up, and one of which it is the first after the present.
+            assert!(event.deadline <= after + delay + 2 * MS, "{event:?}");
+            assert!(event.deadline <= time.now());
+        }
+        assert!(inserted.is_empty());
+    });
+}
+
+#[test]
+fn events_of_different_ticks_come_in_the_order_of_deadlines() {
+    on_both_clocks(MS, |wheel, time| {
+        let (events, due) = Events::unbounded(&wheel.scheduler());
+        for number in [40_u32, 10, 700, 30, 20, 300] {
+            events.insert(number * MS, number).unwrap();
+        }
+        time.until(|| events.is_empty());
+        assert_eq!(values(&due), [10, 20, 30, 40, 300, 700]);
+    });
+}
+
+#[test]
+fn a_channel_of_events_works_in_a_select() {
+    let wheel = threads(1);
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let (_sender, other) = crossbeam_channel::unbounded::<()>();
+    events.insert(MS, "timeout").unwrap();
+    select! {
+        recv(due) -> event => assert_eq!(event.unwrap().value, "timeout"),
+        recv(other) -> _ => panic!("nothing was sent"),
+    }
+}
+
+#[test]
+fn a_cancelled_event_never_comes_and_its_value_is_dropped_or_given_back() {
+    on_both_clocks(MS, |wheel, time| {
+        let (events, due) = Events::unbounded(&wheel.scheduler());
+        let (token, alive) = counted();
+        let dropped = events.insert(HOUR, Some(token)).unwrap();
+        assert!(events.cancel(dropped));
+        assert_eq!(alive(), 0);
+        let (token, alive) = counted();
+        let taken = events.insert(HOUR, Some(token)).unwrap();
+        assert!(events.take(taken).flatten().is_some());
+        assert_eq!(alive(), 0);
+        assert!(!events.cancel(taken) && events.take(taken).is_none());
+        let came = events.insert(Duration::ZERO, None).unwrap();
+        time.until(|| due.len() == 1);
+        assert!(!events.cancel(came) && events.take(came).is_none());
+        assert_eq!((events.len(), due.len()), (0, 1));
+    });
+}
+
+#[test]
+fn a_reset_event_comes_at_its_new_time() {
+    on_both_clocks(MS, |wheel, time| {
+        let (events, due) = Events::unbounded(&wheel.scheduler());
+        let sooner = events.insert(HOUR, "sooner").unwrap();
+        let later = events.insert(50 * MS, "later").unwrap();
+        assert!(events.reset(sooner, Duration::ZERO));
+        // A machine that stands still may have sent it by now.
+        let was_reset = events.reset(later, HOUR);
+        time.until(|| !due.is_empty());
+        time.pass(60 * MS);
+        let came = values(&due);
+        assert!(came.contains(&"sooner"));
+        assert_eq!(came.contains(&"later"), !was_reset);
+        assert!(!events.reset(sooner, HOUR));
+        assert!(events.remaining(later).is_none_or(|left| left > HOUR - MINUTE));
+    });
+}
+
+#[test]
+fn an_event_has_a_handle_that_no_job_has() {
+    let (wheel, driver) = manual();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let (others, _other) = Events::<u32>::unbounded(&wheel.scheduler());
+    let event = events.insert(MS, 1).unwrap();
+    let job = wheel.insert(MS, || ());
+    assert!(!wheel.cancel(event) && !wheel.reset(event, HOUR) && !wheel.is_pending(event));
+    assert!(!events.cancel(job) && !others.cancel(event) && !events.is_pending(job));
+    assert_eq!(driver.advance(MS), 1);
+    assert_eq!(values(&due), [1]);
+}
+
+#[test]
+fn a_batch_of_events_comes_in_as_one() {
+    on_both_clocks(MS, |wheel, time| {
+        let (events, due) = Events::unbounded(&wheel.scheduler());
+        let many = (0..10_000_u32).map(|number| (number % 50 * MS, number));
+        let handles = events.insert_batch(many).unwrap();
+        assert_eq!(handles.len(), 10_000);
+        let cancelled: u32 = events.cancel_batch(&handles[..10]).into_iter().map(u32::from).sum();
+        let resets: Vec<_> = handles[10..20].iter().map(|&handle| (handle, MS)).collect();
+        assert_eq!(events.reset_batch(&resets).len(), 10);
+        time.until(|| events.is_empty());
+        let mut came = values(&due);
+        came.sort_unstable();
+        came.dedup();
+        assert_eq!(came.len() as u32, 10_000 - cancelled);
+        drop(wheel.close());
+        let refused = events.insert_batch([(MS, 1), (MS, 2)]).unwrap_err();
+        assert_eq!(refused.into_inner(), [(MS, 1), (MS, 2)]);
+    });
+}
+
+#[test]
+fn what_finds_a_full_channel_waits_and_can_be_cancelled() {
+    on_both_clocks(MS, |wheel, time| {
+        let (events, due) = Events::bounded(&wheel.scheduler(), 3, Full::Wait);
+        let numbers = (0..8_u32).map(|number| ((number + 1) * MS, number));
+        let handles = events.insert_batch(numbers).unwrap();
+        time.until(|| due.len() == 3);
+        time.pass(20 * MS);
+        assert_eq!((due.len(), events.len()), (3, 5));
+        assert!(events.is_pending(handles[3]));
+        assert_eq!(events.take(handles[4]), Some(4));
+        let mut came = Vec::new();
+        while came.len() < 7 {
+            time.until(|| !due.is_empty());
+            assert!(due.len() <= 3);
+            came.push(due.recv().unwrap().value);
+        }
+        assert_eq!(came, [0, 1, 2, 3, 5, 6, 7]);
+        assert_eq!(wheel.stats().events_delivered, 7);
+    });
+}
+
+#[test]
+fn what_finds_a_full_channel_is_given_to_who_was_named_for_that() {
+    on_both_clocks(MS, |wheel, time| {
+        let (give, given) = channel();
+        let full = Full::Give(Box::new(move |value| give.send(value).unwrap()));
+        let (events, due) = Events::bounded(&wheel.scheduler(), 2, full);
+        events.insert_batch((0..6_u32).map(|number| ((number + 1) * MS, number))).unwrap();
+        time.until(|| events.is_empty());
+        time.until(|| wheel.stats().events_given_up == 4);
+        assert_eq!(values(&due), [0, 1]);
+        assert_eq!(given.try_iter().collect::<Vec<_>>(), [2, 3, 4, 5]);
+        assert_eq!(wheel.stats().events_delivered, 2);
+    });
+    // A panic there is caught, and spares what follows.
+    let (builder, panics) = reporting();
+    let (wheel, driver) = builder.manual().unwrap();
+    let full = Full::Give(Box::new(|_| panic_any("given")));
+    let (events, due) = Events::bounded(&wheel.scheduler(), 1, full);
+    events.insert_batch([(MS, 1), (2 * MS, 2), (3 * MS, 3)]).unwrap();
+    driver.advance(3 * MS);
+    assert_eq!((values(&due), panics.try_iter().count()), (vec![1], 2));
+}
+
+#[test]
+fn a_room_of_zero_is_one() {
+    let (wheel, driver) = manual();
+    let (events, due) = Events::bounded(&wheel.scheduler(), 0, Full::Wait);
+    events.insert_batch([(MS, 1), (2 * MS, 2)]).unwrap();
+    driver.advance(10 * MS);
+    assert_eq!((values(&due), events.len()), (vec![1], 1));
+}
+
+/// A waker that counts.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_hook_is_called_once_for_what_comes_into_an_empty_channel() {
+    let (wheel, driver) = manual();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let wakes = Arc::new(Wakes::default());
+    let woken = || wakes.0.swap(0, Ordering::SeqCst);
+    events.on_ready(Waker::from(Arc::clone(&wakes)));
+    assert_eq!(woken(), 1, "something might have been there");
+    events.insert_batch((0..300).map(|number| (5 * MS, number))).unwrap();
+    driver.advance(4 * MS);
+    assert_eq!(woken(), 0);
+    driver.advance(MS);
+    assert_eq!((woken(), due.len()), (1, 300));
+    events.insert(MS, 1).unwrap();
+    driver.advance(MS);
+    assert_eq!(woken(), 0, "whoever was woken is not through yet");
+    assert_eq!(values(&due).len(), 301);
+    events.insert(MS, 2).unwrap();
+    driver.advance(MS);
+    assert_eq!(woken(), 1);
+    let other = Arc::new(Wakes::default());
+    events.on_ready(Waker::from(Arc::clone(&other)));
+    drop(wheel);
+    assert_eq!((woken(), other.0.load(Ordering::SeqCst)), (0, 2), "once now, once at the end");
+    assert_eq!(Arc::strong_count(&other), 1);
+}
+
+/// Unparks a thread, as an eventfd wakes a loop.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[test]
+fn a_loop_that_sleeps_until_its_hook_is_called_misses_nothing() {
+    let wheel = threads(1);
+    let (events, due) = Events::bounded(&wheel.scheduler(), 7, Full::Wait);
+    let count = 2000;
+    let sleeper = thread::spawn(move || {
+        let mut seen = 0;
+        while seen < count {
+            match due.try_recv() {
+                Ok(_) => seen += 1,
+                // If a wake were lost, this would sleep for ever.
+                Err(TryRecvError::Empty) => thread::park(),
+                Err(TryRecvError::Disconnected) => panic!("after {seen}"),
+            }
+        }
+    });
+    events.on_ready(Waker::from(Arc::new(Unpark(sleeper.thread().clone()))));
+    for number in 0..count {
+        events.insert(number % 20 * MS, number).unwrap();
+    }
+    wait_for(|| sleeper.is_finished());
+    sleeper.join().unwrap();
+}
+
+#[test]
+fn what_is_pending_still_comes_when_the_last_events_are_dropped() {
+    on_both_clocks(MS, |wheel, time| {
+        let (events, due) = Events::unbounded(&wheel.scheduler());
+        events.insert(20 * MS, 1).unwrap();
+        events.clone().insert(5 * MS, 2).unwrap();
+        drop(events);
+        assert!(matches!(due.try_recv(), Err(TryRecvError::Empty) | Ok(Event { value: 2, .. })));
+        time.until(|| wheel.stats().events_delivered == 2);
+        assert!(due.iter().any(|event| event.value == 1), "and then it disconnects");
+        assert_eq!(wheel.stats().events_pending, 0);
+        // With nothing pending it disconnects at once.
+        let (events, due) = Events::<()>::unbounded(&wheel.scheduler());
+        drop(events);
+        assert_eq!(due.try_recv(), Err(TryRecvError::Disconnected));
+    });
+}
+
+#[test]
+fn without_a_receiver_everything_is_dropped_and_inserts_give_the_value_back() {
+    on_both_clocks(MS, |wheel, time| {
+        let (events, due) = Events::unbounded(&wheel.scheduler());
+        let (token, alive) = counted();
+        events.insert(HOUR, Arc::clone(&token)).unwrap();
+        let first = events.insert(MS, Arc::clone(&token)).unwrap();
+        drop(due);
+        time.until(|| !events.is_pending(first));
+        time.until(|| alive() == 1);
+        assert!(events.is_empty());
+        let refused = events.insert(MS, token).unwrap_err();
+        assert_eq!(refused.kind(), InsertErrorKind::Disconnected);
+        drop(refused.into_inner());
+        assert_eq!(alive(), 0);
+    });
+}
+
+#[test]
+fn at_the_end_of_the_wheel_what_was_due_comes_and_the_rest_is_handed_back() {
+    let (wheel, driver) = manual();
+    let (events, due) = Events::bounded(&wheel.scheduler(), 2, Full::Wait);
+    let handles = events.insert_batch((1..=5_u32).map(|n| (n * MS, n))).unwrap();
+    driver.advance(4 * MS);
+    assert_eq!(due.recv().unwrap().value, 1);
+    // There is room for one, and it has been due.
+    drop(wheel.shutdown());
+    let rest = due.iter().map(|event| event.value).collect::<Vec<_>>();
+    assert_eq!(rest, [2, 3]);
+    assert_eq!(events.len(), 2);
+    assert_eq!(events.insert(MS, 6).unwrap_err().kind(), InsertErrorKind::Shutdown);
+    assert!(!events.reset(handles[4], HOUR));
+    assert_eq!(events.drain(), [(handles[3], Duration::ZERO, 4), (handles[4], MS, 5)]);
+}
+
+#[test]
+fn a_receiver_learns_of_the_end_of_a_wheel() {
+    let wheel = threads(1);
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let (token, alive) = counted();
+    events.insert(HOUR, token).unwrap();
+    let receiver = thread::spawn(move || due.recv_timeout(MINUTE));
+    drop(wheel);
+    assert_eq!(receiver.join().unwrap().unwrap_err(), RecvTimeoutError::Disconnected);
+    assert_eq!(alive(), 1);
+    drop(events);
+    assert_eq!(alive(), 0);
+}
+
+#[test]
+fn events_of_a_wheel_that_has_ended_are_refused() {
+    let (wheel, _driver) = manual();
+    let scheduler = wheel.scheduler();
+    drop(wheel);
+    let (events, due) = Events::unbounded(&scheduler);
+    assert_eq!(events.insert(MS, 7).unwrap_err().into_inner(), 7);
+    assert_eq!(due.recv().unwrap_err().to_string(), crossbeam_channel::RecvError.to_string());
+}
+
+/// Uses its events when it is dropped, and panics.
+struct Bomb(Events<Bomb>, &'static str);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(self.0.len() < 3);
+        panic_any(self.1);
+    }
+}
+
+#[test]
+fn the_drop_of_a_value_may_use_its_events_and_panic() {
+    let (builder, panics) = reporting();
+    let (wheel, driver) = builder.manual().unwrap();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let bomb = |name| Bomb(events.clone(), name);
+    let cancelled = events.insert(MS, bomb("cancelled")).unwrap();
+    assert!(events.cancel(cancelled));
+    events.insert(MS, bomb("found no receiver")).unwrap();
+    events.insert(HOUR, bomb("pending")).unwrap();
+    drop(due);
+    driver.advance(MS);
+    let told: Vec<_> = panics.try_iter().collect();
+    assert_eq!(told, ["cancelled", "found no receiver", "pending"]);
+}
+
+#[test]
+fn a_value_may_end_its_wheel_on_the_way_out() {
+    let (done, ended) = channel();
+    let wheel = threads(1);
+    let scheduler = wheel.scheduler();
+    let cell = Arc::new(Mutex::new(Some(wheel)));
+    let inside = Arc::clone(&cell);
+    let full = Full::Give(Box::new(move |value: u32| {
+        drop(inside.lock().unwrap().take());
+        done.send(value).unwrap();
+    }));
+    let (events, due) = Events::bounded(&scheduler, 1, full);
+    events.insert_batch([(MS, 1), (2 * MS, 2), (HOUR, 3)]).unwrap();
+    assert_eq!(ended.recv_timeout(MINUTE), Ok(2));
+    assert_eq!(due.iter().map(|event| event.value).collect::<Vec<_>>(), [1]);
+    assert_eq!(events.drain().len(), 1);
+}
+
+#[test]
+fn an_event_follows_the_wall_clock() {
+    let (wheel, driver) = manual();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let noon = driver.wall_now() + HOUR;
+    let event = events.insert(noon, "noon").unwrap();
+    events.insert(When::wall(noon).within(HOUR), "past noon").unwrap();
+    // Set back, it is later; set forward, sooner, and due at once if its time has passed.
+    driver.set_wall(noon - 3 * HOUR);
+    driver.advance(2 * HOUR);
+    assert_eq!((due.len(), events.remaining(event)), (0, Some(HOUR)));
+    driver.set_wall(noon - MS);
+    driver.advance(Duration::ZERO);
+    assert_eq!(due.len(), 0);
+    driver.advance(MS);
+    assert_eq!(values(&due), ["noon"]);
+    driver.set_wall(noon + 2 * HOUR);
+    driver.advance(HOUR);
+    assert_eq!(values(&due), ["past noon"]);
+    // A reset to a delay forgets the wall clock.
+    let event = events.insert(driver.wall_now() + HOUR, "an hour").unwrap();
+    assert!(events.reset(event, 2 * HOUR));
+    driver.set_wall(SystemTime::UNIX_EPOCH);
+    assert_eq!(driver.advance_to_next().map(|_| values(&due)), Some(vec!["an hour"]));
+}
+
+#[test]
+fn many_events_follow_the_wall_clock() {
+    let (wheel, driver) = manual();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let begin = driver.wall_now();
+    events.insert_batch((0..2000_u32).map(|n| (begin + HOUR + n * MS, n))).unwrap();
+    driver.set_wall(begin + HOUR + 999 * MS);
+    driver.advance(MS);
+    let mut came = values(&due);
+    came.sort_unstable();
+    assert!(came.into_iter().eq(0..=1000));
+    driver.set_wall(begin);
+    driver.advance(HOUR + 1500 * MS);
+    assert!(values(&due).into_iter().eq(1001..=1500));
+}
+
+#[test]
+fn a_full_channel_holds_up_no_job_and_no_other_events() {
+    on_both_clocks(MS, |wheel, time| {
+        let (stuck, full) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
+        stuck.insert_batch((0..1000).map(|number| (MS, number))).unwrap();
+        time.until(|| full.len() == 1);
+        let (events, due) = Events::unbounded(&wheel.scheduler());
+        let ran = Arc::new(AtomicUsize::new(0));
+        for number in 0..20 {
+            let ran = Arc::clone(&ran);
+            wheel.insert(number * MS, move || _ = ran.fetch_add(1, Ordering::SeqCst));
+            events.insert(number * MS, number).unwrap();
+        }
+        time.until(|| due.len() == 20 && ran.load(Ordering::SeqCst) == 20);
+        assert_eq!((full.len(), stuck.len()), (1, 999));
+    });
+}
+
+#[cfg(feature = "async")]
+#[test]
+fn a_stream_of_events_hears_of_each_and_ends_with_its_wheel() {
+    use futures::stream::{FusedStream, StreamExt};
+    for workers in [1, 2] {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build().unwrap();
+        let wheel = threads(1);
+        let (events, due) = Events::bounded(&wheel.scheduler(), 5, Full::Wait);
+        let count = 1000_u32;
+        events.insert_batch((0..count).map(|number| (number % 30 * MS, number))).unwrap();
+        // Two tasks share what comes.
+        let streams = [events.stream(due.clone()), events.stream(due)];
+        let tasks = streams.map(|mut stream| {
+            runtime.spawn(async move {
+                let mut seen = Vec::new();
+                while let Some(event) = stream.next().await {
+                    seen.push(event.value);
+                }
+                assert!(stream.is_terminated());
+                seen
+            })
+        });
+        // The streams do not keep the events alive: so the channel disconnects behind the last.
+        drop(events);
+        let mut seen: Vec<_> =
+            tasks.into_iter().flat_map(|task| runtime.block_on(task).unwrap()).collect();
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(0..count));
+        let (events, due) = Events::<()>::unbounded(&wheel.scheduler());
+        let mut stream = events.stream(due);
+        let task = runtime.spawn(async move { stream.next().await.is_none() });
+        drop(wheel);
+        assert!(runtime.block_on(task).unwrap());
+    }
+}
