@@ -186,12 +186,12 @@ impl Sleep {
         };
         self.state = match wait {
             Wait::Over => State::Over,
-            Wait::Goes(Some(key)) => State::Registered(key),
-            Wait::Goes(None) | Wait::Ended => State::Unregistered,
+            Wait::Pending(Some(key)) => State::Registered(key),
+            Wait::Pending(None) | Wait::Ended => State::Unregistered,
         };
         match wait {
             Wait::Over => Poll::Ready(Ok(())),
-            Wait::Goes(_) => Poll::Pending,
+            Wait::Pending(_) => Poll::Pending,
             Wait::Ended => Poll::Ready(Err(WheelGone(()))),
         }
     }
