@@ -16,7 +16,8 @@
 //! - It runs no job, and drops none. What a source delivers may be user code (`sources.rs`): it
 //!   runs here between two locks, and behind the unwind boundary, so no panic ends the ticker. It
 //!   may end the wheel: so the ticker asks whether the engine is stopped after each delivery, and
-//!   its own thread never joins it (`threads.rs`).
+//!   its own thread never joins it (`threads.rs`). It may take any time: so the ticker says when it
+//!   delivers ([`Activity`]), and a shutdown waits for that no longer than its limit.
 //! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
 //!   and wakes for that once a [`WALL_CHECK_INTERVAL`] (while `max_in_flight` is reached, only when
 //!   a job ends or a source has something due). If the clock was set by more than [`WALL_STEP_MIN`]
@@ -25,12 +26,13 @@
 //! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled. The
 //!   end of a job wakes the ticker. The other sources go on meanwhile.
 //! - While the pool's threads cannot be started, jobs that were handed over wait in the pool's
-//!   queue, and the ticker tries again once a [`POOL_RETRY_INTERVAL`].
+//!   queue, and the ticker tries again now and then (`dispatch/lazy_pool.rs`).
 
 use core::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::activity::Activity;
 use crate::engine::dispatch::{DueJob, Outlet};
 use crate::engine::shard::NextWake;
 use crate::engine::sources::Source;
@@ -44,9 +46,6 @@ const ENTRIES_PER_LOCK: usize = 256;
 /// a job may be late by this.
 const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the start of the pool's threads is tried again after the system has refused them.
-const POOL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-
 /// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
 /// anew. A job may be late by this; a job that comes due too early goes back.
 const WALL_STEP_MIN: Duration = Duration::from_millis(10);
@@ -55,6 +54,7 @@ pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,
     outlet: O,
     due: Vec<DueJob>,
+    activity: Arc<Activity>,
 }
 
 /// What the ticker waits for, as of `present`.
@@ -90,7 +90,13 @@ impl Plan {
 
 impl<O: Outlet> Ticker<O> {
     pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
-        Ticker { engine, outlet, due: Vec::with_capacity(ENTRIES_PER_LOCK) }
+        let due = Vec::with_capacity(ENTRIES_PER_LOCK);
+        Ticker { engine, outlet, due, activity: Arc::new(Activity::new()) }
+    }
+
+    /// What the ticker does at present, for those who wait for its end.
+    pub(crate) fn activity(&self) -> &Arc<Activity> {
+        &self.activity
     }
 
     /// Advances the wheel until the engine is stopped.
@@ -140,9 +146,10 @@ impl<O: Outlet> Ticker<O> {
         if self.has_changed_since(plan) || self.engine.is_stopped() {
             return;
         }
+        // First, because it may take time.
+        let retry = self.outlet.retry_threads();
         let until = (next != Tick::MAX).then(|| self.engine.timebase().until(next));
         let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
-        let retry = self.outlet.is_refused_threads().then_some(POOL_RETRY_INTERVAL);
         self.engine.alarm().sleep([until, look, retry].into_iter().flatten().min());
         self.engine.note_wakeup();
     }
@@ -173,7 +180,10 @@ impl<O: Outlet> Ticker<O> {
             if shard < self.engine.shards() {
                 shard = self.hand_over_some(shard, tick, plan.present);
             }
-            if source.as_ref().is_some_and(|source| source.advance(tick, ENTRIES_PER_LOCK)) {
+            let deliver = |source: &Arc<dyn Source>| {
+                self.activity.deliver(|| source.advance(tick, ENTRIES_PER_LOCK))
+            };
+            if source.as_ref().is_some_and(deliver) {
                 source = self.source(&mut sources);
             }
         }
@@ -197,6 +207,12 @@ impl<O: Outlet> Ticker<O> {
             self.outlet.hand_over(&mut self.due);
         }
         if finished { shard + 1 } else { shard }
+    }
+}
+
+impl<O> Drop for Ticker<O> {
+    fn drop(&mut self) {
+        self.activity.end();
     }
 }
 

@@ -22,7 +22,7 @@ use std::task::Waker;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
-use crate::engine::sources::Source;
+use crate::engine::sources::{Source, deliver};
 use crate::engine::timers::{Due, Tally, Timers};
 use crate::host::sync::{Mutex, lock};
 use crate::host::timebase::Timebase;
@@ -109,7 +109,8 @@ impl Source for Wakers {
 
     fn advance(&self, to: Tick, limit: usize) -> bool {
         let mut due = core::mem::take(&mut *lock(&self.due));
-        let finished = self.shards.iter().all(|shard| shard.advance(to, limit, &mut due));
+        let mut left = limit;
+        let finished = self.shards.iter().all(|shard| shard.advance(to, &mut left, &mut due));
         *lock(&self.due) = due;
         finished
     }
@@ -179,6 +180,11 @@ impl WakerShard {
         lock(&self.state).known(key, tick).err() == Some(Wait::Over)
     }
 
+    /// Returns whether the wheel has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        lock(&self.state).ended.is_some()
+    }
+
     /// Gives a registered waker another tick. Returns whether it was there.
     pub(crate) fn reset(&self, key: Key, tick: Tick) -> bool {
         let is_pending = lock(&self.state).timers.reset(key, tick);
@@ -196,13 +202,15 @@ impl WakerShard {
         }
     }
 
-    /// Calls the wakers that are due, looking at no more than `limit` entries. Returns whether that
-    /// is all of them.
-    fn advance(&self, to: Tick, limit: usize, due: &mut Vec<Due<Waker>>) -> bool {
-        let finished = lock(&self.state).timers.advance(to, limit, due);
-        for (_, waker) in due.drain(..) {
-            self.wake(core::mem::ManuallyDrop::into_inner(waker));
-        }
+    /// Calls the wakers that are due, looking at no more than `limit` entries, which are taken off
+    /// it. Returns whether that is all of them.
+    fn advance(&self, to: Tick, limit: &mut usize, due: &mut Vec<Due<Waker>>) -> bool {
+        let finished = lock(&self.state).timers.advance_counting(to, limit, due);
+        deliver(|| {
+            for (_, waker) in due.drain(..) {
+                self.wake(core::mem::ManuallyDrop::into_inner(waker));
+            }
+        });
         finished
     }
 
@@ -212,9 +220,11 @@ impl WakerShard {
         let closed = state.timers.close();
         state.ended.get_or_insert(present);
         drop(state);
-        for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
-            self.wake(core::mem::ManuallyDrop::into_inner(waker));
-        }
+        deliver(|| {
+            for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
+                self.wake(core::mem::ManuallyDrop::into_inner(waker));
+            }
+        });
     }
 
     fn wake(&self, waker: Waker) {
@@ -266,13 +276,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_full_shard_wakes_at_once_so_that_the_waiter_asks_again() {
+    fn context() -> WakerContext {
         let scale = Scale::new(Duration::from_millis(1)).unwrap();
         let runner = JobRunner::new(UnwindBoundary::default(), Arc::new(IdleWaiters::new()));
         let alarm = Arc::new(Alarm::new(Arc::new(Parker::new())));
-        let timebase = Timebase::new(Clock::manual(), scale);
-        let context = Arc::new(WakerContext::new(timebase, alarm, Arc::new(runner)));
+        WakerContext::new(Timebase::new(Clock::manual(), scale), alarm, Arc::new(runner))
+    }
+
+    #[test]
+    fn the_limit_of_an_advance_goes_for_all_shards_together() {
+        let wakers = Wakers::new(3, &Geometry::default(), context());
+        let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
+        for thread in [0, 0, 1, 1, 1, 2, 2] {
+            let waker = Waker::from(Arc::clone(&wakes));
+            wakers.shard(thread).register(Tick::new(5), &waker);
+        }
+        for (woken, finished) in [(3, false), (6, false), (7, true)] {
+            assert_eq!(wakers.advance(Tick::new(5), 3), finished);
+            assert_eq!(wakes.0.load(Ordering::Relaxed), woken);
+        }
+    }
+
+    #[test]
+    fn a_full_shard_wakes_at_once_so_that_the_waiter_asks_again() {
+        let context = Arc::new(context());
         let shard = WakerShard::new(&Geometry::default(), 1, &context);
         let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&wakes));

@@ -167,18 +167,53 @@ fn a_source_that_comes_after_the_stop_is_closed() {
     assert!(engine.sources().get(0).is_none());
 }
 
-/// Says that threads are refused, and sends that it was asked.
-struct Refused(Sender<()>);
+/// Says that threads are refused, and moves the clock by an hour for each try. Sends how many jobs
+/// were handed over.
+struct Refused {
+    clock: Arc<Clock>,
+    due: Sender<usize>,
+}
 
 impl Outlet for Refused {
     fn room(&self) -> usize {
         usize::MAX
     }
 
+    fn hand_over(&self, jobs: &mut Vec<DueJob>) {
+        self.due.send(jobs.drain(..).count()).unwrap();
+    }
+
+    fn retry_threads(&self) -> Option<Duration> {
+        self.clock.set(self.clock.now().plus(DAY / 24));
+        Some(DAY)
+    }
+}
+
+#[test]
+fn a_try_to_start_threads_that_takes_long_makes_nothing_late() {
+    let engine = engine(Clock::manual());
+    let (sender, due) = channel();
+    let clock = Arc::clone(engine.timebase().clock());
+    engine.insert(When::after(DAY / 24), || ()).unwrap();
+    let ticker = Ticker::new(Arc::clone(&engine), Refused { clock, due: sender });
+    let ticker = thread::spawn(|| ticker.run());
+    assert_eq!(due.recv_timeout(MINUTE), Ok(1));
+    engine.stop();
+    ticker.join().unwrap();
+}
+
+/// Says that threads are refused, and sends that it was asked.
+struct Asked(Sender<()>);
+
+impl Outlet for Asked {
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
     fn hand_over(&self, _: &mut Vec<DueJob>) {}
 
-    fn is_refused_threads(&self) -> bool {
-        self.0.send(()).is_ok()
+    fn retry_threads(&self) -> Option<Duration> {
+        self.0.send(()).ok().map(|()| Duration::from_millis(1))
     }
 }
 
@@ -186,7 +221,7 @@ impl Outlet for Refused {
 fn threads_that_were_refused_are_asked_for_again() {
     let engine = engine(Clock::monotonic());
     let (sender, asked) = channel();
-    let ticker = Ticker::new(Arc::clone(&engine), Refused(sender));
+    let ticker = Ticker::new(Arc::clone(&engine), Asked(sender));
     let ticker = thread::spawn(|| ticker.run());
     for _ in 0..3 {
         assert_eq!(asked.recv_timeout(MINUTE), Ok(()));
