@@ -116,11 +116,11 @@ impl Threads {
     }
 
     /// The same, and waits for running jobs and for what the ticker delivers to end, and for the
-    /// threads of the wheel's own pool; but no longer than `limit`, and not at all if the caller is a thread of the pool or the
-    /// ticker.
+    /// threads of the wheel's own pool; but no longer than `limit`, and not at all if the caller is
+    /// a thread of the pool or the ticker.
     pub(crate) fn stop_and_join(self, limit: Duration) -> impl Iterator<Item = DueJob> {
-        let limit = Limit::new(limit);
         let may_wait = !self.is_caller_one_of_them();
+        let limit = Limit::new(if may_wait { limit } else { Duration::ZERO });
         let Threads { ticker, shared, pool, workers } = self;
         // Threads of the wheel's own pool end when nothing holds it.
         drop(pool);

@@ -69,8 +69,8 @@ impl Wheel {
     /// A running job may wait for a task that lies below the caller on that thread's stack, so
     /// waiting for the job could last for ever. In that case running jobs go on as after a drop,
     /// and those that repeat do not come back; a job that a thread has just taken may still start.
-    /// It waits for nobody either in a waker that the wheel calls (feature `async`); called elsewhere,
-    /// it waits for that waker as for a running job.
+    /// It waits for nobody either in a waker that the wheel calls (feature `async`). Anywhere
+    /// else it waits for that waker as for a running job.
     ///
     /// If a job waits for another thread that calls `close`, by joining it or inside another pool's
     /// `install`, both wait for ever; [`Wheel::shutdown_timeout`] does not.
