@@ -168,9 +168,9 @@ impl World {
         let polled = Pin::new(sleep).poll(&mut Context::from_waker(&waker));
         // On a manual clock the wheel has processed every tick up to the present, or up to its end:
         // what had come by then is over, polled before or not. What was reset to the past while it
-        // waited is due at the next tick, but the clock tells.
+        // waited is due at the next tick, but the clock tells, as long as the wheel is there.
         let processed = self.ended.unwrap_or(self.now);
-        let asked = core::mem::take(&mut truth.by_instant) && truth.over_at <= self.now;
+        let asked = core::mem::take(&mut truth.by_instant) && truth.over_at <= processed;
         let is_over = match truth.state {
             State::Fired | State::Over => true,
             State::Unpolled => truth.over_at <= processed || asked,

@@ -5,9 +5,14 @@ use core::pin::pin;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
+use std::thread;
+use std::time::Duration;
 
 use crate::api::driver::Driver;
 use crate::host::sync::{AtomicBool, Ordering, Parker};
+
+/// How often a future that waits for another thread's advance looks whether that has ended.
+const LOOK_AT_OTHERS: Duration = Duration::from_millis(1);
 
 /// Runs a future on this thread, and lets time jump whenever the future waits: to the next timer of
 /// the wheel ([`Driver::advance_to_next`]). Jobs that come due run on the way. Returns what the
@@ -17,6 +22,13 @@ use crate::host::sync::{AtomicBool, Ordering, Parker};
 /// is one, it does not: a future that waits for a socket or for another thread, and for a timer
 /// too, finds that the time is over. Such a program lets time pass by [`Driver::advance`], when it
 /// is ready for that: on any executor and with any number of threads time stands until it is told.
+///
+/// While another thread advances the driver, it waits for that, too.
+///
+/// # Panics
+///
+/// If the future waits, and this is called inside an advance of the same driver: by a job that it
+/// runs, or by a waker that it calls. Time does not pass until that has returned.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,9 +53,16 @@ pub fn run<F: Future>(driver: &Driver, future: F) -> F::Output {
             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 return output;
             }
-        } else if driver.advance_to_next().is_none() {
-            // Woken meanwhile, or before: then this returns at once.
-            wakeup.parker.park(None);
+            continue;
+        }
+        // A wake that comes meanwhile, or has come before, ends the wait at once.
+        match driver.advances_on() {
+            Some(thread) if thread == thread::current().id() => {
+                panic!("a future cannot wait inside an advance of its driver")
+            }
+            Some(_) => wakeup.parker.park(Some(LOOK_AT_OTHERS)),
+            None if driver.advance_to_next().is_none() => wakeup.parker.park(None),
+            None => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::engine::dispatch::inline;
@@ -36,13 +37,13 @@ pub struct Driver {
 struct AdvanceState {
     /// The moment to which the clock is to be moved.
     target: Moment,
-    /// A call is moving the clock.
-    running: bool,
+    /// The thread whose call is moving the clock.
+    runs_on: Option<ThreadId>,
 }
 
 impl Driver {
     pub(crate) fn new(engine: Arc<Engine>, panic_handler: Option<Arc<PanicHandler>>) -> Driver {
-        let advancing = AdvanceState { target: engine.timebase().clock().now(), running: false };
+        let advancing = AdvanceState { target: engine.timebase().clock().now(), runs_on: None };
         Driver { engine, advancing: Mutex::new(advancing), _panic_handler: panic_handler }
     }
 
@@ -115,9 +116,10 @@ impl Driver {
         {
             let mut advancing = lock(&self.advancing);
             advancing.target = change(advancing.target);
-            if core::mem::replace(&mut advancing.running, true) {
+            if advancing.runs_on.is_some() {
                 return 0;
             }
+            advancing.runs_on = Some(thread::current().id());
         }
         let mut ran = 0;
         loop {
@@ -127,6 +129,12 @@ impl Driver {
                 return ran;
             }
         }
+    }
+
+    /// Returns the thread whose call is moving the clock.
+    #[cfg(feature = "async")]
+    pub(crate) fn advances_on(&self) -> Option<ThreadId> {
+        lock(&self.advancing).runs_on
     }
 
     /// Returns what the wheel's clock reads, or some earlier instant if the system cannot represent
@@ -178,7 +186,9 @@ impl Driver {
         let timebase = self.engine.timebase();
         let arrived = timebase.clock().now() >= advancing.target
             && self.next_due() > timebase.scale().present(advancing.target);
-        advancing.running = !arrived;
+        if arrived {
+            advancing.runs_on = None;
+        }
         arrived
     }
 

@@ -1,6 +1,7 @@
 //! Timing wheels behind locks, the threads that advance them, and what becomes of due jobs.
 
 pub(crate) mod metrics;
+pub(crate) mod activity;
 pub(crate) mod idle;
 pub(crate) mod dispatch;
 pub(crate) mod timers;

@@ -1,8 +1,8 @@
 //! Sources of timers: what the ticker advances beside the shards of jobs.
 //!
 //! A [`Source`] has hierarchies of its own behind locks of its own, and knows what to do with what
-//! is due. The first source, the jobs' shards, is not in this list: what is due there goes to a
-//! pool that may be full, and may wait for the wall clock, so the ticker treats it by itself.
+//! is due. The jobs' shards are no source: what is due there goes to a pool that may be full,
+//! and may wait for the wall clock, so the ticker treats them by themselves.
 //!
 //! Ground rules:
 //!
@@ -15,6 +15,7 @@
 //!   boundary. The lock of the list is not held then either.
 //! - A source that is added to a stopped engine is closed at once.
 
+use core::cell::Cell;
 use std::sync::Arc;
 
 use crate::engine::alarm::Alarm;
@@ -148,6 +149,25 @@ impl Sources {
             source.close(present);
         }
     }
+}
+
+thread_local! {
+    /// This thread calls what a source delivers.
+    static DELIVERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls what a source delivers, which may be user code. It must not unwind.
+#[cfg(feature = "async")]
+pub(crate) fn deliver(call: impl FnOnce()) {
+    let outer = DELIVERS.replace(true);
+    call();
+    DELIVERS.set(outer);
+}
+
+/// Returns whether the caller is what a source of any wheel delivers, on this thread. A wheel that
+/// is being advanced or ended then waits for the caller.
+pub(crate) fn is_delivered() -> bool {
+    DELIVERS.get()
 }
 
 #[cfg(test)]

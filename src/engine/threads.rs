@@ -11,6 +11,8 @@
 //! - On a thread of the pool, nothing here waits. Below it on the stack may lie a job, a half of a
 //!   `join` or an `install` that a running job waits for; to wait for that job could then last for
 //!   ever.
+//! - What a source delivers on the ticker's thread may take any time: a shutdown waits for it as
+//!   for a running job, no longer than its limit, and a drop does not wait for it.
 //! - On the ticker's thread nothing here waits either: what a source delivers there may end the
 //!   wheel, and the ticker cannot join itself. It ends when that has returned. Until then it hands
 //!   nothing over, because the engine is stopped.
@@ -23,6 +25,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::engine::activity::Activity;
 use crate::engine::dispatch::lazy_pool::LazyPool;
 use crate::engine::dispatch::pool::{PoolOutlet, PoolShared};
 use crate::engine::dispatch::{DueJob, JobRunner};
@@ -42,11 +45,16 @@ pub(crate) enum PoolSource {
 }
 
 pub(crate) struct Threads {
-    ticker: JoinHandle<()>,
+    ticker: TickerThread,
     shared: Arc<PoolShared>,
     /// To ask which threads it has. The ticker, which may end first, holds it too.
     pool: Arc<LazyPool>,
     workers: Arc<Mutex<Option<Workers>>>,
+}
+
+struct TickerThread {
+    thread: JoinHandle<()>,
+    activity: Arc<Activity>,
 }
 
 /// The threads of the wheel's own pool, once they have started.
@@ -89,32 +97,35 @@ impl Threads {
         ));
         let outlet = PoolOutlet::new(Arc::clone(&pool), Arc::clone(&shared));
         let ticker = Ticker::new(Arc::clone(engine), outlet);
-        let ticker = thread::Builder::new()
+        let activity = Arc::clone(ticker.activity());
+        let thread = thread::Builder::new()
             .name(format!("{name}-ticker"))
             .spawn(|| ticker.run())
             .map_err(ConfigError::Ticker)?;
+        let ticker = TickerThread { thread, activity };
         Ok(Threads { ticker, shared, pool, workers })
     }
 
     /// Ends the ticker, of a stopped engine, and lets no drainer take another job. Does not wait
-    /// for jobs that run. Returns the jobs that were handed over and have not started.
+    /// for jobs that run, nor for what the ticker delivers. Returns the jobs that were handed over
+    /// and have not started.
     pub(crate) fn stop(self) -> impl Iterator<Item = DueJob> {
         self.shared.close();
-        join(self.ticker);
+        self.ticker.join(&Limit::new(Duration::ZERO));
         core::iter::from_fn(move || self.shared.take_queued())
     }
 
-    /// The same, and waits for running jobs to end, and for the threads of the wheel's own pool;
-    /// but no longer than `limit`, and not at all if the caller is a thread of the pool or the
-    /// ticker.
+    /// The same, and waits for running jobs and for what the ticker delivers to end, and for the
+    /// threads of the wheel's own pool; but no longer than `limit`, and not at all if the caller is
+    /// a thread of the pool or the ticker.
     pub(crate) fn stop_and_join(self, limit: Duration) -> impl Iterator<Item = DueJob> {
-        let limit = Limit::new(limit);
         let may_wait = !self.is_caller_one_of_them();
+        let limit = Limit::new(if may_wait { limit } else { Duration::ZERO });
         let Threads { ticker, shared, pool, workers } = self;
         // Threads of the wheel's own pool end when nothing holds it.
         drop(pool);
         shared.close();
-        join(ticker);
+        ticker.join(&limit);
         if may_wait && shared.wait(&limit) {
             let workers = lock(&workers).take();
             workers.into_iter().for_each(|workers| workers.join(&limit));
@@ -125,7 +136,7 @@ impl Threads {
     /// Returns whether the caller is a thread of the pool, or the ticker.
     pub(crate) fn is_caller_one_of_them(&self) -> bool {
         let on_the_pool = || self.pool.started()?.current_thread_index();
-        is_caller(&self.ticker) || on_the_pool().is_some()
+        self.ticker.is_caller() || on_the_pool().is_some()
     }
 }
 
@@ -144,19 +155,22 @@ impl Workers {
     }
 }
 
-/// Waits until the ticker has ended, unless the caller is the ticker.
-fn join(ticker: JoinHandle<()>) {
-    if is_caller(&ticker) {
-        return;
+impl TickerThread {
+    /// Waits until the ticker has ended; but not for what it delivers once the limit has passed, and
+    /// not at all if the caller is the ticker.
+    fn join(self, limit: &Limit) {
+        if self.is_caller() || !self.activity.wait(limit) {
+            return;
+        }
+        // User code runs there behind the boundary: if it unwound, that is a defect of ours, and the
+        // jobs still come back.
+        let ended = self.thread.join();
+        debug_assert!(ended.is_ok(), "the ticker panicked");
     }
-    // User code runs there behind the boundary: if it unwound, that is a defect of ours, and the
-    // jobs still come back.
-    let ended = ticker.join();
-    debug_assert!(ended.is_ok(), "the ticker panicked");
-}
 
-fn is_caller(ticker: &JoinHandle<()>) -> bool {
-    ticker.thread().id() == thread::current().id()
+    fn is_caller(&self) -> bool {
+        self.thread.thread().id() == thread::current().id()
+    }
 }
 
 /// What the wheel's own pool is started from.

@@ -16,7 +16,8 @@
 //! - It runs no job, and drops none. What a source delivers may be user code (`sources.rs`): it
 //!   runs here between two locks, and behind the unwind boundary, so no panic ends the ticker. It
 //!   may end the wheel: so the ticker asks whether the engine is stopped after each delivery, and
-//!   its own thread never joins it (`threads.rs`).
+//!   its own thread never joins it (`threads.rs`). It may take any time: so the ticker says when it
+//!   delivers ([`Activity`]), and a shutdown waits for that no longer than its limit.
 //! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
 //!   and wakes for that once a [`WALL_CHECK_INTERVAL`] (while `max_in_flight` is reached, only when
 //!   a job ends or a source has something due). If the clock was set by more than [`WALL_STEP_MIN`]
@@ -25,12 +26,13 @@
 //! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled. The
 //!   end of a job wakes the ticker. The other sources go on meanwhile.
 //! - While the pool's threads cannot be started, jobs that were handed over wait in the pool's
-//!   queue, and the ticker tries again once a [`POOL_RETRY_INTERVAL`].
+//!   queue, and the ticker tries again now and then (`dispatch/lazy_pool.rs`).
 
 use core::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::activity::Activity;
 use crate::engine::dispatch::{DueJob, Outlet};
 use crate::engine::shard::NextWake;
 use crate::engine::sources::Source;
@@ -44,9 +46,6 @@ const ENTRIES_PER_LOCK: usize = 256;
 /// a job may be late by this.
 const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the start of the pool's threads is tried again after the system has refused them.
-const POOL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-
 /// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
 /// anew. A job may be late by this; a job that comes due too early goes back.
 const WALL_STEP_MIN: Duration = Duration::from_millis(10);
@@ -55,6 +54,7 @@ pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,
     outlet: O,
     due: Vec<DueJob>,
+    activity: Arc<Activity>,
 }
 
 /// What the ticker waits for, as of `present`.
@@ -90,7 +90,13 @@ impl Plan {
 
 impl<O: Outlet> Ticker<O> {
     pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
-        Ticker { engine, outlet, due: Vec::with_capacity(ENTRIES_PER_LOCK) }
+        let due = Vec::with_capacity(ENTRIES_PER_LOCK);
+        Ticker { engine, outlet, due, activity: Arc::new(Activity::new()) }
+    }
+
+    /// What the ticker does at present, for those who wait for its end.
+    pub(crate) fn activity(&self) -> &Arc<Activity> {
+        &self.activity
     }
 
     /// Advances the wheel until the engine is stopped.
@@ -140,9 +146,10 @@ impl<O: Outlet> Ticker<O> {
         if self.has_changed_since(plan) || self.engine.is_stopped() {
             return;
         }
+        // First, because it may take time.
+        let retry = self.outlet.retry_threads();
         let until = (next != Tick::MAX).then(|| self.engine.timebase().until(next));
         let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
-        let retry = self.outlet.is_refused_threads().then_some(POOL_RETRY_INTERVAL);
         self.engine.alarm().sleep([until, look, retry].into_iter().flatten().min());
         self.engine.note_wakeup();
     }
@@ -173,7 +180,10 @@ impl<O: Outlet> Ticker<O> {
             if shard < self.engine.shards() {
                 shard = self.hand_over_some(shard, tick, plan.present);
             }
-            if source.as_ref().is_some_and(|source| source.advance(tick, ENTRIES_PER_LOCK)) {
+            let deliver = |source: &Arc<dyn Source>| {
+                self.activity.deliver(|| source.advance(tick, ENTRIES_PER_LOCK))
+            };
+            if source.as_ref().is_some_and(deliver) {
                 source = self.source(&mut sources);
             }
         }
@@ -200,200 +210,11 @@ impl<O: Outlet> Ticker<O> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::engine::sources::tests::Closures;
-    use crate::engine::verbs::Config;
-    use crate::host::clock::Clock;
-    use crate::host::sync::{Mutex, lock};
-    use crate::host::unwind::UnwindBoundary;
-    use crate::structure::Geometry;
-    use crate::values::time::{Moment, Scale};
-    use crate::values::when::When;
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::thread;
-
-    /// Sends how many jobs were handed over. Has the room that was given.
-    struct Tells(Sender<usize>, Arc<AtomicUsize>);
-
-    impl Outlet for Tells {
-        fn room(&self) -> usize {
-            self.1.load(Relaxed)
-        }
-
-        fn hand_over(&self, jobs: &mut Vec<DueJob>) {
-            self.0.send(jobs.drain(..).count()).unwrap();
-        }
-    }
-
-    /// A ticker on an engine, and what it hands over.
-    fn ticking() -> (Arc<Engine>, thread::JoinHandle<()>, Receiver<usize>) {
-        let engine = engine(Clock::monotonic());
-        let (ticker, due) = ticker(&engine, &Arc::new(AtomicUsize::new(usize::MAX)));
-        (engine, ticker, due)
-    }
-
-    fn ticker(
-        engine: &Arc<Engine>,
-        room: &Arc<AtomicUsize>,
-    ) -> (thread::JoinHandle<()>, Receiver<usize>) {
-        let (sender, due) = channel();
-        let ticker = Ticker::new(Arc::clone(engine), Tells(sender, Arc::clone(room)));
-        (thread::spawn(|| ticker.run()), due)
-    }
-
-    fn engine(clock: Clock) -> Arc<Engine> {
-        Arc::new(Engine::new(Config {
-            scale: Scale::new(Duration::from_millis(1)).unwrap(),
-            clock,
-            geometry: Geometry::default(),
-            shards: 2,
-            max_pending: None,
-            boundary: UnwindBoundary::default(),
-        }))
-    }
-
-    const DAY: Duration = Duration::from_secs(24 * 3600);
-    /// Longer than anything here takes on the slowest machine.
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    #[test]
-    fn a_wall_clock_that_is_set_forward_is_noticed_while_nothing_is_due() {
-        let (engine, ticker, due) = ticking();
-        // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has
-        // to.
-        engine.insert(When::after(DAY), || ()).unwrap();
-        assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
-        let clock = Arc::clone(engine.timebase().clock());
-        for round in 1..=2 {
-            engine.insert(When::wall(clock.wall() + 2 * DAY), || ()).unwrap();
-            assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
-            clock.set_wall(clock.wall() + 3 * DAY);
-            assert_eq!(due.recv_timeout(MINUTE), Ok(1), "round {round}");
-        }
-        engine.stop();
-        ticker.join().unwrap();
-    }
-
-    #[test]
-    fn a_wall_clock_that_is_set_to_and_fro_between_two_looks_is_noticed() {
-        let (engine, ticker, due) = ticking();
-        let clock = Arc::clone(engine.timebase().clock());
-        engine.insert(When::wall(clock.wall() + DAY), || ()).unwrap();
-        assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
-        // At the next look the clock is where it was at the last one. But a job has come in
-        // meanwhile, when its time was a day away.
-        let time = clock.wall() + Duration::from_millis(100);
-        clock.set_wall(clock.wall() - DAY);
-        engine.insert(When::wall(time), || ()).unwrap();
-        clock.set_wall(clock.wall() + DAY);
-        assert_eq!(due.recv_timeout(MINUTE), Ok(1));
-        engine.stop();
-        ticker.join().unwrap();
-    }
-
-    /// An outlet without room, and what a source beside it delivers.
-    #[test]
-    fn jobs_that_wait_for_room_do_not_hold_up_a_source() {
-        let (engine, room) = (engine(Clock::monotonic()), Arc::new(AtomicUsize::new(0)));
-        let source = Closures::add_to(engine.sources());
-        let (delivered, deliveries) = channel();
-        engine.insert(Duration::ZERO.into(), || ()).unwrap();
-        let (ticker, due) = ticker(&engine, &room);
-        for round in 0..3 {
-            // The ticker sleeps by now, for a job to end.
-            assert!(due.recv_timeout(Duration::from_millis(20)).is_err());
-            let soon = engine.timebase().present().get() + 2;
-            let delivered = delivered.clone();
-            source.insert(soon, move || delivered.send(round).unwrap());
-            assert_eq!(deliveries.recv_timeout(MINUTE), Ok(round));
-        }
-        room.store(1, Relaxed);
-        engine.alarm().parker().wake();
-        assert_eq!(due.recv_timeout(MINUTE), Ok(1));
-        engine.stop();
-        ticker.join().unwrap();
-        assert!(source.closed().is_some());
-    }
-
-    /// Notes that jobs were handed over, and stops the engine after three times.
-    struct Notes {
-        order: Arc<Mutex<Vec<&'static str>>>,
-        engine: Arc<Engine>,
-    }
-
-    impl Outlet for Notes {
-        fn room(&self) -> usize {
-            usize::MAX
-        }
-
-        fn hand_over(&self, jobs: &mut Vec<DueJob>) {
-            jobs.clear();
-            let mut order = lock(&self.order);
-            order.push("jobs");
-            if order.iter().filter(|&&one| one == "jobs").count() == 3 {
-                self.engine.stop();
-            }
-        }
-    }
-
-    #[test]
-    fn within_a_tick_jobs_and_sources_take_turns() {
-        let (engine, order) = (engine(Clock::manual()), Arc::new(Mutex::new(Vec::new())));
-        let source = Closures::add_to(engine.sources());
-        for _ in 0..3 * ENTRIES_PER_LOCK {
-            engine.insert(Duration::ZERO.into(), || ()).unwrap();
-            let order = Arc::clone(&order);
-            source.insert(1, move || {
-                let mut order = lock(&order);
-                if order.last() != Some(&"source") {
-                    order.push("source");
-                }
-            });
-        }
-        engine.timebase().clock().set(Moment::NEVER);
-        let outlet = Notes { order: Arc::clone(&order), engine: Arc::clone(&engine) };
-        Ticker::new(Arc::clone(&engine), outlet).run();
-        let order = lock(&order);
-        assert!(order.windows(2).all(|two| two[0] != two[1]), "{order:?}");
-    }
-
-    #[test]
-    fn a_source_that_comes_after_the_stop_is_closed() {
-        let engine = engine(Clock::monotonic());
-        engine.stop();
-        let source = Closures::add_to(engine.sources());
-        assert!(source.closed().is_some());
-        assert!(engine.sources().get(0).is_none());
-    }
-
-    /// Says that threads are refused, and sends that it was asked.
-    struct Refused(Sender<()>);
-
-    impl Outlet for Refused {
-        fn room(&self) -> usize {
-            usize::MAX
-        }
-
-        fn hand_over(&self, _: &mut Vec<DueJob>) {}
-
-        fn is_refused_threads(&self) -> bool {
-            self.0.send(()).is_ok()
-        }
-    }
-
-    #[test]
-    fn threads_that_were_refused_are_asked_for_again() {
-        let engine = engine(Clock::monotonic());
-        let (sender, asked) = channel();
-        let ticker = Ticker::new(Arc::clone(&engine), Refused(sender));
-        let ticker = thread::spawn(|| ticker.run());
-        for _ in 0..3 {
-            assert_eq!(asked.recv_timeout(MINUTE), Ok(()));
-        }
-        engine.stop();
-        ticker.join().unwrap();
+impl<O> Drop for Ticker<O> {
+    fn drop(&mut self) {
+        self.activity.end();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

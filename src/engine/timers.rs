@@ -139,12 +139,22 @@ impl<T> Timers<T> {
 
     /// Advances to `to`, and appends what is due, looking at no more than `limit` entries. Returns
     /// whether that is all of it.
-    pub(crate) fn advance(&mut self, to: Tick, limit: usize, due: &mut Vec<Due<T>>) -> bool {
+    pub(crate) fn advance(&mut self, to: Tick, mut limit: usize, due: &mut Vec<Due<T>>) -> bool {
+        self.advance_counting(to, &mut limit, due)
+    }
+
+    /// The same, and takes the entries that it looked at off the limit.
+    pub(crate) fn advance_counting(
+        &mut self,
+        to: Tick,
+        limit: &mut usize,
+        due: &mut Vec<Due<T>>,
+    ) -> bool {
         if self.next_due > to && self.hierarchy.now() >= to {
             return true;
         }
         let before = due.len();
-        let finished = self.hierarchy.advance(to, limit, due).finished;
+        let finished = self.hierarchy.advance_counting(to, limit, due).finished;
         self.next_due = self.hierarchy.next_turn().unwrap_or(Tick::MAX);
         self.tally.fired += (due.len() - before) as u64;
         finished

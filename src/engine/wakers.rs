@@ -22,7 +22,7 @@ use std::task::Waker;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
-use crate::engine::sources::Source;
+use crate::engine::sources::{Source, deliver};
 use crate::engine::timers::{Due, Tally, Timers};
 use crate::host::sync::{Mutex, lock};
 use crate::host::timebase::Timebase;
@@ -41,7 +41,7 @@ pub(crate) struct Wakers {
 #[repr(align(128))]
 pub(crate) struct WakerShard {
     state: Mutex<State>,
-    host: Arc<Host>,
+    context: Arc<WakerContext>,
 }
 
 struct State {
@@ -52,7 +52,7 @@ struct State {
 }
 
 /// What a shard needs of its wheel. Nobody writes to it.
-pub(crate) struct Host {
+pub(crate) struct WakerContext {
     timebase: Timebase,
     alarm: Arc<Alarm>,
     runner: Arc<JobRunner>,
@@ -64,21 +64,25 @@ pub(crate) enum Wait {
     /// Its tick has come.
     Over,
     /// Its waker will be called. Under this key; or at once, if the shard is full.
-    Goes(Option<Key>),
+    Pending(Option<Key>),
     /// The wheel ended before its tick came.
     Ended,
 }
 
-impl Host {
-    pub(crate) fn new(timebase: Timebase, alarm: Arc<Alarm>, runner: Arc<JobRunner>) -> Host {
-        Host { timebase, alarm, runner }
+impl WakerContext {
+    pub(crate) fn new(
+        timebase: Timebase,
+        alarm: Arc<Alarm>,
+        runner: Arc<JobRunner>,
+    ) -> WakerContext {
+        WakerContext { timebase, alarm, runner }
     }
 }
 
 impl Wakers {
-    pub(crate) fn new(shards: usize, geometry: &Geometry, host: Host) -> Wakers {
-        let host = Arc::new(host);
-        let shard = |_| Arc::new(WakerShard::new(geometry, usize::MAX, &host));
+    pub(crate) fn new(shards: usize, geometry: &Geometry, context: WakerContext) -> Wakers {
+        let context = Arc::new(context);
+        let shard = |_| Arc::new(WakerShard::new(geometry, usize::MAX, &context));
         Wakers { shards: (0..shards).map(shard).collect(), due: Mutex::new(Vec::new()) }
     }
 
@@ -105,7 +109,8 @@ impl Source for Wakers {
 
     fn advance(&self, to: Tick, limit: usize) -> bool {
         let mut due = core::mem::take(&mut *lock(&self.due));
-        let finished = self.shards.iter().all(|shard| shard.advance(to, limit, &mut due));
+        let mut left = limit;
+        let finished = self.shards.iter().all(|shard| shard.advance(to, &mut left, &mut due));
         *lock(&self.due) = due;
         finished
     }
@@ -118,15 +123,15 @@ impl Source for Wakers {
 }
 
 impl WakerShard {
-    fn new(geometry: &Geometry, max_timers: usize, host: &Arc<Host>) -> WakerShard {
+    fn new(geometry: &Geometry, max_timers: usize, context: &Arc<WakerContext>) -> WakerShard {
         let timers = Timers::new(geometry.clone());
         let max_timers = max_timers.min(Timers::<Waker>::MAX);
         let state = State { timers, ended: None, max_timers };
-        WakerShard { state: Mutex::new(state), host: Arc::clone(host) }
+        WakerShard { state: Mutex::new(state), context: Arc::clone(context) }
     }
 
     pub(crate) fn timebase(&self) -> &Timebase {
-        &self.host.timebase
+        &self.context.timebase
     }
 
     /// Registers a waker to be called at `tick`, unless that has come.
@@ -141,12 +146,12 @@ impl WakerShard {
         if state.timers.len() >= state.max_timers {
             drop(state);
             self.wake(waker);
-            return Wait::Goes(None);
+            return Wait::Pending(None);
         }
         let key = state.timers.insert(tick, waker);
         drop(state);
-        self.host.alarm.wake_for(tick);
-        Wait::Goes(Some(key))
+        self.context.alarm.wake_for(tick);
+        Wait::Pending(Some(key))
     }
 
     /// Looks whether the tick of a registered waker has come. If not, `waker` is the one that will
@@ -154,7 +159,7 @@ impl WakerShard {
     pub(crate) fn look(&self, key: Key, tick: Tick, waker: &Waker) -> Wait {
         match lock(&self.state).known(key, tick) {
             Err(answer) => return answer,
-            Ok(known) if known.will_wake(waker) => return Wait::Goes(Some(key)),
+            Ok(known) if known.will_wake(waker) => return Wait::Pending(Some(key)),
             Ok(_) => {}
         }
         let mut waker = waker.clone();
@@ -162,7 +167,7 @@ impl WakerShard {
         let answer = match lock(&self.state).known(key, tick) {
             Ok(known) => {
                 core::mem::swap(known, &mut waker);
-                Wait::Goes(Some(key))
+                Wait::Pending(Some(key))
             }
             Err(answer) => answer,
         };
@@ -175,11 +180,16 @@ impl WakerShard {
         lock(&self.state).known(key, tick).err() == Some(Wait::Over)
     }
 
+    /// Returns whether the wheel has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        lock(&self.state).ended.is_some()
+    }
+
     /// Gives a registered waker another tick. Returns whether it was there.
     pub(crate) fn reset(&self, key: Key, tick: Tick) -> bool {
         let is_pending = lock(&self.state).timers.reset(key, tick);
         if is_pending {
-            self.host.alarm.wake_for(tick);
+            self.context.alarm.wake_for(tick);
         }
         is_pending
     }
@@ -192,13 +202,15 @@ impl WakerShard {
         }
     }
 
-    /// Calls the wakers that are due, looking at no more than `limit` entries. Returns whether that
-    /// is all of them.
-    fn advance(&self, to: Tick, limit: usize, due: &mut Vec<Due<Waker>>) -> bool {
-        let finished = lock(&self.state).timers.advance(to, limit, due);
-        for (_, waker) in due.drain(..) {
-            self.wake(core::mem::ManuallyDrop::into_inner(waker));
-        }
+    /// Calls the wakers that are due, looking at no more than `limit` entries, which are taken off
+    /// it. Returns whether that is all of them.
+    fn advance(&self, to: Tick, limit: &mut usize, due: &mut Vec<Due<Waker>>) -> bool {
+        let finished = lock(&self.state).timers.advance_counting(to, limit, due);
+        deliver(|| {
+            for (_, waker) in due.drain(..) {
+                self.wake(core::mem::ManuallyDrop::into_inner(waker));
+            }
+        });
         finished
     }
 
@@ -208,17 +220,19 @@ impl WakerShard {
         let closed = state.timers.close();
         state.ended.get_or_insert(present);
         drop(state);
-        for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
-            self.wake(core::mem::ManuallyDrop::into_inner(waker));
-        }
+        deliver(|| {
+            for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
+                self.wake(core::mem::ManuallyDrop::into_inner(waker));
+            }
+        });
     }
 
     fn wake(&self, waker: Waker) {
-        self.host.runner.boundary().call_without_handle(|| waker.wake());
+        self.context.runner.boundary().call_without_handle(|| waker.wake());
     }
 
     fn discard(&self, waker: Waker) {
-        self.host.runner.boundary().discard(waker);
+        self.context.runner.boundary().discard(waker);
     }
 }
 
@@ -262,21 +276,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_full_shard_wakes_at_once_so_that_the_waiter_asks_again() {
+    fn context() -> WakerContext {
         let scale = Scale::new(Duration::from_millis(1)).unwrap();
         let runner = JobRunner::new(UnwindBoundary::default(), Arc::new(IdleWaiters::new()));
         let alarm = Arc::new(Alarm::new(Arc::new(Parker::new())));
-        let timebase = Timebase::new(Clock::manual(), scale);
-        let host = Arc::new(Host::new(timebase, alarm, Arc::new(runner)));
-        let shard = WakerShard::new(&Geometry::default(), 1, &host);
+        WakerContext::new(Timebase::new(Clock::manual(), scale), alarm, Arc::new(runner))
+    }
+
+    #[test]
+    fn the_limit_of_an_advance_goes_for_all_shards_together() {
+        let wakers = Wakers::new(3, &Geometry::default(), context());
+        let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
+        for thread in [0, 0, 1, 1, 1, 2, 2] {
+            let waker = Waker::from(Arc::clone(&wakes));
+            wakers.shard(thread).register(Tick::new(5), &waker);
+        }
+        for (woken, finished) in [(3, false), (6, false), (7, true)] {
+            assert_eq!(wakers.advance(Tick::new(5), 3), finished);
+            assert_eq!(wakes.0.load(Ordering::Relaxed), woken);
+        }
+    }
+
+    #[test]
+    fn a_full_shard_wakes_at_once_so_that_the_waiter_asks_again() {
+        let context = Arc::new(context());
+        let shard = WakerShard::new(&Geometry::default(), 1, &context);
         let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&wakes));
         let first = shard.register(Tick::new(5), &waker);
-        let Wait::Goes(Some(key)) = first else { panic!("{first:?}") };
-        assert_eq!(shard.register(Tick::new(5), &waker), Wait::Goes(None));
+        let Wait::Pending(Some(key)) = first else { panic!("{first:?}") };
+        assert_eq!(shard.register(Tick::new(5), &waker), Wait::Pending(None));
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
         shard.cancel(key);
-        assert!(matches!(shard.register(Tick::new(5), &waker), Wait::Goes(Some(_))));
+        assert!(matches!(shard.register(Tick::new(5), &waker), Wait::Pending(Some(_))));
     }
 }

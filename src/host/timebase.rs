@@ -66,10 +66,11 @@ impl Timebase {
         Timebase { clock: Arc::new(clock), scale, seed, drawn: AtomicU64::new(0) }
     }
 
-    /// Returns a timebase of the same clock and ticks, with a source of jitter of its own.
+    /// Returns a timebase of the same clock and ticks, with a source of jitter of its own. It draws
+    /// other numbers than this one, and than every other that was made so.
     pub(crate) fn share(&self) -> Timebase {
         let (clock, drawn) = (Arc::clone(&self.clock), AtomicU64::new(0));
-        Timebase { clock, scale: self.scale, seed: self.seed, drawn }
+        Timebase { clock, scale: self.scale, seed: self.draw(), drawn }
     }
 
     pub(crate) fn clock(&self) -> &Arc<Clock> {
@@ -199,6 +200,23 @@ mod tests {
             for window in all(MS).into_iter().chain(all(Duration::MAX)) {
                 assert_eq!(timebase.deadline(at(5), window, Moment::NEVER), Tick::MAX);
                 assert_eq!(timebase.deadline(Moment::NEVER, window, at(5)), Tick::MAX);
+            }
+        }
+    }
+
+    #[cfg(feature = "async")]
+    #[test]
+    fn a_shared_timebase_draws_a_jitter_of_its_own() {
+        for clock in [Clock::manual(), Clock::monotonic()] {
+            let first = Timebase::new(clock, Scale::new(MS).unwrap());
+            let timebases = [first.share(), first.share().share(), first.share(), first];
+            let jitter = Window::Jitter(Duration::from_secs(1_000_000));
+            let draws = timebases.map(|timebase| {
+                let draw = || timebase.deadline(Moment::after(MS), jitter, Moment::default());
+                [draw(), draw(), draw()]
+            });
+            for (index, draw) in draws.iter().enumerate() {
+                assert!(!draws[..index].contains(draw), "{draws:?}");
             }
         }
     }

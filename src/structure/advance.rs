@@ -65,8 +65,20 @@ impl<T> Hierarchy<T> {
     /// Costs a few steps for each tick that has work and a few for each entry looked at; ticks
     /// without work cost nothing. When few timers are left of many, the call ends with a move of
     /// those to less memory, as described at [`Hierarchy::cancel`]; the limit does not count them.
-    pub fn advance(&mut self, to: Tick, limit: usize, due: &mut Vec<(Key, T)>) -> Turn {
-        let finished = self.advance_within(to, &mut Budget::new(limit), due).is_ok();
+    pub fn advance(&mut self, to: Tick, mut limit: usize, due: &mut Vec<(Key, T)>) -> Turn {
+        self.advance_counting(to, &mut limit, due)
+    }
+
+    /// Does what [`Hierarchy::advance`] does, and takes the entries that it looked at off the limit.
+    pub(crate) fn advance_counting(
+        &mut self,
+        to: Tick,
+        limit: &mut usize,
+        due: &mut Vec<(Key, T)>,
+    ) -> Turn {
+        let mut budget = Budget::new(*limit);
+        let finished = self.advance_within(to, &mut budget, due).is_ok();
+        *limit = budget.left();
         self.shrink_if_sparse();
         Turn { now: self.now(), finished }
     }

@@ -19,6 +19,11 @@ impl Budget {
         Budget { left: entries }
     }
 
+    /// Returns how many entries may still be looked at.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
     /// Takes the cost of looking at `wanted` entries, or as much of it as is left. Returns how many
     /// entries have been paid for.
     #[inline]

@@ -1,8 +1,8 @@
 //! Beats, the wheel's time that is moved by hand, and futures that run in it.
 
-use super::sleeps::polled;
+use super::polled::polled;
 use super::*;
-use core::future::pending;
+use core::future::{pending, poll_fn};
 use core::task::{Context, Poll, Waker};
 
 use futures::stream::{FusedStream, StreamExt};
@@ -15,12 +15,7 @@ fn poll(interval: &mut Interval) -> Poll<Option<Beat>> {
 /// Waits for the next beat.
 #[track_caller]
 fn next(interval: &mut Interval, time: &Time) -> Beat {
-    let mut beat = None;
-    let mut tick = polled(interval.tick());
-    while beat.is_none() {
-        beat = tick.finish(time);
-    }
-    beat.unwrap()
+    polled(interval.tick()).finish(time).expect("the wheel is there")
 }
 
 #[test]
@@ -111,6 +106,19 @@ fn the_first_beat_is_when_it_was_asked_for() {
             assert_eq!((taken.deadline, driver.now()), (begin + beat * MS, begin + beat * MS));
         }
     }
+    on_both_clocks(MS, |wheel, time| {
+        time.pass(7 * MS);
+        for (starting, first) in firsts {
+            let begin = time.now();
+            let mut interval = wheel.interval(starting(wheel, Repeat::every(10 * MS))).unwrap();
+            let taken = next(&mut interval, time);
+            // The two clocks are not read at the same moment.
+            assert!(taken.deadline + MS >= begin + first * MS && time.now() >= taken.deadline);
+        }
+        // A time that has passed is at the first poll.
+        let mut interval = wheel.interval(Repeat::every(HOUR).starting(time.now() - MS)).unwrap();
+        assert!(poll(&mut interval).is_ready() && poll(&mut interval).is_pending());
+    });
 }
 
 #[test]
@@ -129,6 +137,87 @@ fn a_window_moves_beats_and_leaves_their_phase_alone() {
         }
         assert!(moved > 10, "{moved}");
     }
+    on_both_clocks(MS, |wheel, time| {
+        let every = || Repeat::every(5 * MS);
+        for repeat in [every().within(5 * MS), every().jitter(5 * MS)] {
+            let mut interval = wheel.interval(repeat).unwrap();
+            let mut last = next(&mut interval, time);
+            for _ in 0..5 {
+                let beat = next(&mut interval, time);
+                assert_eq!(beat.deadline, last.deadline + 5 * MS * (1 + missed(&beat)));
+                assert!(time.now() >= beat.deadline + beat.late);
+                last = beat;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_beat_whose_tick_has_begun_is_given_at_once_also_within_a_window() {
+    on_both_clocks(MS, |wheel, time| {
+        let burst = || Repeat::every(2 * MS).missed(Missed::Burst);
+        for repeat in [burst(), burst().within(MS), burst().jitter(MS)] {
+            let mut interval = wheel.interval(repeat).unwrap();
+            time.pass(20 * MS);
+            for beat in 0..9 {
+                assert!(poll(&mut interval).is_ready(), "{beat} of {repeat:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_interval_lets_other_tasks_run() {
+    // However short the period is, it is not ready for ever.
+    let nano = Duration::from_nanos(1);
+    for policy in [Missed::Skip, Missed::Burst, Missed::Delay] {
+        on_both_clocks(MS, |wheel, time| {
+            let mut interval = wheel.interval(Repeat::every(nano).missed(policy)).unwrap();
+            time.pass(3 * MS);
+            for _ in 0..3 {
+                let mut tick = polled(poll_fn(|cx| interval.poll_tick(cx)));
+                let beats = (0..10_000).take_while(|_| tick.poll().is_ready()).count();
+                assert!(beats < 10_000, "{policy:?}");
+                time.until(|| tick.wakes() > 0);
+            }
+        });
+    }
+    // And at the end of all time it waits.
+    let (wheel, driver) = manual();
+    let mut interval = wheel.interval(Repeat::every(HOUR)).unwrap();
+    let mut sleep = polled(wheel.sleep_until(driver.now() + HOUR));
+    driver.advance(Duration::MAX);
+    sleep.get().reset(Duration::MAX);
+    assert!((0..10).any(|_| poll(&mut interval).is_pending()) && sleep.poll().is_pending());
+    interval.reset();
+    assert!(poll(&mut interval).is_pending());
+}
+
+#[test]
+fn an_interval_that_is_late_ends_with_its_wheel() {
+    on_both_clocks(MS, |wheel, time| {
+        let every = || Repeat::every(2 * MS);
+        let policies = [Missed::Skip, Missed::Burst, Missed::Delay];
+        let repeats = policies.map(|policy| every().missed(policy));
+        let mut intervals: Vec<_> =
+            repeats.into_iter().map(|repeat| wheel.interval(repeat).unwrap()).collect();
+        for interval in &mut intervals {
+            next(interval, time);
+        }
+        drop(wheel.close());
+        let end = time.now();
+        for interval in &mut intervals {
+            // Each beat is taken when the next one has passed.
+            loop {
+                time.pass(3 * MS);
+                match poll(interval) {
+                    Poll::Ready(Some(beat)) => assert!(beat.deadline <= end, "{interval:?}"),
+                    Poll::Ready(None) => break,
+                    Poll::Pending => {}
+                }
+            }
+        }
+    });
 }
 
 #[test]
@@ -171,6 +260,14 @@ fn the_longest_period_is_never() {
     assert!(poll(&mut once).is_pending());
     never.reset_at(driver.now());
     assert!(poll(&mut never).is_ready() && poll(&mut never).is_pending());
+    on_both_clocks(MS, |wheel, time| {
+        let mut once = wheel.interval(every.starting(MS)).unwrap();
+        next(&mut once, time);
+        let mut never = polled(once.tick());
+        assert!(never.poll().is_pending());
+        time.pass(3 * MS);
+        assert!(never.poll().is_pending() && never.wakes() == 0);
+    });
 }
 
 #[test]
@@ -216,46 +313,19 @@ fn an_interval_is_a_stream_and_ends_with_its_wheel() {
 }
 
 #[test]
-fn a_driver_advances_to_the_next_timer() {
+fn a_driver_advances_to_the_next_sleep() {
     let (wheel, driver) = manual();
-    let begin = driver.now();
-    assert_eq!(driver.advance_to_next(), None);
-    let ran = Arc::new(AtomicUsize::new(0));
-    let count = || {
-        let ran = Arc::clone(&ran);
-        move || _ = ran.fetch_add(1, Ordering::SeqCst)
-    };
-    wheel.insert(Duration::MAX, count());
-    assert!(wheel.cancel(wheel.insert(5 * MS, count())));
-    let postponed = wheel.insert(6 * MS, count());
-    assert!(wheel.reset(postponed, 100 * HOUR));
-    assert_eq!(
-        (driver.advance_to_next(), driver.now()),
-        (Some(begin + 100 * HOUR), begin + 100 * HOUR)
-    );
-    assert_eq!(ran.load(Ordering::SeqCst), 1);
-    assert_eq!((driver.advance_to_next(), driver.now()), (None, begin + 100 * HOUR));
     // Jobs and sleeps, in their order, those of one tick together.
     let begin = driver.now();
     let mut sleeps = [3, 70_000].map(|delay| polled(wheel.sleep(delay * MS)));
     assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
-    wheel.insert(3 * MS, count());
-    wheel.insert(4 * MS, count());
-    for (at, jobs, woken) in [(3, 2, 1), (4, 3, 1), (70_000, 3, 2)] {
+    wheel.insert(3 * MS, || ());
+    wheel.insert(4 * MS, || ());
+    for (at, jobs, woken) in [(3, 1, 1), (4, 2, 1), (70_000, 2, 2)] {
         assert_eq!(driver.advance_to_next(), Some(begin + at * MS));
-        assert_eq!((ran.load(Ordering::SeqCst), wheel.stats().woken), (jobs, woken));
+        assert_eq!((wheel.stats().completed, wheel.stats().woken), (jobs, woken));
     }
     assert_eq!(driver.advance_to_next(), None);
-    // A job may let time pass, too: the call that is under way does it.
-    let driver = Arc::new(driver);
-    let (inner, scheduler) = (Arc::clone(&driver), wheel.scheduler());
-    let begin = driver.now();
-    wheel.insert(MS, move || {
-        scheduler.insert(HOUR, || ()).unwrap();
-        assert_eq!(inner.advance_to_next(), Some(begin + MS + HOUR));
-        assert_eq!(inner.now(), begin + MS);
-    });
-    assert_eq!(driver.advance_to_next(), Some(begin + MS + HOUR));
     // What is overdue does not take the clock further than it must.
     let mut overdue = polled(wheel.sleep(HOUR));
     assert!(overdue.poll().is_pending());
@@ -336,4 +406,40 @@ fn virtual_time_goes_for_every_thread_of_a_runtime() {
     }
     let ends = tasks.into_iter().map(|task| runtime.block_on(task).unwrap() - begin);
     assert!(ends.eq((1..=50).map(|n| 2 * n * HOUR)));
+}
+
+#[test]
+fn a_future_does_not_run_inside_an_advance() {
+    let (wheel, driver) = manual();
+    let (driver, scheduler) = (Arc::new(driver), wheel.scheduler());
+    let inner = Arc::clone(&driver);
+    let (told, tells) = channel();
+    wheel.insert(MS, move || {
+        // A future that does not wait is no trouble.
+        assert_eq!(testing::run(&inner, async { 7 }), 7);
+        let run = || testing::run(&inner, scheduler.sleep(HOUR));
+        let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+        told.send(*panic.downcast::<&'static str>().unwrap()).unwrap();
+    });
+    let advances = thread::spawn(move || driver.advance(MS));
+    let message = tells.recv_timeout(MINUTE).expect("it does not spin");
+    assert!(message.contains("inside an advance"), "{message}");
+    assert_eq!(advances.join().unwrap(), 1);
+    // While another thread advances, a future waits for it.
+    let (wheel, driver) = manual();
+    let (release, gate) = channel::<()>();
+    let (started, starts) = channel();
+    wheel.insert(MS, move || {
+        started.send(()).unwrap();
+        let _ = gate.recv();
+    });
+    thread::scope(|scope| {
+        scope.spawn(|| driver.advance(MS));
+        starts.recv().unwrap();
+        scope.spawn(move || {
+            let_pass(5 * MS);
+            drop(release);
+        });
+        testing::run(&driver, wheel.sleep(HOUR));
+    });
 }

@@ -15,12 +15,16 @@ mod jobs;
 mod many;
 mod names;
 #[cfg(feature = "async")]
+mod polled;
+#[cfg(feature = "async")]
 mod sleeps;
 mod tasks;
 mod time;
 #[cfg(feature = "async")]
 mod timeouts;
 mod waits;
+#[cfg(feature = "async")]
+mod wakers;
 mod wall;
 
 use std::collections::HashSet;
@@ -145,6 +149,7 @@ fn every_sentence_has_its_test() {
         include_str!("time.rs"),
         include_str!("timeouts.rs"),
         include_str!("waits.rs"),
+        include_str!("wakers.rs"),
         include_str!("wall.rs"),
     ]
     .concat();

@@ -1,93 +1,13 @@
 //! Futures that wait for a time.
 
+use super::polled::{Polled, polled};
 use super::*;
-use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
-use std::task::Wake;
+use core::task::{Context, Poll, Waker};
 
 use futures::future::FusedFuture;
 use tickwheel::Sleep;
-
-/// A future that is polled by hand, with a waker that counts.
-pub(crate) struct Polled<F> {
-    future: Pin<Box<F>>,
-    wakes: Arc<Wakes>,
-}
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-pub(crate) fn polled<F: Future>(future: F) -> Polled<F> {
-    Polled { future: Box::pin(future), wakes: Arc::default() }
-}
-
-impl<F: Future> Polled<F> {
-    pub(crate) fn poll(&mut self) -> Poll<F::Output> {
-        let waker = self.waker();
-        self.future.as_mut().poll(&mut Context::from_waker(&waker))
-    }
-
-    pub(crate) fn waker(&self) -> Waker {
-        Waker::from(Arc::clone(&self.wakes))
-    }
-
-    pub(crate) fn wakes(&self) -> usize {
-        self.wakes.0.load(Ordering::SeqCst)
-    }
-
-    /// How many clones of the waker there are beside this one.
-    pub(crate) fn clones(&self) -> usize {
-        Arc::strong_count(&self.wakes) - 1
-    }
-
-    /// Polls, and again whenever woken, and never else.
-    #[track_caller]
-    pub(crate) fn finish(&mut self, time: &Time) -> F::Output {
-        loop {
-            let seen = self.wakes();
-            match self.poll() {
-                Poll::Ready(output) => return output,
-                Poll::Pending => time.until(|| self.wakes() > seen),
-            }
-        }
-    }
-}
-
-impl<F: Future + Unpin> Polled<F> {
-    pub(crate) fn get(&mut self) -> &mut F {
-        &mut self.future
-    }
-}
-
-/// Calls a closure when it is woken.
-struct Calls<F>(F);
-
-impl<F: Fn() + Send + Sync> Wake for Calls<F> {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
-/// Polls a sleep with a waker that calls `wake`. It must not be over.
-fn poll_with(sleep: &mut Sleep, wake: impl Fn() + Send + Sync + 'static) {
-    let waker = Waker::from(Arc::new(Calls(wake)));
-    assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_pending());
-}
-
-/// Polls a sleep with a waker that drops a value when it is dropped.
-fn poll_with_captured<T: Send + Sync + 'static>(sleep: &mut Sleep, captured: T) {
-    poll_with(sleep, move || {
-        let _ = &captured;
-    });
-}
 
 #[test]
 fn a_sleep_is_never_early() {
@@ -187,29 +107,6 @@ fn no_sleep_is_lost_between_the_look_and_the_registration() {
 }
 
 #[test]
-fn the_last_waker_is_woken() {
-    on_both_clocks(MS, |wheel, time| {
-        let mut sleep = wheel.sleep(20 * MS);
-        let tasks = [0, 1, 2].map(|_| polled(core::future::pending::<()>()));
-        for task in [0, 1, 1, 2, 0, 2] {
-            let waker = tasks[task].waker();
-            let mut cx = Context::from_waker(&waker);
-            if Pin::new(&mut sleep).poll(&mut cx).is_ready() {
-                // A loaded machine let the time pass.
-                return;
-            }
-            drop(waker);
-            let kept: Vec<usize> = tasks.iter().map(Polled::clones).collect();
-            assert!(sleep.is_elapsed() || kept.iter().sum::<usize>() == 1 && kept[task] == 1);
-        }
-        time.until(|| tasks[2].wakes() == 1);
-        assert_eq!((tasks[0].wakes(), tasks[1].wakes()), (0, 0));
-        assert!(tasks.iter().all(|task| task.clones() == 0), "the waker was dropped");
-        assert!(polled(&mut sleep).poll().is_ready());
-    });
-}
-
-#[test]
 fn a_sleep_may_be_polled_and_dropped_on_any_thread() {
     on_both_clocks(MS, |wheel, time| {
         let mut sleep = polled(wheel.sleep(20 * MS));
@@ -269,6 +166,8 @@ fn a_reset_sleep_waits_for_its_new_time() {
         later.finish(time);
         assert!(time.now() >= at);
         earlier.get().reset(Duration::MAX);
+        // Its poll may have come before its wake.
+        time.until(|| earlier.clones() == 0);
         let wakes = earlier.wakes();
         assert!(earlier.poll().is_pending());
         time.pass(5 * MS);
@@ -288,7 +187,8 @@ fn a_reset_to_the_past_is_over_at_the_next_poll_and_wakes_its_task() {
         waits.get().reset_at(time.now() - MS);
         time.until(|| waits.wakes() == 1);
         assert!(waits.poll().is_ready());
-        assert_eq!((polls.clones(), waits.clones()), (0, 0));
+        // The ticker drops a waker right after it has called it.
+        time.until(|| (polls.clones(), waits.clones()) == (0, 0));
     });
 }
 
@@ -301,12 +201,12 @@ fn a_dropped_sleep_leaves_nothing_behind() {
             .iter_mut()
             .map(|sleep| {
                 let _ = sleep.poll();
-                Arc::downgrade(&sleep.wakes)
+                sleep.watch()
             })
             .collect();
         drop(sleeps);
         // One that fires at this moment is with the ticker, for a moment more.
-        time.until(|| wakers.iter().all(|waker| waker.strong_count() == 0));
+        time.until(|| wakers.iter().all(|count| count() == 0));
         assert_eq!(wheel.stats().sleeping, 0);
     });
 }
@@ -394,162 +294,6 @@ fn a_program_that_only_sleeps_has_one_thread_more() {
 }
 
 #[test]
-fn a_waker_may_use_its_wheel() {
-    on_both_clocks(MS, |wheel, time| {
-        // The first one to be woken drops all others, itself, and resets and registers more.
-        let sleeps: Arc<Mutex<Vec<Sleep>>> = Arc::default();
-        let woken = Arc::new(AtomicUsize::new(0));
-        for _ in 0..100 {
-            let mut sleep = wheel.sleep(5 * MS);
-            let (all, woken, scheduler) =
-                (Arc::clone(&sleeps), Arc::clone(&woken), wheel.scheduler());
-            poll_with(&mut sleep, move || {
-                woken.fetch_add(1, Ordering::SeqCst);
-                let mut dropped = core::mem::take(&mut *all.lock().unwrap());
-                if let Some(last) = dropped.last_mut() {
-                    last.reset(Duration::ZERO);
-                    last.reset(HOUR);
-                }
-                drop(dropped);
-                let mut more = scheduler.sleep(HOUR);
-                poll_with(&mut more, || ());
-                assert!(!more.is_elapsed());
-            });
-            sleeps.lock().unwrap().push(sleep);
-        }
-        time.until(|| sleeps.lock().unwrap().is_empty());
-        time.until(|| wheel.stats().sleeping == 0);
-        assert!(woken.load(Ordering::SeqCst) >= 1);
-        // The drop of a waker drops another sleep, whose waker does the same.
-        let mut last = wheel.sleep(HOUR);
-        poll_with(&mut last, || ());
-        for _ in 0..10 {
-            let mut sleep = wheel.sleep(HOUR);
-            poll_with_captured(&mut sleep, last);
-            last = sleep;
-        }
-        assert_eq!(wheel.stats().sleeping, 11);
-        // A poll with another waker drops the first one.
-        poll_with(&mut last, || ());
-        assert_eq!(wheel.stats().sleeping, 1);
-    });
-    // Each function of a waker makes a sleep, polls it and drops it.
-    let (wheel, driver) = manual();
-    SCHEDULER.with(|scheduler| scheduler.set(Some(wheel.scheduler())));
-    let uses = || Hooks { clone: use_the_wheel, wake: use_the_wheel, drop: use_the_wheel }.waker();
-    let mut sleep = wheel.sleep(MS);
-    pend(&mut sleep, &uses());
-    pend(&mut sleep, &uses());
-    driver.advance(MS);
-    sleep.reset(MS);
-    pend(&mut sleep, &uses());
-    drop(sleep);
-    assert_eq!((wheel.stats().sleeping, wheel.stats().panicked), (0, 0));
-    SCHEDULER.with(|scheduler| scheduler.set(None));
-}
-
-thread_local! {
-    static SCHEDULER: Cell<Option<Scheduler>> = const { Cell::new(None) };
-}
-
-fn use_the_wheel() {
-    SCHEDULER.with(|cell| {
-        let Some(scheduler) = cell.take() else { return };
-        pend(&mut scheduler.sleep(HOUR), Waker::noop());
-        cell.set(Some(scheduler));
-    });
-}
-
-/// A waker that does something when it is cloned, woken, woken by reference or dropped.
-struct Hooks {
-    clone: fn(),
-    wake: fn(),
-    drop: fn(),
-}
-
-impl Hooks {
-    const VTABLE: RawWakerVTable = RawWakerVTable::new(
-        |data| {
-            (Hooks::of(data).clone)();
-            RawWaker::new(data, &Hooks::VTABLE)
-        },
-        |data| (Hooks::of(data).wake)(),
-        |data| (Hooks::of(data).wake)(),
-        |data| (Hooks::of(data).drop)(),
-    );
-
-    fn of(data: *const ()) -> &'static Hooks {
-        // SAFETY: every such waker is made in `waker`, from a reference that lives for ever.
-        unsafe { &*data.cast::<Hooks>() }
-    }
-
-    fn waker(self) -> Waker {
-        let hooks: &'static Hooks = Box::leak(Box::new(self));
-        // SAFETY: the data is `Sync` and never freed, and the functions use nothing else.
-        unsafe { Waker::from_raw(RawWaker::new(core::ptr::from_ref(hooks).cast(), &Hooks::VTABLE)) }
-    }
-}
-
-const NOTHING: Hooks = Hooks { clone: || (), wake: || (), drop: || () };
-
-fn pend(sleep: &mut Sleep, waker: &Waker) {
-    assert!(Pin::new(sleep).poll(&mut Context::from_waker(waker)).is_pending());
-}
-
-#[test]
-fn a_waker_that_panics_is_counted_and_spares_the_others() {
-    let (builder, panics) = reporting();
-    let (wheel, driver) = builder.manual().unwrap();
-    let mut before = polled(wheel.sleep(MS));
-    assert!(before.poll().is_pending());
-    let mut sleep = wheel.sleep(MS);
-    pend(&mut sleep, &Hooks { wake: || panic_any("woken"), ..NOTHING }.waker());
-    let mut after = polled(wheel.sleep(MS));
-    assert!(after.poll().is_pending());
-    driver.advance(MS);
-    assert_eq!(panics.try_recv(), Ok("woken"));
-    assert!(before.poll().is_ready() && after.poll().is_ready() && sleep.is_elapsed());
-    // One whose drop panics: replaced, and then cancelled.
-    let quiet = Waker::noop();
-    let bad =
-        || core::mem::ManuallyDrop::new(Hooks { drop: || panic_any("dropped"), ..NOTHING }.waker());
-    sleep.reset(MS);
-    pend(&mut sleep, &bad());
-    pend(&mut sleep, quiet);
-    assert_eq!(panics.try_recv(), Ok("dropped"));
-    pend(&mut sleep, &bad());
-    drop(sleep);
-    assert_eq!(panics.try_recv(), Ok("dropped"));
-    assert_eq!((wheel.stats().sleeping, wheel.stats().panicked), (0, 3));
-    // On the ticker's thread too.
-    let (builder, panics) = reporting();
-    let wheel = builder.build().unwrap();
-    let mut sleep = wheel.sleep(MS);
-    pend(&mut sleep, &Hooks { wake: || panic_any("woken"), ..NOTHING }.waker());
-    assert_eq!(panics.recv_timeout(MINUTE), Ok("woken"));
-    polled(wheel.sleep(MS)).finish(&Time::real());
-}
-
-#[test]
-fn a_waker_that_panics_when_it_is_cloned_changes_nothing() {
-    let (wheel, driver) = manual();
-    let bad = Hooks { clone: || panic_any("cloned"), ..NOTHING }.waker();
-    let mut sleep = wheel.sleep(MS);
-    let poll = |sleep: &mut Sleep| {
-        let poll = || Pin::new(sleep).poll(&mut Context::from_waker(&bad));
-        let unwound = catch_unwind(AssertUnwindSafe(poll)).unwrap_err();
-        assert_eq!(*unwound.downcast::<&'static str>().unwrap(), "cloned");
-    };
-    poll(&mut sleep);
-    assert_eq!(wheel.stats().sleeping, 0);
-    let task = polled(core::future::pending::<()>());
-    pend(&mut sleep, &task.waker());
-    poll(&mut sleep);
-    driver.advance(MS);
-    assert_eq!((task.wakes(), wheel.stats().panicked), (1, 0));
-}
-
-#[test]
 fn a_sleep_never_ends_after_its_wheel() {
     let end: [fn(Wheel); 2] = [|wheel| drop(wheel), |wheel| drop(wheel.shutdown())];
     for end in end {
@@ -576,7 +320,6 @@ fn a_sleep_never_ends_after_its_wheel() {
             sleep.get().reset(Duration::ZERO);
             assert!(sleep.poll().is_pending() && sleep.clones() == 0);
         }
-        assert!(polled(scheduler.sleep_until(scheduler.now())).poll().is_ready(), "it has passed");
         assert_eq!(scheduler.stats().sleeping, 0);
         // On the real clock the time passes, and the sleep goes on.
         let wheel = threads(1);
@@ -590,44 +333,45 @@ fn a_sleep_never_ends_after_its_wheel() {
     }
 }
 
+/// What a sleep answers to each of the three questions.
+fn answers(sleep: &mut Polled<Sleep>) -> (bool, bool, bool) {
+    let is_ready = sleep.poll().is_ready();
+    let cx = &mut Context::from_waker(Waker::noop());
+    let elapsed = sleep.get().poll_elapsed(cx);
+    (is_ready, sleep.get().is_elapsed(), elapsed == Poll::Ready(Ok(())))
+}
+
 #[test]
-fn a_waker_may_end_its_wheel() {
-    let end: [fn(Wheel); 3] = [
-        |wheel| drop(wheel),
-        |wheel| drop(wheel.shutdown()),
-        |wheel| {
-            wheel.wait_idle();
-        },
-    ];
-    for end in end {
-        for real in [false, true] {
-            let builder = Wheel::builder().threads(1).name("ender");
-            let (wheel, driver) = match real {
-                true => (builder.build().unwrap(), None),
-                false => {
-                    let (wheel, driver) = manual();
-                    (wheel, Some(driver))
-                }
-            };
-            let mut others: Vec<_> = (0..10).map(|_| polled(wheel.sleep(HOUR))).collect();
-            assert!(others.iter_mut().all(|sleep| sleep.poll().is_pending()));
-            wheel.insert(HOUR, || ());
-            let mut sleep = wheel.sleep(5 * MS);
-            let wheel = Mutex::new(Some(wheel));
-            let (ended, ends) = channel();
-            poll_with(&mut sleep, move || {
-                let wheel = wheel.lock().unwrap().take().unwrap();
-                end(wheel);
-                ended.send(()).unwrap();
-            });
-            driver.iter().for_each(|driver| assert_eq!(driver.advance(5 * MS), 0));
-            ends.recv_timeout(MINUTE).unwrap();
-            assert!(others.iter().all(|sleep| sleep.wakes() == 1));
-            assert!(sleep.is_elapsed());
+fn after_the_end_of_its_wheel_a_sleep_has_one_answer() {
+    on_both_clocks(MS, |wheel, time| {
+        time.pass(3 * MS);
+        let begin = time.now();
+        let (past, soon) = (begin - 2 * MS, begin + 50 * MS);
+        let mut passed = polled(wheel.sleep_until(past));
+        let mut polled_before = polled(wheel.sleep_until(soon));
+        let mut polled_after = polled(wheel.sleep_until(soon));
+        let mut polled_late = polled(wheel.sleep_until(soon));
+        let mut reset = polled(wheel.sleep(HOUR));
+        let _ = (polled_before.poll(), reset.poll());
+        drop(wheel.close());
+        if time.now() >= soon {
+            // A loaded machine let the time pass.
+            return;
         }
-    }
-    #[cfg(target_os = "linux")]
-    wait_for(|| threads_named("ender").is_empty());
+        assert_eq!(answers(&mut polled_after), (false, false, false));
+        time.pass(60 * MS);
+        let mut made_late = polled(wheel.sleep_until(soon));
+        reset.get().reset_at(soon);
+        for sleep in
+            [&mut polled_before, &mut polled_after, &mut polled_late, &mut made_late, &mut reset]
+        {
+            assert_eq!(answers(sleep), (false, false, false), "its time came after the end");
+        }
+        let mut made_late = polled(wheel.sleep_until(past));
+        for sleep in [&mut passed, &mut made_late] {
+            assert_eq!(answers(sleep), (true, true, true), "its time had come before the end");
+        }
+    });
 }
 
 #[test]

@@ -249,3 +249,46 @@ fn switches(name: &str) -> u64 {
     };
     threads_named(name).iter().map(|status| count(status)).sum()
 }
+
+#[test]
+fn a_driver_advances_to_the_next_timer() {
+    let (wheel, driver) = manual();
+    let begin = driver.now();
+    assert_eq!(driver.advance_to_next(), None);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = || {
+        let ran = Arc::clone(&ran);
+        move || _ = ran.fetch_add(1, Ordering::SeqCst)
+    };
+    wheel.insert(Duration::MAX, count());
+    assert!(wheel.cancel(wheel.insert(5 * MS, count())));
+    let postponed = wheel.insert(6 * MS, count());
+    assert!(wheel.reset(postponed, 100 * HOUR));
+    assert_eq!(
+        (driver.advance_to_next(), driver.now()),
+        (Some(begin + 100 * HOUR), begin + 100 * HOUR)
+    );
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+    assert_eq!((driver.advance_to_next(), driver.now()), (None, begin + 100 * HOUR));
+    // Those of one tick together.
+    let begin = driver.now();
+    for delay in [3, 3, 4, 70_000] {
+        wheel.insert(delay * MS, count());
+    }
+    for (at, jobs) in [(3, 3), (4, 4), (70_000, 5)] {
+        assert_eq!(driver.advance_to_next(), Some(begin + at * MS));
+        assert_eq!(ran.load(Ordering::SeqCst), jobs);
+    }
+    assert_eq!(driver.advance_to_next(), None);
+    // A job may let time pass, too: the call that is under way does it.
+    let driver = Arc::new(driver);
+    let (inner, scheduler) = (Arc::clone(&driver), wheel.scheduler());
+    let begin = driver.now();
+    wheel.insert(MS, move || {
+        scheduler.insert(HOUR, || ()).unwrap();
+        assert_eq!(inner.advance_to_next(), Some(begin + MS + HOUR));
+        assert_eq!(inner.now(), begin + MS);
+    });
+    assert_eq!(driver.advance_to_next(), Some(begin + MS + HOUR));
+    assert_eq!(wheel.stats().panicked, 0);
+}

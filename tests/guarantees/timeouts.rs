@@ -1,6 +1,6 @@
 //! Futures with a time limit, and futures on executors.
 
-use super::sleeps::{Polled, polled};
+use super::polled::{Polled, polled};
 use super::*;
 use core::future::{Future, pending, poll_fn, ready};
 use core::pin::{Pin, pin};
@@ -264,6 +264,7 @@ fn a_waker_of_a_runtime_that_is_gone_harms_nobody() {
         // The sleep outlives the runtime, and its waker is one of a task of that.
         let sleep = Arc::new(Mutex::new(Some(wheel.sleep(10 * MS))));
         let (polls, scheduler) = (Arc::clone(&sleep), wheel.scheduler());
+        let (was_polled, polled_once) = futures::channel::oneshot::channel();
         let task = runtime.spawn(async move {
             poll_fn(|cx| {
                 let mut sleep = polls.lock().unwrap();
@@ -271,9 +272,10 @@ fn a_waker_of_a_runtime_that_is_gone_harms_nobody() {
                 Poll::Ready(())
             })
             .await;
+            was_polled.send(()).unwrap();
             scheduler.sleep(HOUR).await;
         });
-        runtime.block_on(async { wheel.sleep(MS).await });
+        runtime.block_on(polled_once).unwrap();
         drop(runtime);
         wait_for(|| task.is_finished());
         wait_for(|| sleep.lock().unwrap().as_ref().unwrap().is_elapsed());

@@ -7,6 +7,10 @@
 //! - The deadlines that have passed when a beat is taken are dropped then, or kept, as the policy
 //!   says; the beat after it tells how many were dropped, as a run of a job is told.
 //! - A poll that returns a beat registers no waker.
+//! - A beat that follows another is given when its tick has begun, so a period that is shorter than a
+//!   tick has one beat a tick. Beats that are owed follow at once, but after [`BEATS_IN_A_ROW`] of
+//!   them the task has to let others run.
+//! - After the end of the wheel, beats whose tick had begun by then are given, and no other.
 
 use core::fmt;
 use core::future::poll_fn;
@@ -23,19 +27,29 @@ use crate::engine::wakers::WakerShard;
 use crate::values::repeat::Repeat;
 use crate::values::time::Moment;
 
+/// How many beats a task is given before a poll returns `Pending`, and wakes it.
+const BEATS_IN_A_ROW: u8 = 128;
+
 /// Beats at a fixed rate: from [`Wheel::interval`](crate::Wheel::interval) and its like.
 ///
 /// The beats keep their phase for ever, however late they are taken. [`Repeat`] says the period,
 /// the first beat (after one period by default) and what becomes of periods that are missed
 /// ([`Missed::Skip`](crate::Missed::Skip) by default); its answer to a panic means nothing here.
 ///
-/// It is `Unpin`, and nothing in it is boxed. Its end is the end of the wheel.
+/// With a period that is shorter than a tick there is one beat a tick at most, unless
+/// [`Missed::Burst`](crate::Missed::Burst) owes more. A task that takes owed beats as fast as it can
+/// is made to let others run now and then.
+///
+/// It is `Unpin`, and nothing in it is boxed. Its end is the end of the wheel: beats whose time had
+/// come by then are given, and then `None`.
 #[must_use = "an interval does nothing until it is awaited"]
 pub struct Interval {
     sleep: Sleep,
     repeat: Repeat,
     /// How many deadlines were dropped before the next beat.
     missed: u64,
+    /// How many beats were given since a poll last returned `Pending`.
+    in_a_row: u8,
     ended: bool,
 }
 
@@ -63,7 +77,7 @@ impl Interval {
         let first = timebase.target(repeat.first(), timebase.clock().now());
         let first = timebase.estimate(first.point).moment;
         let sleep = Sleep::at(shard, first, repeat.window());
-        Ok(Interval { sleep, repeat, missed: 0, ended: false })
+        Ok(Interval { sleep, repeat, missed: 0, in_a_row: 0, ended: false })
     }
 
     /// Waits for the next beat. Returns `None` when the wheel has ended. Nothing is lost if the
@@ -75,8 +89,15 @@ impl Interval {
     /// Polls for the next beat, as [`Interval::tick`] waits for it. A stream that returns `Pending`
     /// although this has returned a beat must wake itself.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Beat>> {
-        if let Err(WheelGone(())) = ready!(self.sleep.poll_elapsed(cx)) {
-            self.ended = true;
+        if self.in_a_row == BEATS_IN_A_ROW {
+            self.in_a_row = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let elapsed = self.sleep.poll_elapsed(cx);
+        self.in_a_row = if elapsed.is_ready() { self.in_a_row + 1 } else { 0 };
+        if let Err(WheelGone(())) = ready!(elapsed) {
+            (self.ended, self.in_a_row) = (true, 0);
             return Poll::Ready(None);
         }
         let (deadline, now) = (self.sleep.moment(), self.sleep.clock().now());
@@ -87,7 +108,7 @@ impl Interval {
         };
         let (next, dropped) = self.repeat.follow(deadline, now).unwrap_or((Moment::NEVER, 0));
         self.missed = dropped;
-        self.sleep.set_at(next, self.repeat.window());
+        self.sleep.set_at_tick(next, self.repeat.window());
         Poll::Ready(Some(beat))
     }
 

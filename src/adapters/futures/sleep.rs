@@ -6,8 +6,9 @@
 //!   the shard of the thread that made it, wherever it is polled or dropped.
 //! - A sleep that was made for a delay never reads the clock again. One that was made for an
 //!   instant, or reset to one, reads it once, at its next poll: the instant may have passed.
-//! - It is over when the shard says so, or the clock; nothing else ends it. At the end of the wheel
-//!   it is neither.
+//! - It is over when the shard says so, or the clock; nothing else ends it. Once the wheel has ended
+//!   the clock has no say: every sleep whose tick had begun by then is over, and no other ever is,
+//!   whether or not it was polled before.
 
 use core::fmt;
 use core::future::Future;
@@ -30,9 +31,25 @@ use crate::values::when::Window;
 /// [`global::sleep`](crate::global::sleep).
 ///
 /// It needs no runtime, and it is `Unpin`: it can be awaited by `&mut`, kept in a struct, moved
-/// between tasks and threads, and polled in `select!` without being pinned or fused. A poll costs
-/// one lock, shared with few threads, and no allocation; a drop costs one more if the sleep was
-/// polled and is not over. Dropped or forgotten, it leaves nothing behind once its time has come.
+/// between tasks and threads, and polled in `select!` without being pinned or fused. Dropped or
+/// forgotten, it leaves nothing behind once its time has come.
+///
+/// # Costs
+///
+/// The lock is that of a shard of wakers, which few threads share. Nothing is boxed; the shard grows
+/// as more sleeps wait, and keeps its memory for the next ones.
+///
+/// | | locks | readings of the clock |
+/// | --- | --- | --- |
+/// | made for a delay | 0 | 1 |
+/// | made for an instant | 0 | 0 |
+/// | a poll | 1; 2 if the task has another waker than before | 0 |
+/// | the first poll after an instant was given | the same; 1 or 2 if it has passed | 1 |
+/// | a poll once it is over | 0 | 0 |
+/// | [`is_elapsed`](Sleep::is_elapsed), if it was polled and was not over then | 1 | 0 |
+/// | [`reset`](Sleep::reset), if so | 1; otherwise 0 | 1 |
+/// | [`reset_at`](Sleep::reset_at), if so | 1; otherwise 0 | 0 |
+/// | a drop, if so | 1; otherwise 0 | 0 |
 ///
 /// Once over, it stays so until a [reset](Sleep::reset), however often it is polled.
 ///
@@ -53,8 +70,18 @@ pub struct Sleep {
     /// The first tick from the deadline on, or a later one within the slack.
     tick: Tick,
     state: State,
-    /// The deadline may have passed when it was given: the next poll asks the clock.
-    may_have_passed: bool,
+    ask: AskClock,
+}
+
+/// What the next poll asks the clock before it asks the shard, because the time may have come
+/// before it was given.
+#[derive(Clone, Copy)]
+enum AskClock {
+    No,
+    /// Whether the deadline has passed.
+    ForDeadline,
+    /// Whether the tick has begun: the shard knows that only when the ticker has come there.
+    ForTick,
 }
 
 enum State {
@@ -78,25 +105,25 @@ impl Sleep {
         let now = timebase.clock().now();
         let deadline = now.plus(delay);
         let tick = timebase.deadline(deadline, window, now);
-        Sleep::new(shard, deadline, tick, false)
+        Sleep::new(shard, deadline, tick, AskClock::No)
     }
 
     pub(super) fn until(shard: &Arc<WakerShard>, deadline: Instant) -> Sleep {
         let deadline = shard.timebase().clock().moment(deadline);
         let tick = shard.timebase().scale().deadline(deadline);
-        Sleep::new(shard, deadline, tick, true)
+        Sleep::new(shard, deadline, tick, AskClock::ForDeadline)
     }
 
     /// Over at a moment, and later within the window.
     pub(super) fn at(shard: &Arc<WakerShard>, deadline: Moment, window: Window) -> Sleep {
-        let mut sleep = Sleep::new(shard, deadline, Tick::MAX, false);
+        let mut sleep = Sleep::new(shard, deadline, Tick::MAX, AskClock::No);
         sleep.set_at(deadline, window);
         sleep
     }
 
-    fn new(shard: &Arc<WakerShard>, deadline: Moment, tick: Tick, may_have_passed: bool) -> Sleep {
+    fn new(shard: &Arc<WakerShard>, deadline: Moment, tick: Tick, ask: AskClock) -> Sleep {
         let shard = Arc::clone(shard);
-        Sleep { shard, deadline, tick, state: State::Unregistered, may_have_passed }
+        Sleep { shard, deadline, tick, state: State::Unregistered, ask }
     }
 
     /// Returns the instant at which the time is over, before it is rounded up to a tick, or some
@@ -128,7 +155,7 @@ impl Sleep {
         let now = timebase.clock().now();
         let deadline = now.plus(delay);
         let tick = timebase.deadline(deadline, Window::Exact, now);
-        self.set(deadline, tick, false);
+        self.set(deadline, tick, AskClock::No);
     }
 
     /// The same for an instant, and reads no clock: for programs that read the clock once for each
@@ -136,14 +163,25 @@ impl Sleep {
     pub fn reset_at(&mut self, deadline: Instant) {
         let deadline = self.shard.timebase().clock().moment(deadline);
         let tick = self.shard.timebase().scale().deadline(deadline);
-        self.set(deadline, tick, true);
+        self.set(deadline, tick, AskClock::ForDeadline);
     }
 
-    /// Sets the time anew to a moment, or to later within the window.
+    /// Sets the time anew to a moment, or to later within the window. A moment that has passed is
+    /// over at the next poll.
     pub(super) fn set_at(&mut self, deadline: Moment, window: Window) {
+        match window {
+            Window::Exact => {
+                let tick = self.shard.timebase().scale().deadline(deadline);
+                self.set(deadline, tick, AskClock::ForDeadline);
+            }
+            _ => self.set_at_tick(deadline, window),
+        }
+    }
+
+    /// The same, and not over before its tick has begun.
+    pub(super) fn set_at_tick(&mut self, deadline: Moment, window: Window) {
         let tick = self.shard.timebase().deadline(deadline, window, Moment::default());
-        // A window moves what has passed too.
-        self.set(deadline, tick, window == Window::Exact);
+        self.set(deadline, tick, AskClock::ForTick);
     }
 
     /// The deadline as a reading of the clock.
@@ -155,10 +193,10 @@ impl Sleep {
         self.shard.timebase().clock()
     }
 
-    fn set(&mut self, deadline: Moment, tick: Tick, may_have_passed: bool) {
+    fn set(&mut self, deadline: Moment, tick: Tick, ask: AskClock) {
         self.deadline = deadline;
         self.tick = tick;
-        self.may_have_passed = may_have_passed;
+        self.ask = ask;
         match self.state {
             State::Registered(key) if self.shard.reset(key, tick) => {}
             _ => self.state = State::Unregistered,
@@ -172,12 +210,9 @@ impl Sleep {
     ///
     /// [`WheelGone`], at every poll.
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WheelGone>> {
-        if self.may_have_passed && !matches!(self.state, State::Over) {
-            self.may_have_passed = false;
-            if self.deadline <= self.shard.timebase().clock().now() {
-                self.leave();
-                self.state = State::Over;
-            }
+        if self.has_come_by_the_clock() {
+            self.leave();
+            self.state = State::Over;
         }
         let wait = match self.state {
             State::Unregistered => self.shard.register(self.tick, cx.waker()),
@@ -186,14 +221,27 @@ impl Sleep {
         };
         self.state = match wait {
             Wait::Over => State::Over,
-            Wait::Goes(Some(key)) => State::Registered(key),
-            Wait::Goes(None) | Wait::Ended => State::Unregistered,
+            Wait::Pending(Some(key)) => State::Registered(key),
+            Wait::Pending(None) | Wait::Ended => State::Unregistered,
         };
         match wait {
             Wait::Over => Poll::Ready(Ok(())),
-            Wait::Goes(_) => Poll::Pending,
+            Wait::Pending(_) => Poll::Pending,
             Wait::Ended => Poll::Ready(Err(WheelGone(()))),
         }
+    }
+
+    /// Asks the clock what is to be asked, once. Returns whether the time has come. "Never" does not
+    /// come, not even when the clock of a manual wheel has reached its end.
+    fn has_come_by_the_clock(&mut self) -> bool {
+        let ask = core::mem::replace(&mut self.ask, AskClock::No);
+        let timebase = self.shard.timebase();
+        let has_come = match ask {
+            AskClock::No => false,
+            AskClock::ForDeadline => self.deadline <= timebase.clock().now(),
+            AskClock::ForTick => self.tick <= timebase.present(),
+        };
+        has_come && self.tick != Tick::MAX && !self.shard.has_ended()
     }
 
     /// Takes the waker out of the wheel.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::Wheel;
 use crate::api::unfired::{Unfired, UnfiredJob};
+use crate::engine::sources::is_delivered;
 use crate::engine::threads::{Threads, is_caller_on_any_pool};
 use crate::host::sync::{Ordering, lock};
 
@@ -22,7 +23,8 @@ impl Wheel {
     ///
     /// **On a thread of the wheel's pool, and on a manual wheel, this does not wait**: it returns
     /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for. Nor does it
-    /// wait in a waker that the wheel calls (feature `async`). (After the end of the wheel, no thread
+    /// wait in a waker that any wheel calls (feature `async`), also while the wheel ends: a shutdown
+    /// may wait for that waker. (After the end of the wheel, no thread
     /// of any rayon pool waits.) If a job waits for another thread that calls this, both wait for
     /// ever.
     ///
@@ -47,7 +49,7 @@ impl Wheel {
             Some(threads) => threads.is_caller_one_of_them(),
             None => is_caller_on_any_pool(),
         };
-        match on_own_thread || self.engine.timebase().clock().is_manual() {
+        match on_own_thread || is_delivered() || self.engine.timebase().clock().is_manual() {
             true => self.is_idle(),
             false => self.engine.wait_idle(limit),
         }
@@ -67,7 +69,8 @@ impl Wheel {
     /// A running job may wait for a task that lies below the caller on that thread's stack, so
     /// waiting for the job could last for ever. In that case running jobs go on as after a drop,
     /// and those that repeat do not come back; a job that a thread has just taken may still start.
-    /// It waits for nobody either in a waker that the wheel calls (feature `async`).
+    /// It waits for nobody either in a waker that the wheel calls (feature `async`). Anywhere
+    /// else it waits for that waker as for a running job.
     ///
     /// If a job waits for another thread that calls `close`, by joining it or inside another pool's
     /// `install`, both wait for ever; [`Wheel::shutdown_timeout`] does not.
@@ -97,7 +100,7 @@ impl Wheel {
     }
 
     /// As [`Wheel::close`], and waits for `limit` at most, in real time. Jobs that still run then
-    /// go on, as after a drop, and those that repeat do not come back:
+    /// (and a waker that the ticker still calls, feature `async`) go on, as after a drop, and those that repeat do not come back:
     /// [`Unfired::still_running`] tells how many there are. A job that a thread has just taken when
     /// the limit passes may still start, and is among them.
     pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {

@@ -5,26 +5,35 @@
 //! - As long as no job comes due, a wheel's own pool has no thread: a program that only cancels its
 //!   timers, or that uses the wheel for something else than jobs, has one thread more, the ticker.
 //! - The system may refuse to start the threads. The jobs that were handed over stay in the queue
-//!   then, and the ticker tries again now and then. The first refusal is counted as a panic and
-//!   reported, with the [`ConfigError`] as its payload.
+//!   then, and the ticker tries again, once a [`RETRY_INTERVAL`] at most, whatever comes due
+//!   meanwhile. The first refusal is counted as a panic and reported, with the [`ConfigError`] as
+//!   its payload.
 //! - Only the ticker starts the threads. A shutdown joins the ticker first, so no pool starts after
 //!   it.
 
+use core::time::Duration;
 use std::sync::{Arc, OnceLock};
 
 use rayon::ThreadPool;
 
-use crate::host::sync::{AtomicBool, Ordering};
+use crate::host::clock::Limit;
+use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::{Panic, UnwindBoundary};
 use crate::values::error::ConfigError;
 
 type Start = dyn Fn() -> Result<Arc<ThreadPool>, ConfigError> + Send + Sync;
 
+/// How often the start of the threads is tried again after the system has refused them.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 pub(crate) struct LazyPool {
     started: OnceLock<Arc<ThreadPool>>,
     start: Box<Start>,
     threads: usize,
-    refused: AtomicBool,
+    retry_interval: Duration,
+    /// How long not to try again, if the system has refused to start the threads when they were
+    /// last needed.
+    refused: Mutex<Option<Limit>>,
 }
 
 impl LazyPool {
@@ -33,8 +42,13 @@ impl LazyPool {
         threads: usize,
         start: impl Fn() -> Result<Arc<ThreadPool>, ConfigError> + Send + Sync + 'static,
     ) -> LazyPool {
-        let refused = AtomicBool::new(false);
-        LazyPool { started: OnceLock::new(), start: Box::new(start), threads, refused }
+        LazyPool {
+            started: OnceLock::new(),
+            start: Box::new(start),
+            threads,
+            retry_interval: RETRY_INTERVAL,
+            refused: Mutex::new(None),
+        }
     }
 
     /// A pool that has started.
@@ -55,33 +69,40 @@ impl LazyPool {
     }
 
     /// Returns the pool, and starts its threads if they have not started. Returns `None` if the
-    /// system refuses. One thread at a time calls this.
+    /// system refuses, or has refused a moment ago. One thread at a time calls this.
     pub(crate) fn get(&self, boundary: &UnwindBoundary) -> Option<&Arc<ThreadPool>> {
         if self.started.get().is_none() {
+            if self.retry_in().is_some_and(|wait| !wait.is_zero()) {
+                return None;
+            }
             match (self.start)() {
-                Ok(pool) => drop(self.started.set(pool)),
+                Ok(pool) => {
+                    drop(self.started.set(pool));
+                    *lock(&self.refused) = None;
+                }
                 Err(error) => {
-                    if !self.refused.swap(true, Ordering::Relaxed) {
+                    let wait = Limit::new(self.retry_interval);
+                    let was_refused = lock(&self.refused).replace(wait).is_some();
+                    if !was_refused {
                         boundary.report(Panic { handle: None, payload: Box::new(error) });
                     }
-                    return None;
                 }
             }
-            self.refused.store(false, Ordering::Relaxed);
         }
         self.started.get()
     }
 
-    /// Returns whether the system has refused to start the threads when they were last needed.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.refused.load(Ordering::Relaxed)
+    /// Returns how long it is until the start is tried again, or `None` if the system has not
+    /// refused it.
+    pub(crate) fn retry_in(&self) -> Option<Duration> {
+        lock(&self.refused).as_ref().map(Limit::remaining)
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use core::sync::atomic::AtomicUsize;
+    use core::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
 
     #[test]
@@ -93,16 +114,23 @@ mod tests {
         })));
         let attempts = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&attempts);
-        let pool = LazyPool::new(3, move || match counted.fetch_add(1, Ordering::Relaxed) {
+        let mut pool = LazyPool::new(3, move || match counted.fetch_add(1, Ordering::Relaxed) {
             0 | 1 => Err(ConfigError::Ticker(std::io::Error::other("no more threads"))),
             _ => Ok(Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap())),
         });
-        assert!(pool.started().is_none() && !pool.is_refused() && pool.threads() == 3);
-        assert!(pool.get(&boundary).is_none() && pool.is_refused());
-        assert!(pool.get(&boundary).is_none() && pool.is_refused());
+        assert!(pool.started().is_none() && pool.retry_in().is_none() && pool.threads() == 3);
+        // Whatever is asked of it, it does not try again before the time has come.
+        pool.retry_interval = Duration::from_secs(3600);
+        for _ in 0..3 {
+            assert!(pool.get(&boundary).is_none() && !pool.retry_in().unwrap().is_zero());
+            assert_eq!(attempts.load(Ordering::Relaxed), 1);
+        }
+        pool.retry_interval = Duration::ZERO;
+        *lock(&pool.refused) = Some(Limit::new(Duration::ZERO));
+        assert!(pool.get(&boundary).is_none() && pool.retry_in() == Some(Duration::ZERO));
         let told: Vec<String> = reports.try_iter().collect();
         assert!(told.len() == 1 && told[0].ends_with("no more threads"), "{told:?}");
-        assert!(pool.get(&boundary).is_some() && !pool.is_refused());
+        assert!(pool.get(&boundary).is_some() && pool.retry_in().is_none());
         assert!(pool.get(&boundary).is_some() && pool.started().is_some());
         assert_eq!((attempts.load(Ordering::Relaxed), boundary.panicked()), (3, 1));
     }

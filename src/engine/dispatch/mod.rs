@@ -14,6 +14,7 @@ pub(crate) mod inline;
 pub(crate) mod lazy_pool;
 pub(crate) mod pool;
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use crate::engine::idle::IdleWaiters;
@@ -44,10 +45,10 @@ pub(crate) trait Outlet {
     /// first jobs need.
     fn hand_over(&self, jobs: &mut Vec<DueJob>);
 
-    /// Returns whether jobs that were handed over wait for threads which the system refuses to
-    /// start. Tries again to start them.
-    fn is_refused_threads(&self) -> bool {
-        false
+    /// Tries again to start the threads that jobs wait for, if the system has refused them and it
+    /// is time. Returns how long it is until the next try, or `None` if nothing is refused.
+    fn retry_threads(&self) -> Option<Duration> {
+        None
     }
 }
 

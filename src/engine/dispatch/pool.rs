@@ -47,6 +47,7 @@
 //!   queue for each time, of some 60 bytes, until it gets to them.
 
 use core::cell::RefCell;
+use core::time::Duration;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -81,9 +82,9 @@ impl PoolOutlet {
         PoolOutlet { pool, shared }
     }
 
-    /// Spawns drainers for so many jobs in the queue. Returns whether the pool has threads.
-    fn spawn_drainers(&self, jobs: usize) -> bool {
-        let Some(pool) = self.pool.get(self.shared.runner.boundary()) else { return false };
+    /// Spawns drainers for so many jobs in the queue, unless the pool has no threads.
+    fn spawn_drainers(&self, jobs: usize) {
+        let Some(pool) = self.pool.get(self.shared.runner.boundary()) else { return };
         // More drainers than jobs would find nothing to do.
         for _ in 0..jobs {
             if !self.shared.permit_for_queue() {
@@ -92,7 +93,6 @@ impl PoolOutlet {
             let shared = Arc::clone(&self.shared);
             pool.spawn(move || shared.drain());
         }
-        true
     }
 }
 
@@ -107,8 +107,10 @@ impl Outlet for PoolOutlet {
         self.spawn_drainers(count);
     }
 
-    fn is_refused_threads(&self) -> bool {
-        self.pool.is_refused() && !self.spawn_drainers(self.shared.queue.len())
+    fn retry_threads(&self) -> Option<Duration> {
+        self.pool.retry_in()?;
+        self.spawn_drainers(self.shared.queue.len());
+        self.pool.retry_in()
     }
 }
 

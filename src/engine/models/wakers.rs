@@ -34,11 +34,11 @@ fn wait_for(shard: &WakerShard, tick: u64, mut wait: Wait) -> Wait {
     let (waits, waker) = waits();
     loop {
         wait = match wait {
-            Wait::Goes(Some(key)) => shard.look(key, Tick::new(tick), &waker),
-            Wait::Goes(None) => shard.register(Tick::new(tick), &waker),
+            Wait::Pending(Some(key)) => shard.look(key, Tick::new(tick), &waker),
+            Wait::Pending(None) => shard.register(Tick::new(tick), &waker),
             answer => return answer,
         };
-        if let Wait::Goes(_) = wait {
+        if let Wait::Pending(_) = wait {
             waits.0.park(None);
         }
     }
@@ -49,7 +49,7 @@ fn a_waker_that_is_registered_while_the_ticker_advances_is_called() {
     explore(|| {
         let (engine, shard) = with_wakers();
         let ticker = ticker(&engine, usize::MAX);
-        assert_eq!(wait_for(&shard, 6, Wait::Goes(None)), Wait::Over);
+        assert_eq!(wait_for(&shard, 6, Wait::Pending(None)), Wait::Over);
         engine.stop();
         ticker.join().unwrap();
     });
@@ -75,7 +75,7 @@ fn a_waker_that_is_cancelled_while_it_fires_is_gone_after_both() {
     explore(|| {
         let (engine, shard) = with_wakers();
         let (waits, waker) = waits();
-        let Wait::Goes(Some(key)) = shard.register(Tick::new(6), &waker) else { unreachable!() };
+        let Wait::Pending(Some(key)) = shard.register(Tick::new(6), &waker) else { unreachable!() };
         drop(waker);
         let other = Arc::clone(&engine);
         let fire = thread::spawn(move || {
@@ -94,7 +94,7 @@ fn a_waiter_is_told_that_the_wheel_ends() {
         let (engine, shard) = with_wakers();
         let other = Arc::clone(&engine);
         let stop = thread::spawn(move || drop(other.stop()));
-        assert_eq!(wait_for(&shard, AN_HOUR, Wait::Goes(None)), Wait::Ended);
+        assert_eq!(wait_for(&shard, AN_HOUR, Wait::Pending(None)), Wait::Ended);
         stop.join().unwrap();
         assert_eq!(engine.stats().sleeping, 0);
     });
@@ -107,7 +107,7 @@ fn a_waker_that_is_cancelled_at_the_end_is_gone_after_both() {
         let (waits, waker) = waits();
         let registered = shard.register(Tick::new(AN_HOUR), &waker);
         drop(waker);
-        let Wait::Goes(Some(key)) = registered else { unreachable!() };
+        let Wait::Pending(Some(key)) = registered else { unreachable!() };
         let other = Arc::clone(&engine);
         let stop = thread::spawn(move || drop(other.stop()));
         shard.cancel(key);
@@ -121,7 +121,7 @@ fn a_reset_to_earlier_wakes_a_ticker_that_sleeps_for_a_waker() {
     explore(|| {
         let (engine, shard) = with_wakers();
         let (waits, waker) = waits();
-        let Wait::Goes(Some(key)) = shard.register(Tick::new(AN_HOUR), &waker) else {
+        let Wait::Pending(Some(key)) = shard.register(Tick::new(AN_HOUR), &waker) else {
             unreachable!()
         };
         let ticker = ticker(&engine, usize::MAX);

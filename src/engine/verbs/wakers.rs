@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::{Engine, thread_index};
 use crate::engine::metrics::Stats;
 use crate::engine::sources::Source;
-use crate::engine::wakers::{Host, WakerShard, Wakers};
+use crate::engine::wakers::{WakerContext, WakerShard, Wakers};
 
 /// Nothing, until somebody waits.
 #[derive(Default)]
@@ -28,8 +28,8 @@ impl Engine {
     pub(crate) fn own_waker_shard(&self) -> &Arc<WakerShard> {
         let wakers = self.wakers.made.get_or_init(|| {
             let alarm = Arc::clone(self.sources.alarm());
-            let host = Host::new(self.timebase.share(), alarm, Arc::clone(&self.runner));
-            let wakers = Arc::new(Wakers::new(self.shards.len(), &self.geometry, host));
+            let context = WakerContext::new(self.timebase.share(), alarm, Arc::clone(&self.runner));
+            let wakers = Arc::new(Wakers::new(self.shards.len(), &self.geometry, context));
             // As if they had been there from the beginning: what is due by now is late.
             wakers.advance(self.timebase.present(), usize::MAX);
             self.sources.add(Arc::clone(&wakers) as Arc<dyn Source>);

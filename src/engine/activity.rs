@@ -1,0 +1,63 @@
+//! What the ticker does at present: for a shutdown, which waits for some of it without a limit.
+//!
+//! Ground rules:
+//!
+//! - What the ticker does by itself ends soon, and it may have jobs in its hands that are in no
+//!   shard and in no queue. A shutdown waits for that, whatever its limit.
+//! - A delivery is user code and may take any time. The ticker has no job in its hands then, and
+//!   after it hands none over, if the engine was stopped meanwhile. So a shutdown may leave it.
+
+use crate::host::clock::Limit;
+use crate::host::sync::{Condvar, Mutex, lock, wait, wait_timeout};
+
+pub(crate) struct Activity {
+    phase: Mutex<Phase>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    /// It works by itself, or sleeps.
+    Works,
+    /// It delivers what is due in a source.
+    Delivers,
+    Ended,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Activity {
+        Activity { phase: Mutex::new(Phase::Works), changed: Condvar::new() }
+    }
+
+    /// Calls what delivers.
+    pub(crate) fn deliver<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.change(Phase::Delivers);
+        let result = call();
+        self.change(Phase::Works);
+        result
+    }
+
+    /// The ticker will not do anything more.
+    pub(crate) fn end(&self) {
+        self.change(Phase::Ended);
+    }
+
+    fn change(&self, phase: Phase) {
+        *lock(&self.phase) = phase;
+        self.changed.notify_all();
+    }
+
+    /// Waits until the ticker of a stopped engine has ended, or until it delivers and the limit has
+    /// passed. Returns whether it has ended.
+    pub(crate) fn wait(&self, limit: &Limit) -> bool {
+        let mut phase = lock(&self.phase);
+        loop {
+            phase = match *phase {
+                Phase::Ended => return true,
+                Phase::Delivers if limit.has_passed() => return false,
+                Phase::Delivers => wait_timeout(&self.changed, phase, limit.remaining()),
+                Phase::Works => wait(&self.changed, phase),
+            };
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Futures that are polled by hand.
+
+use super::*;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::task::Wake;
+
+use tickwheel::Sleep;
+
+/// A future that is polled by hand, with a waker that counts.
+pub(crate) struct Polled<F> {
+    future: Pin<Box<F>>,
+    wakes: Arc<Wakes>,
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn polled<F: Future>(future: F) -> Polled<F> {
+    Polled { future: Box::pin(future), wakes: Arc::default() }
+}
+
+impl<F: Future> Polled<F> {
+    pub(crate) fn poll(&mut self) -> Poll<F::Output> {
+        let waker = self.waker();
+        self.future.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.wakes))
+    }
+
+    pub(crate) fn wakes(&self) -> usize {
+        self.wakes.0.load(Ordering::SeqCst)
+    }
+
+    /// How many clones of the waker there are beside this one.
+    pub(crate) fn clones(&self) -> usize {
+        Arc::strong_count(&self.wakes) - 1
+    }
+
+    /// Returns what counts the wakers, also when the future is gone.
+    pub(crate) fn watch(&self) -> impl Fn() -> usize + use<F> {
+        let wakes = Arc::downgrade(&self.wakes);
+        move || wakes.strong_count()
+    }
+
+    /// Polls, and again whenever woken, and never else.
+    #[track_caller]
+    pub(crate) fn finish(&mut self, time: &Time) -> F::Output {
+        loop {
+            let seen = self.wakes();
+            match self.poll() {
+                Poll::Ready(output) => return output,
+                Poll::Pending => time.until(|| self.wakes() > seen),
+            }
+        }
+    }
+}
+
+impl<F: Future + Unpin> Polled<F> {
+    pub(crate) fn get(&mut self) -> &mut F {
+        &mut self.future
+    }
+}
+
+/// Calls a closure when it is woken.
+pub(crate) struct Calls<F>(pub(crate) F);
+
+impl<F: Fn() + Send + Sync> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// Polls a sleep with a waker that calls `wake`. It must not be over.
+pub(crate) fn poll_with(sleep: &mut Sleep, wake: impl Fn() + Send + Sync + 'static) {
+    let waker = Waker::from(Arc::new(Calls(wake)));
+    assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+}
+
+/// Polls a sleep with a waker that drops a value when it is dropped.
+pub(crate) fn poll_with_captured<T: Send + Sync + 'static>(sleep: &mut Sleep, captured: T) {
+    poll_with(sleep, move || {
+        let _ = &captured;
+    });
+}
