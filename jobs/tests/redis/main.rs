@@ -9,7 +9,7 @@
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
 //! | `clocks.rs` | nodes whose clocks are wrong, and drift |
 //! | `cuts.rs` | connections that end in the midst |
-//! | `failover.rs`, `replica.rs`, `slow_disk.rs` | servers that lack what was answered last |
+//! | `failover.rs`, `stoppable_replica.rs`, `slow_disk.rs` | servers that lack what was answered last |
 //! | `late.rs` | requests that arrive after they were sent again |
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `pauses.rs` | servers that stand still, or are busy |
@@ -19,7 +19,7 @@
 //! | `limits.rs` | what scripts may not do |
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
-//! | `sentinel.rs` | servers that sentinels name |
+//! | `sentinel.rs`, `sentinel_servers.rs` | servers that sentinels name; the sentinels |
 //! | `replicas.rs` | inserts that wait for replicas |
 
 #[cfg(unix)]
@@ -39,14 +39,15 @@ mod lost;
 mod nodes;
 mod pauses;
 mod proxy;
-mod replica;
 #[cfg(unix)]
 mod replicas;
 mod sentinel;
+mod sentinel_servers;
 mod server;
 mod slow_disk;
 mod soak;
 mod start;
+mod stoppable_replica;
 mod support;
 #[cfg(unix)]
 mod worker;
