@@ -153,6 +153,33 @@ fn each_search_begins_with_another_sentinel() {
     assert!(cut_off.asked.load(Ordering::Acquire) > 1);
 }
 
+/// The thread that listens for hints would hear nothing of a server that a stale sentinel names: it is
+/// a master, and the queue is elsewhere.
+#[test]
+fn who_listens_for_hints_asks_no_sentinel() {
+    let left_behind = Server::with(&["--save", "", "--min-replicas-to-write", "1"]);
+    let master = master();
+    let stale = Sentinel::naming(left_behind.port);
+    let right = Sentinel::naming(master.port);
+    let jobs = noting(Jobs::redis(url(&[stale.port, right.port])).unwrap(), &Log::default());
+    let wake = "tw:{jobs}:wake";
+    let listeners = |server: &Server| {
+        let (_, listeners): (String, u64) = server.ask(&["PUBSUB", "NUMSUB", wake]);
+        listeners
+    };
+    wait_until("it listens", || listeners(&master) == 1);
+    let asked = || [&stale, &right].map(|sentinel| sentinel.asked.load(Ordering::Acquire));
+    let before = asked();
+    assert!(before[0] > 0 && before[1] > 0, "{before:?}");
+    for _ in 0..3 {
+        let ended: u64 = master.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+        assert_eq!(ended, 1);
+        wait_until("it listens again", || listeners(&master) == 1);
+    }
+    assert_eq!((asked(), listeners(&left_behind)), (before, 0));
+    jobs.shutdown().unwrap();
+}
+
 #[test]
 fn a_server_that_has_become_a_replica_is_left() {
     let first = master();

@@ -5,8 +5,10 @@
 //!
 //! Ground rules:
 //!
-//! - Nothing is remembered of where the server is. A connection that is lost, and a server that says it
-//!   is not the one, lead to another search. What was sent is sent again, to whoever was found.
+//! - No search trusts what an earlier one has found. A connection that is lost, and a server that says
+//!   it is not the one, lead to another search. What was sent is sent again, to whoever was found.
+//! - Only the connection of the scripts searches. The thread that listens for hints connects to the
+//!   server that was found last, so it hears what that server says, whatever a stale sentinel names.
 //! - Each search begins one address further: a node that was cut off from the others goes on to name
 //!   itself. An address that leads nowhere is followed by the next one.
 //! - A search ends: each wait has the limit of an answer, no server is tried twice, and no further
@@ -50,6 +52,8 @@ struct Shared {
     searches: AtomicUsize,
     /// The nodes of the cluster, as one of them said last: those of the URL may be gone one day.
     nodes: Mutex<Vec<Address>>,
+    /// Where the dispatcher found the queue last.
+    found: Mutex<Option<Address>>,
     /// How often the queue was found on another server than before.
     moves: AtomicU64,
 }
@@ -84,9 +88,19 @@ impl Server {
         self.shared.moves.load(Ordering::Acquire)
     }
 
-    /// Notes that the queue was found on another server than before.
-    pub(super) fn note_move(&self) {
-        self.shared.moves.fetch_add(1, Ordering::AcqRel);
+    /// Notes where the queue was found.
+    pub(super) fn note_found(&self, address: &Address) {
+        let mut found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = found.replace(address.clone());
+        if before.is_some_and(|before| before.name() != address.name()) {
+            self.shared.moves.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Connects to the server that was found last, without a search. Returns `None` if that fails.
+    pub(super) fn connect_to_found(&self) -> Option<redis::Connection> {
+        let found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        found?.connect(self.timeout).ok()
     }
 
     /// Finds the server, and connects to it.
