@@ -16,6 +16,8 @@ use crate::values::error::OpenError;
 use crate::values::info::Durability;
 use crate::values::job::Job;
 use crate::values::retry::{Fail, Retry};
+#[cfg(feature = "redis-tls")]
+use crate::values::tls::Tls;
 
 /// Says how jobs are run, and starts them. [`Jobs::open`], `Jobs::redis` and
 /// [`Jobs::memory`] make one.
@@ -107,9 +109,19 @@ impl Jobs {
     /// [`OpenError::Config`] if the URL makes no sense: it says what is wrong, and no password.
     #[cfg(feature = "redis")]
     pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
-        let server = Server::parse(url.as_ref())?;
-        drop(crate::store::redis::open::open(&server)?);
-        Ok(Builder::new(Source::Server(Box::new(server))))
+        Builder::on_server(Server::parse(url.as_ref())?)
+    }
+
+    /// The same as [`Jobs::redis`], by TLS with other certificates than the system's: those of a private
+    /// authority, or one that shows who the client is. They hold for nodes, sentinels and servers alike.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Jobs::redis`]; and [`OpenError::Config`] if the URL does not begin with `rediss`, or a
+    /// certificate or the key cannot be read.
+    #[cfg(feature = "redis-tls")]
+    pub fn redis_with_tls(url: impl AsRef<str>, tls: Tls) -> Result<Builder, OpenError> {
+        Builder::on_server(Server::parse(url.as_ref())?.with_tls(&tls)?)
     }
 
     /// Connects to the server of a queue, and to the other masters if that is a cluster. Returns the
@@ -145,6 +157,12 @@ impl Builder {
             replicas: 0,
             on_event: None,
         }
+    }
+
+    #[cfg(feature = "redis")]
+    fn on_server(server: Server) -> Result<Builder, OpenError> {
+        drop(crate::store::redis::open::open(&server)?);
+        Ok(Builder::new(Source::Server(Box::new(server))))
     }
 
     /// Handles the jobs of a kind, the type of the closure's first argument, on a thread of the pool.

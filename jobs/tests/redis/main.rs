@@ -20,6 +20,7 @@
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
 //! | `sentinel.rs`, `sentinel_servers.rs` | servers that sentinels name; the sentinels |
+//! | `tls.rs` | connections by TLS |
 //! | `replicas.rs` | inserts that wait for replicas |
 
 #[cfg(unix)]
@@ -49,5 +50,7 @@ mod soak;
 mod start;
 mod stoppable_replica;
 mod support;
+#[cfg(feature = "redis-tls")]
+mod tls;
 #[cfg(unix)]
 mod worker;

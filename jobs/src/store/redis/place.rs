@@ -32,6 +32,8 @@ use super::keys;
 use super::replies::{array, number, text};
 use super::url::{self, Way};
 use crate::values::error::{OpenError, ServerProblem};
+#[cfg(feature = "redis-tls")]
+use crate::values::tls::Tls;
 
 /// How to find the server of a queue, and how long an answer may take.
 #[derive(Clone)]
@@ -76,6 +78,13 @@ impl Server {
     /// Looks for this queue.
     pub(crate) fn with_queue(self, queue: Option<&str>) -> Server {
         Server { hash_tag: keys::hash_tag(queue), ..self }
+    }
+
+    /// Uses these certificates.
+    #[cfg(feature = "redis-tls")]
+    pub(crate) fn with_tls(self, tls: &Tls) -> Result<Server, OpenError> {
+        let addresses = self.addresses.into_iter().map(|address| address.with_tls(tls));
+        Ok(Server { addresses: addresses.collect::<Result<_, _>>()?, ..self })
     }
 
     /// Limits how long an answer may take, so that a lease outlives several of them.
