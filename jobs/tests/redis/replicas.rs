@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tickwheel_jobs::{Builder, Client, InsertErrorKind, JobId, Jobs, OpenError};
+use tickwheel_jobs::{Builder, Cancel, Client, InsertErrorKind, JobId, Jobs, OpenError, Run};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
@@ -15,6 +15,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 const LONG: Duration = Duration::from_secs(8);
 /// With it an answer of the replicas may take a quarter of a second.
 const LEASE: Duration = Duration::from_secs(4);
+/// The job that another node cancels.
+const CANCELLED: u64 = 1000;
 
 fn master() -> Server {
     let options = ["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"];
@@ -112,10 +114,22 @@ fn claims_and_ends_wait_for_no_replica() {
     let server = master();
     let replica = replica_of(server.port);
     let log = Log::default();
-    let jobs = noting(waiting(&server), &log);
+    let noted = log.clone();
+    let handler = move |order: Order, run: &Run| {
+        noted.add(order.0);
+        if order.0 == CANCELLED {
+            wait_until("it is told", || run.is_lost());
+        }
+        Ok(())
+    };
+    let jobs = waiting(&server).threads(2).on(handler).start().unwrap();
     signal(&replica, Signal::SIGSTOP);
     let client = open(&server).client().unwrap();
-    for n in 0..20 {
+    let id = client.insert(Duration::ZERO, Order(CANCELLED)).unwrap();
+    wait_until("it runs", || log.of(CANCELLED) == 1);
+    // The node carries it out, and nobody there waits for an answer.
+    assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
+    for n in 0..19 {
         client.insert(Duration::ZERO, Order(n)).unwrap();
     }
     wait_until("all ran", || log.len() == 20);
