@@ -208,6 +208,9 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it() {
 fn the_command_trusts_the_authority_that_its_environment_names() {
     let authority = Authority::new("an authority");
     let server = Secured::start(&authority, "127.0.0.1", "no");
+    let tls = Tls::new().trust(authority.pem());
+    let client = Jobs::redis_with_tls(server.url(), tls).unwrap().client().unwrap();
+    client.insert(Duration::from_secs(3600), Order(1)).unwrap();
     let call = |authority: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"));
         command.args([&server.url(), "list"]).env("SSL_CERT_FILE", server.folder.join(authority));
