@@ -2,8 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - Every wait has a limit, those for the answers to a login included. So the library sends nothing by
-//!   itself: it would wait for those answers without one.
+//! - Every wait for a server has a limit, those for the answers to a login included. So the library sends
+//!   nothing by itself: it would wait for those answers without one. The resolver of the system, which
+//!   finds the address of a name, has limits of its own.
 //! - A password goes to its server and nowhere else: no error has it.
 
 use std::time::{Duration, Instant};

@@ -11,8 +11,8 @@
 //!   server that was found last, so it hears what that server says, whatever a stale sentinel names.
 //! - Each search begins one address further: a node that was cut off from the others goes on to name
 //!   itself. An address that leads nowhere is followed by the next one.
-//! - A search ends: each wait has the limit of an answer, no server is tried twice, and no further
-//!   address is asked once twice that limit has passed.
+//! - A search ends: each wait for a server has the limit of an answer, no server is tried twice, and no
+//!   further address is asked once twice that limit has passed. The resolver of names has its own limits.
 //! - `ASKING` is never sent. A script names all keys of a queue, and some of them never exist, so a node
 //!   that imports the slot refuses it with `TRYAGAIN` all the same. A queue whose slot moves waits for
 //!   the end of the move; until then no script runs, so none sees a part of the keys.
