@@ -166,6 +166,18 @@ fn a_process_whose_insert_waits_claims_nothing_meanwhile() {
     log.each_once(2);
 }
 
+/// The server takes no such number, and said so only after it had stored the job.
+#[test]
+fn more_replicas_than_there_can_be_are_waited_for() {
+    let server = master();
+    let patience = 400 * MS;
+    let client = waiting(&server).replicas(usize::MAX).patience(patience).client().unwrap();
+    let began = now();
+    let refused = client.insert(HOUR, Order(1)).unwrap_err();
+    assert!(matches!(refused.kind(), InsertErrorKind::Unknown(_)), "{refused:?}");
+    assert!(began.elapsed() >= patience, "{:?}", began.elapsed());
+}
+
 #[test]
 fn only_a_server_has_replicas() {
     let refused = Jobs::memory().replicas(1).on(|_: Order, _| Ok(())).start().unwrap_err();
