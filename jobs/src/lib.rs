@@ -58,7 +58,7 @@
 //! | --- | --- |
 //! | `sqlite` (default) | [`Jobs::open`], on the SQLite that is built with the crate |
 //! | `redis` | `Jobs::redis`: jobs on a Redis server, or in a cluster of them, for several machines |
-//! | `redis-tls` | the same by TLS: URLs that begin with `rediss` |
+//! | `redis-tls` | the same by TLS: URLs that begin with `rediss`; certificates of one's own: `Jobs::redis_with_tls` |
 //! | `cron` | `Cron`: schedules by cron expression in a time zone |
 //! | `tokio` | `Builder::on_async`: handlers that are futures |
 //! | `cli` | the command `tickwheel-jobs` |
@@ -95,6 +95,8 @@ pub use values::retry::{Fail, Retry};
 pub use values::schedule::Cron;
 pub use values::schedule::{Missed, Schedule, ScheduleError};
 pub use values::time::TimeError;
+#[cfg(feature = "redis-tls")]
+pub use values::tls::Tls;
 
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]

@@ -16,6 +16,8 @@ use crate::values::error::OpenError;
 use crate::values::info::Durability;
 use crate::values::job::Job;
 use crate::values::retry::{Fail, Retry};
+#[cfg(feature = "redis-tls")]
+use crate::values::tls::Tls;
 
 /// Says how jobs are run, and starts them. [`Jobs::open`], `Jobs::redis` and
 /// [`Jobs::memory`] make one.
@@ -107,9 +109,19 @@ impl Jobs {
     /// [`OpenError::Config`] if the URL makes no sense: it says what is wrong, and no password.
     #[cfg(feature = "redis")]
     pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
-        let server = Server::parse(url.as_ref())?;
-        drop(crate::store::redis::open::open(&server)?);
-        Ok(Builder::new(Source::Server(Box::new(server))))
+        Builder::on_server(Server::parse(url.as_ref())?)
+    }
+
+    /// The same as [`Jobs::redis`], by TLS with other certificates than the system's: those of a private
+    /// authority, or one that shows who the client is. They hold for nodes, sentinels and servers alike.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Jobs::redis`]; and [`OpenError::Config`] if the URL does not begin with `rediss`, or a
+    /// certificate or the key cannot be read.
+    #[cfg(feature = "redis-tls")]
+    pub fn redis_with_tls(url: impl AsRef<str>, tls: Tls) -> Result<Builder, OpenError> {
+        Builder::on_server(Server::parse(url.as_ref())?.with_tls(&tls)?)
     }
 
     /// Connects to the server of a queue, and to the other masters if that is a cluster. Returns the
@@ -145,6 +157,12 @@ impl Builder {
             replicas: 0,
             on_event: None,
         }
+    }
+
+    #[cfg(feature = "redis")]
+    fn on_server(server: Server) -> Result<Builder, OpenError> {
+        drop(crate::store::redis::open::open(&server)?);
+        Ok(Builder::new(Source::Server(Box::new(server))))
     }
 
     /// Handles the jobs of a kind, the type of the closure's first argument, on a thread of the pool.
@@ -263,8 +281,9 @@ impl Builder {
     /// none unless it is said. It is for jobs on a Redis server; for others, more than none is an
     /// [`OpenError::Config`] at the start.
     ///
-    /// With `n`, an insert, a cancel, a reset or a repeat returns when `n` replicas had it. While fewer
-    /// have it, the call waits, and what it asked for is sent again, which changes nothing the second
+    /// With `n`, each of these calls returns when `n` replicas have what it changed: insert, cancel, reset,
+    /// revive, discard, repeat and `cancel_repeat`. An insert at [`Durability::Buffered`] waits for no
+    /// answer, so for no replica. While fewer than `n` have the change, the call waits, and what it asked for is sent again, which changes nothing the second
     /// time; it ends with [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (of other calls:
     /// [`StoreError::Unknown`](crate::StoreError::Unknown)) once [`Builder::patience`] is over. Whoever
     /// has made such a call and runs jobs claims none and renews none meanwhile: a
@@ -272,8 +291,10 @@ impl Builder {
     ///
     /// Claims, renewals and ends do not wait. A failover that forgets one of those runs a job again,
     /// and loses none. Nor is it consensus: a failover that promotes a replica which is not one of the
-    /// `n` loses the change all the same. So say as many as there are replicas that may be promoted,
-    /// less those that may be away.
+    /// `n` loses the change all the same. If `n` is the number of replicas, every one of them has the
+    /// change, and one replica that is away keeps every call waiting. If `n` is smaller by one, one replica
+    /// may be away; a failover loses the change if it promotes the very one that lacked it. A number larger
+    /// than that of the replicas is not refused, because replicas come and go: each call waits then.
     ///
     /// It costs such a call the way from the server to the replicas and back, and a process that runs
     /// jobs a round trip more for the claim that follows. Without it, nothing.

@@ -8,4 +8,6 @@ pub(crate) mod job;
 pub(crate) mod retry;
 pub(crate) mod schedule;
 pub(crate) mod error;
+#[cfg(feature = "redis-tls")]
+pub(crate) mod tls;
 pub(crate) mod info;

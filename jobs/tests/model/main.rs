@@ -51,6 +51,10 @@ mod resume;
 mod oracle;
 mod place;
 #[cfg(feature = "redis")]
+#[path = "../redis/sentinel_servers.rs"]
+#[expect(dead_code, reason = "the tests of that store need more of it")]
+mod sentinel_servers;
+#[cfg(feature = "redis")]
 #[path = "../redis/server.rs"]
 #[expect(dead_code, reason = "the tests of that store need more of it")]
 mod server;
@@ -327,6 +331,14 @@ fn the_store_in_a_cluster_agrees_with_the_oracle() {
     let cluster = cluster_servers::Cluster::start(3, Duration::from_secs(10));
     let ports = [0, 1, 2].map(|node| cluster.nodes[node].port);
     on_servers(Kind::Cluster(ports), 8);
+}
+
+/// Every process, and the one after each crash, asks the sentinels for the server.
+#[cfg(feature = "redis")]
+#[test]
+fn the_store_behind_sentinels_agrees_with_the_oracle() {
+    let set = sentinel_servers::SentinelSet::start();
+    on_servers(Kind::Sentinels { sentinels: set.ports(), master: set.master.port }, 8);
 }
 
 #[cfg(feature = "redis")]

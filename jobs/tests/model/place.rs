@@ -16,6 +16,12 @@ pub(crate) enum Kind {
     /// A cluster of nodes on these ports.
     #[cfg(feature = "redis")]
     Cluster([u16; 3]),
+    /// A server that sentinels name, on these ports.
+    #[cfg(feature = "redis")]
+    Sentinels {
+        sentinels: [u16; 3],
+        master: u16,
+    },
 }
 
 impl Kind {
@@ -24,7 +30,7 @@ impl Kind {
         match self {
             Kind::Memory | Kind::File => 50,
             #[cfg(feature = "redis")]
-            Kind::Server(_) | Kind::Cluster(_) => 0,
+            Kind::Server(_) | Kind::Cluster(_) | Kind::Sentinels { .. } => 0,
         }
     }
 }
@@ -38,12 +44,13 @@ pub(crate) enum Place {
     Queue(Nodes, String),
 }
 
-/// The port of a server, or those of a cluster.
+/// The port of a server, or those of a cluster, or of sentinels and their master.
 #[cfg(feature = "redis")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Nodes {
     One(u16),
     Cluster([u16; 3]),
+    Sentinels { sentinels: [u16; 3], master: u16 },
 }
 
 static PLACES: AtomicU64 = AtomicU64::new(0);
@@ -66,6 +73,8 @@ impl Place {
             Kind::Server(port) => Nodes::One(port).empty(),
             #[cfg(feature = "redis")]
             Kind::Cluster(ports) => Nodes::Cluster(ports).empty(),
+            #[cfg(feature = "redis")]
+            Kind::Sentinels { sentinels, master } => Nodes::Sentinels { sentinels, master }.empty(),
         }
     }
 
@@ -127,7 +136,7 @@ impl Nodes {
     /// Returns a queue on empty servers.
     fn empty(self) -> Place {
         let ports = match self {
-            Nodes::One(port) => vec![port],
+            Nodes::One(port) | Nodes::Sentinels { master: port, .. } => vec![port],
             Nodes::Cluster(ports) => ports.to_vec(),
         };
         for port in ports {
@@ -140,13 +149,14 @@ impl Nodes {
         match self {
             Nodes::One(port) => format!("redis://127.0.0.1:{port}/"),
             Nodes::Cluster(ports) => crate::cluster_servers::url(&ports),
+            Nodes::Sentinels { sentinels, .. } => crate::sentinel_servers::url(&sentinels),
         }
     }
 
     /// Returns a connection to the server that has a queue.
     fn connection(self, queue: &str) -> redis::Connection {
         match self {
-            Nodes::One(port) => connection(port),
+            Nodes::One(port) | Nodes::Sentinels { master: port, .. } => connection(port),
             Nodes::Cluster(ports) => connection(crate::cluster_servers::owner(ports[0], queue)),
         }
     }

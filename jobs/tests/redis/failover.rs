@@ -7,9 +7,9 @@ use std::time::Duration;
 use tickwheel_jobs::{Event, Fence, Jobs, Run};
 
 use crate::proxy::Proxy;
-use crate::replica::Replica;
 use crate::server::{Server, wait_until};
 use crate::slow_disk::SlowDisk;
+use crate::stoppable_replica::Replica;
 use crate::support::{Log, MS, Order, noting, now};
 
 /// The claim is forgotten, and its number is given again. The nonce tells the two apart.

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancel, Event, Fail, JobId, Run, Schedule};
+use tickwheel_jobs::{Cancel, Event, Fail, JobId, Jobs, Run, Schedule};
 
+use crate::lost::hash_of;
+use crate::proxy::{End, Fate, Proxy};
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, noting, open};
 
@@ -145,12 +147,17 @@ fn nothing_is_half_done_if_a_key_has_another_type() {
         let pending: Vec<JobId> = client.pending().map(|job| job.id).collect();
         let mut before = spoil(&server, name);
         let mut many = 0;
-        let mut refused = |verb: &str, is_done: bool| match is_done {
-            // It has nothing to do with the key.
-            true => before = contents(&server),
-            false => {
-                many += 1;
-                unchanged(&server, &before, &format!("{verb}, {name}"));
+        let mut refused = |verb: &str, is_done: bool| {
+            // Inserts without keys or chosen ids look at these types and no others.
+            let is_list = ["insert", "insert_batch"].contains(&verb);
+            let may_be_done = is_list && !["jobs", "asked", "kinds", "due:order"].contains(&name);
+            assert_eq!(is_done, may_be_done, "{verb}, {name}");
+            match is_done {
+                true => before = contents(&server),
+                false => {
+                    many += 1;
+                    unchanged(&server, &before, &format!("{verb}, {name}"));
+                }
             }
         };
         refused("insert", client.insert(HOUR, Order(5)).is_ok());
@@ -187,6 +194,62 @@ fn nothing_is_half_done_if_a_key_has_another_type() {
         assert!(many > 5, "{name}: only {many} verbs were refused");
         core::mem::forget((jobs, driver));
     }
+}
+
+/// The types were looked at before the first call of a batch, and not even there if that was a list of
+/// inserts: a cancel in the second call removed its job, and then failed.
+#[test]
+fn a_batch_of_two_calls_is_not_half_done_if_a_key_has_another_type() {
+    let server = Server::start();
+    let jobs = noting(open(&server), &Log::default());
+    let chosen = jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(1)).unwrap();
+    spoil(&server, "done");
+    let _: String = server.ask(&["CLIENT", "PAUSE", "2000", "WRITE"]);
+    std::thread::scope(|scope| {
+        // While the first is under way the others come, and go together.
+        let first = scope.spawn(|| jobs.insert(HOUR, Order(2)));
+        pause(100 * MS);
+        scope.spawn(|| jobs.insert(HOUR, Order(3)));
+        pause(100 * MS);
+        let cancel = scope.spawn(|| jobs.cancel(chosen));
+        pause(100 * MS);
+        let _: String = server.ask(&["CLIENT", "UNPAUSE"]);
+        first.join().unwrap().unwrap();
+        cancel.join().unwrap().unwrap_err();
+    });
+    let _: i64 = server.ask(&["DEL", "tw:{jobs}:done"]);
+    assert!(jobs.get(chosen).unwrap().is_some(), "it is half cancelled");
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+}
+
+/// The server has the claim. It was full when it was asked again, and refused to say so: the job waited for
+/// the end of the lease, and was interrupted once more.
+#[test]
+fn a_claim_whose_answer_was_lost_is_answered_by_a_full_server() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let (log, attempts) = (Log::default(), Arc::new(AtomicU64::new(0)));
+    let (noted, most) = (log.clone(), Arc::clone(&attempts));
+    let handler = move |order: Order, run: &Run| {
+        most.fetch_max(u64::from(run.attempt()), Ordering::AcqRel);
+        noted.add(order.0);
+        Ok(())
+    };
+    let jobs = Jobs::redis(proxy.url()).unwrap().on(handler).start().unwrap();
+    let client = open(&server).client().unwrap();
+    proxy.plan(&hash_of("claim"), &[Fate::CutReply(0, End::Close), Fate::Hold]);
+    client.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("the claim is sent again", || proxy.met() == 2);
+    fill(&server, "1mb");
+    proxy.deliver_first();
+    wait_until("it ran", || log.of(1) == 1);
+    wait_until("it ended", || client.count().unwrap().running == 0);
+    assert_eq!(attempts.load(Ordering::Acquire), 1);
+    fill(&server, "0");
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(1);
 }
 
 #[test]

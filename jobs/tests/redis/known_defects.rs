@@ -174,8 +174,9 @@ fn a_job_starts_although_every_hint_is_lost() {
         waits.push(began.elapsed());
     }
     println!("without hints, from insert to start: {waits:?}");
-    // A second each. A listener that hears nothing connects anew after ten, and looks then.
-    assert!(waits.iter().sum::<Duration>() < Duration::from_secs(12), "{waits:?}");
+    // A second each; the rest is for a loaded machine. A listener that hears nothing may connect anew, and
+    // look then, but only after ten.
+    assert!(waits.iter().all(|wait| *wait < Duration::from_secs(5)), "{waits:?}");
     jobs.shutdown().unwrap();
 }
 
@@ -246,17 +247,19 @@ fn a_schedule_goes_on_when_an_occurrence_is_lost() {
 /// taskforcesh/bullmq#3056, #3183: locks were not renewed while handlers kept the process busy.
 #[test]
 fn leases_are_renewed_while_every_thread_is_busy() {
+    /// It may be renewed two seconds late, and ends several times before the last job does.
+    const LEASE: Duration = Duration::from_secs(4);
     let server = Server::start();
     let log = Log::default();
     let lost = Arc::new(AtomicU64::new(0));
     let (noted, told) = (log.clone(), Arc::clone(&lost));
     let slow = move |order: Order, _: &Run| {
         noted.add(order.0);
-        pause(250 * MS);
+        pause(500 * MS);
         Ok(())
     };
     let first = open(&server)
-        .lease(2000 * MS)
+        .lease(LEASE)
         .threads(1)
         .on(slow)
         .on_event(move |event| {
@@ -268,7 +271,7 @@ fn leases_are_renewed_while_every_thread_is_busy() {
     wait_until("all are claimed", || first.stats().in_flight > 15);
     // It would take what is not renewed.
     let other = Log::default();
-    let second = noting(open(&server).lease(2000 * MS), &other);
+    let second = noting(open(&server).lease(LEASE), &other);
     wait_until("all ended", || first.stats().completed + second.stats().completed >= 20);
     assert_eq!(lost.load(Ordering::Acquire), 0, "leases were lost");
     assert_eq!((log.len(), other.len()), (20, 0));

@@ -12,11 +12,9 @@ use tickwheel_jobs::{InsertErrorKind, Jobs, Run};
 
 use crate::lost::hash_of;
 use crate::proxy::{Fate, Proxy};
-use crate::server::{Server, pause, wait_until};
+use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, noting, open};
 
-/// What a server takes to do what has arrived there.
-const MOMENT: Duration = Duration::from_millis(150);
 /// An answer may take an eighth of it.
 const LEASE: Duration = Duration::from_millis(2000);
 
@@ -41,10 +39,9 @@ fn a_late_copy_of_an_insert_does_not_insert_again() {
         wait_until("both ran", || log.len() as u64 == 3 + 2 * n);
         wait_until("both ended", || jobs.count().unwrap().running == 0);
         assert_eq!(proxy.met(), 1 + n);
-        proxy.deliver_first();
-        proxy.go_on();
+        proxy.deliver_all();
     }
-    pause(MOMENT);
+    server.do_what_has_arrived();
     wait_until("nothing runs", || jobs.count().unwrap().running == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
@@ -87,7 +84,7 @@ fn a_late_copy_of_a_claim_claims_nothing() {
         proxy.stall(true);
         client.insert(Duration::ZERO, Order(4)).unwrap();
         proxy.deliver_first();
-        pause(MOMENT);
+        server.do_what_has_arrived();
         let counts = client.count().unwrap();
         assert_eq!((counts.pending, counts.running), (1, 0), "a copy of an old claim took it");
         proxy.stall(false);
@@ -123,9 +120,8 @@ fn a_late_end_does_not_end_another_run() {
     let second = open(&server).on(handler).start().unwrap();
     wait_until("it runs again", || slow.of(1) == 1);
     proxy.plan(b"", &[]);
-    proxy.deliver_first();
-    proxy.go_on();
-    pause(MOMENT);
+    proxy.deliver_all();
+    server.do_what_has_arrived();
     assert_eq!(client.count().unwrap().running, 1, "a late end has ended it");
     client.check().unwrap();
     goes_on.store(true, Ordering::Release);
@@ -149,9 +145,9 @@ fn an_insert_that_arrives_after_its_caller_has_gone_is_there_once() {
     drop(client);
     assert_eq!(direct.count().unwrap().pending, 0);
     proxy.plan(b"", &[]);
-    proxy.go_on();
-    wait_until("it is there", || direct.get(id).unwrap().is_some());
-    pause(MOMENT);
+    proxy.deliver_all();
+    server.do_what_has_arrived();
+    assert!(direct.get(id).unwrap().is_some());
     direct.insert_with_id(id, Duration::from_secs(3600), refused.into_inner()).unwrap();
     assert_eq!(direct.count().unwrap().pending, 1);
     direct.check().unwrap();

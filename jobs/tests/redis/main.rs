@@ -7,9 +7,10 @@
 //! | `proxy.rs` | a proxy that cuts, resets, stalls, drops replies and delivers late |
 //! | `nodes.rs` | several nodes on one queue |
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
+//! | `by_hand.rs` | records that somebody has removed |
 //! | `clocks.rs` | nodes whose clocks are wrong, and drift |
 //! | `cuts.rs` | connections that end in the midst |
-//! | `failover.rs`, `replica.rs`, `slow_disk.rs` | servers that lack what was answered last |
+//! | `failover.rs`, `stoppable_replica.rs`, `slow_disk.rs` | servers that lack what was answered last |
 //! | `late.rs` | requests that arrive after they were sent again |
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `pauses.rs` | servers that stand still, or are busy |
@@ -19,9 +20,11 @@
 //! | `limits.rs` | what scripts may not do |
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
-//! | `sentinel.rs` | servers that sentinels name |
+//! | `sentinel.rs`, `sentinel_servers.rs` | servers that sentinels name; the sentinels |
+//! | `tls.rs` | connections by TLS |
 //! | `replicas.rs` | inserts that wait for replicas |
 
+mod by_hand;
 #[cfg(unix)]
 mod clocks;
 mod cluster;
@@ -39,14 +42,17 @@ mod lost;
 mod nodes;
 mod pauses;
 mod proxy;
-mod replica;
 #[cfg(unix)]
 mod replicas;
 mod sentinel;
+mod sentinel_servers;
 mod server;
 mod slow_disk;
 mod soak;
 mod start;
+mod stoppable_replica;
 mod support;
+#[cfg(feature = "redis-tls")]
+mod tls;
 #[cfg(unix)]
 mod worker;

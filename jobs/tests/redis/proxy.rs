@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::server::pause;
+use crate::server::{pause, wait_until};
 
 /// Forwards from a port of its own to a server's.
 pub(crate) struct Proxy {
@@ -155,11 +155,15 @@ impl Proxy {
     pub(crate) fn deliver_first(&self) {
         let list = self.state.connections.lock().unwrap().clone();
         let is_held = |connection: &&Arc<Connection>| connection.held.load(Ordering::Acquire);
-        let first = list.iter().find(is_held).expect("no connection is held");
-        first.freed.store(true, Ordering::Release);
-        while first.delivered.load(Ordering::Acquire) == 0 {
-            pause(Duration::from_millis(1));
-        }
+        list.iter().find(is_held).expect("no connection is held").deliver();
+    }
+
+    /// Every connection goes on that was held by [`Fate::Hold`]. Returns when what they kept back is with
+    /// the server.
+    pub(crate) fn deliver_all(&self) {
+        let list = self.state.connections.lock().unwrap().clone();
+        let held = list.iter().filter(|connection| connection.held.load(Ordering::Acquire));
+        held.for_each(|connection| connection.deliver());
     }
 
     /// All connections go on that were held.
@@ -197,6 +201,12 @@ impl Connection {
             false => Shutdown::Both,
         };
         let _ = (self.client.shutdown(which), self.server.shutdown(which));
+    }
+
+    /// Goes on, and returns when what it kept back is with the server.
+    fn deliver(&self) {
+        self.freed.store(true, Ordering::Release);
+        wait_until("what was held is delivered", || self.delivered.load(Ordering::Acquire) > 0);
     }
 
     fn waits(&self, state: &State) -> bool {

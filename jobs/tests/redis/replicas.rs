@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tickwheel_jobs::{Builder, Client, InsertErrorKind, JobId, Jobs, OpenError};
+use tickwheel_jobs::{Builder, Cancel, Client, InsertErrorKind, JobId, Jobs, OpenError, Run};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
@@ -15,6 +15,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 const LONG: Duration = Duration::from_secs(8);
 /// With it an answer of the replicas may take a quarter of a second.
 const LEASE: Duration = Duration::from_secs(4);
+/// The job that another node cancels.
+const CANCELLED: u64 = 1000;
 
 fn master() -> Server {
     let options = ["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"];
@@ -112,10 +114,22 @@ fn claims_and_ends_wait_for_no_replica() {
     let server = master();
     let replica = replica_of(server.port);
     let log = Log::default();
-    let jobs = noting(waiting(&server), &log);
+    let noted = log.clone();
+    let handler = move |order: Order, run: &Run| {
+        noted.add(order.0);
+        if order.0 == CANCELLED {
+            wait_until("it is told", || run.is_lost());
+        }
+        Ok(())
+    };
+    let jobs = waiting(&server).threads(2).on(handler).start().unwrap();
     signal(&replica, Signal::SIGSTOP);
     let client = open(&server).client().unwrap();
-    for n in 0..20 {
+    let id = client.insert(Duration::ZERO, Order(CANCELLED)).unwrap();
+    wait_until("it runs", || log.of(CANCELLED) == 1);
+    // The node carries it out, and nobody there waits for an answer.
+    assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
+    for n in 0..19 {
         client.insert(Duration::ZERO, Order(n)).unwrap();
     }
     wait_until("all ran", || log.len() == 20);
@@ -150,6 +164,18 @@ fn a_process_whose_insert_waits_claims_nothing_meanwhile() {
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(2);
+}
+
+/// The server takes no such number, and said so only after it had stored the job.
+#[test]
+fn more_replicas_than_there_can_be_are_waited_for() {
+    let server = master();
+    let patience = 400 * MS;
+    let client = waiting(&server).replicas(usize::MAX).patience(patience).client().unwrap();
+    let began = now();
+    let refused = client.insert(HOUR, Order(1)).unwrap_err();
+    assert!(matches!(refused.kind(), InsertErrorKind::Unknown(_)), "{refused:?}");
+    assert!(began.elapsed() >= patience, "{:?}", began.elapsed());
 }
 
 #[test]

@@ -9,32 +9,11 @@ use std::time::Duration;
 
 use tickwheel_jobs::{Jobs, OpenError, ServerProblem};
 
+use crate::sentinel_servers::{SentinelSet, master, replica_of, url};
 use crate::server::{Server, free_port, wait_until};
 use crate::support::{Log, Order, noting};
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-fn replica_of(port: u16) -> Server {
-    let port = port.to_string();
-    let options = ["--save", "", "--replicaof", "127.0.0.1", &port];
-    let replica = Server::with(&[&options[..], &["--repl-diskless-sync-delay", "0"]].concat());
-    wait_until("the replica has everything", || {
-        let info: String = replica.ask(&["INFO", "replication"]);
-        info.contains("master_link_status:up")
-    });
-    replica
-}
-
-fn master() -> Server {
-    let options = ["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"];
-    Server::with(&options)
-}
-
-/// Returns a URL of these sentinels.
-fn url(ports: &[u16]) -> String {
-    let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-    format!("redis-sentinel://{}?master=shop", hosts.join(","))
-}
 
 fn is_master(server: &Server) -> bool {
     let info: String = server.ask(&["INFO", "replication"]);
@@ -43,26 +22,8 @@ fn is_master(server: &Server) -> bool {
 
 #[test]
 fn workers_go_on_with_the_replica_that_sentinels_promote() {
-    let mut master = master();
-    let replica = replica_of(master.port);
-    let config = format!(
-        "sentinel monitor shop 127.0.0.1 {} 2\n\
-         sentinel down-after-milliseconds shop 60000\n\
-         sentinel failover-timeout shop 10000\n",
-        master.port
-    );
-    let sentinels: Vec<Server> = (0..3).map(|_| Server::sentinel(&config)).collect();
-    for sentinel in &sentinels {
-        wait_until("the sentinels know each other and the replica", || {
-            let known: Vec<String> = sentinel.ask(&["SENTINEL", "MASTER", "shop"]);
-            let is = |name: &str, value: &str| {
-                known.chunks(2).any(|pair| pair[0] == name && pair[1] == value)
-            };
-            is("num-other-sentinels", "2") && is("num-slaves", "1")
-        });
-    }
-    let ports: Vec<u16> = sentinels.iter().map(|sentinel| sentinel.port).collect();
-    let url = url(&ports);
+    let mut set = SentinelSet::start();
+    let url = url(&set.ports());
     let open = || Jobs::redis(&url).unwrap().patience(MINUTE);
     let log = Log::default();
     let jobs = noting(open(), &log);
@@ -73,38 +34,36 @@ fn workers_go_on_with_the_replica_that_sentinels_promote() {
     let later = client.insert(60 * MINUTE, Order(1000)).unwrap();
     wait_until("all ran", || log.len() == 50);
     wait_until("all ended", || jobs.count().unwrap().running == 0);
-    wait_until("the replica has the ends", || replica.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]) == 1);
+    wait_until("the replica has the ends", || {
+        set.replica.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]) == 1
+    });
     // Only now a second of silence is a failure: on a busy machine it may come from nothing.
-    let fails_after = |ms: &str| {
-        for sentinel in &sentinels {
-            let _: () = sentinel.ask(&["SENTINEL", "SET", "shop", "down-after-milliseconds", ms]);
-        }
-    };
-    fails_after("1000");
-    master.kill();
+    set.fails_after("1000");
+    set.master.kill();
     // Nobody has it, and nobody says so before the replica is promoted.
     jobs.insert(Duration::ZERO, Order(50)).unwrap();
-    assert!(is_master(&replica));
+    assert!(is_master(&set.replica));
     wait_until("it ran on the new master", || log.of(50) == 1);
-    fails_after("60000");
+    set.fails_after("60000");
     assert!(jobs.get(later).unwrap().is_some());
     wait_until("hints come from the new master", || {
         let wake = "tw:{jobs}:wake";
-        let (_, listeners): (String, u64) = replica.ask(&["PUBSUB", "NUMSUB", wake]);
+        let (_, listeners): (String, u64) = set.replica.ask(&["PUBSUB", "NUMSUB", wake]);
         listeners > 0
     });
     // The old master comes back, with nothing, and as a replica for which an insert waits. Sentinels
     // would make it one too, but only after eight seconds.
-    master.run();
-    let _: () = master.ask(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()]);
+    set.master.run();
+    let _: () = set.master.ask(&["REPLICAOF", "127.0.0.1", &set.replica.port.to_string()]);
     client.insert(Duration::ZERO, Order(51)).unwrap();
     wait_until("it ran too", || log.of(51) == 1);
     wait_until("all ended", || jobs.count().unwrap().running == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(52);
-    let roles = [&master, &replica].map(|server| server.ask::<String>(&["INFO", "replication"]));
-    assert!(!is_master(&master) && is_master(&replica), "{roles:?}");
+    let servers = [&set.master, &set.replica];
+    let roles = servers.map(|server| server.ask::<String>(&["INFO", "replication"]));
+    assert!(!is_master(servers[0]) && is_master(servers[1]), "{roles:?}");
 }
 
 /// What answers every question with the address of a server of this host.
@@ -192,6 +151,33 @@ fn each_search_begins_with_another_sentinel() {
     }
     assert_eq!(master.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]), 4);
     assert!(cut_off.asked.load(Ordering::Acquire) > 1);
+}
+
+/// The thread that listens for hints would hear nothing of a server that a stale sentinel names: it is
+/// a master, and the queue is elsewhere.
+#[test]
+fn who_listens_for_hints_asks_no_sentinel() {
+    let left_behind = Server::with(&["--save", "", "--min-replicas-to-write", "1"]);
+    let master = master();
+    let stale = Sentinel::naming(left_behind.port);
+    let right = Sentinel::naming(master.port);
+    let jobs = noting(Jobs::redis(url(&[stale.port, right.port])).unwrap(), &Log::default());
+    let wake = "tw:{jobs}:wake";
+    let listeners = |server: &Server| {
+        let (_, listeners): (String, u64) = server.ask(&["PUBSUB", "NUMSUB", wake]);
+        listeners
+    };
+    wait_until("it listens", || listeners(&master) == 1);
+    let asked = || [&stale, &right].map(|sentinel| sentinel.asked.load(Ordering::Acquire));
+    let before = asked();
+    assert!(before[0] > 0 && before[1] > 0, "{before:?}");
+    for _ in 0..3 {
+        let ended: u64 = master.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+        assert_eq!(ended, 1);
+        wait_until("it listens again", || listeners(&master) == 1);
+    }
+    assert_eq!((asked(), listeners(&left_behind)), (before, 0));
+    jobs.shutdown().unwrap();
 }
 
 #[test]

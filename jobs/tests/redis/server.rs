@@ -19,8 +19,8 @@ pub(crate) struct Server {
 }
 
 /// What the tests need, where it is missing.
-const MISSING: &str = "the tests of feature `redis` start `redis-server` (6.2 or later), which is not \
-     installed: on Debian it is in the package redis-server";
+const MISSING: &str = "the tests of feature `redis` start `redis-server` (7.0 or later, for `CLUSTER \
+     ADDSLOTSRANGE` and `cluster-port`), which is not installed: on Debian it is in the package redis-server";
 
 /// Returns a port that nobody listens on.
 pub(crate) fn free_port() -> u16 {
@@ -117,6 +117,15 @@ impl Server {
     /// Connects as any client does.
     pub(crate) fn connection(&self) -> redis::Connection {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// Returns when the server has done all that is in its sockets now. It reads every socket that has
+    /// something before it waits again, so this is so when it has answered twice.
+    pub(crate) fn do_what_has_arrived(&self) {
+        let mut connection = self.connection();
+        for _ in 0..2 {
+            let _: () = redis::cmd("PING").query(&mut connection).unwrap();
+        }
     }
 
     /// Asks the server something.

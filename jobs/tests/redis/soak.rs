@@ -150,8 +150,7 @@ fn faults_of_every_kind_at_random_lose_no_job() {
     wait_until("no job is left", || left() == 0);
     assert_eq!(missing(), 0, "jobs were lost, with seed {seed}");
     // A run that was interrupted may not have been told, because it had ended.
-    let runs: u64 = stored.iter().map(|order| u64::from(log.of(*order))).sum();
-    let twice = runs - log.len() as u64;
+    let (runs, twice) = log.runs_and_again();
     let lost = lost.load(Ordering::Acquire);
     println!("{runs} runs, {twice} of them again; {lost} leases lost");
     assert!(twice <= lost, "{twice} runs again, and {lost} leases lost, with seed {seed}");

@@ -46,6 +46,13 @@ impl Log {
         self.0.lock().unwrap().len()
     }
 
+    /// Returns how many runs there were, and how many of them were not the first of their order.
+    pub(crate) fn runs_and_again(&self) -> (u64, u64) {
+        let log = self.0.lock().unwrap();
+        let runs: u64 = log.values().map(|times| u64::from(*times)).sum();
+        (runs, runs - log.len() as u64)
+    }
+
     pub(crate) fn each_once(&self, many: usize) {
         let log = self.0.lock().unwrap();
         let more: Vec<_> = log.iter().filter(|(_, times)| **times != 1).take(5).collect();

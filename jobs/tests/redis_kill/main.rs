@@ -51,8 +51,8 @@ mod record;
 #[path = "../kill/repeats.rs"]
 mod repeats;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
-#[path = "../redis/replica.rs"]
-mod replica;
+#[path = "../redis/stoppable_replica.rs"]
+mod stoppable_replica;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "../redis/server.rs"]
 mod server;

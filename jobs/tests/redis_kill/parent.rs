@@ -24,8 +24,8 @@ use crate::proxy::Proxy;
 use crate::queue;
 use crate::recall;
 use crate::record::{Event, FileEnd, LEASE_MS, Level, Record};
-use crate::replica::Replica;
 use crate::server::{Server, pause};
+use crate::stoppable_replica::Replica;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

@@ -2,16 +2,23 @@
 //!
 //! Ground rules:
 //!
-//! - Every wait has a limit, those for the answers to a login included. So the library sends nothing by
-//!   itself: it would wait for those answers without one.
+//! - Every wait for a server has a limit, those for the answers to a login included. So the library sends
+//!   nothing by itself: it would wait for those answers without one. The resolver of the system, which
+//!   finds the address of a name, has limits of its own.
 //! - A password goes to its server and nowhere else: no error has it.
 
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "redis-tls")]
+use redis::{ClientTlsConfig, TlsCertificates};
 use redis::{Cmd, ConnectionAddr, ConnectionInfo, ConnectionLike, ErrorKind};
 use redis::{RedisConnectionInfo, RedisError, ServerErrorKind, Value};
+#[cfg(feature = "redis-tls")]
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 use crate::values::error::{OpenError, ServerProblem};
+#[cfg(feature = "redis-tls")]
+use crate::values::tls::Tls;
 
 /// Where one server is, and how to get in.
 #[derive(Clone)]
@@ -20,6 +27,8 @@ pub(super) struct Address {
     info: ConnectionInfo,
     login: RedisConnectionInfo,
 }
+
+const NO_TLS: &str = "it does not answer in time; is it a port for TLS?";
 
 impl Address {
     pub(super) fn new(info: ConnectionInfo) -> Address {
@@ -56,9 +65,33 @@ impl Address {
         }
     }
 
-    #[cfg(all(test, feature = "redis-tls"))]
+    /// Uses these certificates.
+    #[cfg(feature = "redis-tls")]
+    pub(super) fn with_tls(self, tls: &Tls) -> Result<Address, OpenError> {
+        if !self.is_tls() {
+            let reason = "`Jobs::redis_with_tls` needs a URL that begins with \"rediss\"";
+            return Err(OpenError::Config(reason.to_owned()));
+        }
+        let certificates = tls.identity.iter().map(|(certificate, _)| ("identity", certificate));
+        let given = tls.trusted.iter().map(|trusted| ("trust", trusted)).chain(certificates);
+        for (what, pem) in given {
+            if !matches!(CertificateDer::pem_slice_iter(pem).next(), Some(Ok(_))) {
+                return Err(OpenError::Config(format!("`Tls::{what}` has no certificate in PEM")));
+            }
+        }
+        let identity = tls.identity.clone();
+        let certificates = TlsCertificates {
+            client_tls: identity
+                .map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key }),
+            root_cert: tls.trusted.clone(),
+        };
+        let client = redis::Client::build_with_tls(self.info, certificates)
+            .map_err(|error| OpenError::Config(error.to_string()))?;
+        Ok(Address { info: client.get_connection_info().clone(), login: self.login })
+    }
+
     pub(super) fn is_tls(&self) -> bool {
-        matches!(self.info.addr(), ConnectionAddr::TcpTls { insecure: false, .. })
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
     /// Returns the address as errors name it.
@@ -75,7 +108,13 @@ impl Address {
 
     /// Connects, logs in and selects the database.
     pub(super) fn connect(&self, timeout: Duration) -> Result<redis::Connection, OpenError> {
-        self.dial(timeout).map_err(|error| self.error(problem_of(&error)))
+        self.dial(timeout).map_err(|error| {
+            self.error(match error.is_timeout() && self.is_tls() {
+                // A port without TLS waits for the end of a line, which a handshake does not have.
+                true => ServerProblem::Unreachable(NO_TLS.to_owned()),
+                false => problem_of(&error),
+            })
+        })
     }
 
     fn dial(&self, timeout: Duration) -> Result<redis::Connection, RedisError> {
@@ -83,6 +122,10 @@ impl Address {
         let mut connection = client.get_connection_with_timeout(timeout)?;
         connection.set_read_timeout(Some(timeout))?;
         connection.set_write_timeout(Some(timeout))?;
+        if self.is_tls() {
+            // The handshake is made before the first answer, whatever that says.
+            connection.req_command(&redis::cmd("PING"))?;
+        }
         if let Some(password) = self.login.password() {
             let mut auth = redis::cmd("AUTH");
             auth.arg(self.login.username()).arg(password);

@@ -51,6 +51,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(server: Server, found: Found, time: ServerTime) -> Connection {
         let Found { connection, address } = found;
+        server.note_found(&address);
         Connection { server, open: Some(connection), name: address.name(), time: Arc::new(time) }
     }
 
@@ -91,11 +92,11 @@ impl Connection {
             sent: false,
             dropped: false,
         })?;
+        self.server.note_found(&found.address);
         let name = found.address.name();
         if name != self.name {
             // Another server has another clock.
             self.time.forget();
-            self.server.note_move();
             self.name = name;
         }
         Ok(found.connection)

@@ -5,7 +5,8 @@
 //! - A hint makes the dispatcher look sooner, and nothing depends on it: hints may be lost, late, or
 //!   come twice. The dispatcher looks within a second in any case.
 //! - A silent connection is asked whether it is there; one that does not answer is made anew. So is
-//!   every one when the queue was found on another server.
+//!   every one when the dispatcher has found the queue on another server. The thread searches for none:
+//!   it connects to the one that was found.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +69,8 @@ fn listen(
     ended: &Receiver<()>,
 ) -> bool {
     let moves = server.moves();
-    let Ok(mut found) = server.connect() else { return false };
-    let mut messages = found.connection.as_pubsub();
+    let Some(mut connection) = server.connect_to_found() else { return false };
+    let mut messages = connection.as_pubsub();
     let subscribed = messages.subscribe(channel);
     if subscribed.and_then(|()| messages.set_read_timeout(Some(PATIENCE))).is_err() {
         return false;

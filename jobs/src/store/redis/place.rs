@@ -5,12 +5,14 @@
 //!
 //! Ground rules:
 //!
-//! - Nothing is remembered of where the server is. A connection that is lost, and a server that says it
-//!   is not the one, lead to another search. What was sent is sent again, to whoever was found.
+//! - No search trusts what an earlier one has found. A connection that is lost, and a server that says
+//!   it is not the one, lead to another search. What was sent is sent again, to whoever was found.
+//! - Only the connection of the scripts searches. The thread that listens for hints connects to the
+//!   server that was found last, so it hears what that server says, whatever a stale sentinel names.
 //! - Each search begins one address further: a node that was cut off from the others goes on to name
 //!   itself. An address that leads nowhere is followed by the next one.
-//! - A search ends: each wait has the limit of an answer, no server is tried twice, and no further
-//!   address is asked once twice that limit has passed.
+//! - A search ends: each wait for a server has the limit of an answer, no server is tried twice, and no
+//!   further address is asked once twice that limit has passed. The resolver of names has its own limits.
 //! - `ASKING` is never sent. A script names all keys of a queue, and some of them never exist, so a node
 //!   that imports the slot refuses it with `TRYAGAIN` all the same. A queue whose slot moves waits for
 //!   the end of the move; until then no script runs, so none sees a part of the keys.
@@ -30,6 +32,8 @@ use super::keys;
 use super::replies::{array, number, text};
 use super::url::{self, Way};
 use crate::values::error::{OpenError, ServerProblem};
+#[cfg(feature = "redis-tls")]
+use crate::values::tls::Tls;
 
 /// How to find the server of a queue, and how long an answer may take.
 #[derive(Clone)]
@@ -50,6 +54,8 @@ struct Shared {
     searches: AtomicUsize,
     /// The nodes of the cluster, as one of them said last: those of the URL may be gone one day.
     nodes: Mutex<Vec<Address>>,
+    /// Where the dispatcher found the queue last.
+    found: Mutex<Option<Address>>,
     /// How often the queue was found on another server than before.
     moves: AtomicU64,
 }
@@ -74,6 +80,13 @@ impl Server {
         Server { hash_tag: keys::hash_tag(queue), ..self }
     }
 
+    /// Uses these certificates.
+    #[cfg(feature = "redis-tls")]
+    pub(crate) fn with_tls(self, tls: &Tls) -> Result<Server, OpenError> {
+        let addresses = self.addresses.into_iter().map(|address| address.with_tls(tls));
+        Ok(Server { addresses: addresses.collect::<Result<_, _>>()?, ..self })
+    }
+
     /// Limits how long an answer may take, so that a lease outlives several of them.
     pub(crate) fn with_lease(self, lease: Duration) -> Server {
         Server { timeout: (lease / 8).clamp(Duration::from_millis(100), LONGEST_TIMEOUT), ..self }
@@ -84,9 +97,19 @@ impl Server {
         self.shared.moves.load(Ordering::Acquire)
     }
 
-    /// Notes that the queue was found on another server than before.
-    pub(super) fn note_move(&self) {
-        self.shared.moves.fetch_add(1, Ordering::AcqRel);
+    /// Notes where the queue was found.
+    pub(super) fn note_found(&self, address: &Address) {
+        let mut found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = found.replace(address.clone());
+        if before.is_some_and(|before| before.name() != address.name()) {
+            self.shared.moves.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Connects to the server that was found last, without a search. Returns `None` if that fails.
+    pub(super) fn connect_to_found(&self) -> Option<redis::Connection> {
+        let found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        found?.connect(self.timeout).ok()
     }
 
     /// Finds the server, and connects to it.

@@ -29,6 +29,8 @@ pub(super) struct Replicas {
 
 /// How many commands wait.
 const COMMANDS: usize = 2;
+/// The server takes no number that is much larger, and has no such number of replicas.
+const MOST_REPLICAS: usize = 65_535;
 /// How long the last answers of a process are kept, in milliseconds.
 pub(super) const SENT_KEPT_MS: u64 = 3_600_000;
 
@@ -43,7 +45,7 @@ impl Replicas {
         let mut write = redis::cmd("PEXPIRE");
         write.arg(sent).arg(SENT_KEPT_MS);
         let mut wait = redis::cmd("WAIT");
-        wait.arg(self.wanted).arg(self.limit.as_millis().max(1) as u64);
+        wait.arg(self.wanted.min(MOST_REPLICAS)).arg(self.limit.as_millis().max(1) as u64);
         [write, wait]
     }
 

@@ -1,0 +1,96 @@
+//! Jobs whose record somebody has removed by hand: there is nothing to run, and they keep nobody back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tickwheel_jobs::{Fail, JobId, Run};
+
+use crate::server::Server;
+use crate::support::{Log, MS, Order, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn remove_record(server: &Server, id: JobId) {
+    let removed: i64 = redis::cmd("HDEL")
+        .arg("tw:{jobs}:jobs")
+        .arg(&id.to_u128().to_be_bytes())
+        .query(&mut server.connection())
+        .unwrap();
+    assert_eq!(removed, 1);
+}
+
+/// Each of these failed, so nobody could use the key any more.
+#[test]
+fn a_key_whose_job_has_no_record_is_free() {
+    let server = Server::start();
+    let log = Log::default();
+    let noted = log.clone();
+    let note = move |order: Order, _: &Run| {
+        noted.add(order.0);
+        Ok(())
+    };
+    let (jobs, driver) = open(&server).on(note).manual().unwrap();
+    let key = jobs.keyed("k");
+    remove_record(&server, key.insert(HOUR, Order(1)).unwrap());
+    assert!(!key.cancel().unwrap());
+    assert!(!key.reset(HOUR).unwrap());
+    assert_eq!(key.get().unwrap(), None);
+    let second = key.insert(HOUR, Order(2)).unwrap();
+    assert_eq!(key.get().unwrap().unwrap().id, second);
+    remove_record(&server, second);
+    remove_record(&server, key.insert_keeping_time(HOUR, Order(3)).unwrap());
+    let last = key.insert_if_absent(HOUR, Order(4)).unwrap();
+    assert_eq!(key.get().unwrap().unwrap().id, last);
+    // Those without a record are due too, and passed over.
+    driver.set_wall(driver.wall_now() + 2 * HOUR);
+    driver.advance(2000 * MS);
+    assert_eq!((log.len(), log.of(4)), (1, 1));
+    jobs.check().unwrap();
+    drop((jobs, driver));
+}
+
+/// The end failed, and with it the commit that it was in.
+#[test]
+fn a_run_whose_record_is_gone_ends_all_the_same() {
+    let server = Arc::new(Server::start());
+    let shared = Arc::clone(&server);
+    let handler = move |order: Order, run: &Run| {
+        remove_record(&shared, run.id());
+        match order.0 {
+            0 => Ok(()),
+            1 => Err(Fail::after(HOUR, "fails")),
+            _ => Err(Fail::dead("dies")),
+        }
+    };
+    let (jobs, driver) = open(&server).on(handler).manual().unwrap();
+    for n in 0..3 {
+        jobs.insert(Duration::ZERO, Order(n)).unwrap();
+        jobs.keyed(&format!("key {n}")).insert(Duration::ZERO, Order(n)).unwrap();
+    }
+    driver.advance(MS);
+    let counts = jobs.count().unwrap();
+    assert_eq!((counts.pending, counts.running, counts.dead), (0, 0, 0), "{counts:?}");
+    assert_eq!(jobs.stats().in_flight, 0);
+    jobs.check().unwrap();
+    // The handler has the server, which ends with the test.
+    drop((jobs, driver));
+}
+
+#[test]
+fn a_dead_job_without_a_record_is_not_revived_and_can_be_discarded() {
+    let server = Server::start();
+    let dies = |_: Order, _: &Run| Err(Fail::dead("dies"));
+    let (jobs, driver) = open(&server).on(dies).manual().unwrap();
+    let ids = [0, 1].map(|n| jobs.insert(Duration::ZERO, Order(n)).unwrap());
+    driver.advance(MS);
+    assert_eq!(jobs.count().unwrap().dead, 2);
+    for id in ids {
+        remove_record(&server, id);
+    }
+    assert!(!jobs.revive(ids[0]).unwrap());
+    assert!(jobs.discard(ids[1]).unwrap());
+    let counts = jobs.count().unwrap();
+    assert_eq!((counts.pending, counts.dead), (0, 0), "{counts:?}");
+    jobs.check().unwrap();
+    drop((jobs, driver));
+}

@@ -1,0 +1,241 @@
+//! Connections by TLS, with certificates of the tests' own.
+
+use std::fs;
+use std::path::PathBuf;
+#[cfg(feature = "cli")]
+use std::process::Command;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tickwheel_jobs::{Jobs, OpenError, ServerProblem, Tls};
+
+use crate::sentinel_servers::NAME;
+use crate::server::{Server, free_port, wait_until};
+use crate::support::{Log, Order, noting};
+
+/// Signs certificates.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new(name: &str) -> Authority {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// Returns a certificate for a host, and its key.
+    fn sign(&self, host: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+}
+
+/// A server or sentinel with a port for TLS besides the other one.
+struct Secured {
+    server: Server,
+    port: u16,
+    folder: PathBuf,
+}
+
+impl Secured {
+    /// Starts a server for a host. `clients` says whether they must show a certificate.
+    fn start(authority: &Authority, host: &str, clients: &str) -> Secured {
+        Secured::with(authority, host, |settings| {
+            let options = [("save", ""), ("tls-auth-clients", clients)];
+            let settings = settings.iter().map(|(name, value)| (*name, &**value));
+            let options = options.into_iter().chain(settings);
+            let options: Vec<String> =
+                options.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect();
+            Server::with(&options.iter().map(String::as_str).collect::<Vec<_>>())
+        })
+    }
+
+    /// Starts a sentinel that watches a server.
+    fn sentinel(authority: &Authority, watched: u16) -> Secured {
+        Secured::with(authority, "127.0.0.1", |settings| {
+            let settings = settings.iter().map(|(name, value)| format!("{name} {value}\n"));
+            let config: String = settings.collect();
+            let more = "tls-auth-clients no\ntls-replication yes\n";
+            Server::sentinel(&format!(
+                "{config}{more}sentinel monitor {NAME} 127.0.0.1 {watched} 1\n"
+            ))
+        })
+    }
+
+    /// Writes a certificate, its key and the authority into files, which the settings name.
+    fn with(
+        authority: &Authority,
+        host: &str,
+        start: impl FnOnce(&[(&str, String)]) -> Server,
+    ) -> Secured {
+        let (port, (certificate, key)) = (free_port(), authority.sign(host));
+        let folder = format!("tickwheel-tls-{}-{port}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let file = |name: &str, pem: String| {
+            let path = folder.join(name);
+            fs::write(&path, pem).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let server = start(&[
+            ("tls-port", port.to_string()),
+            ("tls-cert-file", file("cert", certificate)),
+            ("tls-key-file", file("key", key)),
+            ("tls-ca-cert-file", file("authority", authority.pem())),
+        ]);
+        Secured { server, port, folder }
+    }
+
+    fn url(&self) -> String {
+        format!("rediss://127.0.0.1:{}/", self.port)
+    }
+}
+
+impl Drop for Secured {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns what the error says.
+fn refused(url: &str, tls: &Tls) -> String {
+    match Jobs::redis_with_tls(url, tls.clone()).unwrap_err() {
+        OpenError::Server { problem: ServerProblem::Unreachable(reason), .. } => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns what the error says.
+fn makes_no_sense(url: &str, tls: Tls) -> String {
+    match Jobs::redis_with_tls(url, tls).unwrap_err() {
+        OpenError::Config(reason) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs jobs of two nodes at this URL.
+fn jobs_run(url: &str, tls: &Tls) {
+    let open = || Jobs::redis_with_tls(url, tls.clone()).unwrap();
+    let log = Log::default();
+    let jobs = noting(open(), &log);
+    let client = open().client().unwrap();
+    for n in 0..20 {
+        client.insert(Duration::ZERO, Order(n)).unwrap();
+    }
+    wait_until("all ran", || log.len() == 20);
+    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(20);
+}
+
+#[test]
+fn jobs_run_over_tls_and_hints_come_by_it() {
+    let authority = Authority::new("an authority");
+    let server = Secured::start(&authority, "127.0.0.1", "no");
+    let tls = Tls::new().trust(authority.pem());
+    jobs_run(&server.url(), &tls);
+    let jobs = noting(Jobs::redis_with_tls(server.url(), tls).unwrap(), &Log::default());
+    wait_until("it listens", || {
+        let wake = "tw:{jobs}:wake";
+        let (_, listeners): (String, u64) = server.server.ask(&["PUBSUB", "NUMSUB", wake]);
+        listeners > 0
+    });
+    jobs.shutdown().unwrap();
+}
+
+#[test]
+fn sentinels_and_the_server_that_they_name_are_reached_by_tls() {
+    let authority = Authority::new("an authority");
+    let server = Secured::start(&authority, "127.0.0.1", "no");
+    let sentinel = Secured::sentinel(&authority, server.port);
+    let url = format!("rediss-sentinel://127.0.0.1:{}/?master={NAME}", sentinel.port);
+    jobs_run(&url, &Tls::new().trust(authority.pem()));
+}
+
+#[test]
+fn a_certificate_of_another_authority_or_host_is_refused_by_name() {
+    let authority = Authority::new("an authority");
+    let server = Secured::start(&authority, "127.0.0.1", "no");
+    let other = Tls::new().trust(Authority::new("another").pem());
+    let reason = refused(&server.url(), &other);
+    assert!(reason.contains("invalid peer certificate: UnknownIssuer"), "{reason}");
+    // Nor does the system know the authority.
+    let reason = refused(&server.url(), &Tls::new());
+    assert!(reason.contains("invalid peer certificate: UnknownIssuer"), "{reason}");
+    let elsewhere = Secured::start(&authority, "127.0.0.2", "no");
+    let reason = refused(&elsewhere.url(), &Tls::new().trust(authority.pem()));
+    assert!(reason.contains("certificate not valid for name \"127.0.0.1\""), "{reason}");
+}
+
+#[test]
+fn a_port_without_tls_is_named_and_so_is_one_with_it() {
+    let authority = Authority::new("an authority");
+    let server = Secured::start(&authority, "127.0.0.1", "no");
+    let tls = Tls::new().trust(authority.pem());
+    let plain = format!("rediss://127.0.0.1:{}/", server.server.port);
+    let reason = refused(&plain, &tls);
+    assert!(reason.contains("is it a port for TLS?"), "{reason}");
+    let error = Jobs::redis(format!("redis://127.0.0.1:{}/", server.port)).unwrap_err();
+    let OpenError::Server { server: name, problem } = &error else { panic!("{error:?}") };
+    assert_eq!(*name, format!("127.0.0.1:{}", server.port));
+    assert!(matches!(problem, ServerProblem::Unreachable(_)), "{error:?}");
+}
+
+#[test]
+fn a_server_that_wants_a_certificate_of_its_clients_gets_it() {
+    let authority = Authority::new("an authority");
+    let server = Secured::start(&authority, "127.0.0.1", "yes");
+    let tls = Tls::new().trust(authority.pem());
+    let reason = refused(&server.url(), &tls);
+    assert!(reason.contains("CertificateRequired"), "{reason}");
+    let (certificate, key) = authority.sign("jobs");
+    let identified = tls.identity(certificate, key.clone());
+    assert!(!format!("{identified:?}").contains(&key), "{identified:?}");
+    jobs_run(&server.url(), &identified);
+}
+
+/// The variable is the only way for a program that takes a URL and nothing else.
+#[cfg(feature = "cli")]
+#[test]
+fn the_command_trusts_the_authority_that_its_environment_names() {
+    let authority = Authority::new("an authority");
+    let server = Secured::start(&authority, "127.0.0.1", "no");
+    let tls = Tls::new().trust(authority.pem());
+    let client = Jobs::redis_with_tls(server.url(), tls).unwrap().client().unwrap();
+    client.insert(Duration::from_secs(3600), Order(1)).unwrap();
+    let call = |authority: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"));
+        command.args([&server.url(), "list"]).env("SSL_CERT_FILE", server.folder.join(authority));
+        command.output().unwrap()
+    };
+    let listed = call("authority");
+    assert!(listed.status.success(), "{listed:?}");
+    // The server's own certificate is no authority.
+    let refused = call("cert");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("UnknownIssuer"), "{refused:?}");
+}
+
+#[test]
+fn certificates_that_make_no_sense_are_refused() {
+    let authority = Authority::new("an authority");
+    let (certificate, key) = authority.sign("jobs");
+    let trusting = || Tls::new().trust(authority.pem());
+    let url = "rediss://127.0.0.1:1/";
+    let reason = makes_no_sense("redis://127.0.0.1:1/", trusting());
+    assert!(reason.contains("begins with \"rediss\""), "{reason}");
+    let reason = makes_no_sense(url, Tls::new().trust("nothing"));
+    assert!(reason.contains("`Tls::trust` has no certificate"), "{reason}");
+    let reason = makes_no_sense(url, trusting().identity("nothing", key));
+    assert!(reason.contains("`Tls::identity` has no certificate"), "{reason}");
+    let reason = makes_no_sense(url, trusting().identity(certificate, "nothing"));
+    assert!(reason.contains("private key"), "{reason}");
+}
