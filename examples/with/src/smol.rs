@@ -37,14 +37,12 @@ mod tests {
         smol::block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let accept = async || {
-                let (stream, _) = listener.accept().await.unwrap();
-                smol::spawn(echo(stream, wheel.scheduler(), limit))
-            };
+            let accept = async || listener.accept().await.unwrap().0;
+            let serve = |stream| smol::spawn(echo(stream, wheel.scheduler(), limit));
             let mut silent = TcpStream::connect(address).await.unwrap();
-            let (begin, silent_server) = (Instant::now(), accept().await);
+            let (begin, silent_server) = (Instant::now(), serve(accept().await));
             let mut busy = TcpStream::connect(address).await.unwrap();
-            let busy_server = accept().await;
+            let busy_server = serve(accept().await);
             for _ in 0..12 {
                 busy.write_all(b"ping").await.unwrap();
                 let mut pong = [0; 4];
