@@ -40,6 +40,10 @@ benches:
 peers:
     .ci/run peers
 
+# Run a wheel behind the timers of other crates.
+with:
+    .ci/run with
+
 # Build what would be published.
 package:
     .ci/run package

@@ -39,6 +39,7 @@
 //! | tests, simulations, an event loop | [`Builder::manual`], whose time a [`Driver`] moves |
 //! | your own clock and threads | [`Hierarchy`], the structure alone |
 //! | async code, on any runtime | feature `async`: `Wheel::sleep`, `timeout` and `interval` |
+//! | the timeouts of hyper | feature `hyper`: `HyperTimer` |
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists
@@ -72,6 +73,8 @@ pub use adapters::events::{Event, Events, Full};
 pub use adapters::futures::{Beat, Elapsed, Interval, Sleep, Timeout, WheelGone, ZeroPeriod};
 pub use adapters::group::Group;
 pub use adapters::guard::Guard;
+#[cfg(feature = "hyper")]
+pub use adapters::hyper::HyperTimer;
 pub use adapters::keyed::Keyed;
 pub use api::builder::Builder;
 pub use api::driver::Driver;

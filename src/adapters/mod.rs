@@ -10,6 +10,8 @@ pub(crate) mod futures;
 pub(crate) mod global;
 #[cfg(feature = "async")]
 pub(crate) mod testing;
+#[cfg(feature = "hyper")]
+pub(crate) mod hyper;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -1,0 +1,88 @@
+//! The timer of hyper: a wheel's sleeps behind the trait that hyper asks for.
+//!
+//! Ground rules:
+//!
+//! - The clock that hyper reads is the clock of the wheel, so a manual wheel moves hyper's time too.
+//! - The box that hyper wants holds a [`Sleep`] and nothing else. A reset finds it there and reuses
+//!   the box; a sleep of another timer is replaced by one of this wheel.
+
+use core::pin::Pin;
+use std::time::{Duration, Instant};
+
+use hyper::rt;
+
+use super::futures::Sleep;
+use crate::api::scheduler::Scheduler;
+
+/// Gives the timeouts of [`hyper`](https://docs.rs/hyper/1) to a wheel: a [`hyper::rt::Timer`].
+/// Feature `hyper`.
+///
+/// hyper has no clock of its own. Whoever sets a timeout (`header_read_timeout`,
+/// `keep_alive_interval`, `pool_idle_timeout`) gives the builder of a server or client a timer; and
+/// the builders of `hyper-util` want the same trait. It is used on any thread and on any runtime.
+///
+/// ```
+/// use std::time::Duration;
+/// use hyper::rt::Timer;
+/// use tickwheel::{HyperTimer, Wheel};
+///
+/// let wheel = Wheel::new();
+/// let timer = HyperTimer::new(&wheel);
+/// // As in http1::Builder::new().timer(timer).header_read_timeout(Duration::from_secs(10)).
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// timer.sleep(Duration::from_millis(5)).await;
+/// # });
+/// ```
+///
+/// # What it costs
+///
+/// The trait wants each sleep in a box, so each costs one allocation beside what a [`Sleep`] costs.
+/// A reset reuses the box: to a later time it costs one lock and one store, and reads no clock.
+///
+/// # The end of the wheel
+///
+/// The trait has no errors. When the wheel has ended, a sleep whose time had not come never ends,
+/// and hyper's timeouts do nothing any more: let the wheel live as long as the server, or take the
+/// one of the process ([`global::wheel`](crate::global::wheel)). The timer does not keep the wheel
+/// alive.
+///
+/// The design is hyper's own: see [`hyper::rt::Timer`] for what it asks of a timer.
+#[derive(Clone, Debug)]
+pub struct HyperTimer {
+    scheduler: Scheduler,
+}
+
+impl HyperTimer {
+    /// Returns a timer of this wheel.
+    pub fn new(wheel: impl Into<Scheduler>) -> HyperTimer {
+        HyperTimer { scheduler: wheel.into() }
+    }
+}
+
+impl rt::Timer for HyperTimer {
+    /// [`Scheduler::sleep`], in a box.
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.scheduler.sleep(duration))
+    }
+
+    /// [`Scheduler::sleep_until`], in a box.
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(self.scheduler.sleep_until(deadline))
+    }
+
+    /// [`Scheduler::now`].
+    fn now(&self) -> Instant {
+        self.scheduler.now()
+    }
+
+    /// [`Sleep::reset_at`], in the same box. A sleep of another kind of timer gives way to a new
+    /// one of this wheel. A [`Sleep`] of another wheel stays there, and follows the clock of that.
+    fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
+        match sleep.as_mut().downcast_mut_pin::<Sleep>() {
+            Some(sleep) => sleep.get_mut().reset_at(new_deadline),
+            None => *sleep = self.sleep_until(new_deadline),
+        }
+    }
+}
+
+impl rt::Sleep for Sleep {}
