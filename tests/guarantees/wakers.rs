@@ -39,11 +39,14 @@ fn a_waker_may_use_its_wheel() {
         // The first one to be woken drops all others, itself, and resets and registers more.
         let sleeps: Arc<Mutex<Vec<Sleep>>> = Arc::default();
         let woken = Arc::new(AtomicUsize::new(0));
+        let (token, wakers) = counted();
         for _ in 0..100 {
             let mut sleep = wheel.sleep(HOUR);
             let (all, woken, scheduler) =
                 (Arc::clone(&sleeps), Arc::clone(&woken), wheel.scheduler());
+            let token = Arc::clone(&token);
             poll_with(&mut sleep, move || {
+                let _ = &token;
                 woken.fetch_add(1, Ordering::SeqCst);
                 let mut dropped = core::mem::take(&mut *all.lock().unwrap());
                 if let Some(last) = dropped.last_mut() {
@@ -59,8 +62,10 @@ fn a_waker_may_use_its_wheel() {
         }
         // None is woken before all are there.
         sleeps.lock().unwrap().iter_mut().for_each(|sleep| sleep.reset(5 * MS));
-        time.until(|| sleeps.lock().unwrap().is_empty());
-        time.until(|| wheel.stats().sleeping == 0);
+        drop(token);
+        // Each has been called to its end, or was dropped.
+        time.until(|| wakers() == 0);
+        assert!(sleeps.lock().unwrap().is_empty() && wheel.stats().sleeping == 0);
         assert!(woken.load(Ordering::SeqCst) >= 1);
         // The drop of a waker drops another sleep, whose waker does the same.
         let mut last = wheel.sleep(HOUR);
