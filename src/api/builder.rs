@@ -8,6 +8,7 @@ use std::time::Duration;
 use rayon::ThreadPool;
 
 use crate::api::driver::Driver;
+use crate::api::turner::Turner;
 use crate::api::wheel::Wheel;
 use crate::engine::threads::{PoolSource, Threads};
 use crate::engine::verbs::{Config, Engine};
@@ -82,8 +83,8 @@ impl Builder {
 
     /// Sets the number of threads in the wheel's own pool, which is the number of jobs that can run
     /// at a time: from 1 to [`Builder::MAX_THREADS`]. The default is one for each processor. It is
-    /// refused together with [`Builder::pool`], and on a manual wheel, whose jobs run inside
-    /// [`Driver::advance`].
+    /// refused together with [`Builder::pool`], and on a manual or a driven wheel, whose jobs run
+    /// inside [`Driver::advance`] and [`Turner::turn`].
     ///
     /// A job that sleeps, or waits for a lock or for I/O, holds its thread meanwhile. Other jobs
     /// run on the other threads. Once every thread is held, each job that comes due waits for one:
@@ -103,7 +104,7 @@ impl Builder {
 
     /// Runs jobs on this pool instead of one of the wheel's own. The wheel runs them in tasks of
     /// the pool, at most one for each of its threads; each lets other tasks run after some jobs.
-    /// With [`Builder::threads`], and on a manual wheel, it is refused.
+    /// With [`Builder::threads`], and on a manual or a driven wheel, it is refused.
     ///
     /// A task of the pool must not wait for a job of the wheel by yielding (`rayon::yield_now` in a
     /// loop): it may run on top of the very task that would run that job. Nor should a job hold a
@@ -116,7 +117,7 @@ impl Builder {
     /// Sets the number of shards: hierarchies, each with its own lock, that threads are spread over
     /// when they insert. From 1 to [`Builder::MAX_SHARDS`]. The default is twice the number of
     /// processors, at most 64, but fewer for long rings, so that all shards together begin with no
-    /// more than 2^20 slots (32 MB); and 1 on a manual wheel. An empty shard of the default
+    /// more than 2^20 slots (32 MB); and 1 on a manual or a driven wheel. An empty shard of the default
     /// geometry takes 33 KB.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
@@ -136,7 +137,7 @@ impl Builder {
     /// it is handed to the pool until it has ended: it waits for a thread there, or runs. At the
     /// bound, a job that comes due waits in the wheel instead, where it can still be cancelled and
     /// reset. No job is refused or lost. By default there is no bound. The bound has no effect on a
-    /// manual wheel, which runs one job at a time.
+    /// manual or a driven wheel, which runs one job at a time.
     ///
     /// The bound is for wheels whose jobs block or compute for long, so that other jobs wait for a
     /// thread and should be cancellable meanwhile. If it is the number of threads, every job can be
@@ -200,17 +201,38 @@ impl Builder {
     /// the wheel was to have threads or a pool.
     #[doc(alias("pause", "mock", "fake_clock"))]
     pub fn manual(self) -> Result<(Wheel, Driver), ConfigError> {
+        let (wheel, engine, handler) = self.without_threads(Clock::manual(), "manual")?;
+        Ok((wheel, Driver::new(engine, handler)))
+    }
+
+    /// Builds a wheel that goes by the real clock and has no thread, and the [`Turner`] with which a
+    /// loop turns it: for a loop that computes how long it may wait. It has one shard by default.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`]: as [`Builder::manual`].
+    #[doc(alias("poll", "event_loop", "mio"))]
+    pub fn driven(self) -> Result<(Wheel, Turner), ConfigError> {
+        let (wheel, engine, handler) = self.without_threads(Clock::monotonic(), "driven")?;
+        Ok((wheel, Turner::new(engine, handler)))
+    }
+
+    fn without_threads(
+        self,
+        clock: Clock,
+        name: &'static str,
+    ) -> Result<(Wheel, Arc<Engine>, Option<Arc<PanicHandler>>), ConfigError> {
         if self.threads.is_some() {
-            return Err(ConfigError::Conflict("manual", "threads"));
+            return Err(ConfigError::Conflict(name, "threads"));
         }
         if self.pool.is_some() {
-            return Err(ConfigError::Conflict("manual", "pool"));
+            return Err(ConfigError::Conflict(name, "pool"));
         }
         within(self.max_in_flight, usize::MAX, ConfigError::MaxInFlight)?;
-        let (config, handler) = self.config(Clock::manual(), 1)?;
+        let (config, handler) = self.config(clock, 1)?;
         let engine = Arc::new(Engine::new(config));
         let wheel = Wheel::assemble(Arc::clone(&engine), None, handler.clone());
-        Ok((wheel, Driver::new(engine, handler)))
+        Ok((wheel, engine, handler))
     }
 
     fn pool_source(&mut self) -> Result<PoolSource, ConfigError> {

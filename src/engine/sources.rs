@@ -157,7 +157,6 @@ thread_local! {
 }
 
 /// Calls what a source delivers, which may be user code. It must not unwind.
-#[cfg(feature = "async")]
 pub(crate) fn deliver(call: impl FnOnce()) {
     let outer = DELIVERS.replace(true);
     call();

@@ -1,4 +1,5 @@
 //! The thread that advances the wheel: once a tick while there is work, and not at all otherwise.
+//! A loop of the user's may stand in for it.
 //!
 //! Ground rules:
 //!
@@ -99,17 +100,57 @@ impl<O: Outlet> Ticker<O> {
         &self.activity
     }
 
+    /// Where due jobs are handed over.
+    pub(crate) fn outlet(&self) -> &O {
+        &self.outlet
+    }
+
     /// Advances the wheel until the engine is stopped.
     pub(crate) fn run(mut self) {
         while !self.engine.is_stopped() {
-            self.engine.alarm().awake();
-            self.engine.sources().alarm().awake();
+            self.awake();
             let plan = self.plan();
             match plan.tick() > plan.present {
                 true => self.sleep(&plan),
                 false => self.process_tick(&plan),
             }
         }
+    }
+
+    /// For a loop that sleeps elsewhere: plans to sleep, and returns for how long, which is zero if
+    /// something is due, and `None` without an end.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        while !self.engine.is_stopped() {
+            self.awake();
+            let plan = self.plan();
+            if plan.tick() <= plan.present {
+                return Some(Duration::ZERO);
+            }
+            if let Some(timeout) = self.plan_to_sleep(&plan) {
+                return timeout;
+            }
+        }
+        None
+    }
+
+    /// For such a loop, when it has slept: delivers what was due when this was called.
+    pub(crate) fn turn(&mut self) {
+        self.awake();
+        self.engine.note_wakeup();
+        let end = self.engine.timebase().present();
+        while !self.engine.is_stopped() {
+            let plan = self.plan();
+            if plan.tick() > end {
+                return;
+            }
+            self.process_tick(&plan);
+        }
+    }
+
+    /// No insert needs to wake this thread.
+    fn awake(&self) {
+        self.engine.alarm().awake();
+        self.engine.sources().alarm().awake();
     }
 
     /// Returns what there is to wait for.
@@ -138,20 +179,28 @@ impl<O: Outlet> Ticker<O> {
 
     /// Sleeps until there is work, or until woken.
     fn sleep(&self, plan: &Plan) {
+        if let Some(timeout) = self.plan_to_sleep(plan) {
+            self.engine.alarm().sleep(timeout);
+            self.engine.note_wakeup();
+        }
+    }
+
+    /// Has inserts wake this thread that are due before the plan. Returns for how long it may sleep,
+    /// or `None` if it may not, because the plan has changed.
+    fn plan_to_sleep(&self, plan: &Plan) -> Option<Option<Duration>> {
         let next = plan.tick();
         if let JobsPlan::Wake(_) = plan.jobs {
             self.engine.alarm().plan(next);
         }
         self.engine.sources().alarm().plan(next);
         if self.has_changed_since(plan) || self.engine.is_stopped() {
-            return;
+            return None;
         }
         // First, because it may take time.
         let retry = self.outlet.retry_threads();
         let until = (next != Tick::MAX).then(|| self.engine.timebase().until(next));
         let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
-        self.engine.alarm().sleep([until, look, retry].into_iter().flatten().min());
-        self.engine.note_wakeup();
+        Some([until, look, retry].into_iter().flatten().min())
     }
 
     /// Returns whether there is now something to wake for before `plan`.

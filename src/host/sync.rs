@@ -21,7 +21,7 @@ pub(crate) use std::sync::{
 };
 
 use core::time::Duration;
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 
 /// Locks the mutex, poisoned or not.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -60,17 +60,27 @@ pub(crate) fn wait_timeout<'a, T>(
 pub(crate) struct Parker {
     woken: Mutex<bool>,
     bell: Condvar,
+    /// What a wake calls, for a thread that sleeps elsewhere.
+    hook: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Parker {
     pub(crate) fn new() -> Parker {
-        Parker { woken: Mutex::new(false), bell: Condvar::new() }
+        Parker { woken: Mutex::new(false), bell: Condvar::new(), hook: OnceLock::new() }
     }
 
     /// Ends the current sleep, or the next one if the thread is awake.
     pub(crate) fn wake(&self) {
         *lock(&self.woken) = true;
         self.bell.notify_one();
+        if let Some(hook) = self.hook.get() {
+            hook();
+        }
+    }
+
+    /// Has every wake call `hook`, without a lock. Once.
+    pub(crate) fn set_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
+        let _ = self.hook.set(Box::new(hook));
     }
 
     /// Sleeps until woken, or until `timeout` has passed; may end sooner.

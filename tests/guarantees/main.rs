@@ -7,6 +7,7 @@ mod bounds;
 mod cancel;
 mod clocks;
 mod counts;
+mod driven;
 mod end;
 mod events;
 #[cfg(feature = "async")]
@@ -138,6 +139,7 @@ fn every_sentence_has_its_test() {
         include_str!("bounds.rs"),
         include_str!("cancel.rs"),
         include_str!("counts.rs"),
+        include_str!("driven.rs"),
         include_str!("end.rs"),
         include_str!("events.rs"),
         include_str!("intervals.rs"),

@@ -18,7 +18,7 @@ use super::state::{State, handle, key};
 use super::wall::WallTimes;
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
-use crate::engine::sources::{EventMetrics, Source};
+use crate::engine::sources::{self, EventMetrics, Source};
 use crate::engine::timers::Timers;
 use crate::engine::verbs::Engine;
 use crate::host::clock::WallOffset;
@@ -273,8 +273,11 @@ impl<T: Send + 'static> Source for EventSource<T> {
 
     fn advance(&self, to: Tick, limit: usize) -> bool {
         let Some(mut outlet) = lock(&self.state).outlet.take() else { return true };
-        let finished = self.deliver(&mut outlet, to, limit);
-        self.put_back(outlet);
+        let mut finished = true;
+        sources::deliver(|| {
+            finished = self.deliver(&mut outlet, to, limit);
+            self.put_back(outlet);
+        });
         finished
     }
 
@@ -284,7 +287,7 @@ impl<T: Send + 'static> Source for EventSource<T> {
         let outlet = state.outlet.take();
         drop(state);
         match outlet {
-            Some(outlet) => self.put_back(outlet),
+            Some(outlet) => sources::deliver(|| self.put_back(outlet)),
             None => self.discard_if_over(),
         }
     }

@@ -21,7 +21,7 @@ impl Wheel {
     /// none runs. Returns `true` then. A wheel with a repeating job, or with a timer for next week,
     /// is not idle: [`Wheel::wait_idle_timeout`] has a limit.
     ///
-    /// **On a thread of the wheel's pool, and on a manual wheel, this does not wait**: it returns
+    /// **On a thread of the wheel's pool, and on a manual or driven wheel, this does not wait**: it returns
     /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for. Nor does it
     /// wait in a waker that any wheel calls (feature `async`), also while the wheel ends: a shutdown
     /// may wait for that waker. (After the end of the wheel, no thread
@@ -49,7 +49,7 @@ impl Wheel {
             Some(threads) => threads.is_caller_one_of_them(),
             None => is_caller_on_any_pool(),
         };
-        match on_own_thread || is_delivered() || self.engine.timebase().clock().is_manual() {
+        match on_own_thread || is_delivered() || self.is_threadless {
             true => self.is_idle(),
             false => self.engine.wait_idle(limit),
         }

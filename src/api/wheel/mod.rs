@@ -71,8 +71,10 @@ use crate::values::when::When;
 /// build it after the fork.
 pub struct Wheel {
     engine: Arc<Engine>,
-    /// `None` for a manual wheel, and after the end.
+    /// `None` for a manual or a driven wheel, and after the end.
     threads: Mutex<Option<Threads>>,
+    /// Nothing runs but on a thread that calls for it.
+    is_threadless: bool,
     /// Somebody has begun to end the wheel.
     closed: AtomicBool,
     /// Not owned by the engine: see `host/unwind.rs`.
@@ -85,8 +87,9 @@ impl Wheel {
         threads: Option<Threads>,
         panic_handler: Option<Arc<PanicHandler>>,
     ) -> Wheel {
+        let is_threadless = threads.is_none();
         let (threads, closed) = (Mutex::new(threads), AtomicBool::new(false));
-        Wheel { engine, threads, closed, panic_handler }
+        Wheel { engine, threads, is_threadless, closed, panic_handler }
     }
 
     /// Returns the engine, for the adapters.

@@ -1,0 +1,223 @@
+//! Wheels that a loop turns: the real clock, and no thread.
+
+use super::*;
+use std::collections::BTreeMap;
+use std::task::{Wake, Waker};
+
+use tickwheel::{Events, Turner};
+
+fn driven() -> (Wheel, Turner) {
+    Wheel::builder().driven().unwrap()
+}
+
+/// Unparks a thread, as an eventfd wakes a loop; and counts.
+struct Unpark(thread::Thread, AtomicUsize);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.unpark();
+    }
+}
+
+fn unpark() -> Arc<Unpark> {
+    Arc::new(Unpark(thread::current(), AtomicUsize::new(0)))
+}
+
+/// Waits as a loop does, and turns. Returns how many jobs ran.
+fn wait_and_turn(turner: &Turner) -> usize {
+    match turner.timeout() {
+        Some(timeout) => thread::park_timeout(timeout),
+        None => thread::park(),
+    }
+    turner.turn()
+}
+
+#[test]
+fn a_driven_wheel_runs_everything_on_the_thread_that_turns_it() {
+    let (wheel, turner) = Wheel::builder().name("driven-wheel").driven().unwrap();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let here = thread::current().id();
+    let (sender, ran) = channel();
+    let begin = now();
+    for delay in [3, 0, 7, 1] {
+        let sender = sender.clone();
+        wheel.insert(delay * MS, move || {
+            assert_eq!(thread::current().id(), here);
+            sender.send(delay).unwrap();
+        });
+    }
+    events.insert(5 * MS, 5).unwrap();
+    let mut jobs = 0;
+    while jobs < 4 || due.is_empty() {
+        jobs += wait_and_turn(&turner);
+        #[cfg(target_os = "linux")]
+        assert_eq!(threads_named("driven-wheel").len(), 0);
+    }
+    assert_eq!((jobs, ran.try_iter().collect::<Vec<_>>()), (4, vec![0, 1, 3, 7]));
+    assert!(begin.elapsed() >= 7 * MS);
+    assert_eq!((turner.timeout(), wheel.is_idle()), (None, true));
+}
+
+#[test]
+fn a_timeout_is_no_longer_than_the_time_until_the_next_timer() {
+    let (wheel, turner) = driven();
+    assert_eq!(turner.timeout(), None);
+    let never = wheel.insert(Duration::MAX, || ());
+    assert_eq!(turner.timeout(), None);
+    let hour = wheel.insert(HOUR, || ());
+    let left = turner.timeout();
+    assert!(left.is_some_and(|left| left <= HOUR + MS && left > HOUR - MINUTE), "{left:?}");
+    // The clock may be set at any time: so the wheel wants to look.
+    let noon = wheel.insert(wheel.wall_now() + 2 * HOUR, || ());
+    assert!(turner.timeout().is_some_and(|left| left <= Duration::from_secs(1)));
+    assert!(wheel.cancel(hour) && wheel.cancel(noon) && wheel.cancel(never));
+    wheel.insert(Duration::ZERO, || ());
+    let_pass(5 * MS);
+    assert_eq!(turner.timeout(), Some(Duration::ZERO));
+    assert_eq!((turner.turn(), turner.turn()), (1, 0));
+    assert_eq!(turner.timeout(), None);
+}
+
+#[test]
+fn an_insert_of_another_thread_wakes_the_loop_only_if_it_is_earlier() {
+    let (wheel, turner) = driven();
+    let waker = unpark();
+    turner.on_earlier(Waker::from(Arc::clone(&waker)));
+    let wakes = || waker.1.load(Ordering::SeqCst);
+    let hour = wheel.insert(HOUR, || ());
+    assert_eq!(wakes(), 0, "the loop does not wait");
+    assert!(turner.timeout().is_some());
+    let scheduler = wheel.scheduler();
+    let inserts = thread::spawn(move || {
+        scheduler.insert(2 * HOUR, || ()).unwrap();
+        scheduler.insert(HOUR / 2, || ()).unwrap();
+        scheduler.insert(HOUR / 2 + MINUTE, || ()).unwrap();
+    });
+    inserts.join().unwrap();
+    assert_eq!(wakes(), 1);
+    assert!(wheel.reset(hour, MINUTE));
+    assert_eq!(wakes(), 2, "a reset too");
+    turner.turn();
+    wheel.insert(MS, || ());
+    assert_eq!(wakes(), 2, "the loop does not wait");
+    assert!(turner.timeout().is_some());
+    drop(wheel);
+    assert_eq!(wakes(), 3, "the end");
+    assert_eq!((turner.timeout(), turner.turn()), (None, 0));
+}
+
+#[test]
+fn a_loop_that_waits_as_long_as_it_may_misses_nothing() {
+    let (wheel, turner) = driven();
+    turner.on_earlier(Waker::from(unpark()));
+    let count = 500;
+    let missing = Arc::new(Mutex::new(BTreeMap::new()));
+    let producers: Vec<_> = (0..2_u32)
+        .map(|producer| {
+            let (scheduler, missing) = (wheel.scheduler(), Arc::clone(&missing));
+            thread::spawn(move || {
+                for number in 0..count {
+                    let (name, inside) = ((producer, number), Arc::clone(&missing));
+                    let delay = number * 7 % 13 * MS;
+                    inside.lock().unwrap().insert(name, now() + delay);
+                    let job = move || {
+                        let due = inside.lock().unwrap().remove(&name).unwrap();
+                        assert!(now() >= due);
+                    };
+                    scheduler.insert(delay, job).unwrap();
+                    if number % 10 == 0 {
+                        let_pass(MS);
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut ran = 0;
+    // Should a wake-up be lost, this would not end.
+    while ran < 2 * count as usize {
+        ran += wait_and_turn(&turner);
+    }
+    producers.into_iter().for_each(|producer| producer.join().unwrap());
+    assert!(missing.lock().unwrap().is_empty());
+    assert_eq!(wheel.stats().panicked, 0);
+}
+
+#[test]
+fn a_turn_ends_although_its_jobs_insert_others() {
+    let (wheel, turner) = driven();
+    let turner = Arc::new(turner);
+    let (scheduler, inside) = (wheel.scheduler(), Arc::clone(&turner));
+    fn again(scheduler: &Scheduler, turner: &Arc<Turner>, left: u32) {
+        let (next, inside) = (scheduler.clone(), Arc::clone(turner));
+        let job = move || {
+            // A turn within a turn does nothing, and the loop is not to wait.
+            assert_eq!((inside.turn(), inside.timeout()), (0, Some(Duration::ZERO)));
+            if left > 0 {
+                again(&next, &inside, left - 1);
+            }
+        };
+        scheduler.insert(Duration::ZERO, job).unwrap();
+    }
+    again(&scheduler, &inside, 20);
+    let mut turns = 0;
+    while !wheel.is_empty() {
+        turns += 1;
+        wait_and_turn(&turner);
+    }
+    assert!(turns >= 20, "{turns}");
+    assert_eq!(wheel.stats().panicked, 0);
+}
+
+#[test]
+fn a_job_of_a_driven_wheel_may_end_it() {
+    let (wheel, turner) = driven();
+    let cell = Arc::new(Mutex::new(Some(wheel)));
+    let inside = Arc::clone(&cell);
+    let (token, alive) = counted();
+    let ends = move || drop(inside.lock().unwrap().take().unwrap().shutdown());
+    let guard = cell.lock().unwrap();
+    let wheel = guard.as_ref().unwrap();
+    wheel.insert(Duration::ZERO, ends);
+    wheel.insert(HOUR, move || drop(token));
+    assert!(!wheel.wait_idle(), "it would wait for itself");
+    drop(guard);
+    while turner.timeout().is_some() {
+        wait_and_turn(&turner);
+    }
+    assert_eq!((alive(), turner.turn()), (0, 0));
+}
+
+#[test]
+fn a_driven_wheel_has_no_threads_to_choose() {
+    let error = Wheel::builder().threads(2).driven().unwrap_err();
+    assert!(matches!(error, ConfigError::Conflict("driven", "threads")), "{error:?}");
+    let error = Wheel::builder().pool(pool_of(1)).driven().unwrap_err();
+    assert!(matches!(error, ConfigError::Conflict("driven", "pool")), "{error:?}");
+    let error = Wheel::builder().max_in_flight(0).driven().unwrap_err();
+    assert!(matches!(error, ConfigError::MaxInFlight(0)), "{error:?}");
+}
+
+#[test]
+fn a_panic_in_a_turn_is_told_and_spares_what_follows() {
+    let (builder, panics) = reporting();
+    let (wheel, turner) = builder.driven().unwrap();
+    wheel.insert(Duration::ZERO, || panic_any("a job"));
+    wheel.insert(MS, || ());
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic_any("a waker");
+        }
+    }
+    turner.on_earlier(Waker::from(Arc::new(Panics)));
+    let mut ran = 0;
+    while ran < 2 {
+        ran += wait_and_turn(&turner);
+    }
+    wheel.insert(HOUR, || ());
+    assert!(turner.timeout().is_some());
+    wheel.insert(MINUTE, || ());
+    drop(wheel);
+    assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["a job", "a waker", "a waker"]);
+}
