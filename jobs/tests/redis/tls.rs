@@ -1,4 +1,4 @@
-//! Connections by TLS, with certificates of the tests' own.
+//! Connections by TLS, with certificates of the tests' own. The server has to be built with it, as Debian's is.
 
 use std::fs;
 use std::path::PathBuf;
