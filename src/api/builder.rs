@@ -217,11 +217,7 @@ impl Builder {
         Ok((wheel, Turner::new(engine, handler)))
     }
 
-    fn without_threads(
-        self,
-        clock: Clock,
-        name: &'static str,
-    ) -> Result<(Wheel, Arc<Engine>, Option<Arc<PanicHandler>>), ConfigError> {
+    fn without_threads(self, clock: Clock, name: &'static str) -> Result<Threadless, ConfigError> {
         if self.threads.is_some() {
             return Err(ConfigError::Conflict(name, "threads"));
         }
@@ -265,6 +261,9 @@ impl Builder {
         Ok((config, handler))
     }
 }
+
+/// A wheel without threads, and what its driver or turner is made of.
+type Threadless = (Wheel, Arc<Engine>, Option<Arc<PanicHandler>>);
 
 impl Default for Builder {
     fn default() -> Builder {

@@ -26,9 +26,13 @@ pub async fn echo(mut stream: TcpStream, scheduler: Scheduler, limit: Duration) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use smol::future::{or, pending, poll_fn};
     use smol::net::TcpListener;
+    use std::pin::Pin;
+    use std::sync::{Arc, Mutex};
+    use std::task::Poll;
     use std::time::Instant;
-    use tickwheel::Wheel;
+    use tickwheel::{Repeat, Wheel};
 
     #[test]
     fn a_silent_connection_is_closed_and_a_busy_one_is_not() {
@@ -57,5 +61,71 @@ mod tests {
             busy_server.await.unwrap();
         });
         assert_eq!(wheel.stats().sleeping, 0);
+    }
+
+    /// One of everything that waits.
+    async fn life(scheduler: Scheduler, delay: Duration) {
+        let begin = Instant::now();
+        scheduler.sleep(delay).await;
+        assert!(begin.elapsed() >= delay);
+        assert!(scheduler.timeout(delay, pending::<()>()).await.is_err());
+        assert_eq!(scheduler.timeout(100 * delay, async { 7 }).await, Ok(7));
+        let mut beats = scheduler.interval(Repeat::every(delay)).unwrap();
+        let mut far = scheduler.sleep(Duration::MAX);
+        for _ in 0..3 {
+            let beat = or(async { beats.tick().await.is_some() }, async {
+                (&mut far).await;
+                false
+            });
+            assert!(beat.await);
+        }
+        assert!(begin.elapsed() >= 5 * delay);
+    }
+
+    #[test]
+    fn tasks_of_three_threads_wait_on_one_wheel() {
+        let wheel = Wheel::new();
+        let executor = smol::Executor::new();
+        let (stop, stopped) = smol::channel::bounded::<()>(1);
+        let tasks: Vec<_> = (1..=300)
+            .map(|n| executor.spawn(life(wheel.scheduler(), Duration::from_micros(n * 50))))
+            .collect();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| smol::block_on(executor.run(stopped.recv())));
+            }
+            smol::block_on(async {
+                for task in tasks {
+                    task.await;
+                }
+            });
+            drop(stop);
+        });
+        assert_eq!(wheel.stats().sleeping, 0);
+    }
+
+    #[test]
+    fn an_executor_that_is_gone_is_not_missed() {
+        let (wheel, driver) = Wheel::builder().manual().unwrap();
+        let minute = Duration::from_secs(60);
+        let executor = smol::Executor::new();
+        // A task polls a sleep that outlives it, and then waits for one of its own.
+        let sleep = Arc::new(Mutex::new(wheel.sleep(minute)));
+        let (shared, scheduler) = (Arc::clone(&sleep), wheel.scheduler());
+        let task = executor.spawn(async move {
+            poll_fn(|cx| {
+                assert!(Pin::new(&mut *shared.lock().unwrap()).poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            scheduler.sleep(minute).await;
+        });
+        assert!(executor.try_tick());
+        assert_eq!(wheel.stats().sleeping, 2);
+        drop((executor, task));
+        assert_eq!(wheel.stats().sleeping, 1, "the task took its own along");
+        driver.advance(minute);
+        assert!(sleep.lock().unwrap().is_elapsed());
+        assert_eq!((wheel.stats().sleeping, wheel.stats().panicked), (0, 0));
     }
 }
