@@ -17,8 +17,11 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 
-/// A target, and the folder of its corpus.
-pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+/// What a target does with an input.
+pub type Run = fn(&[u8]);
+
+/// The targets, each with the folder of its corpus.
+pub const TARGETS: [(&str, Run); 5] = [
     ("hierarchy", hierarchy::run),
     ("wheel", wheel::run),
     ("keyed", keyed::run),
