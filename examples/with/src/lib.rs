@@ -9,8 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod backon;
+pub mod calloop;
 pub mod futures_timer;
 pub mod hyper;
+pub mod mio;
 pub mod quinn;
 pub mod smol;
 pub mod tokio;
