@@ -473,3 +473,34 @@ fn a_stream_of_events_hears_of_each_and_ends_with_its_wheel() {
         assert!(runtime.block_on(task).unwrap());
     }
 }
+
+#[test]
+fn what_was_due_at_the_end_comes_also_if_a_delivery_ends_the_wheel() {
+    for drops_events_first in [false, true] {
+        let (wheel, driver) = manual();
+        let scheduler = wheel.scheduler();
+        let cell = Arc::new(Mutex::new((Some(wheel), None::<Events<u32>>)));
+        let (inside, receivers) = (Arc::clone(&cell), Arc::new(Mutex::new(None)));
+        let receiver = Arc::clone(&receivers);
+        // Makes room, and nobody is left to drain what is pending.
+        let full = Full::Give(Box::new(move |_| {
+            let receiver: &Option<Receiver<Event<u32>>> = &receiver.lock().unwrap();
+            assert!(receiver.as_ref().unwrap().try_recv().is_ok());
+            let (wheel, events) = core::mem::take(&mut *inside.lock().unwrap());
+            if drops_events_first {
+                drop(events);
+                drop(wheel);
+            } else {
+                drop(wheel);
+                drop(events);
+            }
+        }));
+        let (events, due) = Events::bounded(&scheduler, 1, full);
+        *receivers.lock().unwrap() = Some(due.clone());
+        events.insert_batch([(MS, 0), (MS, 1), (MS, 2), (HOUR, 3)]).unwrap();
+        cell.lock().unwrap().1 = Some(events);
+        driver.advance(MS);
+        // One was received, one given up, and for the third there was room.
+        assert_eq!(due.iter().count(), 1, "{drops_events_first}");
+    }
+}

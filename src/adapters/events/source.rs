@@ -159,7 +159,9 @@ impl<T> EventSource<T> {
         drop(state);
         match outlet {
             Some(outlet) => self.put_back(outlet),
-            None => self.discard_if_over(),
+            None if self.is_finished.load(Ordering::Acquire) => self.discard_if_over(),
+            // The thread that delivers sees to it: what was due before the end still comes.
+            None => {}
         }
     }
 
@@ -286,9 +288,9 @@ impl<T: Send + 'static> Source for EventSource<T> {
         state.ended.get_or_insert(present);
         let outlet = state.outlet.take();
         drop(state);
-        match outlet {
-            Some(outlet) => sources::deliver(|| self.put_back(outlet)),
-            None => self.discard_if_over(),
+        // Without an outlet, the thread that delivers does this when it puts the outlet back.
+        if let Some(outlet) = outlet {
+            sources::deliver(|| self.put_back(outlet));
         }
     }
 
