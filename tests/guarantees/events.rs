@@ -504,3 +504,14 @@ fn what_was_due_at_the_end_comes_also_if_a_delivery_ends_the_wheel() {
         assert_eq!(due.iter().count(), 1, "{drops_events_first}");
     }
 }
+
+#[test]
+fn what_is_drained_has_the_time_that_is_left_by_the_wall_clock() {
+    let (wheel, driver) = manual();
+    let (events, _due) = Events::unbounded(&wheel.scheduler());
+    let noon = driver.wall_now() + 3 * HOUR;
+    let at_noon = events.insert(noon, "noon").unwrap();
+    let later = events.insert(2 * HOUR, "in two hours").unwrap();
+    driver.set_wall(noon - HOUR);
+    assert_eq!(events.drain(), [(at_noon, HOUR, "noon"), (later, 2 * HOUR, "in two hours")]);
+}

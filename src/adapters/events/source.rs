@@ -137,6 +137,7 @@ impl<T> EventSource<T> {
     }
 
     pub(super) fn drain(&self) -> Vec<(Handle, Duration, T)> {
+        self.follow_the_wall();
         let mut pending = {
             let mut state = lock(&self.state);
             state.wall = WallTimes::default();
