@@ -515,3 +515,41 @@ fn what_is_drained_has_the_time_that_is_left_by_the_wall_clock() {
     driver.set_wall(noon - HOUR);
     assert_eq!(events.drain(), [(at_noon, HOUR, "noon"), (later, 2 * HOUR, "in two hours")]);
 }
+
+/// Ends a wheel when it is called, and panics when it is dropped.
+struct EndsAndPanics(Mutex<Option<Wheel>>);
+
+impl Wake for EndsAndPanics {
+    fn wake(self: Arc<Self>) {}
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let wheel = self.0.lock().unwrap().take();
+        drop(wheel);
+    }
+}
+
+impl Drop for EndsAndPanics {
+    fn drop(&mut self) {
+        panic_any("a hook");
+    }
+}
+
+#[test]
+fn a_hook_is_dropped_at_the_end_and_not_kept_after() {
+    let (builder, panics) = reporting();
+    let (wheel, _driver) = builder.manual().unwrap();
+    let (events, _due) = Events::<()>::unbounded(&wheel.scheduler());
+    events.on_ready(Waker::from(Arc::new(EndsAndPanics(Mutex::new(Some(wheel))))));
+    assert_eq!(panics.try_iter().count(), 1);
+    // It is called once, and may have the events themselves.
+    struct Keeps(Events<()>, AtomicUsize);
+    impl Wake for Keeps {
+        fn wake(self: Arc<Self>) {
+            self.1.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let keeps = Arc::new(Keeps(events.clone(), AtomicUsize::new(0)));
+    events.on_ready(Waker::from(Arc::clone(&keeps)));
+    assert_eq!((keeps.1.load(Ordering::SeqCst), Arc::strong_count(&keeps)), (1, 1));
+    assert!(keeps.0.is_empty());
+}
