@@ -553,3 +553,23 @@ fn a_hook_is_dropped_at_the_end_and_not_kept_after() {
     assert_eq!((keeps.1.load(Ordering::SeqCst), Arc::strong_count(&keeps)), (1, 1));
     assert!(keeps.0.is_empty());
 }
+
+#[test]
+fn a_channel_that_stays_full_takes_a_driver_no_time() {
+    let (wheel, driver) = Wheel::builder().tick(Duration::from_nanos(1)).manual().unwrap();
+    let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
+    events.insert_batch([(MS, 1), (MS, 2), (HOUR, 3), (Duration::MAX, 4)]).unwrap();
+    let receiver = due.clone();
+    wheel.insert(HOUR, move || _ = receiver.recv());
+    driver.advance(HOUR - MS);
+    assert_eq!((due.len(), events.len()), (1, 3));
+    // A job makes room: what waits for it comes at the tick after, and the rest stays.
+    driver.advance(2 * MS);
+    assert_eq!((due.len(), events.len()), (1, 2));
+    assert_eq!(values(&due).len(), 1);
+    driver.advance(Duration::from_nanos(1));
+    assert_eq!(values(&due), [3]);
+    driver.advance(Duration::MAX);
+    driver.advance(Duration::MAX);
+    assert_eq!((due.len(), events.len()), (0, 1));
+}

@@ -7,7 +7,8 @@
 //!   the outlet back.
 //! - What one advance takes out was due at one tick, so an event knows its deadline without a word in
 //!   its node.
-//! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away.
+//! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away;
+//!   on a manual clock, which has no use for a look that finds it full, at the first tick with room.
 //! - Once the outlet is dropped, the source is finished, and leaves the list of sources.
 
 use std::sync::Arc;
@@ -264,7 +265,13 @@ impl<T: Send + 'static> Source for EventSource<T> {
         if state.is_over() {
             return Tick::MAX;
         }
-        let due = state.timers.next_due().max(state.retry.unwrap_or(Tick::new(0)));
+        let due = match state.retry {
+            None => state.timers.next_due(),
+            // A driver takes a step for each tick that it is told. It need not take any until a job
+            // of its own, or another thread, has made room.
+            Some(_) if self.timebase.clock().is_manual() && state.is_full() => Tick::MAX,
+            Some(retry) => state.timers.next_due().max(retry),
+        };
         due.min(state.wall.next_look(&self.timebase))
     }
 
