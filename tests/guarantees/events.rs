@@ -573,3 +573,19 @@ fn a_channel_that_stays_full_takes_a_driver_no_time() {
     driver.advance(Duration::MAX);
     assert_eq!((due.len(), events.len()), (0, 1));
 }
+
+#[test]
+fn many_events_of_one_moment_of_the_wall_clock_cost_no_more_than_others() {
+    let (wheel, driver) = Wheel::builder().tick(HOUR).manual().unwrap();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let begin = driver.wall_now();
+    let count = 30_000_u32;
+    events.insert_batch((0..count).map(|n| (begin + n * MS, n))).unwrap();
+    let later = (0..count).map(|n| (begin + HOUR + (1 + n) * MS, n));
+    events.insert_batch(later).unwrap();
+    let before = now();
+    driver.advance(HOUR);
+    assert_eq!(due.len(), count as usize);
+    // If each delivery looked at all that come an hour later, this would be minutes.
+    assert!(before.elapsed() < Duration::from_secs(20), "{:?}", before.elapsed());
+}
