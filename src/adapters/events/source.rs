@@ -244,13 +244,14 @@ impl<T> EventSource<T> {
     /// Gives the events that wait for the wall clock the deadlines that follow from what it reads
     /// now. Returns the reading.
     fn follow_the_wall(&self) -> Option<WallOffset> {
-        let mut reading = None;
         loop {
             let State { timers, wall, .. } = &mut *lock(&self.state);
             if wall.is_empty() {
                 return None;
             }
-            let reading = *reading.get_or_insert_with(|| self.timebase.clock().read_wall_closely());
+            // Under the lock, each time: so of two threads that follow, none goes back to what the
+            // clock read before it was set, which would have both begin anew, again and again.
+            let reading = self.timebase.clock().read_wall_closely();
             if wall.follow(reading, timers, &self.timebase) {
                 return Some(reading);
             }
