@@ -116,6 +116,14 @@ impl Turner {
     }
 }
 
+/// Nobody waits any more. The waker may have a `Scheduler`, and would keep the wheel's memory.
+impl Drop for Turner {
+    fn drop(&mut self) {
+        let old = lock(&self.hook.waker).take();
+        self.hook.runner.boundary().discard(old);
+    }
+}
+
 impl Hook {
     fn wake(&self) {
         let waker = lock(&self.waker).clone();
