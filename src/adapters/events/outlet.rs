@@ -198,7 +198,7 @@ impl Ready {
         self.runner.boundary().discard(waker);
     }
 
-    /// The stream is gone. A wake that was meant for it goes to the others.
+    /// The stream is gone. The others miss nothing: every wake is for all of them.
     #[cfg(feature = "async")]
     pub(super) fn leave(&self, stream: u64) {
         let mut waiting = lock(&self.waiting);
