@@ -89,7 +89,8 @@ impl Turner {
     ///
     /// A job that comes due meanwhile runs in the next turn, so a turn ends. A job may cancel any job
     /// that has not run. A turn within a turn, by a job or by another thread, does nothing and
-    /// returns zero. A panic is caught, counted and reported.
+    /// returns zero, and so does one while another thread asks for the timeout. A panic is caught,
+    /// counted and reported.
     pub fn turn(&self) -> usize {
         let Some(mut ticker) = lock(&self.ticker).take() else { return 0 };
         ticker.turn();
@@ -113,6 +114,14 @@ impl Turner {
     #[must_use]
     pub fn now(&self) -> Instant {
         self.engine.timebase().now()
+    }
+}
+
+/// Nobody waits any more. The waker may have a `Scheduler`, and would keep the wheel's memory.
+impl Drop for Turner {
+    fn drop(&mut self) {
+        let old = lock(&self.hook.waker).take();
+        self.hook.runner.boundary().discard(old);
     }
 }
 

@@ -221,3 +221,30 @@ fn a_panic_in_a_turn_is_told_and_spares_what_follows() {
     drop(wheel);
     assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["a job", "a waker", "a waker"]);
 }
+
+#[test]
+fn a_turner_that_is_dropped_drops_the_waker_of_its_loop() {
+    struct Keeps(Scheduler);
+    impl Wake for Keeps {
+        fn wake(self: Arc<Self>) {
+            assert!(!self.0.is_idle());
+        }
+    }
+    impl Drop for Keeps {
+        fn drop(&mut self) {
+            panic_any("a waker");
+        }
+    }
+    let (builder, panics) = reporting();
+    let (wheel, turner) = builder.driven().unwrap();
+    let keeps = Arc::new(Keeps(wheel.scheduler()));
+    turner.on_earlier(Waker::from(Arc::clone(&keeps)));
+    let (kept, token) = (Arc::downgrade(&keeps), Arc::new(()));
+    drop(keeps);
+    let inside = Arc::clone(&token);
+    wheel.insert(HOUR, move || drop(inside));
+    drop(turner);
+    assert_eq!((kept.strong_count(), panics.try_iter().count()), (0, 1));
+    drop(wheel);
+    assert_eq!(Arc::strong_count(&token), 1);
+}

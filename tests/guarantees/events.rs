@@ -473,3 +473,119 @@ fn a_stream_of_events_hears_of_each_and_ends_with_its_wheel() {
         assert!(runtime.block_on(task).unwrap());
     }
 }
+
+#[test]
+fn what_was_due_at_the_end_comes_also_if_a_delivery_ends_the_wheel() {
+    for drops_events_first in [false, true] {
+        let (wheel, driver) = manual();
+        let scheduler = wheel.scheduler();
+        let cell = Arc::new(Mutex::new((Some(wheel), None::<Events<u32>>)));
+        let (inside, receivers) = (Arc::clone(&cell), Arc::new(Mutex::new(None)));
+        let receiver = Arc::clone(&receivers);
+        // Makes room, and nobody is left to drain what is pending.
+        let full = Full::Give(Box::new(move |_| {
+            let receiver: &Option<Receiver<Event<u32>>> = &receiver.lock().unwrap();
+            assert!(receiver.as_ref().unwrap().try_recv().is_ok());
+            let (wheel, events) = core::mem::take(&mut *inside.lock().unwrap());
+            if drops_events_first {
+                drop(events);
+                drop(wheel);
+            } else {
+                drop(wheel);
+                drop(events);
+            }
+        }));
+        let (events, due) = Events::bounded(&scheduler, 1, full);
+        *receivers.lock().unwrap() = Some(due.clone());
+        events.insert_batch([(MS, 0), (MS, 1), (MS, 2), (HOUR, 3)]).unwrap();
+        cell.lock().unwrap().1 = Some(events);
+        driver.advance(MS);
+        // One was received, one given up, and for the third there was room.
+        assert_eq!(due.iter().count(), 1, "{drops_events_first}");
+    }
+}
+
+#[test]
+fn what_is_drained_has_the_time_that_is_left_by_the_wall_clock() {
+    let (wheel, driver) = manual();
+    let (events, _due) = Events::unbounded(&wheel.scheduler());
+    let noon = driver.wall_now() + 3 * HOUR;
+    let at_noon = events.insert(noon, "noon").unwrap();
+    let later = events.insert(2 * HOUR, "in two hours").unwrap();
+    driver.set_wall(noon - HOUR);
+    assert_eq!(events.drain(), [(at_noon, HOUR, "noon"), (later, 2 * HOUR, "in two hours")]);
+}
+
+/// Ends a wheel when it is called, and panics when it is dropped.
+struct EndsAndPanics(Mutex<Option<Wheel>>);
+
+impl Wake for EndsAndPanics {
+    fn wake(self: Arc<Self>) {}
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let wheel = self.0.lock().unwrap().take();
+        drop(wheel);
+    }
+}
+
+impl Drop for EndsAndPanics {
+    fn drop(&mut self) {
+        panic_any("a hook");
+    }
+}
+
+#[test]
+fn a_hook_is_dropped_at_the_end_and_not_kept_after() {
+    let (builder, panics) = reporting();
+    let (wheel, _driver) = builder.manual().unwrap();
+    let (events, _due) = Events::<()>::unbounded(&wheel.scheduler());
+    events.on_ready(Waker::from(Arc::new(EndsAndPanics(Mutex::new(Some(wheel))))));
+    assert_eq!(panics.try_iter().count(), 1);
+    // It is called once, and may have the events themselves.
+    struct Keeps(Events<()>, AtomicUsize);
+    impl Wake for Keeps {
+        fn wake(self: Arc<Self>) {
+            self.1.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let keeps = Arc::new(Keeps(events.clone(), AtomicUsize::new(0)));
+    events.on_ready(Waker::from(Arc::clone(&keeps)));
+    assert_eq!((keeps.1.load(Ordering::SeqCst), Arc::strong_count(&keeps)), (1, 1));
+    assert!(keeps.0.is_empty());
+}
+
+#[test]
+fn a_channel_that_stays_full_takes_a_driver_no_time() {
+    let (wheel, driver) = Wheel::builder().tick(Duration::from_nanos(1)).manual().unwrap();
+    let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
+    events.insert_batch([(MS, 1), (MS, 2), (HOUR, 3), (Duration::MAX, 4)]).unwrap();
+    let receiver = due.clone();
+    wheel.insert(HOUR, move || _ = receiver.recv());
+    driver.advance(HOUR - MS);
+    assert_eq!((due.len(), events.len()), (1, 3));
+    // A job makes room: what waits for it comes at the tick after, and the rest stays.
+    driver.advance(2 * MS);
+    assert_eq!((due.len(), events.len()), (1, 2));
+    assert_eq!(values(&due).len(), 1);
+    driver.advance(Duration::from_nanos(1));
+    assert_eq!(values(&due), [3]);
+    driver.advance(Duration::MAX);
+    driver.advance(Duration::MAX);
+    assert_eq!((due.len(), events.len()), (0, 1));
+}
+
+#[test]
+fn many_events_of_one_moment_of_the_wall_clock_cost_no_more_than_others() {
+    let (wheel, driver) = Wheel::builder().tick(HOUR).manual().unwrap();
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let begin = driver.wall_now();
+    let count = 30_000_u32;
+    events.insert_batch((0..count).map(|n| (begin + n * MS, n))).unwrap();
+    let later = (0..count).map(|n| (begin + HOUR + (1 + n) * MS, n));
+    events.insert_batch(later).unwrap();
+    let before = now();
+    driver.advance(HOUR);
+    assert_eq!(due.len(), count as usize);
+    // If each delivery looked at all that come an hour later, this would be minutes.
+    assert!(before.elapsed() < Duration::from_secs(20), "{:?}", before.elapsed());
+}

@@ -250,8 +250,10 @@ impl<T: Send + 'static> Events<T> {
     /// This is the hook for a loop that waits in the operating system: the waker of `mio`, a ping of
     /// `calloop`, an eventfd. Whoever is woken receives until the channel is empty.
     ///
-    /// It is called on the ticker's thread (on a manual wheel, the driver's), which it must not hold
-    /// up. A panic in it is caught and counted.
+    /// It is called on the ticker's thread (on a wheel without one, the driver's or the turner's),
+    /// which it must not hold up; now, on this thread; and when the channel disconnects, on the thread
+    /// that ends the wheel or drops the last `Events`. A panic in it is caught and counted. It is
+    /// dropped when the channel has disconnected.
     pub fn on_ready(&self, waker: Waker) {
         self.owner.source.ready().set_hook(waker);
     }

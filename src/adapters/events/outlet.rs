@@ -124,6 +124,8 @@ pub(super) struct Ready {
 #[derive(Default)]
 struct Waiting {
     hook: Option<Arc<Waker>>,
+    /// The channel has disconnected: no hook is kept any more.
+    is_over: bool,
     /// The tasks that wait, each by the number of its stream. They are woken once.
     tasks: Vec<(u64, Waker)>,
     #[cfg(feature = "async")]
@@ -137,14 +139,25 @@ impl Ready {
 
     pub(super) fn set_hook(&self, waker: Waker) {
         let hook = Arc::new(waker);
-        let old = lock(&self.waiting).hook.replace(Arc::clone(&hook));
-        self.runner.boundary().discard(old);
-        self.runner.boundary().call_without_handle(|| hook.wake_by_ref());
+        let old = {
+            let mut waiting = lock(&self.waiting);
+            let kept = (!waiting.is_over).then(|| Arc::clone(&hook));
+            core::mem::replace(&mut waiting.hook, kept)
+        };
+        let boundary = self.runner.boundary();
+        boundary.discard(old);
+        boundary.call_without_handle(|| hook.wake_by_ref());
+        // The last one, if the hook was replaced meanwhile, or the wheel has ended.
+        boundary.discard(hook);
     }
 
     /// Drops the hook, for good: nothing comes any more.
     pub(super) fn clear_hook(&self) {
-        let old = lock(&self.waiting).hook.take();
+        let old = {
+            let mut waiting = lock(&self.waiting);
+            waiting.is_over = true;
+            waiting.hook.take()
+        };
         self.runner.boundary().discard(old);
     }
 
@@ -185,7 +198,7 @@ impl Ready {
         self.runner.boundary().discard(waker);
     }
 
-    /// The stream is gone. A wake that was meant for it goes to the others.
+    /// The stream is gone. The others miss nothing: every wake is for all of them.
     #[cfg(feature = "async")]
     pub(super) fn leave(&self, stream: u64) {
         let mut waiting = lock(&self.waiting);

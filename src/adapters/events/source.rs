@@ -7,7 +7,8 @@
 //!   the outlet back.
 //! - What one advance takes out was due at one tick, so an event knows its deadline without a word in
 //!   its node.
-//! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away.
+//! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away;
+//!   on a manual clock, which has no use for a look that finds it full, at the first tick with room.
 //! - Once the outlet is dropped, the source is finished, and leaves the list of sources.
 
 use std::sync::Arc;
@@ -137,6 +138,7 @@ impl<T> EventSource<T> {
     }
 
     pub(super) fn drain(&self) -> Vec<(Handle, Duration, T)> {
+        self.follow_the_wall();
         let mut pending = {
             let mut state = lock(&self.state);
             state.wall = WallTimes::default();
@@ -159,7 +161,9 @@ impl<T> EventSource<T> {
         drop(state);
         match outlet {
             Some(outlet) => self.put_back(outlet),
-            None => self.discard_if_over(),
+            None if self.is_finished.load(Ordering::Acquire) => self.discard_if_over(),
+            // The thread that delivers sees to it: what was due before the end still comes.
+            None => {}
         }
     }
 
@@ -240,13 +244,14 @@ impl<T> EventSource<T> {
     /// Gives the events that wait for the wall clock the deadlines that follow from what it reads
     /// now. Returns the reading.
     fn follow_the_wall(&self) -> Option<WallOffset> {
-        let mut reading = None;
         loop {
             let State { timers, wall, .. } = &mut *lock(&self.state);
             if wall.is_empty() {
                 return None;
             }
-            let reading = *reading.get_or_insert_with(|| self.timebase.clock().read_wall_closely());
+            // Under the lock, each time: so of two threads that follow, none goes back to what the
+            // clock read before it was set, which would have both begin anew, again and again.
+            let reading = self.timebase.clock().read_wall_closely();
             if wall.follow(reading, timers, &self.timebase) {
                 return Some(reading);
             }
@@ -261,7 +266,13 @@ impl<T: Send + 'static> Source for EventSource<T> {
         if state.is_over() {
             return Tick::MAX;
         }
-        let due = state.timers.next_due().max(state.retry.unwrap_or(Tick::new(0)));
+        let due = match state.retry {
+            None => state.timers.next_due(),
+            // A driver takes a step for each tick that it is told. It need not take any until a job
+            // of its own, or another thread, has made room.
+            Some(_) if self.timebase.clock().is_manual() && state.is_full() => Tick::MAX,
+            Some(retry) => state.timers.next_due().max(retry),
+        };
         due.min(state.wall.next_look(&self.timebase))
     }
 
@@ -286,9 +297,9 @@ impl<T: Send + 'static> Source for EventSource<T> {
         state.ended.get_or_insert(present);
         let outlet = state.outlet.take();
         drop(state);
-        match outlet {
-            Some(outlet) => sources::deliver(|| self.put_back(outlet)),
-            None => self.discard_if_over(),
+        // Without an outlet, the thread that delivers does this when it puts the outlet back.
+        if let Some(outlet) = outlet {
+            sources::deliver(|| self.put_back(outlet));
         }
     }
 

@@ -46,6 +46,11 @@ impl<T> State<T> {
         self.ended.is_some() || self.is_disconnected
     }
 
+    /// Returns whether the channel is known to be full.
+    pub(super) fn is_full(&self) -> bool {
+        self.outlet.as_ref().is_some_and(|outlet| outlet.room() == 0)
+    }
+
     /// Says whether so many more events can come in.
     pub(super) fn admit(&self, events: usize) -> Result<(), InsertErrorKind> {
         match () {

@@ -119,8 +119,13 @@ impl WallTimes {
         timers: &mut Timers<T>,
         timebase: &Timebase,
     ) {
+        if timebase.clock().is_manual() {
+            // Every deadline is as of this very reading.
+            return;
+        }
         let wall = reading.wall_at(timebase.clock().now());
-        let last = wall.checked_add(2 * STEP_MIN + timebase.scale().tick()).unwrap_or(wall);
+        // A deadline is as of a reading up to a `STEP_MIN` from `self.reading`, and so is this one.
+        let last = wall.checked_add(2 * STEP_MIN).unwrap_or(wall);
         let from = Bound::Excluded((wall, Generation::MAX));
         let early = self.order.range((from, Bound::Excluded((last, Generation::MAX))));
         for key in early.map(|(_, key)| *key) {
