@@ -40,6 +40,11 @@ use crate::host::unwind::PanicHandler;
 /// # Ok::<(), tickwheel::ConfigError>(())
 /// ```
 ///
+/// Turn after what has arrived was read: a packet that is there already still puts off its timeout. A
+/// job cannot borrow what the loop owns; an [`Events`](crate::Events) hands it values instead.
+///
+/// One thread is the loop. If two turn, each may plan for the other.
+///
 /// # Inserts of other threads
 ///
 /// An insert that is due earlier than the loop means to wait has to wake it. [`Turner::on_earlier`]

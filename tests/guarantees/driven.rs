@@ -170,6 +170,18 @@ fn a_turn_ends_although_its_jobs_insert_others() {
 }
 
 #[test]
+fn what_comes_due_within_a_turn_waits_for_the_next() {
+    let (wheel, turner) = driven();
+    let scheduler = wheel.scheduler();
+    wheel.insert(Duration::ZERO, move || {
+        scheduler.insert(Duration::ZERO, || ()).unwrap();
+        let_pass(5 * MS);
+    });
+    let_pass(5 * MS);
+    assert_eq!((turner.turn(), turner.turn()), (1, 1));
+}
+
+#[test]
 fn a_job_of_a_driven_wheel_may_end_it() {
     let (wheel, turner) = driven();
     let cell = Arc::new(Mutex::new(Some(wheel)));

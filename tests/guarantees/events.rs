@@ -36,6 +36,25 @@ fn an_event_comes_after_its_deadline_and_says_when_that_was() {
 }
 
 #[test]
+fn an_event_that_is_earlier_than_all_before_wakes_the_ticker() {
+    let wheel = threads(1);
+    let (events, due) = Events::unbounded(&wheel.scheduler());
+    let hour = events.insert(HOUR, "hour").unwrap();
+    for round in 0..3 {
+        // The ticker sleeps by now, for an hour.
+        let_pass(20 * MS);
+        events.insert(MS, "insert").unwrap();
+        assert_eq!(due.recv_timeout(MINUTE).map(|event| event.value), Ok("insert"), "{round}");
+        let_pass(20 * MS);
+        events.insert_batch([(HOUR, "late"), (MS, "batch")]).unwrap();
+        assert_eq!(due.recv_timeout(MINUTE).map(|event| event.value), Ok("batch"), "{round}");
+    }
+    let_pass(20 * MS);
+    assert!(events.reset(hour, MS));
+    assert_eq!(due.recv_timeout(MINUTE).map(|event| event.value), Ok("hour"));
+}
+
+#[test]
 fn events_of_different_ticks_come_in_the_order_of_deadlines() {
     on_both_clocks(MS, |wheel, time| {
         let (events, due) = Events::unbounded(&wheel.scheduler());

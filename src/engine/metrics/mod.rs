@@ -60,7 +60,7 @@ pub struct Stats {
     /// Events that wait for their deadline, or for room in their channel
     /// ([`Events`](crate::Events)). They are no jobs, and are in no counter of jobs.
     pub events_pending: usize,
-    /// Events that were sent because their time had come.
+    /// Events that were sent because their time had come. A receiver may see one before it counts.
     pub events_delivered: u64,
     /// Events that came due while their channel was full, and were given to
     /// [`Full::Give`](crate::Full::Give).
