@@ -3,7 +3,7 @@
 /// One measurement, in a process of its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Case {
-    /// `structures` or `threads`.
+    /// `structures`, `threads` or `futures`.
     pub suite: String,
     /// What is done: `pairs`, `drain`, ...
     pub work: String,
@@ -11,7 +11,7 @@ pub struct Case {
     pub peer: String,
     /// How many timers are pending, or how many producers there are: what the work says.
     pub size: usize,
-    /// How delays are distributed, where there is a choice; otherwise `-`.
+    /// How delays are distributed, or what is woken, where there is a choice; otherwise `-`.
     pub delays: String,
 }
 

@@ -20,10 +20,12 @@
 //! | `random.rs` | the numbers that all draw from |
 //! | `structures/` | the suite of single-threaded structures |
 //! | `threads/` | the suite of timers with threads of their own |
+//! | `futures/` | the suite of sleeps and timeouts in tasks |
 
 #![forbid(unsafe_code)]
 
 mod case;
+mod futures;
 mod machine;
 mod options;
 mod plot;
@@ -40,7 +42,7 @@ use case::Suite;
 use options::{Command, Options};
 
 fn main() -> ExitCode {
-    let suites = [structures::suite(), threads::suite()];
+    let suites = [structures::suite(), threads::suite(), futures::suite()];
     let done = options::parse(std::env::args().skip(1)).and_then(|command| act(command, &suites));
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -70,6 +70,29 @@ const fn threads(
     Table { unit, figures, drawn: false, of: "timers", ..producers(work, title) }
 }
 
+/// A work of the suite `futures` whose size is a number of tasks.
+const fn tasks(work: &'static str, wakes: &'static str, title: &'static str) -> Table {
+    Table {
+        suite: "futures",
+        delays: wakes,
+        unit: "millions a second",
+        of: "tasks",
+        figures: &[("rate", "")],
+        drawn: false,
+        ..producers(work, title)
+    }
+}
+
+/// A work of the suite `futures` with one size and several figures.
+const fn sleeps(
+    work: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    figures: &'static [(&'static str, &'static str)],
+) -> Table {
+    Table { suite: "futures", ..threads(work, title, unit, figures) }
+}
+
 pub(crate) const TABLES: &[Table] = &[
     structure("insert", "uniform", "insert, from nothing to the size"),
     structure("pairs", "uniform", "cancel a random timer and insert another"),
@@ -158,6 +181,59 @@ pub(crate) const TABLES: &[Table] = &[
         unit: "million jobs a second",
         ..threads("firing", "a million jobs of a microsecond, due at once", "", &[("jobs", "")])
     },
+    tasks("ready", "task", "a timeout round a future that is ready at once"),
+    tasks("once", "task", "a sleep made, polled once and dropped"),
+    tasks("once", "noop", "the same, polled with a waker that does nothing"),
+    tasks("outstanding", "task", "a random one of 100,000 sleeps dropped and another polled"),
+    tasks("reset", "task", "a sleep reset to a delay and polled"),
+    tasks("reset_at", "task", "a sleep reset to an instant and polled"),
+    sleeps(
+        "spread",
+        "how late a million tasks wake, spread over two seconds",
+        "milliseconds",
+        &[
+            ("p50", "half"),
+            ("p99", "99 %"),
+            ("p999", "99.9 %"),
+            ("early", "woke early (count)"),
+            ("cpu", "processor time (s)"),
+            ("cpu_all", "with the spawning (s)"),
+        ],
+    ),
+    sleeps(
+        "burst",
+        "a million tasks that sleep until one instant",
+        "milliseconds",
+        &[
+            ("done", "until all have run"),
+            ("longest_wait", "longest call meanwhile"),
+            ("wait_p999", "99.9 % of calls"),
+            ("longest_gap", "a thread that only reads the clock"),
+        ],
+    ),
+    sleeps(
+        "ticking",
+        "one task that sleeps 50 ms, again and again",
+        "",
+        &[
+            ("cpu", "% of a core"),
+            ("late_p50", "woken after the deadline, half (µs)"),
+            ("late_p99", "99 % (µs)"),
+            ("wakeups", "switches to its threads, a sleep"),
+        ],
+    ),
+    sleeps(
+        "blocked",
+        "a sleep of 200 ms while one of two workers is blocked for 1.5 s",
+        "seconds",
+        &[("over", "over after")],
+    ),
+    sleeps(
+        "idle",
+        "a million asleep and none due for five seconds",
+        "",
+        &[("wakeups", "switches to its threads"), ("cpu", "processor time (ms)")],
+    ),
 ];
 
 impl Table {

@@ -140,6 +140,7 @@ fn label(suite: &str, peer: &str, results: &Results) -> String {
 fn package(peer: &str) -> &str {
     match peer {
         "DelayQueue" => "tokio-util",
+        "tokio-alt" => "tokio",
         name => name,
     }
 }

@@ -34,7 +34,7 @@ fn head_start(short: bool) -> Duration {
     Duration::from_millis(if short { 500 } else { 2_000 })
 }
 
-pub(super) fn spread<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(crate) fn spread<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>, String> {
     let range = Duration::from_millis(if short { 200 } else { 2_000 });
     let mut timer = T::start();
     let runs = Runs::new(timers);
@@ -63,7 +63,7 @@ pub(super) fn spread<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>
     ])
 }
 
-pub(super) fn burst<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(crate) fn burst<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>, String> {
     let mut timer = T::start();
     let (done, mut waits) = burst_beside(&mut timer, timers, short, |timer, going_on| {
         let mut waits = Vec::with_capacity(1 << 23);

@@ -9,15 +9,15 @@
 //!   threads. It is not pinned: the scheduler is part of what is measured.
 //! - All closures capture something, so that boxing them allocates.
 
-mod timer;
-mod processor;
-mod runs;
+pub(crate) mod timer;
+pub(crate) mod processor;
+pub(crate) mod runs;
 mod peers;
 mod pairs;
-mod due;
-mod waiting;
+pub(crate) mod due;
+pub(crate) mod waiting;
 mod firing;
-mod verify;
+pub(crate) mod verify;
 
 use crate::case::{Case, Figure, Suite};
 use peers::{AsyncIo, HashWheel, Heap, Ours, Pingora, ThreadPool, TimerWheel, Tokio};
@@ -111,7 +111,7 @@ fn measure_peer<T: Timer>(case: &Case, short: bool) -> Result<Vec<Figure>, Strin
         ("pairs_handed_over", producers) => pairs::handed_over::<T>(producers, short),
         ("spread", timers) => due::spread::<T>(timers, short),
         ("burst", timers) => due::burst::<T>(timers, short),
-        ("idle", timers) => waiting::idle::<T>(timers, short),
+        ("idle", timers) => waiting::idle::<T>(timers, waiting::time(short)),
         ("ticking", _) => waiting::ticking::<T>(short),
         ("heap", timers) => waiting::heap::<T>(timers),
         ("firing", threads) => firing::firing(threads, short),
@@ -123,6 +123,6 @@ fn verify_all() -> Vec<(&'static str, String)> {
     PEERS.iter().map(|peer| (peer.name, (peer.verify)())).collect()
 }
 
-fn figure(name: &str, value: f64) -> Figure {
+pub(crate) fn figure(name: &str, value: f64) -> Figure {
     Figure { name: name.to_owned(), value }
 }

@@ -10,17 +10,17 @@ use std::path::Path;
 
 /// Processor time and context switches since the process began.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// User and system time of all threads, in seconds.
-    pub(super) cpu: f64,
+    pub(crate) cpu: f64,
     /// How often all threads but the main one went to sleep, and were woken.
-    pub(super) sleeps: f64,
+    pub(crate) sleeps: f64,
     /// How often they gave way to another without going to sleep.
-    pub(super) yields: f64,
+    pub(crate) yields: f64,
 }
 
 impl Usage {
-    pub(super) fn now() -> Result<Usage, String> {
+    pub(crate) fn now() -> Result<Usage, String> {
         let main = std::process::id().to_string();
         let mut usage = Usage { cpu: 0.0, sleeps: 0.0, yields: 0.0 };
         let threads = fs::read_dir("/proc/self/task").map_err(|error| error.to_string())?;
@@ -37,7 +37,7 @@ impl Usage {
     }
 
     /// What was used since `before`.
-    pub(super) fn since(self, before: Usage) -> Usage {
+    pub(crate) fn since(self, before: Usage) -> Usage {
         Usage {
             cpu: self.cpu - before.cpu,
             sleeps: self.sleeps - before.sleeps,
@@ -47,7 +47,7 @@ impl Usage {
 }
 
 /// How much memory of the process is resident, in bytes.
-pub(super) fn resident() -> Result<f64, String> {
+pub(crate) fn resident() -> Result<f64, String> {
     /// That of all systems this is run on; the file counts in pages.
     const PAGE: f64 = 4096.0;
     let text = read(Path::new("/proc/self/statm"))?;

@@ -14,7 +14,7 @@ const NOT_YET: i64 = i64::MIN;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How late each job ran, in nanoseconds.
-pub(super) struct Runs {
+pub(crate) struct Runs {
     late: Vec<AtomicI64>,
     twice: AtomicUsize,
 }
@@ -22,13 +22,13 @@ pub(super) struct Runs {
 impl Runs {
     /// Places for so many jobs, their memory touched. They live as long as the process, so that a
     /// job captures no more than a reference.
-    pub(super) fn new(jobs: usize) -> &'static Runs {
+    pub(crate) fn new(jobs: usize) -> &'static Runs {
         let late = (0..jobs).map(|_| AtomicI64::new(NOT_YET)).collect();
         Box::leak(Box::new(Runs { late, twice: AtomicUsize::new(0) }))
     }
 
     /// The job that was due at `at` runs now.
-    pub(super) fn record(&self, job: usize, at: Instant) {
+    pub(crate) fn record(&self, job: usize, at: Instant) {
         let now = Instant::now();
         let late = match now.checked_duration_since(at) {
             Some(late) => late.as_nanos() as i64,
@@ -40,7 +40,7 @@ impl Runs {
     }
 
     /// Waits until all have run, looking every `pause`.
-    pub(super) fn wait(&self, last_due: Instant, pause: Duration) -> Result<(), String> {
+    pub(crate) fn wait(&self, last_due: Instant, pause: Duration) -> Result<(), String> {
         let mut first_open = 0;
         loop {
             let open = self.late[first_open..].iter().position(|late| !has_run(late));
@@ -53,17 +53,17 @@ impl Runs {
         }
     }
 
-    pub(super) fn has_run(&self, job: usize) -> bool {
+    pub(crate) fn has_run(&self, job: usize) -> bool {
         has_run(&self.late[job])
     }
 
     /// How many ran once too often.
-    pub(super) fn twice(&self) -> usize {
+    pub(crate) fn twice(&self) -> usize {
         self.twice.load(Ordering::Relaxed)
     }
 
     /// In milliseconds and in order, of those that have run.
-    pub(super) fn sorted_millis(&self) -> Vec<f64> {
+    pub(crate) fn sorted_millis(&self) -> Vec<f64> {
         let ran = self.late.iter().filter(|late| has_run(late));
         let mut late: Vec<i64> = ran.map(|late| late.load(Ordering::Relaxed)).collect();
         late.sort_unstable();
@@ -80,7 +80,7 @@ fn has_run(late: &AtomicI64) -> bool {
 }
 
 /// The value that `share` of all are not above.
-pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]
 }

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-pub(super) trait Timer: Clone + Send + 'static {
+pub(crate) trait Timer: Clone + Send + 'static {
     /// What the report calls it.
     const NAME: &'static str;
 
@@ -62,19 +62,19 @@ pub(super) trait Timer: Clone + Send + 'static {
 
 /// The timeout's job: it captures eight bytes, so that it is an allocation where closures are
 /// boxed.
-pub(super) fn capture(number: u64) -> impl FnOnce() + Send + 'static {
+pub(crate) fn capture(number: u64) -> impl FnOnce() + Send + 'static {
     move || {
         std::hint::black_box(number);
     }
 }
 
 /// Polls a future for nobody.
-pub(super) fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Gives `hand_over` something to call, and waits until it has been called.
-pub(super) fn wait_for(hand_over: impl FnOnce(Box<dyn FnOnce() + Send>)) {
+pub(crate) fn wait_for(hand_over: impl FnOnce(Box<dyn FnOnce() + Send>)) {
     let (called, wait) = mpsc::channel();
     hand_over(Box::new(move || {
         // Nobody waits any more only when this thread has panicked.
@@ -85,7 +85,7 @@ pub(super) fn wait_for(hand_over: impl FnOnce(Box<dyn FnOnce() + Send>)) {
 
 /// How long it is until `at`, in whole milliseconds, rounded up: for peers that cut off what is
 /// below a millisecond. Whoever uses one of them and must not be early has to do the same.
-pub(super) fn whole_millis_until(at: Instant) -> Duration {
+pub(crate) fn whole_millis_until(at: Instant) -> Duration {
     let delay = at.saturating_duration_since(Instant::now());
     Duration::from_millis(delay.as_nanos().div_ceil(1_000_000) as u64)
 }

@@ -20,7 +20,7 @@ const FAR: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// "exact", or what was found.
-pub(super) fn verify<T: Timer>() -> String {
+pub(crate) fn verify<T: Timer>() -> String {
     let mut timer = T::start();
     let runs = Runs::new(TIMERS);
     let mut random = Random::new(0);

@@ -1,6 +1,6 @@
 //! What timers cost while nothing, or next to nothing, is due.
 //!
-//! - `idle`: many jobs are pending, an hour away, for ten seconds. Figures: `wakeups`, how often
+//! - `idle`: many jobs are pending, an hour away, for some time. Figures: `wakeups`, how often
 //!   all threads but the measuring one were switched to; `sleeps`, how many of these were from
 //!   sleep, where the rest gave way to another thread or were made to; and `cpu` in ms.
 //! - `ticking`: one job at a time, every 50 ms for ten seconds, each inserts the next. Figures:
@@ -26,14 +26,14 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 const PERIOD: Duration = Duration::from_millis(50);
 
-fn time(short: bool) -> Duration {
+pub(super) fn time(short: bool) -> Duration {
     Duration::from_millis(if short { 500 } else { 10_000 })
 }
 
 /// Long enough for threads to become idle that have just been busy.
 const REST: Duration = Duration::from_millis(200);
 
-pub(super) fn idle<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(crate) fn idle<T: Timer>(timers: usize, time: Duration) -> Result<Vec<Figure>, String> {
     let mut timer = T::start();
     let start = Instant::now();
     let _jobs: Vec<T::Job> = (0..timers)
@@ -46,7 +46,7 @@ pub(super) fn idle<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>, 
     thread::sleep(REST);
 
     let before = Usage::now()?;
-    thread::sleep(time(short));
+    thread::sleep(time);
     let used = Usage::now()?.since(before);
     Ok(vec![
         figure("wakeups", used.sleeps + used.yields),

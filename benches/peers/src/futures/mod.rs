@@ -1,0 +1,133 @@
+//! Sleeps and timeouts as tasks use them: made, polled, reset, dropped; and tasks that wake.
+//!
+//! Ground rules:
+//!
+//! - All tasks are those of a tokio runtime, whoever keeps their time: so the executor costs every
+//!   peer the same. It has a worker for each task that is measured, and two for the works that wake.
+//! - Where nothing has to wake, `delays` says with which waker is polled: `task` is the task's own,
+//!   and `noop` one whose clone is free.
+//! - The peers go through one door (`timer.rs`). Works that only let tasks sleep are those of the
+//!   suite `threads`, with a task for each job (`tasks.rs`).
+
+mod loops;
+mod peers;
+mod tasks;
+mod timer;
+mod waiting;
+
+use std::time::Duration;
+
+use crate::case::{Case, Figure, Suite};
+use crate::threads::{due, verify, waiting as jobs};
+use tasks::Tasks;
+use timer::Futures;
+
+pub fn suite() -> Suite {
+    Suite { name: NAME, pinned: false, cases, measure, verify: verify_all }
+}
+
+const NAME: &str = "futures";
+
+/// What a peer's name stands for.
+struct Peer {
+    name: &'static str,
+    measure: fn(&Case, short: bool) -> Result<Vec<Figure>, String>,
+    verify: fn() -> String,
+}
+
+/// In the order of the report.
+const PEERS: &[Peer] = &[
+    peer::<peers::Ours>(),
+    peer::<peers::Tokio>(),
+    #[cfg(tokio_unstable)]
+    peer::<peers::TokioAlt>(),
+    peer::<peers::Pingora>(),
+    peer::<peers::FuturesTimer>(),
+    peer::<peers::AsyncIo>(),
+];
+
+const fn peer<F: Futures>() -> Peer {
+    Peer { name: F::NAME, measure: measure_peer::<F>, verify: verify::verify::<Tasks<F>> }
+}
+
+/// A work, what is woken, and its sizes in the long form and in the short one.
+struct Work {
+    name: &'static str,
+    wakes: &'static str,
+    sizes: &'static [usize],
+    short: usize,
+    rounds: usize,
+}
+
+const fn work(name: &'static str, wakes: &'static str, sizes: &'static [usize]) -> Work {
+    Work { name, wakes, sizes, short: 1, rounds: 3 }
+}
+
+const MILLION: &[usize] = &[1_000_000];
+
+/// In the order of the report.
+const WORKS: [Work; 11] = [
+    work("ready", "task", &[1, 2]),
+    work("once", "task", &[1, 2, 4, 8]),
+    work("once", "noop", &[1, 2]),
+    work("outstanding", "task", &[1, 2, 4, 8]),
+    work("reset", "task", &[1, 2]),
+    work("reset_at", "task", &[1, 2]),
+    Work { short: 10_000, ..work("spread", "-", MILLION) },
+    Work { short: 10_000, ..work("burst", "-", MILLION) },
+    work("ticking", "-", &[1]),
+    Work { rounds: 1, ..work("blocked", "-", &[1]) },
+    Work { rounds: 1, short: 10_000, ..work("idle", "-", MILLION) },
+];
+
+fn cases(short: bool) -> Vec<(Case, usize)> {
+    WORKS.iter().flat_map(|work| cases_of(work, short)).collect()
+}
+
+fn cases_of(work: &Work, short: bool) -> impl Iterator<Item = (Case, usize)> {
+    let (sizes, rounds) =
+        if short { (std::slice::from_ref(&work.short), 1) } else { (work.sizes, work.rounds) };
+    let of_size = move |&size: &usize| {
+        PEERS.iter().map(move |peer| {
+            let case = Case {
+                suite: NAME.to_owned(),
+                work: work.name.to_owned(),
+                peer: peer.name.to_owned(),
+                size,
+                delays: work.wakes.to_owned(),
+            };
+            (case, rounds)
+        })
+    };
+    sizes.iter().flat_map(of_size)
+}
+
+fn measure(case: &Case, short: bool) -> Result<Vec<Figure>, String> {
+    let peer = PEERS.iter().find(|peer| peer.name == case.peer);
+    let peer = peer.ok_or_else(|| format!("no peer is called {:?}", case.peer))?;
+    (peer.measure)(case, short)
+}
+
+fn measure_peer<F: Futures>(case: &Case, short: bool) -> Result<Vec<Figure>, String> {
+    let race = loops::Race { tasks: case.size, noop: case.delays == "noop", short };
+    match (case.work.as_str(), case.size) {
+        ("ready", _) => loops::ready::<F>(race),
+        ("once", _) => loops::once::<F>(race),
+        ("outstanding", _) => loops::outstanding::<F>(race),
+        ("reset", _) => loops::reset::<F>(race),
+        ("reset_at", _) => loops::reset_at::<F>(race),
+        ("spread", tasks) => due::spread::<Tasks<F>>(tasks, short),
+        ("burst", tasks) => due::burst::<Tasks<F>>(tasks, short),
+        ("ticking", _) => waiting::ticking::<F>(short),
+        ("blocked", _) => waiting::blocked::<F>(short),
+        ("idle", tasks) => {
+            let time = Duration::from_millis(if short { 100 } else { 5_000 });
+            jobs::idle::<Tasks<F>>(tasks, time)
+        }
+        (work, _) => Err(format!("no work is called {work:?}")),
+    }
+}
+
+fn verify_all() -> Vec<(&'static str, String)> {
+    PEERS.iter().map(|peer| (peer.name, (peer.verify)())).collect()
+}

@@ -1,0 +1,242 @@
+//! The peers, each used as its documentation advises.
+//!
+//! - `tickwheel`: sleeps and timeouts of a scheduler, which each task has a clone of.
+//! - `tokio`: its own timer, and, if built with `--cfg tokio_unstable`, the alternative one.
+//! - `pingora-timeout`: rounds up to 10 ms, and keeps what was dropped until its time has come. A
+//!   sleep that lies in a struct has to be boxed, and a reset is a new one.
+//! - `futures-timer` and `async-io` have no timeout: a race of two futures stands for it.
+
+use std::future::{Future, ready};
+use std::hint::black_box;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use ::tickwheel::{Scheduler, Sleep, Wheel};
+use ::tokio::time as tokio_time;
+use futures_lite::FutureExt;
+use futures_timer::Delay;
+
+use super::timer::Futures;
+
+#[derive(Clone)]
+pub(super) struct Ours {
+    scheduler: Scheduler,
+    /// The wheel lives as long as the last task.
+    _wheel: Arc<Wheel>,
+}
+
+impl Futures for Ours {
+    const NAME: &'static str = "tickwheel";
+    type Sleep = Sleep;
+
+    fn start() -> Ours {
+        let wheel = Wheel::new();
+        Ours { scheduler: wheel.scheduler(), _wheel: Arc::new(wheel) }
+    }
+
+    fn sleep(&self, delay: Duration) -> Sleep {
+        self.scheduler.sleep(delay)
+    }
+
+    fn sleep_until(&self, at: Instant) -> Sleep {
+        self.scheduler.sleep_until(at)
+    }
+
+    fn reset(&self, sleep: Pin<&mut Sleep>, delay: Duration) {
+        sleep.get_mut().reset(delay);
+    }
+
+    fn reset_at(&self, sleep: Pin<&mut Sleep>, at: Instant) {
+        sleep.get_mut().reset_at(at);
+    }
+
+    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
+        let timeout = self.scheduler.timeout(delay, ready(black_box(number)));
+        matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Ok(_)))
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Tokio;
+
+impl Futures for Tokio {
+    const NAME: &'static str = "tokio";
+    type Sleep = tokio_time::Sleep;
+
+    fn start() -> Tokio {
+        Tokio
+    }
+
+    fn sleep(&self, delay: Duration) -> tokio_time::Sleep {
+        tokio_time::sleep(delay)
+    }
+
+    fn sleep_until(&self, at: Instant) -> tokio_time::Sleep {
+        tokio_time::sleep_until(at.into())
+    }
+
+    fn reset(&self, sleep: Pin<&mut tokio_time::Sleep>, delay: Duration) {
+        sleep.reset(tokio_time::Instant::now() + delay);
+    }
+
+    fn reset_at(&self, sleep: Pin<&mut tokio_time::Sleep>, at: Instant) {
+        sleep.reset(at.into());
+    }
+
+    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
+        let timeout = tokio_time::timeout(delay, ready(black_box(number)));
+        matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Ok(_)))
+    }
+}
+
+#[cfg(tokio_unstable)]
+#[derive(Clone)]
+pub(super) struct TokioAlt;
+
+#[cfg(tokio_unstable)]
+impl Futures for TokioAlt {
+    const NAME: &'static str = "tokio-alt";
+    type Sleep = tokio_time::Sleep;
+
+    fn start() -> TokioAlt {
+        TokioAlt
+    }
+
+    fn runtime(workers: usize) -> ::tokio::runtime::Runtime {
+        let mut builder = super::timer::builder(workers);
+        builder.enable_alt_timer().build().expect("the runtime starts")
+    }
+
+    fn sleep(&self, delay: Duration) -> tokio_time::Sleep {
+        Tokio.sleep(delay)
+    }
+
+    fn sleep_until(&self, at: Instant) -> tokio_time::Sleep {
+        Tokio.sleep_until(at)
+    }
+
+    fn reset(&self, sleep: Pin<&mut tokio_time::Sleep>, delay: Duration) {
+        Tokio.reset(sleep, delay);
+    }
+
+    fn reset_at(&self, sleep: Pin<&mut tokio_time::Sleep>, at: Instant) {
+        Tokio.reset_at(sleep, at);
+    }
+
+    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
+        Tokio.ready(delay, number, cx)
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Pingora;
+
+impl Futures for Pingora {
+    const NAME: &'static str = "pingora-timeout";
+    type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    fn start() -> Pingora {
+        Pingora
+    }
+
+    fn sleep(&self, delay: Duration) -> Self::Sleep {
+        Box::pin(pingora_timeout::sleep(delay))
+    }
+
+    fn sleep_until(&self, at: Instant) -> Self::Sleep {
+        self.sleep(at.saturating_duration_since(Instant::now()))
+    }
+
+    fn reset(&self, mut sleep: Pin<&mut Self::Sleep>, delay: Duration) {
+        sleep.set(self.sleep(delay));
+    }
+
+    fn reset_at(&self, mut sleep: Pin<&mut Self::Sleep>, at: Instant) {
+        sleep.set(self.sleep_until(at));
+    }
+
+    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
+        let timeout = pingora_timeout::timeout(delay, ready(black_box(number)));
+        matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Ok(_)))
+    }
+
+    fn once(&self, delay: Duration, cx: &mut Context<'_>) -> bool {
+        pin!(pingora_timeout::sleep(delay)).poll(cx).is_pending()
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct FuturesTimer;
+
+impl Futures for FuturesTimer {
+    const NAME: &'static str = "futures-timer";
+    type Sleep = Delay;
+
+    fn start() -> FuturesTimer {
+        FuturesTimer
+    }
+
+    fn sleep(&self, delay: Duration) -> Delay {
+        Delay::new(delay)
+    }
+
+    fn sleep_until(&self, at: Instant) -> Delay {
+        Delay::new(at.saturating_duration_since(Instant::now()))
+    }
+
+    fn reset(&self, sleep: Pin<&mut Delay>, delay: Duration) {
+        sleep.get_mut().reset(delay);
+    }
+
+    fn reset_at(&self, sleep: Pin<&mut Delay>, at: Instant) {
+        self.reset(sleep, at.saturating_duration_since(Instant::now()));
+    }
+
+    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
+        let limit = async {
+            Delay::new(delay).await;
+            None
+        };
+        let timeout = ready(Some(black_box(number))).or(limit);
+        matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Some(_)))
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct AsyncIo;
+
+impl Futures for AsyncIo {
+    const NAME: &'static str = "async-io";
+    type Sleep = async_io::Timer;
+
+    fn start() -> AsyncIo {
+        AsyncIo
+    }
+
+    fn sleep(&self, delay: Duration) -> async_io::Timer {
+        async_io::Timer::after(delay)
+    }
+
+    fn sleep_until(&self, at: Instant) -> async_io::Timer {
+        async_io::Timer::at(at)
+    }
+
+    fn reset(&self, sleep: Pin<&mut async_io::Timer>, delay: Duration) {
+        sleep.get_mut().set_after(delay);
+    }
+
+    fn reset_at(&self, sleep: Pin<&mut async_io::Timer>, at: Instant) {
+        sleep.get_mut().set_at(at);
+    }
+
+    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
+        let limit = async {
+            async_io::Timer::after(delay).await;
+            None
+        };
+        let timeout = ready(Some(black_box(number))).or(limit);
+        matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Some(_)))
+    }
+}

@@ -1,0 +1,48 @@
+//! What every peer can do: the one door through which all of them are measured.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use ::tokio::runtime::{Builder, Runtime};
+
+/// Where the sleeps of a peer come from. A task uses a clone of its own.
+pub(super) trait Futures: Clone + Send + Sync + 'static {
+    /// What the report calls it.
+    const NAME: &'static str;
+
+    type Sleep: Future + Send + 'static;
+
+    fn start() -> Self;
+
+    /// What the tasks run on.
+    fn runtime(workers: usize) -> Runtime {
+        builder(workers).build().expect("the runtime starts")
+    }
+
+    fn sleep(&self, delay: Duration) -> Self::Sleep;
+
+    fn sleep_until(&self, at: Instant) -> Self::Sleep;
+
+    /// Sets the time anew, counted from now.
+    fn reset(&self, sleep: Pin<&mut Self::Sleep>, delay: Duration);
+
+    /// The same until an instant, and reads no clock if the peer can do without.
+    fn reset_at(&self, sleep: Pin<&mut Self::Sleep>, at: Instant);
+
+    /// Polls a future that is ready, within a timeout. Returns whether it was in time.
+    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool;
+
+    /// Makes a sleep, polls it once and drops it. Returns whether it was pending.
+    fn once(&self, delay: Duration, cx: &mut Context<'_>) -> bool {
+        pin!(self.sleep(delay)).poll(cx).is_pending()
+    }
+}
+
+/// A runtime with so many workers, and timers.
+pub(super) fn builder(workers: usize) -> Builder {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers).enable_time();
+    builder
+}
