@@ -44,7 +44,7 @@ use crate::values::when::Window;
 /// | made for a delay | 0 | 1 |
 /// | made for an instant | 0 | 0 |
 /// | a poll | 1; 2 if the task has another waker than before | 0 |
-/// | the first poll after an instant was given | the same; 1 or 2 if it has passed | 1 |
+/// | the first poll after an instant was given | the same; 1 or 2 if it has passed | 1; 0 after a `reset_at` to later |
 /// | a poll once it is over | 0 | 0 |
 /// | [`is_elapsed`](Sleep::is_elapsed), if it was polled and was not over then | 1 | 0 |
 /// | [`reset`](Sleep::reset), if so | 1; otherwise 0 | 1 |
@@ -159,7 +159,9 @@ impl Sleep {
     }
 
     /// The same for an instant, and reads no clock: for programs that read the clock once for each
-    /// packet. The next poll reads it, and is ready at once if the instant has passed.
+    /// packet. The next poll reads it, and is ready at once if the instant has passed. But if the
+    /// sleep waits for an instant that is earlier by a tick at least, and that has not come, neither
+    /// has the new one: then the poll reads no clock either.
     pub fn reset_at(&mut self, deadline: Instant) {
         let deadline = self.shard.timebase().clock().moment(deadline);
         let tick = self.shard.timebase().scale().deadline(deadline);
@@ -194,11 +196,15 @@ impl Sleep {
     }
 
     fn set(&mut self, deadline: Moment, tick: Tick, ask: AskClock) {
+        let is_later = tick > self.tick && matches!(self.ask, AskClock::No);
         self.deadline = deadline;
         self.tick = tick;
         self.ask = ask;
         match self.state {
-            State::Registered(key) if self.shard.reset(key, tick) => {}
+            // The earlier tick had not come when the shard looked, so the new one has not.
+            State::Registered(key) if self.shard.reset(key, tick) => {
+                self.ask = if is_later { AskClock::No } else { ask };
+            }
             _ => self.state = State::Unregistered,
         }
     }
