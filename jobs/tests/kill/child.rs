@@ -164,7 +164,8 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
         });
         thread::sleep(Duration::from_millis(life.stay_ms));
     }
-    jobs.shutdown()?;
+    // Longer than a child is stopped and the server away, one after the other: both count.
+    jobs.shutdown_timeout(Duration::from_secs(30))?;
     report(&Record::Closed);
     Ok(())
 }
