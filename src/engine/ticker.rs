@@ -45,11 +45,11 @@ const ENTRIES_PER_LOCK: usize = 256;
 
 /// How often the wall clock is looked at while a job waits for it. After the clock was set forward,
 /// a job may be late by this.
-const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
 /// anew. A job may be late by this; a job that comes due too early goes back.
-const WALL_STEP_MIN: Duration = Duration::from_millis(10);
+pub(crate) const WALL_STEP_MIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,

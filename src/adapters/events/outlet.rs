@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Sender;
 
+use super::state::handle;
 use crate::engine::dispatch::JobRunner;
 use crate::engine::timers::Due;
 use crate::host::sync::{Mutex, lock};
@@ -97,8 +98,7 @@ impl<T> Outlet<T> {
                 delivery.given_up += 1;
                 continue;
             }
-            let handle = Handle::new(0, key.generation, key.index);
-            match self.sender.send(Event { value, handle, deadline }) {
+            match self.sender.send(Event { value, handle: handle(key), deadline }) {
                 Ok(()) => delivery.sent += 1,
                 Err(unsent) => {
                     delivery.is_disconnected = true;

@@ -6,13 +6,14 @@
 //!   lies apart from a reading that a deadline follows from, all deadlines are estimated anew; some at
 //!   a time, so that the lock is free in between.
 //! - An event whose time has not come by the reading of that look goes back.
-//! - On the system's clock, the source has itself looked at once a [`CHECK_INTERVAL`], because the
+//! - On the system's clock, the source has itself looked at once a [`WALL_CHECK_INTERVAL`], because the
 //!   clock may be set while nothing is due. A manual clock tells its driver.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::time::{Duration, SystemTime};
 
+use crate::engine::ticker::{WALL_CHECK_INTERVAL, WALL_STEP_MIN};
 use crate::engine::timers::Timers;
 use crate::host::clock::WallOffset;
 use crate::host::timebase::{Point, Timebase};
@@ -20,13 +21,6 @@ use crate::structure::Key;
 use crate::values::generation::Generation;
 use crate::values::time::Tick;
 use crate::values::when::Window;
-
-/// How often the wall clock is looked at.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// By how much the clock must lie apart from what it read, on the system's clock. Two readings of a
-/// clock that nobody has set differ a little.
-const STEP_MIN: Duration = Duration::from_millis(10);
 
 /// How many deadlines are estimated before the lock is released.
 const ENTRIES_PER_LOCK: usize = 256;
@@ -83,7 +77,7 @@ impl WallTimes {
         if self.is_empty() || timebase.clock().is_manual() {
             return Tick::MAX;
         }
-        timebase.scale().deadline(timebase.clock().now().plus(CHECK_INTERVAL))
+        timebase.scale().deadline(timebase.clock().now().plus(WALL_CHECK_INTERVAL))
     }
 
     /// Estimates deadlines anew, if the clock was set. Returns whether all are as of `reading`.
@@ -124,10 +118,10 @@ impl WallTimes {
             return;
         }
         let wall = reading.wall_at(timebase.clock().now());
-        // A deadline is as of a reading up to a `STEP_MIN` from `self.reading`, and so is this one.
-        let last = wall.checked_add(2 * STEP_MIN).unwrap_or(wall);
+        // A deadline is as of a reading up to a `WALL_STEP_MIN` from `self.reading`, and so is this one.
+        let last = wall.checked_add(2 * WALL_STEP_MIN).unwrap_or(wall);
         let from = Bound::Excluded((wall, Generation::MAX));
-        let early = self.order.range((from, Bound::Excluded((last, Generation::MAX))));
+        let early = self.order.range((from, Bound::Included((last, Generation::MAX))));
         for key in early.map(|(_, key)| *key) {
             if timers.deadline(key).is_some_and(|deadline| deadline <= tick) {
                 estimate(key, self.times[&key], timers, timebase);
@@ -148,8 +142,10 @@ fn estimate<T>(
     timers.move_to(key, timebase.deadline(moment, window, now));
 }
 
+/// By how much the clock must lie apart from what it read. Two readings of the system's clock differ a
+/// little though nobody has set it.
 fn step_min(timebase: &Timebase) -> Duration {
-    if timebase.clock().is_manual() { Duration::ZERO } else { STEP_MIN }
+    if timebase.clock().is_manual() { Duration::ZERO } else { WALL_STEP_MIN }
 }
 
 #[cfg(all(test, not(loom)))]
