@@ -1,12 +1,13 @@
-//! The advance: goes from one tick with work to the next, and visits the slots that begin there.
+//! The advance: goes from one tick with work to the next, and visits the slots that have some.
 //!
 //! Ground rules:
 //!
-//! - [`Hierarchy::next_turn`] names the next tick with work; the ticks before it are not stepped
-//!   through.
-//! - A visit decides the [`Fate`] of each entry of its slot: it fires, it moves to where its
-//!   deadline lies now (inwards, unless the deadline was pushed back), or it stays for another
-//!   cycle.
+//! - [`Lookahead`] says which ticks have no work, and those are not stepped through; and which have
+//!   none but a visit to one slot of the innermost ring, for which there is a loop of its own
+//!   (`run_innermost`). Everything else is one tick at a time (`process_next`).
+//! - A slot of an outer ring is visited when the first of its timers is due, and not when the slot
+//!   begins, unless it is full. Until then its entries wait under the cursor, maybe beside entries
+//!   for a whole cycle later.
 //! - Every entry that a visit or an early cascade looks at costs one of the [`Budget`], before it
 //!   is looked at.
 //!
@@ -21,12 +22,13 @@
 //! The third is a structure like any other, whose next tick is the one that was not finished. Of
 //! the slots of that tick the paused one comes first, so no second scan is ever paused. The order
 //! of the others is free: all timers that fire at one tick are ties.
+//!
+//! [`Lookahead`]: super::lookahead::Lookahead
 
 use super::Hierarchy;
 use super::budget::{Budget, OutOfBudget};
-use super::prefetch::PREFETCH_BATCH;
-use super::ring::Spot;
-use super::slots::Entry;
+use super::entry::Inner;
+use super::lookahead::Lookahead;
 use super::table::Key;
 use crate::values::time::Tick;
 
@@ -39,18 +41,6 @@ pub struct Turn {
     /// Whether every tick up to the one asked for has been processed. If not, the limit was reached
     /// first; the next advance continues where this one stopped.
     pub finished: bool,
-}
-
-/// What a visit does with an entry.
-enum Fate {
-    /// The cycle count has not run out: the entry stays, unread.
-    Waits,
-    /// The deadline lies one or more cycles later in this slot: the entry stays for that visit.
-    Stays(Spot),
-    /// The deadline lies in another slot.
-    MovesTo(Spot),
-    /// The timer is due.
-    Fires,
 }
 
 impl<T> Hierarchy<T> {
@@ -83,22 +73,40 @@ impl<T> Hierarchy<T> {
         Turn { now: self.now(), finished }
     }
 
+    #[inline]
     fn advance_within(
         &mut self,
         to: Tick,
         budget: &mut Budget,
         due: &mut Vec<(Key, T)>,
     ) -> Result<(), OutOfBudget> {
+        if to >= self.lookahead.work_from {
+            return self.advance_through_work(to, budget, due);
+        }
+        self.move_cursors(to);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn advance_through_work(
+        &mut self,
+        to: Tick,
+        budget: &mut Budget,
+        due: &mut Vec<(Key, T)>,
+    ) -> Result<(), OutOfBudget> {
         loop {
-            if self.cursor < to {
-                self.cascade_early(budget)?;
+            self.run_innermost(to, budget, due);
+            if self.is_empty() && !self.early.owes() {
+                self.lookahead = Lookahead::EMPTY;
+                break;
             }
-            self.run_innermost(to, budget, due)?;
-            let Some(tick) = self.next_turn().filter(|&tick| tick <= to) else { break };
-            self.move_cursors(Tick::new(tick.get() - 1));
-            self.process_tick(tick, budget, due)?;
-            self.move_cursors(tick);
-            self.charge_share();
+            if to < self.lookahead.work_from {
+                break;
+            }
+            if let Err(stop) = self.process_next(to, budget, due) {
+                self.lookahead = Lookahead::unknown(self.cursor);
+                return Err(stop);
+            }
         }
         self.move_cursors(to);
         Ok(())
@@ -106,13 +114,20 @@ impl<T> Hierarchy<T> {
 
     /// Moves the cursors of all rings to `to`. The caller has processed every tick with work up to
     /// there.
+    #[inline]
     fn move_cursors(&mut self, to: Tick) {
         self.ended |= to == Tick::MAX;
         let to = to.min(Tick::new(u64::MAX - 1));
-        if to <= self.cursor {
-            return;
+        if to > self.cursor {
+            self.cursor = to;
+            if !self.rings[0].step_to(to) {
+                self.move_all_rings(to);
+            }
         }
-        self.cursor = to;
+    }
+
+    #[inline(never)]
+    fn move_all_rings(&mut self, to: Tick) {
         for ring in &mut self.rings {
             if !ring.move_to(to) {
                 // A slot that has not ended lies in one that has not ended either.
@@ -121,7 +136,47 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// Visits the slots that begin at `tick`, which comes right after the cursor.
+    /// Visits the slots of the innermost ring that have work, up to `to`, while no other ring has
+    /// any. Stops before a slot for which the budget does not suffice.
+    fn run_innermost(&mut self, to: Tick, budget: &mut Budget, due: &mut Vec<(Key, T)>) {
+        let Lookahead { work_from: mut tick, outer_from } = self.lookahead;
+        while tick < outer_from && tick <= to {
+            let slot = self.rings[0].slot(tick);
+            if !budget.take_all(self.slots.entries_of::<Inner>(slot).len()) {
+                break;
+            }
+            // The ring still stands some ticks before this one. What moves now may lie further
+            // out than it has to, but never later.
+            self.fire_slot(slot, tick, due);
+            tick = self.rings[0].next_work(tick, outer_from, &self.slots);
+        }
+        // A slot that has become full meanwhile lies on an outer ring, and begins after all this.
+        self.lookahead.work_from = tick;
+        self.move_cursors(to.min(Tick::new(tick.get() - 1)));
+    }
+
+    /// Does what is to be done next by `to`: pays what is owed, or processes the next tick.
+    fn process_next(
+        &mut self,
+        to: Tick,
+        budget: &mut Budget,
+        due: &mut Vec<(Key, T)>,
+    ) -> Result<(), OutOfBudget> {
+        if self.early.owes() {
+            self.cascade_early(budget)?;
+        } else {
+            let tick = self.lookahead.work_from;
+            debug_assert!(self.cursor < tick && tick <= to);
+            self.move_cursors(Tick::new(tick.get() - 1));
+            self.process_tick(tick, budget, due)?;
+            self.move_cursors(tick);
+            self.charge_share();
+        }
+        self.look_ahead();
+        Ok(())
+    }
+
+    /// Visits the slots that have work at `tick`, which comes right after the cursor.
     fn process_tick(
         &mut self,
         tick: Tick,
@@ -129,16 +184,13 @@ impl<T> Hierarchy<T> {
         due: &mut Vec<(Key, T)>,
     ) -> Result<(), OutOfBudget> {
         if self.slots.paused().is_some() {
-            self.resume_visit(budget, due)?;
+            self.resume_visit(tick, budget, due)?;
         }
         for level in 0..self.rings.len() {
             let ring = &self.rings[level];
-            if !ring.moves_on_at(tick) {
-                break;
-            }
-            let spot = ring.next_spot();
-            if self.slots.has_work(spot) {
-                self.visit(level, spot, budget, due)?;
+            let slot = ring.slot(tick);
+            if self.slots.has_entries(slot) && ring.visit_of(slot, &self.slots) <= tick {
+                self.visit(level, slot, tick, budget, due)?;
             }
         }
         Ok(())
@@ -148,110 +200,17 @@ impl<T> Hierarchy<T> {
     #[cold]
     fn resume_visit(
         &mut self,
+        tick: Tick,
         budget: &mut Budget,
         due: &mut Vec<(Key, T)>,
     ) -> Result<(), OutOfBudget> {
         for level in 0..self.rings.len() {
-            let spot = self.rings[level].next_spot();
-            if self.slots.is_paused_in(spot.slot) {
-                return self.visit(level, spot, budget, due);
+            let slot = self.rings[level].slot(tick);
+            if self.slots.is_paused_in(slot) {
+                return self.visit(level, slot, tick, budget, due);
             }
         }
         debug_assert!(false, "a scan is paused in a slot that no cursor comes to next");
         Ok(())
-    }
-
-    /// Processes the ticks up to `to` at which the innermost ring alone moves on: between two
-    /// visits lies only the search for the next occupied slot.
-    fn run_innermost(
-        &mut self,
-        to: Tick,
-        budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
-        let Some(outer) = self.rings.get(1) else { return Ok(()) };
-        let last = to.min(Tick::new(outer.next_slot_begins().get() - 1));
-        while let Some(spot) = self.rings[0].next_occupied(last, &self.slots) {
-            if let Err(stop) = self.visit(0, spot, budget, due) {
-                self.move_cursors(Tick::new(spot.visit.get() - 1));
-                return Err(stop);
-            }
-            self.move_cursors(spot.visit);
-            self.charge_share();
-            if self.cursor < to {
-                self.cascade_early(budget)?;
-            }
-        }
-        self.move_cursors(last);
-        Ok(())
-    }
-
-    /// Looks at every entry of the slot that the cursor of `level` comes to at `spot`.
-    ///
-    /// The innermost ring may still stand some ticks before `spot`. An entry that moves then may
-    /// lie further out than it has to, but never later.
-    fn visit(
-        &mut self,
-        level: usize,
-        spot: Spot,
-        budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
-        let mut scan = self.slots.begin_scan(spot);
-        // The slot stays empty until `put_back`: an entry that moves goes to another slot, and one
-        // whose deadline lies in this slot again stays in `entries`.
-        let mut entries = self.slots.take_entries(spot.slot);
-        while scan.left > 0 {
-            let count = budget.take(scan.left.min(PREFETCH_BATCH));
-            if count == 0 {
-                break;
-            }
-            let first = scan.left - count;
-            self.fetch(spot, &entries[first..scan.left]);
-            for position in (first..scan.left).rev() {
-                let entry = entries[position];
-                match self.fate(entry, spot) {
-                    Fate::Waits => scan.keep(self.rings[level].visit_of(spot.slot, entry.cycle)),
-                    Fate::Stays(later) => {
-                        entries[position].cycle = later.cycle;
-                        scan.keep(later.visit);
-                    }
-                    Fate::MovesTo(target) => {
-                        self.link(entry.node, target);
-                        self.swap_remove_entry(&mut entries, position);
-                    }
-                    Fate::Fires => {
-                        due.push(self.table.take(entry.node));
-                        self.swap_remove_entry(&mut entries, position);
-                    }
-                }
-            }
-            scan.left = first;
-        }
-        self.slots.put_back(scan, entries)
-    }
-
-    /// Decides what a visit at `spot` does with an entry of its slot.
-    #[inline(always)]
-    fn fate(&self, entry: Entry, spot: Spot) -> Fate {
-        if !entry.may_be_due_at(spot) {
-            return Fate::Waits;
-        }
-        let deadline = self.table.at(entry.node).deadline;
-        if deadline <= spot.visit {
-            return Fate::Fires;
-        }
-        let target = self.spot(deadline);
-        if target.slot == spot.slot { Fate::Stays(target) } else { Fate::MovesTo(target) }
-    }
-
-    /// Takes an entry out of the array that a visit took from its slot, and tells the node of the
-    /// entry that moved into its position.
-    #[inline]
-    fn swap_remove_entry(&mut self, entries: &mut Vec<Entry>, position: usize) {
-        entries.swap_remove(position);
-        if let Some(moved) = entries.get(position) {
-            self.table.at_mut(moved.node).position = position as u32;
-        }
     }
 }

@@ -32,4 +32,15 @@ impl Budget {
         self.left -= granted;
         granted
     }
+
+    /// Takes the cost of looking at `wanted` entries, or nothing if less than that is left. Returns
+    /// whether they have been paid for.
+    #[inline]
+    pub(super) fn take_all(&mut self, wanted: usize) -> bool {
+        let enough = wanted <= self.left;
+        if enough {
+            self.left -= wanted;
+        }
+        enough
+    }
 }

@@ -6,8 +6,8 @@
 use core::fmt;
 
 use super::Hierarchy;
+use super::lookahead::Lookahead;
 use super::ring::{FAR, MAX_CYCLES, Ring};
-use super::slots::Entry;
 use crate::values::time::Tick;
 
 /// A broken invariant: a defect of this crate, found by [`Hierarchy::check`].
@@ -60,7 +60,8 @@ impl<T> Hierarchy<T> {
         }
         self.check_slots()?;
         self.check_pause()?;
-        self.check_next_turn()
+        self.check_next_turn()?;
+        self.check_lookahead()
     }
 
     fn check_cursors(&self) -> Result<(), Violation> {
@@ -86,11 +87,11 @@ impl<T> Hierarchy<T> {
         for (key, node) in self.table.iter() {
             let index = self.table.find(key);
             hold!(index.is_some(), "I8", "{key:?} does not find its node");
-            let entry = self.slots.of(node.slot).get(node.position as usize);
+            let found = self.slots.node(node.slot, node.position);
             hold!(
-                entry.map(|entry| entry.node) == index,
+                found == index,
                 "I2",
-                "{key:?} says slot {} position {}, where {entry:?} lies",
+                "{key:?} says slot {} position {}, where the entry of {found:?} lies",
                 node.slot,
                 node.position
             );
@@ -112,25 +113,38 @@ impl<T> Hierarchy<T> {
     }
 
     fn check_slot(&self, level: usize, ring: &Ring, slot: u32) -> Result<(), Violation> {
-        let outermost = level + 1 == self.rings.len();
         let unseen = match self.slots.paused() {
             Some((paused, left)) if paused == slot => left,
             _ => usize::MAX,
         };
-        for (position, entry) in self.slots.of(slot).iter().enumerate() {
-            let deadline = self.table.at(entry.node).deadline;
-            let first = self.slots.first_visit(slot);
-            let visit = self.visit_of(ring, slot, entry);
-            let cycles = ring.cycles_before(visit);
-            let limit = if outermost { u64::from(MAX_CYCLES) } else { 0 };
-            let far = outermost && entry.cycle == FAR;
-            hold!(cycles <= limit || far, "I3", "level {level} holds {entry:?} of {cycles} cycles");
-            let still_to_come = deadline.max(Tick::new(self.cursor.get() + 1));
-            hold!(visit <= still_to_come, "I4", "{deadline:?} is visited at {visit:?}, too late");
-            hold!(first > self.cursor, "I4", "slot {slot} was to be visited at {first:?}");
-            hold!(first <= visit, "I5", "slot {slot} waits until {first:?}, not {visit:?}");
+        let next = Tick::new(self.cursor.get() + 1);
+        for position in 0..self.slots.len(slot) {
+            let cycle = self.slots.cycle(slot, position as u32);
             hold!(
-                position < unseen || far || entry.cycle != ring.next_spot().cycle,
+                cycle.is_some() == (level + 1 == self.rings.len()),
+                "I3",
+                "level {level} holds an entry with the cycle {cycle:?}"
+            );
+            let (deadline, begin) = self.timer_at(ring, slot, position as u32);
+            let cycles = ring.cycles_before(begin.max(ring.position().2));
+            let limit = if cycle.is_some() { u64::from(MAX_CYCLES) } else { 0 };
+            let far = cycle == Some(FAR);
+            hold!(cycles <= limit || far, "I3", "level {level} holds an entry of {cycles} cycles");
+            let due = deadline.max(next);
+            hold!(begin <= due, "I4", "{deadline:?} lies in the slot that begins at {begin:?}");
+            let first_due = self.slots.first_due(slot);
+            hold!(first_due > self.cursor, "I4", "slot {slot} was due at {first_due:?}");
+            let in_ring = first_due.get() / ring.width() % u64::from(ring.numbers().len() as u32);
+            let in_slot = in_ring == u64::from(slot - ring.numbers().start);
+            hold!(in_slot, "I5", "slot {slot} waits until {first_due:?}, which lies in another");
+            let last = last_visit(ring, begin, due);
+            hold!(first_due <= last, "I5", "slot {slot} waits until {first_due:?}, not {last:?}");
+            let is_due = match cycle {
+                Some(cycle) => cycle == ring.spot(next).cycle,
+                None => deadline <= next,
+            };
+            hold!(
+                position < unseen || far || !is_due,
                 "I9",
                 "a paused scan of slot {slot} has left {position} behind, which is due"
             );
@@ -140,20 +154,21 @@ impl<T> Hierarchy<T> {
 
     fn check_slots(&self) -> Result<(), Violation> {
         hold!(self.slots.is_marked(), "I6", "the bits and the slots disagree");
-        let room = self.slots.spare_room();
-        hold!(
-            room.is_some_and(|(counted, actual)| counted == actual),
-            "I7",
-            "spares, as counted and as they are: {room:?}"
-        );
+        for room in [self.slots.inner.spare_room(), self.slots.outermost.spare_room()] {
+            hold!(
+                room.is_some_and(|(counted, actual)| counted == actual),
+                "I7",
+                "spares, as counted and as they are: {room:?}"
+            );
+        }
         Ok(())
     }
 
     fn check_pause(&self) -> Result<(), Violation> {
         let Some((slot, _)) = self.slots.paused() else { return Ok(()) };
-        let (begins, next) = (self.slots.first_visit(slot), Tick::new(self.cursor.get() + 1));
-        let occupied = !self.slots.of(slot).is_empty();
-        hold!(occupied && begins == next, "I9", "a scan of slot {slot} is paused until {begins:?}");
+        let (due, next) = (self.slots.first_due(slot), Tick::new(self.cursor.get() + 1));
+        let occupied = self.slots.len(slot) > 0;
+        hold!(occupied && due == next, "I9", "a scan of slot {slot} is paused until {due:?}");
         hold!(!self.early.owes(), "I9", "a scan is paused while a share is owed");
         Ok(())
     }
@@ -161,14 +176,15 @@ impl<T> Hierarchy<T> {
     fn check_next_turn(&self) -> Result<(), Violation> {
         let next = self.next_turn();
         hold!(next.is_some() != self.is_empty(), "I10", "{next:?} with {} timers", self.len());
+        hold!(next.is_none_or(|next| next > self.cursor), "I10", "the next turn is {next:?}");
         for (level, ring) in self.rings.iter().enumerate() {
             for slot in ring.numbers() {
-                for entry in self.slots.of(slot) {
-                    let visit = self.visit_of(ring, slot, entry);
+                for position in 0..self.slots.len(slot) {
+                    let last = self.last_visit_of(ring, slot, position as u32);
                     hold!(
-                        next.is_some_and(|next| next <= visit && next > self.cursor),
+                        next.is_some_and(|next| next <= last),
                         "I10",
-                        "the next turn is {next:?}, level {level} has work at {visit:?}"
+                        "the next turn is {next:?}, level {level} has work by {last:?}"
                     );
                 }
             }
@@ -176,13 +192,70 @@ impl<T> Hierarchy<T> {
         Ok(())
     }
 
-    /// Returns when an entry has to be looked at: when its cycle says so, or when its node does.
-    fn visit_of(&self, ring: &Ring, slot: u32, entry: &Entry) -> Tick {
-        if entry.cycle != FAR {
-            return ring.visit_of(slot, entry.cycle);
+    fn check_lookahead(&self) -> Result<(), Violation> {
+        let Lookahead { work_from, outer_from } = self.lookahead;
+        hold!(work_from > self.cursor, "I11", "work from {work_from:?}, which is over");
+        let odd = self.early.owes() || self.slots.paused().is_some() || self.rings.len() == 1;
+        let known = outer_from > Tick::new(self.cursor.get() + 1);
+        hold!(!(odd && known), "I11", "outer rings from {outer_from:?}, with something to do");
+        if !known {
+            return self.check_work_from();
         }
-        // A far entry may lie in the slot of an earlier deadline; then its header says when.
-        let deadline = self.table.at(entry.node).deadline.get();
-        Tick::new(deadline - deadline % ring.width()).min(self.slots.first_visit(slot))
+        let cycle = self.rings[0].numbers().len() as u64;
+        let begin = self.cursor.get() - self.cursor.get() % cycle;
+        let ends = begin.saturating_add(cycle - 1);
+        hold!(outer_from.get() - 1 <= ends, "I11", "outer rings from {outer_from:?}, past {ends}");
+        for slot in self.rings[1..].iter().flat_map(Ring::numbers) {
+            let first = self.slots.first_due(slot);
+            let waits = self.slots.len(slot) == 0 || outer_from <= first;
+            hold!(waits, "I11", "outer rings from {outer_from:?}, slot {slot}: {first:?}");
+        }
+        self.check_work_from()
     }
+
+    fn check_work_from(&self) -> Result<(), Violation> {
+        let work_from = self.lookahead.work_from;
+        for (level, ring) in self.rings.iter().enumerate() {
+            for slot in ring.numbers().filter(|&slot| self.slots.len(slot) > 0) {
+                let first = self.slots.first_due(slot);
+                hold!(
+                    work_from <= first,
+                    "I11",
+                    "work from {work_from:?}, level {level}: {first:?}"
+                );
+            }
+        }
+        hold!(
+            !self.early.owes() || work_from.get() == self.cursor.get() + 1,
+            "I11",
+            "work from {work_from:?}, with a share owed"
+        );
+        Ok(())
+    }
+
+    fn last_visit_of(&self, ring: &Ring, slot: u32, position: u32) -> Tick {
+        let (deadline, begin) = self.timer_at(ring, slot, position);
+        last_visit(ring, begin, deadline.max(Tick::new(self.cursor.get() + 1)))
+    }
+
+    /// Returns the deadline of an entry's timer, and when the slot begins in which the entry is to
+    /// be looked at: where its cycle says so, or its node, or, if it has none, the slot's header.
+    fn timer_at(&self, ring: &Ring, slot: u32, position: u32) -> (Tick, Tick) {
+        let node = self.slots.node(slot, position).expect("the position is one of the slot");
+        let deadline = self.table.at(node).deadline;
+        let begin_of = |tick: Tick| Tick::new(tick.get() - tick.get() % ring.width());
+        let begin = match self.slots.cycle(slot, position) {
+            // A far entry may lie in the slot of an earlier deadline; then its header says when.
+            Some(FAR) => begin_of(deadline).min(self.slots.first_due(slot)),
+            Some(cycle) => ring.begin_in(slot, cycle),
+            None => begin_of(self.slots.first_due(slot)),
+        };
+        (deadline, begin)
+    }
+}
+
+/// Returns the last tick at which an entry may be looked at: when it is due, and before its slot
+/// ends.
+fn last_visit(ring: &Ring, begin: Tick, due: Tick) -> Tick {
+    due.min(Tick::new(begin.get().saturating_add(ring.width() - 1)))
 }

@@ -4,9 +4,9 @@
 //! Ground rules:
 //!
 //! - Only the slot that the second ring comes to next is cascaded early, in the second half of the
-//!   way there, and only if it holds [`Tuning::early_cascade_min`] entries when that half begins.
-//!   Each tick with work pays a share. When no tick has work, no timer waits for the cascade
-//!   either.
+//!   way there, and only if it holds [`Tuning::early_cascade_min`] entries when the first share is
+//!   charged. Each tick with work pays a share. When no tick has work, no timer waits for the
+//!   cascade either.
 //! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at
 //!   before that stays, and the visit finds it. So an early cascade is never wrong and never
 //!   needed, and `left` is a hint, which cancels and inserts need not keep right.
@@ -17,7 +17,9 @@
 
 use super::Hierarchy;
 use super::budget::{Budget, OutOfBudget};
+use super::entry::{Entry, Inner, Outermost};
 use super::prefetch::PREFETCH_BATCH;
+use super::ring::Spot;
 use crate::values::time::Tick;
 
 /// How far the early cascade of the next slot of the second ring has come.
@@ -36,6 +38,11 @@ impl EarlyCascade {
     pub(super) fn owes(&self) -> bool {
         self.due_now > 0
     }
+
+    /// Returns whether nothing is left to do before the slot that begins at `visit`.
+    fn is_done_before(&self, visit: Tick) -> bool {
+        self.visit == visit && self.left == 0
+    }
 }
 
 impl<T> Hierarchy<T> {
@@ -51,40 +58,60 @@ impl<T> Hierarchy<T> {
     }
 
     fn charge_share_of(&mut self, ticks: u64) {
-        let next = self.rings[1].next_spot();
-        if self.early.visit != next.visit {
-            let len = self.slots.of(next.slot).len();
-            let left = if len >= self.tuning.early_cascade_min { len } else { 0 };
-            self.early = EarlyCascade { visit: next.visit, left, due_now: 0 };
+        let visit = self.rings[1].next_slot_begins();
+        if self.early.visit != visit {
+            self.early = EarlyCascade { visit, left: self.full_len(), due_now: 0 };
         }
         self.early.due_now = (self.early.left as u64).div_ceil(ticks) as usize;
     }
 
-    /// Pays the share that has been charged, if one has.
-    #[inline]
-    pub(super) fn cascade_early(&mut self, budget: &mut Budget) -> Result<(), OutOfBudget> {
-        if self.early.owes() { self.cascade_share(budget) } else { Ok(()) }
+    /// Returns how many entries the slot holds that the second ring comes to next, or zero unless it
+    /// is full and one of them may be due there.
+    fn full_len(&self) -> usize {
+        let next = &self.rings[1];
+        let slot = next.next_slot();
+        let ends = next.next_slot_begins().get().saturating_add(next.width());
+        let is_full = self.slots.is_full(slot) && self.slots.first_due(slot).get() < ends;
+        if is_full { self.slots.len(slot) } else { 0 }
     }
 
-    fn cascade_share(&mut self, budget: &mut Budget) -> Result<(), OutOfBudget> {
-        let next = self.rings[1].next_spot();
-        debug_assert_eq!(self.early.visit, next.visit, "the cursor waits for the share");
+    /// Returns the first tick after which a share may be charged; zero on a single ring, which has
+    /// no second one to look at. A slot that becomes full later says so if its array grows then
+    /// (`Hierarchy::push_with_room`), and is noticed at the next look if not.
+    pub(super) fn share_owed_from(&self) -> Tick {
+        let Some(outer) = self.rings.get(1) else { return Tick::new(0) };
+        let visit = outer.next_slot_begins();
+        let cascades = self.full_len() > 0 && !self.early.is_done_before(visit);
+        if cascades { Tick::new(visit.get() - outer.width() / 2) } else { visit }
+    }
+
+    /// Pays the share that has been charged.
+    pub(super) fn cascade_early(&mut self, budget: &mut Budget) -> Result<(), OutOfBudget> {
+        match self.rings.len() {
+            2 => self.cascade_share::<Outermost>(budget),
+            _ => self.cascade_share::<Inner>(budget),
+        }
+    }
+
+    fn cascade_share<E: Entry>(&mut self, budget: &mut Budget) -> Result<(), OutOfBudget> {
+        let visit = self.rings[1].next_slot_begins();
+        debug_assert_eq!(self.early.visit, visit, "the cursor waits for the share");
+        let Spot { slot, cycle } = self.rings[1].spot(visit);
         // Cancels may have made the slot shorter than the hint.
-        let mut left = self.early.left.min(self.slots.of(next.slot).len());
+        let mut left = self.early.left.min(self.slots.len(slot));
         let due_now = self.early.due_now.min(left);
         let count = budget.take(due_now);
         self.early.left = left - count;
         self.early.due_now = due_now - count;
         while left > self.early.left {
             let first = left.saturating_sub(PREFETCH_BATCH).max(self.early.left);
-            self.fetch(next, &self.slots.of(next.slot)[first..left]);
+            self.table.fetch_due(&self.slots.entries_of::<E>(slot)[first..left], cycle);
             for position in (first..left).rev() {
-                let entry = self.slots.of(next.slot)[position];
-                let deadline = self.table.at(entry.node).deadline;
-                if entry.may_be_due_at(next) && self.rings[0].reaches(deadline) {
-                    let spot = self.spot(deadline);
-                    self.unlink(next.slot, position as u32);
-                    self.link(entry.node, spot);
+                let entry = self.slots.entries_of::<E>(slot)[position];
+                let deadline = self.table.at(entry.node()).deadline;
+                if entry.may_be_due_in(cycle) && self.rings[0].reaches(deadline) {
+                    self.unlink(slot, position as u32);
+                    self.link(self.rings[0].slot(deadline), entry.node(), deadline);
                 }
             }
             left = first;

@@ -17,11 +17,16 @@ mod tuning;
 mod budget;
 mod geometry;
 mod occupancy;
+mod arrays;
+mod entry;
+mod scan;
 mod slots;
 mod ring;
 mod prefetch;
-mod advance;
+mod lookahead;
+mod visit;
 mod early_cascade;
+mod advance;
 mod shrink;
 mod check;
 #[cfg(test)]
@@ -35,7 +40,9 @@ pub use table::Key;
 
 use crate::values::time::Tick;
 use early_cascade::EarlyCascade;
-use ring::{FAR, Ring, Spot};
+use entry::{Entry, Inner, Outermost};
+use lookahead::Lookahead;
+use ring::{FAR, Ring};
 use shrink::SparseWatch;
 use slots::Slots;
 use table::{NodeIndex, Table};
@@ -43,7 +50,7 @@ use tuning::Tuning;
 
 /// Where a timer's entry lies: what a drawing of the rings needs.
 ///
-/// The entry moves inwards as its deadline comes nearer. After [`Hierarchy::reset`] to a later
+/// The entry may move inwards as its deadline comes nearer, or stay where it is until then. After [`Hierarchy::reset`] to a later
 /// deadline it lies earlier than the deadline asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Location {
@@ -86,8 +93,8 @@ pub struct Hierarchy<T> {
     cursor: Tick,
     /// Whether `Tick::MAX` has been processed too, which can happen again and again.
     ended: bool,
+    lookahead: Lookahead,
     early: EarlyCascade,
-    tuning: Tuning,
     sparse: SparseWatch,
 }
 
@@ -101,22 +108,23 @@ impl<T> Hierarchy<T> {
     }
 
     fn with_tuning(geometry: Geometry, tuning: Tuning) -> Hierarchy<T> {
-        let (mut first, mut width) = (0, 1);
+        let (mut first, mut outermost, mut width) = (0, 0, 1);
         let mut rings = Vec::with_capacity(geometry.sizes().len());
         for &slots in geometry.sizes() {
             // Neither can overflow: the geometry was checked when it was made.
             rings.push(Ring::new(first, slots as u32, width));
+            outermost = first;
             first += slots as u32;
             width *= slots as u64;
         }
         Hierarchy {
             table: Table::new(tuning),
             rings: rings.into(),
-            slots: Slots::new(first),
+            slots: Slots::new(outermost, first, tuning.early_cascade_min),
             cursor: Tick::new(0),
             ended: false,
+            lookahead: Lookahead::EMPTY,
             early: EarlyCascade::default(),
-            tuning,
             sparse: SparseWatch::default(),
         }
     }
@@ -128,13 +136,10 @@ impl<T> Hierarchy<T> {
     ///
     /// With 2^32 timers pending.
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
-        let spot = self.locate(deadline);
-        let position = self.slots.push(spot, self.table.next_index());
-        let key = self.table.insert(deadline, spot.slot, position, value);
-        if self.slots.is_paused_in(spot.slot) {
-            self.add_to_paused(spot);
-        }
-        key
+        let due = self.note_deadline(deadline);
+        let slot = slot_of(&self.rings, due);
+        let position = self.push(slot, self.table.next_index(), due);
+        self.table.insert(deadline, slot, position, value)
     }
 
     /// Removes a timer. Returns its value, or `None` when the timer is no longer, or never was, in
@@ -162,11 +167,10 @@ impl<T> Hierarchy<T> {
         node.deadline = deadline;
         // The visit of a postponed entry comes too early, and finds the new deadline. This holds
         // too if both deadlines have passed: the entry lies at the next tick, and stays there.
-        if !postponed {
-            let index = self.slots.of(slot)[position as usize].node;
+        if !postponed && let Some(index) = self.slots.node(slot, position) {
             self.unlink(slot, position);
-            let spot = self.locate(deadline);
-            self.link(index, spot);
+            let due = self.note_deadline(deadline);
+            self.link(slot_of(&self.rings, due), index, due);
         }
         true
     }
@@ -206,11 +210,13 @@ impl<T> Hierarchy<T> {
     /// ring. It is a lower bound for the earliest deadline that is still to come, and `None` when
     /// no timer is pending.
     ///
-    /// Looks at one slot a level, whatever the number of timers. When all pending timers have
-    /// cycles to wait, it looks at every occupied slot of the outermost ring.
+    /// Looks at two slots a level at most, whatever the number of timers. When all pending timers
+    /// have cycles to wait, it looks at every occupied slot of the outermost ring.
     #[must_use]
     pub fn next_turn(&self) -> Option<Tick> {
-        let mut earliest: Option<Tick> = None;
+        let under_cursors =
+            self.rings.iter().filter_map(|ring| ring.visit_under_cursor(&self.slots));
+        let mut earliest = under_cursors.min();
         for ring in &self.rings {
             // The slots of an outer ring begin where slots of this ring begin, never between them.
             if earliest.is_some_and(|known| known < ring.next_slot_begins()) {
@@ -224,7 +230,12 @@ impl<T> Hierarchy<T> {
 
     /// Returns the earliest deadline, by a look at every timer.
     pub(crate) fn earliest_deadline(&self) -> Option<Tick> {
-        self.table.iter().map(|(_, node)| node.deadline).min()
+        self.deadlines().min()
+    }
+
+    /// Returns every deadline, in no order.
+    pub(crate) fn deadlines(&self) -> impl Iterator<Item = Tick> {
+        self.table.iter().map(|(_, node)| node.deadline)
     }
 
     /// Returns how many timers are pending.
@@ -248,6 +259,7 @@ impl<T> Hierarchy<T> {
     /// Removes every timer, and gives up the memory they took. Returns them in no order.
     pub fn drain(&mut self) -> impl Iterator<Item = (Key, Tick, T)> + use<T> {
         self.slots.clear();
+        self.lookahead = Lookahead::EMPTY;
         self.early = EarlyCascade::default();
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
@@ -263,72 +275,79 @@ impl<T> Hierarchy<T> {
         let node = self.table.get(key)?;
         let on_ring = |ring: &&Ring| ring.numbers().contains(&node.slot);
         let (level, ring) = self.rings.iter().enumerate().find(|(_, ring)| on_ring(ring))?;
-        let visit = match self.slots.of(node.slot)[node.position as usize].cycle {
-            FAR => ring.spot_far(node.deadline).visit,
-            cycle => ring.visit_of(node.slot, cycle),
+        let due = match self.slots.cycle(node.slot, node.position) {
+            // Where the entry lies. A timer that was postponed lies earlier than it is due.
+            Some(cycle) if cycle != FAR => ring.begin_in(node.slot, cycle),
+            Some(_) => node.deadline,
+            None => self.slots.first_due(node.slot),
         };
         Some(Location {
             level,
             slot: (node.slot - ring.numbers().start) as usize,
-            cycles: ring.cycles_before(visit),
+            cycles: ring.cycles_before(due.max(ring.position().2)),
             cursor: ring.position().0 as usize,
         })
     }
 
-    /// Returns where an entry with this deadline belongs.
-    #[inline]
-    fn locate(&self, deadline: Tick) -> Spot {
-        match deadline > self.cursor {
-            true => self.spot(deadline),
-            false => self.late_spot(),
-        }
-    }
-
-    /// Returns where an entry belongs whose deadline is still to come: on the innermost ring that
-    /// reaches it.
+    /// Puts an entry for the node at `index`, which has none, into the slot of the tick at which it
+    /// is due. Returns its position.
     #[inline(always)]
-    fn spot(&self, tick: Tick) -> Spot {
-        for ring in &self.rings {
-            if ring.reaches(tick) {
-                return ring.spot(tick);
-            }
+    fn push(&mut self, slot: u32, index: NodeIndex, due: Tick) -> u32 {
+        match self.slots.is_plain(slot) {
+            true => self.push_entry(slot, Inner::new(index, 0), due),
+            false => self.push_with_care(slot, index, due),
         }
-        self.far_spot(tick)
     }
 
-    /// Returns where an entry belongs whose deadline no ring reaches: on the outermost, with
-    /// cycles.
+    /// Does so on the outermost ring, where an entry has a cycle, or while a scan is paused.
     #[inline(never)]
-    fn far_spot(&self, tick: Tick) -> Spot {
-        self.rings[self.rings.len() - 1].spot_far(tick)
+    fn push_with_care(&mut self, slot: u32, index: NodeIndex, due: Tick) -> u32 {
+        if self.slots.is_inner(slot) {
+            let position = self.push_entry(slot, Inner::new(index, 0), due);
+            return self.add_to_paused::<Inner>(slot, position, due);
+        }
+        let cycle = self.rings[self.rings.len() - 1].spot_far(due).cycle;
+        let position = self.push_entry(slot, Outermost::new(index, cycle), due);
+        self.add_to_paused::<Outermost>(slot, position, due)
     }
 
-    /// Returns where an entry belongs whose deadline has passed: at the next tick.
-    #[cold]
-    fn late_spot(&self) -> Spot {
-        self.rings[0].next_spot()
+    #[inline(always)]
+    fn push_entry<E: Entry>(&mut self, slot: u32, entry: E, due: Tick) -> u32 {
+        match self.slots.push(slot, entry, due) {
+            Some(position) => position,
+            None => self.push_with_room(slot, entry, due),
+        }
     }
 
-    /// Puts an entry for the node at `index`, which has none, into a slot.
+    #[inline(never)]
+    fn push_with_room<E: Entry>(&mut self, slot: u32, entry: E, due: Tick) -> u32 {
+        let position = self.slots.push_with_room(slot, entry, due);
+        if self.slots.is_full(slot) {
+            self.note_full(slot);
+        }
+        position
+    }
+
+    /// Makes the entry that was just pushed known to the scan, if one is paused in its slot, and
+    /// tells the node of another entry if the two change places. Returns the entry's position.
+    fn add_to_paused<E: Entry>(&mut self, slot: u32, position: u32, due: Tick) -> u32 {
+        if !self.slots.is_paused_in(slot) {
+            return position;
+        }
+        let (new, displaced) = self.slots.add_to_paused::<E>(slot, due);
+        if let Some(displaced) = displaced {
+            self.table.at_mut(displaced).position = position;
+        }
+        new
+    }
+
+    /// Puts an entry for the node at `index`, which has none, into a slot, and tells the node.
     #[inline]
-    fn link(&mut self, index: NodeIndex, spot: Spot) {
-        let position = self.slots.push(spot, index);
+    fn link(&mut self, slot: u32, index: NodeIndex, due: Tick) {
+        let position = self.push(slot, index, due);
         let node = self.table.at_mut(index);
-        node.slot = spot.slot;
+        node.slot = slot;
         node.position = position;
-        if self.slots.is_paused_in(spot.slot) {
-            self.add_to_paused(spot);
-        }
-    }
-
-    /// Makes the entry that was just pushed known to the scan that is paused in its slot, and tells
-    /// the nodes of two entries that changed places.
-    #[cold]
-    fn add_to_paused(&mut self, spot: Spot) {
-        for position in self.slots.add_to_paused(spot).into_iter().flatten() {
-            let entry = self.slots.of(spot.slot)[position as usize];
-            self.table.at_mut(entry.node).position = position;
-        }
     }
 
     /// Removes an entry from its slot, and tells the node of the one that moved into its position.
@@ -338,6 +357,23 @@ impl<T> Hierarchy<T> {
             self.table.at_mut(moved).position = position;
         }
     }
+}
+
+/// Returns the slot in which an entry belongs that is due at `tick`, which is still to come: on the
+/// innermost ring that reaches it, or with cycles on the outermost.
+#[inline(always)]
+fn slot_of(rings: &[Ring], tick: Tick) -> u32 {
+    for ring in rings {
+        if ring.reaches(tick) {
+            return ring.slot(tick);
+        }
+    }
+    far_slot_of(rings, tick)
+}
+
+#[inline(never)]
+fn far_slot_of(rings: &[Ring], tick: Tick) -> u32 {
+    rings[rings.len() - 1].spot_far(tick).slot
 }
 
 impl<T> Default for Hierarchy<T> {

@@ -2,28 +2,36 @@
 //! when there are many timers, and misses that do not wait for each other overlap.
 
 use super::Hierarchy;
-use super::ring::Spot;
-use super::slots::Entry;
-use super::table::Key;
+use super::entry::Entry;
+use super::table::{Key, Table};
 
 /// How many nodes are loaded together: more than a core has misses under way, and few enough to be
 /// in its first cache still when they are used.
 pub(crate) const PREFETCH_BATCH: usize = 32;
 
-impl<T> Hierarchy<T> {
-    /// Loads the nodes of some entries that a visit at `spot` is about to ask. The loop does
-    /// nothing else, so the loads do not wait for each other.
+impl<T> Table<T> {
+    /// Loads the nodes of some entries that a visit is about to ask. The loop does nothing else, so
+    /// the loads do not wait for each other.
     #[inline]
-    pub(super) fn fetch(&self, spot: Spot, entries: &[Entry]) {
+    pub(super) fn fetch<E: Entry>(&self, entries: &[E]) {
+        let deadline = |entry: &E| self.at(entry.node()).deadline.get();
+        core::hint::black_box(entries.iter().fold(0, |seen, entry| seen ^ deadline(entry)));
+    }
+
+    /// Loads the nodes of those entries that a visit in this cycle has to ask.
+    #[inline]
+    pub(super) fn fetch_due<E: Entry>(&self, entries: &[E], cycle: u32) {
         let mut seen = 0;
         for entry in entries {
-            if entry.may_be_due_at(spot) {
-                seen ^= self.table.at(entry.node).deadline.get();
+            if entry.may_be_due_in(cycle) {
+                seen ^= self.at(entry.node()).deadline.get();
             }
         }
         core::hint::black_box(seen);
     }
+}
 
+impl<T> Hierarchy<T> {
     /// Loads the memory that a cancel of each of these timers will touch, but of no more than
     /// [`PREFETCH_BATCH`]. Three loops, each with loads that do not wait for each other: the nodes,
     /// then the entries, then the nodes of the entries that will move.
@@ -37,9 +45,10 @@ impl<T> Hierarchy<T> {
         let mut last = [0; PREFETCH_BATCH];
         let mut seen = 0;
         for (last, &(slot, position)) in last.iter_mut().zip(&nodes[..count]) {
-            let entries = self.slots.of(slot);
-            seen ^= entries.get(position as usize).map_or(0, |entry| entry.cycle);
-            *last = entries.last().map_or(0, |entry| entry.node);
+            seen ^= self.slots.node(slot, position).unwrap_or(0);
+            // The slot of a pending timer is not empty.
+            let back = (self.slots.len(slot) as u32).saturating_sub(1);
+            *last = self.slots.node(slot, back).unwrap_or(0);
         }
         for &index in &last[..count] {
             seen ^= self.table.at(index).position;

@@ -3,11 +3,14 @@
 //!
 //! Ground rules:
 //!
-//! - The slot under the cursor has been processed: the next visit is one slot ahead, and a whole
-//!   cycle ahead lies the cursor's own slot again. The cursor therefore passes a slot that is
-//!   `ahead` slots ahead (1 or more) `(ahead - 1) / slots` times before the entry is due. Both
-//!   formulas in the textbooks are a whole cycle late at an edge: `(ahead + cursor) / slots` when
-//!   the slot wraps behind the cursor, `ahead / slots` for exact multiples.
+//! - Nothing is put into the slot under the cursor for the time until the cursor moves on: an inner
+//!   ring reaches that far. New entries lie one slot ahead or more, and a whole cycle ahead lies
+//!   the cursor's own slot again. The cursor therefore passes a slot that is `ahead` slots ahead (1
+//!   or more) `(ahead - 1) / slots` times before the entry is due. Both formulas in the textbooks
+//!   are a whole cycle late at an edge: `(ahead + cursor) / slots` when the slot wraps behind the
+//!   cursor, `ahead / slots` for exact multiples.
+//! - A slot is visited when the first of its entries is due, so the slot under the cursor may hold
+//!   entries from before, whose time is to come.
 //! - An entry keeps its cycle count as the number of the ring's cycle in which it is due, modulo
 //!   2^31. The ring counts its own cycles, and so counts down for all entries at once: passing a
 //!   slot costs nothing, and passing it a million times costs no more.
@@ -28,13 +31,11 @@ pub(super) const FAR: u32 = 1 << 31;
 
 const CYCLE_NUMBERS: u32 = FAR - 1;
 
-/// Where an entry lies: the slot, numbered through all rings, the cycle in which it is due, and the
-/// tick at which the cursor comes there in that cycle.
-#[derive(Clone, Copy, Debug)]
+/// Where an entry lies: the slot, numbered through all rings, and the cycle in which it is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spot {
     pub(super) slot: u32,
     pub(super) cycle: u32,
-    pub(super) visit: Tick,
 }
 
 /// How wide a slot is. Division by a power of two is a shift, decided once.
@@ -75,6 +76,11 @@ pub(super) struct Ring {
     cycle: u32,
     /// The tick at which the slot under the cursor began.
     begin: u64,
+    /// The tick at which the first slot began in this cycle.
+    cycle_begin: u64,
+    /// One less than `slots` if both that and the width are powers of two: some bits of a tick are
+    /// then its slot. Zero otherwise.
+    mask: u32,
 }
 
 impl Ring {
@@ -90,6 +96,8 @@ impl Ring {
             cursor: 0,
             cycle: 0,
             begin: 0,
+            cycle_begin: 0,
+            mask: if slots.is_power_of_two() && width.is_power_of_two() { slots - 1 } else { 0 },
         }
     }
 
@@ -113,12 +121,32 @@ impl Ring {
         tick.get() <= self.reaches_to
     }
 
+    /// Returns the slot of `tick`, which this ring reaches.
+    #[inline(always)]
+    pub(super) fn slot(&self, tick: Tick) -> u32 {
+        if self.mask != 0 {
+            self.first + ((tick.get() >> (self.width.shift & 63)) as u32 & self.mask)
+        } else {
+            self.slot_by_division(tick)
+        }
+    }
+
+    #[inline(never)]
+    fn slot_by_division(&self, tick: Tick) -> u32 {
+        self.spot(tick).slot
+    }
+
     /// Returns where `tick`, which this ring reaches, lies.
     #[inline]
     pub(super) fn spot(&self, tick: Tick) -> Spot {
-        // At most one cycle ahead, and so below 2^25.
-        let ahead = self.width.slots_in(tick.get() - self.begin) as u32;
-        self.spot_ahead(ahead)
+        // Less than two cycles ahead, and so below 2^26.
+        let index = self.width.slots_in(tick.get() - self.cycle_begin) as u32;
+        // No branch: a slot behind the cursor is as likely as one ahead of it.
+        let wraps = index >= self.slots;
+        Spot {
+            slot: self.first + index - if wraps { self.slots } else { 0 },
+            cycle: self.cycle_after(u32::from(wraps)),
+        }
     }
 
     /// Returns where `tick` lies, however far it is. Only the outermost ring is asked this.
@@ -129,23 +157,23 @@ impl Ring {
         Spot {
             slot: self.first + index,
             cycle: near.map_or(FAR, |cycles| self.cycle_after(cycles)),
-            visit: Tick::new(self.begin + ahead * self.width.ticks),
         }
     }
 
-    /// Returns where the cursor comes next.
-    pub(super) fn next_spot(&self) -> Spot {
-        self.spot_ahead(1)
+    /// Returns when the slot of `tick` begins, which is not before the slot under the cursor.
+    pub(super) fn begin_of(&self, tick: Tick) -> Tick {
+        let ahead = self.width.slots_in(tick.get() - self.begin);
+        Tick::new(self.begin + ahead * self.width.ticks)
+    }
+
+    /// Returns the slot that the cursor comes to next.
+    pub(super) fn next_slot(&self) -> u32 {
+        self.first + if self.cursor + 1 == self.slots { 0 } else { self.cursor + 1 }
     }
 
     /// Returns the tick at which the cursor moves on, or [`Tick::MAX`] if there is none.
     pub(super) fn next_slot_begins(&self) -> Tick {
         Tick::new(self.begin.saturating_add(self.width.ticks))
-    }
-
-    /// Returns whether the cursor moves on at `tick`, which comes right after the present.
-    pub(super) fn moves_on_at(&self, tick: Tick) -> bool {
-        tick.get() - self.begin == self.width.ticks
     }
 
     /// Moves the ring's cursor to the slot of `tick`. Returns whether that is another slot.
@@ -158,29 +186,64 @@ impl Ring {
         self.cycle = self.cycle_after(cycles as u32);
         self.cursor = index;
         self.begin += ahead * self.width.ticks;
+        self.cycle_begin = self.begin - u64::from(index) * self.width.ticks;
         self.reaches_to = self.begin.saturating_add(self.reach - 1);
         true
     }
 
-    /// Returns when an entry of this slot and cycle, which is not [`FAR`], is visited.
-    pub(super) fn visit_of(&self, slot: u32, cycle: u32) -> Tick {
+    /// Moves the cursor of an innermost ring to `tick`, if that lies within the present cycle.
+    /// Returns whether it does.
+    #[inline]
+    pub(super) fn step_to(&mut self, tick: Tick) -> bool {
+        let index = tick.get() - self.cycle_begin;
+        if index >= u64::from(self.slots) {
+            return false;
+        }
+        self.cursor = index as u32;
+        self.begin = tick.get();
+        self.reaches_to = self.begin.saturating_add(self.reach - 1);
+        true
+    }
+
+    /// Returns when the slot begins in which an entry with this cycle, which is not [`FAR`], is due.
+    pub(super) fn begin_in(&self, slot: u32, cycle: u32) -> Tick {
         let index = slot - self.first;
-        let wraps = index <= self.cursor;
+        let wraps = index < self.cursor;
         let ahead = index + if wraps { self.slots } else { 0 } - self.cursor;
         let cycles = cycle.wrapping_sub(self.cycle_after(u32::from(wraps))) & CYCLE_NUMBERS;
         let ahead = u64::from(ahead) + u64::from(cycles) * u64::from(self.slots);
         Tick::new(self.begin + ahead * self.width.ticks)
     }
 
-    /// Returns the cycle count of an entry that is visited at `visit`: how many times the cursor
-    /// passes it before that.
-    pub(super) fn cycles_before(&self, visit: Tick) -> u64 {
-        let ahead = self.width.slots_in(visit.get() - self.begin);
-        (ahead - 1) / u64::from(self.slots)
+    /// Returns the cycle count of an entry that is due at `tick`: how many times the cursor comes
+    /// to its slot before that.
+    pub(super) fn cycles_before(&self, tick: Tick) -> u64 {
+        let ahead = self.width.slots_in(tick.get() - self.begin);
+        ahead.saturating_sub(1) / u64::from(self.slots)
     }
 
-    /// Returns the earliest tick at which the cursor comes to a slot with an entry that may be due
-    /// then.
+    /// Returns when an occupied slot has to be visited: when the first of its entries is due. A full
+    /// slot has to be visited as soon as it begins, so that no timer waits for all of its entries.
+    pub(super) fn visit_of(&self, slot: u32, slots: &Slots) -> Tick {
+        let first_due = slots.first_due(slot);
+        if !slots.is_full(slot) {
+            return first_due;
+        }
+        let begin = self.begin_of(first_due);
+        if begin.get() > self.begin { begin } else { first_due }
+    }
+
+    /// Returns when the slot under the cursor has to be visited, if that is before the cursor moves
+    /// on.
+    #[inline]
+    pub(super) fn visit_under_cursor(&self, slots: &Slots) -> Option<Tick> {
+        let slot = self.first + self.cursor;
+        let visit = slots.has_entries(slot).then(|| slots.first_due(slot))?;
+        (visit.get() - self.begin < self.width.ticks).then_some(visit)
+    }
+
+    /// Returns the earliest tick, after the cursor has moved on, at which a slot of this ring has to
+    /// be visited.
     ///
     /// Looks at one occupied slot. If its entries have cycles to wait, looks at the next, and so
     /// on. Only the outermost ring has such slots.
@@ -191,35 +254,25 @@ impl Ring {
         for range in [after_cursor..numbers.end, numbers.start..after_cursor] {
             let mut from = range.start;
             while let Some(slot) = slots.first_occupied(from..range.end) {
-                let visit = slots.first_visit(slot);
-                if self.reaches(visit) {
-                    return Some(visit);
-                }
+                let visit = self.visit_of(slot, slots);
                 earliest = Some(earliest.map_or(visit, |known| known.min(visit)));
+                if self.reaches(visit) {
+                    return earliest;
+                }
                 from = slot + 1;
             }
         }
         earliest
     }
 
-    /// Returns the first occupied slot of an innermost ring that the cursor comes to by `last`,
-    /// which lies within the present cycle.
-    pub(super) fn next_occupied(&self, last: Tick, slots: &Slots) -> Option<Spot> {
-        let ahead = last.get().saturating_sub(self.begin) as u32;
-        let after_cursor = self.first + self.cursor + 1;
-        let slot = slots.first_occupied(after_cursor..after_cursor + ahead)?;
-        Some(self.spot_ahead(slot + 1 - after_cursor))
-    }
-
+    /// Returns the first tick after `tick` and before `end` at which a slot of an innermost ring is
+    /// occupied, or `end`. All three lie in the present cycle, or at its end.
     #[inline]
-    fn spot_ahead(&self, ahead: u32) -> Spot {
-        // No branch: a slot behind the cursor is as likely as one ahead of it.
-        let wraps = self.cursor + ahead >= self.slots;
-        let index = self.cursor + ahead - if wraps { self.slots } else { 0 };
-        Spot {
-            slot: self.first + index,
-            cycle: self.cycle_after(u32::from(wraps)),
-            visit: Tick::new(self.begin + u64::from(ahead) * self.width.ticks),
+    pub(super) fn next_work(&self, tick: Tick, end: Tick, slots: &Slots) -> Tick {
+        let slot_of = |tick: Tick| self.first + (tick.get() - self.cycle_begin) as u32;
+        match slots.first_occupied(slot_of(tick) + 1..slot_of(end)) {
+            Some(slot) => Tick::new(self.cycle_begin + u64::from(slot - self.first)),
+            None => end,
         }
     }
 
@@ -253,12 +306,12 @@ mod tests {
 
     /// Returns slot and cycle count of a timer that is set at `now` for `delay` ticks later.
     fn classic(slots: u32, now: u64, delay: u64) -> (u32, u64) {
-        let ring = ring_at(slots, 1, now);
-        let spot = ring.spot_far(Tick::new(now + delay));
+        let (ring, due) = (ring_at(slots, 1, now), Tick::new(now + delay));
+        let spot = ring.spot_far(due);
         if spot.cycle != FAR {
-            assert_eq!(ring.visit_of(spot.slot, spot.cycle), spot.visit);
+            assert_eq!(ring.begin_in(spot.slot, spot.cycle), due);
         }
-        (spot.slot, ring.cycles_before(spot.visit))
+        (spot.slot, ring.cycles_before(due))
     }
 
     #[test]
@@ -280,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spot_is_visited_at_the_begin_of_its_slot() {
+    fn a_tick_lies_in_the_slot_that_begins_last_before_it() {
         for (slots, width) in [(1, 1), (2, 3), (5, 1), (8, 4), (60, 60)] {
             for now in (0..40).chain([u64::MAX - 900]) {
                 let ring = ring_at(slots, width, now);
@@ -291,12 +344,11 @@ mod tests {
                     }
                     let begin = Tick::new(tick / width * width);
                     let spot = ring.spot_far(Tick::new(tick));
-                    assert_eq!(spot.visit, begin);
-                    assert_eq!(ring.visit_of(spot.slot, spot.cycle), begin);
+                    assert_eq!(ring.begin_of(Tick::new(tick)), begin);
+                    assert_eq!(ring.begin_in(spot.slot, spot.cycle), begin);
                     if ring.reaches(Tick::new(tick)) {
-                        let near = ring.spot(Tick::new(tick));
-                        assert_eq!((near.slot, near.cycle), (spot.slot, spot.cycle));
-                        assert_eq!(near.visit, begin);
+                        assert_eq!(ring.spot(Tick::new(tick)), spot);
+                        assert_eq!(ring.slot(Tick::new(tick)), spot.slot);
                     }
                 }
             }
@@ -317,7 +369,7 @@ mod tests {
         let ring = ring_at(4, 1, now);
         for tick in (now + 1..now + 20).map(Tick::new) {
             let spot = ring.spot_far(tick);
-            assert_eq!(ring.visit_of(spot.slot, spot.cycle), tick);
+            assert_eq!(ring.begin_in(spot.slot, spot.cycle), tick);
         }
     }
 

@@ -21,6 +21,8 @@
 //! - Entries keep their positions, so a paused scan and an early cascade never notice a move.
 
 use super::Hierarchy;
+use super::entry::{Entry, Inner, Outermost};
+use super::table::OldNodes;
 
 /// Since when the slab has been sparse, in operations that found it so.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,15 +65,26 @@ impl<T> Hierarchy<T> {
     }
 
     fn shrink(&mut self) {
-        let table = &mut self.table;
-        let mut old = table.begin_move();
-        self.slots.shrink(|entries| {
-            old.fetch(entries.iter().map(|entry| entry.node));
-            for entry in entries {
-                entry.node = table.move_node(&mut old, entry.node);
-            }
-        });
+        let mut old = self.table.begin_move();
+        self.move_nodes::<Inner>(&mut old);
+        self.move_nodes::<Outermost>(&mut old);
         debug_assert!(old.is_empty(), "a node without an entry");
+    }
+
+    /// Moves the nodes of all entries of one kind, and gives up the memory of large arrays of few.
+    fn move_nodes<E: Entry>(&mut self, old: &mut OldNodes<T>) {
+        let mut from = 0;
+        while let Some(slot) = self.slots.next_occupied::<E>(from) {
+            let index = E::index(&self.slots, slot);
+            E::arrays_mut(&mut self.slots).shrink(index, |entries| {
+                old.fetch(entries.iter().map(|entry| entry.node()));
+                for entry in entries {
+                    entry.set_node(self.table.move_node(old, entry.node()));
+                }
+            });
+            from = slot + 1;
+        }
+        E::arrays_mut(&mut self.slots).give_up_spares();
     }
 }
 

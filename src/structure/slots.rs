@@ -1,262 +1,284 @@
-//! The slots of all rings: arrays of entries, and how far a paused visit has come in one of them.
+//! The slots of all rings: which of them are occupied, and the one in which a scan is paused.
 //!
 //! Ground rules:
 //!
-//! - A slot is an array of entries of 8 bytes, in no order. Removing one moves the last entry into
-//!   its position; the caller then tells the node of the moved one (`Hierarchy::unlink`).
-//! - A slot is occupied exactly while it has an entry, and then `first_visit` is no later than the
-//!   tick at which any of its entries has to be visited.
-//! - An emptied slot keeps a small array, of [`KEPT_ROOM`] entries: no more than its header takes.
-//!   A larger one goes to the spares, where the next slot without one finds it. Spares hold no more
-//!   room than there are entries, or [`SPARE_ROOM`]: a burst does not pin memory for ever.
-//! - A visit scans its slot from the back, so that an entry it removes is the last one, and nothing
-//!   has to move. If it runs out of budget it leaves its [`Scan`] in `paused`. One scan at most is
-//!   paused, and its slot is visited at the next tick.
-//! - A paused scan never looks at an entry twice. A push adds to the back, among the entries that
-//!   the scan has seen: if the paused visit must look at the new entry too, it swaps with the first
-//!   seen one, and the unseen part grows by one. A cancel may move a seen entry into the unseen
-//!   part, which costs one more look at it.
+//! - Slots are numbered through all rings, innermost first; those of the outermost ring hold
+//!   another kind of [`Entry`] than the others.
+//! - Removing an entry moves the last one of its slot into its position; the caller then tells the
+//!   node of the moved one (`Hierarchy::unlink`).
+//! - A slot's bit is set exactly while it has an entry.
 
 use core::ops::Range;
 
+use super::arrays::Arrays;
 use super::budget::OutOfBudget;
+use super::entry::{Entry, Inner, Outermost};
 use super::occupancy::Occupancy;
-use super::prefetch::PREFETCH_BATCH;
-use super::ring::{FAR, Spot};
+use super::scan::Scan;
 use super::table::NodeIndex;
 use crate::values::time::Tick;
 
-/// Room for this many entries stays with a slot that is emptied.
-const KEPT_ROOM: usize = 4;
-
-/// Room for this many entries may lie in spares, however few timers there are.
-const SPARE_ROOM: usize = 4096;
-
-/// A move shrinks a slot's array that has room for more than this many entries for each that it
-/// has.
-const SPARSE_ROOM: usize = 4;
-
-/// An entry of a slot: the index of a timer's node, and the cycle in which it is due, or [`FAR`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) node: NodeIndex,
-    pub(super) cycle: u32,
-}
-
-impl Entry {
-    /// Returns whether a visit at `spot` has to ask the node.
-    #[inline]
-    pub(super) fn may_be_due_at(self, spot: Spot) -> bool {
-        self.cycle == spot.cycle || self.cycle == FAR
-    }
-}
-
-#[derive(Debug, Default)]
-struct Slot {
-    entries: Vec<Entry>,
-    first_visit: Tick,
-}
-
-/// How far a visit has come in its slot.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scan {
-    /// [`NO_SLOT`] when there is no scan.
-    slot: u32,
-    /// The tick of the visit.
-    visit: Tick,
-    /// How many entries, at the front, have not been looked at.
-    pub(super) left: usize,
-    /// The earliest visit to an entry that stays.
-    kept: Option<Tick>,
-}
-
-/// There are fewer slots than this.
-const NO_SLOT: u32 = u32::MAX;
-
-impl Scan {
-    const NONE: Scan = Scan { slot: NO_SLOT, visit: Tick::new(0), left: 0, kept: None };
-
-    /// Notes that an entry stays until `visit`.
-    pub(super) fn keep(&mut self, visit: Tick) {
-        self.kept = Some(self.kept.map_or(visit, |kept| kept.min(visit)));
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Slots {
-    slots: Box<[Slot]>,
+    pub(super) inner: Arrays<Inner>,
+    pub(super) outermost: Arrays<Outermost>,
     occupancy: Occupancy,
     paused: Scan,
-    entries: usize,
-    spares: Vec<Vec<Entry>>,
-    spare_room: usize,
+    /// A push to a slot below this number is only that: the slot is one of an inner ring, and no
+    /// scan is paused.
+    plain_below: u32,
+    /// A slot with this many entries is full.
+    full_from: usize,
 }
 
 impl Slots {
-    pub(super) fn new(count: u32) -> Slots {
+    /// Empty slots: those below `outermost` are of inner rings, and there are `count` in all.
+    pub(super) fn new(outermost: u32, count: u32, full_from: usize) -> Slots {
         Slots {
-            slots: (0..count).map(|_| Slot::default()).collect(),
+            inner: Arrays::new(outermost as usize),
+            outermost: Arrays::new((count - outermost) as usize),
             occupancy: Occupancy::new(count),
             paused: Scan::NONE,
-            entries: 0,
-            spares: Vec::new(),
-            spare_room: 0,
+            plain_below: outermost,
+            full_from,
         }
     }
 
-    /// Returns how many entries lie in all slots.
-    pub(super) fn entries(&self) -> usize {
-        self.entries
+    /// Returns how many slots there are.
+    fn count(&self) -> u32 {
+        (self.inner.len() + self.outermost.len()) as u32
     }
 
+    /// Returns whether a slot belongs to a ring that has another around it.
+    #[inline]
+    pub(super) fn is_inner(&self, slot: u32) -> bool {
+        (slot as usize) < self.inner.len()
+    }
+
+    /// Returns how many entries lie in all slots, by a look at all.
+    pub(super) fn entries(&self) -> usize {
+        self.inner.count() + self.outermost.count()
+    }
+
+    #[inline]
+    pub(super) fn has_entries(&self, slot: u32) -> bool {
+        self.occupancy.is_set(slot)
+    }
+
+    /// Returns how many entries lie in a slot.
+    #[inline]
+    pub(super) fn len(&self, slot: u32) -> usize {
+        match self.is_inner(slot) {
+            true => self.entries_of::<Inner>(slot).len(),
+            false => self.entries_of::<Outermost>(slot).len(),
+        }
+    }
+
+    /// Returns the node of the entry at `position`, if one lies there.
+    pub(super) fn node(&self, slot: u32, position: u32) -> Option<NodeIndex> {
+        match self.is_inner(slot) {
+            true => self.entry::<Inner>(slot, position).map(Inner::node),
+            false => self.entry::<Outermost>(slot, position).map(Outermost::node),
+        }
+    }
+
+    /// Returns the cycle of the entry at `position`, if one lies there and has a cycle.
+    pub(super) fn cycle(&self, slot: u32, position: u32) -> Option<u32> {
+        let entry = (!self.is_inner(slot)).then(|| self.entry::<Outermost>(slot, position));
+        entry.flatten().and_then(Outermost::cycle)
+    }
+
+    fn entry<E: Entry>(&self, slot: u32, position: u32) -> Option<E> {
+        self.entries_of(slot).get(position as usize).copied()
+    }
+
+    /// Returns the entries of a slot.
+    #[inline]
+    pub(super) fn entries_of<E: Entry>(&self, slot: u32) -> &[E] {
+        &E::slot(self, slot).entries
+    }
+
+    #[inline]
     pub(super) fn first_occupied(&self, range: Range<u32>) -> Option<u32> {
         self.occupancy.first_in(range)
     }
 
-    /// Returns the earliest tick at which an entry of an occupied slot may be due.
-    pub(super) fn first_visit(&self, slot: u32) -> Tick {
-        self.slots[slot as usize].first_visit
+    /// Returns a lower bound of the ticks at which the entries of an occupied slot are due.
+    #[inline]
+    pub(super) fn first_due(&self, slot: u32) -> Tick {
+        match self.is_inner(slot) {
+            true => Inner::slot(self, slot).first_due,
+            false => Outermost::slot(self, slot).first_due,
+        }
     }
 
-    /// Returns the entries of a slot.
-    pub(super) fn of(&self, slot: u32) -> &[Entry] {
-        &self.slots[slot as usize].entries
+    /// Returns whether a slot holds so many entries that no timer is to wait for all of them.
+    pub(super) fn is_full(&self, slot: u32) -> bool {
+        self.len(slot) >= self.full_from
     }
 
-    /// Adds an entry at the back of a slot. Returns its position.
+    /// Returns whether an [`Inner`] entry may be pushed to this slot with nothing else to be done.
+    #[inline(always)]
+    pub(super) fn is_plain(&self, slot: u32) -> bool {
+        slot < self.plain_below
+    }
+
+    /// Adds an entry, which is due at `due`, at the back of a slot. Returns its position, or `None`
+    /// if it is empty or has no more room, for [`Slots::push_with_room`].
     ///
     /// If a scan is paused there, [`Slots::add_to_paused`] has to follow.
     #[inline(always)]
-    pub(super) fn push(&mut self, spot: Spot, node: NodeIndex) -> u32 {
-        let mut slot = &mut self.slots[spot.slot as usize];
+    pub(super) fn push<E: Entry>(&mut self, number: u32, entry: E, due: Tick) -> Option<u32> {
+        let slot = E::slot_mut(self, number);
         let position = slot.entries.len();
-        if position == 0 {
-            self.occupy(spot);
-            slot = &mut self.slots[spot.slot as usize];
+        if position == 0 || position == slot.entries.capacity() {
+            return None;
         }
-        slot.first_visit = slot.first_visit.min(spot.visit);
-        slot.entries.push(Entry { node, cycle: spot.cycle });
-        self.entries += 1;
+        slot.first_due = slot.first_due.min(due);
+        slot.entries.push(entry);
+        Some(position as u32)
+    }
+
+    /// Does so in a slot that is empty, or has room for no more.
+    pub(super) fn push_with_room<E: Entry>(&mut self, number: u32, entry: E, due: Tick) -> u32 {
+        if self.entries_of::<E>(number).is_empty() {
+            self.occupancy.set(number);
+            let index = E::index(self, number);
+            E::arrays_mut(self).open(index);
+        }
+        let slot = E::slot_mut(self, number);
+        let position = slot.entries.len();
+        slot.first_due = slot.first_due.min(due);
+        slot.entries.push(entry);
         position as u32
     }
 
     /// Makes the entry that was just pushed known to the scan that is paused in its slot. Returns
-    /// two positions if their entries have changed places.
-    #[cold]
-    pub(super) fn add_to_paused(&mut self, spot: Spot) -> Option<[u32; 2]> {
-        let entries = &mut self.slots[spot.slot as usize].entries;
-        let last = entries.len().checked_sub(1)?;
+    /// the entry's position, and the node of another that is now at the back, if the two have
+    /// changed places.
+    pub(super) fn add_to_paused<E: Entry>(
+        &mut self,
+        slot: u32,
+        due: Tick,
+    ) -> (u32, Option<NodeIndex>) {
+        let last = self.entries_of::<E>(slot).len() - 1;
         // Cancels may have made the slot shorter than that.
         let first_seen = self.paused.left.min(last);
         self.paused.left = first_seen;
-        if spot.visit > self.paused.visit {
-            self.paused.keep(spot.visit);
-            return None;
+        if due > self.paused.tick {
+            self.paused.keep(due);
+            return (last as u32, None);
         }
-        entries.swap(first_seen, last);
         self.paused.left += 1;
-        Some([first_seen as u32, last as u32])
-    }
-
-    /// Prepares a slot for its first entry.
-    #[inline(never)]
-    fn occupy(&mut self, spot: Spot) {
-        let slot = &mut self.slots[spot.slot as usize];
-        self.occupancy.set(spot.slot);
-        slot.first_visit = spot.visit;
-        if slot.entries.capacity() == 0
-            && let Some(spare) = self.spares.pop()
-        {
-            self.spare_room -= spare.capacity();
-            slot.entries = spare;
-        }
+        let entries = &mut E::slot_mut(self, slot).entries;
+        entries.swap(first_seen, last);
+        (first_seen as u32, (first_seen < last).then(|| entries[last].node()))
     }
 
     /// Removes an entry. Returns the node of the entry that moved into its position, if one did.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<NodeIndex> {
-        let entries = &mut self.slots[slot as usize].entries;
+        match self.is_inner(slot) {
+            true => self.remove_entry::<Inner>(slot, position),
+            false => self.remove_entry::<Outermost>(slot, position),
+        }
+    }
+
+    #[inline(always)]
+    fn remove_entry<E: Entry>(&mut self, slot: u32, position: u32) -> Option<NodeIndex> {
+        let entries = &mut E::slot_mut(self, slot).entries;
         debug_assert!((position as usize) < entries.len(), "no entry lies there");
         let last = entries.pop()?;
-        self.entries -= 1;
         if let Some(vacated) = entries.get_mut(position as usize) {
             *vacated = last;
-            return Some(last.node);
+            return Some(last.node());
         }
         if entries.is_empty() {
-            self.vacate(slot);
+            self.close::<E>(slot);
         }
         None
     }
 
-    /// Returns whether the slot of `spot` has an entry that may be due at that visit.
-    pub(super) fn has_work(&self, spot: Spot) -> bool {
-        self.occupancy.is_set(spot.slot) && self.first_visit(spot.slot) == spot.visit
-    }
-
-    /// Begins to scan the slot of `spot`, or resumes the scan that is paused there.
-    pub(super) fn begin_scan(&mut self, spot: Spot) -> Scan {
-        let len = self.of(spot.slot).len();
-        let paused = core::mem::replace(&mut self.paused, Scan::NONE);
-        if paused.slot == spot.slot {
+    /// Begins to scan a slot at `tick`, or resumes the scan that is paused there.
+    pub(super) fn begin_scan(&mut self, slot: u32, tick: Tick) -> Scan {
+        let len = self.len(slot);
+        let paused = self.end_pause();
+        if paused.slot == slot {
             // Cancels may have made the slot shorter than that.
             Scan { left: paused.left.min(len), ..paused }
         } else {
-            debug_assert_eq!(paused.slot, NO_SLOT, "a paused scan is forgotten");
-            Scan { slot: spot.slot, visit: spot.visit, left: len, kept: None }
+            debug_assert!(!paused.exists(), "a paused scan is forgotten");
+            Scan::new(slot, tick, len)
         }
     }
 
     /// Takes the entries of a slot out of it for a visit, which puts back those that stay.
-    pub(super) fn take_entries(&mut self, slot: u32) -> Vec<Entry> {
-        let taken = core::mem::take(&mut self.slots[slot as usize].entries);
-        self.entries -= taken.len();
-        taken
+    #[inline]
+    pub(super) fn take_entries<E: Entry>(&mut self, slot: u32) -> Vec<E> {
+        core::mem::take(&mut E::slot_mut(self, slot).entries)
     }
 
-    /// Puts back the entries that a visit left, and ends its scan. If the scan has not seen them
-    /// all, it is paused instead.
-    pub(super) fn put_back(&mut self, scan: Scan, entries: Vec<Entry>) -> Result<(), OutOfBudget> {
-        self.entries += entries.len();
+    /// Puts back the entries that a visit left, none of which is due before `first_due`.
+    #[inline]
+    pub(super) fn put_back<E: Entry>(&mut self, number: u32, entries: Vec<E>, first_due: Tick) {
         let emptied = entries.is_empty();
-        let slot = &mut self.slots[scan.slot as usize];
+        let slot = E::slot_mut(self, number);
         slot.entries = entries;
+        slot.first_due = first_due;
         if emptied {
-            self.vacate(scan.slot);
-        } else if scan.left > 0 {
+            self.close::<E>(number);
+        }
+    }
+
+    /// Puts back the entries that the visit of a scan left. If the scan has not seen them all, it
+    /// is paused.
+    pub(super) fn end_scan<E: Entry>(
+        &mut self,
+        scan: Scan,
+        entries: Vec<E>,
+    ) -> Result<(), OutOfBudget> {
+        let unfinished = scan.left > 0;
+        let first_due = if unfinished { scan.tick } else { scan.kept };
+        self.put_back(scan.slot, entries, first_due);
+        if unfinished {
             self.paused = scan;
+            self.plain_below = 0;
             return Err(OutOfBudget);
-        } else if let Some(kept) = scan.kept {
-            slot.first_visit = kept;
         }
         Ok(())
     }
 
-    /// Removes every entry, and gives up the memory.
-    pub(super) fn clear(&mut self) {
-        *self = Slots::new(self.slots.len() as u32);
+    /// Returns the paused scan, if there is one, which there is no more.
+    fn end_pause(&mut self) -> Scan {
+        self.plain_below = self.inner.len() as u32;
+        core::mem::replace(&mut self.paused, Scan::NONE)
     }
 
-    /// Shows every entry to `move_nodes`, a few at a time, and gives up the memory that a burst has
-    /// left: large arrays of few entries, and spares.
-    pub(super) fn shrink(&mut self, mut move_nodes: impl FnMut(&mut [Entry])) {
-        let count = self.slots.len() as u32;
-        let mut from = 0;
-        while let Some(slot) = self.first_occupied(from..count) {
-            let entries = &mut self.slots[slot as usize].entries;
-            let room = entries.len().max(KEPT_ROOM);
-            if entries.capacity() / SPARSE_ROOM > room {
-                entries.shrink_to(room);
-            }
-            entries.chunks_mut(PREFETCH_BATCH).for_each(&mut move_nodes);
-            from = slot + 1;
+    /// Closes a slot that has lost its last entry.
+    #[inline(never)]
+    pub(super) fn close<E: Entry>(&mut self, slot: u32) {
+        self.occupancy.clear(slot);
+        if self.is_paused_in(slot) {
+            self.end_pause();
         }
-        self.trim_spares();
+        let index = E::index(self, slot);
+        E::arrays_mut(self).close(index);
+    }
+
+    /// Removes every entry, and gives up the memory.
+    pub(super) fn clear(&mut self) {
+        *self = Slots::new(self.inner.len() as u32, self.count(), self.full_from);
+    }
+
+    /// Returns the first occupied slot, from `from` on, that holds entries of this kind.
+    pub(super) fn next_occupied<E: Entry>(&self, from: u32) -> Option<u32> {
+        let first = if E::HAS_CYCLE { self.inner.len() as u32 } else { 0 };
+        self.first_occupied(from.max(first)..first + E::arrays(self).len() as u32)
     }
 
     /// Returns the paused scan, if there is one: its slot, and how many entries it has not seen.
     pub(super) fn paused(&self) -> Option<(u32, usize)> {
-        (self.paused.slot != NO_SLOT).then_some((self.paused.slot, self.paused.left))
+        self.paused.exists().then_some((self.paused.slot, self.paused.left))
     }
 
     /// Returns whether a scan of `slot` is paused.
@@ -265,98 +287,18 @@ impl Slots {
         self.paused.slot == slot
     }
 
-    /// Returns whether the bits agree with the slots.
+    /// Returns whether the bits agree with the slots, and the way of a push with the scan.
     pub(super) fn is_marked(&self) -> bool {
-        let bits = |(number, slot): (usize, &Slot)| {
-            self.occupancy.is_set(number as u32) != slot.entries.is_empty()
-        };
-        self.occupancy.is_summed() && self.slots.iter().enumerate().all(bits)
-    }
-
-    /// Returns the room in spares as counted, and as it is, or `None` if one of them is not empty.
-    pub(super) fn spare_room(&self) -> Option<(usize, usize)> {
-        let empty = self.spares.iter().all(Vec::is_empty);
-        empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
+        let plain_below = if self.paused.exists() { 0 } else { self.inner.len() as u32 };
+        let agrees = |slot| self.occupancy.is_set(slot) == (self.len(slot) > 0);
+        self.plain_below == plain_below
+            && self.occupancy.is_summed()
+            && (0..self.count()).all(agrees)
     }
 
     /// Returns for how many entries there is room, in slots and spares.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
-        self.slots.iter().map(|slot| slot.entries.capacity()).sum::<usize>() + self.spare_room
-    }
-
-    /// Closes a slot that has lost its last entry.
-    #[inline(never)]
-    fn vacate(&mut self, slot: u32) {
-        self.occupancy.clear(slot);
-        if self.is_paused_in(slot) {
-            self.paused = Scan::NONE;
-        }
-        let entries = &mut self.slots[slot as usize].entries;
-        if entries.capacity() > KEPT_ROOM {
-            let emptied = core::mem::take(entries);
-            self.retire(emptied);
-        }
-    }
-
-    fn retire(&mut self, emptied: Vec<Entry>) {
-        self.spare_room += emptied.capacity();
-        self.spares.push(emptied);
-        self.trim_spares();
-    }
-
-    fn trim_spares(&mut self) {
-        let allowed = self.entries.max(SPARE_ROOM);
-        while self.spare_room > allowed {
-            let surplus = self.spares.pop().expect("spare room lies in spares");
-            self.spare_room -= surplus.capacity();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spot(slot: u32) -> Spot {
-        Spot { slot, cycle: 0, visit: Tick::new(1) }
-    }
-
-    #[test]
-    fn a_burst_in_one_slot_does_not_pin_its_memory() {
-        let mut slots = Slots::new(4);
-        let burst = 8 * SPARE_ROOM as u32;
-        for node in 0..burst {
-            slots.push(spot(2), node);
-        }
-        (0..burst).rev().for_each(|position| {
-            slots.remove(2, position);
-        });
-        assert_eq!(slots.slots[2].entries.capacity(), 0);
-        assert!(slots.spare_room <= SPARE_ROOM);
-    }
-
-    #[test]
-    fn an_array_is_used_again() {
-        let mut slots = Slots::new(4);
-        let count = KEPT_ROOM as u32 + 1;
-        for node in 0..count {
-            slots.push(spot(1), node);
-        }
-        let room = slots.slots[1].entries.capacity();
-        for position in (0..count).rev() {
-            slots.remove(1, position);
-        }
-        assert_eq!(slots.spare_room, room);
-        slots.push(spot(3), 8);
-        assert_eq!((slots.spare_room, slots.slots[3].entries.capacity()), (0, room));
-    }
-
-    #[test]
-    fn a_small_array_stays_with_its_slot() {
-        let mut slots = Slots::new(4);
-        slots.push(spot(1), 7);
-        slots.remove(1, 0);
-        assert_eq!((slots.spare_room, slots.slots[1].entries.capacity()), (0, KEPT_ROOM));
+        self.inner.room() + self.outermost.room()
     }
 }

@@ -164,6 +164,13 @@ impl<T> Table<T> {
         (key, node.value)
     }
 
+    /// Removes the node at an index that an entry pointed to, if it is due at `tick`. Returns its
+    /// key and value.
+    #[inline]
+    pub(super) fn take_due(&mut self, index: NodeIndex, tick: Tick) -> Option<(Key, T)> {
+        (self.at(index).deadline <= tick).then(|| self.take(index))
+    }
+
     /// Returns every node with its key, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Node<T>)> {
         self.nodes.iter().map(|(index, node)| (key_of(index, node, &self.moved), node))

@@ -1,0 +1,175 @@
+//! The arrays of entries, one a slot, for the slots that hold one kind of entry.
+//!
+//! Ground rules:
+//!
+//! - A slot is an array of entries, in no order, and `first_due`: a lower bound of the ticks at
+//!   which they are due, right while there is an entry.
+//! - An emptied slot keeps a small array, of [`KEPT_BYTES`]: no more than its header takes. A larger
+//!   one goes to the spares, where the next slot without one finds it. Spares hold room for no more
+//!   than [`SPARE_ROOM`] entries: a burst does not pin memory for ever.
+
+use super::prefetch::PREFETCH_BATCH;
+use crate::values::time::Tick;
+
+/// An array of this size stays with a slot that is emptied.
+const KEPT_BYTES: usize = 32;
+
+/// Room for this many entries may lie in spares.
+const SPARE_ROOM: usize = 16_384;
+
+/// A move shrinks a slot's array that has room for more than this many entries for each that it
+/// has.
+const SPARSE_ROOM: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Slot<E> {
+    pub(super) entries: Vec<E>,
+    pub(super) first_due: Tick,
+}
+
+#[derive(Debug)]
+pub(super) struct Arrays<E> {
+    slots: Box<[Slot<E>]>,
+    spares: Vec<Vec<E>>,
+    spare_room: usize,
+}
+
+impl<E> Arrays<E> {
+    /// Room for this many entries stays with a slot that is emptied.
+    const KEPT_ROOM: usize = KEPT_BYTES / size_of::<E>();
+
+    pub(super) fn new(count: usize) -> Arrays<E> {
+        let slot = |_| Slot { entries: Vec::new(), first_due: Tick::MAX };
+        Arrays { slots: (0..count).map(slot).collect(), spares: Vec::new(), spare_room: 0 }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, index: usize) -> &Slot<E> {
+        &self.slots[index]
+    }
+
+    #[inline]
+    pub(super) fn slot_mut(&mut self, index: usize) -> &mut Slot<E> {
+        &mut self.slots[index]
+    }
+
+    /// Gives an array to a slot that is about to get its first entry.
+    pub(super) fn open(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.first_due = Tick::MAX;
+        if slot.entries.capacity() == 0
+            && let Some(spare) = self.spares.pop()
+        {
+            self.spare_room -= spare.capacity();
+            slot.entries = spare;
+        }
+    }
+
+    /// Takes the array of a slot that has lost its last entry, unless it is small.
+    #[inline]
+    pub(super) fn close(&mut self, index: usize) {
+        let entries = &mut self.slot_mut(index).entries;
+        if entries.capacity() > Self::KEPT_ROOM {
+            let emptied = core::mem::take(entries);
+            self.retire(emptied);
+        }
+    }
+
+    fn retire(&mut self, emptied: Vec<E>) {
+        self.spare_room += emptied.capacity();
+        self.spares.push(emptied);
+        while self.spare_room > SPARE_ROOM {
+            let surplus = self.spares.pop().expect("spare room lies in spares");
+            self.spare_room -= surplus.capacity();
+        }
+    }
+
+    pub(super) fn give_up_spares(&mut self) {
+        self.spares = Vec::new();
+        self.spare_room = 0;
+    }
+
+    /// Shows the entries of a slot to `move_nodes`, a few at a time, and gives up a large array of
+    /// few entries.
+    pub(super) fn shrink(&mut self, index: usize, mut move_nodes: impl FnMut(&mut [E])) {
+        let entries = &mut self.slot_mut(index).entries;
+        let room = entries.len().max(Self::KEPT_ROOM);
+        if entries.capacity() / SPARSE_ROOM > room {
+            entries.shrink_to(room);
+        }
+        entries.chunks_mut(PREFETCH_BATCH).for_each(&mut move_nodes);
+    }
+
+    /// Returns how many entries lie in these slots, by a look at all.
+    pub(super) fn count(&self) -> usize {
+        self.slots.iter().map(|slot| slot.entries.len()).sum()
+    }
+
+    /// Returns the room in spares as counted, and as it is, or `None` if one of them is not empty.
+    pub(super) fn spare_room(&self) -> Option<(usize, usize)> {
+        let empty = self.spares.iter().all(Vec::is_empty);
+        empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))
+    }
+
+    /// Returns for how many entries there is room, in slots and spares.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.slots.iter().map(|slot| slot.entries.capacity()).sum::<usize>() + self.spare_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts `count` entries into a slot and takes them out. Returns the room that its array had.
+    fn fill_and_empty(arrays: &mut Arrays<u32>, index: usize, count: usize) -> usize {
+        arrays.open(index);
+        let entries = &mut arrays.slot_mut(index).entries;
+        entries.extend(0..count as u32);
+        let room = entries.capacity();
+        entries.clear();
+        arrays.close(index);
+        room
+    }
+
+    #[test]
+    fn a_burst_in_one_slot_does_not_pin_its_memory() {
+        let mut arrays = Arrays::new(4);
+        fill_and_empty(&mut arrays, 2, 8 * SPARE_ROOM);
+        assert_eq!(arrays.slot(2).entries.capacity(), 0);
+        assert!(arrays.spare_room <= SPARE_ROOM);
+    }
+
+    #[test]
+    fn many_arrays_do_not_pin_their_memory_either() {
+        let mut arrays = Arrays::<u32>::new(100);
+        for index in 0..100 {
+            arrays.slot_mut(index).entries.reserve_exact(SPARE_ROOM / 10);
+        }
+        (0..100).for_each(|index| arrays.close(index));
+        assert!((SPARE_ROOM / 2..=SPARE_ROOM).contains(&arrays.room()), "{}", arrays.room());
+    }
+
+    #[test]
+    fn an_array_is_used_again() {
+        let mut arrays = Arrays::new(4);
+        let room = fill_and_empty(&mut arrays, 1, Arrays::<u32>::KEPT_ROOM + 1);
+        assert_eq!(arrays.spare_room, room);
+        arrays.open(3);
+        assert_eq!((arrays.spare_room, arrays.slot(3).entries.capacity()), (0, room));
+    }
+
+    #[test]
+    fn a_small_array_stays_with_its_slot() {
+        let mut arrays = Arrays::new(4);
+        let room = fill_and_empty(&mut arrays, 1, 1);
+        assert!(room <= Arrays::<u32>::KEPT_ROOM);
+        assert_eq!((arrays.spare_room, arrays.slot(1).entries.capacity()), (0, room));
+    }
+}

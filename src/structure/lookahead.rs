@@ -1,0 +1,151 @@
+//! The lookahead: until which tick nothing is to be done, and until which nothing but the simplest.
+//!
+//! Most ticks have no work, and most of those that have only visit a slot of the innermost ring.
+//! Both are known beforehand by two bounds, so that an advance need not ask the rings:
+//!
+//! - before `work_from` no timer is due, on any ring, and nothing is owed: the cursors may move up to
+//!   there without a look;
+//! - before `outer_from`, which is no later than the end of the innermost ring's cycle, all that is
+//!   to be done is to visit whole slots of that ring: no other ring has work, no scan is paused, and
+//!   no share of an early cascade is or may come to be owed.
+//!
+//! Ground rules:
+//!
+//! - Both are lower bounds. So what goes away (a cancel, a reset to a later deadline, a `clear`)
+//!   leaves them as they are.
+//! - What comes lowers `work_from` to its deadline: an insert, and a reset to an earlier one. It
+//!   leaves `outer_from`, since what lies on an outer ring is due in a later cycle of the innermost.
+//!   A slot that becomes full lowers both: it is visited when it begins, and may cascade early.
+//!   One that had room enough already is noticed at the next look. That costs time, and no timer.
+//! - An advance raises them: along the innermost ring from one occupied slot to the next
+//!   (`Hierarchy::run_innermost`), and after anything else by a look at every ring
+//!   (`Hierarchy::look_ahead`).
+//! - `work_from` lies ahead of the cursor, always: so a deadline that has passed lies before it, and
+//!   an insert compares once. `outer_from` may lie behind, and then says nothing.
+
+use super::Hierarchy;
+use crate::values::time::Tick;
+
+/// Two lower bounds for ticks that have work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lookahead {
+    /// The first tick that may have work.
+    pub(super) work_from: Tick,
+    /// The first tick that may have other work than a visit to a slot of the innermost ring.
+    pub(super) outer_from: Tick,
+}
+
+impl Lookahead {
+    /// Of a hierarchy without timers, at any tick.
+    pub(super) const EMPTY: Lookahead =
+        Lookahead { work_from: Tick::MAX, outer_from: Tick::new(0) };
+
+    /// Nothing is known of the ticks after `cursor`.
+    pub(super) fn unknown(cursor: Tick) -> Lookahead {
+        Lookahead { work_from: Tick::new(cursor.get() + 1), outer_from: Tick::new(0) }
+    }
+}
+
+impl<T> Hierarchy<T> {
+    /// Notes that a timer with this deadline is about to lie on a ring. Returns the tick at which
+    /// it is due: if the deadline has passed, the next one.
+    #[inline(always)]
+    pub(super) fn note_deadline(&mut self, deadline: Tick) -> Tick {
+        if deadline < self.lookahead.work_from { self.note_first(deadline) } else { deadline }
+    }
+
+    /// Does so for a timer that comes before all others.
+    #[inline]
+    fn note_first(&mut self, deadline: Tick) -> Tick {
+        let due = deadline.max(Tick::new(self.cursor.get() + 1));
+        self.lookahead.work_from = due;
+        due
+    }
+
+    /// Notes that a slot has become full.
+    pub(super) fn note_full(&mut self, slot: u32) {
+        let ring = self.rings.iter().find(|ring| ring.numbers().contains(&slot));
+        let visit = ring.map_or(Tick::MAX, |ring| ring.visit_of(slot, &self.slots));
+        let work_from = self.lookahead.work_from.min(visit);
+        self.lookahead = Lookahead { work_from, outer_from: Tick::new(0) };
+    }
+
+    /// Looks at every ring, and raises both bounds as far as that shows.
+    pub(super) fn look_ahead(&mut self) {
+        debug_assert!(self.slots.paused().is_none(), "a paused scan comes first");
+        if self.early.owes() {
+            self.lookahead = Lookahead::unknown(self.cursor);
+            return;
+        }
+        let under_cursors = self.rings.iter().skip(1);
+        let under_cursors = under_cursors.filter_map(|ring| ring.visit_under_cursor(&self.slots));
+        // The slots that an outer ring comes to next begin with the next slot of the second one at
+        // the earliest, which ends this bound too.
+        let outer_from = under_cursors.fold(self.share_owed_from(), Tick::min);
+        let work_from = self.next_turn().unwrap_or(Tick::MAX);
+        self.lookahead = Lookahead { work_from, outer_from };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structure::tuning::Tuning;
+    use crate::structure::{Geometry, Key};
+
+    fn level<T>(wheel: &Hierarchy<T>, key: Key) -> Option<usize> {
+        wheel.location(key).map(|location| location.level)
+    }
+
+    fn advance<T>(wheel: &mut Hierarchy<T>, to: u64) -> usize {
+        let mut due = Vec::new();
+        assert!(wheel.advance(Tick::new(to), usize::MAX, &mut due).finished);
+        wheel.check().unwrap();
+        due.len()
+    }
+
+    #[test]
+    fn a_slot_waits_for_the_first_of_its_timers() {
+        let mut wheel = Hierarchy::new(Geometry::levels(&[8, 8]).unwrap());
+        let (first, last) = (wheel.insert(Tick::new(19), ()), wheel.insert(Tick::new(22), ()));
+        assert_eq!(wheel.next_turn(), Some(Tick::new(19)));
+        assert_eq!(advance(&mut wheel, 18), 0);
+        assert_eq!((level(&wheel, first), level(&wheel, last)), (Some(1), Some(1)));
+        // Beside them comes a timer for the next time that the ring is at this slot.
+        let later = wheel.insert(Tick::new(18 + 64), ());
+        assert_eq!(wheel.next_turn(), Some(Tick::new(19)));
+        assert_eq!(advance(&mut wheel, 19), 1);
+        assert_eq!((level(&wheel, last), level(&wheel, later)), (Some(0), Some(1)));
+        assert_eq!(advance(&mut wheel, 81), 1);
+        assert_eq!(advance(&mut wheel, 82), 1);
+    }
+
+    #[test]
+    fn a_full_slot_does_not_wait() {
+        let tuning = Tuning { early_cascade_min: 3, ..Tuning::DEFAULT };
+        let mut wheel = Hierarchy::with_tuning(Geometry::levels(&[8, 8]).unwrap(), tuning);
+        let keys: Vec<Key> = (0..7).map(|_| wheel.insert(Tick::new(22), ())).collect();
+        assert_eq!(wheel.next_turn(), Some(Tick::new(16)));
+        assert_eq!(advance(&mut wheel, 15), 0);
+        assert!(keys.iter().all(|&key| level(&wheel, key) == Some(1)));
+        assert_eq!(advance(&mut wheel, 16), 0);
+        assert!(keys.iter().all(|&key| level(&wheel, key) == Some(0)));
+        assert_eq!(advance(&mut wheel, 22), 7);
+    }
+
+    #[test]
+    fn the_bounds_follow_what_comes_and_what_is_done() {
+        let mut wheel = Hierarchy::new(Geometry::levels(&[8, 8]).unwrap());
+        let far = wheel.insert(Tick::new(40), ());
+        assert_eq!(wheel.lookahead.work_from, Tick::new(40));
+        let near = wheel.insert(Tick::new(5), ());
+        assert_eq!(wheel.lookahead.work_from, Tick::new(5));
+        assert_eq!(advance(&mut wheel, 5), 1);
+        let Lookahead { work_from, outer_from } = wheel.lookahead;
+        assert_eq!((work_from, outer_from), (Tick::new(40), Tick::new(8)));
+        assert!(wheel.reset(far, Tick::new(7)) && !wheel.contains(near));
+        assert_eq!(wheel.lookahead.work_from, Tick::new(7));
+        wheel.insert(Tick::new(2), ());
+        assert_eq!(wheel.lookahead.work_from, Tick::new(6), "what has passed is due next");
+    }
+}
