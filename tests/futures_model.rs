@@ -252,6 +252,26 @@ fn the_first_sleep_of_a_wheel_that_is_not_new_agrees_with_the_list() {
     }
 }
 
+/// A sleep that is reset to the past asks for a tick that is over. Others, which are over since, stay
+/// so.
+#[test]
+fn a_reset_to_the_past_takes_nothing_back() {
+    let mut world = World::new(Geometry::default());
+    let history = [
+        Action::Make { delay: 0 },
+        Action::Poll { sleep: 0, task: 0 },
+        Action::AdvanceToNext,
+        Action::Make { delay: 0 },
+        Action::Poll { sleep: 1, task: 0 },
+        Action::ResetAt { sleep: 1, from_now: -1 },
+        Action::Advance { millis: 0 },
+    ];
+    for action in history {
+        world.run(action);
+        world.check();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

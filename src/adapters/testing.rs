@@ -25,6 +25,8 @@ const LOOK_AT_OTHERS: Duration = Duration::from_millis(1);
 ///
 /// While another thread advances the driver, it waits for that, too.
 ///
+/// While events wait for room in a full channel, it looks every millisecond whether there is some.
+///
 /// # Panics
 ///
 /// If the future waits, and this is called inside an advance of the same driver: by a job that it
@@ -61,7 +63,11 @@ pub fn run<F: Future>(driver: &Driver, future: F) -> F::Output {
                 panic!("a future cannot wait inside an advance of its driver")
             }
             Some(_) => wakeup.parker.park(Some(LOOK_AT_OTHERS)),
-            None if driver.advance_to_next().is_none() => wakeup.parker.park(None),
+            None if driver.advance_to_next().is_none() => {
+                // Nobody tells when there is room in a channel again.
+                let limit = driver.has_pending_events().then_some(LOOK_AT_OTHERS);
+                wakeup.parker.park(limit);
+            }
             None => {}
         }
     }

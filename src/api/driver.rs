@@ -70,7 +70,8 @@ impl Driver {
 
     /// Lets time pass until the next timer is due, and runs what is due then, as
     /// [`Driver::advance`] does. Returns what the clock reads then, or `None` if no timer is
-    /// pending, or none but for "never": then no time passes.
+    /// pending, or only such as never come, or as wait for room in a full channel
+    /// ([`Full::Wait`](crate::Full::Wait)): then no time passes.
     ///
     /// With this, a program that waits for timers alone takes no time, and lets no more pass than
     /// it must. While another call is under way, this adds to the time that is to pass, and returns
@@ -108,6 +109,12 @@ impl Driver {
         self.advance_target(|target| target.max(moment));
         // Later, if a job has let more time pass; earlier, while another call moves the clock.
         Some(timebase.clock().instant(timebase.clock().now().max(moment)))
+    }
+
+    /// Returns whether an event is pending, be it due or not.
+    #[cfg(feature = "async")]
+    pub(crate) fn has_pending_events(&self) -> bool {
+        self.engine.has_pending_events()
     }
 
     /// Changes the moment to which the clock is to be moved, and moves it unless another call does.

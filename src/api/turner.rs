@@ -107,8 +107,7 @@ impl Turner {
     /// Has `waker` called when an insert or a reset is due before the loop means to turn, and when the
     /// wheel ends. Replaces the waker of an earlier call.
     ///
-    /// It is called on the thread that inserts, outside the wheel's locks; but for an insert under a
-    /// key, with the lock of that map, so it must not use a [`Keyed`](crate::Keyed). What a loop
+    /// It is called on the thread that inserts, outside every lock, so it may use the wheel. What a loop
     /// needs is one write to an eventfd, or the like. A panic in it is caught and counted.
     pub fn on_earlier(&self, waker: Waker) {
         let old = lock(&self.hook.waker).replace(Arc::new(waker));

@@ -6,13 +6,20 @@
 //!   shard and in no queue. A shutdown waits for that, whatever its limit.
 //! - A delivery is user code and may take any time. The ticker has no job in its hands then, and
 //!   after it hands none over, if the engine was stopped meanwhile. So a shutdown may leave it.
+//! - A notification is a call of the system, so there is none unless somebody waits.
 
 use crate::host::clock::Limit;
 use crate::host::sync::{Condvar, Mutex, lock, wait, wait_timeout};
 
 pub(crate) struct Activity {
-    phase: Mutex<Phase>,
+    state: Mutex<State>,
     changed: Condvar,
+}
+
+struct State {
+    phase: Phase,
+    /// How many threads wait for the end of the ticker.
+    waiting: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -26,7 +33,8 @@ enum Phase {
 
 impl Activity {
     pub(crate) fn new() -> Activity {
-        Activity { phase: Mutex::new(Phase::Works), changed: Condvar::new() }
+        let state = State { phase: Phase::Works, waiting: 0 };
+        Activity { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Calls what delivers.
@@ -43,21 +51,27 @@ impl Activity {
     }
 
     fn change(&self, phase: Phase) {
-        *lock(&self.phase) = phase;
-        self.changed.notify_all();
+        let mut state = lock(&self.state);
+        state.phase = phase;
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Waits until the ticker of a stopped engine has ended, or until it delivers and the limit has
     /// passed. Returns whether it has ended.
     pub(crate) fn wait(&self, limit: &Limit) -> bool {
-        let mut phase = lock(&self.phase);
-        loop {
-            phase = match *phase {
-                Phase::Ended => return true,
-                Phase::Delivers if limit.has_passed() => return false,
-                Phase::Delivers => wait_timeout(&self.changed, phase, limit.remaining()),
-                Phase::Works => wait(&self.changed, phase),
+        let mut state = lock(&self.state);
+        state.waiting += 1;
+        let ended = loop {
+            state = match state.phase {
+                Phase::Ended => break true,
+                Phase::Delivers if limit.has_passed() => break false,
+                Phase::Delivers => wait_timeout(&self.changed, state, limit.remaining()),
+                Phase::Works => wait(&self.changed, state),
             };
-        }
+        };
+        state.waiting -= 1;
+        ended
     }
 }

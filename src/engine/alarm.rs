@@ -90,6 +90,20 @@ impl Alarm {
         }
     }
 
+    /// Returns whether the ticker's thread sleeps, and means to wake before `tick`. Then the tick
+    /// before that one has not begun, unless the ticker is late.
+    #[cfg(feature = "async")]
+    pub(crate) fn sleeps_to_before(&self, tick: Tick) -> bool {
+        let plan = self.plan.load(Ordering::SeqCst);
+        plan != AWAKE && plan < tick.get() && !self.is_turned()
+    }
+
+    /// Returns whether a loop turns the wheel, when it likes: then its plan may be long past.
+    #[cfg(feature = "async")]
+    pub(crate) fn is_turned(&self) -> bool {
+        self.parker.has_hook()
+    }
+
     #[cold]
     fn lower_plan(&self, tick: u64) {
         if tick < self.plan.fetch_min(tick, Ordering::SeqCst) {

@@ -72,6 +72,8 @@ pub(crate) struct Sources {
 
 struct List {
     sources: Vec<Arc<dyn Source>>,
+    /// How many were said to be finished since the list was looked through, and may be in it.
+    finished: usize,
     /// When the engine was stopped.
     closed: Option<Tick>,
 }
@@ -79,7 +81,7 @@ struct List {
 impl Sources {
     /// No sources yet. The ticker sleeps on `parker`.
     pub(crate) fn new(parker: &Arc<Parker>) -> Sources {
-        let list = List { sources: Vec::new(), closed: None };
+        let list = List { sources: Vec::new(), finished: 0, closed: None };
         Sources {
             list: Mutex::new(list),
             alarm: Arc::new(Alarm::new(Arc::clone(parker))),
@@ -104,6 +106,12 @@ impl Sources {
         stats.events_pending = list.sources.iter().map(|source| source.pending_events()).sum();
     }
 
+    /// Returns whether an event is pending, be it due or not.
+    #[cfg(feature = "async")]
+    pub(crate) fn has_pending_events(&self) -> bool {
+        lock(&self.list).sources.iter().any(|source| source.pending_events() > 0)
+    }
+
     /// Adds a source, before anything is inserted into it.
     pub(crate) fn add(&self, source: Arc<dyn Source>) {
         let mut list = lock(&self.list);
@@ -121,15 +129,20 @@ impl Sources {
         lock(&self.list).sources.get(index).cloned()
     }
 
-    /// Takes the sources off the list that are finished.
-    pub(crate) fn remove_finished(&self) {
-        lock(&self.list).sources.retain(|source| !source.is_finished());
+    /// A source is finished. When every second one may be, they leave the list: so each costs a look at
+    /// two, however many there are. Up to half of the list may be finished until the ticker looks again.
+    pub(crate) fn note_finished(&self) {
+        let mut list = lock(&self.list);
+        list.finished += 1;
+        if 2 * list.finished >= list.sources.len() {
+            list.remove_finished();
+        }
     }
 
     /// Returns a tick before which nothing is due in any of them.
     pub(crate) fn next_due(&self) -> Tick {
         let mut list = lock(&self.list);
-        list.sources.retain(|source| !source.is_finished());
+        list.remove_finished();
         list.sources.iter().map(|source| source.next_due()).min().unwrap_or(Tick::MAX)
     }
 
@@ -148,6 +161,13 @@ impl Sources {
         for source in sources {
             source.close(present);
         }
+    }
+}
+
+impl List {
+    fn remove_finished(&mut self) {
+        self.finished = 0;
+        self.sources.retain(|source| !source.is_finished());
     }
 }
 
@@ -173,6 +193,8 @@ pub(crate) fn is_delivered() -> bool {
 pub(crate) mod tests {
     use super::*;
     use crate::engine::timers::Timers;
+    #[cfg(not(loom))]
+    use crate::host::sync::{AtomicBool, AtomicUsize};
     use crate::structure::Geometry;
 
     type Delivery = Box<dyn FnOnce() + Send>;
@@ -225,5 +247,54 @@ pub(crate) mod tests {
         fn close(&self, present: Tick) {
             *lock(&self.closed) = Some(present);
         }
+    }
+    /// Is finished when it is told, and counts who asks.
+    #[cfg(not(loom))]
+    #[derive(Default)]
+    struct Finishes {
+        is_finished: AtomicBool,
+        looks: Arc<AtomicUsize>,
+    }
+
+    #[cfg(not(loom))]
+    impl Source for Finishes {
+        fn next_due(&self) -> Tick {
+            Tick::MAX
+        }
+
+        fn earliest_deadline(&self) -> Tick {
+            Tick::MAX
+        }
+
+        fn advance(&self, _: Tick, _: usize) -> bool {
+            true
+        }
+
+        fn close(&self, _: Tick) {}
+
+        fn is_finished(&self) -> bool {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            self.is_finished.load(Ordering::Relaxed)
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn the_end_of_many_sources_takes_a_look_at_few() {
+        let sources = Sources::new(&Arc::new(Parker::new()));
+        let looks = Arc::new(AtomicUsize::new(0));
+        let add = || {
+            let looks = Arc::clone(&looks);
+            let source = Arc::new(Finishes { looks, ..Finishes::default() });
+            sources.add(Arc::clone(&source) as Arc<dyn Source>);
+            source
+        };
+        let all: Vec<_> = (0..1000).map(|_| add()).collect();
+        for source in &all {
+            source.is_finished.store(true, Ordering::Relaxed);
+            sources.note_finished();
+        }
+        assert!(looks.load(Ordering::Relaxed) <= 2 * all.len(), "{looks:?}");
+        assert!(all.iter().all(|source| Arc::strong_count(source) == 1), "one stays in the list");
     }
 }

@@ -128,6 +128,12 @@ impl<T> Timers<T> {
         self.hierarchy.earliest_deadline().unwrap_or(Tick::MAX)
     }
 
+    /// Returns the earliest deadline after `tick`, by a look at every timer.
+    pub(crate) fn earliest_deadline_after(&self, tick: Tick) -> Tick {
+        let later = self.hierarchy.deadlines().filter(|&deadline| deadline > tick);
+        later.min().unwrap_or(Tick::MAX)
+    }
+
     pub(crate) fn tally(&self) -> Tally {
         Tally { pending: self.hierarchy.len(), ..self.tally }
     }

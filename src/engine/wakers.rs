@@ -8,6 +8,8 @@
 //!
 //! - To look and to register is one step under the shard's lock: a timer that is not there any more
 //!   has fired, or the shard is closed. So no fire comes between.
+//! - A look needs no lock before the tick has begun, with the waker that is registered, and to
+//!   register for a tick that is finished needs none (`wakers/progress.rs`).
 //! - A waker is the user's code. It is cloned, called and dropped outside the lock; it is called
 //!   and dropped through the unwind boundary. A panic in its clone unwinds to the caller, before
 //!   anything has changed.
@@ -16,6 +18,8 @@
 //!   thread that ends it: each once, so that those who wait can find out.
 //! - A waiter whose tick had begun at the end of the wheel is over, whether or not its waker came
 //!   to its turn. One whose tick had not begun never is.
+
+mod progress;
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -28,6 +32,7 @@ use crate::host::sync::{Mutex, lock};
 use crate::host::timebase::Timebase;
 use crate::structure::{Geometry, Key};
 use crate::values::time::Tick;
+use progress::{Progress, WakerIdentity};
 
 /// All wakers of one wheel.
 pub(crate) struct Wakers {
@@ -41,6 +46,7 @@ pub(crate) struct Wakers {
 #[repr(align(128))]
 pub(crate) struct WakerShard {
     state: Mutex<State>,
+    progress: Progress,
     context: Arc<WakerContext>,
 }
 
@@ -58,15 +64,32 @@ pub(crate) struct WakerContext {
     runner: Arc<JobRunner>,
 }
 
+/// A waker that was registered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Registration {
+    key: Key,
+    waker: WakerIdentity,
+}
+
 /// What a waiter is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// Its tick has come.
     Over,
-    /// Its waker will be called. Under this key; or at once, if the shard is full.
-    Pending(Option<Key>),
+    /// Its waker will be called. If the shard is full, it was called, and is not registered.
+    Pending,
     /// The wheel ended before its tick came.
     Ended,
+}
+
+/// What a reset finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reset {
+    /// The waker was called.
+    Gone,
+    /// It will be called at the new tick. If that `lies_ahead`, the tick before it has not begun,
+    /// unless the ticker is late.
+    Pending { lies_ahead: bool },
 }
 
 impl WakerContext {
@@ -127,16 +150,51 @@ impl WakerShard {
         let timers = Timers::new(geometry.clone());
         let max_timers = max_timers.min(Timers::<Waker>::MAX);
         let state = State { timers, ended: None, max_timers };
-        WakerShard { state: Mutex::new(state), context: Arc::clone(context) }
+        let context = Arc::clone(context);
+        WakerShard { state: Mutex::new(state), progress: Progress::default(), context }
     }
 
     pub(crate) fn timebase(&self) -> &Timebase {
         &self.context.timebase
     }
 
-    /// Registers a waker to be called at `tick`, unless that has come.
-    pub(crate) fn register(&self, tick: Tick, waker: &Waker) -> Wait {
+    /// Looks whether `tick` has come. If not, `waker` is the one that will be called: it is
+    /// registered, unless it is already.
+    #[inline]
+    pub(crate) fn poll(
+        &self,
+        registered: &mut Option<Registration>,
+        tick: Tick,
+        waker: &Waker,
+    ) -> Wait {
+        let is_registered = registered.is_some_and(|it| it.waker == WakerIdentity::of(waker));
+        if is_registered && !self.progress.has_begun(tick) {
+            return Wait::Pending;
+        }
+        self.poll_under_lock(registered, tick, waker)
+    }
+
+    #[inline(never)]
+    fn poll_under_lock(
+        &self,
+        registered: &mut Option<Registration>,
+        tick: Tick,
+        waker: &Waker,
+    ) -> Wait {
+        let wait = match registered {
+            Some(registered) => self.look(registered, tick, waker),
+            None if self.progress.has_finished(tick) => Wait::Over,
+            None => self.register(registered, tick, waker),
+        };
+        if wait != Wait::Pending {
+            *registered = None;
+        }
+        wait
+    }
+
+    fn register(&self, registered: &mut Option<Registration>, tick: Tick, waker: &Waker) -> Wait {
         let waker = waker.clone();
+        let identity = WakerIdentity::of(&waker);
         let mut state = lock(&self.state);
         if let Some(answer) = state.answer_without_timer(tick) {
             drop(state);
@@ -146,28 +204,29 @@ impl WakerShard {
         if state.timers.len() >= state.max_timers {
             drop(state);
             self.wake(waker);
-            return Wait::Pending(None);
+            return Wait::Pending;
         }
         let key = state.timers.insert(tick, waker);
         drop(state);
         self.context.alarm.wake_for(tick);
-        Wait::Pending(Some(key))
+        *registered = Some(Registration { key, waker: identity });
+        Wait::Pending
     }
 
-    /// Looks whether the tick of a registered waker has come. If not, `waker` is the one that will
-    /// be called.
-    pub(crate) fn look(&self, key: Key, tick: Tick, waker: &Waker) -> Wait {
-        match lock(&self.state).known(key, tick) {
+    fn look(&self, registered: &mut Registration, tick: Tick, waker: &Waker) -> Wait {
+        match lock(&self.state).known(registered.key, tick) {
             Err(answer) => return answer,
-            Ok(known) if known.will_wake(waker) => return Wait::Pending(Some(key)),
+            Ok(known) if known.will_wake(waker) => return Wait::Pending,
             Ok(_) => {}
         }
         let mut waker = waker.clone();
+        let identity = WakerIdentity::of(&waker);
         // By now it may have fired.
-        let answer = match lock(&self.state).known(key, tick) {
+        let answer = match lock(&self.state).known(registered.key, tick) {
             Ok(known) => {
                 core::mem::swap(known, &mut waker);
-                Wait::Pending(Some(key))
+                registered.waker = identity;
+                Wait::Pending
             }
             Err(answer) => answer,
         };
@@ -176,8 +235,9 @@ impl WakerShard {
     }
 
     /// Returns whether the tick of a registered waker has come.
-    pub(crate) fn is_over(&self, key: Key, tick: Tick) -> bool {
-        lock(&self.state).known(key, tick).err() == Some(Wait::Over)
+    pub(crate) fn is_over(&self, registered: Registration, tick: Tick) -> bool {
+        self.progress.has_begun(tick)
+            && lock(&self.state).known(registered.key, tick).err() == Some(Wait::Over)
     }
 
     /// Returns whether the wheel has ended.
@@ -185,18 +245,23 @@ impl WakerShard {
         lock(&self.state).ended.is_some()
     }
 
-    /// Gives a registered waker another tick. Returns whether it was there.
-    pub(crate) fn reset(&self, key: Key, tick: Tick) -> bool {
-        let is_pending = lock(&self.state).timers.reset(key, tick);
-        if is_pending {
-            self.context.alarm.wake_for(tick);
+    /// Returns whether a loop turns the wheel, and may be any time behind.
+    pub(crate) fn is_turned(&self) -> bool {
+        self.context.alarm.is_turned()
+    }
+
+    /// Gives a registered waker another tick.
+    pub(crate) fn reset(&self, registered: Registration, tick: Tick) -> Reset {
+        if !lock(&self.state).timers.reset(registered.key, tick) {
+            return Reset::Gone;
         }
-        is_pending
+        self.context.alarm.wake_for(tick);
+        Reset::Pending { lies_ahead: self.context.alarm.sleeps_to_before(tick) }
     }
 
     /// Drops a registered waker. Does nothing if it has fired.
-    pub(crate) fn cancel(&self, key: Key) {
-        let waker = lock(&self.state).timers.cancel(key);
+    pub(crate) fn cancel(&self, registered: Registration) {
+        let waker = lock(&self.state).timers.cancel(registered.key);
         if let Some(waker) = waker {
             self.discard(waker);
         }
@@ -205,7 +270,7 @@ impl WakerShard {
     /// Calls the wakers that are due, looking at no more than `limit` entries, which are taken off
     /// it. Returns whether that is all of them.
     fn advance(&self, to: Tick, limit: &mut usize, due: &mut Vec<Due<Waker>>) -> bool {
-        let finished = lock(&self.state).timers.advance_counting(to, limit, due);
+        let finished = self.take_due(&mut lock(&self.state).timers, to, limit, due);
         deliver(|| {
             for (_, waker) in due.drain(..) {
                 self.wake(core::mem::ManuallyDrop::into_inner(waker));
@@ -214,11 +279,30 @@ impl WakerShard {
         finished
     }
 
+    /// Takes out what is due, and publishes how far the shard has come.
+    fn take_due(
+        &self,
+        timers: &mut Timers<Waker>,
+        to: Tick,
+        limit: &mut usize,
+        due: &mut Vec<Due<Waker>>,
+    ) -> bool {
+        if timers.is_closed() || (timers.next_due() > to && timers.now() >= to) {
+            return true;
+        }
+        // What was reset to the past asks for a tick that is over.
+        self.progress.begin(to.max(timers.now()));
+        let finished = timers.advance_counting(to, limit, due);
+        self.progress.finish(timers.now());
+        finished
+    }
+
     /// Takes nothing in from here on, and calls every waker.
     fn close(&self, present: Tick) {
         let mut state = lock(&self.state);
         let closed = state.timers.close();
         state.ended.get_or_insert(present);
+        self.progress.close();
         drop(state);
         deliver(|| {
             for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
@@ -289,7 +373,7 @@ mod tests {
         let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
         for thread in [0, 0, 1, 1, 1, 2, 2] {
             let waker = Waker::from(Arc::clone(&wakes));
-            wakers.shard(thread).register(Tick::new(5), &waker);
+            wakers.shard(thread).poll(&mut None, Tick::new(5), &waker);
         }
         for (woken, finished) in [(3, false), (6, false), (7, true)] {
             assert_eq!(wakers.advance(Tick::new(5), 3), finished);
@@ -303,11 +387,12 @@ mod tests {
         let shard = WakerShard::new(&Geometry::default(), 1, &context);
         let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&wakes));
-        let first = shard.register(Tick::new(5), &waker);
-        let Wait::Pending(Some(key)) = first else { panic!("{first:?}") };
-        assert_eq!(shard.register(Tick::new(5), &waker), Wait::Pending(None));
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
-        shard.cancel(key);
-        assert!(matches!(shard.register(Tick::new(5), &waker), Wait::Pending(Some(_))));
+        let (mut first, mut second) = (None, None);
+        assert_eq!(shard.poll(&mut first, Tick::new(5), &waker), Wait::Pending);
+        assert_eq!(shard.poll(&mut second, Tick::new(5), &waker), Wait::Pending);
+        assert_eq!((second, wakes.0.load(Ordering::Relaxed)), (None, 1));
+        shard.cancel(first.expect("it had room"));
+        assert_eq!(shard.poll(&mut second, Tick::new(5), &waker), Wait::Pending);
+        assert!(second.is_some());
     }
 }

@@ -20,8 +20,10 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
+use core::cell::{Cell, RefCell};
+use core::marker::PhantomData;
 use core::time::Duration;
-use std::sync::{OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Locks the mutex, poisoned or not.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -61,8 +63,11 @@ pub(crate) struct Parker {
     woken: Mutex<bool>,
     bell: Condvar,
     /// What a wake calls, for a thread that sleeps elsewhere.
-    hook: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    hook: OnceLock<Hook>,
 }
+
+/// May be code of the user's.
+type Hook = Arc<dyn Fn() + Send + Sync>;
 
 impl Parker {
     pub(crate) fn new() -> Parker {
@@ -73,14 +78,31 @@ impl Parker {
     pub(crate) fn wake(&self) {
         *lock(&self.woken) = true;
         self.bell.notify_one();
-        if let Some(hook) = self.hook.get() {
+        if let Some(hook) = self.hook.get()
+            && !is_postponed(hook)
+        {
             hook();
         }
     }
 
+    /// Has the hooks that this thread is to call wait until the returned value is dropped. For a caller
+    /// that holds a lock while it wakes: it drops the value after the lock. Returns `None` without a
+    /// hook.
+    pub(crate) fn postpone_hook(&self) -> Option<PostponedHooks> {
+        self.hook.get()?;
+        POSTPONEMENTS.set(POSTPONEMENTS.get() + 1);
+        Some(PostponedHooks(PhantomData))
+    }
+
+    /// Returns whether a wake calls a hook.
+    #[cfg(feature = "async")]
+    pub(crate) fn has_hook(&self) -> bool {
+        self.hook.get().is_some()
+    }
+
     /// Has every wake call `hook`, without a lock. Once.
     pub(crate) fn set_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
-        let _ = self.hook.set(Box::new(hook));
+        let _ = self.hook.set(Arc::new(hook));
     }
 
     /// Sleeps until woken, or until `timeout` has passed; may end sooner.
@@ -93,5 +115,32 @@ impl Parker {
             };
         }
         *woken = false;
+    }
+}
+
+std::thread_local! {
+    /// How many [`PostponedHooks`] this thread has: one within the other, if the `Eq` of a key uses keys.
+    static POSTPONEMENTS: Cell<usize> = const { Cell::new(0) };
+    /// What the last of them calls.
+    static POSTPONED: RefCell<Vec<Hook>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls the hooks that were postponed, when it is dropped.
+pub(crate) struct PostponedHooks(PhantomData<*const ()>);
+
+/// Returns whether the hook is called later.
+fn is_postponed(hook: &Hook) -> bool {
+    // A thread that ends has no list any more.
+    POSTPONEMENTS.get() > 0
+        && POSTPONED.try_with(|hooks| hooks.borrow_mut().push(Arc::clone(hook))).is_ok()
+}
+
+impl Drop for PostponedHooks {
+    fn drop(&mut self) {
+        POSTPONEMENTS.set(POSTPONEMENTS.get() - 1);
+        if POSTPONEMENTS.get() == 0 {
+            let hooks = POSTPONED.try_with(RefCell::take).unwrap_or_default();
+            hooks.into_iter().for_each(|hook| hook());
+        }
     }
 }

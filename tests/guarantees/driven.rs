@@ -1,10 +1,12 @@
 //! Wheels that a loop turns: the real clock, and no thread.
 
+#[cfg(feature = "async")]
+use super::polled::polled;
 use super::*;
 use std::collections::BTreeMap;
 use std::task::{Wake, Waker};
 
-use tickwheel::{Events, Turner};
+use tickwheel::{Events, Keyed, Turner};
 
 fn driven() -> (Wheel, Turner) {
     Wheel::builder().driven().unwrap()
@@ -31,6 +33,23 @@ fn wait_and_turn(turner: &Turner) -> usize {
         None => thread::park(),
     }
     turner.turn()
+}
+
+/// A loop may be late. Its plan says nothing of the clock then.
+#[cfg(feature = "async")]
+#[test]
+fn a_reset_to_the_past_is_over_at_the_next_poll_however_late_the_loop_is() {
+    let (wheel, turner) = driven();
+    let mut sleeps = [HOUR, MS, 2 * MS].map(|delay| polled(wheel.sleep(delay)));
+    assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
+    assert!(turner.timeout().is_some());
+    let begin = now();
+    wait_for(|| now() - begin > 30 * MS);
+    // To earlier, and to later than it was, but still the past.
+    for sleep in [0, 2] {
+        sleeps[sleep].get().reset_at(begin + 20 * MS);
+        assert!(sleeps[sleep].poll().is_ready(), "{sleep}");
+    }
 }
 
 #[test]
@@ -105,6 +124,36 @@ fn an_insert_of_another_thread_wakes_the_loop_only_if_it_is_earlier() {
     drop(wheel);
     assert_eq!(wakes(), 3, "the end");
     assert_eq!((turner.timeout(), turner.turn()), (None, 0));
+}
+
+/// Asks for a key, and says which keys there are.
+struct Asks(Keyed<u8>, Mutex<Vec<(usize, bool)>>);
+
+impl Wake for Asks {
+    fn wake(self: Arc<Self>) {
+        let found = (self.0.len(), self.0.contains(&1));
+        self.1.lock().unwrap().push(found);
+    }
+}
+
+#[test]
+fn a_waker_of_a_loop_may_use_the_key_of_the_insert() {
+    let (wheel, turner) = Wheel::builder().shards(1).driven().unwrap();
+    let keyed = Keyed::new(&wheel);
+    let asks = Arc::new(Asks(keyed.clone(), Mutex::default()));
+    turner.on_earlier(Waker::from(Arc::clone(&asks)));
+    assert_eq!(turner.timeout(), None);
+    // On a thread of its own, because a lock that is taken twice is waited for without end.
+    let (sender, ended) = channel();
+    thread::spawn(move || {
+        keyed.insert(1, HOUR, || ()).unwrap();
+        keyed.insert_if_absent(2, HOUR / 2, || ()).unwrap();
+        assert!(keyed.reset(&1, HOUR / 3));
+        keyed.insert_batch([(1, HOUR / 4, || ())]).unwrap();
+        sender.send(()).unwrap();
+    });
+    assert_eq!(ended.recv_timeout(MINUTE), Ok(()));
+    assert_eq!(*asks.1.lock().unwrap(), [(1, true), (2, true), (2, true), (2, true)]);
 }
 
 #[test]

@@ -594,6 +594,23 @@ fn a_channel_that_stays_full_takes_a_driver_no_time() {
 }
 
 #[test]
+fn a_channel_that_stays_full_does_not_stop_an_advance_to_the_next_timer() {
+    let (wheel, driver) = Wheel::builder().tick(Duration::from_nanos(1)).manual().unwrap();
+    let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
+    let begin = driver.now();
+    events.insert_batch([(MS, 1), (MS, 2)]).unwrap();
+    wheel.insert(HOUR, || ());
+    assert_eq!(driver.advance_to_next(), Some(begin + MS));
+    assert_eq!((due.len(), events.len()), (1, 1));
+    assert_eq!(driver.advance_to_next(), Some(begin + HOUR));
+    assert_eq!(driver.advance_to_next(), None);
+    // Room is made: what waits for it is next.
+    let first = values(&due);
+    assert_eq!(driver.advance_to_next(), Some(begin + HOUR));
+    assert_eq!((first.len(), values(&due).len(), events.len()), (1, 1, 0));
+}
+
+#[test]
 fn many_events_of_one_moment_of_the_wall_clock_cost_no_more_than_others() {
     let (wheel, driver) = Wheel::builder().tick(HOUR).manual().unwrap();
     let (events, due) = Events::unbounded(&wheel.scheduler());

@@ -23,6 +23,8 @@ mod tasks;
 mod time;
 #[cfg(feature = "async")]
 mod timeouts;
+#[cfg(feature = "async")]
+mod virtual_time;
 mod waits;
 #[cfg(feature = "async")]
 mod wakers;
@@ -150,6 +152,7 @@ fn every_sentence_has_its_test() {
         include_str!("tasks.rs"),
         include_str!("time.rs"),
         include_str!("timeouts.rs"),
+        include_str!("virtual_time.rs"),
         include_str!("waits.rs"),
         include_str!("wakers.rs"),
         include_str!("wall.rs"),

@@ -250,12 +250,11 @@ fn a_shutdown_with_a_limit_waits_no_longer_for_a_waker() {
             started.send(()).unwrap();
             let _ = gate.lock().unwrap().recv();
         })));
-        while starts.try_recv().is_err() {
-            if Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_ready() {
-                // A loaded machine let the time pass.
-                sleep.reset(20 * MS);
-            }
+        while Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_ready() {
+            // A loaded machine let the time pass before the waker was registered.
+            sleep.reset(20 * MS);
         }
+        assert_eq!(starts.recv_timeout(MINUTE), Ok(()));
         let (ended, ends) = channel();
         let ender = thread::spawn(move || {
             end(wheel);

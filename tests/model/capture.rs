@@ -2,6 +2,7 @@
 //! its turn.
 
 use std::panic::panic_any;
+use std::thread;
 
 use tickwheel::{Next, Run};
 
@@ -20,16 +21,7 @@ pub(crate) struct Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        match self.last_will {
-            LastWill::Nothing => (),
-            LastWill::Insert(delay) => self.world.insert(delay, Act::Nothing, LastWill::Nothing),
-            LastWill::Cancel(which) => self.world.cancel(which),
-            LastWill::CancelKey(key) => self.world.cancel_key(key),
-            LastWill::Panic => {
-                self.world.truth().panics += 1;
-                panic_any("last will");
-            }
-        }
+        self.world.execute(self.last_will);
     }
 }
 
@@ -38,6 +30,36 @@ impl World {
     pub(crate) fn capture(&self, act: Act, last_will: LastWill) -> Capture {
         let id = self.truth().add(act, last_will);
         Capture { world: self.clone(), id, last_will }
+    }
+
+    /// Does what a captured value does when it is dropped.
+    pub(crate) fn execute(&self, last_will: LastWill) {
+        if thread::panicking() {
+            // The test has failed already.
+            return;
+        }
+        match last_will {
+            LastWill::Nothing => (),
+            LastWill::Insert(delay) => self.insert(delay, Act::Nothing, LastWill::Nothing),
+            LastWill::Cancel(which) => self.cancel(which),
+            LastWill::CancelKey(key) => self.cancel_key(key),
+            LastWill::Panic => {
+                self.truth().panics += 1;
+                panic_any("last will");
+            }
+        }
+    }
+
+    /// Does what a waker or a hook does, which is no job.
+    pub(crate) fn act_outside_jobs(&self, act: Act) {
+        match act {
+            Act::CancelItself | Act::ResetItself(_) => (),
+            Act::Panic => {
+                self.truth().panics += 1;
+                panic_any("act");
+            }
+            _ => self.act(usize::MAX, act),
+        }
     }
 
     fn act(&self, id: usize, act: Act) {
@@ -53,6 +75,10 @@ impl World {
             Act::CancelGroup(group) => self.cancel_group(group),
             Act::Take(which) => self.take(which),
             Act::Reset(which, delay) => self.reset(which, delay),
+            Act::Event(op) => self.event(op),
+            #[cfg(feature = "async")]
+            Act::Sleeper(op) => self.sleeper(op),
+            Act::Advance(by) => self.add_time(by),
         }
     }
 }
@@ -60,15 +86,19 @@ impl World {
 impl Capture {
     /// Begins a run: checks that the job is due. Returns what the run does.
     fn begin(&self) -> Act {
-        let mut truth = self.world.truth();
-        let due = truth.jobs[self.id].due;
-        let first = truth.first();
-        truth.claim(due.is_some(), "a job ran that was not pending");
-        truth.claim(due == first, "a job ran before one that was due earlier");
-        // The clock of a manual wheel reads the deadline of the job that runs.
-        truth.now = truth.now.max(due.unwrap_or(0) * crate::truth::TICK);
-        truth.ran += 1;
-        truth.jobs[self.id].act
+        let act = {
+            let mut truth = self.world.truth();
+            let due = truth.jobs[self.id].due;
+            let first = truth.first();
+            truth.claim(due.is_some(), "a job ran that was not pending");
+            truth.claim(due == first, "a job ran before one that was due earlier");
+            // The clock of a manual wheel reads the deadline of the job that runs.
+            truth.now = truth.now.max(due.unwrap_or(0) * crate::truth::TICK);
+            truth.ran += 1;
+            truth.jobs[self.id].act
+        };
+        self.world.take_turn();
+        act
     }
 
     pub(crate) fn run(self) {

@@ -1,18 +1,31 @@
 //! The public API against a slow and obvious model, the *truth*.
 //!
 //! The histories are random, on a manual clock: every verb, called from outside and from inside
-//! jobs; jobs that panic; captured values that panic or call the wheel when they are dropped; and a
-//! wall clock that is set. The truth is a binary heap of `(tick, id)` and a map of keys. Before
-//! every call it says what the wheel must return, and every job that runs asks it whether it is
-//! due.
+//! jobs, wakers and hooks; jobs and wakers that panic; captured values that panic or call the wheel
+//! when they are dropped; a channel that is full; a wall clock that is set; and the end of the wheel.
+//! Jobs, events and sleepers (feature `async`) share one wheel. The truth is a binary heap of
+//! `(tick, id)` for the jobs, a map of keys, and a list each of events and of sleepers. Before
+//! every call it says what the wheel must return, and every job, waker and hook that is called asks it
+//! whether its turn has come.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `capture.rs` | what the jobs do, and claim |
+//! | `end.rs` | the end of the wheel, and what is left then |
+//! | `events.rs` | every verb of `Events`, done and compared |
+//! | `histories.rs` | random operations |
+//! | `sleepers.rs` | sleeps, timeouts and intervals, polled and compared |
+//! | `time.rs` | how time passes, and the order of what comes due |
 //! | `truth.rs` | the model |
-//! | `world.rs` | every verb, done to the wheel and to the truth, and compared |
+//! | `world.rs` | every verb for a job, done to the wheel and to the truth, and compared |
 
 mod capture;
+mod end;
+mod events;
+mod histories;
+#[cfg(feature = "async")]
+mod sleepers;
+mod time;
 mod truth;
 mod world;
 
@@ -22,8 +35,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tickwheel::{Driver, Geometry, Group, Handle, Keyed, Missed, Wheel};
+use tickwheel::{Events, Full, Geometry, Group, Handle, Keyed, Missed, Wheel};
 
+use events::Value;
+use histories::{act, ending, op, room};
 use truth::{TICK, Truth};
 use world::World;
 
@@ -39,8 +54,70 @@ pub(crate) enum Act {
     CancelGroup(usize),
     Take(usize),
     Reset(usize, u64),
+    Event(EventOp),
+    #[cfg(feature = "async")]
+    Sleeper(SleeperOp),
+    /// Lets more time pass.
+    Advance(u64),
     /// A repeating job does this in every second run.
     Panic,
+}
+
+/// What is done to the events. Indices are into all events there ever were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EventOp {
+    Insert(u64, LastWill),
+    InsertWall(i64),
+    Batch([u64; 3]),
+    Cancel(usize),
+    Take(usize),
+    Reset(usize, u64),
+    ResetWall(usize, i64),
+    Receive(usize),
+}
+
+/// What is done to the sleepers. Indices are into all sleepers there ever were.
+#[cfg(feature = "async")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SleeperOp {
+    Sleep(u64),
+    SleepUntil(i64),
+    SleepWithin(u64, u64),
+    Timeout(u64),
+    TimeoutAt(i64),
+    Interval(Beats),
+    /// The future of a timeout is ready from here on.
+    GetReady(usize),
+    Poll(usize),
+    /// A sleep gets a new delay, an interval a new phase.
+    Reset(usize, u64),
+    ResetAt(usize, i64),
+    Drop(usize),
+}
+
+/// How an interval goes.
+#[cfg(feature = "async")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beats {
+    pub(crate) period: u64,
+    /// When the first beat is, if not after one period.
+    pub(crate) first: Option<u64>,
+    pub(crate) missed: Missed,
+}
+
+/// The room of the channel of events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) events: usize,
+    /// What finds no room is given up. It waits otherwise.
+    pub(crate) gives: bool,
+}
+
+/// How the wheel ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Ending {
+    Shutdown,
+    Drop,
 }
 
 /// What a captured value does when it is dropped.
@@ -134,49 +211,68 @@ enum Op {
     Foreign(usize),
     SetWall(i64),
     Advance(u64),
+    AdvanceToNext,
+    Event(EventOp),
+    #[cfg(feature = "async")]
+    Sleeper(SleeperOp),
+    /// Polls a sleeper with a waker that does this.
+    #[cfg(feature = "async")]
+    Poll(usize, Act),
 }
 
 const KEYS: u8 = 4;
 
-fn replay(sizes: &[usize], shards: usize, bound: usize, ops: &[Op]) {
+/// What a wheel of a history is like.
+#[derive(Clone, Debug)]
+struct Shape {
+    sizes: Vec<usize>,
+    shards: usize,
+    bound: usize,
+    room: Room,
+    /// What the hook of the events does.
+    hook: Act,
+}
+
+fn replay(shape: Shape, ops: &[Op], ending: Ending) {
+    let Shape { sizes, shards, bound, room, hook } = shape;
     let builder = Wheel::builder()
         .tick(Duration::from_nanos(TICK))
-        .geometry(Geometry::levels(sizes).unwrap())
+        .geometry(Geometry::levels(&sizes).unwrap())
         .shards(shards)
         .max_pending(bound);
     let (wheel, driver) = builder.manual().unwrap();
     let (other, _) = Wheel::builder().manual().unwrap();
     let foreign: Vec<Handle> = (0..4).map(|_| other.insert(Duration::ZERO, || ())).collect();
     let scheduler = wheel.scheduler();
+    let full = match room.gives {
+        true => Full::Give(Box::new(|value: Value| value.give_up())),
+        false => Full::Wait,
+    };
+    let (events, due) = Events::bounded(&scheduler, room.events, full);
     let world = World {
-        truth: Arc::new(Mutex::new(Truth::new(bound))),
+        truth: Arc::new(Mutex::new(Truth::new(bound, room))),
         keyed: Keyed::new(scheduler.clone()),
         groups: Arc::new([(); 2].map(|()| Group::new(scheduler.clone()))),
         scheduler,
+        events,
+        due,
+        #[cfg(feature = "async")]
+        sleepers: Arc::default(),
         origin: driver.now(),
         wall_origin: driver.wall_now(),
+        driver: Arc::new(driver),
     };
+    world.hook(hook);
     for op in ops {
-        apply(&world, &driver, &foreign, op);
+        world.truth().events.begin_op(world.due.len());
+        apply(&world, &foreign, op);
         agree(&world, &wheel);
     }
-    let unfired = wheel.shutdown();
-    let handles: HashMap<Handle, Option<u64>> =
-        world.truth().jobs.iter().filter_map(|job| Some((job.handle?, job.due))).collect();
-    let mut last = 0;
-    assert_eq!(unfired.len(), world.truth().pending, "shutdown handed back others");
-    for unfired in unfired {
-        // The truth does not know the handle of a job with a key.
-        if let Some(due) = handles.get(&unfired.handle) {
-            let due = due.expect("handed back, but not pending");
-            assert!(due >= last, "out of order");
-            last = due;
-        }
-        std::mem::forget(unfired.job);
-    }
+    world.end(wheel, ending);
+    assert_eq!(world.truth().errors, Vec::<String>::new());
 }
 
-fn apply(world: &World, driver: &Driver, foreign: &[Handle], op: &Op) {
+fn apply(world: &World, foreign: &[Handle], op: &Op) {
     match *op {
         Op::Insert(delay, act, last_will) => world.insert(delay, act, last_will),
         Op::InsertElsewhere(delay, act, last_will) => {
@@ -213,41 +309,26 @@ fn apply(world: &World, driver: &Driver, foreign: &[Handle], op: &Op) {
         Op::ResetBatch(ref which) => world.reset_batch(which),
         Op::ResetKey(key, delay) => world.reset_key(key, delay),
         Op::ResetWall(which, ahead) => world.reset_wall(which, ahead),
-        Op::SetWall(by) => {
-            let shift = {
-                let mut truth = world.truth();
-                truth.wall_shift += i128::from(by);
-                truth.follow_the_wall();
-                truth.wall_now()
-            };
-            let nanos = Duration::from_nanos(shift.unsigned_abs() as u64);
-            driver.set_wall(match shift < 0 {
-                true => world.wall_origin - nanos,
-                false => world.wall_origin + nanos,
-            });
-        }
+        Op::SetWall(by) => world.set_wall(by),
         Op::Foreign(which) => {
             let handle = foreign[which % foreign.len()];
             assert!(!world.scheduler.cancel(handle) && !world.scheduler.is_pending(handle));
             assert!(!world.scheduler.reset(handle, Duration::ZERO));
         }
-        Op::Advance(by) => {
-            let (target, before) = {
-                let truth = world.truth();
-                (truth.now + by, truth.ran)
-            };
-            let ran = driver.advance(Duration::from_nanos(by));
-            let mut truth = world.truth();
-            assert_eq!(ran, truth.ran - before);
-            truth.now = target;
-            if let Some(first) = truth.first() {
-                assert!(first > target / TICK, "due at tick {first}, and it is {}", target / TICK);
-            }
-        }
+        Op::Advance(by) => world.advance(by),
+        Op::AdvanceToNext => world.advance_to_next(),
+        Op::Event(op) => world.event(op),
+        #[cfg(feature = "async")]
+        Op::Sleeper(op) => world.sleeper(op),
+        #[cfg(feature = "async")]
+        Op::Poll(which, act) => world.poll(which, act),
     }
 }
 
 fn agree(world: &World, wheel: &Wheel) {
+    world.agree_on_events(wheel);
+    #[cfg(feature = "async")]
+    world.agree_on_sleepers(wheel);
     let truth = world.truth();
     assert_eq!(truth.errors, Vec::<String>::new());
     let stats = wheel.stats();
@@ -281,141 +362,6 @@ fn agree(world: &World, wheel: &Wheel) {
     }
 }
 
-fn delay() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        1 => Just(0),
-        4 => 1..5 * TICK,
-        3 => (0..30_u64).prop_map(|ticks| ticks * TICK),
-        2 => 0..500 * TICK,
-        1 => Just(u64::MAX),
-    ]
-}
-
-/// Counted from now; may be negative.
-fn ahead() -> impl Strategy<Value = i64> {
-    let ticks = TICK as i64;
-    prop_oneof![
-        -20 * ticks..20 * ticks,
-        (-20..20_i64).prop_map(move |count| count * ticks),
-        0..500 * ticks,
-    ]
-}
-
-fn key() -> impl Strategy<Value = u8> {
-    0..KEYS
-}
-
-fn group() -> impl Strategy<Value = usize> {
-    0..2_usize
-}
-
-fn act() -> impl Strategy<Value = Act> {
-    prop_oneof![
-        3 => Just(Act::Nothing),
-        2 => delay().prop_map(Act::Insert),
-        1 => (key(), delay()).prop_map(|(key, delay)| Act::InsertKey(key, delay)),
-        1 => Just(Act::CancelItself),
-        1 => delay().prop_map(Act::ResetItself),
-        2 => any::<usize>().prop_map(Act::Cancel),
-        1 => group().prop_map(Act::CancelGroup),
-        1 => any::<usize>().prop_map(Act::Take),
-        2 => (any::<usize>(), delay()).prop_map(|(which, delay)| Act::Reset(which, delay)),
-        1 => Just(Act::Panic),
-    ]
-}
-
-fn last_will() -> impl Strategy<Value = LastWill> {
-    prop_oneof![
-        6 => Just(LastWill::Nothing),
-        1 => delay().prop_map(LastWill::Insert),
-        1 => any::<usize>().prop_map(LastWill::Cancel),
-        1 => key().prop_map(LastWill::CancelKey),
-        1 => Just(LastWill::Panic),
-    ]
-}
-
-/// No delay of zero, which would be a run at every tick of the whole test.
-fn answer() -> impl Strategy<Value = Answer> {
-    prop_oneof![
-        6 => Just(Answer::Period),
-        2 => delay().prop_map(Answer::After),
-        1 => ahead().prop_map(Answer::At),
-        1 => ahead().prop_map(Answer::Wall),
-        1 => Just(Answer::Stop),
-    ]
-}
-
-fn plan() -> impl Strategy<Value = Plan> {
-    let period = prop_oneof![
-        1 => Just(None),
-        1 => Just(Some(0)),
-        2 => (1..2 * TICK).prop_map(Some),
-        6 => (1..20 * TICK).prop_map(Some),
-        2 => (1..20_u64).prop_map(|ticks| Some(ticks * TICK)),
-    ];
-    let missed = prop::sample::select(vec![Missed::Burst, Missed::Skip, Missed::Delay]);
-    let first = prop_oneof![
-        3 => delay().prop_map(First::After),
-        1 => (0..100 * TICK).prop_map(First::Past),
-    ];
-    (period, missed, first, any::<bool>(), prop::collection::vec(answer(), 1..4)).prop_map(
-        |(period, missed, first, despite_panics, answers)| Plan {
-            period,
-            missed,
-            first,
-            despite_panics,
-            answers,
-        },
-    )
-}
-
-fn time() -> impl Strategy<Value = Time> {
-    prop_oneof![4 => delay().prop_map(Time::After), 1 => ahead().prop_map(Time::Wall)]
-}
-
-fn place() -> impl Strategy<Value = Place> {
-    prop_oneof![
-        4 => Just(Place::Wheel),
-        3 => group().prop_map(Place::Group),
-        2 => key().prop_map(Place::Key),
-    ]
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let timer = || (delay(), act(), last_will());
-    let timer_of_any_kind = (time(), act(), last_will());
-    prop_oneof![
-        6 => timer().prop_map(|(d, act, will)| Op::Insert(d, act, will)),
-        2 => timer().prop_map(|(d, act, will)| Op::InsertElsewhere(d, act, will)),
-        1 => (delay(), 0..200 * TICK, act()).prop_map(|(d, s, act)| Op::InsertWithin(d, s, act)),
-        1 => timer().prop_map(|(d, act, will)| Op::InsertWith(d, act, will)),
-        1 => prop::collection::vec(timer_of_any_kind, 0..5).prop_map(Op::InsertBatch),
-        2 => (ahead(), act(), last_will()).prop_map(|(a, act, will)| Op::InsertWall(a, act, will)),
-        3 => (key(), any::<bool>(), timer())
-            .prop_map(|(key, absent, (d, act, will))| Op::InsertKey(key, d, absent, act, will)),
-        2 => (group(), delay(), act()).prop_map(|(g, d, act)| Op::InsertIntoGroup(g, d, act)),
-        3 => (place(), plan(), act(), last_will())
-            .prop_map(|(place, plan, act, will)| Op::Repeat(place, plan, act, will)),
-        2 => any::<usize>().prop_map(Op::Cancel),
-        1 => prop::collection::vec(any::<usize>(), 0..5).prop_map(Op::CancelBatch),
-        1 => key().prop_map(Op::CancelKey),
-        1 => group().prop_map(Op::CancelGroup),
-        1 => (any::<usize>(), any::<bool>()).prop_map(|(which, detach)| Op::Guard(which, detach)),
-        1 => any::<usize>().prop_map(Op::Take),
-        1 => key().prop_map(Op::TakeKey),
-        2 => (any::<usize>(), time()).prop_map(|(which, time)| Op::Move(which, time)),
-        1 => (any::<usize>(), delay(), 0..200 * TICK)
-            .prop_map(|(which, delay, slack)| Op::ResetWithin(which, delay, slack)),
-        3 => (any::<usize>(), delay()).prop_map(|(which, delay)| Op::Reset(which, delay)),
-        1 => prop::collection::vec((any::<usize>(), delay()), 0..5).prop_map(Op::ResetBatch),
-        1 => (key(), delay()).prop_map(|(key, delay)| Op::ResetKey(key, delay)),
-        1 => (any::<usize>(), ahead()).prop_map(|(which, ahead)| Op::ResetWall(which, ahead)),
-        1 => any::<usize>().prop_map(Op::Foreign),
-        2 => ahead().prop_map(Op::SetWall),
-        5 => delay().prop_filter("time is finite", |&by| by < u64::MAX).prop_map(Op::Advance),
-    ]
-}
-
 /// `PROPTEST_CASES` can raise the number of cases, and not lower it.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
@@ -430,10 +376,13 @@ proptest! {
         sizes in prop::collection::vec(1..=6_usize, 1..=3),
         shards in 1..=3_usize,
         bound in 1..=20_usize,
+        room in room(),
+        hook in act(),
         ops in prop::collection::vec(op(), 1..50),
+        ending in ending(),
     ) {
         silence_expected_panics();
-        replay(&sizes, shards, bound, &ops);
+        replay(Shape { sizes, shards, bound, room, hook }, &ops, ending);
     }
 }
 

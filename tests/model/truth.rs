@@ -5,7 +5,10 @@ use std::collections::{BinaryHeap, HashMap};
 
 use tickwheel::{Handle, Missed};
 
-use crate::{Act, Answer, LastWill, Time};
+use crate::events::KnownEvents;
+#[cfg(feature = "async")]
+use crate::sleepers::KnownSleeper;
+use crate::{Act, Answer, LastWill, Room, Time};
 
 /// How many nanoseconds a tick has.
 pub(crate) const TICK: u64 = 1000;
@@ -49,8 +52,17 @@ pub(crate) struct Truth {
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     /// The job of each key.
     pub(crate) keys: HashMap<u8, usize>,
+    pub(crate) events: KnownEvents,
+    #[cfg(feature = "async")]
+    pub(crate) sleepers: Vec<KnownSleeper>,
     /// In nanoseconds.
     pub(crate) now: u64,
+    /// An advance is under way.
+    pub(crate) advancing: bool,
+    /// How many nanoseconds are to pass beyond what the advance was asked for.
+    pub(crate) added: u64,
+    /// The tick at which the wheel ended.
+    pub(crate) ended: Option<u64>,
     /// By how many nanoseconds the wall clock was set forward in all.
     pub(crate) wall_shift: i128,
     /// The number of jobs in the wheel.
@@ -64,12 +76,18 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
-    pub(crate) fn new(bound: usize) -> Truth {
+    pub(crate) fn new(bound: usize, room: Room) -> Truth {
         Truth {
             jobs: Vec::new(),
             heap: BinaryHeap::new(),
             keys: HashMap::new(),
+            events: KnownEvents::new(room),
+            #[cfg(feature = "async")]
+            sleepers: Vec::new(),
             now: 0,
+            advancing: false,
+            added: 0,
+            ended: None,
             wall_shift: 0,
             pending: 0,
             admitted: 0,
@@ -112,6 +130,11 @@ impl Truth {
         (first..=last).max_by_key(|tick| tick.trailing_zeros()).unwrap_or(first)
     }
 
+    /// Returns the tick that has begun last.
+    pub(crate) fn tick(&self) -> u64 {
+        self.now / TICK
+    }
+
     pub(crate) fn wall_now(&self) -> i128 {
         i128::from(self.now) + self.wall_shift
     }
@@ -150,6 +173,13 @@ impl Truth {
         }
         self.keys.retain(|_, &mut of_key| of_key != id);
         was_in || was_out
+    }
+
+    /// The wheel has ended: no job is left in it.
+    pub(crate) fn end_all(&mut self) {
+        for id in 0..self.jobs.len() {
+            self.end(id);
+        }
     }
 
     /// Returns the key of a job that is pending.

@@ -4,10 +4,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
+use crossbeam_channel::Receiver;
 use tickwheel::{
-    Group, Guard, Handle, InsertError, InsertErrorKind, Job, Keyed, Next, Repeat, Scheduler, When,
+    Driver, Event, Events, Group, Guard, Handle, InsertError, InsertErrorKind, Job, Keyed, Next,
+    Repeat, Scheduler, When,
 };
 
+use crate::events::Value;
+#[cfg(feature = "async")]
+use crate::sleepers::Sleeper;
 use crate::truth::{KnownRepeat, Truth};
 use crate::{Act, First, LastWill, Place, Plan, Time};
 
@@ -18,6 +23,12 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler,
     pub(crate) keyed: Keyed<u8>,
     pub(crate) groups: Arc<[Group; 2]>,
+    pub(crate) events: Events<Value>,
+    pub(crate) due: Receiver<Event<Value>>,
+    /// Those that are neither dropped nor being polled.
+    #[cfg(feature = "async")]
+    pub(crate) sleepers: Arc<Mutex<Vec<Option<Sleeper>>>>,
+    pub(crate) driver: Arc<Driver>,
     pub(crate) origin: Instant,
     pub(crate) wall_origin: SystemTime,
 }
@@ -36,15 +47,18 @@ impl World {
 
     /// Drops jobs that came back. Their last wills are done here, outside the wheel, so a panic is
     /// caught here and not counted by the wheel.
-    fn drop_outside<T>(&self, jobs: T) {
+    pub(crate) fn drop_outside<T>(&self, jobs: T) {
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
         self.truth().panics -= u64::from(dropped.is_err());
     }
 
     /// Checks that an insert was right to refuse a job.
     fn check_refusal<T>(&self, room: bool, refused: InsertError<T>) {
-        let full = refused.kind() == InsertErrorKind::Full;
-        self.truth().claim(full && !room, "a job was refused");
+        let right = match self.truth().ended {
+            Some(_) => refused.kind() == InsertErrorKind::Shutdown,
+            None => refused.kind() == InsertErrorKind::Full && !room,
+        };
+        self.truth().claim(right, "a job was refused");
         self.drop_outside(refused.into_inner());
     }
 

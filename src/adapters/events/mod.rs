@@ -296,6 +296,8 @@ impl<T> fmt::Debug for Events<T> {
 impl<T> Drop for Owner<T> {
     fn drop(&mut self) {
         self.source.abandon();
-        self.scheduler.engine().sources().remove_finished();
+        if self.source.is_over() {
+            self.scheduler.engine().sources().note_finished();
+        }
     }
 }

@@ -119,9 +119,7 @@ impl<T> EventSource<T> {
         if state.ended.is_some() || state.timers.deadline(key).is_none() {
             return false;
         }
-        let target = self.timebase.target(when, now);
-        let (deadline, wake) = state.deadline(&self.timebase, key, target, now);
-        state.timers.reset(key, deadline);
+        let wake = state.reset(&self.timebase, key, when, now);
         drop(state);
         self.alarm.wake_for(wake);
         true
@@ -161,10 +159,15 @@ impl<T> EventSource<T> {
         drop(state);
         match outlet {
             Some(outlet) => self.put_back(outlet),
-            None if self.is_finished.load(Ordering::Acquire) => self.discard_if_over(),
+            None if self.is_over() => self.discard_if_over(),
             // The thread that delivers sees to it: what was due before the end still comes.
             None => {}
         }
+    }
+
+    /// Nothing is sent any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_finished.load(Ordering::Acquire)
     }
 
     pub(super) fn discard(&self, value: T) {
@@ -196,6 +199,12 @@ impl<T> EventSource<T> {
             lock(&self.state).is_disconnected = true;
         }
         finished || is_disconnected
+    }
+
+    /// Returns whether nothing can come until room is made. A driver takes a step for each tick that it is
+    /// told, and need not take any until a job of its own, or another thread, has made room.
+    fn needs_no_look(&self, state: &State<T>) -> bool {
+        state.retry.is_some() && self.timebase.clock().is_manual() && state.is_full()
     }
 
     /// Ends what the thread did that has the outlet.
@@ -268,9 +277,7 @@ impl<T: Send + 'static> Source for EventSource<T> {
         }
         let due = match state.retry {
             None => state.timers.next_due(),
-            // A driver takes a step for each tick that it is told. It need not take any until a job
-            // of its own, or another thread, has made room.
-            Some(_) if self.timebase.clock().is_manual() && state.is_full() => Tick::MAX,
+            Some(_) if self.needs_no_look(&state) => Tick::MAX,
             Some(retry) => state.timers.next_due().max(retry),
         };
         due.min(state.wall.next_look(&self.timebase))
@@ -279,7 +286,14 @@ impl<T: Send + 'static> Source for EventSource<T> {
     fn earliest_deadline(&self) -> Tick {
         self.follow_the_wall();
         let state = lock(&self.state);
-        if state.is_over() { Tick::MAX } else { state.timers.earliest_deadline() }
+        if state.is_over() {
+            Tick::MAX
+        } else if self.needs_no_look(&state) {
+            // What is due waits for room, and not for a time.
+            state.timers.earliest_deadline_after(self.timebase.present())
+        } else {
+            state.timers.earliest_deadline()
+        }
     }
 
     fn advance(&self, to: Tick, limit: usize) -> bool {
@@ -304,7 +318,7 @@ impl<T: Send + 'static> Source for EventSource<T> {
     }
 
     fn is_finished(&self) -> bool {
-        self.is_finished.load(Ordering::Acquire)
+        self.is_over()
     }
 
     fn pending_events(&self) -> usize {

@@ -69,41 +69,26 @@ impl<T> State<T> {
         now: Moment,
         value: T,
     ) -> (Key, Tick) {
-        let target = timebase.target(when, now);
-        let estimate = timebase.estimate(target.point);
-        let deadline = timebase.deadline(estimate.moment, target.window, now);
-        let key = self.timers.insert(deadline, value);
-        let wake = self.note_wall(timebase, key, target, estimate.reading);
-        (key, deadline.min(wake))
+        let due = Due::of(timebase, when, now);
+        let key = self.timers.insert(due.deadline, value);
+        (key, self.note_wall(timebase, key, due))
     }
 
-    /// Returns the new deadline of a pending event, and the tick for which the ticker has to be awake.
-    pub(super) fn deadline(
-        &mut self,
-        timebase: &Timebase,
-        key: Key,
-        target: Target,
-        now: Moment,
-    ) -> (Tick, Tick) {
-        let estimate = timebase.estimate(target.point);
-        let deadline = timebase.deadline(estimate.moment, target.window, now);
+    /// Gives a pending event another time. Returns the tick for which the ticker has to be awake.
+    pub(super) fn reset(&mut self, timebase: &Timebase, key: Key, when: When, now: Moment) -> Tick {
+        let due = Due::of(timebase, when, now);
         self.wall.remove(key);
-        let wake = self.note_wall(timebase, key, target, estimate.reading);
-        (deadline, deadline.min(wake))
+        self.timers.reset(key, due.deadline);
+        self.note_wall(timebase, key, due)
     }
 
-    /// Notes that an event waits for the wall clock, if it does. Returns when the ticker has to look
-    /// at that.
-    fn note_wall(
-        &mut self,
-        timebase: &Timebase,
-        key: Key,
-        target: Target,
-        reading: Option<WallOffset>,
-    ) -> Tick {
-        let (Point::Wall(time), Some(reading)) = (target.point, reading) else { return Tick::MAX };
+    /// Notes that an event waits for the wall clock, if it does. Returns the tick for which the ticker
+    /// has to be awake: for the event, or for a look at that clock.
+    fn note_wall(&mut self, timebase: &Timebase, key: Key, due: Due) -> Tick {
+        let Due { deadline, target, reading } = due;
+        let (Point::Wall(time), Some(reading)) = (target.point, reading) else { return deadline };
         self.wall.insert(key, time, target.window, reading, timebase);
-        self.wall.next_look(timebase)
+        deadline.min(self.wall.next_look(timebase))
     }
 
     /// Takes out events that are due at the first tick up to `to` at which any is. Returns that tick,
@@ -128,6 +113,23 @@ impl<T> State<T> {
         let finished = self.timers.advance(tick, limit.max(1), &mut outlet.due);
         outlet.due.iter().for_each(|(key, _)| self.wall.remove(*key));
         (tick, finished && self.timers.next_due() > to)
+    }
+}
+
+/// When an event is due, and what that follows from.
+struct Due {
+    deadline: Tick,
+    target: Target,
+    /// Of the wall clock, for a wall-clock time.
+    reading: Option<WallOffset>,
+}
+
+impl Due {
+    fn of(timebase: &Timebase, when: When, now: Moment) -> Due {
+        let target = timebase.target(when, now);
+        let estimate = timebase.estimate(target.point);
+        let deadline = timebase.deadline(estimate.moment, target.window, now);
+        Due { deadline, target, reading: estimate.reading }
     }
 }
 

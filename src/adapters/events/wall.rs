@@ -32,6 +32,8 @@ pub(super) struct WallTimes {
     order: BTreeMap<Place, Key>,
     /// The reading that the deadlines follow from, or nearly do.
     reading: Option<WallOffset>,
+    /// By how much that lies apart from any reading that a deadline follows from.
+    apart: Duration,
     /// All deadlines are being estimated anew, those up to here are.
     estimated: Option<Bound<Place>>,
 }
@@ -54,6 +56,7 @@ impl WallTimes {
         self.times.insert(key, (time, window));
         self.order.insert((time, key.generation), key);
         let before = *self.reading.get_or_insert(reading);
+        self.apart = self.apart.max(before.distance(reading));
         if before.distance(reading) > step_min(timebase) {
             // It was set since the last look.
             self.estimated = Some(Bound::Unbounded);
@@ -89,7 +92,7 @@ impl WallTimes {
     ) -> bool {
         let before = self.reading.replace(reading);
         if before.is_none_or(|before| before.distance(reading) > step_min(timebase)) {
-            self.estimated = Some(Bound::Unbounded);
+            (self.estimated, self.apart) = (Some(Bound::Unbounded), Duration::ZERO);
         } else {
             // Small steps in one direction must not add up.
             self.reading = before;
@@ -98,7 +101,8 @@ impl WallTimes {
         let some = self.order.range((from, Bound::Unbounded)).take(ENTRIES_PER_LOCK);
         let mut last = None;
         for (place, key) in some {
-            estimate(*key, self.times[key], timers, timebase);
+            let used = estimate(*key, self.times[key], timers, timebase);
+            self.apart = self.apart.max(apart(self.reading, used));
             last = Some(*place);
         }
         self.estimated = last.map(Bound::Excluded);
@@ -118,28 +122,42 @@ impl WallTimes {
             return;
         }
         let wall = reading.wall_at(timebase.clock().now());
-        // A deadline is as of a reading up to a `WALL_STEP_MIN` from `self.reading`, and so is this one.
-        let last = wall.checked_add(2 * WALL_STEP_MIN).unwrap_or(wall);
+        // A deadline that is too early by this reading, is so by no more than this reading lies apart
+        // from the one that the deadline follows from. As long as the clock runs evenly, that is next
+        // to nothing, and so next to no event is looked at.
+        let mut most = self.apart + apart(self.reading, Some(reading));
+        if self.estimated.is_some() {
+            // Some deadlines are as of the reading before.
+            most = most.max(2 * WALL_STEP_MIN);
+        }
+        let last = wall.checked_add(most).unwrap_or(wall);
         let from = Bound::Excluded((wall, Generation::MAX));
         let early = self.order.range((from, Bound::Included((last, Generation::MAX))));
         for key in early.map(|(_, key)| *key) {
             if timers.deadline(key).is_some_and(|deadline| deadline <= tick) {
-                estimate(key, self.times[&key], timers, timebase);
+                let used = estimate(key, self.times[&key], timers, timebase);
+                self.apart = self.apart.max(apart(self.reading, used));
             }
         }
     }
 }
 
-/// Gives an event the deadline that follows from what the wall clock reads now.
+/// Gives an event the deadline that follows from what the wall clock reads now. Returns that reading.
 fn estimate<T>(
     key: Key,
     (time, window): (SystemTime, Window),
     timers: &mut Timers<T>,
     timebase: &Timebase,
-) {
+) -> Option<WallOffset> {
     let now = timebase.clock().now();
-    let moment = timebase.estimate(Point::Wall(time)).moment;
-    timers.move_to(key, timebase.deadline(moment, window, now));
+    let estimate = timebase.estimate(Point::Wall(time));
+    timers.move_to(key, timebase.deadline(estimate.moment, window, now));
+    estimate.reading
+}
+
+/// Returns how far two readings lie apart.
+fn apart(one: Option<WallOffset>, other: Option<WallOffset>) -> Duration {
+    one.zip(other).map_or(Duration::ZERO, |(one, other)| one.distance(other))
 }
 
 /// By how much the clock must lie apart from what it read. Two readings of the system's clock differ a
@@ -153,6 +171,7 @@ mod tests {
     use super::*;
     use crate::adapters::events::Events;
     use crate::api::wheel::Wheel;
+    use crate::engine::sources::Source;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
     /// Longer than anything here takes on the slowest machine.
@@ -180,5 +199,46 @@ mod tests {
         clock.set_wall(time);
         assert_eq!(due.recv_timeout(MINUTE).unwrap().value, "in a second");
         assert_eq!(events.len(), 1);
+    }
+
+    #[test]
+    fn an_event_is_held_back_while_the_wall_clock_is_slewed() {
+        let wheel = Wheel::builder().driven().unwrap().0;
+        let scheduler = wheel.scheduler();
+        let timebase = scheduler.engine().timebase();
+        let clock = timebase.clock();
+        // The clock loses a little, each time less than a step.
+        let lost = WALL_STEP_MIN / 5;
+        for _ in 0..5 {
+            let (events, due) = Events::unbounded(&scheduler);
+            let time = clock.wall() + Duration::from_millis(15);
+            events.insert(time, ()).unwrap();
+            let began = clock.now();
+            for _ in 0..4 {
+                clock.set_wall(clock.wall() - lost);
+            }
+            while due.is_empty() {
+                assert!(clock.now().since(began) < MINUTE, "it does not come");
+                events.owner.source.advance(timebase.present(), 1);
+                assert!(due.is_empty() || clock.wall() >= time, "before its time");
+            }
+        }
+    }
+
+    #[test]
+    fn while_the_wall_clock_runs_evenly_no_event_is_looked_at() {
+        let wheel = Wheel::builder().driven().unwrap().0;
+        let scheduler = wheel.scheduler();
+        let timebase = scheduler.engine().timebase();
+        let (mut wall, soon) = (WallTimes::default(), timebase.clock().wall() + WALL_STEP_MIN);
+        let reading = timebase.clock().read_wall_closely();
+        let mut timers = Timers::<()>::new(crate::structure::Geometry::default());
+        let keys: Vec<Key> = (0..100).map(|_| timers.insert(Tick::new(1), ())).collect();
+        for &key in &keys {
+            wall.insert(key, soon, Window::Exact, reading, timebase);
+        }
+        wall.hold_back(Tick::new(1), reading, &mut timers, timebase);
+        // One that is looked at is not due at tick 1 any more.
+        assert!(keys.iter().all(|&key| timers.deadline(key) == Some(Tick::new(1))));
     }
 }

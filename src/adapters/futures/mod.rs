@@ -5,6 +5,7 @@
 
 mod error;
 mod interval;
+mod shard_ref;
 mod sleep;
 mod timeout;
 

@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use futures_core::FusedFuture;
 
 use super::error::WheelGone;
-use crate::engine::wakers::{Wait, WakerShard};
+use super::shard_ref::ShardRef;
+use crate::engine::wakers::{Registration, Reset, Wait, WakerShard};
 use crate::host::clock::Clock;
-use crate::structure::Key;
 use crate::values::time::{Moment, Tick};
 use crate::values::when::Window;
 
@@ -43,11 +43,14 @@ use crate::values::when::Window;
 /// | --- | --- | --- |
 /// | made for a delay | 0 | 1 |
 /// | made for an instant | 0 | 0 |
-/// | a poll | 1; 2 if the task has another waker than before | 0 |
-/// | the first poll after an instant was given | the same; 1 or 2 if it has passed | 1; 0 after a `reset_at` to later |
-/// | a poll once it is over | 0 | 0 |
-/// | [`is_elapsed`](Sleep::is_elapsed), if it was polled and was not over then | 1 | 0 |
-/// | [`reset`](Sleep::reset), if so | 1; otherwise 0 | 1 |
+/// | the first poll | 1 | 0 |
+/// | the first poll after an instant was given | 1; 1 or 2 if it has passed | 1; 0 after most calls of `reset_at` |
+/// | a poll with the waker of the last one | 0; 1 while the tick is being processed | 0 |
+/// | a poll with another waker | 2 | 0 |
+/// | the poll that finds it over | 1 | 0 |
+/// | a poll after that | 0 | 0 |
+/// | [`is_elapsed`](Sleep::is_elapsed) | 0; 1 once the tick has begun | 0 |
+/// | [`reset`](Sleep::reset), if it was polled and was not over then | 1; otherwise 0 | 1 |
 /// | [`reset_at`](Sleep::reset_at), if so | 1; otherwise 0 | 0 |
 /// | a drop, if so | 1; otherwise 0 | 0 |
 ///
@@ -65,31 +68,29 @@ use crate::values::when::Window;
 /// waker that blocks, or runs its task on the spot, holds up the wheel.
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
-    shard: Arc<WakerShard>,
+    shard: ShardRef,
     deadline: Moment,
     /// The first tick from the deadline on, or a later one within the slack.
     tick: Tick,
-    state: State,
-    ask: AskClock,
+    /// In the wheel, or fired, or the wheel has ended: the shard knows. `None` if it is not in the
+    /// wheel, and once it is over.
+    registered: Option<Registration>,
+    next_poll: NextPoll,
 }
 
-/// What the next poll asks the clock before it asks the shard, because the time may have come
-/// before it was given.
-#[derive(Clone, Copy)]
-enum AskClock {
-    No,
-    /// Whether the deadline has passed.
-    ForDeadline,
-    /// Whether the tick has begun: the shard knows that only when the ticker has come there.
-    ForTick,
-}
-
-enum State {
-    /// Not in the wheel, and not over.
-    Unregistered,
-    /// In the wheel, or fired, or the wheel has ended: the shard knows.
-    Registered(Key),
-    Over,
+/// What the next poll does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NextPoll {
+    /// Asks the shard.
+    AskShard,
+    /// Asks the clock first, because the time may have come before it was given: whether the
+    /// deadline has passed.
+    AskForDeadline,
+    /// The same: whether the tick has begun. The shard knows that only when the ticker has come
+    /// there.
+    AskForTick,
+    /// Returns that it is over.
+    IsOver,
 }
 
 // Promised, so that structs which hold many of them can be planned.
@@ -105,25 +106,25 @@ impl Sleep {
         let now = timebase.clock().now();
         let deadline = now.plus(delay);
         let tick = timebase.deadline(deadline, window, now);
-        Sleep::new(shard, deadline, tick, AskClock::No)
+        Sleep::new(shard, deadline, tick, NextPoll::AskShard)
     }
 
     pub(super) fn until(shard: &Arc<WakerShard>, deadline: Instant) -> Sleep {
         let deadline = shard.timebase().clock().moment(deadline);
         let tick = shard.timebase().scale().deadline(deadline);
-        Sleep::new(shard, deadline, tick, AskClock::ForDeadline)
+        Sleep::new(shard, deadline, tick, NextPoll::AskForDeadline)
     }
 
     /// Over at a moment, and later within the window.
     pub(super) fn at(shard: &Arc<WakerShard>, deadline: Moment, window: Window) -> Sleep {
-        let mut sleep = Sleep::new(shard, deadline, Tick::MAX, AskClock::No);
+        let mut sleep = Sleep::new(shard, deadline, Tick::MAX, NextPoll::AskShard);
         sleep.set_at(deadline, window);
         sleep
     }
 
-    fn new(shard: &Arc<WakerShard>, deadline: Moment, tick: Tick, ask: AskClock) -> Sleep {
-        let shard = Arc::clone(shard);
-        Sleep { shard, deadline, tick, state: State::Unregistered, ask }
+    fn new(shard: &Arc<WakerShard>, deadline: Moment, tick: Tick, next_poll: NextPoll) -> Sleep {
+        let shard = ShardRef::new(shard);
+        Sleep { shard, deadline, tick, registered: None, next_poll }
     }
 
     /// Returns the instant at which the time is over, before it is rounded up to a tick, or some
@@ -135,13 +136,12 @@ impl Sleep {
     }
 
     /// Returns whether the time was over when the wheel last looked. `false` before the first poll,
-    /// also if the deadline has passed. Takes the lock that a poll takes, while the sleep waits.
+    /// also if the deadline has passed.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
-        match self.state {
-            State::Unregistered => false,
-            State::Registered(key) => self.shard.is_over(key, self.tick),
-            State::Over => true,
+        match self.registered {
+            Some(registered) => self.shard.is_over(registered, self.tick),
+            None => self.next_poll == NextPoll::IsOver,
         }
     }
 
@@ -155,17 +155,19 @@ impl Sleep {
         let now = timebase.clock().now();
         let deadline = now.plus(delay);
         let tick = timebase.deadline(deadline, Window::Exact, now);
-        self.set(deadline, tick, AskClock::No);
+        self.set(deadline, tick, NextPoll::AskShard);
     }
 
     /// The same for an instant, and reads no clock: for programs that read the clock once for each
-    /// packet. The next poll reads it, and is ready at once if the instant has passed. But if the
-    /// sleep waits for an instant that is earlier by a tick at least, and that has not come, neither
-    /// has the new one: then the poll reads no clock either.
+    /// packet. The next poll reads it, and is ready at once if the instant has passed. But it reads
+    /// no clock where something else shows that the instant has not passed: the ticker sleeps until
+    /// a tick before that of the instant; or the sleep waits for an instant that is earlier by a tick
+    /// at least, and that has not come. Should the ticker be late just then, the poll is ready when
+    /// the ticker has come there.
     pub fn reset_at(&mut self, deadline: Instant) {
         let deadline = self.shard.timebase().clock().moment(deadline);
         let tick = self.shard.timebase().scale().deadline(deadline);
-        self.set(deadline, tick, AskClock::ForDeadline);
+        self.set(deadline, tick, NextPoll::AskForDeadline);
     }
 
     /// Sets the time anew to a moment, or to later within the window. A moment that has passed is
@@ -174,7 +176,7 @@ impl Sleep {
         match window {
             Window::Exact => {
                 let tick = self.shard.timebase().scale().deadline(deadline);
-                self.set(deadline, tick, AskClock::ForDeadline);
+                self.set(deadline, tick, NextPoll::AskForDeadline);
             }
             _ => self.set_at_tick(deadline, window),
         }
@@ -183,7 +185,7 @@ impl Sleep {
     /// The same, and not over before its tick has begun.
     pub(super) fn set_at_tick(&mut self, deadline: Moment, window: Window) {
         let tick = self.shard.timebase().deadline(deadline, window, Moment::default());
-        self.set(deadline, tick, AskClock::ForTick);
+        self.set(deadline, tick, NextPoll::AskForTick);
     }
 
     /// The deadline as a reading of the clock.
@@ -195,17 +197,21 @@ impl Sleep {
         self.shard.timebase().clock()
     }
 
-    fn set(&mut self, deadline: Moment, tick: Tick, ask: AskClock) {
-        let is_later = tick > self.tick && matches!(self.ask, AskClock::No);
+    fn set(&mut self, deadline: Moment, tick: Tick, next_poll: NextPoll) {
+        let is_later = tick > self.tick && self.next_poll == NextPoll::AskShard;
+        // A loop that turns the wheel may be any time behind, so only the clock can tell.
+        let is_later = is_later && !self.shard.is_turned();
         self.deadline = deadline;
         self.tick = tick;
-        self.ask = ask;
-        match self.state {
+        self.next_poll = next_poll;
+        let Some(registered) = self.registered else { return };
+        match self.shard.reset(registered, tick) {
+            Reset::Gone => self.registered = None,
             // The earlier tick had not come when the shard looked, so the new one has not.
-            State::Registered(key) if self.shard.reset(key, tick) => {
-                self.ask = if is_later { AskClock::No } else { ask };
+            Reset::Pending { lies_ahead } if is_later || lies_ahead => {
+                self.next_poll = NextPoll::AskShard;
             }
-            _ => self.state = State::Unregistered,
+            Reset::Pending { .. } => {}
         }
     }
 
@@ -216,45 +222,48 @@ impl Sleep {
     ///
     /// [`WheelGone`], at every poll.
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WheelGone>> {
-        if self.has_come_by_the_clock() {
-            self.leave();
-            self.state = State::Over;
+        if self.next_poll != NextPoll::AskShard && self.is_over_without_shard() {
+            return Poll::Ready(Ok(()));
         }
-        let wait = match self.state {
-            State::Unregistered => self.shard.register(self.tick, cx.waker()),
-            State::Registered(key) => self.shard.look(key, self.tick, cx.waker()),
-            State::Over => return Poll::Ready(Ok(())),
-        };
-        self.state = match wait {
-            Wait::Over => State::Over,
-            Wait::Pending(Some(key)) => State::Registered(key),
-            Wait::Pending(None) | Wait::Ended => State::Unregistered,
-        };
-        match wait {
-            Wait::Over => Poll::Ready(Ok(())),
-            Wait::Pending(_) => Poll::Pending,
+        match self.shard.poll(&mut self.registered, self.tick, cx.waker()) {
+            Wait::Over => {
+                self.next_poll = NextPoll::IsOver;
+                Poll::Ready(Ok(()))
+            }
+            Wait::Pending => Poll::Pending,
             Wait::Ended => Poll::Ready(Err(WheelGone(()))),
         }
     }
 
-    /// Asks the clock what is to be asked, once. Returns whether the time has come. "Never" does not
-    /// come, not even when the clock of a manual wheel has reached its end.
-    fn has_come_by_the_clock(&mut self) -> bool {
-        let ask = core::mem::replace(&mut self.ask, AskClock::No);
+    /// Asks the clock what is to be asked, once. Returns whether it is over.
+    fn is_over_without_shard(&mut self) -> bool {
+        if self.next_poll != NextPoll::IsOver {
+            self.next_poll = match self.has_come_by_the_clock() {
+                true => NextPoll::IsOver,
+                false => NextPoll::AskShard,
+            };
+            if self.next_poll == NextPoll::IsOver {
+                self.leave();
+            }
+        }
+        self.next_poll == NextPoll::IsOver
+    }
+
+    /// Returns whether the time has come. "Never" does not come, not even when the clock of a manual
+    /// wheel has reached its end.
+    fn has_come_by_the_clock(&self) -> bool {
         let timebase = self.shard.timebase();
-        let has_come = match ask {
-            AskClock::No => false,
-            AskClock::ForDeadline => self.deadline <= timebase.clock().now(),
-            AskClock::ForTick => self.tick <= timebase.present(),
+        let has_come = match self.next_poll {
+            NextPoll::AskForTick => self.tick <= timebase.present(),
+            _ => self.deadline <= timebase.clock().now(),
         };
         has_come && self.tick != Tick::MAX && !self.shard.has_ended()
     }
 
     /// Takes the waker out of the wheel.
     fn leave(&mut self) {
-        if let State::Registered(key) = self.state {
-            self.state = State::Unregistered;
-            self.shard.cancel(key);
+        if let Some(registered) = self.registered.take() {
+            self.shard.cancel(registered);
         }
     }
 }
@@ -273,7 +282,7 @@ impl Future for Sleep {
 impl FusedFuture for Sleep {
     /// Returns whether a poll has returned `Ready` since the last reset.
     fn is_terminated(&self) -> bool {
-        matches!(self.state, State::Over)
+        self.next_poll == NextPoll::IsOver
     }
 }
 
@@ -285,10 +294,10 @@ impl Drop for Sleep {
 
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.state {
-            State::Unregistered => "not polled",
-            State::Registered(_) => "polled",
-            State::Over => "over",
+        let state = match (self.registered, self.next_poll) {
+            (Some(_), _) => "polled",
+            (None, NextPoll::IsOver) => "over",
+            (None, _) => "not polled",
         };
         f.debug_struct("Sleep").field("deadline", &self.deadline()).field("state", &state).finish()
     }

@@ -13,6 +13,8 @@
 //!   5. `replaced`, the old job, if it does not go back; with its ticket goes the old key.
 //! - So nothing of the user's is dropped under the lock, with one exception: if the engine's insert
 //!   unwinds, it drops the new job there.
+//! - The waker of a loop that turns the wheel is code of the user's too. It is called after the lock is
+//!   released.
 
 use core::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -66,6 +68,7 @@ where
         let stripe = keys.stripe(hash);
         let mut replaced = None;
         let (own, result, removed, present);
+        let wakes = self.engine().alarm().parker().postpone_hook();
         {
             let mut map = lock(&stripe.map);
             // Look and decide.
@@ -85,6 +88,7 @@ where
                 Err(_) => None,
             };
         }
+        drop(wakes);
         keys.discard(removed);
         match result {
             Ok(_) => {

@@ -308,6 +308,8 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.keys.hasher.hash_one(key);
+        // Dropped after the lock, because it is declared before.
+        let _wakes = self.engine().alarm().parker().postpone_hook();
         let map = lock(&self.keys.stripe(hash).map);
         let (_, handle) = map.find(hash, key)?;
         ask(handle)

@@ -3,7 +3,7 @@
 use std::task::{Wake, Waker};
 
 use super::*;
-use crate::engine::wakers::{Wait, WakerShard};
+use crate::engine::wakers::{Registration, Reset, Wait, WakerShard};
 use crate::host::sync::Parker;
 
 /// A thread that waits to be woken.
@@ -30,18 +30,21 @@ fn with_wakers() -> (Arc<Engine>, Arc<WakerShard>) {
 }
 
 /// Polls until the tick has come or the wheel has ended, and only when woken.
-fn wait_for(shard: &WakerShard, tick: u64, mut wait: Wait) -> Wait {
+fn wait_for(shard: &WakerShard, tick: u64, mut registered: Option<Registration>) -> Wait {
     let (waits, waker) = waits();
     loop {
-        wait = match wait {
-            Wait::Pending(Some(key)) => shard.look(key, Tick::new(tick), &waker),
-            Wait::Pending(None) => shard.register(Tick::new(tick), &waker),
+        match shard.poll(&mut registered, Tick::new(tick), &waker) {
+            Wait::Pending => waits.0.park(None),
             answer => return answer,
-        };
-        if let Wait::Pending(_) = wait {
-            waits.0.park(None);
         }
     }
+}
+
+/// Registers a waker.
+fn register(shard: &WakerShard, tick: u64, waker: &Waker) -> Registration {
+    let mut registered = None;
+    assert_eq!(shard.poll(&mut registered, Tick::new(tick), waker), Wait::Pending);
+    registered.expect("the shard has room")
 }
 
 #[test]
@@ -49,7 +52,7 @@ fn a_waker_that_is_registered_while_the_ticker_advances_is_called() {
     explore(|| {
         let (engine, shard) = with_wakers();
         let ticker = ticker(&engine, usize::MAX);
-        assert_eq!(wait_for(&shard, 6, Wait::Pending(None)), Wait::Over);
+        assert_eq!(wait_for(&shard, 6, None), Wait::Over);
         engine.stop();
         ticker.join().unwrap();
     });
@@ -60,10 +63,10 @@ fn a_waker_that_replaces_another_while_the_ticker_advances_is_called() {
     explore(|| {
         let (engine, shard) = with_wakers();
         let (other, waker) = waits();
-        let registered = shard.register(Tick::new(6), &waker);
+        let registered = register(&shard, 6, &waker);
         drop(waker);
         let ticker = ticker(&engine, usize::MAX);
-        assert_eq!(wait_for(&shard, 6, registered), Wait::Over);
+        assert_eq!(wait_for(&shard, 6, Some(registered)), Wait::Over);
         engine.stop();
         ticker.join().unwrap();
         assert_eq!(Arc::strong_count(&other), 1, "it was dropped");
@@ -75,14 +78,14 @@ fn a_waker_that_is_cancelled_while_it_fires_is_gone_after_both() {
     explore(|| {
         let (engine, shard) = with_wakers();
         let (waits, waker) = waits();
-        let Wait::Pending(Some(key)) = shard.register(Tick::new(6), &waker) else { unreachable!() };
+        let registered = register(&shard, 6, &waker);
         drop(waker);
         let other = Arc::clone(&engine);
         let fire = thread::spawn(move || {
             let source = other.sources().get(0).unwrap();
             assert!(source.advance(other.timebase().present(), usize::MAX));
         });
-        shard.cancel(key);
+        shard.cancel(registered);
         fire.join().unwrap();
         assert_eq!((Arc::strong_count(&waits), engine.stats().sleeping), (1, 0));
     });
@@ -94,7 +97,7 @@ fn a_waiter_is_told_that_the_wheel_ends() {
         let (engine, shard) = with_wakers();
         let other = Arc::clone(&engine);
         let stop = thread::spawn(move || drop(other.stop()));
-        assert_eq!(wait_for(&shard, AN_HOUR, Wait::Pending(None)), Wait::Ended);
+        assert_eq!(wait_for(&shard, AN_HOUR, None), Wait::Ended);
         stop.join().unwrap();
         assert_eq!(engine.stats().sleeping, 0);
     });
@@ -105,12 +108,11 @@ fn a_waker_that_is_cancelled_at_the_end_is_gone_after_both() {
     explore(|| {
         let (engine, shard) = with_wakers();
         let (waits, waker) = waits();
-        let registered = shard.register(Tick::new(AN_HOUR), &waker);
+        let registered = register(&shard, AN_HOUR, &waker);
         drop(waker);
-        let Wait::Pending(Some(key)) = registered else { unreachable!() };
         let other = Arc::clone(&engine);
         let stop = thread::spawn(move || drop(other.stop()));
-        shard.cancel(key);
+        shard.cancel(registered);
         stop.join().unwrap();
         assert_eq!(Arc::strong_count(&waits), 1);
     });
@@ -121,14 +123,33 @@ fn a_reset_to_earlier_wakes_a_ticker_that_sleeps_for_a_waker() {
     explore(|| {
         let (engine, shard) = with_wakers();
         let (waits, waker) = waits();
-        let Wait::Pending(Some(key)) = shard.register(Tick::new(AN_HOUR), &waker) else {
-            unreachable!()
-        };
+        let registered = register(&shard, AN_HOUR, &waker);
         let ticker = ticker(&engine, usize::MAX);
-        assert!(shard.reset(key, Tick::new(6)));
+        assert_ne!(shard.reset(registered, Tick::new(6)), Reset::Gone);
         waits.0.park(None);
-        assert!(shard.is_over(key, Tick::new(6)));
+        assert!(shard.is_over(registered, Tick::new(6)));
         engine.stop();
         ticker.join().unwrap();
+    });
+}
+
+/// The poll in between takes no lock: it sees that the tick has not begun, or it sees the lock.
+#[test]
+fn a_waker_that_is_polled_again_while_the_ticker_advances_is_called() {
+    explore(|| {
+        let (engine, shard) = with_wakers();
+        let (waits, waker) = waits();
+        let mut registered = Some(register(&shard, 6, &waker));
+        let ticker = ticker(&engine, usize::MAX);
+        loop {
+            match shard.poll(&mut registered, Tick::new(6), &waker) {
+                Wait::Pending => waits.0.park(None),
+                answer => break assert_eq!(answer, Wait::Over),
+            }
+        }
+        engine.stop();
+        ticker.join().unwrap();
+        drop(waker);
+        assert_eq!((Arc::strong_count(&waits), engine.stats().sleeping), (1, 0));
     });
 }

@@ -14,6 +14,12 @@ impl Engine {
         self.shards.iter().map(Shard::next_wake).fold(NextWake::NEVER, NextWake::join)
     }
 
+    /// Returns whether an event is pending, be it due or not.
+    #[cfg(feature = "async")]
+    pub(crate) fn has_pending_events(&self) -> bool {
+        self.sources.has_pending_events()
+    }
+
     /// Returns the earliest deadline of all jobs and in all sources, by a look at every timer.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         let jobs = self.shards.iter().map(Shard::earliest_deadline).min().unwrap_or(Tick::MAX);

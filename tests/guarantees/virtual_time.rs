@@ -1,0 +1,177 @@
+//! The wheel's time that is moved by hand, and futures that run in it.
+
+use super::polled::polled;
+use super::*;
+use core::future::pending;
+
+use futures::stream::StreamExt;
+use tickwheel::{Events, Full, testing};
+
+#[test]
+fn a_driver_advances_to_the_next_sleep() {
+    let (wheel, driver) = manual();
+    // Jobs and sleeps, in their order, those of one tick together.
+    let begin = driver.now();
+    let mut sleeps = [3, 70_000].map(|delay| polled(wheel.sleep(delay * MS)));
+    assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
+    wheel.insert(3 * MS, || ());
+    wheel.insert(4 * MS, || ());
+    for (at, jobs, woken) in [(3, 1, 1), (4, 2, 1), (70_000, 2, 2)] {
+        assert_eq!(driver.advance_to_next(), Some(begin + at * MS));
+        assert_eq!((wheel.stats().completed, wheel.stats().woken), (jobs, woken));
+    }
+    assert_eq!(driver.advance_to_next(), None);
+    // What is overdue does not take the clock further than it must.
+    let mut overdue = polled(wheel.sleep(HOUR));
+    assert!(overdue.poll().is_pending());
+    overdue.get().reset_at(driver.now() - MS);
+    let begin = driver.now();
+    assert_eq!(driver.advance_to_next(), Some(begin + MS));
+    assert!(overdue.wakes() == 1);
+}
+
+#[test]
+fn a_full_channel_hides_no_later_event() {
+    let (wheel, driver) = manual();
+    let begin = driver.now();
+    let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
+    let waits = [1, 2].map(|at| events.insert(at * MS, at).unwrap());
+    assert_eq!(driver.advance_to_next(), Some(begin + MS));
+    assert_eq!(driver.advance_to_next(), Some(begin + 2 * MS));
+    // One fills the channel and one is due. Another is for later, and a job for later still.
+    events.insert(HOUR, 3).unwrap();
+    wheel.insert(2 * HOUR, || ());
+    assert_eq!(driver.advance_to_next(), Some(begin + 2 * MS + HOUR));
+    assert!(events.cancel(waits[1]));
+    assert_eq!(driver.advance_to_next(), Some(begin + 2 * MS + 2 * HOUR));
+    assert_eq!(due.recv().unwrap().value, 1);
+}
+
+#[test]
+fn a_future_in_virtual_time_waits_for_room_in_a_channel() {
+    let (wheel, driver) = manual();
+    let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
+    for n in 0..2 {
+        events.insert(MS, n).unwrap();
+    }
+    let (done, mut both) = futures::channel::oneshot::channel();
+    // The channel is full, and one event waits, before anybody receives.
+    driver.advance(MS);
+    let receiver = thread::spawn(move || {
+        let received = [due.recv().unwrap().value, due.recv_timeout(MINUTE).unwrap().value];
+        done.send(received).unwrap();
+    });
+    let mut received = testing::run(&driver, &mut both).unwrap();
+    received.sort_unstable();
+    assert_eq!(received, [0, 1]);
+    receiver.join().unwrap();
+}
+
+#[test]
+fn a_future_runs_in_virtual_time() {
+    // The same order in every run.
+    let order = |seed: u64| {
+        let (wheel, driver) = manual();
+        let mut random = seed;
+        let mut delays: Vec<u64> = (0..2_000)
+            .map(|_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 33) % 1_000_000
+            })
+            .collect();
+        let sleeps: futures::stream::FuturesUnordered<_> = delays
+            .iter()
+            .map(|&micros| {
+                let sleep = wheel.sleep(Duration::from_micros(micros));
+                async move {
+                    sleep.await;
+                    micros
+                }
+            })
+            .collect();
+        let begin = driver.now();
+        let order: Vec<u64> = testing::run(&driver, sleeps.collect());
+        delays.sort_unstable();
+        assert_eq!(driver.now() - begin, Duration::from_millis(delays[1_999].div_ceil(1000)));
+        let ticks = |micros: &[u64]| micros.iter().map(|us| us.div_ceil(1000)).collect::<Vec<_>>();
+        assert!(ticks(&order) == ticks(&delays));
+        order
+    };
+    assert!(order(7) == order(7));
+    let (wheel, driver) = manual();
+    // Jobs run on the way, and a future that waits for none of the wheel's timers for its thread.
+    let (sender, receiver) = futures::channel::oneshot::channel();
+    wheel.insert(HOUR, move || sender.send("job").unwrap());
+    assert_eq!(testing::run(&driver, receiver), Ok("job"));
+    let (sender, receiver) = futures::channel::oneshot::channel();
+    let sends = thread::spawn(move || {
+        let_pass(5 * MS);
+        sender.send("thread").unwrap();
+    });
+    let now = driver.now();
+    assert_eq!(testing::run(&driver, receiver), Ok("thread"));
+    assert_eq!(driver.now(), now);
+    sends.join().unwrap();
+}
+
+#[test]
+fn virtual_time_goes_for_every_thread_of_a_runtime() {
+    let (wheel, driver) = manual();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
+    let begin = driver.now();
+    let tasks: Vec<_> = (1..=50)
+        .map(|n| {
+            let scheduler = wheel.scheduler();
+            runtime.spawn(async move {
+                scheduler.sleep(n * HOUR).await;
+                let limited = scheduler.timeout(n * HOUR, pending::<()>()).await;
+                assert!(limited.is_err());
+                scheduler.now()
+            })
+        })
+        .collect();
+    // Time stands until it is told: so it waits until every task waits, or has ended.
+    let ended = || tasks.iter().filter(|task| task.is_finished()).count();
+    while ended() < 50 {
+        wait_for(|| wheel.stats().sleeping + ended() == 50);
+        assert!(driver.advance_to_next().is_some() || ended() == 50);
+    }
+    let ends = tasks.into_iter().map(|task| runtime.block_on(task).unwrap() - begin);
+    assert!(ends.eq((1..=50).map(|n| 2 * n * HOUR)));
+}
+
+#[test]
+fn a_future_does_not_run_inside_an_advance() {
+    let (wheel, driver) = manual();
+    let (driver, scheduler) = (Arc::new(driver), wheel.scheduler());
+    let inner = Arc::clone(&driver);
+    let (told, tells) = channel();
+    wheel.insert(MS, move || {
+        // A future that does not wait is no trouble.
+        assert_eq!(testing::run(&inner, async { 7 }), 7);
+        let run = || testing::run(&inner, scheduler.sleep(HOUR));
+        let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+        told.send(*panic.downcast::<&'static str>().unwrap()).unwrap();
+    });
+    let advances = thread::spawn(move || driver.advance(MS));
+    let message = tells.recv_timeout(MINUTE).expect("it does not spin");
+    assert!(message.contains("inside an advance"), "{message}");
+    assert_eq!(advances.join().unwrap(), 1);
+    // While another thread advances, a future waits for it.
+    let (wheel, driver) = manual();
+    let (release, gate) = channel::<()>();
+    let (started, starts) = channel();
+    wheel.insert(MS, move || {
+        started.send(()).unwrap();
+        let _ = gate.recv();
+    });
+    thread::scope(|scope| {
+        scope.spawn(|| driver.advance(MS));
+        starts.recv().unwrap();
+        scope.spawn(move || {
+            let_pass(5 * MS);
+            drop(release);
+        });
+        testing::run(&driver, wheel.sleep(HOUR));
+    });
+}
