@@ -103,6 +103,8 @@ struct World {
     receiver: Option<Receiver<Event<Value>>>,
     handles: Vec<Handle>,
     pending: Vec<Pending>,
+    /// What was pending when nobody could have it any more.
+    discarded: Vec<Pending>,
     /// What is in the channel, with the tick at which it was due.
     channel: Vec<(u64, usize)>,
     /// What was given up, as the wheel says.
@@ -147,6 +149,7 @@ pub fn run(data: &[u8]) {
         receiver: Some(receiver),
         handles: Vec::new(),
         pending: Vec::new(),
+        discarded: Vec::new(),
         channel: Vec::new(),
         given,
         room,
@@ -298,7 +301,7 @@ impl World {
                     self.deliver();
                 }
                 if self.events.is_none() {
-                    self.pending.clear();
+                    self.discarded.append(&mut self.pending);
                 }
             }
             Action::Rare(Rare::Drain) => {
@@ -351,12 +354,14 @@ impl World {
     /// it was this one, it changes places with another.
     fn swap_into_the_channel(&mut self, number: usize) {
         let now = self.now;
-        let place = self.pending.iter().position(|event| event.number == number);
-        let Some(place) = place else { return };
-        let due = self.due(&self.pending[place]).filter(|&due| due <= now);
+        let mut others = self.pending.iter().chain(&self.discarded);
+        let Some(event) = others.find(|event| event.number == number) else { return };
+        let due = self.due(event).filter(|&due| due <= now);
         let other = self.channel.iter_mut().find(|(other, _)| Some(*other) == due);
         let (_, other) = other.expect("it came before its time");
-        core::mem::swap(&mut self.pending[place].number, other);
+        let mut others = self.pending.iter_mut().chain(&mut self.discarded);
+        let event = others.find(|event| event.number == number).expect("seen above");
+        core::mem::swap(&mut event.number, other);
     }
 
     fn receive(&mut self) {
