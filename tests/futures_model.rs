@@ -23,8 +23,8 @@ enum Action {
     Make { delay: u64 },
     MakeUntil { from_now: i64 },
     Poll { sleep: usize, task: usize },
-    Reset { sleep: usize, delay: u64 },
-    ResetAt { sleep: usize, from_now: i64 },
+    Reset { sleep: usize, delay: u64, elsewhere: bool },
+    ResetAt { sleep: usize, from_now: i64, elsewhere: bool },
     Drop { sleep: usize },
     Advance { millis: u64 },
     AdvanceToNext,
@@ -39,14 +39,23 @@ fn action() -> impl Strategy<Value = Action> {
         4 => delay.clone().prop_map(|delay| Action::Make { delay }),
         2 => from_now.clone().prop_map(|from_now| Action::MakeUntil { from_now }),
         8 => (sleep.clone(), 0..TASKS).prop_map(|(sleep, task)| Action::Poll { sleep, task }),
-        2 => (sleep.clone(), delay).prop_map(|(sleep, delay)| Action::Reset { sleep, delay }),
-        2 => (sleep.clone(), from_now)
-            .prop_map(|(sleep, from_now)| Action::ResetAt { sleep, from_now }),
+        2 => (sleep.clone(), delay, any::<bool>())
+            .prop_map(|(sleep, delay, elsewhere)| Action::Reset { sleep, delay, elsewhere }),
+        2 => (sleep.clone(), from_now, any::<bool>())
+            .prop_map(|(sleep, from_now, elsewhere)| Action::ResetAt { sleep, from_now, elsewhere }),
         2 => sleep.prop_map(|sleep| Action::Drop { sleep }),
         4 => (0..15_u64).prop_map(|millis| Action::Advance { millis }),
         1 => (0..500_u64).prop_map(|millis| Action::Advance { millis }),
         1 => Just(Action::AdvanceToNext),
     ]
+}
+
+/// Does it on a thread of its own, or here.
+fn on_a_thread(of_its_own: bool, act: impl FnOnce() + Send) {
+    match of_its_own {
+        true => std::thread::scope(|scope| scope.spawn(act).join().unwrap()),
+        false => act(),
+    }
 }
 
 struct Task(AtomicUsize);
@@ -113,17 +122,18 @@ impl World {
                 self.add(wheel.sleep_until(instant), over_at, true);
             }
             Action::Poll { sleep, task } => self.poll(sleep, task),
-            Action::Reset { sleep, delay } => {
+            Action::Reset { sleep, delay, elsewhere } => {
                 let over_at = self.now.saturating_add(delay.max(1));
                 let Some((sleep, truth)) = self.sleeps.get_mut(sleep) else { return };
-                sleep.reset(if delay == u64::MAX { Duration::MAX } else { MS * delay as u32 });
+                let delay = if delay == u64::MAX { Duration::MAX } else { MS * delay as u32 };
+                on_a_thread(elsewhere, || sleep.reset(delay));
                 truth.reset(over_at, false);
             }
-            Action::ResetAt { sleep, from_now } => {
+            Action::ResetAt { sleep, from_now, elsewhere } => {
                 let over_at = self.now.saturating_add_signed(from_now);
                 let instant = self.driver.now() - MS * self.now as u32 + MS * over_at as u32;
                 let Some((sleep, truth)) = self.sleeps.get_mut(sleep) else { return };
-                sleep.reset_at(instant);
+                on_a_thread(elsewhere, || sleep.reset_at(instant));
                 truth.reset(over_at, true);
             }
             Action::Drop { sleep } => {
@@ -243,7 +253,7 @@ fn geometry() -> impl Strategy<Value = Geometry> {
 #[test]
 fn the_first_sleep_of_a_wheel_that_is_not_new_agrees_with_the_list() {
     let mut world = World::new(Geometry::default());
-    let reset = Action::ResetAt { sleep: 0, from_now: 0 };
+    let reset = Action::ResetAt { sleep: 0, from_now: 0, elsewhere: false };
     let poll = Action::Poll { sleep: 0, task: 0 };
     let make = [Action::Advance { millis: 1 }, Action::Make { delay: 0 }];
     for action in make.into_iter().chain([poll, reset, Action::AdvanceToNext]) {
@@ -263,7 +273,7 @@ fn a_reset_to_the_past_takes_nothing_back() {
         Action::AdvanceToNext,
         Action::Make { delay: 0 },
         Action::Poll { sleep: 1, task: 0 },
-        Action::ResetAt { sleep: 1, from_now: -1 },
+        Action::ResetAt { sleep: 1, from_now: -1, elsewhere: false },
         Action::Advance { millis: 0 },
     ];
     for action in history {

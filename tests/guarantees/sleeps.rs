@@ -175,6 +175,34 @@ fn a_reset_sleep_waits_for_its_new_time() {
     });
 }
 
+/// The sleep moves between shards of the wheel, since every thread here is a new one.
+#[test]
+fn a_reset_on_another_thread_loses_no_waker_and_wakes_none_early() {
+    on_both_clocks(MS, |wheel, time| {
+        let elsewhere = |sleep: &mut Polled<Sleep>, delay: Duration| {
+            thread::scope(|scope| scope.spawn(|| sleep.get().reset(delay)).join().unwrap());
+        };
+        for (first, then) in [(HOUR, 10 * MS), (5 * MS, 20 * MS)] {
+            let mut sleeps: Vec<_> = (0..8).map(|_| polled(wheel.sleep(first))).collect();
+            for sleep in &mut sleeps {
+                assert!(sleep.poll().is_pending());
+                elsewhere(sleep, HOUR);
+            }
+            assert_eq!(wheel.stats().sleeping, 8);
+            // By now it may have fired, on the real clock.
+            let before: Vec<usize> = sleeps.iter().map(Polled::wakes).collect();
+            let begin = time.now();
+            sleeps.iter_mut().for_each(|sleep| elsewhere(sleep, then));
+            for (sleep, before) in sleeps.iter_mut().zip(before) {
+                time.until(|| sleep.wakes() > before);
+                assert!(time.now() >= begin + then && sleep.poll().is_ready());
+                assert_eq!((sleep.wakes(), sleep.clones()), (before + 1, 0));
+            }
+            assert_eq!(wheel.stats().sleeping, 0);
+        }
+    });
+}
+
 #[test]
 fn a_reset_to_the_past_is_over_at_the_next_poll_and_wakes_its_task() {
     on_both_clocks(MS, |wheel, time| {

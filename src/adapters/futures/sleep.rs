@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - A sleep takes no place in the wheel until it is polled. Then it holds the key of its waker in
-//!   the shard of the thread that made it, wherever it is polled or dropped.
+//!   the shard of the thread that made it or reset it last, wherever it is polled or dropped.
 //! - A sleep that was made for a delay never reads the clock again. One that was made for an
 //!   instant, or reset to one, reads it once, at its next poll: the instant may have passed.
 //! - It is over when the shard says so, or the clock; nothing else ends it. Once the wheel has ended
@@ -50,8 +50,8 @@ use crate::values::when::Window;
 /// | the poll that finds it over | 1 | 0 |
 /// | a poll after that | 0 | 0 |
 /// | [`is_elapsed`](Sleep::is_elapsed) | 0; 1 once the tick has begun | 0 |
-/// | [`reset`](Sleep::reset), if it was polled and was not over then | 1; otherwise 0 | 1 |
-/// | [`reset_at`](Sleep::reset_at), if so | 1; otherwise 0 | 0 |
+/// | [`reset`](Sleep::reset), if it was polled and was not over then | 1, or 2 from another thread than before; otherwise 0 | 1 |
+/// | [`reset_at`](Sleep::reset_at), if so | the same | 0 |
 /// | a drop, if so | 1; otherwise 0 | 0 |
 ///
 /// Once over, it stays so until a [reset](Sleep::reset), however often it is polled.
@@ -149,7 +149,8 @@ impl Sleep {
     /// over already, or never have been polled. A task that waits goes on waiting, and is woken at
     /// the new time.
     ///
-    /// To a later time it costs one lock and one store. A slack does not stay.
+    /// To a later time it costs one lock and one store; from another thread than the last time it
+    /// moves to the shard of that thread. A slack does not stay.
     pub fn reset(&mut self, delay: Duration) {
         let timebase = self.shard.timebase();
         let now = timebase.clock().now();
@@ -204,15 +205,26 @@ impl Sleep {
         self.deadline = deadline;
         self.tick = tick;
         self.next_poll = next_poll;
-        let Some(registered) = self.registered else { return };
-        match self.shard.reset(registered, tick) {
-            Reset::Gone => self.registered = None,
+        let reset = match self.shard.own_instead() {
+            None => self.registered.map(|registered| self.shard.reset(registered, tick)),
+            Some(own) => self.reset_into(&own),
+        };
+        match reset {
+            Some(Reset::Gone) => self.registered = None,
             // The earlier tick had not come when the shard looked, so the new one has not.
-            Reset::Pending { lies_ahead } if is_later || lies_ahead => {
+            Some(Reset::Pending { lies_ahead }) if is_later || lies_ahead => {
                 self.next_poll = NextPoll::AskShard;
             }
-            Reset::Pending { .. } => {}
+            Some(Reset::Pending { .. }) | None => {}
         }
+    }
+
+    /// Moves to another shard of the wheel, with its waker if that is registered.
+    #[inline(never)]
+    fn reset_into(&mut self, shard: &Arc<WakerShard>) -> Option<Reset> {
+        let before = core::mem::replace(&mut self.shard, ShardRef::new(shard));
+        let registered = self.registered.as_mut()?;
+        Some(before.reset_into(shard, registered, self.tick))
     }
 
     /// Polls the sleep as a future, and returns an error where that would wait for ever: the wheel

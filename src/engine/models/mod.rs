@@ -53,11 +53,15 @@ fn bounded(max_pending: Option<usize>) -> Arc<Engine> {
 }
 
 fn engine_on(clock: Clock, max_pending: Option<usize>) -> Arc<Engine> {
+    engine_of(1, clock, max_pending)
+}
+
+fn engine_of(shards: usize, clock: Clock, max_pending: Option<usize>) -> Arc<Engine> {
     Arc::new(Engine::new(Config {
         scale: Scale::new(Duration::from_nanos(1)).unwrap(),
         clock,
         geometry: Geometry::ring(4).unwrap(),
-        shards: 1,
+        shards,
         max_pending,
         boundary: UnwindBoundary::default(),
     }))

@@ -23,10 +23,17 @@ fn waits() -> (Arc<Waits>, Waker) {
 /// An engine whose wakers were made at the beginning, and its only shard of them. No tick has been
 /// processed there, and every one that is not [`AN_HOUR`] has passed since.
 fn with_wakers() -> (Arc<Engine>, Arc<WakerShard>) {
-    let engine = engine_on(Clock::manual(), None);
-    let shard = Arc::clone(engine.own_waker_shard());
-    engine.timebase().clock().set(Moment::after(Duration::from_nanos(AN_HOUR - 1)));
+    let (engine, [shard, _]) = with_shards(1);
     (engine, shard)
+}
+
+/// The same, with so many shards. Returns the calling thread's, and another one if there is one.
+fn with_shards(shards: usize) -> (Arc<Engine>, [Arc<WakerShard>; 2]) {
+    let engine = engine_of(shards, Clock::manual(), None);
+    let own = Arc::clone(engine.own_waker_shard());
+    let other = [0, 1].into_iter().find_map(|thread| own.other_for(thread));
+    engine.timebase().clock().set(Moment::after(Duration::from_nanos(AN_HOUR - 1)));
+    (engine, [Arc::clone(&own), other.unwrap_or(own)])
 }
 
 /// Polls until the tick has come or the wheel has ended, and only when woken.
@@ -130,6 +137,39 @@ fn a_reset_to_earlier_wakes_a_ticker_that_sleeps_for_a_waker() {
         assert!(shard.is_over(registered, Tick::new(6)));
         engine.stop();
         ticker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_waker_that_moves_to_another_shard_while_the_ticker_advances_is_called() {
+    explore(|| {
+        let (engine, [shard, other]) = with_shards(2);
+        let (waits, waker) = waits();
+        let mut registered = register(&shard, 6, &waker);
+        drop(waker);
+        let ticker = ticker(&engine, usize::MAX);
+        let reset = shard.reset_into(&other, &mut registered, Tick::new(7));
+        waits.0.park(None);
+        assert!(reset == Reset::Gone || other.is_over(registered, Tick::new(7)));
+        engine.stop();
+        ticker.join().unwrap();
+        assert_eq!((Arc::strong_count(&waits), engine.stats().sleeping), (1, 0));
+    });
+}
+
+#[test]
+fn a_waker_that_moves_to_another_shard_at_the_end_is_called() {
+    explore(|| {
+        let (engine, [shard, other]) = with_shards(2);
+        let (waits, waker) = waits();
+        let mut registered = register(&shard, AN_HOUR, &waker);
+        drop(waker);
+        let stopped = Arc::clone(&engine);
+        let stop = thread::spawn(move || drop(stopped.stop()));
+        shard.reset_into(&other, &mut registered, Tick::new(AN_HOUR));
+        stop.join().unwrap();
+        waits.0.park(None);
+        assert_eq!((Arc::strong_count(&waits), engine.stats().sleeping), (1, 0));
     });
 }
 

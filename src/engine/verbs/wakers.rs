@@ -44,3 +44,11 @@ impl Engine {
         self.wakers.made.get().is_some()
     }
 }
+
+impl WakerShard {
+    /// The shard of the same wheel that the calling thread uses, if that is another one.
+    #[inline]
+    pub(crate) fn own_instead(&self) -> Option<Arc<WakerShard>> {
+        self.other_for(thread_index())
+    }
+}

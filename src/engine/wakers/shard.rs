@@ -1,0 +1,397 @@
+//! A shard of wakers: a hierarchy of them behind a lock, and what is said to those who wait there.
+//!
+//! Ground rules:
+//!
+//! - To look and to register is one step under the shard's lock: a timer that is not there any more
+//!   has fired, or the shard is closed. So no fire comes between.
+//! - A look needs no lock before the tick has begun, with the waker that is registered, and to
+//!   register for a tick that is finished needs none (`progress.rs`).
+//! - A waker is the user's code. It is cloned, called and dropped outside the lock; it is called
+//!   and dropped through the unwind boundary. A panic in its clone unwinds to the caller, before
+//!   anything has changed.
+//! - The waker that was registered last is the one that is called.
+//! - A waker that is reset by a thread of another shard moves there: a task that resets it for each
+//!   packet would otherwise share a lock with those who run where the task began. Between the two
+//!   locks it is in the hands of its waiter, and in no shard: nobody else looks for it.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::Waker;
+
+use super::progress::{Progress, WakerIdentity};
+use crate::engine::alarm::Alarm;
+use crate::engine::dispatch::JobRunner;
+use crate::engine::sources::deliver;
+use crate::engine::timers::{Due, Tally, Timers};
+use crate::host::sync::{Mutex, lock};
+use crate::host::timebase::Timebase;
+use crate::structure::{Geometry, Key};
+use crate::values::time::Tick;
+
+/// One of several hierarchies of wakers that threads are spread over, behind its lock. Two cache
+/// lines to itself, as a shard of jobs has.
+#[repr(align(128))]
+pub(crate) struct WakerShard {
+    number: usize,
+    state: Mutex<State>,
+    progress: Progress,
+    context: Arc<WakerContext>,
+}
+
+struct State {
+    timers: Timers<Waker>,
+    /// The tick at which the wheel ended.
+    ended: Option<Tick>,
+    max_timers: usize,
+}
+
+/// What a shard needs of its wheel. Nobody writes to it.
+pub(crate) struct WakerContext {
+    /// All shards of the wheel, as soon as there are any.
+    shards: OnceLock<Box<[Weak<WakerShard>]>>,
+    timebase: Timebase,
+    alarm: Arc<Alarm>,
+    runner: Arc<JobRunner>,
+}
+
+/// A waker that was registered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Registration {
+    key: Key,
+    waker: WakerIdentity,
+}
+
+/// What a waiter is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// Its tick has come.
+    Over,
+    /// Its waker will be called. If the shard is full, it was called, and is not registered.
+    Pending,
+    /// The wheel ended before its tick came.
+    Ended,
+}
+
+/// What a reset finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reset {
+    /// The waker was called.
+    Gone,
+    /// It will be called at the new tick. If that `lies_ahead`, the tick before it has not begun,
+    /// unless the ticker is late.
+    Pending { lies_ahead: bool },
+}
+
+impl WakerContext {
+    pub(crate) fn new(
+        timebase: Timebase,
+        alarm: Arc<Alarm>,
+        runner: Arc<JobRunner>,
+    ) -> WakerContext {
+        WakerContext { shards: OnceLock::new(), timebase, alarm, runner }
+    }
+}
+
+impl WakerShard {
+    /// Makes the shards of a wheel, each for so many timers at most.
+    pub(super) fn several(
+        shards: usize,
+        geometry: &Geometry,
+        max_timers: usize,
+        context: WakerContext,
+    ) -> Box<[Arc<WakerShard>]> {
+        let context = Arc::new(context);
+        let max_timers = max_timers.min(Timers::<Waker>::MAX);
+        let shard = |number| {
+            let timers = Timers::new(geometry.clone());
+            let state = Mutex::new(State { timers, ended: None, max_timers });
+            let context = Arc::clone(&context);
+            Arc::new(WakerShard { number, state, progress: Progress::default(), context })
+        };
+        let shards: Box<[Arc<WakerShard>]> = (0..shards).map(shard).collect();
+        context.shards.get_or_init(|| shards.iter().map(Arc::downgrade).collect());
+        shards
+    }
+
+    /// Returns the shard for the thread with this number, if that is another one of the same wheel.
+    #[inline]
+    pub(crate) fn other_for(&self, thread: u32) -> Option<Arc<WakerShard>> {
+        let shards = self.context.shards.get()?;
+        let number = thread as usize % shards.len();
+        if number == self.number { None } else { shards[number].upgrade() }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        lock(&self.state).timers.tally()
+    }
+
+    pub(super) fn next_due(&self) -> Tick {
+        lock(&self.state).timers.next_due()
+    }
+
+    pub(super) fn earliest_deadline(&self) -> Tick {
+        lock(&self.state).timers.earliest_deadline()
+    }
+
+    pub(crate) fn timebase(&self) -> &Timebase {
+        &self.context.timebase
+    }
+
+    /// Looks whether `tick` has come. If not, `waker` is the one that will be called: it is
+    /// registered, unless it is already.
+    #[inline]
+    pub(crate) fn poll(
+        &self,
+        registered: &mut Option<Registration>,
+        tick: Tick,
+        waker: &Waker,
+    ) -> Wait {
+        let is_registered = registered.is_some_and(|it| it.waker == WakerIdentity::of(waker));
+        if is_registered && !self.progress.has_begun(tick) {
+            return Wait::Pending;
+        }
+        self.poll_under_lock(registered, tick, waker)
+    }
+
+    #[inline(never)]
+    fn poll_under_lock(
+        &self,
+        registered: &mut Option<Registration>,
+        tick: Tick,
+        waker: &Waker,
+    ) -> Wait {
+        let wait = match registered {
+            Some(registered) => self.look(registered, tick, waker),
+            None if self.progress.has_finished(tick) => Wait::Over,
+            None => self.register(registered, tick, waker),
+        };
+        if wait != Wait::Pending {
+            *registered = None;
+        }
+        wait
+    }
+
+    fn register(&self, registered: &mut Option<Registration>, tick: Tick, waker: &Waker) -> Wait {
+        let waker = waker.clone();
+        let identity = WakerIdentity::of(&waker);
+        let mut state = lock(&self.state);
+        if let Some(answer) = state.answer_without_timer(tick) {
+            drop(state);
+            self.discard(waker);
+            return answer;
+        }
+        if state.is_full() {
+            drop(state);
+            self.wake(waker);
+            return Wait::Pending;
+        }
+        let key = state.timers.insert(tick, waker);
+        drop(state);
+        self.context.alarm.wake_for(tick);
+        *registered = Some(Registration { key, waker: identity });
+        Wait::Pending
+    }
+
+    fn look(&self, registered: &mut Registration, tick: Tick, waker: &Waker) -> Wait {
+        match lock(&self.state).known(registered.key, tick) {
+            Err(answer) => return answer,
+            Ok(known) if known.will_wake(waker) => return Wait::Pending,
+            Ok(_) => {}
+        }
+        let mut waker = waker.clone();
+        let identity = WakerIdentity::of(&waker);
+        // By now it may have fired.
+        let answer = match lock(&self.state).known(registered.key, tick) {
+            Ok(known) => {
+                core::mem::swap(known, &mut waker);
+                registered.waker = identity;
+                Wait::Pending
+            }
+            Err(answer) => answer,
+        };
+        self.discard(waker);
+        answer
+    }
+
+    /// Returns whether the tick of a registered waker has come.
+    pub(crate) fn is_over(&self, registered: Registration, tick: Tick) -> bool {
+        self.progress.has_begun(tick)
+            && lock(&self.state).known(registered.key, tick).err() == Some(Wait::Over)
+    }
+
+    /// Returns whether the wheel has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        lock(&self.state).ended.is_some()
+    }
+
+    /// Returns whether a loop turns the wheel, and may be any time behind.
+    pub(crate) fn is_turned(&self) -> bool {
+        self.context.alarm.is_turned()
+    }
+
+    /// Gives a registered waker another tick.
+    pub(crate) fn reset(&self, registered: Registration, tick: Tick) -> Reset {
+        if !lock(&self.state).timers.reset(registered.key, tick) {
+            return Reset::Gone;
+        }
+        self.will_fire(tick)
+    }
+
+    /// Does the same, and moves the waker to another shard of the wheel. If that cannot take it, the
+    /// waker is called, so that its waiter asks there.
+    pub(crate) fn reset_into(
+        &self,
+        other: &WakerShard,
+        registered: &mut Registration,
+        tick: Tick,
+    ) -> Reset {
+        let Some(waker) = lock(&self.state).timers.cancel(registered.key) else {
+            return Reset::Gone;
+        };
+        let mut state = lock(&other.state);
+        if state.ended.is_some() || state.is_full() {
+            drop(state);
+            self.wake(waker);
+            return Reset::Gone;
+        }
+        registered.key = state.timers.insert(tick, waker);
+        drop(state);
+        self.will_fire(tick)
+    }
+
+    /// Tells the ticker of a waker that was pending before.
+    #[inline]
+    fn will_fire(&self, tick: Tick) -> Reset {
+        self.context.alarm.wake_for(tick);
+        Reset::Pending { lies_ahead: self.context.alarm.sleeps_to_before(tick) }
+    }
+
+    /// Drops a registered waker. Does nothing if it has fired.
+    pub(crate) fn cancel(&self, registered: Registration) {
+        let waker = lock(&self.state).timers.cancel(registered.key);
+        if let Some(waker) = waker {
+            self.discard(waker);
+        }
+    }
+
+    /// Calls the wakers that are due, looking at no more than `limit` entries, which are taken off
+    /// it. Returns whether that is all of them.
+    pub(super) fn advance(&self, to: Tick, limit: &mut usize, due: &mut Vec<Due<Waker>>) -> bool {
+        let finished = self.take_due(&mut lock(&self.state).timers, to, limit, due);
+        deliver(|| {
+            for (_, waker) in due.drain(..) {
+                self.wake(core::mem::ManuallyDrop::into_inner(waker));
+            }
+        });
+        finished
+    }
+
+    /// Takes out what is due, and publishes how far the shard has come.
+    fn take_due(
+        &self,
+        timers: &mut Timers<Waker>,
+        to: Tick,
+        limit: &mut usize,
+        due: &mut Vec<Due<Waker>>,
+    ) -> bool {
+        if timers.is_closed() || (timers.next_due() > to && timers.now() >= to) {
+            return true;
+        }
+        // What was reset to the past asks for a tick that is over.
+        self.progress.begin(to.max(timers.now()));
+        let finished = timers.advance_counting(to, limit, due);
+        self.progress.finish(timers.now());
+        finished
+    }
+
+    /// Takes nothing in from here on, and calls every waker.
+    pub(super) fn close(&self, present: Tick) {
+        let mut state = lock(&self.state);
+        let closed = state.timers.close();
+        state.ended.get_or_insert(present);
+        self.progress.close();
+        drop(state);
+        deliver(|| {
+            for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
+                self.wake(core::mem::ManuallyDrop::into_inner(waker));
+            }
+        });
+    }
+
+    fn wake(&self, waker: Waker) {
+        self.context.runner.boundary().call_without_handle(|| waker.wake());
+    }
+
+    fn discard(&self, waker: Waker) {
+        self.context.runner.boundary().discard(waker);
+    }
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        self.timers.len() >= self.max_timers
+    }
+
+    /// The waker that is registered under `key` for `tick`, or what its waiter is told.
+    fn known(&mut self, key: Key, tick: Tick) -> Result<&mut Waker, Wait> {
+        let ended = self.answer_at_the_end(tick);
+        self.timers.get_mut(key).ok_or(ended.unwrap_or(Wait::Over))
+    }
+
+    /// What a waiter for `tick` is told without being registered, if so.
+    fn answer_without_timer(&self, tick: Tick) -> Option<Wait> {
+        let has_come = || (tick <= self.timers.now()).then_some(Wait::Over);
+        self.answer_at_the_end(tick).or_else(has_come)
+    }
+
+    /// What a waiter for `tick` is told, if the wheel has ended.
+    fn answer_at_the_end(&self, tick: Tick) -> Option<Wait> {
+        let answer = |ended| if tick <= ended { Wait::Over } else { Wait::Ended };
+        self.ended.map(answer)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+pub(super) mod tests {
+    use super::*;
+    use crate::engine::idle::IdleWaiters;
+    use crate::host::clock::Clock;
+    use crate::host::sync::Parker;
+    use crate::host::unwind::UnwindBoundary;
+    use crate::values::time::Scale;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    pub(crate) struct Wakes(pub(crate) AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn context() -> WakerContext {
+        let scale = Scale::new(Duration::from_millis(1)).unwrap();
+        let runner = JobRunner::new(UnwindBoundary::default(), Arc::new(IdleWaiters::new()));
+        let alarm = Arc::new(Alarm::new(Arc::new(Parker::new())));
+        WakerContext::new(Timebase::new(Clock::manual(), scale), alarm, Arc::new(runner))
+    }
+
+    #[test]
+    fn a_full_shard_wakes_at_once_so_that_the_waiter_asks_again() {
+        let shards = WakerShard::several(2, &Geometry::default(), 1, context());
+        let [shard, other] = [&shards[0], &shards[1]];
+        let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&wakes));
+        let (mut first, mut second) = (None, None);
+        assert_eq!(shard.poll(&mut first, Tick::new(5), &waker), Wait::Pending);
+        assert_eq!(shard.poll(&mut second, Tick::new(5), &waker), Wait::Pending);
+        assert_eq!((second, wakes.0.load(Ordering::Relaxed)), (None, 1));
+        shard.cancel(first.take().expect("it had room"));
+        assert_eq!(shard.poll(&mut second, Tick::new(5), &waker), Wait::Pending);
+        // A waker that moves finds no room elsewhere either.
+        assert!(other.poll(&mut first, Tick::new(5), &waker) == Wait::Pending);
+        let reset = shard.reset_into(other, second.as_mut().expect("it has room"), Tick::new(6));
+        assert_eq!((reset, wakes.0.load(Ordering::Relaxed)), (Reset::Gone, 2));
+    }
+}
