@@ -111,7 +111,7 @@ impl<T> Hierarchy<T> {
                 let deadline = self.table.at(entry.node()).deadline;
                 if entry.may_be_due_in(cycle) && self.rings[0].reaches(deadline) {
                     self.unlink(slot, position as u32);
-                    self.link(self.rings[0].slot(deadline), entry.node(), deadline);
+                    self.link(self.rings[0].spot(deadline), entry.node(), deadline);
                 }
             }
             left = first;

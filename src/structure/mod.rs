@@ -42,7 +42,7 @@ use crate::values::time::Tick;
 use early_cascade::EarlyCascade;
 use entry::{Entry, Inner, Outermost};
 use lookahead::Lookahead;
-use ring::{FAR, Ring};
+use ring::{FAR, Ring, Spot};
 use shrink::SparseWatch;
 use slots::Slots;
 use table::{NodeIndex, Table};
@@ -137,9 +137,9 @@ impl<T> Hierarchy<T> {
     /// With 2^32 timers pending.
     pub fn insert(&mut self, deadline: Tick, value: T) -> Key {
         let due = self.note_deadline(deadline);
-        let slot = slot_of(&self.rings, due);
-        let position = self.push(slot, self.table.next_index(), due);
-        self.table.insert(deadline, slot, position, value)
+        let spot = spot_of(&self.rings, due);
+        let position = self.push(spot, self.table.next_index(), due);
+        self.table.insert(deadline, spot.slot, position, value)
     }
 
     /// Removes a timer. Returns its value, or `None` when the timer is no longer, or never was, in
@@ -170,7 +170,7 @@ impl<T> Hierarchy<T> {
         if !postponed && let Some(index) = self.slots.node(slot, position) {
             self.unlink(slot, position);
             let due = self.note_deadline(deadline);
-            self.link(slot_of(&self.rings, due), index, due);
+            self.link(spot_of(&self.rings, due), index, due);
         }
         true
     }
@@ -289,24 +289,24 @@ impl<T> Hierarchy<T> {
         })
     }
 
-    /// Puts an entry for the node at `index`, which has none, into the slot of the tick at which it
-    /// is due. Returns its position.
+    /// Puts an entry for the node at `index`, which has none, to where the tick lies at which it is
+    /// due. Returns its position.
     #[inline(always)]
-    fn push(&mut self, slot: u32, index: NodeIndex, due: Tick) -> u32 {
-        match self.slots.is_plain(slot) {
-            true => self.push_entry(slot, Inner::new(index, 0), due),
-            false => self.push_with_care(slot, index, due),
+    fn push(&mut self, spot: Spot, index: NodeIndex, due: Tick) -> u32 {
+        match self.slots.is_plain(spot.slot) {
+            true => self.push_entry(spot.slot, Inner::new(index, 0), due),
+            false => self.push_with_care(spot, index, due),
         }
     }
 
     /// Does so on the outermost ring, where an entry has a cycle, or while a scan is paused.
     #[inline(never)]
-    fn push_with_care(&mut self, slot: u32, index: NodeIndex, due: Tick) -> u32 {
+    fn push_with_care(&mut self, spot: Spot, index: NodeIndex, due: Tick) -> u32 {
+        let Spot { slot, cycle } = spot;
         if self.slots.is_inner(slot) {
             let position = self.push_entry(slot, Inner::new(index, 0), due);
             return self.add_to_paused::<Inner>(slot, position, due);
         }
-        let cycle = self.rings[self.rings.len() - 1].spot_far(due).cycle;
         let position = self.push_entry(slot, Outermost::new(index, cycle), due);
         self.add_to_paused::<Outermost>(slot, position, due)
     }
@@ -341,12 +341,12 @@ impl<T> Hierarchy<T> {
         new
     }
 
-    /// Puts an entry for the node at `index`, which has none, into a slot, and tells the node.
+    /// Does so, and tells the node.
     #[inline]
-    fn link(&mut self, slot: u32, index: NodeIndex, due: Tick) {
-        let position = self.push(slot, index, due);
+    fn link(&mut self, spot: Spot, index: NodeIndex, due: Tick) {
+        let position = self.push(spot, index, due);
         let node = self.table.at_mut(index);
-        node.slot = slot;
+        node.slot = spot.slot;
         node.position = position;
     }
 
@@ -359,21 +359,22 @@ impl<T> Hierarchy<T> {
     }
 }
 
-/// Returns the slot in which an entry belongs that is due at `tick`, which is still to come: on the
-/// innermost ring that reaches it, or with cycles on the outermost.
+/// Returns where an entry belongs that is due at `tick`, which is still to come: on the innermost
+/// ring that reaches it, or with cycles on the outermost.
 #[inline(always)]
-fn slot_of(rings: &[Ring], tick: Tick) -> u32 {
-    for ring in rings {
+fn spot_of(rings: &[Ring], tick: Tick) -> Spot {
+    for ring in &rings[..rings.len() - 1] {
         if ring.reaches(tick) {
-            return ring.slot(tick);
+            return Spot { slot: ring.slot(tick), cycle: 0 };
         }
     }
-    far_slot_of(rings, tick)
+    outermost_spot_of(rings, tick)
 }
 
 #[inline(never)]
-fn far_slot_of(rings: &[Ring], tick: Tick) -> u32 {
-    rings[rings.len() - 1].spot_far(tick).slot
+fn outermost_spot_of(rings: &[Ring], tick: Tick) -> Spot {
+    let ring = &rings[rings.len() - 1];
+    if ring.reaches(tick) { ring.spot(tick) } else { ring.spot_far(tick) }
 }
 
 impl<T> Default for Hierarchy<T> {

@@ -31,7 +31,8 @@ pub(super) const FAR: u32 = 1 << 31;
 
 const CYCLE_NUMBERS: u32 = FAR - 1;
 
-/// Where an entry lies: the slot, numbered through all rings, and the cycle in which it is due.
+/// Where an entry lies: the slot, numbered through all rings, and the cycle in which it is due. On an
+/// inner ring, whose entries have no cycle, it may be any number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spot {
     pub(super) slot: u32,

@@ -18,7 +18,7 @@ use super::entry::{Entry, Inner, Outermost};
 use super::prefetch::PREFETCH_BATCH;
 use super::ring::Spot;
 use super::table::Key;
-use super::{Hierarchy, slot_of};
+use super::{Hierarchy, spot_of};
 use crate::values::time::Tick;
 
 /// The nodes of so few entries are not worth a fetch of their own.
@@ -28,10 +28,10 @@ const FEW: usize = 4;
 enum Fate {
     /// Its cycle, which has this number, has not come: the entry stays, unread.
     Waits(u32),
-    /// The deadline lies one or more cycles later in this slot: the entry stays until then.
-    Stays(Tick),
-    /// The deadline lies in this other slot.
-    Moves(Tick, u32),
+    /// The deadline lies in this slot in a later cycle: the entry stays until then.
+    Stays(Tick, u32),
+    /// The deadline lies in another slot.
+    Moves(Tick, Spot),
     /// The timer is due.
     Fires,
 }
@@ -88,7 +88,7 @@ impl<T> Hierarchy<T> {
     fn move_postponed(&mut self, slot: u32) {
         while let Some(entry) = Inner::slot_mut(&mut self.slots, slot).entries.pop() {
             let deadline = self.table.at(entry.node()).deadline;
-            self.link(slot_of(&self.rings, deadline), entry.node(), deadline);
+            self.link(spot_of(&self.rings, deadline), entry.node(), deadline);
         }
     }
 
@@ -106,8 +106,8 @@ impl<T> Hierarchy<T> {
                 due.push(self.table.take(entry.node()));
                 continue;
             }
-            let target = slot_of(&self.rings, deadline);
-            if target != slot {
+            let target = spot_of(&self.rings, deadline);
+            if target.slot != slot {
                 self.link(target, entry.node(), deadline);
                 continue;
             }
@@ -144,9 +144,8 @@ impl<T> Hierarchy<T> {
                     Fate::Waits(cycle) => {
                         scan.keep(self.rings[level].begin_in(spot.slot, cycle));
                     }
-                    Fate::Stays(deadline) => {
+                    Fate::Stays(deadline, cycle) => {
                         if E::HAS_CYCLE {
-                            let cycle = self.rings[level].spot_far(deadline).cycle;
                             entries[position] = E::new(entry.node(), cycle);
                         }
                         scan.keep(deadline);
@@ -178,8 +177,11 @@ impl<T> Hierarchy<T> {
         if deadline <= tick {
             return Fate::Fires;
         }
-        let target = slot_of(&self.rings, deadline);
-        if target == spot.slot { Fate::Stays(deadline) } else { Fate::Moves(deadline, target) }
+        let target = spot_of(&self.rings, deadline);
+        match target.slot == spot.slot {
+            true => Fate::Stays(deadline, target.cycle),
+            false => Fate::Moves(deadline, target),
+        }
     }
 
     /// Takes an entry out of the array that a scan took from its slot, and tells the node of the
