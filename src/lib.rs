@@ -21,7 +21,8 @@
 //! plus the time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`]
 //! take constant time and are exact; a stale [`Handle`] does nothing. A panic in one job affects no
 //! other job. No thread wakes before the next tick with work, except that the ticker wakes once a
-//! second while a job waits for the wall clock.
+//! second while a job or an event waits for the wall clock, and once a tick while an event waits for
+//! room in its channel.
 //!
 //! | for | use |
 //! | --- | --- |

@@ -17,9 +17,8 @@ use crate::api::scheduler::Scheduler;
 /// Gives the timeouts of [`hyper`](https://docs.rs/hyper/1) to a wheel: a [`hyper::rt::Timer`].
 /// Feature `hyper`.
 ///
-/// hyper has no clock of its own. Whoever sets a timeout (`header_read_timeout`,
-/// `keep_alive_interval`, `pool_idle_timeout`) gives the builder of a server or client a timer; and
-/// the builders of `hyper-util` want the same trait. It is used on any thread and on any runtime.
+/// hyper has no clock of its own. To set a timeout (`header_read_timeout`, `keep_alive_interval`,
+/// `pool_idle_timeout`), a program gives the builder of a server or client a timer; and the builders of `hyper-util` want the same trait. It is used on any thread and on any runtime.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +36,8 @@ use crate::api::scheduler::Scheduler;
 /// # What it costs
 ///
 /// The trait wants each sleep in a box, so each costs one allocation beside what a [`Sleep`] costs.
-/// A reset reuses the box: to a later time it costs one lock and one store, and reads no clock.
+/// A reset reuses the box: to a later time it costs one lock and one store, two locks from another
+/// thread than the last time, and reads no clock.
 ///
 /// # The end of the wheel
 ///

@@ -117,7 +117,7 @@ impl Builder {
     /// Sets the number of shards: hierarchies, each with its own lock, that threads are spread over
     /// when they insert. From 1 to [`Builder::MAX_SHARDS`]. The default is twice the number of
     /// processors, at most 64, but fewer for long rings, so that all shards together begin with no
-    /// more than 2^20 slots (32 MB); and 1 on a manual or a driven wheel. An empty shard of the default
+    /// more than 2^20 slots (34 MB); and 1 on a manual or a driven wheel. An empty shard of the default
     /// geometry takes 33 KB.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
@@ -276,6 +276,11 @@ impl fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("tick", &self.tick)
             .field("geometry", &self.geometry)
+            .field("threads", &self.threads)
+            .field("has_pool", &self.pool.is_some())
+            .field("shards", &self.shards)
+            .field("max_pending", &self.max_pending)
+            .field("max_in_flight", &self.max_in_flight)
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
@@ -319,7 +324,7 @@ fn within(
     }
 }
 
-/// The slots that all shards together may have by default: 32 MB, empty.
+/// The slots that all shards together may have by default: 34 MB, empty.
 const DEFAULT_SLOTS_MAX: usize = 1 << 20;
 
 /// Returns the number of shards for a wheel whose user did not choose it.

@@ -58,7 +58,7 @@ pub struct Turner {
     _panic_handler: Option<Arc<PanicHandler>>,
 }
 
-/// Whom an insert wakes.
+/// The waker that an insert calls.
 struct Hook {
     waker: Mutex<Option<Arc<Waker>>>,
     runner: Arc<JobRunner>,

@@ -84,7 +84,8 @@ impl Unfired {
 
     /// Returns the number of jobs that were running when this was returned: those that outlasted
     /// the limit of [`Wheel::shutdown_timeout`](crate::Wheel::shutdown_timeout), or ran when the
-    /// wheel was closed by a job or on a thread of its pool. Zero otherwise.
+    /// wheel was closed by a job, on a thread of its pool, or beside the loop that runs the jobs of a
+    /// manual or driven wheel. Zero otherwise.
     #[must_use]
     pub fn still_running(&self) -> usize {
         self.still_running

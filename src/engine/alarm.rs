@@ -10,16 +10,18 @@
 //! 5. sleeps until the plan, or until woken.
 //!
 //! An insert puts its job into a shard, under the shard's lock. After that it compares its deadline
-//! with the plan. If the deadline is earlier, the insert lowers the plan and wakes the ticker.
+//! with the plan. If the deadline is earlier, the insert wakes the ticker, and after that it notes
+//! for which deadline, and of which plan: the plans are numbered.
 //!
 //! Why no wake-up is lost: take an insert whose deadline is earlier than the plan. If it held the
 //! shard's lock before step 4 looked there, step 4 has seen its job. If it took the lock after, it
 //! reads a plan that is no older than step 3, through that lock, and wakes the ticker. The wake is
 //! kept until the ticker sleeps ([`Parker`]), so it does not matter whether step 5 has begun.
 //!
-//! Why none is late: an insert relies on no other insert. A thread that has put an earlier job into
-//! the same shard and was stopped before it could wake the ticker holds up nobody else. So when an
-//! insert returns, the ticker is awake, or planned to wake in time, or woken.
+//! Why none is late: an insert relies on no other insert, unless that has woken the ticker already. A
+//! thread that has put an earlier job into the same shard and was stopped before it could wake the
+//! ticker holds up nobody else. So when an insert returns, the ticker is awake, or planned to wake in
+//! time, or woken. A note that comes late is about a plan that is over, and says nothing of the next.
 //!
 //! The other sources of timers (`sources.rs`) follow the same protocol, with an alarm of their own:
 //! in steps 2 to 4, "shards" are the jobs' shards and the sources. There are two plans because the
@@ -28,17 +30,24 @@
 //!
 //! Why few are wasted: an insert that is later than the plan reads the plan and writes nothing
 //! shared; while the ticker is awake no insert wakes it; and an insert that is not earlier than one
-//! that has just woken it does not wake it again.
+//! for which it was woken of the same plan does not wake it again.
 
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::host::sync::{AtomicU64, Ordering, Parker};
+use crate::host::sync::{AtomicU64, Mutex, Ordering, Parker, lock};
 use crate::values::time::Tick;
 
 pub(crate) struct Alarm {
     /// The tick at which the ticker means to wake.
     plan: AtomicU64,
+    /// The number of that plan, or of the next.
+    number: AtomicU64,
+    /// The number of the last plan of which the ticker was woken, and the earliest tick for which.
+    woken_of: AtomicU64,
+    woken_for: AtomicU64,
+    /// Held by a thread that notes these.
+    notes: Mutex<()>,
     parker: Arc<Parker>,
 }
 
@@ -49,7 +58,8 @@ impl Alarm {
     /// For a ticker that sleeps on `parker` and has not started, or for a manual wheel, which has
     /// no ticker.
     pub(crate) fn new(parker: Arc<Parker>) -> Alarm {
-        Alarm { plan: AtomicU64::new(AWAKE), parker }
+        let [plan, number, woken_of, woken_for] = [AWAKE, 1, 0, u64::MAX].map(AtomicU64::new);
+        Alarm { plan, number, woken_of, woken_for, notes: Mutex::new(()), parker }
     }
 
     /// What wakes the ticker, whatever its plan.
@@ -68,10 +78,11 @@ impl Alarm {
     }
 
     fn change(&self, plan: u64) {
-        // A swap, not a store: it reads what inserts have written, and so comes after them in the
-        // view of every thread. What an insert wrote to an older plan cannot be taken for the new
-        // one.
-        self.plan.swap(plan, Ordering::SeqCst);
+        // Before the plan: an insert that reads the plan knows its number, or a later one. If it reads
+        // an older number under which the ticker was woken, then the ticker has yet to look at the
+        // shards, under the locks, after it has given a new number.
+        self.number.fetch_add(1, Ordering::SeqCst);
+        self.plan.store(plan, Ordering::SeqCst);
     }
 
     /// Sleeps until woken, or until `timeout` has passed.
@@ -83,10 +94,10 @@ impl Alarm {
     /// longer.
     #[inline]
     pub(crate) fn wake_for(&self, tick: Tick) {
-        // A load first: while the ticker is awake, or wakes early enough, nothing is written. Pairs
-        // with the swap in `change`, through the lock of the shard.
+        // While the ticker is awake, or wakes early enough, nothing is written. Pairs with the store
+        // in `change`, through the lock of the shard.
         if tick.get() < self.plan.load(Ordering::SeqCst) {
-            self.lower_plan(tick.get());
+            self.wake_of_plan(tick.get());
         }
     }
 
@@ -105,9 +116,25 @@ impl Alarm {
     }
 
     #[cold]
-    fn lower_plan(&self, tick: u64) {
-        if tick < self.plan.fetch_min(tick, Ordering::SeqCst) {
-            self.parker.wake();
+    fn wake_of_plan(&self, tick: u64) {
+        let number = self.number.load(Ordering::SeqCst);
+        let was_woken = self.woken_of.load(Ordering::SeqCst) >= number
+            && self.woken_for.load(Ordering::SeqCst) <= tick;
+        if !was_woken && self.parker.wake() {
+            self.note_woken(number, tick);
+        }
+    }
+
+    fn note_woken(&self, number: u64, tick: u64) {
+        let _notes = lock(&self.notes);
+        let last = self.woken_of.load(Ordering::SeqCst);
+        if last < number {
+            // First, so that nobody takes the tick of an older plan for one of this.
+            self.woken_for.store(u64::MAX, Ordering::SeqCst);
+            self.woken_of.store(number, Ordering::SeqCst);
+        }
+        if last <= number {
+            self.woken_for.fetch_min(tick, Ordering::SeqCst);
         }
     }
 }

@@ -36,8 +36,9 @@ use std::time::Duration;
 use crate::engine::activity::Activity;
 use crate::engine::dispatch::{DueJob, Outlet};
 use crate::engine::shard::NextWake;
-use crate::engine::sources::Source;
+use crate::engine::sources::{Source, deliver};
 use crate::engine::verbs::Engine;
+use crate::host::unwind::Panic;
 use crate::values::time::Tick;
 
 /// How many entries are looked at before a shard's lock is released.
@@ -198,6 +199,7 @@ impl<O: Outlet> Ticker<O> {
         }
         // First, because it may take time.
         let retry = self.outlet.retry_threads();
+        self.report_refusal();
         let until = (next != Tick::MAX).then(|| self.engine.timebase().until(next));
         let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
         Some([until, look, retry].into_iter().flatten().min())
@@ -254,8 +256,19 @@ impl<O: Outlet> Ticker<O> {
         if !self.due.is_empty() {
             self.engine.set_behind(present - tick);
             self.outlet.hand_over(&mut self.due);
+            self.report_refusal();
         }
         if finished { shard + 1 } else { shard }
+    }
+
+    /// Tells the user's handler of panics that the system has refused the threads of the pool. No job
+    /// is in the ticker's hands.
+    fn report_refusal(&self) {
+        if let Some(error) = self.outlet.take_refusal() {
+            let report = Panic { handle: None, payload: Box::new(error) };
+            let boundary = self.engine.runner().boundary();
+            self.activity.deliver(|| deliver(|| boundary.report(report)));
+        }
     }
 }
 

@@ -74,15 +74,23 @@ impl Parker {
         Parker { woken: Mutex::new(false), bell: Condvar::new(), hook: OnceLock::new() }
     }
 
-    /// Ends the current sleep, or the next one if the thread is awake.
-    pub(crate) fn wake(&self) {
+    /// Ends the current sleep, or the next one if the thread is awake. Returns whether that is done: a
+    /// hook may be [postponed](Parker::postpone_hook).
+    pub(crate) fn wake(&self) -> bool {
         *lock(&self.woken) = true;
         self.bell.notify_one();
-        if let Some(hook) = self.hook.get()
-            && !is_postponed(hook)
-        {
-            hook();
+        match self.hook.get() {
+            Some(hook) if is_postponed(hook) => return false,
+            Some(hook) => hook(),
+            None => {}
         }
+        true
+    }
+
+    /// Returns whether the next sleep would end at once.
+    #[cfg(loom)]
+    pub(crate) fn is_woken(&self) -> bool {
+        *lock(&self.woken)
     }
 
     /// Has the hooks that this thread is to call wait until the returned value is dropped. For a caller

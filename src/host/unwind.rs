@@ -29,8 +29,8 @@ pub(crate) type OnPanic = Box<dyn Fn(Panic) + Send + Sync>;
 #[non_exhaustive]
 pub struct Panic {
     /// The handle of the job that panicked, in a run or while it was dropped. `None` if what
-    /// panicked was no job: a waker, a key in its drop, or what a job had spawned on the wheel's
-    /// own pool; or if the system refused to start the pool's threads
+    /// panicked was no job: a waker, [`Full::Give`](crate::Full::Give), a key or an event in its drop,
+    /// or what a job had spawned on the wheel's own pool; or if the system refused to start the pool's threads
     /// ([`Builder::threads`](crate::Builder::threads)).
     pub handle: Option<Handle>,
     /// What the panic was called with.

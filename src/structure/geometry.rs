@@ -48,7 +48,7 @@ impl Geometry {
     /// Varghese and Lauck, 1987).
     ///
     /// An empty slot takes 32 bytes, and **every shard of a wheel has all the slots**: a ring of
-    /// 86,400 slots with 64 shards takes 169 MB. A wheel has fewer shards for long rings unless you
+    /// 86,400 slots with 64 shards takes 177 MB. A wheel has fewer shards for long rings unless you
     /// choose their number ([`Builder::shards`](crate::Builder::shards)). Levels reach as far with
     /// fewer slots: `Geometry::levels(&[60, 60, 24])` has 144 for the same day, and a timer that
     /// moves from level to level does so twice at most.

@@ -50,8 +50,8 @@ use tuning::Tuning;
 
 /// Where a timer's entry lies: what a drawing of the rings needs.
 ///
-/// The entry may move inwards as its deadline comes nearer, or stay where it is until then. After [`Hierarchy::reset`] to a later
-/// deadline it lies earlier than the deadline asks for.
+/// The entry may move inwards as its deadline comes nearer, or stay where it is until then. After
+/// [`Hierarchy::reset`] to a later deadline it lies earlier than the deadline asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Location {
     /// The level, 0 is the innermost.

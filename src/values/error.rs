@@ -130,7 +130,8 @@ pub enum InsertErrorKind {
     /// There is no room for the job: the wheel has as many pending jobs as
     /// [`Builder::max_pending`](crate::Builder::max_pending) allows, or the calling thread's shard
     /// holds 2^32 - 1 jobs, the most that a shard can number. (A job that repeats or that waits for
-    /// a wall-clock time counts twice there while it is in the wheel.)
+    /// a wall-clock time counts twice there while it is in the wheel.) Or so many
+    /// [`Events`](crate::Events) are pending.
     Full,
     /// The wheel was dropped or shut down. A wheel that is full as well reports this, because it is
     /// final.

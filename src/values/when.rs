@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// never lost. If the wall clock is set past its time, or the machine sleeps past it, the job runs
 /// within about a second, because the ticker looks at the wall clock once a second while any job
 /// waits for it. If the wall clock is set by less than 10 ms, a job may be late by as much. Such a
-/// job costs two locks instead of one, and an entry in a second table. It is pending until it
+/// job costs one lock more at the insert and one at the start, and an entry in a second table. It is pending until it
 /// starts, also while it waits for a thread of the pool: until then it can be cancelled and reset,
 /// and on a bounded wheel it takes room.
 ///

@@ -4,9 +4,11 @@
 use super::polled::polled;
 use super::*;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::task::{Wake, Waker};
 
-use tickwheel::{Events, Keyed, Turner};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use tickwheel::{Events, Keyed, Scheduler, Turner};
 
 fn driven() -> (Wheel, Turner) {
     Wheel::builder().driven().unwrap()
@@ -154,6 +156,47 @@ fn a_waker_of_a_loop_may_use_the_key_of_the_insert() {
     });
     assert_eq!(ended.recv_timeout(MINUTE), Ok(()));
     assert_eq!(*asks.1.lock().unwrap(), [(1, true), (2, true), (2, true), (2, true)]);
+}
+
+/// Its `Eq` inserts, tells that it has, and waits.
+#[derive(Clone)]
+struct Inserts(Scheduler, Sender<()>, Receiver<()>);
+
+impl Hash for Inserts {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl PartialEq for Inserts {
+    fn eq(&self, _: &Inserts) -> bool {
+        self.0.insert(5 * MS, || ()).unwrap();
+        self.1.send(()).unwrap();
+        self.2.recv().unwrap();
+        true
+    }
+}
+
+impl Eq for Inserts {}
+
+#[test]
+fn an_insert_wakes_the_loop_whatever_has_become_of_an_earlier_one() {
+    let (wheel, turner) = driven();
+    let waker = unpark();
+    turner.on_earlier(Waker::from(Arc::clone(&waker)));
+    let ((told, inserted), (go, goes)) = (unbounded(), unbounded());
+    let key = Inserts(wheel.scheduler(), told, goes);
+    let keyed = Keyed::new(&wheel);
+    keyed.insert(key.clone(), HOUR, || ()).unwrap();
+    assert!(turner.timeout().is_some());
+    let wakes = waker.1.load(Ordering::SeqCst);
+    thread::scope(|scope| {
+        // The loop is told of what the key inserts when the map of keys is free again.
+        scope.spawn(|| keyed.insert(key, HOUR, || ()).unwrap());
+        inserted.recv().unwrap();
+        wheel.insert(7 * MS, || ());
+        let woken = waker.1.load(Ordering::SeqCst);
+        go.send(()).unwrap();
+        assert!(woken > wakes);
+    });
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! - The handle of an event is the key under which it lies. Keys of different tables never match, so
 //!   no verb of a wheel confuses an event with a job.
 //! - The source points to no engine, and no receiver is kept: so a wheel ends, and a channel
-//!   disconnects, whoever still holds the rest.
+//!   disconnects, whatever else is still held.
 
 mod outlet;
 mod source;
@@ -43,8 +43,8 @@ use crate::values::when::When;
 ///
 /// The channel is one of `crossbeam-channel`, so a loop can `select!` on it. A value needs no closure,
 /// no box and no thread of the pool: the ticker sends it. Until then it can be cancelled, taken back
-/// and given a new time. There is no verb that repeats: who receives an event inserts the next
-/// one.
+/// and given a new time. There is no verb that repeats: the receiver of an event inserts
+/// the next one.
 ///
 /// A clone costs a reference count; clones share one channel. Once the last of them is dropped, what
 /// is pending still comes, and after that the channel disconnects.
@@ -69,8 +69,8 @@ use crate::values::when::When;
 /// # Costs
 ///
 /// An insert, a cancel and a reset cost what they cost for a job, less the box: one lock, which all
-/// clones share, and for the insert of a delay a reading of the clock. A pending event takes 24 bytes
-/// and the value. Each `Events::unbounded` or `bounded` makes a hierarchy of the wheel's geometry
+/// clones share, and for the insert of a delay a reading of the clock. A pending event takes some 31
+/// bytes and the value. Each `Events::unbounded` or `bounded` makes a hierarchy of the wheel's geometry
 /// (33 KB by default), which the ticker looks at whenever it wakes: so one `Events` for many timers,
 /// not one for each.
 ///
@@ -178,7 +178,7 @@ impl<T: Send + 'static> Events<T> {
         value.map(|value| self.owner.source.discard(value)).is_some()
     }
 
-    /// Cancels many events. Returns for each what [`Events::cancel`] would.
+    /// Cancels many events, one after the other. Returns for each what [`Events::cancel`] would.
     pub fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
         handles.iter().map(|&handle| self.cancel(handle)).collect()
     }
@@ -194,9 +194,13 @@ impl<T: Send + 'static> Events<T> {
         self.owner.source.reset(handle, when.into())
     }
 
-    /// Gives many events new times. Returns for each what [`Events::reset`] would.
+    /// Gives many events new times. Returns for each what [`Events::reset`] would. All delays count
+    /// from one moment. Takes one lock and one reading of the clock.
     pub fn reset_batch<W: Into<When> + Copy>(&self, timers: &[(Handle, W)]) -> Vec<bool> {
-        timers.iter().map(|&(handle, when)| self.reset(handle, when)).collect()
+        // What the user's types do is done before the lock is taken.
+        let timers: Vec<(Handle, When)> =
+            timers.iter().map(|&(handle, when)| (handle, when.into())).collect();
+        self.owner.source.reset_batch(&timers)
     }
 
     /// Returns whether an event has not been sent yet.
@@ -248,7 +252,7 @@ impl<T: Send + 'static> Events<T> {
     /// many. Replaces the waker of an earlier call.
     ///
     /// This is the hook for a loop that waits in the operating system: the waker of `mio`, a ping of
-    /// `calloop`, an eventfd. Whoever is woken receives until the channel is empty.
+    /// `calloop`, an eventfd. A loop that is woken receives until the channel is empty.
     ///
     /// It is called on the ticker's thread (on a wheel without one, the driver's or the turner's),
     /// which it must not hold up; now, on this thread; and when the channel disconnects, on the thread

@@ -1,4 +1,4 @@
-//! Where events come out: the channel, its bound, and whoever is told that something came.
+//! Where events come out: the channel, its bound, and the wakers that are told of what came.
 //!
 //! Ground rules:
 //!
@@ -6,7 +6,7 @@
 //!   room to be, there is at least.
 //! - A receiver that found the channel empty is woken for what comes next. After each batch the sender
 //!   looks at the length: if it is more than the batch, something older was there all the time,
-//!   and whoever receives that goes on to what is new. To look before the batch would not do: a
+//!   and the receiver of that goes on to what is new. To look before the batch would not do: a
 //!   receiver may empty the channel in between.
 //! - Wakers are the user's code: they are cloned, called and dropped outside the lock.
 
@@ -41,8 +41,10 @@ pub enum Full<T> {
     /// come in the order of their deadlines. Nothing tells the wheel that a channel was emptied:
     /// so while something waits for room, the ticker looks once a tick.
     Wait,
-    /// It is given to this, on the ticker's thread, which must not be held up; and counted in
-    /// [`Stats::events_given_up`](crate::Stats::events_given_up).
+    /// It is given to this, and counted in
+    /// [`Stats::events_given_up`](crate::Stats::events_given_up). On the ticker's thread (on a wheel
+    /// without one, the driver's or the turner's; at the end, the thread that ends the wheel), which
+    /// must not be held up.
     Give(Box<dyn FnMut(T) + Send>),
 }
 
@@ -115,7 +117,7 @@ impl<T> Outlet<T> {
     }
 }
 
-/// Whoever is told that something came, or that the channel has disconnected.
+/// The wakers that are told that something came, or that the channel has disconnected.
 pub(super) struct Ready {
     waiting: Mutex<Waiting>,
     runner: Arc<JobRunner>,

@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - The thread that delivers has the outlet; it lies in the state otherwise. Who finds it gone leaves
-//!   the delivery to the thread that has it: that one looks what has happened meanwhile before it puts
+//! - The thread that delivers has the outlet; it lies in the state otherwise. A thread that
+//!   finds it gone leaves the delivery to the one that has it: that one looks what has happened meanwhile before it puts
 //!   the outlet back.
 //! - What one advance takes out was due at one tick, so an event knows its deadline without a word in
 //!   its node.
@@ -115,14 +115,24 @@ impl<T> EventSource<T> {
 
     pub(super) fn reset(&self, handle: Handle, when: When) -> bool {
         let now = self.timebase.clock().now();
-        let (key, mut state) = (key(handle), lock(&self.state));
-        if state.ended.is_some() || state.timers.deadline(key).is_none() {
-            return false;
-        }
-        let wake = state.reset(&self.timebase, key, when, now);
+        let wake = lock(&self.state).reset(&self.timebase, key(handle), when, now);
+        self.alarm.wake_for(wake.unwrap_or(Tick::MAX));
+        wake.is_some()
+    }
+
+    pub(super) fn reset_batch(&self, timers: &[(Handle, When)]) -> Vec<bool> {
+        let now = self.timebase.clock().now();
+        let mut earliest = Tick::MAX;
+        let mut state = lock(&self.state);
+        let were_pending = timers.iter().map(|&(handle, when)| {
+            let wake = state.reset(&self.timebase, key(handle), when, now);
+            earliest = earliest.min(wake.unwrap_or(Tick::MAX));
+            wake.is_some()
+        });
+        let were_pending = were_pending.collect();
         drop(state);
-        self.alarm.wake_for(wake);
-        true
+        self.alarm.wake_for(earliest);
+        were_pending
     }
 
     pub(super) fn remaining(&self, handle: Handle) -> Option<Duration> {

@@ -74,12 +74,22 @@ impl<T> State<T> {
         (key, self.note_wall(timebase, key, due))
     }
 
-    /// Gives a pending event another time. Returns the tick for which the ticker has to be awake.
-    pub(super) fn reset(&mut self, timebase: &Timebase, key: Key, when: When, now: Moment) -> Tick {
+    /// Gives an event another time. Returns the tick for which the ticker has to be awake, or `None` if
+    /// the event is not pending.
+    pub(super) fn reset(
+        &mut self,
+        timebase: &Timebase,
+        key: Key,
+        when: When,
+        now: Moment,
+    ) -> Option<Tick> {
+        if self.ended.is_some() || self.timers.deadline(key).is_none() {
+            return None;
+        }
         let due = Due::of(timebase, when, now);
         self.wall.remove(key);
         self.timers.reset(key, due.deadline);
-        self.note_wall(timebase, key, due)
+        Some(self.note_wall(timebase, key, due))
     }
 
     /// Notes that an event waits for the wall clock, if it does. Returns the tick for which the ticker

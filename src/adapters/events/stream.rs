@@ -14,8 +14,9 @@ use super::outlet::{Event, Ready};
 /// Feature `async`.
 ///
 /// It ends when the channel disconnects: the wheel has ended, or every [`Events`](crate::Events) is
-/// dropped and nothing is pending. It is `Unpin`. A poll that finds something at once takes
-/// no lock; one that finds nothing takes a lock for a moment, and keeps a waker. Dropping it drops the receiver.
+/// dropped and nothing is pending. It is `Unpin`. A poll that finds something at once takes no lock;
+/// one that finds nothing takes a lock for a moment, and keeps a waker. Dropping it drops the
+/// receiver.
 ///
 /// ```
 /// use std::time::Duration;

@@ -86,8 +86,8 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next beat, as [`Interval::tick`] waits for it. A stream that returns `Pending`
-    /// although this has returned a beat must wake itself.
+    /// Polls for the next beat, as [`Interval::tick`] waits for it. A stream built on this that
+    /// returns `Pending` although this has returned a beat must wake itself.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Beat>> {
         if self.in_a_row == BEATS_IN_A_ROW {
             self.in_a_row = 0;

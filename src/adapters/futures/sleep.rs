@@ -37,7 +37,7 @@ use crate::values::when::Window;
 /// # Costs
 ///
 /// The lock is that of a shard of wakers, which few threads share. Nothing is boxed; the shard grows
-/// as more sleeps wait, and keeps its memory for the next ones.
+/// as more sleeps wait, keeps a little for the next ones, and gives back what a burst took.
 ///
 /// | | locks | readings of the clock |
 /// | --- | --- | --- |

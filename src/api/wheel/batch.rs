@@ -19,7 +19,8 @@ impl Wheel {
     /// # Errors
     ///
     /// [`InsertError`] with the whole batch: the wheel or the calling thread's shard has no room
-    /// for all of it ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)).
+    /// for all of it ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)), or the wheel was
+    /// closed.
     ///
     /// ```
     /// use std::time::Duration;

@@ -100,9 +100,9 @@ impl Wheel {
     }
 
     /// As [`Wheel::close`], and waits for `limit` at most, in real time. Jobs that still run then
-    /// (and a waker that the ticker still calls, feature `async`) go on, as after a drop, and those that repeat do not come back:
-    /// [`Unfired::still_running`] tells how many there are. A job that a thread has just taken when
-    /// the limit passes may still start, and is among them.
+    /// (and a waker that the ticker still calls, feature `async`) go on, as after a drop, and those
+    /// that repeat do not come back: [`Unfired::still_running`] tells how many jobs there are. A job
+    /// that a thread has just taken when the limit passes may still start, and is among them.
     pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {
         if self.closed.swap(true, Ordering::SeqCst) {
             return Unfired::new(Vec::new(), 0, Arc::clone(&self.engine), None);

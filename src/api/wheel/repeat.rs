@@ -18,7 +18,7 @@ impl Wheel {
     /// # Errors
     ///
     /// [`InsertError`] with the job: the period is zero, or the wheel or the calling thread's shard
-    /// is full ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)).
+    /// is full ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)), or the wheel was closed.
     ///
     /// ```
     /// use std::time::Duration;

@@ -6,8 +6,7 @@
 //!   timers, or that uses the wheel for something else than jobs, has one thread more, the ticker.
 //! - The system may refuse to start the threads. The jobs that were handed over stay in the queue
 //!   then, and the ticker tries again, once a [`RETRY_INTERVAL`] at most, whatever comes due
-//!   meanwhile. The first refusal is counted as a panic and reported, with the [`ConfigError`] as
-//!   its payload.
+//!   meanwhile. The first refusal is kept, for the ticker to report.
 //! - Only the ticker starts the threads. A shutdown joins the ticker first, so no pool starts after
 //!   it.
 
@@ -18,7 +17,6 @@ use rayon::ThreadPool;
 
 use crate::host::clock::Limit;
 use crate::host::sync::{Mutex, lock};
-use crate::host::unwind::{Panic, UnwindBoundary};
 use crate::values::error::ConfigError;
 
 type Start = dyn Fn() -> Result<Arc<ThreadPool>, ConfigError> + Send + Sync;
@@ -34,6 +32,8 @@ pub(crate) struct LazyPool {
     /// How long not to try again, if the system has refused to start the threads when they were
     /// last needed.
     refused: Mutex<Option<Limit>>,
+    /// The first refusal, until it is taken.
+    refusal: Mutex<Option<ConfigError>>,
 }
 
 impl LazyPool {
@@ -48,7 +48,14 @@ impl LazyPool {
             threads,
             retry_interval: RETRY_INTERVAL,
             refused: Mutex::new(None),
+            refusal: Mutex::new(None),
         }
+    }
+
+    /// The same, which is tried again whenever it is asked for.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn retried_at_once(self) -> LazyPool {
+        LazyPool { retry_interval: Duration::ZERO, ..self }
     }
 
     /// A pool that has started.
@@ -70,7 +77,7 @@ impl LazyPool {
 
     /// Returns the pool, and starts its threads if they have not started. Returns `None` if the
     /// system refuses, or has refused a moment ago. One thread at a time calls this.
-    pub(crate) fn get(&self, boundary: &UnwindBoundary) -> Option<&Arc<ThreadPool>> {
+    pub(crate) fn get(&self) -> Option<&Arc<ThreadPool>> {
         if self.started.get().is_none() {
             if self.retry_in().is_some_and(|wait| !wait.is_zero()) {
                 return None;
@@ -84,12 +91,20 @@ impl LazyPool {
                     let wait = Limit::new(self.retry_interval);
                     let was_refused = lock(&self.refused).replace(wait).is_some();
                     if !was_refused {
-                        boundary.report(Panic { handle: None, payload: Box::new(error) });
+                        *lock(&self.refusal) = Some(error);
                     }
                 }
             }
         }
         self.started.get()
+    }
+
+    /// Returns the first refusal, once.
+    pub(crate) fn take_refusal(&self) -> Option<ConfigError> {
+        match self.started.get() {
+            Some(_) => None,
+            None => lock(&self.refusal).take(),
+        }
     }
 
     /// Returns how long it is until the start is tried again, or `None` if the system has not
@@ -103,15 +118,9 @@ impl LazyPool {
 mod tests {
     use super::*;
     use core::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc::channel;
 
     #[test]
     fn a_pool_starts_when_it_is_first_asked_for_and_again_when_it_was_refused() {
-        let (sender, reports) = channel();
-        let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |panic: Panic| {
-            assert_eq!(panic.handle, None);
-            sender.send(panic.downcast::<ConfigError>().unwrap().to_string()).unwrap();
-        })));
         let attempts = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&attempts);
         let mut pool = LazyPool::new(3, move || match counted.fetch_add(1, Ordering::Relaxed) {
@@ -122,16 +131,16 @@ mod tests {
         // Whatever is asked of it, it does not try again before the time has come.
         pool.retry_interval = Duration::from_secs(3600);
         for _ in 0..3 {
-            assert!(pool.get(&boundary).is_none() && !pool.retry_in().unwrap().is_zero());
+            assert!(pool.get().is_none() && !pool.retry_in().unwrap().is_zero());
             assert_eq!(attempts.load(Ordering::Relaxed), 1);
         }
+        assert!(pool.take_refusal().unwrap().to_string().ends_with("no more threads"));
         pool.retry_interval = Duration::ZERO;
         *lock(&pool.refused) = Some(Limit::new(Duration::ZERO));
-        assert!(pool.get(&boundary).is_none() && pool.retry_in() == Some(Duration::ZERO));
-        let told: Vec<String> = reports.try_iter().collect();
-        assert!(told.len() == 1 && told[0].ends_with("no more threads"), "{told:?}");
-        assert!(pool.get(&boundary).is_some() && pool.retry_in().is_none());
-        assert!(pool.get(&boundary).is_some() && pool.started().is_some());
-        assert_eq!((attempts.load(Ordering::Relaxed), boundary.panicked()), (3, 1));
+        assert!(pool.get().is_none() && pool.retry_in() == Some(Duration::ZERO));
+        assert!(pool.take_refusal().is_none(), "it was told once");
+        assert!(pool.get().is_some() && pool.retry_in().is_none());
+        assert!(pool.get().is_some() && pool.started().is_some());
+        assert_eq!(attempts.load(Ordering::Relaxed), 3);
     }
 }

@@ -11,6 +11,7 @@
 //! - Every job runs in [`JobRunner::run`], which catches what unwinds and counts what ends.
 
 pub(crate) mod inline;
+mod drainers;
 pub(crate) mod lazy_pool;
 pub(crate) mod pool;
 
@@ -21,6 +22,7 @@ use crate::engine::idle::IdleWaiters;
 use crate::engine::metrics::{Histogram, Stats};
 use crate::host::sync::{AtomicU64, Ordering};
 use crate::host::unwind::UnwindBoundary;
+use crate::values::error::ConfigError;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 use crate::values::time::Moment;
@@ -48,6 +50,12 @@ pub(crate) trait Outlet {
     /// Tries again to start the threads that jobs wait for, if the system has refused them and it
     /// is time. Returns how long it is until the next try, or `None` if nothing is refused.
     fn retry_threads(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Returns why the system has refused the threads, if the user is still to be told: outside of all
+    /// that a shutdown waits for.
+    fn take_refusal(&self) -> Option<ConfigError> {
         None
     }
 }
@@ -152,7 +160,7 @@ impl DispatchMetrics {
 
     /// Counts a job that was handed over and will not be run.
     fn job_given_up(&self) {
-        // In this order, and read in the other: whoever sees the second sees the first.
+        // In this order, and read in the other: a thread that sees the second sees the first.
         self.job_ended();
         self.given_up.fetch_add(1, Ordering::SeqCst);
     }

@@ -46,20 +46,18 @@
 //!   again beside a thread that is stuck in a foreign task, that thread collects a look at the
 //!   queue for each time, of some 60 bytes, until it gets to them.
 
-use core::cell::RefCell;
 use core::time::Duration;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use super::drainers::{ActiveDrainers, DrainerPermits};
 use super::lazy_pool::LazyPool;
 use super::{DueJob, JobRunner, Outlet};
 use crate::host::clock::{Clock, Limit};
-use crate::host::sync::{
-    AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, Parker, fence, lock, thread_local,
-    wait_timeout,
-};
+use crate::host::sync::{AtomicBool, Ordering, Parker, fence};
 use crate::host::unwind::PanicHandler;
+use crate::values::error::ConfigError;
 use crate::values::time::Moment;
 
 /// How many jobs a drainer runs before it lets the pool run something else.
@@ -84,7 +82,7 @@ impl PoolOutlet {
 
     /// Spawns drainers for so many jobs in the queue, unless the pool has no threads.
     fn spawn_drainers(&self, jobs: usize) {
-        let Some(pool) = self.pool.get(self.shared.runner.boundary()) else { return };
+        let Some(pool) = self.pool.get() else { return };
         // More drainers than jobs would find nothing to do.
         for _ in 0..jobs {
             if !self.shared.permit_for_queue() {
@@ -104,13 +102,19 @@ impl Outlet for PoolOutlet {
     fn hand_over(&self, jobs: &mut Vec<DueJob>) {
         let (now, count) = (self.shared.clock.now(), jobs.len());
         jobs.drain(..).for_each(|due| self.shared.send(due, now));
-        self.spawn_drainers(count);
+        // Those that came while the system refused the threads have no drainer either.
+        let all = self.pool.started().is_none();
+        self.spawn_drainers(if all { self.shared.queue.len() } else { count });
     }
 
     fn retry_threads(&self) -> Option<Duration> {
         self.pool.retry_in()?;
         self.spawn_drainers(self.shared.queue.len());
         self.pool.retry_in()
+    }
+
+    fn take_refusal(&self) -> Option<ConfigError> {
+        self.pool.take_refusal()
     }
 }
 
@@ -297,102 +301,41 @@ enum StintEnd {
     Closed,
 }
 
-/// How many more drainers there may be. The operations are sequentially consistent for the first
-/// ground rule.
-struct DrainerPermits {
-    free: AtomicUsize,
-}
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::engine::idle::IdleWaiters;
+    use crate::host::unwind::UnwindBoundary;
+    use crate::structure::Hierarchy;
+    use crate::values::handle::Handle;
+    use crate::values::job::Job;
+    use crate::values::time::Tick;
+    use std::sync::mpsc::channel;
 
-impl DrainerPermits {
-    fn new(count: usize) -> DrainerPermits {
-        DrainerPermits { free: AtomicUsize::new(count) }
+    fn due(job: impl FnOnce() + Send + 'static) -> DueJob {
+        let key = Hierarchy::default().insert(Tick::new(1), ());
+        let handle = Handle::new(0, key.generation, key.index);
+        DueJob { job: Job::new(job), handle, deadline: Moment::default() }
     }
 
-    /// Takes a permit. Returns whether there was one.
-    fn try_acquire(&self) -> bool {
-        let less = |free: usize| free.checked_sub(1);
-        self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
-    }
-
-    fn release(&self) {
-        self.free.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// The drainers that may be running a job.
-struct ActiveDrainers {
-    count: Mutex<usize>,
-    changed: Condvar,
-    closed: AtomicBool,
-}
-
-thread_local! {
-    /// The wheels that have a drainer on this thread's stack, active or yielding, by the address of
-    /// their [`ActiveDrainers`].
-    // Not `const`, which loom's macro does not take.
-    #[allow(clippy::missing_const_for_thread_local)]
-    static ON_THIS_STACK: RefCell<Vec<usize>> = RefCell::new(Vec::new());
-}
-
-impl ActiveDrainers {
-    fn new() -> ActiveDrainers {
-        ActiveDrainers {
-            count: Mutex::new(0),
-            changed: Condvar::new(),
-            closed: AtomicBool::new(false),
-        }
-    }
-
-    /// Makes a drainer active. Returns whether it may be: not once this is closed.
-    fn enter(&self) -> bool {
-        let mut count = lock(&self.count);
-        // Under the lock that `close` takes: a drainer is either counted or refused.
-        if self.is_closed() {
-            return false;
-        }
-        *count += 1;
-        ON_THIS_STACK.with(|stack| stack.borrow_mut().push(self.address()));
-        true
-    }
-
-    fn exit(&self) {
-        ON_THIS_STACK.with(|stack| stack.borrow_mut().pop());
-        *lock(&self.count) -= 1;
-        self.changed.notify_all();
-    }
-
-    /// Lets the pool run one other task on this thread, which is no drainer of this wheel: as
-    /// during a job, but that nobody waits for the end of it.
-    fn yield_now(&self) {
-        ON_THIS_STACK.with(|stack| stack.borrow_mut().push(self.address()));
-        rayon::yield_now();
-        ON_THIS_STACK.with(|stack| stack.borrow_mut().pop());
-    }
-
-    /// Returns whether the calling thread is in the middle of a job of this wheel, or of a yield.
-    fn is_on_this_stack(&self) -> bool {
-        ON_THIS_STACK.with(|stack| stack.borrow().contains(&self.address()))
-    }
-
-    /// A hint between two jobs; what holds is decided under the lock, in `enter`.
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
-
-    fn close(&self) {
-        let _count = lock(&self.count);
-        self.closed.store(true, Ordering::Release);
-    }
-
-    fn wait(&self, limit: &Limit) -> bool {
-        let mut count = lock(&self.count);
-        while *count > 0 && !limit.has_passed() {
-            count = wait_timeout(&self.changed, count, limit.remaining());
-        }
-        *count == 0
-    }
-
-    fn address(&self) -> usize {
-        core::ptr::from_ref(self).addr()
+    #[test]
+    fn jobs_that_came_while_the_threads_were_refused_get_as_many_threads_as_any() {
+        let refuses = AtomicBool::new(true);
+        let pool = LazyPool::new(2, move || match refuses.swap(false, Ordering::Relaxed) {
+            true => Err(ConfigError::Ticker(std::io::Error::other("no more threads"))),
+            false => Ok(Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap())),
+        });
+        let runner = JobRunner::new(UnwindBoundary::default(), Arc::new(IdleWaiters::new()));
+        let (clock, parker) = (Arc::new(Clock::monotonic()), Arc::new(Parker::new()));
+        let shared = PoolShared::new(2, usize::MAX, Arc::new(runner), clock, parker, None);
+        let outlet = PoolOutlet::new(Arc::new(pool.retried_at_once()), Arc::new(shared));
+        let ((go, goes), (ended, ends)) = (channel(), channel());
+        // The first two come while the system refuses, and the first waits for the second.
+        let first = due(move || goes.recv().unwrap());
+        let second = due(move || go.send(()).unwrap());
+        outlet.hand_over(&mut vec![first, second]);
+        assert!(outlet.take_refusal().is_some());
+        outlet.hand_over(&mut vec![due(move || ended.send(()).unwrap())]);
+        ends.recv_timeout(Duration::from_secs(60)).expect("no thread is held for ever");
     }
 }

@@ -27,8 +27,8 @@ pub struct Stats {
     /// running. With [`pending`](Stats::pending), every job is in one of the two until it has
     /// ended.
     pub in_flight: usize,
-    /// Threads that run a job at this moment; while many start and end, perhaps too few. What is in flight beyond them waits for a thread: if
-    /// that lasts, the pool needs more threads.
+    /// Threads that run a job at this moment; while many start and end, perhaps too few. What is in
+    /// flight beyond them waits for a thread: if that lasts, the pool needs more threads.
     pub busy_threads: usize,
     /// Jobs taken in.
     pub inserted: u64,
@@ -48,7 +48,8 @@ pub struct Stats {
     /// Jobs that the end of the wheel found pending or queued: a shutdown handed them back, or a
     /// drop dropped them.
     pub discarded: u64,
-    /// Panics stopped: of jobs, of captured values while they were dropped, of the panic handler.
+    /// Panics stopped: of jobs, of wakers, of [`Full::Give`](crate::Full::Give), of the panic handler;
+    /// and of captured values, keys and events while they were dropped.
     pub panicked: u64,
     /// Futures that wait: polled, not over, and not dropped. They are no jobs, and are in no other
     /// counter but [`woken`](Stats::woken).
@@ -82,7 +83,7 @@ pub struct Stats {
 impl Stats {
     /// Returns what happened between an earlier snapshot of the same wheel and this one: counters
     /// and lateness are those of the time between. The gauges (`pending`, `in_flight`,
-    /// `busy_threads`, `events_pending`, `ticks_behind`) are those of this snapshot.
+    /// `busy_threads`, `sleeping`, `events_pending`, `ticks_behind`) are those of this snapshot.
     ///
     /// ```
     /// use std::time::Duration;

@@ -8,6 +8,7 @@
 //! of the pool are threads of the model, and the channel is not taken apart (its operations are
 //! single steps).
 
+mod alarm;
 mod sources;
 #[cfg(feature = "async")]
 mod wakers;

@@ -3,10 +3,11 @@
 use super::*;
 use crate::engine::sources::tests::Closures;
 use crate::engine::verbs::Config;
-use crate::host::clock::Clock;
+use crate::host::clock::{Clock, Limit};
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::UnwindBoundary;
 use crate::structure::Geometry;
+use crate::values::error::ConfigError;
 use crate::values::time::{Moment, Scale};
 use crate::values::when::When;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -43,13 +44,17 @@ fn ticker(
 }
 
 fn engine(clock: Clock) -> Arc<Engine> {
+    engine_with(clock, UnwindBoundary::default())
+}
+
+fn engine_with(clock: Clock, boundary: UnwindBoundary) -> Arc<Engine> {
     Arc::new(Engine::new(Config {
         scale: Scale::new(Duration::from_millis(1)).unwrap(),
         clock,
         geometry: Geometry::default(),
         shards: 2,
         max_pending: None,
-        boundary: UnwindBoundary::default(),
+        boundary,
     }))
 }
 
@@ -228,4 +233,44 @@ fn threads_that_were_refused_are_asked_for_again() {
     }
     engine.stop();
     ticker.join().unwrap();
+}
+
+/// Has no threads to run jobs on, and says so once.
+struct Refuses(Mutex<Option<ConfigError>>);
+
+impl Outlet for Refuses {
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    fn hand_over(&self, jobs: &mut Vec<DueJob>) {
+        jobs.clear();
+    }
+
+    fn take_refusal(&self) -> Option<ConfigError> {
+        lock(&self.0).take()
+    }
+}
+
+#[test]
+fn a_stop_with_a_limit_does_not_wait_while_the_user_is_told_of_refused_threads() {
+    let ((told, is_told), (go, goes)) = (channel(), channel());
+    let (told, goes) = (Mutex::new(told), Mutex::new(goes));
+    let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |panic: Panic| {
+        lock(&told).send(panic.downcast::<ConfigError>().unwrap().to_string()).unwrap();
+        lock(&goes).recv().unwrap();
+    })));
+    let engine = engine_with(Clock::monotonic(), boundary);
+    let refusal = ConfigError::Ticker(std::io::Error::other("no more threads"));
+    let ticker = Ticker::new(Arc::clone(&engine), Refuses(Mutex::new(Some(refusal))));
+    let activity = Arc::clone(&ticker.activity);
+    let thread = thread::spawn(|| ticker.run());
+    engine.insert(Duration::ZERO.into(), || ()).unwrap();
+    assert!(is_told.recv_timeout(MINUTE).unwrap().ends_with("no more threads"));
+    engine.stop();
+    let (sender, has_ended) = channel();
+    thread::spawn(move || sender.send(activity.wait(&Limit::new(Duration::from_millis(10)))));
+    assert_eq!(has_ended.recv_timeout(MINUTE), Ok(false));
+    go.send(()).unwrap();
+    thread.join().unwrap();
 }

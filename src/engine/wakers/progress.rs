@@ -7,7 +7,7 @@
 //! - A tick that has not begun has called no waker. If it begins during the look, the waker is called
 //!   after the look has begun, so its task polls again. If the waker was called before, then whatever
 //!   lets the poll follow that call shows it the beginning too.
-//! - That goes for the waker that is registered. Whoever looks with another one takes the lock.
+//! - That goes for the waker that is registered. A look with another one takes the lock.
 
 use std::task::{RawWakerVTable, Waker};
 
