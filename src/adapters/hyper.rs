@@ -54,6 +54,7 @@ pub struct HyperTimer {
 
 impl HyperTimer {
     /// Returns a timer of this wheel.
+    #[must_use]
     pub fn new(wheel: impl Into<Scheduler>) -> HyperTimer {
         HyperTimer { scheduler: wheel.into() }
     }

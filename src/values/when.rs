@@ -70,16 +70,19 @@ pub(crate) enum Window {
 impl When {
     /// Returns: when this delay has passed, counted from the call that is given it. The same as
     /// `When::from(delay)`.
+    #[must_use]
     pub const fn after(delay: Duration) -> When {
         When { earliest: Earliest::After(delay), window: Window::Exact }
     }
 
     /// Returns: when the monotonic clock reaches this instant. The same as `When::from(instant)`.
+    #[must_use]
     pub const fn at(instant: Instant) -> When {
         When { earliest: Earliest::At(instant), window: Window::Exact }
     }
 
     /// Returns: when the wall clock reads this time. The same as `When::from(time)`.
+    #[must_use]
     pub const fn wall(time: SystemTime) -> When {
         When { earliest: Earliest::Wall(time), window: Window::Exact }
     }
@@ -106,6 +109,7 @@ impl When {
     /// # Ok::<(), tickwheel::ConfigError>(())
     /// ```
     #[doc(alias("slack", "coalesce", "leeway", "tolerance"))]
+    #[must_use]
     pub const fn within(self, slack: Duration) -> When {
         When { window: Window::Slack(slack), ..self }
     }
@@ -131,6 +135,7 @@ impl When {
     /// # Ok::<(), tickwheel::ConfigError>(())
     /// ```
     #[doc(alias("random", "spread", "thundering herd"))]
+    #[must_use]
     pub const fn jitter(self, most: Duration) -> When {
         When { window: Window::Jitter(most), ..self }
     }

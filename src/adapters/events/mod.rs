@@ -41,7 +41,7 @@ use crate::values::when::When;
 /// Timers that carry values: each comes out of one channel when its time has come, as an [`Event`].
 /// For a loop that waits for messages anyway, and wants to hear of timeouts in the same place.
 ///
-/// The channel is one of `crossbeam-channel`, so a loop can `select!` on it. A value needs no closure,
+/// The channel is one of `crossbeam-channel` 0.5, so a loop can `select!` on it. A value needs no closure,
 /// no box and no thread of the pool: the ticker sends it. Until then it can be cancelled, taken back
 /// and given a new time. There is no verb that repeats: the receiver of an event inserts
 /// the next one.
