@@ -95,7 +95,7 @@ struct World {
 
 impl World {
     fn new(geometry: Geometry) -> World {
-        let (wheel, driver) = Wheel::builder().geometry(geometry).manual().unwrap();
+        let (wheel, driver) = Wheel::builder().geometry(geometry).shards(3).manual().unwrap();
         World {
             wheel: Some(wheel),
             driver,

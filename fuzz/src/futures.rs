@@ -140,7 +140,8 @@ pub fn run(data: &[u8]) {
     let mut data = Unstructured::new(data);
     let slots = 1 + usize::from(data.arbitrary::<u8>().unwrap_or(0) % 8);
     let geometry = Geometry::levels(&[slots, 3, 5]).expect("the sizes are valid");
-    let (wheel, driver) = Wheel::builder().geometry(geometry).manual().expect("it is valid");
+    let builder = Wheel::builder().geometry(geometry).shards(3);
+    let (wheel, driver) = builder.manual().expect("it is valid");
     let scheduler = wheel.scheduler();
     let mut world = World {
         wheel: Some(wheel),

@@ -37,7 +37,7 @@ fn replay(name: &str) {
     println!("{name}: {} inputs at random", count.count());
 }
 
-/// Returns what says whether so many inputs are enough.
+/// Returns a function of the number of inputs so far: `Break` once that is enough.
 #[expect(clippy::disallowed_methods, reason = "for a time of the machine, not of a wheel")]
 fn enough() -> impl FnMut(u64) -> ControlFlow<()> {
     let seconds = std::env::var("FUZZ_SECONDS").map_or(0, |seconds| seconds.parse().unwrap());

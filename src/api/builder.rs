@@ -96,7 +96,7 @@ impl Builder {
     ///
     /// The threads start when the first job comes due. If the system refuses to start them then,
     /// [`Builder::on_panic`] is told a [`Panic`] with [`ConfigError::Pool`] as its payload, and the
-    /// jobs wait: the wheel tries again whenever the ticker is awake, once a second at least.
+    /// jobs wait: the wheel tries again once a second.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = Some(threads);
         self

@@ -26,7 +26,7 @@ struct State {
 enum Phase {
     /// It works by itself, or sleeps.
     Works,
-    /// It delivers what is due in a source.
+    /// It delivers what is due in a source, or reports refused threads.
     Delivers,
     Ended,
 }

@@ -18,6 +18,11 @@
 //! reads a plan that is no older than step 3, through that lock, and wakes the ticker. The wake is
 //! kept until the ticker sleeps ([`Parker`]), so it does not matter whether step 5 has begun.
 //!
+//! Why an insert may rely on a wake of the plan whose number it reads: the wake came after that number
+//! was given. The sleep that it ends is followed by a new number, and then by a look at the shards. The
+//! insert released its shard's lock before it read the number, so that look comes after it, and sees
+//! its job.
+//!
 //! Why none is late: an insert relies on no other insert, unless that has woken the ticker already. A
 //! thread that has put an earlier job into the same shard and was stopped before it could wake the
 //! ticker holds up nobody else. So when an insert returns, the ticker is awake, or planned to wake in
@@ -30,7 +35,9 @@
 //!
 //! Why few are wasted: an insert that is later than the plan reads the plan and writes nothing
 //! shared; while the ticker is awake no insert wakes it; and an insert that is not earlier than one
-//! for which it was woken of the same plan does not wake it again.
+//! for which it was woken of the same plan does not wake it again. A loop's waker may insert: what it
+//! inserts does not call it again for the same plan. An insert under a key wakes a loop after its map is
+//! free, and is not noted.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -79,8 +86,8 @@ impl Alarm {
 
     fn change(&self, plan: u64) {
         // Before the plan: an insert that reads the plan knows its number, or a later one. If it reads
-        // an older number under which the ticker was woken, then the ticker has yet to look at the
-        // shards, under the locks, after it has given a new number.
+        // a number, this or an older one, under which the ticker was woken, then the ticker has yet to
+        // look at the shards, under the locks, after it has given a new number.
         self.number.fetch_add(1, Ordering::SeqCst);
         self.plan.store(plan, Ordering::SeqCst);
     }
@@ -120,7 +127,8 @@ impl Alarm {
         let number = self.number.load(Ordering::SeqCst);
         let was_woken = self.woken_of.load(Ordering::SeqCst) >= number
             && self.woken_for.load(Ordering::SeqCst) <= tick;
-        if !was_woken && self.parker.wake() {
+        let cause = (core::ptr::from_ref(self).addr(), number);
+        if !was_woken && self.parker.wake_because(Some(cause)) {
             self.note_woken(number, tick);
         }
     }

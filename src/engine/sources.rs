@@ -248,7 +248,8 @@ pub(crate) mod tests {
             *lock(&self.closed) = Some(present);
         }
     }
-    /// Is finished when it is told, and counts who asks.
+
+    /// Is finished when it is told, and counts how often it is asked.
     #[cfg(not(loom))]
     #[derive(Default)]
     struct Finishes {

@@ -74,17 +74,25 @@ impl Parker {
         Parker { woken: Mutex::new(false), bell: Condvar::new(), hook: OnceLock::new() }
     }
 
-    /// Ends the current sleep, or the next one if the thread is awake. Returns whether that is done: a
-    /// hook may be [postponed](Parker::postpone_hook).
-    pub(crate) fn wake(&self) -> bool {
+    /// Ends the current sleep, or the next one if the thread is awake.
+    pub(crate) fn wake(&self) {
+        self.wake_because(None);
+    }
+
+    /// Does so, and returns whether it is done. It is not if a hook is
+    /// [postponed](Parker::postpone_hook), nor if this thread is calling one for the same cause: what
+    /// a hook does may be such a cause again.
+    pub(crate) fn wake_because(&self, cause: Option<Cause>) -> bool {
         *lock(&self.woken) = true;
         self.bell.notify_one();
         match self.hook.get() {
-            Some(hook) if is_postponed(hook) => return false,
-            Some(hook) => hook(),
-            None => {}
+            None => true,
+            Some(hook) if is_under_way(cause) || is_postponed(hook, cause) => false,
+            Some(hook) => {
+                call(hook, cause);
+                true
+            }
         }
-        true
     }
 
     /// Returns whether the next sleep would end at once.
@@ -129,18 +137,38 @@ impl Parker {
 std::thread_local! {
     /// How many [`PostponedHooks`] this thread has: one within the other, if the `Eq` of a key uses keys.
     static POSTPONEMENTS: Cell<usize> = const { Cell::new(0) };
-    /// What the last of them calls.
-    static POSTPONED: RefCell<Vec<Hook>> = const { RefCell::new(Vec::new()) };
+    /// What the last of them calls, and why.
+    static POSTPONED: RefCell<Vec<(Hook, Option<Cause>)>> = const { RefCell::new(Vec::new()) };
+    /// Why this thread is calling hooks: one within the other, if hooks insert into driven wheels.
+    static UNDER_WAY: RefCell<Vec<Option<Cause>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Why a thread is woken: the address of what wakes it, and a number of its own.
+pub(crate) type Cause = (usize, u64);
+
+/// Returns whether this thread is calling a hook for this cause.
+fn is_under_way(cause: Option<Cause>) -> bool {
+    cause.is_some()
+        && UNDER_WAY.try_with(|causes| causes.borrow().contains(&cause)).unwrap_or_default()
+}
+
+/// Calls the hook, which does not unwind.
+fn call(hook: &Hook, cause: Option<Cause>) {
+    let noted = UNDER_WAY.try_with(|causes| causes.borrow_mut().push(cause)).is_ok();
+    hook();
+    if noted {
+        let _ = UNDER_WAY.try_with(|causes| causes.borrow_mut().pop());
+    }
 }
 
 /// Calls the hooks that were postponed, when it is dropped.
 pub(crate) struct PostponedHooks(PhantomData<*const ()>);
 
 /// Returns whether the hook is called later.
-fn is_postponed(hook: &Hook) -> bool {
+fn is_postponed(hook: &Hook, cause: Option<Cause>) -> bool {
     // A thread that ends has no list any more.
     POSTPONEMENTS.get() > 0
-        && POSTPONED.try_with(|hooks| hooks.borrow_mut().push(Arc::clone(hook))).is_ok()
+        && POSTPONED.try_with(|hooks| hooks.borrow_mut().push((Arc::clone(hook), cause))).is_ok()
 }
 
 impl Drop for PostponedHooks {
@@ -148,7 +176,7 @@ impl Drop for PostponedHooks {
         POSTPONEMENTS.set(POSTPONEMENTS.get() - 1);
         if POSTPONEMENTS.get() == 0 {
             let hooks = POSTPONED.try_with(RefCell::take).unwrap_or_default();
-            hooks.into_iter().for_each(|hook| hook());
+            hooks.into_iter().for_each(|(hook, cause)| call(&hook, cause));
         }
     }
 }

@@ -21,7 +21,7 @@
 //!   (`Hierarchy::run_innermost`), and after anything else by a look at every ring
 //!   (`Hierarchy::look_ahead`).
 //! - `work_from` lies ahead of the cursor, always: so a deadline that has passed lies before it, and
-//!   an insert compares once. `outer_from` may lie behind, and then says nothing.
+//!   an insert compares once. `outer_from` may be that tick or an earlier one, and then says nothing.
 
 use super::Hierarchy;
 use crate::values::time::Tick;

@@ -1,5 +1,5 @@
-//! A ring: knows where the cursor of one level stands, and in which slot a tick lies. It is
-//! arithmetic only; `slots.rs` holds the entries.
+//! A ring: knows where the cursor of one level stands, and in which slot a tick lies. It holds no
+//! entries (`arrays.rs` does), and asks the slots only when they are due.
 //!
 //! Ground rules:
 //!

@@ -6,7 +6,8 @@
 /// Thresholds of one [`Hierarchy`](crate::Hierarchy). No value of them makes an answer wrong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuning {
-    /// A slot with fewer entries than this is cascaded at once, not early (`early_cascade.rs`).
+    /// A slot with so many entries is full: it is cascaded early (`early_cascade.rs`), and visited
+    /// when it begins (`Ring::visit_of`). Any other is visited when the first of its timers is due.
     pub(super) early_cascade_min: usize,
     /// A slab with room for no more nodes than this is never shrunk (`shrink.rs`).
     pub(super) kept_nodes: usize,

@@ -11,7 +11,9 @@
 //! - Any other visit is a [`Scan`](super::scan::Scan), which can be paused: to slots of the
 //!   outermost ring, of which much may stay, and where the budget does not suffice.
 //! - A slot that is visited is empty until the visit puts back what stays, so that what moves comes
-//!   to lie elsewhere.
+//!   to lie elsewhere. `fire_slot` leaves what was postponed in the slot, and moves it after that:
+//!   none of it comes back, because the ring stands before the tick and does not reach a whole cycle
+//!   past it.
 
 use super::budget::{Budget, OutOfBudget};
 use super::entry::{Entry, Inner, Outermost};
@@ -88,7 +90,9 @@ impl<T> Hierarchy<T> {
     fn move_postponed(&mut self, slot: u32) {
         while let Some(entry) = Inner::slot_mut(&mut self.slots, slot).entries.pop() {
             let deadline = self.table.at(entry.node()).deadline;
-            self.link(spot_of(&self.rings, deadline), entry.node(), deadline);
+            let target = spot_of(&self.rings, deadline);
+            debug_assert!(target.slot != slot, "a postponed timer lies in another slot");
+            self.link(target, entry.node(), deadline);
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct Time {
 
 /// Runs a test on a wheel with a manual clock, and on one with the real clock and two threads.
 pub(crate) fn on_both_clocks(tick: Duration, body: impl Fn(&Wheel, &Time)) {
-    let (wheel, driver) = Wheel::builder().tick(tick).manual().unwrap();
+    let (wheel, driver) = Wheel::builder().tick(tick).shards(4).manual().unwrap();
     body(&wheel, &Time { driver: Some(Arc::new(driver)), tick });
     assert_eq!(wheel.stats().panicked, 0, "on the manual clock");
     let wheel = Wheel::builder().tick(tick).threads(2).build().unwrap();

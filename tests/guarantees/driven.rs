@@ -158,6 +158,36 @@ fn a_waker_of_a_loop_may_use_the_key_of_the_insert() {
     assert_eq!(*asks.1.lock().unwrap(), [(1, true), (2, true), (2, true), (2, true)]);
 }
 
+/// Inserts a job, an event, and a job under a key.
+struct InsertsAll(Scheduler, Events<u8>, Keyed<u8>, AtomicUsize);
+
+impl Wake for InsertsAll {
+    fn wake(self: Arc<Self>) {
+        assert!(self.3.fetch_add(1, Ordering::SeqCst) < 100, "it is called by what it inserts");
+        self.0.insert(MS, || ()).unwrap();
+        self.1.insert(MS, 1).unwrap();
+        self.2.insert(1, MS, || ()).unwrap();
+    }
+}
+
+#[test]
+fn a_waker_of_a_loop_may_insert() {
+    let (wheel, turner) = driven();
+    let (events, _due) = Events::unbounded(&wheel.scheduler());
+    let keyed = Keyed::new(&wheel);
+    let waker =
+        Arc::new(InsertsAll(wheel.scheduler(), events.clone(), keyed.clone(), AtomicUsize::new(0)));
+    turner.on_earlier(Waker::from(Arc::clone(&waker)));
+    let calls = || waker.3.swap(0, Ordering::SeqCst);
+    assert_eq!(turner.timeout(), None);
+    wheel.insert(2 * MS, || ());
+    assert!((1..10).contains(&calls()));
+    assert!(turner.timeout().is_some());
+    keyed.insert(2, Duration::ZERO, || ()).unwrap();
+    events.insert(Duration::ZERO, 2).unwrap();
+    assert!((1..10).contains(&calls()));
+}
+
 /// Its `Eq` inserts, tells that it has, and waits.
 #[derive(Clone)]
 struct Inserts(Scheduler, Sender<()>, Receiver<()>);

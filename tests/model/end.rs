@@ -10,7 +10,7 @@ use crate::world::{World, nanos};
 use crate::{Ending, LastWill};
 
 impl World {
-    /// Ends the wheel, and checks what was told to whom.
+    /// Ends the wheel, and checks what was handed back.
     pub(crate) fn end(&self, wheel: Wheel, ending: Ending) {
         {
             let mut truth = self.truth();

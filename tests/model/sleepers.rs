@@ -49,7 +49,7 @@ enum Limit {
     At(u64),
 }
 
-/// What makes the next poll ready, whoever was woken.
+/// What makes the next poll ready, whichever task was woken.
 #[derive(Clone, Copy, PartialEq)]
 enum Asks {
     Nothing,

@@ -43,9 +43,9 @@ use crate::values::when::Window;
 /// | --- | --- | --- |
 /// | made for a delay | 0 | 1 |
 /// | made for an instant | 0 | 0 |
-/// | the first poll | 1 | 0 |
+/// | the first poll | 1; 0 if its tick is finished | 0 |
 /// | the first poll after an instant was given | 1; 1 or 2 if it has passed | 1; 0 after most calls of `reset_at` |
-/// | a poll with the waker of the last one | 0; 1 while the tick is being processed | 0 |
+/// | a poll with the waker of the last one | 0; 1 once the tick has begun | 0 |
 /// | a poll with another waker | 2 | 0 |
 /// | the poll that finds it over | 1 | 0 |
 /// | a poll after that | 0 | 0 |
@@ -205,7 +205,7 @@ impl Sleep {
         self.deadline = deadline;
         self.tick = tick;
         self.next_poll = next_poll;
-        let reset = match self.shard.own_instead() {
+        let reset = match self.shard.other_of_this_thread() {
             None => self.registered.map(|registered| self.shard.reset(registered, tick)),
             Some(own) => self.reset_into(&own),
         };

@@ -46,9 +46,9 @@ impl Engine {
 }
 
 impl WakerShard {
-    /// The shard of the same wheel that the calling thread uses, if that is another one.
+    /// Returns the shard of the same wheel that the calling thread uses, if that is another one.
     #[inline]
-    pub(crate) fn own_instead(&self) -> Option<Arc<WakerShard>> {
+    pub(crate) fn other_of_this_thread(&self) -> Option<Arc<WakerShard>> {
         self.other_for(thread_index())
     }
 }

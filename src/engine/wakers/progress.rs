@@ -1,4 +1,4 @@
-//! How far a shard of wakers has come, for those who look without its lock.
+//! How far a shard of wakers has come, for a look without its lock.
 //!
 //! Ground rules:
 //!
@@ -8,6 +8,7 @@
 //!   after the look has begun, so its task polls again. If the waker was called before, then whatever
 //!   lets the poll follow that call shows it the beginning too.
 //! - That goes for the waker that is registered. A look with another one takes the lock.
+//! - What has begun does not fall: an advance that is not finished goes on to the same tick.
 
 use std::task::{RawWakerVTable, Waker};
 
@@ -38,6 +39,10 @@ impl Progress {
 
     /// Every tick up to this one begins.
     pub(super) fn begin(&self, tick: Tick) {
+        debug_assert!(
+            self.begun.load(Ordering::Relaxed) <= tick.get(),
+            "what has begun does not end"
+        );
         self.begun.store(tick.get(), Ordering::Release);
     }
 

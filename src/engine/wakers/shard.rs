@@ -1,4 +1,4 @@
-//! A shard of wakers: a hierarchy of them behind a lock, and what is said to those who wait there.
+//! A shard of wakers: a hierarchy of them behind a lock, and what their waiters are told.
 //!
 //! Ground rules:
 //!
@@ -11,7 +11,7 @@
 //!   anything has changed.
 //! - The waker that was registered last is the one that is called.
 //! - A waker that is reset by a thread of another shard moves there: a task that resets it for each
-//!   packet would otherwise share a lock with those who run where the task began. Between the two
+//!   packet would otherwise share a lock with the tasks that run where it began. Between the two
 //!   locks it is in the hands of its waiter, and in no shard: nobody else looks for it.
 
 use std::sync::{Arc, OnceLock, Weak};
