@@ -18,7 +18,8 @@ use crate::api::scheduler::Scheduler;
 /// Feature `hyper`.
 ///
 /// hyper has no clock of its own. To set a timeout (`header_read_timeout`, `keep_alive_interval`,
-/// `pool_idle_timeout`), a program gives the builder of a server or client a timer; and the builders of `hyper-util` want the same trait. It is used on any thread and on any runtime.
+/// `pool_idle_timeout`), a program gives the builder of a server or client a timer; and the builders
+/// of `hyper-util` want the same trait. It is used on any thread and on any runtime.
 ///
 /// ```
 /// use std::time::Duration;

@@ -143,6 +143,11 @@ impl<T> Timers<T> {
         self.hierarchy.fetch_for_cancel(keys);
     }
 
+    /// Returns whether an advance to `to` would change nothing.
+    pub(crate) fn has_come_to(&self, to: Tick) -> bool {
+        self.next_due > to && self.hierarchy.now() >= to
+    }
+
     /// Advances to `to`, and appends what is due, looking at no more than `limit` entries. Returns
     /// whether that is all of it.
     pub(crate) fn advance(&mut self, to: Tick, mut limit: usize, due: &mut Vec<Due<T>>) -> bool {
@@ -156,7 +161,7 @@ impl<T> Timers<T> {
         limit: &mut usize,
         due: &mut Vec<Due<T>>,
     ) -> bool {
-        if self.next_due > to && self.hierarchy.now() >= to {
+        if self.has_come_to(to) {
             return true;
         }
         let before = due.len();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tickwheel::{Handle, InsertErrorKind, Wheel};
 
-use crate::events::Place;
+use crate::events::EventState;
 use crate::truth::TICK;
 use crate::world::{World, nanos};
 use crate::{Ending, LastWill};
@@ -61,7 +61,7 @@ impl World {
         self.reset_event(0, 0);
         self.cancel_event(count / 2);
         self.take_event(count / 3);
-        while self.truth().events.all.iter().any(|event| event.place == Place::Channel) {
+        while self.truth().events.all.iter().any(|event| event.state == EventState::Channel) {
             let before = self.due.len();
             self.receive();
             if self.due.len() == before {
@@ -78,8 +78,8 @@ impl World {
         truth.claim(in_order, "events were handed back in no order");
         for (handle, remaining, value) in &drained {
             let event = &mut truth.events.all[value.id()];
-            let was_pending = event.place == Place::Pending && event.handle == Some(*handle);
-            event.place = Place::Gone;
+            let was_pending = event.state == EventState::Pending && event.handle == Some(*handle);
+            event.state = EventState::Gone;
             let expected = match event.high {
                 u64::MAX => std::time::Duration::MAX,
                 due => nanos((due * TICK).saturating_sub(now)),

@@ -25,13 +25,13 @@ pub(crate) struct KnownEvent {
     pub(crate) high: u64,
     /// The wall-clock time it waits for, in nanoseconds after the wheel's wall clock began.
     wall: Option<i128>,
-    pub(crate) place: Place,
+    pub(crate) state: EventState,
     is_dropped: bool,
 }
 
 /// Where an event is.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum EventState {
     Pending,
     Channel,
     /// Received, cancelled, taken, given up, or refused.
@@ -74,18 +74,18 @@ impl KnownEvents {
     }
 
     pub(crate) fn pending(&self) -> impl Iterator<Item = &KnownEvent> {
-        self.all.iter().filter(|event| event.place == Place::Pending)
+        self.all.iter().filter(|event| event.state == EventState::Pending)
     }
 
     fn add(&mut self, low: u64, wall: Option<i128>) -> usize {
-        let place = Place::Gone;
-        let event = KnownEvent { handle: None, low, high: low, wall, place, is_dropped: false };
+        let state = EventState::Gone;
+        let event = KnownEvent { handle: None, low, high: low, wall, state, is_dropped: false };
         self.all.push(event);
         self.all.len() - 1
     }
 
     fn in_channel(&self) -> usize {
-        self.all.iter().filter(|event| event.place == Place::Channel).count()
+        self.all.iter().filter(|event| event.state == EventState::Channel).count()
     }
 }
 
@@ -97,7 +97,7 @@ impl Truth {
             let (tick, has_come) = (self.tick(), wall <= self.wall_now());
             let due = self.due_at(self.when_wall_reads(wall));
             let event = &mut self.events.all[id];
-            if event.place != Place::Pending {
+            if event.state != EventState::Pending {
                 continue;
             }
             // One that was due before, and still is, may be as late as it is.
@@ -119,9 +119,9 @@ impl Drop for Value {
         {
             let mut truth = self.world.truth();
             let event = &mut truth.events.all[self.id];
-            let (twice, place) = (std::mem::replace(&mut event.is_dropped, true), event.place);
+            let (twice, state) = (std::mem::replace(&mut event.is_dropped, true), event.state);
             truth.claim(!twice, "a value was dropped twice");
-            truth.claim(place == Place::Gone, "a value was dropped that may still come");
+            truth.claim(state == EventState::Gone, "a value was dropped that may still come");
         }
         self.world.execute(self.last_will);
     }
@@ -143,8 +143,9 @@ impl Value {
             let mut truth = world.truth();
             let tick = truth.tick();
             let event = &mut truth.events.all[id];
-            let is_due = event.place == Place::Pending && event.low <= tick && tick <= event.high;
-            event.place = Place::Gone;
+            let is_due =
+                event.state == EventState::Pending && event.low <= tick && tick <= event.high;
+            event.state = EventState::Gone;
             truth.events.given_up += 1;
             truth.claim(is_due, "an event was given up that was not due");
             truth.claim(is_full, "an event was given up though there was room");
@@ -214,7 +215,7 @@ impl World {
         let mut truth = self.truth();
         truth.claim(!is_job, "the handle of an event is that of a job");
         truth.events.all[id].handle = Some(handle);
-        truth.events.all[id].place = Place::Pending;
+        truth.events.all[id].state = EventState::Pending;
     }
 
     pub(crate) fn insert_event(&self, delay: u64, last_will: LastWill) {
@@ -275,13 +276,13 @@ impl World {
         let truth = self.truth();
         let id = which.checked_rem(truth.events.all.len())?;
         let event = &truth.events.all[id];
-        Some((id, event.handle?, event.place == Place::Pending))
+        Some((id, event.handle?, event.state == EventState::Pending))
     }
 
     /// Notes that an event leaves: before it does, because it is dropped then.
     fn remove_event(&self, id: usize, expected: bool) {
         if expected {
-            self.truth().events.all[id].place = Place::Gone;
+            self.truth().events.all[id].state = EventState::Gone;
         }
     }
 
@@ -362,14 +363,14 @@ impl World {
         let last = truth.events.last_received;
         truth.claim(due >= last, "an event came after a later one");
         let known = &mut truth.events.all[event.value.id];
-        let was_in = known.place == Place::Channel;
+        let was_in = known.state == EventState::Channel;
         let is_same = known.handle == Some(event.handle);
         let is_due = known.low <= due && due <= known.high;
-        known.place = Place::Gone;
+        known.state = EventState::Gone;
         truth.claim(was_in, "an event came that was not in the channel");
         truth.claim(is_same, "an event came under another handle");
         truth.claim(is_due, "an event came with another deadline");
-        let in_channel = |known: &KnownEvent| known.place == Place::Channel;
+        let in_channel = |known: &KnownEvent| known.state == EventState::Channel;
         let overtaken = truth.events.all.iter().any(|known| in_channel(known) && known.high < due);
         truth.claim(!overtaken, "an event came before one that was due earlier");
         truth.events.last_received = due;
@@ -385,7 +386,7 @@ impl World {
     pub(crate) fn observe_events(&self) {
         let pending: Vec<usize> = {
             let truth = self.truth();
-            let is_pending = |&id: &usize| truth.events.all[id].place == Place::Pending;
+            let is_pending = |&id: &usize| truth.events.all[id].state == EventState::Pending;
             (0..truth.events.all.len()).filter(is_pending).collect()
         };
         let is_full = self.is_full();
@@ -397,7 +398,7 @@ impl World {
             let event = &mut truth.events.all[id];
             if !is_pending {
                 let has_come = event.low <= tick;
-                event.place = Place::Channel;
+                event.state = EventState::Channel;
                 truth.events.delivered += 1;
                 truth.claim(has_come, "an event came before its time");
             } else if event.high < tick + 1 - in_between {
@@ -431,9 +432,9 @@ impl World {
             let event = &truth.events.all[id];
             let Some(handle) = event.handle else { continue };
             let remaining = self.events.remaining(handle);
-            let expected = match event.place {
-                Place::Pending if event.high == u64::MAX => Some(Duration::MAX),
-                Place::Pending => Some(nanos((event.high * TICK).saturating_sub(now))),
+            let expected = match event.state {
+                EventState::Pending if event.high == u64::MAX => Some(Duration::MAX),
+                EventState::Pending => Some(nanos((event.high * TICK).saturating_sub(now))),
                 _ => None,
             };
             let is_known = event.low == event.high || expected.is_none();

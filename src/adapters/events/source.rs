@@ -2,9 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - The thread that delivers has the outlet; it lies in the state otherwise. A thread that
-//!   finds it gone leaves the delivery to the one that has it: that one looks what has happened meanwhile before it puts
-//!   the outlet back.
+//! - The thread that delivers has the outlet; it lies in the state otherwise. A thread that finds it
+//!   gone leaves the delivery to the one that has it: that one looks what has happened meanwhile before
+//!   it puts the outlet back.
 //! - What one advance takes out was due at one tick, so an event knows its deadline without a word in
 //!   its node.
 //! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away;

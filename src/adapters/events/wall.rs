@@ -33,7 +33,7 @@ pub(super) struct WallTimes {
     /// The reading that the deadlines follow from, or nearly do.
     reading: Option<WallOffset>,
     /// By how much that lies apart from any reading that a deadline follows from.
-    apart: Duration,
+    apart_at_most: Duration,
     /// All deadlines are being estimated anew, those up to here are.
     estimated: Option<Bound<Place>>,
 }
@@ -56,7 +56,7 @@ impl WallTimes {
         self.times.insert(key, (time, window));
         self.order.insert((time, key.generation), key);
         let before = *self.reading.get_or_insert(reading);
-        self.apart = self.apart.max(before.distance(reading));
+        self.apart_at_most = self.apart_at_most.max(before.distance(reading));
         if before.distance(reading) > step_min(timebase) {
             // It was set since the last look.
             self.estimated = Some(Bound::Unbounded);
@@ -92,7 +92,7 @@ impl WallTimes {
     ) -> bool {
         let before = self.reading.replace(reading);
         if before.is_none_or(|before| before.distance(reading) > step_min(timebase)) {
-            (self.estimated, self.apart) = (Some(Bound::Unbounded), Duration::ZERO);
+            (self.estimated, self.apart_at_most) = (Some(Bound::Unbounded), Duration::ZERO);
         } else {
             // Small steps in one direction must not add up.
             self.reading = before;
@@ -102,7 +102,7 @@ impl WallTimes {
         let mut last = None;
         for (place, key) in some {
             let used = estimate(*key, self.times[key], timers, timebase);
-            self.apart = self.apart.max(apart(self.reading, used));
+            self.apart_at_most = self.apart_at_most.max(distance(self.reading, used));
             last = Some(*place);
         }
         self.estimated = last.map(Bound::Excluded);
@@ -125,7 +125,7 @@ impl WallTimes {
         // A deadline that is too early by this reading, is so by no more than this reading lies apart
         // from the one that the deadline follows from. As long as the clock runs evenly, that is next
         // to nothing, and so next to no event is looked at.
-        let mut most = self.apart + apart(self.reading, Some(reading));
+        let mut most = self.apart_at_most + distance(self.reading, Some(reading));
         if self.estimated.is_some() {
             // Some deadlines are as of the reading before.
             most = most.max(2 * WALL_STEP_MIN);
@@ -136,7 +136,7 @@ impl WallTimes {
         for key in early.map(|(_, key)| *key) {
             if timers.deadline(key).is_some_and(|deadline| deadline <= tick) {
                 let used = estimate(key, self.times[&key], timers, timebase);
-                self.apart = self.apart.max(apart(self.reading, used));
+                self.apart_at_most = self.apart_at_most.max(distance(self.reading, used));
             }
         }
     }
@@ -156,7 +156,7 @@ fn estimate<T>(
 }
 
 /// Returns how far two readings lie apart.
-fn apart(one: Option<WallOffset>, other: Option<WallOffset>) -> Duration {
+fn distance(one: Option<WallOffset>, other: Option<WallOffset>) -> Duration {
     one.zip(other).map_or(Duration::ZERO, |(one, other)| one.distance(other))
 }
 

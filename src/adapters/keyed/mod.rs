@@ -114,8 +114,9 @@ use ticket::Stripe;
 /// # Panics
 ///
 /// A panic in the `Hash` or the `Eq` of a key unwinds out of the verb that was called with a key,
-/// and the verb has changed nothing; of a batch, what comes before that key is done. A panic in the drop of a key that a job had is counted and
-/// reported as a job's panic is, and costs no job its run.
+/// and the verb has changed nothing; of a batch, what comes before that key is done. A panic in the
+/// drop of a key that a job had is counted and reported as a job's panic is, and costs no job its
+/// run.
 pub struct Keyed<K, S = RandomState> {
     keys: Arc<Keys<K, S>>,
 }

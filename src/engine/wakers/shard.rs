@@ -293,7 +293,7 @@ impl WakerShard {
         limit: &mut usize,
         due: &mut Vec<Due<Waker>>,
     ) -> bool {
-        if timers.is_closed() || (timers.next_due() > to && timers.now() >= to) {
+        if timers.is_closed() || timers.has_come_to(to) {
             return true;
         }
         // What was reset to the past asks for a tick that is over.
