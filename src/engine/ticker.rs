@@ -199,7 +199,6 @@ impl<O: Outlet> Ticker<O> {
         }
         // First, because it may take time.
         let retry = self.outlet.retry_threads();
-        self.report_refusal();
         let until = (next != Tick::MAX).then(|| self.engine.timebase().until(next));
         let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
         Some([until, look, retry].into_iter().flatten().min())

@@ -164,9 +164,9 @@ struct InsertsAll(Scheduler, Events<u8>, Keyed<u8>, AtomicUsize);
 impl Wake for InsertsAll {
     fn wake(self: Arc<Self>) {
         assert!(self.3.fetch_add(1, Ordering::SeqCst) < 100, "it is called by what it inserts");
-        self.0.insert(MS, || ()).unwrap();
-        self.1.insert(MS, 1).unwrap();
-        self.2.insert(1, MS, || ()).unwrap();
+        self.0.insert(HOUR, || ()).unwrap();
+        self.1.insert(HOUR, 1).unwrap();
+        self.2.insert(1, HOUR, || ()).unwrap();
     }
 }
 
@@ -180,11 +180,11 @@ fn a_waker_of_a_loop_may_insert() {
     turner.on_earlier(Waker::from(Arc::clone(&waker)));
     let calls = || waker.3.swap(0, Ordering::SeqCst);
     assert_eq!(turner.timeout(), None);
-    wheel.insert(2 * MS, || ());
+    wheel.insert(2 * HOUR, || ());
     assert!((1..10).contains(&calls()));
     assert!(turner.timeout().is_some());
-    keyed.insert(2, Duration::ZERO, || ()).unwrap();
-    events.insert(Duration::ZERO, 2).unwrap();
+    keyed.insert(2, HOUR / 2, || ()).unwrap();
+    events.insert(HOUR / 3, 2).unwrap();
     assert!((1..10).contains(&calls()));
 }
 
