@@ -123,7 +123,8 @@ impl Story {
         self.log.lock().unwrap().push(Event { stamp: now_us(), life, record });
     }
 
-    /// Lets nodes live and die for some time, and the server once in its midst.
+    /// Lets nodes live and die for some time, and the server once: from its midst on, no other node is
+    /// killed or stopped until the server could go, and the time lasts until then.
     pub(crate) fn tell(&mut self, time: Duration) -> Result<()> {
         if self.outage == Outage::FailOver {
             self.replica = Some(Replica::of(&self.server));
@@ -136,13 +137,17 @@ impl Story {
         }
         let restart = begun + time / 3 + self.draw.below(time / 3);
         let mut is_restarted = false;
-        while now_us() < begun + time {
+        while now_us() < begun + time || !is_restarted {
             pause(STEP);
             for slot in 0..NODES {
                 self.attend(slot)?;
             }
             if now_us() > restart && !is_restarted {
+                if now_us() - restart > u64::try_from(LONGEST_LIFE.as_micros())? {
+                    return Err("the nodes were never all there for the server to go".into());
+                }
                 is_restarted = self.restart()?;
+                continue;
             }
             let slot = self.draw.below(NODES as u64) as usize;
             match self.draw.below(200) {
