@@ -73,18 +73,18 @@ fn a_lost_reply_of_a_claim_or_of_an_end_runs_no_job_twice() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();
-    let jobs = noting(through(&proxy).lease(2000 * MS), &log);
+    // Longer than any wait below: nothing has to wait for a lease to end.
+    let jobs = noting(through(&proxy).lease(Duration::from_secs(60)), &log);
     let client = open(&server).client().unwrap();
-    let began = now();
     for n in 0..40 {
         proxy.swallow(&hash_of(if n % 2 == 0 { "claim" } else { "change" }), 1);
         client.insert(Duration::ZERO, Order(n)).unwrap();
         wait_until("it ran", || log.of(n) > 0);
+        // The end is told after the run: before the next plan takes the place of this one.
+        wait_until("a reply was lost", || proxy.met() > n);
     }
     wait_until("all ended", || jobs.count().unwrap().running == 0);
-    assert!(proxy.met() >= 38, "{}", proxy.met());
-    // Nothing had to wait for its lease to end.
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(proxy.met(), 40);
     let infos: Vec<_> = client.pending().collect();
     assert!(infos.is_empty(), "{infos:?}");
     jobs.check().unwrap();
@@ -158,13 +158,14 @@ fn a_server_that_syncs_each_write_loses_nothing_when_it_is_killed() {
 fn an_insert_is_unknown_when_the_callers_time_is_up() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let client = through(&proxy).lease(2000 * MS).patience(500 * MS).client().unwrap();
+    let client = through(&proxy).patience(500 * MS).client().unwrap();
     client.insert(3_600_000 * MS, Order(0)).unwrap();
     proxy.stall(true);
     let began = now();
     let refused = client.insert(3_600_000 * MS, Order(1)).unwrap_err();
     let took = began.elapsed();
-    assert!(took >= 500 * MS && took < 5000 * MS, "{took:?}");
+    // Sooner than after the patience that is the default.
+    assert!(took >= 500 * MS && took < 9500 * MS, "{took:?}");
     let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
     proxy.stall(false);
     // It is there once, whether it is inserted again or not.
