@@ -141,8 +141,10 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
         Level::Written => Durability::Written,
         Level::Buffered => Durability::Buffered,
     };
-    let builder = place::open(&life.path)?.durability(durability).in_flight(life.in_flight);
-    let jobs = handlers(builder).threads(2).start()?;
+    let jobs = place::start(|| {
+        let builder = place::open(&life.path)?.durability(durability).in_flight(life.in_flight);
+        Ok(handlers(builder).threads(2))
+    })?;
     report(&Record::Ready { at: now_us(), level: life.level });
     calls::repeats(&jobs, &life);
     if life.drain {

@@ -4,6 +4,10 @@ use std::path::Path;
 
 use tickwheel_jobs::{Builder, Jobs, OpenError};
 
+pub(crate) fn start(make: impl Fn() -> Result<Builder, OpenError>) -> Result<Jobs, OpenError> {
+    make()?.start()
+}
+
 pub(crate) fn open(path: &Path) -> Result<Builder, OpenError> {
     Jobs::open(path)
 }
