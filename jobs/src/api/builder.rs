@@ -286,9 +286,9 @@ impl Builder {
     /// answer, so for no replica. While fewer than `n` have the change, the call waits, and what it asked
     /// for is sent again, which changes nothing the second time; it ends with
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (of other calls:
-    /// [`StoreError::Unknown`](crate::StoreError::Unknown)) once [`Builder::patience`] is over. Jobs that
-    /// have made such a call claim none and renew none meanwhile: a [`Builder::client`] of its own for the
-    /// inserts keeps the runs apart from them.
+    /// [`StoreError::Unknown`](crate::StoreError::Unknown)) once [`Builder::patience`] is over. A
+    /// [`Jobs`] that has made such a call claims none and renews none meanwhile: a [`Builder::client`] of
+    /// its own for the inserts keeps the runs apart from them.
     ///
     /// Claims, renewals and ends do not wait. A failover that forgets one of those runs a job again,
     /// and loses none. Nor is it consensus: a failover that promotes a replica which is not one of the

@@ -84,7 +84,6 @@ fn a_lost_reply_of_a_claim_or_of_an_end_runs_no_job_twice() {
         wait_until("a reply was lost", || proxy.met() > n);
     }
     wait_until("all ended", || jobs.count().unwrap().running == 0);
-    assert_eq!(proxy.met(), 40);
     let infos: Vec<_> = client.pending().collect();
     assert!(infos.is_empty(), "{infos:?}");
     jobs.check().unwrap();
@@ -164,7 +163,7 @@ fn an_insert_is_unknown_when_the_callers_time_is_up() {
     let began = now();
     let refused = client.insert(3_600_000 * MS, Order(1)).unwrap_err();
     let took = began.elapsed();
-    // Sooner than after the patience that is the default.
+    // The patience that is the default would take 10 s.
     assert!(took >= 500 * MS && took < 9500 * MS, "{took:?}");
     let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
     proxy.stall(false);

@@ -44,7 +44,7 @@ const POINTS: &[(&str, i64)] = &[
 const CALLER: usize = 0;
 const NODES: usize = 3;
 const STEP: Duration = Duration::from_millis(10);
-/// A child that lives longer hangs.
+/// A child that lives longer hangs; nodes that are not all there within this time never are.
 const LONGEST_LIFE: Duration = Duration::from_secs(90);
 
 /// The lives of some nodes on one server.

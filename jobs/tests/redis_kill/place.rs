@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tickwheel_jobs::{Builder, Jobs, OpenError};
+use tickwheel_jobs::{Builder, Jobs, OpenError, StoreError};
 
 use crate::record::LEASE_MS;
 use crate::server::pause;
@@ -16,7 +16,9 @@ pub(crate) fn start(make: impl Fn() -> Result<Builder, OpenError>) -> Result<Job
     let begun = Instant::now();
     loop {
         match make().and_then(Builder::start) {
-            Err(OpenError::Server { .. } | OpenError::Store(_)) if begun.elapsed() < PATIENCE => {
+            Err(OpenError::Server { .. } | OpenError::Store(StoreError::Io(_)))
+                if begun.elapsed() < PATIENCE =>
+            {
                 pause(Duration::from_millis(20));
             }
             started => return started,
