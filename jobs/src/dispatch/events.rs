@@ -56,6 +56,14 @@ pub enum Event {
         /// What it is.
         text: String,
     },
+    /// Something in the store cannot be read, because another version or another program wrote it: a
+    /// schedule, or a job. It was set aside, and everything else goes on. Told once in a process.
+    Unreadable {
+        /// Which one: `schedule "nightly"`, or `job` with its id.
+        what: String,
+        /// What is wrong with it.
+        error: StoreError,
+    },
     /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost,
     /// because the store has failed for too long.
     Lost {
@@ -86,6 +94,7 @@ pub(crate) fn tell(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, 
         | Event::Lost { .. }
         | Event::LeaseLost { .. }
         | Event::Warning { .. }
+        | Event::Unreadable { .. }
         | Event::LogGrows { .. } => {}
     }
     if let Some(on_event) = on_event {

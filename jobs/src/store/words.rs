@@ -16,7 +16,7 @@
 //!   if another claim has been made since.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "redis")]
 use crate::values::server_time::ServerTime;
@@ -45,6 +45,10 @@ pub(crate) trait Store: Send {
 
     /// Applies all of it in one commit, or nothing.
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError>;
+
+    /// Learns which of the kinds have handlers that take no thread: see [`ClaimRequest::blocking`].
+    #[cfg(feature = "redis")]
+    fn set_async_kinds(&mut self, _kinds: &[Arc<str>]) {}
 
     /// Returns what other processes have done to the store since the last look.
     fn look(&mut self, now: Millis) -> Result<Look, StoreError>;
@@ -107,20 +111,54 @@ pub(crate) struct Batch<'a> {
     /// Somebody waits for an answer.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
     pub(crate) awaited: bool,
+    /// When the first of the callers stops waiting. The store waits no longer than this for a lock or
+    /// for an answer; without it, as long as it does by itself.
+    pub(crate) until: Option<Instant>,
     pub(crate) now: Millis,
 }
 
 /// Which jobs to claim: the earliest ones.
+///
+/// A job that was interrupted is a *suspect*: it may be what ended its process. A claim passes over the
+/// suspects that it may not take, and takes the jobs behind them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimRequest {
     /// The latest deadline.
     pub(crate) until: Millis,
     /// How many, at most.
     pub(crate) limit: usize,
+    /// How many of them may be of kinds whose handlers block a thread.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only nodes share the work"))]
+    pub(crate) blocking: usize,
     /// How many jobs that were interrupted once may be claimed.
     pub(crate) suspects: usize,
-    /// Whether one job that was interrupted more often may be claimed, if no suspect is.
+    /// Whether one job that was interrupted more often may be claimed, if the claim takes no other
+    /// suspect.
     pub(crate) repeat_offender: bool,
+    /// Whether that job may be one whose next interruption is the last, [`MOST_INTERRUPTIONS`].
+    pub(crate) last_try: bool,
+}
+
+impl ClaimRequest {
+    /// Says whether a job that was interrupted so often may be claimed, and takes note of it if so.
+    pub(crate) fn admits(&mut self, interruptions: u32) -> bool {
+        match interruptions {
+            0 => true,
+            1 if self.suspects > 0 => {
+                self.suspects -= 1;
+                self.repeat_offender = false;
+                true
+            }
+            2.. if self.repeat_offender
+                && (self.last_try || interruptions + 1 < MOST_INTERRUPTIONS) =>
+            {
+                self.suspects = 0;
+                self.repeat_offender = false;
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What a commit did.
@@ -129,10 +167,21 @@ pub(crate) struct Outcome {
     /// In the order of deadline, then of id.
     pub(crate) claimed: Vec<Claimed>,
     /// A claim was made: the earliest deadline of a job that is not claimed, of a kind that is
-    /// handled, and not behind a suspect.
+    /// handled, and not a suspect that has to wait.
     pub(crate) next_due: Option<Millis>,
     /// A job that was interrupted before had to wait for another such job.
     pub(crate) suspects_wait: bool,
+    /// What could not be read, and was passed over.
+    pub(crate) unreadable: Vec<Unreadable>,
+}
+
+/// Something in the store that this version cannot read: a schedule, or a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Unreadable {
+    /// Which one: `schedule "nightly"`, or `job` with its id.
+    pub(crate) what: String,
+    /// What is wrong with it.
+    pub(crate) error: StoreError,
 }
 
 /// A commit that failed.

@@ -7,7 +7,7 @@ use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, SUSPICION, Start
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::run::RunState;
-use crate::store::words::{Answer, ApplyError, NewJob, Op, Outcome};
+use crate::store::words::{Answer, ApplyError, NewJob, Op, Outcome, Unreadable};
 use crate::values::id::JobId;
 use crate::values::info::JobState;
 use crate::values::time::{Millis, Now};
@@ -55,6 +55,11 @@ impl Machine {
                         self.purge_at = now;
                     }
                 }
+            }
+        }
+        for Unreadable { what, error } in outcome.unreadable {
+            if self.unreadable.insert(what.clone()) {
+                turn.events.push(Event::Unreadable { what, error });
             }
         }
         for id in work.asking {

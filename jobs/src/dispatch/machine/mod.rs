@@ -79,6 +79,8 @@ pub(crate) struct Machine {
     batches: u64,
     /// Claimed jobs that were interrupted before, and when they were claimed.
     suspects: Vec<(JobId, Millis)>,
+    /// What could not be read, and was told.
+    unreadable: HashSet<String>,
     schedules: Vec<StoredSchedule>,
     load_schedules: bool,
     /// What is taken first in the next step.
@@ -149,6 +151,7 @@ impl Machine {
             waiting: Vec::new(),
             batches: 0,
             suspects: Vec::new(),
+            unreadable: HashSet::new(),
             schedules: Vec::new(),
             load_schedules: true,
             backlog: Vec::new(),

@@ -230,6 +230,8 @@ impl Machine {
             limit,
             suspects: SUSPECTS.saturating_sub(self.suspects.len()),
             repeat_offender: self.suspects.is_empty(),
+            last_try: self.suspects.is_empty(),
+            blocking: limit,
         })
     }
 }

@@ -35,7 +35,7 @@ pub(super) enum Then {
 impl Work {
     pub(super) fn batch(&self, number: u64, claim: Option<ClaimRequest>, now: Millis) -> Batch<'_> {
         let (ops, synced, awaited) = (&self.ops[..], self.synced, self.is_awaited());
-        Batch { number, ops, claim, synced, awaited, now }
+        Batch { number, ops, claim, synced, awaited, until: None, now }
     }
 
     /// Says whether somebody waits for an answer.

@@ -36,7 +36,8 @@ pub(crate) struct Memory {
     schedules: BTreeMap<String, StoredSchedule>,
     starts: u64,
     claimed: u64,
-    suspects_wait: bool,
+    /// Suspects that are due up to this wait for others.
+    suspects_wait: Option<Millis>,
     commits: u64,
 }
 
@@ -164,34 +165,22 @@ impl Memory {
     }
 
     fn claim(&mut self, request: ClaimRequest) -> Vec<Claimed> {
-        let (mut suspects, mut repeat_offender) = (request.suspects, request.repeat_offender);
-        let mut blocked: HashSet<Arc<str>> = HashSet::new();
+        let (until, limit, mut request) = (request.until, request.limit, request);
         let mut taken = Vec::new();
+        self.suspects_wait = None;
         for (&(due, id), kind) in &self.waiting {
-            if due > request.until || taken.len() == request.limit {
+            if due > until || taken.len() == limit {
                 break;
             }
-            if !self.handled.contains(kind) || blocked.contains(kind) {
+            if !self.handled.contains(kind) {
                 continue;
             }
-            match self.alive[&id].interruptions {
-                0 => {}
-                1 if suspects > 0 => {
-                    suspects -= 1;
-                    repeat_offender = false;
-                }
-                2.. if repeat_offender && suspects == request.suspects => {
-                    suspects = 0;
-                    repeat_offender = false;
-                }
-                _ => {
-                    blocked.insert(Arc::clone(kind));
-                    continue;
-                }
+            if request.admits(self.alive[&id].interruptions) {
+                taken.push((due, id));
+            } else {
+                self.suspects_wait = Some(until);
             }
-            taken.push((due, id));
         }
-        self.suspects_wait = !blocked.is_empty();
         let starts = self.starts;
         taken
             .into_iter()
@@ -216,8 +205,12 @@ impl Memory {
     }
 
     fn next_due(&self) -> Option<Millis> {
-        let handled = |(_, kind): &(&(Millis, JobId), &Arc<str>)| self.handled.contains(*kind);
-        self.waiting.iter().find(handled).map(|((due, _), _)| *due)
+        let wakes = |((due, id), kind): &(&(Millis, JobId), &Arc<str>)| {
+            let waits = self.suspects_wait.is_some_and(|until| *due <= until)
+                && self.alive[id].interruptions > 0;
+            self.handled.contains(*kind) && !waits
+        };
+        self.waiting.iter().find(wakes).map(|((due, _), _)| *due)
     }
 }
 
@@ -250,9 +243,9 @@ impl Store for Memory {
         let claimed = batch.claim.map(|request| self.claim(request)).unwrap_or_default();
         let writes = batch.ops.iter().any(|op| !op.is_question()) || !claimed.is_empty();
         self.commits += u64::from(writes);
-        // A blocked suspect is due, and is not what to wake up for.
-        let next_due = self.next_due().filter(|_| !self.suspects_wait);
-        Ok(Outcome { answers, claimed, next_due, suspects_wait: self.suspects_wait })
+        let next_due = self.next_due();
+        let (suspects_wait, unreadable) = (self.suspects_wait.is_some(), Vec::new());
+        Ok(Outcome { answers, claimed, next_due, suspects_wait, unreadable })
     }
 
     fn look(&mut self, _now: Millis) -> Result<Look, StoreError> {

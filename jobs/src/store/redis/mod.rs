@@ -186,8 +186,13 @@ impl Redis {
             let replied = self.exchange(&needed, |store| commands(store, &[], claim));
             claim_reply = replied.map_err(wrong)?.pop();
         }
-        let mut outcome =
-            Outcome { answers, claimed: Vec::new(), next_due: None, suspects_wait: false };
+        let mut outcome = Outcome {
+            answers,
+            claimed: Vec::new(),
+            next_due: None,
+            suspects_wait: false,
+            unreadable: Vec::new(),
+        };
         if let Some(reply) = claim_reply {
             self.claiming.read(reply, &mut outcome).map_err(wrong)?;
         }

@@ -279,6 +279,7 @@ impl Store for Sqlite {
                 claimed: Vec::new(),
                 next_due: self.state.next_due(),
                 suspects_wait: self.state.claims.suspects_wait(),
+                unreadable: Vec::new(),
             });
         }
         let writes = batch.ops.iter().any(|op| !op.is_question());
@@ -299,7 +300,8 @@ impl Store for Sqlite {
             let changed = writes || moved || !claimed.is_empty();
             let next_due = state.next_due();
             let suspects_wait = state.claims.suspects_wait();
-            Ok((Outcome { answers, claimed, next_due, suspects_wait }, changed))
+            let unreadable = Vec::new();
+            Ok((Outcome { answers, claimed, next_due, suspects_wait, unreadable }, changed))
         });
         if applied.as_ref().is_err_and(|failed| failed.unknown) {
             let ids = batch.ops.iter().flat_map(|op| match op {
