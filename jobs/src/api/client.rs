@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
-use crate::dispatch::command::Command;
 use crate::dispatch::link::Link;
 use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
@@ -30,7 +29,7 @@ impl Client {
     /// Makes the process that runs the jobs look for what others have inserted, if that is this
     /// process. Returns at once.
     pub fn nudge(&self) {
-        let _ = self.link.send(Command::Look);
+        self.link.nudge();
     }
 
     /// Cancels a job.

@@ -4,14 +4,14 @@ use core::fmt;
 use core::ops::Deref;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::bounded;
-
 use super::client::{Client, error_of};
+use crate::dispatch::call::{CallEnd, call};
 use crate::dispatch::command::Command;
-use crate::dispatch::execute::in_handler;
+use crate::dispatch::events::is_in_hook;
+use crate::dispatch::execute::is_in_handler_of;
 use crate::store::words::Answer;
 use crate::values::error::StoreError;
 
@@ -31,6 +31,9 @@ pub struct Jobs {
     /// How long a shutdown waits for runs.
     patience: Duration,
 }
+
+/// How much longer a shutdown waits for a server that does not answer.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Jobs {
     pub(crate) fn new(
@@ -52,12 +55,20 @@ impl Jobs {
     /// [`Builder::lease`](crate::Builder::lease) says (30 seconds), gives back the claims that have
     /// not started, and closes the store with everything on stable storage.
     ///
-    /// In a handler of these jobs it does not wait for runs.
+    /// In a handler of these jobs it does not wait for runs. In [`Builder::on_event`], and in a waker of
+    /// [`Run::lost`](crate::Run::lost), it waits for nothing: the jobs end after it has returned.
+    ///
+    /// A handler that waits for another thread which shuts its jobs down waits for itself, until the limit
+    /// is over.
     ///
     /// # Errors
     ///
-    /// [`StoreError::StillRunning`] if runs were under way at the end of that time, and whatever the
-    /// last commit met.
+    /// [`StoreError::StillRunning`] if runs were under way at the end of that time, and the error of the
+    /// last commit. [`StoreError::Unknown`] if a server has not answered that commit a second after the
+    /// end of that time: the thread of the jobs ends by itself then, as soon as it has an answer or none
+    /// comes.
+    ///
+    /// [`Builder::on_event`]: crate::Builder::on_event
     pub fn shutdown(self) -> Result<(), StoreError> {
         let patience = self.patience;
         self.shutdown_timeout(patience)
@@ -69,8 +80,8 @@ impl Jobs {
     ///
     /// As [`Jobs::shutdown`].
     pub fn shutdown_timeout(self, patience: Duration) -> Result<(), StoreError> {
-        let patience = if in_handler() { Duration::ZERO } else { patience };
-        self.end(patience)
+        let in_handler = is_in_handler_of(&self.client.link);
+        self.end(if in_handler { Duration::ZERO } else { patience })
     }
 
     fn end(&self, patience: Duration) -> Result<(), StoreError> {
@@ -78,40 +89,43 @@ impl Jobs {
         if link.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let (reply, answer) = bounded(1);
         if std::process::id() != link.pid {
             return Err(StoreError::Forked);
         }
-        let sent = link.send(Command::Close { reply: Some(reply) });
-        let on_dispatcher = {
-            let dispatcher = self.dispatcher.lock().unwrap_or_else(|broken| broken.into_inner());
-            dispatcher.as_ref().is_some_and(|thread| thread.thread().id() == thread::current().id())
+        let (reply, call) = call(None);
+        let sent = link.urge(Command::Close { reply: Some(reply) });
+        if is_in_hook() {
+            let _ = link.urge(Command::Abandon);
+            return if sent { Ok(()) } else { Err(StoreError::Closed) };
+        }
+        let wait = |limit: Duration| {
+            let until = link.clock.now().instant.checked_add(limit);
+            call.wait_until(until, &link.alive)
         };
-        let limit = if link.inline || on_dispatcher { Duration::ZERO } else { patience };
-        let ended = match answer.recv_timeout(limit) {
-            Err(crossbeam_channel::RecvTimeoutError::Timeout) => {
-                let _ = link.send(Command::Abandon);
-                if on_dispatcher {
-                    return sent.map_err(|failed| failed.error);
-                }
-                answer.recv().ok()
+        let early = if link.inline { call.try_answer() } else { wait(patience) };
+        let ended = early.or_else(|| {
+            let _ = link.urge(Command::Abandon);
+            if link.inline {
+                return call.try_answer();
             }
-            other => other.ok(),
-        };
+            // A file is always there, and the last commit is waited for.
+            wait(if link.shared { GRACE } else { Duration::MAX })
+        });
         let thread = {
             let mut dispatcher =
                 self.dispatcher.lock().unwrap_or_else(|broken| broken.into_inner());
             dispatcher.take()
         };
-        if let Some(thread) = thread
+        if let Some(thread) = thread.filter(|_| ended.is_some())
             && thread.join().is_err()
         {
             return Err(StoreError::Unknown);
         }
         match ended {
-            Some(Ok(Answer::Done)) => sent.map_err(|failed| failed.error),
-            Some(other) => Err(error_of(other)),
-            None => Err(StoreError::Closed),
+            Some(CallEnd::Answered(Ok(Answer::Done))) => Ok(()),
+            Some(CallEnd::Answered(other)) => Err(error_of(other)),
+            Some(CallEnd::Refused) if !link.alive.has_panicked() => Err(StoreError::Closed),
+            _ => Err(StoreError::Unknown),
         }
     }
 }

@@ -5,4 +5,5 @@ pub(crate) mod pages;
 pub(crate) mod jobs;
 pub(crate) mod driver;
 pub(crate) mod builder;
+pub(crate) mod parts;
 pub(crate) mod start;

@@ -1,15 +1,18 @@
 //! What the dispatcher is told.
 
-use crossbeam_channel::Sender;
+use std::time::Instant;
 
+use super::call::{self, Stage};
 use crate::store::words::{Answer, ApplyError, Fence, Op};
 use crate::values::error::Violation;
 use crate::values::id::JobId;
 use crate::values::retry::Fail;
 use crate::values::time::Millis;
 
-/// Where the answer to a command goes. A receiver that is gone is not told.
-pub(crate) type Reply = Sender<Result<Answer, ApplyError>>;
+pub(crate) type Answered = Result<Answer, ApplyError>;
+
+/// Where the answer to a command goes.
+pub(crate) type Reply = call::Reply<Answered>;
 
 /// Something that the dispatcher is told.
 pub(crate) enum Command {
@@ -25,10 +28,28 @@ pub(crate) enum Command {
     Wake,
     /// Start no more runs. With a reply: answer once all have ended.
     Close { reply: Option<Reply> },
-    /// Walk the whole store.
-    Check(Sender<Result<(), Violation>>),
+    /// Walk the whole store, or only what this process knows of it.
+    Check(call::Reply<Result<(), Violation>>, Checked),
     /// Do not wait for runs any longer.
     Abandon,
+}
+
+/// How much of the store is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Checked {
+    Everything,
+    /// The claims of this process, which no other connection knows.
+    Claims,
+}
+
+impl Command {
+    /// Returns the call whose caller waits for the answer, and until when.
+    pub(crate) fn call(&self) -> Option<(Stage, Option<Instant>)> {
+        match self {
+            Command::Ask { reply: Some(reply), .. } => Some((reply.stage(), reply.until())),
+            _ => None,
+        }
+    }
 }
 
 /// How a run has ended.

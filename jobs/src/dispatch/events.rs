@@ -1,6 +1,7 @@
 //! What a program is told about its jobs, beside the answers to its own calls.
 
 use core::cell::Cell;
+use core::task::Waker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::metrics::Metrics;
@@ -8,8 +9,10 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
 /// Something that happened to jobs, as [`Builder::on_event`](crate::Builder::on_event) is told it,
-/// after it is in the store. The function runs on the dispatcher's thread, so it must be
-/// short, and a question to the jobs is refused there. A panic of it is caught.
+/// after it is in the store. The function runs on the dispatcher's thread, so it must be short. It may
+/// call [`nudge`](crate::Client::nudge) and [`stats`](crate::Client::stats), and drop or shut down any
+/// jobs, for which it does not wait. Every other call is refused there with
+/// [`StoreError::Other`](crate::StoreError::Other). A panic of it is caught.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -64,6 +67,13 @@ pub enum Event {
         /// What is wrong with it.
         error: StoreError,
     },
+    /// The jobs of this process have ended by themselves. No run starts any more, those under way were
+    /// told ([`Run::is_lost`](crate::Run::is_lost)), and every call is refused with
+    /// [`StoreError::Closed`]. Nothing is lost: another process, or the next start, runs the jobs.
+    Stopped {
+        /// Why.
+        error: StoreError,
+    },
     /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost,
     /// because the store has failed for too long.
     Lost {
@@ -76,13 +86,32 @@ pub enum Event {
 pub(crate) type OnEvent = Box<dyn Fn(Event) + Send + Sync>;
 
 thread_local! {
-    /// The dispatcher's thread is in the user's function.
-    static IN_EVENT: Cell<bool> = const { Cell::new(false) };
+    /// A dispatcher's thread is in a function of the user's.
+    static IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether the calling thread is the dispatcher's, which cannot wait for itself.
-pub(crate) fn dispatcher_is_busy() -> bool {
-    IN_EVENT.get()
+/// Says whether the calling thread is a dispatcher's, in a function of the user's. It must not wait for
+/// jobs: not for its own, and not for others, whose dispatcher may be waiting for these.
+pub(crate) fn is_in_hook() -> bool {
+    IN_HOOK.get()
+}
+
+/// Calls a function of the user's on a dispatcher's thread. A panic of it goes no further.
+pub(crate) fn call_hook(hook: impl FnOnce()) {
+    let outer = IN_HOOK.replace(true);
+    let _ = catch_unwind(AssertUnwindSafe(hook));
+    IN_HOOK.set(outer);
+}
+
+/// Wakes the futures that wait for the end of a run ([`Run::lost`](crate::Run::lost)).
+pub(crate) fn wake(wakers: Vec<Waker>, threaded: bool) {
+    for waker in wakers {
+        if threaded {
+            call_hook(|| waker.wake());
+        } else {
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+    }
 }
 
 /// Counts the event, and calls the user's function with it. A panic of that goes no further.
@@ -95,11 +124,12 @@ pub(crate) fn tell(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, 
         | Event::LeaseLost { .. }
         | Event::Warning { .. }
         | Event::Unreadable { .. }
+        | Event::Stopped { .. }
         | Event::LogGrows { .. } => {}
     }
-    if let Some(on_event) = on_event {
-        IN_EVENT.set(threaded);
-        let _ = catch_unwind(AssertUnwindSafe(|| on_event(event)));
-        IN_EVENT.set(false);
+    match on_event {
+        Some(on_event) if threaded => call_hook(|| on_event(event)),
+        Some(on_event) => drop(catch_unwind(AssertUnwindSafe(|| on_event(event)))),
+        None => {}
     }
 }

@@ -11,15 +11,16 @@
 //!   unfinished by its runtime.
 
 use core::any::Any;
-use core::cell::Cell;
+use core::cell::RefCell;
 use core::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tickwheel::{Scheduler, When};
 
+use super::capacity::Capacity;
 use super::clock::Clock;
 use super::command::RunEnd;
 use super::handlers::{Called, Handlers};
@@ -32,13 +33,34 @@ use crate::values::retry::Fail;
 use crate::values::time::Millis;
 
 thread_local! {
-    /// A handler runs on this thread.
-    static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
+    /// Of which jobs the handlers are that run on this thread: one may call another, on a manual clock.
+    static IN_HANDLERS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Says whether the calling thread is in a handler, which a shutdown must not wait for.
-pub(crate) fn in_handler() -> bool {
-    IN_HANDLER.get()
+/// Says whether the calling thread is in a handler of these jobs, which a shutdown must not wait for.
+pub(crate) fn is_in_handler_of(link: &Arc<Link>) -> bool {
+    IN_HANDLERS.with_borrow(|handlers| handlers.contains(&identity(link)))
+}
+
+/// Tells jobs from each other.
+fn identity(link: &Arc<Link>) -> usize {
+    Arc::as_ptr(link).addr()
+}
+
+/// The calling thread is in a handler until this is dropped.
+struct InHandler;
+
+impl InHandler {
+    fn of(link: &Arc<Link>) -> InHandler {
+        IN_HANDLERS.with_borrow_mut(|handlers| handlers.push(identity(link)));
+        InHandler
+    }
+}
+
+impl Drop for InHandler {
+    fn drop(&mut self) {
+        let _ = IN_HANDLERS.with_borrow_mut(Vec::pop);
+    }
 }
 
 /// Where the end of a run is told, and when it ended.
@@ -57,6 +79,8 @@ pub(crate) struct Executor {
     pub(crate) blocking: Lane,
     /// For handlers that return at once, so that they need not wait for a thread that others hold.
     pub(crate) returning: Option<Lane>,
+    /// What the threads for blocking handlers do, if other processes share the jobs.
+    pub(crate) capacity: Option<Arc<Capacity>>,
     /// Where the end of a run is told. It must not block for long, and may be called on any thread.
     pub(crate) ended: Ended,
 }
@@ -179,6 +203,23 @@ impl Executor {
         self.blocking.lock().peek().map(|Waiting(start)| start.state.due)
     }
 
+    /// Returns what counts the threads that handlers hold, if this one holds a thread.
+    fn capacity_of(&self, state: &RunState) -> Option<&Capacity> {
+        self.capacity.as_deref().filter(|_| !state.is_async)
+    }
+
+    /// Returns the claimed jobs that have not started.
+    pub(crate) fn not_started(&self) -> HashSet<JobId> {
+        let lanes = [Some(&self.blocking), self.returning.as_ref()];
+        let mut ids = HashSet::new();
+        for lane in lanes.into_iter().flatten() {
+            let waiting = lane.lock();
+            let states = waiting.iter().map(|Waiting(start)| &start.state);
+            ids.extend(states.filter(|state| state.is_waiting()).map(|state| state.id));
+        }
+        ids
+    }
+
     fn is_async(&self, kind: &str) -> bool {
         self.handlers.get(kind).is_some_and(|handler| handler.is_async)
     }
@@ -193,8 +234,11 @@ impl Executor {
         }
         let now = present.wall;
         let late = now.duration_since(state.due.to_system()).unwrap_or_default();
-        if !state.start(late) {
+        if !state.start(late, present.instant) {
             return;
+        }
+        if let Some(capacity) = self.capacity_of(&state) {
+            capacity.started();
         }
         crate::values::hook::at("in the handler, before");
         self.metrics.started(late.min(now.duration_since(self.since).unwrap_or_default()));
@@ -203,9 +247,9 @@ impl Executor {
             return self.end(&state, RunEnd::Failed(Fail::by_policy(error)));
         };
         let run = Run::new(Arc::clone(&state), Arc::clone(&self.link));
-        let outer = IN_HANDLER.replace(true);
+        let in_handler = InHandler::of(&self.link);
         let called = catch_unwind(AssertUnwindSafe(|| (handler.call)(&payload, run)));
-        IN_HANDLER.set(outer);
+        drop(in_handler);
         crate::values::hook::at("in the handler, after");
         match called {
             Err(panic) => self.end(&state, RunEnd::Failed(Fail::by_policy(panicked(panic)))),
@@ -225,6 +269,9 @@ impl Executor {
             _ => Metrics::add(&self.metrics.failed),
         }
         let now = self.clock.latest();
+        if let Some(capacity) = self.capacity_of(state) {
+            capacity.ended(state.age(now.instant).unwrap_or_default(), now.instant);
+        }
         let at = Millis::deadline(now.wall).unwrap_or(now.millis());
         (self.ended)(state, end, at);
     }
@@ -250,7 +297,7 @@ impl Executor {
             }
         }
         let guard = Guard { executor: Arc::clone(self), state, end: None };
-        let inner = runtime.spawn(future);
+        let inner = runtime.spawn(Polled { link: Arc::clone(&self.link), future });
         runtime.spawn(async move {
             let mut guard = guard;
             guard.end = Some(match inner.await {
@@ -262,6 +309,26 @@ impl Executor {
                 Err(_) => return,
             });
         });
+    }
+}
+
+/// A handler's future: each poll of it is in the handler.
+#[cfg(feature = "tokio")]
+struct Polled<T> {
+    link: Arc<Link>,
+    future: core::pin::Pin<Box<dyn Future<Output = T> + Send>>,
+}
+
+#[cfg(feature = "tokio")]
+impl<T> Future for Polled<T> {
+    type Output = T;
+
+    fn poll(
+        mut self: core::pin::Pin<&mut Self>,
+        context: &mut core::task::Context<'_>,
+    ) -> core::task::Poll<T> {
+        let _in_handler = InHandler::of(&self.link);
+        self.future.as_mut().poll(context)
     }
 }
 

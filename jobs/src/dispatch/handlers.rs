@@ -1,6 +1,6 @@
 //! The handlers, by the name of their kind.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::run::Run;
@@ -71,6 +71,12 @@ impl Handlers {
 
     pub(crate) fn any_async(&self) -> bool {
         self.by_kind.values().any(|handler| handler.is_async)
+    }
+
+    /// Returns the kinds whose handlers take no thread.
+    pub(crate) fn async_kinds(&self) -> HashSet<Arc<str>> {
+        let is_async = |(_, handler): &(&Arc<str>, &Handler)| handler.is_async;
+        self.by_kind.iter().filter(is_async).map(|(kind, _)| Arc::clone(kind)).collect()
     }
 
     /// Returns how jobs of each kind are tried again.

@@ -2,27 +2,38 @@
 //!
 //! Ground rules:
 //!
-//! - A command is refused in a process that was forked since the store was opened.
-//! - A caller waits without a limit: the dispatcher answers every command, or drops its reply when it
-//!   ends, which the caller notices.
+//! - A command is refused in a process that was forked since the store was opened, and on a thread that
+//!   is in a hook of the jobs: the dispatcher may be that thread.
+//! - Every call ends (`call.rs`). Its limit counts from here: for room in the channel, for the lock, for
+//!   the answer. On a file or in memory a commit that has begun with the call is waited for to its end.
+//! - What must not wait goes by `urge`: it finds room in any case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, TryRecvError, bounded};
-
+use super::call::{Alive, Call, CallEnd, call};
 use super::clock::Clock;
-use super::command::Command;
-use super::events::dispatcher_is_busy;
+use super::command::{Answered, Checked, Command};
+use super::events::is_in_hook;
 use super::metrics::Metrics;
+use super::questions::Questions;
 use crate::store::words::{Answer, ApplyError, Op};
 use crate::values::error::{StoreError, Violation};
 use crate::values::info::Durability;
 
-/// Sends a command. Returns `false` if there is no dispatcher any more.
-pub(crate) type Send = Box<dyn Fn(Command) -> bool + core::marker::Send + Sync>;
+/// Sends a command.
+pub(crate) type Send = Box<dyn Fn(Command) -> Sent + core::marker::Send + Sync>;
 
-type Answered = Result<Answer, ApplyError>;
+/// What became of a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    Yes,
+    /// There is no dispatcher any more.
+    Closed,
+    /// The time of the call was over first.
+    TimedOut,
+}
 
 /// How often a lone caller lets other threads run before it sleeps.
 const YIELDS: u32 = 64;
@@ -30,15 +41,26 @@ const YIELDS: u32 = 64;
 /// The way to a dispatcher.
 pub(crate) struct Link {
     pub(crate) commands: Send,
+    /// For what must not wait for room.
+    pub(crate) urgent: Send,
     /// The caller of `commands` makes the step itself.
     pub(crate) inline: bool,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     /// What an insert waits for.
     pub(crate) durability: Durability,
+    /// How long a call waits for others; without it, for ever.
+    pub(crate) patience: Option<Duration>,
+    /// The store is a server: its answers may not come.
+    pub(crate) shared: bool,
     /// How many callers wait for an answer.
     pub(crate) waiting: AtomicUsize,
     pub(crate) closed: AtomicBool,
+    pub(crate) alive: Arc<Alive>,
+    /// A nudge is under way.
+    pub(crate) nudged: Arc<AtomicBool>,
+    /// What answers questions without the dispatcher.
+    pub(crate) questions: Option<Questions>,
     pub(crate) pid: u32,
     /// The kinds that are handled here.
     pub(crate) kinds: Vec<Arc<str>>,
@@ -51,31 +73,61 @@ impl Link {
     /// Asks, and waits for the answer.
     pub(crate) fn ask(&self, op: Op) -> Result<Answer, ApplyError> {
         self.refuse_here()?;
-        let (reply, answer) = bounded(1);
+        let until = self.until();
+        if let Some(questions) = self.questions.as_ref().filter(|_| op.is_question()) {
+            if self.durability == Durability::Buffered {
+                // What was inserted before is in the store once the dispatcher answers this.
+                self.ask_dispatcher(Op::Kinds, until)?;
+            }
+            return questions.ask(&op, until, self.clock.now().millis());
+        }
+        self.ask_dispatcher(op, until)
+    }
+
+    fn ask_dispatcher(&self, op: Op, until: Option<Instant>) -> Result<Answer, ApplyError> {
+        let (reply, call) = call(until);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let sent = self.send(Command::Ask { op, reply: Some(reply) });
-        let answer = sent.map(|()| self.early(&answer).unwrap_or_else(|| answer.recv().ok()));
+        let end = match (self.commands)(Command::Ask { op, reply: Some(reply) }) {
+            Sent::Yes => self.early(&call).unwrap_or_else(|| self.wait(&call, until)),
+            Sent::Closed => CallEnd::Refused,
+            Sent::TimedOut => CallEnd::TimedOut,
+        };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        // The dispatcher has ended: by a panic, or because the command came after its last step.
-        answer?.unwrap_or_else(|| {
-            let unknown = !self.closed.load(Ordering::Acquire);
-            Err(ApplyError { error: StoreError::Closed, unknown, again: false })
-        })
+        match end {
+            CallEnd::Answered(answer) => answer,
+            CallEnd::Refused => Err(StoreError::Closed.into()),
+            CallEnd::TimedOut => Err(StoreError::Busy.into()),
+            CallEnd::Unknown => {
+                Err(ApplyError { error: StoreError::Unknown, unknown: true, again: false })
+            }
+        }
+    }
+
+    fn wait<T>(&self, call: &Call<T>, until: Option<Instant>) -> CallEnd<T> {
+        if self.inline {
+            // The step was made, and did not answer in time.
+            return call.try_answer().unwrap_or_else(|| call.give_up(CallEnd::TimedOut));
+        }
+        call.wait(until, !self.shared, &self.alive)
+    }
+
+    fn until(&self) -> Option<Instant> {
+        let patience = self.patience?;
+        self.clock.now().instant.checked_add(patience)
     }
 
     /// Returns the answer if it comes within the time that a commit without a disk takes. A lone caller
     /// who slept meanwhile would wait longer for being woken than for the commit.
-    fn early(&self, answer: &Receiver<Answered>) -> Option<Option<Answered>> {
+    fn early(&self, call: &Call<Answered>) -> Option<CallEnd<Answered>> {
         if self.inline || self.durability == Durability::Synced {
             return None;
         }
         for _ in 0..YIELDS {
-            match answer.try_recv() {
-                Ok(answer) => return Some(Some(answer)),
-                Err(TryRecvError::Disconnected) => return Some(None),
-                Err(TryRecvError::Empty) if self.waiting.load(Ordering::Relaxed) > 1 => break,
-                Err(TryRecvError::Empty) => std::thread::yield_now(),
+            let answer = call.try_answer();
+            if answer.is_some() || self.waiting.load(Ordering::Relaxed) > 1 {
+                return answer;
             }
+            std::thread::yield_now();
         }
         None
     }
@@ -86,11 +138,24 @@ impl Link {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed.into());
         }
-        self.send(Command::Ask { op, reply: None })
+        match (self.commands)(Command::Ask { op, reply: None }) {
+            Sent::Yes => Ok(()),
+            Sent::Closed => Err(StoreError::Closed.into()),
+            Sent::TimedOut => Err(StoreError::Busy.into()),
+        }
     }
 
-    pub(crate) fn send(&self, command: Command) -> Result<(), ApplyError> {
-        if (self.commands)(command) { Ok(()) } else { Err(StoreError::Closed.into()) }
+    /// Sends what must not wait. Returns `false` if there is no dispatcher any more.
+    pub(crate) fn urge(&self, command: Command) -> bool {
+        (self.urgent)(command) == Sent::Yes
+    }
+
+    /// Makes the dispatcher look, and does not wait.
+    pub(crate) fn nudge(&self) {
+        // One that is under way does for all.
+        if self.inline || !self.nudged.swap(true, Ordering::AcqRel) {
+            let _ = self.urge(Command::Look);
+        }
     }
 
     pub(crate) fn handles(&self, kind: &str) -> bool {
@@ -99,19 +164,37 @@ impl Link {
 
     pub(crate) fn check(&self) -> Result<(), Violation> {
         self.refuse_here().map_err(|failed| failed.error)?;
-        let (reply, found) = bounded(1);
-        self.send(Command::Check(reply)).map_err(|failed| failed.error)?;
-        found.recv().unwrap_or_else(|_| Err(StoreError::Closed.into()))
+        let checked = match &self.questions {
+            Some(questions) => {
+                questions.check()?;
+                Checked::Claims
+            }
+            None => Checked::Everything,
+        };
+        let (reply, call) = call(None);
+        match (self.commands)(Command::Check(reply, checked)) {
+            Sent::Yes => {}
+            Sent::Closed => return Err(StoreError::Closed.into()),
+            Sent::TimedOut => return Err(StoreError::Busy.into()),
+        }
+        match self.wait(&call, None) {
+            CallEnd::Answered(found) => found,
+            _ => Err(StoreError::Closed.into()),
+        }
     }
 
-    /// Refuses a process that was forked, and the dispatcher's own thread.
+    /// Refuses a process that was forked, and a thread that is in a hook of the jobs.
     fn refuse_here(&self) -> Result<(), ApplyError> {
         if std::process::id() != self.pid {
             return Err(StoreError::Forked.into());
         }
-        if dispatcher_is_busy() {
-            let reason = "on_event runs on the dispatcher's thread, which cannot wait for itself";
+        if is_in_hook() {
+            let reason =
+                "a hook of the jobs runs on the dispatcher's thread, which cannot wait for itself";
             return Err(StoreError::Other(reason.to_owned()).into());
+        }
+        if self.alive.has_ended() {
+            return Err(StoreError::Closed.into());
         }
         Ok(())
     }

@@ -1,10 +1,14 @@
 pub(crate) mod clock;
 pub(crate) mod metrics;
 pub(crate) mod events;
+pub(crate) mod timed_lock;
+pub(crate) mod call;
 pub(crate) mod command;
+pub(crate) mod questions;
 pub(crate) mod link;
 pub(crate) mod run;
 pub(crate) mod handlers;
+pub(crate) mod capacity;
 pub(crate) mod machine;
 pub(crate) mod execute;
 pub(crate) mod inline;

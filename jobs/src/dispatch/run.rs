@@ -11,8 +11,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::link::Link;
@@ -36,10 +35,14 @@ pub(crate) struct RunState {
     pub(crate) attempt: u32,
     pub(crate) key: Option<String>,
     pub(crate) fence: Fence,
+    /// Its handler takes no thread.
+    pub(crate) is_async: bool,
     /// Until when the claim is counted on, if it is a lease.
     lease: Mutex<Option<Instant>>,
     stage: AtomicU8,
     late_micros: AtomicU64,
+    /// When the run started.
+    started: OnceLock<Instant>,
     lost: AtomicBool,
     wakers: Mutex<Vec<Waker>>,
 }
@@ -49,7 +52,7 @@ const STARTED: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
 impl RunState {
-    pub(crate) fn new(claimed: &Claimed) -> RunState {
+    pub(crate) fn new(claimed: &Claimed, is_async: bool) -> RunState {
         RunState {
             id: claimed.id,
             kind: Arc::clone(&claimed.kind),
@@ -58,19 +61,28 @@ impl RunState {
             attempt: claimed.runs.saturating_add(1),
             key: claimed.key.clone(),
             fence: claimed.fence,
+            is_async,
             lease: Mutex::new(None),
             stage: AtomicU8::new(WAITING),
             late_micros: AtomicU64::new(0),
+            started: OnceLock::new(),
             lost: AtomicBool::new(false),
             wakers: Mutex::new(Vec::new()),
         }
     }
 
     /// Starts the run. Returns `false` if it was withdrawn.
-    pub(crate) fn start(&self, late: Duration) -> bool {
+    pub(crate) fn start(&self, late: Duration, now: Instant) -> bool {
         let micros = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
         self.late_micros.store(micros, Ordering::Relaxed);
+        let _ = self.started.set(now);
         self.leave_waiting(STARTED)
+    }
+
+    /// Returns for how long the run has gone on, if it has started.
+    pub(crate) fn age(&self, now: Instant) -> Option<Duration> {
+        let started = self.started.get().filter(|_| self.has_started())?;
+        Some(now.saturating_duration_since(*started))
     }
 
     /// Makes sure that the run never starts. Returns `false` if it has started, or was withdrawn
@@ -104,17 +116,12 @@ impl RunState {
         self.stage.load(Ordering::Acquire) == WAITING
     }
 
-    /// Tells the run to stop.
-    pub(crate) fn tell_lost(&self) {
-        let wakers = {
-            let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-            self.lost.store(true, Ordering::Release);
-            core::mem::take(&mut *wakers)
-        };
-        for waker in wakers {
-            // A waker is code of the user's.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
+    /// Tells the run to stop. The futures that wait for that are yet to be woken, by code of the user's:
+    /// so not here, where a lock may be held.
+    pub(crate) fn tell_lost(&self, wakers: &mut Vec<Waker>) {
+        let mut waiting = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lost.store(true, Ordering::Release);
+        wakers.append(&mut waiting);
     }
 
     pub(crate) fn is_lost(&self) -> bool {

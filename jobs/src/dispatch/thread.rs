@@ -2,27 +2,35 @@
 //!
 //! Ground rules:
 //!
-//! - Commands come by two channels. The one of callers is bounded, so a slow disk pushes back; the one
-//!   of runs is not, because there are no more ends than jobs in flight, and the end of a run must
-//!   never wait for a caller.
+//! - Commands come by two channels. The one of callers is bounded, so a slow disk pushes back. The
+//!   urgent one is not: the ends of runs, which are no more than the jobs in flight, must not wait for a
+//!   caller; nor must the end of the jobs and a nudge, which may come from this very thread.
+//! - The end of the jobs overtakes no command: what was sent before it is taken before it.
+//! - No function of the user's (an event, a waker, a drop) runs while this thread could be waited for:
+//!   calls that would wait are refused there (`events.rs`).
+//! - Whatever ends this thread, a panic too: callers learn of it (`call.rs`), the runs under way are
+//!   told, and the program is told by an event.
 //! - One step takes whatever has come while the step before waited for the disk.
 //! - The thread wakes for commands, for the machine's own times, and once a second to look at what
 //!   other processes have done and whether the wall clock was set.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use tickwheel::Wheel;
 
+use super::call::Alive;
 use super::clock::Clock;
 use super::command::{Command, Reply};
-use super::events::{Event, OnEvent, tell};
+use super::events::{Event, OnEvent, call_hook, tell, wake};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
 use crate::store::words::{Answer, ApplyError, Store};
+use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -44,7 +52,11 @@ pub(crate) struct Dispatcher {
     pub(crate) machine: Machine,
     pub(crate) store: Box<dyn Store>,
     pub(crate) commands: Receiver<Command>,
-    pub(crate) ends: Receiver<Command>,
+    pub(crate) urgent: Receiver<Command>,
+    /// A nudge is under way.
+    pub(crate) nudged: Arc<AtomicBool>,
+    /// Callers look here whether this thread lives.
+    pub(crate) alive: Arc<Alive>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) on_event: Option<OnEvent>,
@@ -66,6 +78,18 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// Runs until the machine has finished.
     pub(crate) fn run(mut self) {
+        match catch_unwind(AssertUnwindSafe(|| self.serve())) {
+            Ok(answers) => self.end(answers),
+            Err(panic) => {
+                // Its drop may panic as well, and is none of ours.
+                call_hook(|| drop(panic));
+                self.fail();
+            }
+        }
+    }
+
+    /// Makes steps until the machine has finished. Returns the last answers.
+    fn serve(&mut self) -> Vec<(Reply, Result<Answer, ApplyError>)> {
         let mut commands = Vec::new();
         let mut large_log = false;
         let mut commits = 0;
@@ -85,6 +109,7 @@ impl Dispatcher {
             wake_at = turn.wake_at;
             crate::values::hook::at("before the answers");
             self.executor.arm(core::mem::take(&mut turn.starts));
+            wake(turn.wakers, true);
             for event in turn.events {
                 tell(event, &self.metrics, self.on_event.as_ref(), true);
             }
@@ -98,11 +123,11 @@ impl Dispatcher {
                 tell(event, &self.metrics, self.on_event.as_ref(), true);
             }
             if turn.finished {
-                return self.end(turn.answers);
+                return turn.answers;
             }
             self.answered = turn.answers.len();
             for (reply, answer) in turn.answers {
-                let _ = reply.send(answer);
+                reply.answer(answer);
             }
         }
     }
@@ -116,7 +141,7 @@ impl Dispatcher {
             if sleep.is_zero()
                 || !self.hints.is_empty()
                 || !self.commands.is_empty()
-                || !self.ends.is_empty()
+                || !self.urgent.is_empty()
             {
                 break;
             }
@@ -125,7 +150,7 @@ impl Dispatcher {
             }
             let tidies = self.untidy && sleep > TIDY_AFTER;
             crossbeam_channel::select_biased! {
-                recv(self.ends) -> command => commands.extend(command.ok()),
+                recv(self.urgent) -> command => commands.extend(command.ok()),
                 recv(self.hints) -> hint => commands.extend(hint.ok()),
                 recv(self.commands) -> command => match command {
                     Ok(command) => commands.push(command),
@@ -153,7 +178,7 @@ impl Dispatcher {
             return false;
         }
         for _ in 0..LONE_YIELDS {
-            if !self.commands.is_empty() || !self.ends.is_empty() {
+            if !self.commands.is_empty() || !self.urgent.is_empty() {
                 return true;
             }
             std::thread::yield_now();
@@ -185,7 +210,16 @@ impl Dispatcher {
 
     fn take_all(&self, commands: &mut Vec<Command>) {
         commands.extend(self.hints.try_iter());
-        commands.extend(self.ends.try_iter().take(COMMANDS_PER_STEP));
+        commands.extend(self.urgent.try_iter().take(COMMANDS_PER_STEP));
+        // A nudge from here on comes by the channel again. One before it has its look in this step.
+        self.nudged.store(false, Ordering::Release);
+        let is_end = |command: &Command| matches!(command, Command::Close { .. });
+        if let Some(at) = commands.iter().position(is_end) {
+            let rest = commands.split_off(at);
+            commands.extend(self.commands.try_iter().take(self.commands.len()));
+            commands.extend(rest);
+            return;
+        }
         loop {
             if commands.len() >= 2 * COMMANDS_PER_STEP {
                 return;
@@ -197,17 +231,42 @@ impl Dispatcher {
         }
     }
 
-    /// Closes the store, then gives the last answers, so that whoever shut down finds it closed.
+    /// Closes the store, then gives the last answers, so that a caller of `shutdown` finds it closed.
     fn end(self, answers: Vec<(Reply, Result<Answer, ApplyError>)>) {
-        let Dispatcher { store, wheels, commands, ends, executor, .. } = self;
+        let Dispatcher { store, wheels, commands, urgent, executor, alive, machine, .. } = self;
         let closed = store.close();
-        drop((wheels, executor, commands, ends));
+        let link = Arc::clone(&executor.link);
+        // With them go values of the user's, whose drops may call anything.
+        call_hook(|| drop((wheels, executor, urgent, machine, self.on_event)));
         for (reply, answer) in answers {
-            let answer = match &closed {
+            reply.answer(match &closed {
                 Err(error) => answer.and(Err(error.clone().into())),
                 Ok(()) => answer,
-            };
-            let _ = reply.send(answer);
+            });
         }
+        alive.end();
+        if let Some(questions) = &link.questions {
+            questions.close();
+        }
+        // A command that comes after this is not read, and its caller finds out by itself.
+        commands.try_iter().for_each(drop);
+    }
+
+    /// Ends after a panic: nothing is written any more, and no run of this process counts.
+    fn fail(self) {
+        let Dispatcher { mut machine, store, wheels, commands, urgent, executor, alive, .. } = self;
+        alive.panic();
+        let mut wakers = Vec::new();
+        machine.tell_all_lost(&mut wakers);
+        drop(store);
+        wake(wakers, true);
+        let error = StoreError::Other("the dispatcher has panicked".to_owned());
+        tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
+        let link = Arc::clone(&executor.link);
+        call_hook(|| drop((wheels, executor, urgent, machine, self.on_event)));
+        if let Some(questions) = &link.questions {
+            questions.close();
+        }
+        commands.try_iter().for_each(drop);
     }
 }

@@ -76,6 +76,12 @@ pub(crate) trait Store: Send {
     /// Walks everything the slow way.
     fn check(&mut self) -> Result<(), Violation>;
 
+    /// Compares what this process remembers of its claims with what is stored: the part of `check` that
+    /// no other connection can do.
+    fn check_claims(&mut self) -> Result<(), Violation> {
+        Ok(())
+    }
+
     /// Returns what the store has counted.
     fn facts(&self) -> Facts;
 
@@ -140,6 +146,12 @@ pub(crate) struct ClaimRequest {
 }
 
 impl ClaimRequest {
+    /// Returns a request that admits no suspect.
+    pub(crate) fn new(until: Millis, limit: usize, blocking: usize) -> ClaimRequest {
+        let (suspects, repeat_offender, last_try) = (0, false, false);
+        ClaimRequest { until, limit, blocking, suspects, repeat_offender, last_try }
+    }
+
     /// Says whether a job that was interrupted so often may be claimed, and takes note of it if so.
     pub(crate) fn admits(&mut self, interruptions: u32) -> bool {
         match interruptions {

@@ -124,7 +124,7 @@ impl fmt::Display for OpenError {
 
 impl OpenError {
     /// Returns what it means to a store that was open before.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "redis"))]
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             OpenError::Store(error) => error,
@@ -195,7 +195,9 @@ pub enum StoreError {
     Forked,
     /// The disk is full, or the memory that the server may use.
     Full,
-    /// Someone else has the file locked for longer than the store waits (10 seconds).
+    /// The time of the call was over before the store was free
+    /// ([`Builder::patience`](crate::Builder::patience)): another program has the file locked, or calls
+    /// before this one wait for a server that does not answer.
     Busy,
     /// Reading or writing failed: what the system said.
     Io(String),
@@ -237,7 +239,7 @@ impl fmt::Display for StoreError {
             StoreError::Closed => f.write_str("the jobs are shut down"),
             StoreError::Forked => f.write_str("the process was forked since the store was opened"),
             StoreError::Full => f.write_str("the store is full"),
-            StoreError::Busy => f.write_str("the file is locked by someone else"),
+            StoreError::Busy => f.write_str("the store was not free in time"),
             StoreError::Io(error) => write!(f, "the store could not read or write: {error}"),
             StoreError::Damaged(detail) => write!(f, "the store is damaged: {detail}"),
             StoreError::TooLong { what, bytes, most } => {

@@ -3,8 +3,10 @@
 
 mod bad_input;
 mod cancel;
+mod crossing;
 mod docs;
 mod ends;
+mod hooks;
 mod insert;
 mod keys;
 mod repeats;

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use super::suspects::{Suspect, TRIAL};
 use super::work::{Then, Work};
-use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, SUSPICION, Start, Turn};
+use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, Start, Turn};
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
+use crate::dispatch::questions::correct;
 use crate::dispatch::run::RunState;
 use crate::store::words::{Answer, ApplyError, NewJob, Op, Outcome, Unreadable};
+use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::JobState;
 use crate::values::time::{Millis, Now};
 
 impl Machine {
@@ -65,13 +67,14 @@ impl Machine {
         for id in work.asking {
             if let Some(run) = self.runs.get(&id) {
                 self.asked.insert(id);
-                run.tell_lost();
+                run.tell_lost(&mut self.wakers);
             }
         }
         for claimed in outcome.claimed {
-            let state = Arc::new(RunState::new(&claimed));
-            if claimed.interruptions > 0 {
-                self.suspects.push((claimed.id, now));
+            let is_async = self.settings.async_kinds.contains(&claimed.kind);
+            let state = Arc::new(RunState::new(&claimed, is_async));
+            if let Some(suspect) = Suspect::of(&claimed) {
+                self.suspects.push(suspect);
             }
             if let Some(key) = &state.key {
                 self.by_key.insert(key.clone(), claimed.id);
@@ -85,7 +88,7 @@ impl Machine {
         }
         self.finish_turn(present, outcome.next_due, turn);
         if outcome.suspects_wait && self.runs_jobs() {
-            turn.wake_by(now.plus(SUSPICION));
+            turn.wake_by(now.plus(TRIAL));
         }
     }
 
@@ -93,6 +96,7 @@ impl Machine {
     pub(super) fn forget(&mut self, id: JobId) {
         self.asked.remove(&id);
         if let Some(run) = self.runs.remove(&id) {
+            self.blocking -= usize::from(!run.is_async);
             self.forget_key(&run);
         }
     }
@@ -107,27 +111,13 @@ impl Machine {
     }
 
     /// Says of claimed jobs which of them run.
-    pub(super) fn seen_from_here(&self, mut answer: Answer) -> Answer {
-        let correct = |state: &mut JobState, id: JobId| {
-            if *state == JobState::Running
-                && self.runs.get(&id).is_some_and(|run| !run.has_started())
-            {
-                *state = JobState::Pending;
-            }
+    pub(super) fn seen_from_here(&self, answer: Answer) -> Answer {
+        let waits = |id: JobId| self.runs.get(&id).is_some_and(|run| !run.has_started());
+        let waiting = match answer {
+            Answer::Counts(_) => self.runs.values().filter(|run| !run.has_started()).count(),
+            _ => 0,
         };
-        match &mut answer {
-            Answer::Info(Some(job)) => correct(&mut job.state, job.id),
-            Answer::Page(page) => {
-                page.jobs.iter_mut().for_each(|job| correct(&mut job.state, job.id));
-            }
-            Answer::Counts(counts) if !self.settings.policies.is_empty() => {
-                let waiting = self.runs.values().filter(|run| !run.has_started()).count() as u64;
-                counts.running = counts.running.saturating_sub(waiting);
-                counts.pending += waiting;
-            }
-            _ => {}
-        }
-        answer
+        correct(answer, waits, waiting as u64)
     }
 
     /// Answers every caller with the error, and keeps what nobody else has.
@@ -137,10 +127,18 @@ impl Machine {
         self.retry_at = Some(now.plus(wait));
         self.load_schedules = true;
         turn.events.push(Event::CommitFailed { error: failed.error.clone() });
+        // Others had the lock until the first caller's time was over: the others' time is not.
+        let until = work.until().filter(|_| failed.error == StoreError::Busy && !failed.unknown);
         let mut lost = Vec::new();
         let mut buffered = 0;
         for (op, then) in work.ops.into_iter().zip(work.then) {
             match then {
+                Then::Answer(Some(reply))
+                    if until.is_some_and(|until| reply.until().is_some_and(|its| its > until)) =>
+                {
+                    reply.put_back();
+                    self.backlog.push(Command::Ask { op, reply: Some(reply) });
+                }
                 Then::Answer(Some(reply)) => {
                     turn.answers.push((reply, Err(failed.clone())));
                 }

@@ -6,12 +6,16 @@
 //!   here before it ends in the store, whatever held the answer up.
 //! - All leases are renewed together, by an operation of the dispatcher's. No handler is waited for.
 //! - A run whose lease is lost is told, and its end is not sent. It takes its slot until it ends.
+//! - What has not started a second after it was claimed is given back, so that another process can start
+//!   it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::work::{Then, Work};
 use super::{CLOCK_STEP, Machine, Turn};
+use crate::dispatch::capacity::PATIENCE;
+use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::run::RunState;
 use crate::store::words::{Fence, Op};
@@ -37,7 +41,26 @@ impl Machine {
                 self.lose(run.id, turn);
             }
         }
+        self.blocking += usize::from(!run.is_async);
+        if self.settings.capacity.is_some() && !run.is_async {
+            self.to_start.push_back((now, run.id, run.fence));
+        }
         self.runs.insert(run.id, run);
+    }
+
+    /// Gives back what was claimed a while ago and has not started: other processes may start it.
+    pub(super) fn give_back_late(&mut self, present: Now) {
+        let Some(capacity) = &self.settings.capacity else { return };
+        while let Some((since, id, fence)) = self.to_start.front().copied()
+            && present.instant.saturating_duration_since(since) >= PATIENCE
+        {
+            self.to_start.pop_front();
+            let run = self.runs.get(&id).filter(|run| run.fence == fence);
+            if run.is_some_and(|run| run.withdraw()) {
+                capacity.was_too_slow();
+                self.backlog.push(Command::GiveBack(id));
+            }
+        }
     }
 
     /// Renews the leases at once if the clock that they end by was set forward.
@@ -118,14 +141,16 @@ impl Machine {
         self.forget(id);
         if !run.withdraw() && run.has_started() {
             self.lost.insert(run.fence);
-            run.tell_lost();
+            run.tell_lost(&mut self.wakers);
             turn.events.push(Event::LeaseLost { id });
         }
     }
 
     pub(super) fn wake_for_leases(&self, present: Now, turn: &mut Turn) {
         let renew_at = self.renew_at.filter(|_| self.unsettled.is_none());
-        for at in renew_at.into_iter().chain(self.expire_at) {
+        let to_start = self.to_start.front().filter(|_| self.unsettled.is_none());
+        let to_start = to_start.map(|(since, ..)| *since + PATIENCE);
+        for at in renew_at.into_iter().chain(self.expire_at).chain(to_start) {
             let wait = at.saturating_duration_since(present.instant);
             turn.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
         }

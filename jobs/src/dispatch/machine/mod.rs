@@ -19,17 +19,21 @@
 //! | `commit.rs` | what follows a commit |
 //! | `leases.rs` | leases: renewed in time, or lost |
 //! | `unsettled.rs` | a commit without an answer: it is asked for again |
+//! | `suspects.rs` | jobs that may be what ended a process |
 
 mod commit;
 mod leases;
+mod suspects;
 mod take;
 mod unsettled;
 mod work;
 
-use std::collections::{HashMap, HashSet};
+use core::task::Waker;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::capacity::Capacity;
 use super::command::{Command, Reply};
 use super::events::Event;
 use super::run::RunState;
@@ -38,6 +42,7 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::retry::Retry;
 use crate::values::time::{Millis, Now};
+use suspects::Suspect;
 use unsettled::Unsettled;
 use work::{Then, Work};
 
@@ -58,12 +63,20 @@ pub(crate) struct Settings {
     pub(crate) synced: bool,
     /// How jobs of each kind that is handled here are tried again. None at all: nothing is claimed.
     pub(crate) policies: HashMap<Arc<str>, Retry>,
+    /// Those of them whose handlers take no thread.
+    pub(crate) async_kinds: HashSet<Arc<str>>,
+    /// What the threads can start, if other processes would start the rest.
+    pub(crate) capacity: Option<Arc<Capacity>>,
 }
 
 /// The state machine.
 pub(crate) struct Machine {
     settings: Settings,
     runs: HashMap<JobId, Arc<RunState>>,
+    /// How many of the runs take a thread.
+    blocking: usize,
+    /// Runs that take a thread, and when they were claimed: they must start soon.
+    to_start: VecDeque<(Instant, JobId, Fence)>,
     by_key: HashMap<String, JobId>,
     /// Runs whose cancel was answered with `Running`.
     asked: HashSet<JobId>,
@@ -74,11 +87,15 @@ pub(crate) struct Machine {
     expire_at: Option<Instant>,
     /// A commit without an answer, and what has come since.
     unsettled: Option<Unsettled>,
-    waiting: Vec<(Instant, Command)>,
+    waiting: Vec<Command>,
+    /// When the caller who makes this step stops waiting, if one makes it.
+    pub(crate) until: Option<Instant>,
+    /// What waits for runs that were told to stop.
+    wakers: Vec<Waker>,
     /// How many batches there were.
     batches: u64,
-    /// Claimed jobs that were interrupted before, and when they were claimed.
-    suspects: Vec<(JobId, Millis)>,
+    /// Claimed jobs that were interrupted before.
+    suspects: Vec<Suspect>,
     /// What could not be read, and was told.
     unreadable: HashSet<String>,
     schedules: Vec<StoredSchedule>,
@@ -105,12 +122,12 @@ pub(crate) struct Turn {
     /// In the order of deadline, then of id.
     pub(crate) starts: Vec<Start>,
     pub(crate) events: Vec<Event>,
+    /// To be woken outside of any lock.
+    pub(crate) wakers: Vec<Waker>,
     /// When the next step is due if no command comes: at once, if that has passed.
     pub(crate) wake_at: Option<Millis>,
     /// The machine was closed, and no run is left that it waits for.
     pub(crate) finished: bool,
-    /// The store has not answered, and somebody waits for it: the next step asks again.
-    pub(crate) callers_wait: bool,
 }
 
 /// A run to start at its time.
@@ -121,10 +138,6 @@ pub(crate) struct Start {
 
 /// How many jobs one step claims, so that no commit takes long.
 const CLAIMS_PER_STEP: usize = 1024;
-/// How many suspects may be claimed at once.
-const SUSPECTS: usize = 32;
-/// A suspect that has not ended its process for so long is none any more.
-const SUSPICION: Duration = Duration::from_secs(1);
 /// A clock that steps back by more than this was set.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// An occurrence that is found later than this was missed.
@@ -142,6 +155,8 @@ impl Machine {
         Machine {
             settings,
             runs: HashMap::new(),
+            blocking: 0,
+            to_start: VecDeque::new(),
             by_key: HashMap::new(),
             asked: HashSet::new(),
             lost: HashSet::new(),
@@ -149,6 +164,8 @@ impl Machine {
             expire_at: None,
             unsettled: None,
             waiting: Vec::new(),
+            until: None,
+            wakers: Vec::new(),
             batches: 0,
             suspects: Vec::new(),
             unreadable: HashSet::new(),
@@ -188,6 +205,7 @@ impl Machine {
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
         }
+        self.give_back_late(present);
         let mut taken = core::mem::take(&mut self.backlog);
         if self.last_instant.is_none() && self.settings.lease.is_some() && self.runs_jobs() {
             // What others left behind is due before anything is claimed.
@@ -207,14 +225,14 @@ impl Machine {
                 work.push(Op::Schedules, Then::SchedulesLoaded);
             }
         }
-        let claim = self.claim_request(now, &work);
+        let claim = self.claim_request(present, &work);
         if work.ops.is_empty() && claim.is_none() {
             self.finish_turn(present, None, &mut turn);
             return turn;
         }
         self.batches += 1;
         let number = self.batches;
-        let batch = work.batch(number, claim, now);
+        let batch = work.batch(number, claim, self.until, now);
         crate::values::hook::at("before the commit");
         match store.apply(&batch) {
             Ok(outcome) => {
@@ -249,8 +267,9 @@ impl Machine {
 
     fn finish_turn(&mut self, present: Now, next_due: Option<Millis>, turn: &mut Turn) {
         let now = present.millis();
+        turn.wakers.append(&mut self.wakers);
         self.wake_for_leases(present, turn);
-        turn.callers_wait = self.callers_wait();
+        self.wake_for_callers(present, turn);
         if let Some(retry_at) = self.retry_at {
             turn.wake_by(retry_at);
         } else if !self.backlog.is_empty() {

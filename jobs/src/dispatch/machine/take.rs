@@ -1,19 +1,18 @@
 //! From commands, and from what is due by itself, to the operations of a commit.
 
+use core::task::Waker;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::work::{Then, Work};
-use super::{
-    CLAIMS_PER_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, SUSPECTS, SUSPICION,
-    Turn,
-};
-use crate::dispatch::command::{Command, Reply, RunEnd};
+use super::{CLAIMS_PER_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, Turn};
+use crate::dispatch::call;
+use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::store::words::{
     Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, Store,
 };
-use crate::values::error::StoreError;
+use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::retry::{Fail, Fate, truncated};
 use crate::values::time::{Millis, Now};
@@ -28,7 +27,12 @@ impl Machine {
         turn: &mut Turn,
     ) {
         match command {
-            Command::Ask { op, reply } => self.ask(op, reply, work, turn),
+            Command::Ask { op, reply } => {
+                // Its caller has given it up, so it must not be done.
+                if reply.as_ref().is_none_or(Reply::take) {
+                    self.ask(op, reply, work, turn);
+                }
+            }
             Command::Ended { id, fence, end, at } => {
                 if self.is_held(id, fence, present.instant, turn) {
                     self.run_ended(id, end, at, work);
@@ -56,7 +60,7 @@ impl Machine {
                     }
                 }
             }
-            Command::Check(reply) => drop(reply.send(store.check())),
+            Command::Check(reply, checked) => answer_check(reply, checked, store),
             Command::Abandon => {
                 self.abandon();
                 for run in self.runs.values() {
@@ -121,11 +125,18 @@ impl Machine {
     /// Waits for no run any more.
     pub(super) fn abandon(&mut self) {
         for run in self.runs.values() {
-            run.tell_lost();
+            run.tell_lost(&mut self.wakers);
             self.abandoned += usize::from(run.has_started());
         }
         self.abandoned += self.lost.len();
         self.given_up = true;
+    }
+
+    /// Tells every run to stop, and starts no other.
+    pub(crate) fn tell_all_lost(&mut self, wakers: &mut Vec<Waker>) {
+        for run in self.runs.values().filter(|run| !run.withdraw()) {
+            run.tell_lost(wakers);
+        }
     }
 
     /// Withdraws every run that has not started: the next step gives them back.
@@ -162,7 +173,7 @@ impl Machine {
             RunEnd::Undecodable(error) => died(error),
             RunEnd::Failed(Fail { fate, error }) => match fate {
                 Fate::Lost if run.is_lost() => {
-                    work.ending += 1;
+                    work.ends_claim(run);
                     let then = Then::Ended { id, fence, end, at, event: None };
                     work.push(Op::Release(id, fence), then);
                     return;
@@ -172,7 +183,7 @@ impl Machine {
                 Fate::Dead => died(error),
             },
         };
-        work.ending += 1;
+        work.ends_claim(run);
         let finish = Finish { id, fence, end: outcome };
         work.push(Op::Finish(finish), Then::Ended { id, fence, end, at, event });
     }
@@ -213,27 +224,37 @@ impl Machine {
         }
     }
 
-    pub(super) fn claim_request(&mut self, now: Millis, work: &Work) -> Option<ClaimRequest> {
+    pub(super) fn claim_request(&mut self, present: Now, work: &Work) -> Option<ClaimRequest> {
         let limit = self.free_slots(work.ending).min(CLAIMS_PER_STEP);
         if !self.runs_jobs() || limit == 0 {
             return None;
         }
-        let runs = &self.runs;
-        // A suspect whose run this commit ends has survived it, so the next one may be claimed in the
-        // same commit. There need not be another step: nothing else may be in flight.
-        self.suspects.retain(|(id, since)| {
-            let goes_on = runs.contains_key(id) && !work.ends(*id);
-            goes_on && now.since(*since) < SUSPICION && *since <= now
-        });
-        Some(ClaimRequest {
-            until: now.plus(self.settings.ahead),
-            limit,
-            suspects: SUSPECTS.saturating_sub(self.suspects.len()),
-            repeat_offender: self.suspects.is_empty(),
-            last_try: self.suspects.is_empty(),
-            blocking: limit,
-        })
+        let blocking = match &self.settings.capacity {
+            None => limit,
+            Some(capacity) => {
+                let held = self.blocking.saturating_sub(work.ending_blocking);
+                capacity.room(held, present.instant).min(limit)
+            }
+        };
+        // The end of a run makes the next step.
+        if blocking == 0 && self.settings.async_kinds.is_empty() {
+            return None;
+        }
+        let until = present.millis().plus(self.settings.ahead);
+        Some(self.admit_suspects(ClaimRequest::new(until, limit, blocking), present.instant, work))
     }
+}
+
+/// Compares what should agree.
+pub(super) fn answer_check(
+    reply: call::Reply<Result<(), Violation>>,
+    checked: Checked,
+    store: &mut dyn Store,
+) {
+    reply.answer(match checked {
+        Checked::Everything => store.check(),
+        Checked::Claims => store.check_claims(),
+    });
 }
 
 /// Returns a number that differs from job to job and from try to try, and is the same each time.

@@ -1,6 +1,7 @@
 //! What one step of the machine gathers: the operations of its commit, and what it leads to.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use super::Turn;
 use crate::dispatch::command::{Reply, RunEnd};
@@ -16,8 +17,9 @@ pub(super) struct Work {
     pub(super) ops: Vec<Op>,
     pub(super) then: Vec<Then>,
     pub(super) synced: bool,
-    /// How many claims these operations end.
+    /// How many claims these operations end, and how many of those take a thread.
     pub(super) ending: usize,
+    pub(super) ending_blocking: usize,
     /// Runs that have started, and that these operations cancel.
     pub(super) asking: HashSet<JobId>,
 }
@@ -33,9 +35,27 @@ pub(super) enum Then {
 }
 
 impl Work {
-    pub(super) fn batch(&self, number: u64, claim: Option<ClaimRequest>, now: Millis) -> Batch<'_> {
+    /// Returns what is committed. `until`: when the caller who makes the step stops waiting, if it is one
+    /// of them.
+    pub(super) fn batch(
+        &self,
+        number: u64,
+        claim: Option<ClaimRequest>,
+        until: Option<Instant>,
+        now: Millis,
+    ) -> Batch<'_> {
         let (ops, synced, awaited) = (&self.ops[..], self.synced, self.is_awaited());
-        Batch { number, ops, claim, synced, awaited, until: None, now }
+        let until = self.until().into_iter().chain(until).min();
+        Batch { number, ops, claim, synced, awaited, until, now }
+    }
+
+    /// Returns when the first of the callers stops waiting.
+    pub(super) fn until(&self) -> Option<Instant> {
+        let until = |then: &Then| match then {
+            Then::Answer(Some(reply)) => reply.until(),
+            _ => None,
+        };
+        self.then.iter().filter_map(until).min()
     }
 
     /// Says whether somebody waits for an answer.
@@ -48,8 +68,14 @@ impl Work {
         self.then.push(then);
     }
 
-    pub(super) fn release(&mut self, run: &RunState) {
+    /// A claim ends with these operations.
+    pub(super) fn ends_claim(&mut self, run: &RunState) {
         self.ending += 1;
+        self.ending_blocking += usize::from(!run.is_async);
+    }
+
+    pub(super) fn release(&mut self, run: &RunState) {
+        self.ends_claim(run);
         self.push(Op::Release(run.id, run.fence), Then::Released(run.id));
     }
 

@@ -70,11 +70,17 @@ impl Location {
         Ok(conn)
     }
 
+    /// Opens the file once more, as it was opened before.
+    pub(crate) fn open_again(&self) -> Result<Connection, OpenError> {
+        let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        self.settle(&conn)?;
+        Ok(conn)
+    }
+
     /// Opens the file again, after an error.
     pub(crate) fn reopen(&self) -> Result<Connection, StoreError> {
         let reopened = || {
-            let mut conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            self.settle(&conn)?;
+            let mut conn = self.open_again()?;
             match self.renew_log(&mut conn)? {
                 true => Ok(conn),
                 false => Err(OpenError::Store(StoreError::Busy)),

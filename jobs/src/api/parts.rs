@@ -1,0 +1,275 @@
+//! What a builder has checked and opened: the parts that jobs are put together of.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+#[cfg(feature = "redis")]
+use crossbeam_channel::bounded;
+
+use super::builder::{Builder, Source};
+use crate::dispatch::capacity::Capacity;
+use crate::dispatch::clock::Clock;
+use crate::dispatch::command::Command;
+use crate::dispatch::events::OnEvent;
+#[cfg(feature = "redis")]
+use crate::dispatch::events::{Event, tell};
+use crate::dispatch::handlers::Handlers;
+use crate::dispatch::inline::Inline;
+use crate::dispatch::link::{self, Link};
+use crate::dispatch::machine::{Machine, Settings};
+use crate::dispatch::metrics::Metrics;
+use crate::dispatch::questions;
+use crate::store::memory::Memory;
+#[cfg(feature = "redis")]
+use crate::store::redis::Redis;
+#[cfg(feature = "sqlite")]
+use crate::store::sqlite::{Sqlite, open::Location};
+#[cfg(feature = "redis")]
+use crate::store::words::Hint;
+use crate::store::words::Store;
+use crate::values::error::OpenError;
+use crate::values::info::Durability;
+
+/// How long before its time a job is claimed from a file.
+const AHEAD: Duration = Duration::from_millis(50);
+const QUEUE_BYTES: usize = 48;
+/// A lease that is longer holds for this long, because instants have an end.
+const LONGEST_LEASE: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How many hints of other processes wait for the dispatcher.
+#[cfg(feature = "redis")]
+const HINTS: usize = 16;
+
+impl Builder {
+    /// Checks every choice, and opens the store.
+    pub(super) fn into_parts(self, runs_jobs: bool, manual: bool) -> Result<Parts, OpenError> {
+        let wrong = |reason: &str| Err(OpenError::Config(reason.to_owned()));
+        if self.lease.is_zero() {
+            return wrong("lease(0): a claim needs a lease above zero");
+        }
+        if self.in_flight == 0 {
+            return wrong("in_flight(0): no job could run");
+        }
+        if self.replicas > 0 && !self.source.is_shared() {
+            let replicas = self.replicas;
+            return wrong(&format!("replicas({replicas}): only a server has replicas"));
+        }
+        if let Some(queue) = &self.queue {
+            let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            if queue.is_empty() || queue.len() > QUEUE_BYTES || !queue.bytes().all(known) {
+                return Err(OpenError::Config(format!(
+                    "queue({queue:?}): a name has 1 to {QUEUE_BYTES} letters, digits and '_'"
+                )));
+            }
+        }
+        let handlers = match runs_jobs {
+            true => self.handlers.checked()?,
+            false if !self.handlers.kinds().is_empty() => {
+                return wrong("a client runs no jobs, so it takes no handlers");
+            }
+            false => self.handlers,
+        };
+        // On a manual clock nothing would come of waiting.
+        let patience = if manual { Duration::ZERO } else { self.patience };
+        let is_shared = self.source.is_shared();
+        let lease = self.lease.min(LONGEST_LEASE);
+        let settings = Settings {
+            in_flight: self.in_flight,
+            ahead: if is_shared { Duration::ZERO } else { AHEAD },
+            lease: is_shared.then_some(lease),
+            patience,
+            retention: self.retention,
+            synced: self.durability == Durability::Synced,
+            policies: handlers.policies(self.retry),
+            async_kinds: handlers.async_kinds(),
+            capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
+        };
+        // On a manual clock, and in a client, the caller's thread asks in any case.
+        let asks_apart = runs_jobs && !manual;
+        let mut questions: Option<questions::Open> = None;
+        #[cfg(feature = "sqlite")]
+        let mut file = None;
+        let store: Box<dyn Store> = match self.source {
+            Source::Memory if !runs_jobs => return wrong("jobs in memory have no other clients"),
+            Source::Memory => Box::new(Memory::default()),
+            #[cfg(feature = "redis")]
+            Source::Server(server) => {
+                let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
+                let server = server.with_queue(queue.as_deref()).with_lease(lease);
+                let opened = crate::store::redis::open::open(&server)?;
+                let replicas = self.replicas;
+                let (again, its_queue) = (server.clone(), queue.clone());
+                let ask: questions::Open = Box::new(move || {
+                    let opened = crate::store::redis::open::open(&again);
+                    let opened = opened.map_err(OpenError::into_store_error)?;
+                    let (server, queue) = (again.clone(), its_queue.as_deref());
+                    Ok(Box::new(Redis::new(server, opened, queue, lease, 0, false)))
+                });
+                questions = asks_apart.then_some(ask);
+                Box::new(Redis::new(server, opened, queue.as_deref(), lease, replicas, manual))
+            }
+            #[cfg(feature = "sqlite")]
+            Source::File(mut location) => {
+                location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
+                let runner = match runs_jobs {
+                    true => location.lock_runner()?,
+                    false => None,
+                };
+                let conn = location.open()?;
+                file = Some(location.clone());
+                let again = location.clone();
+                let ask: questions::Open = Box::new(move || {
+                    let conn = again.open_again().map_err(OpenError::into_store_error)?;
+                    Ok(Box::new(Sqlite::new(again.clone(), conn, false, None)))
+                });
+                // One connection at a time opens a virtual file.
+                questions = Some(ask).filter(|_| asks_apart && location.vfs.is_none());
+                Box::new(Sqlite::new(location, conn, runs_jobs, runner))
+            }
+        };
+        Ok(Parts {
+            settings,
+            store,
+            handlers,
+            metrics: Arc::new(Metrics::default()),
+            on_event: self.on_event,
+            lease,
+            durability: self.durability,
+            questions,
+            #[cfg(feature = "sqlite")]
+            file,
+        })
+    }
+}
+
+/// Returns what counts the threads of a pool, which has as many as the machine has processors unless it
+/// is said.
+fn capacity(threads: Option<usize>) -> Arc<Capacity> {
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+    Arc::new(Capacity::new(threads.unwrap_or(1), Clock::of_system().now().instant))
+}
+
+impl Source {
+    /// Says whether several processes run the jobs.
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            Source::Memory => false,
+            #[cfg(feature = "sqlite")]
+            Source::File(_) => false,
+            #[cfg(feature = "redis")]
+            Source::Server(_) => true,
+        }
+    }
+}
+
+/// What a builder has checked and opened.
+pub(super) struct Parts {
+    pub(super) settings: Settings,
+    pub(super) store: Box<dyn Store>,
+    pub(super) handlers: Handlers,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) on_event: Option<OnEvent>,
+    pub(super) lease: Duration,
+    pub(super) durability: Durability,
+    /// Opens the store once more, for questions.
+    pub(super) questions: Option<questions::Open>,
+    #[cfg(feature = "sqlite")]
+    pub(super) file: Option<Location>,
+}
+
+impl Parts {
+    /// Makes this process the one that runs the jobs.
+    pub(super) fn take_over(&mut self, clock: &Clock) -> Result<Machine, OpenError> {
+        let now = clock.now().millis();
+        #[cfg(feature = "redis")]
+        {
+            let kinds: Vec<Arc<str>> = self.settings.async_kinds.iter().cloned().collect();
+            self.store.set_async_kinds(&kinds);
+        }
+        self.store.take_over(&self.handlers.kinds(), now).map_err(OpenError::Store)?;
+        crate::values::hook::at("taken over");
+        Ok(Machine::new(self.settings.clone(), now))
+    }
+
+    /// Goes by the clock of the store, if it has one.
+    pub(super) fn by_store(&self, clock: Clock) -> Clock {
+        #[cfg(feature = "redis")]
+        let clock = clock.by_server(self.store.server_time());
+        clock
+    }
+
+    /// Tells what the operator of the store should know.
+    pub(super) fn warn(&self) {
+        #[cfg(feature = "redis")]
+        if let Some(text) = self.store.warning() {
+            tell(Event::Warning { text }, &self.metrics, self.on_event.as_ref(), false);
+        }
+    }
+
+    /// Returns where the hints of other processes come.
+    pub(super) fn listen(&mut self) -> Receiver<Command> {
+        #[cfg(feature = "redis")]
+        if self.settings.lease.is_some() {
+            let (hints, hints_out) = bounded(HINTS);
+            self.store.listen(Box::new(move |hint| {
+                // If there are as many already, the dispatcher is about to see for itself.
+                drop(hints.try_send(match hint {
+                    Hint::Earlier => Command::Wake,
+                    Hint::Look => Command::Look,
+                }));
+            }));
+            return hints_out;
+        }
+        crossbeam_channel::never()
+    }
+
+    pub(super) fn link(
+        &self,
+        (commands, urgent): (link::Send, link::Send),
+        inline: bool,
+        clock: Clock,
+    ) -> Link {
+        let patience = self.settings.patience;
+        Link {
+            commands,
+            urgent,
+            inline,
+            clock,
+            metrics: Arc::clone(&self.metrics),
+            durability: self.durability,
+            // On a manual clock nothing would come of waiting.
+            patience: (!patience.is_zero()).then_some(patience),
+            shared: self.settings.lease.is_some(),
+            waiting: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            alive: Arc::default(),
+            nudged: Arc::default(),
+            questions: None,
+            pid: std::process::id(),
+            kinds: self.handlers.kinds(),
+            #[cfg(feature = "sqlite")]
+            file: self.file.clone(),
+        }
+    }
+
+    /// Puts the machine behind a lock.
+    pub(super) fn inline(
+        mut self,
+        machine: Machine,
+        clock: Clock,
+        asks_again: bool,
+    ) -> (Arc<Inline>, Arc<Link>, Handlers) {
+        let on_event = self.on_event.take();
+        let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
+        let metrics = Arc::clone(&self.metrics);
+        let inline = Inline::new(machine, store, clock.clone(), metrics, on_event, asks_again);
+        let inline = Arc::new(inline);
+        let way = || -> link::Send {
+            let way = Arc::clone(&inline);
+            Box::new(move |command| way.step(&mut vec![command]))
+        };
+        let link = Arc::new(self.link((way(), way()), true, clock));
+        (inline, link, self.handlers)
+    }
+}

@@ -1,0 +1,191 @@
+//! A call: the caller's end, which waits, and the dispatcher's end, which answers.
+//!
+//! Ground rules:
+//!
+//! - Every call ends: with its answer, with an error that says that nothing was done, or with one that
+//!   says that the outcome is unknown.
+//! - `stage` decides. The dispatcher takes a call, or the caller gives it up: each is one exchange from
+//!   `WAITING`, so exactly one of them happens. What was given up is not done, and what was taken may
+//!   have been done.
+//! - A caller learns that the dispatcher has ended although its command lies in a channel that will not
+//!   be read again: it looks at `Alive` while it waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+
+/// The dispatcher's end of a call. If it is dropped, the call ends without an answer.
+pub(crate) struct Reply<T> {
+    answer: Sender<T>,
+    stage: Arc<AtomicU8>,
+    /// When the caller stops waiting.
+    until: Option<Instant>,
+}
+
+/// The caller's end of a call.
+pub(crate) struct Call<T> {
+    answer: Receiver<T>,
+    stage: Arc<AtomicU8>,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CallEnd<T> {
+    Answered(T),
+    /// Its time is over, and nothing was done.
+    TimedOut,
+    /// The dispatcher has ended, and nothing was done.
+    Refused,
+    /// It may have been done.
+    Unknown,
+}
+
+/// Whether the dispatcher lives.
+#[derive(Default)]
+pub(crate) struct Alive(AtomicU8);
+
+const WAITING: u8 = 0;
+const TAKEN: u8 = 1;
+const GIVEN_UP: u8 = 2;
+const ANSWERED: u8 = 3;
+
+const ENDED: u8 = 1;
+const PANICKED: u8 = 2;
+
+/// How often a caller looks whether the dispatcher lives.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// How much longer a caller waits whose call was taken: the dispatcher knows more about its outcome,
+/// and is about to say it.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Returns both ends of a call.
+pub(crate) fn call<T>(until: Option<Instant>) -> (Reply<T>, Call<T>) {
+    let (sender, receiver) = bounded(1);
+    let stage = Arc::new(AtomicU8::new(WAITING));
+    let reply = Reply { answer: sender, stage: Arc::clone(&stage), until };
+    (reply, Call { answer: receiver, stage })
+}
+
+fn leave_waiting(stage: &AtomicU8, to: u8) -> bool {
+    stage.compare_exchange(WAITING, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+impl<T> Reply<T> {
+    /// Takes the call. Returns `false` if the caller has given it up: it must not be done then.
+    pub(crate) fn take(&self) -> bool {
+        leave_waiting(&self.stage, TAKEN) || self.stage.load(Ordering::Acquire) == TAKEN
+    }
+
+    /// Gives a call back that was taken and not done.
+    pub(crate) fn put_back(&self) {
+        let _ = self.stage.compare_exchange(TAKEN, WAITING, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    pub(crate) fn answer(self, answer: T) {
+        self.stage.store(ANSWERED, Ordering::Release);
+        // A caller that is gone is not told.
+        let _ = self.answer.send(answer);
+    }
+
+    /// Returns when the caller stops waiting.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Returns what tells whether the call was answered.
+    pub(crate) fn stage(&self) -> Stage {
+        Stage(Arc::clone(&self.stage))
+    }
+
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+impl<T> Call<T> {
+    /// Returns the answer if it is there, or the end of a call that will have none.
+    pub(crate) fn try_answer(&self) -> Option<CallEnd<T>> {
+        match self.answer.try_recv() {
+            Ok(answer) => Some(CallEnd::Answered(answer)),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(self.give_up(CallEnd::Refused)),
+        }
+    }
+
+    /// Waits for the answer, until `until` at most. A call that was taken is waited for without a limit
+    /// if `patient` says so.
+    pub(crate) fn wait(&self, until: Option<Instant>, patient: bool, alive: &Alive) -> CallEnd<T> {
+        if let Some(end) = self.wait_until(until, alive) {
+            return end;
+        }
+        if leave_waiting(&self.stage, GIVEN_UP) {
+            return CallEnd::TimedOut;
+        }
+        let longer = until.map(|until| until + GRACE).filter(|_| !patient);
+        self.wait_until(longer, alive).unwrap_or(CallEnd::Unknown)
+    }
+
+    /// Waits for the end of the call. Returns `None` at `until`; the call goes on then.
+    pub(crate) fn wait_until(&self, until: Option<Instant>, alive: &Alive) -> Option<CallEnd<T>> {
+        loop {
+            let slice = present() + LOOK_INTERVAL;
+            match self.answer.recv_deadline(until.map_or(slice, |until| until.min(slice))) {
+                Ok(answer) => return Some(CallEnd::Answered(answer)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Some(self.give_up(CallEnd::Refused));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if alive.has_ended() {
+                // Every answer was given before the end.
+                let end = self.try_answer();
+                return Some(end.unwrap_or_else(|| self.give_up(CallEnd::Refused)));
+            }
+            if until.is_some_and(|until| until <= present()) {
+                return None;
+            }
+        }
+    }
+
+    /// Ends a call that has no answer: as `refused` says if it was not taken.
+    pub(crate) fn give_up(&self, refused: CallEnd<T>) -> CallEnd<T> {
+        match leave_waiting(&self.stage, GIVEN_UP) {
+            true => refused,
+            false => CallEnd::Unknown,
+        }
+    }
+}
+
+/// How far a call is.
+pub(crate) struct Stage(Arc<AtomicU8>);
+
+impl Stage {
+    pub(crate) fn is_answered(&self) -> bool {
+        self.0.load(Ordering::Acquire) == ANSWERED
+    }
+}
+
+impl Alive {
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.0.load(Ordering::Acquire) == PANICKED
+    }
+
+    pub(crate) fn end(&self) {
+        self.0.store(ENDED, Ordering::Release);
+    }
+
+    pub(crate) fn panic(&self) {
+        self.0.store(PANICKED, Ordering::Release);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a caller's own wait, whatever clock the jobs go by")]
+fn present() -> Instant {
+    Instant::now()
+}

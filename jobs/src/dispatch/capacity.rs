@@ -1,0 +1,157 @@
+//! How many jobs a node claims: what its threads can start soon, so that other nodes get the rest.
+//!
+//! Ground rules:
+//!
+//! - It counts handlers that block a thread. Those that are futures start at once, and only
+//!   [`Builder::in_flight`](crate::Builder::in_flight) limits them.
+//! - A free thread gets a job. Beyond that a node claims as many jobs as its threads have ended within
+//!   [`HORIZON`] at the rate of the latest runs: many if they take microseconds, none if each takes a
+//!   second, and none while every thread is held by a run that goes on for longer.
+//! - It is an estimate. What was claimed and has not started after [`PATIENCE`] is given back
+//!   (`machine/leases.rs`).
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// For how long a node claims ahead.
+const HORIZON: Duration = Duration::from_millis(100);
+/// A claimed job that has not started after this goes back.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the threads for blocking handlers do. Only an estimate is made of it, so no order between its
+/// parts matters.
+pub(crate) struct Capacity {
+    threads: usize,
+    running: AtomicUsize,
+    /// How long the latest runs took, in nanoseconds: a moving average, which gives an eighth to each.
+    /// None has ended if it is [`UNKNOWN`].
+    nanos: AtomicU64,
+    origin: Instant,
+    /// When the latest run ended, in milliseconds since `origin`.
+    ended_at: AtomicU64,
+}
+
+const UNKNOWN: u64 = u64::MAX;
+
+impl Capacity {
+    pub(crate) fn new(threads: usize, origin: Instant) -> Capacity {
+        Capacity {
+            threads,
+            running: AtomicUsize::new(0),
+            nanos: AtomicU64::new(UNKNOWN),
+            origin,
+            ended_at: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn started(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A run has ended that took so long.
+    pub(crate) fn ended(&self, took: Duration, now: Instant) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        self.ended_at.store(self.millis(now), Ordering::Relaxed);
+        let took = u64::try_from(took.as_nanos()).unwrap_or(UNKNOWN - 1);
+        let average = match self.nanos.load(Ordering::Relaxed) {
+            UNKNOWN => took,
+            average => average - average / 8 + took / 8,
+        };
+        self.nanos.store(average, Ordering::Relaxed);
+    }
+
+    /// A claimed job has waited in vain for a thread.
+    pub(crate) fn was_too_slow(&self) {
+        let patience = PATIENCE.as_nanos() as u64;
+        let average = self.nanos.load(Ordering::Relaxed);
+        self.nanos.store(average.max(patience), Ordering::Relaxed);
+    }
+
+    /// Returns how many jobs may be claimed now, if so many that are claimed have not ended.
+    pub(crate) fn room(&self, claimed: usize, now: Instant) -> usize {
+        let running = self.running.load(Ordering::Relaxed);
+        let waiting = claimed.saturating_sub(running);
+        let free = self.threads.saturating_sub(running);
+        (free + self.ahead(free, now)).saturating_sub(waiting)
+    }
+
+    fn ahead(&self, free: usize, now: Instant) -> usize {
+        let since_end = self.millis(now).saturating_sub(self.ended_at.load(Ordering::Relaxed));
+        let all_held = free == 0 && u128::from(since_end) > HORIZON.as_millis();
+        match self.nanos.load(Ordering::Relaxed) {
+            UNKNOWN => 0,
+            _ if all_held => 0,
+            average => {
+                let each = HORIZON.as_nanos() / u128::from(average.max(1));
+                usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(self.threads)
+            }
+        }
+    }
+
+    fn millis(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.origin).as_millis();
+        u64::try_from(since).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+    fn two_threads() -> (Capacity, Instant) {
+        let origin = Instant::now();
+        (Capacity::new(2, origin), origin)
+    }
+
+    /// Before a run has ended, a node claims a job for each free thread.
+    #[test]
+    fn a_node_claims_one_job_for_each_thread_at_first() {
+        let (capacity, now) = two_threads();
+        assert_eq!(capacity.room(0, now), 2);
+        assert_eq!(capacity.room(1, now), 1);
+        capacity.started();
+        assert_eq!(capacity.room(1, now), 1);
+        assert_eq!(capacity.room(2, now), 0);
+    }
+
+    /// Runs that take microseconds are claimed by the thousand.
+    #[test]
+    fn short_runs_are_claimed_ahead() {
+        let (capacity, now) = two_threads();
+        capacity.started();
+        capacity.ended(20 * Duration::from_micros(1), now);
+        assert_eq!(capacity.room(0, now), 2 + 2 * 5000);
+    }
+
+    /// Runs of a second leave the rest to others, also while every thread is held.
+    #[test]
+    fn long_runs_are_not_claimed_ahead() {
+        let (capacity, now) = two_threads();
+        capacity.started();
+        capacity.ended(SECOND, now + SECOND);
+        assert_eq!(capacity.room(0, now + SECOND), 2);
+        // Short ones before: then both threads are held.
+        let (capacity, now) = two_threads();
+        for _ in 0..3 {
+            capacity.started();
+        }
+        capacity.ended(MS, now);
+        assert!(capacity.room(2, now + MS) > 100);
+        assert_eq!(capacity.room(2, now + SECOND), 0);
+    }
+
+    /// A job that went back is a sign that the estimate was too high.
+    #[test]
+    fn a_node_that_was_too_slow_claims_no_more_than_its_threads() {
+        let (capacity, now) = two_threads();
+        capacity.started();
+        capacity.ended(MS, now);
+        assert!(capacity.room(0, now) > 2);
+        capacity.was_too_slow();
+        assert_eq!(capacity.room(0, now), 2);
+    }
+}

@@ -1,0 +1,113 @@
+//! Calls that cross the end of the jobs.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+
+use tickwheel_jobs::{Builder, Client, Durability, InsertErrorKind, JobId, Jobs, StoreError};
+
+use super::support::*;
+
+type Verb = fn(&Client) -> Result<(), StoreError>;
+
+/// Every verb that waits for an answer.
+const VERBS: [(&str, Verb); 13] = [
+    ("insert", |client| inserted(client.insert(HOUR, close(1)).map(drop))),
+    ("insert_batch", |client| inserted(client.insert_batch([(HOUR, close(1))]).map(drop))),
+    ("cancel", |client| client.cancel(JobId::new()).map(drop)),
+    ("reset", |client| client.reset(JobId::new(), HOUR).map(drop)),
+    ("revive", |client| client.revive(JobId::new()).map(drop)),
+    ("repeat", |client| client.repeat("night", HOUR, close(1))),
+    ("cancel_repeat", |client| client.cancel_repeat("night").map(drop)),
+    ("get", |client| client.get(JobId::new()).map(drop)),
+    ("count", |client| client.count().map(drop)),
+    ("kinds", |client| client.kinds().map(drop)),
+    ("pending", |client| client.pending().next_page().map(drop)),
+    ("flush", Client::flush),
+    ("check", |client| match client.check() {
+        // A violation is the one error of a check that was made.
+        Err(violation) if violation.to_string().contains("shut down") => Err(StoreError::Closed),
+        other => {
+            other.unwrap();
+            Ok(())
+        }
+    }),
+];
+
+fn inserted<E: std::fmt::Debug>(
+    answer: Result<(), tickwheel_jobs::InsertError<E>>,
+) -> Result<(), StoreError> {
+    match answer.map_err(|refused| refused.kind().clone()) {
+        Ok(()) => Ok(()),
+        Err(InsertErrorKind::Closed) => Err(StoreError::Closed),
+        Err(InsertErrorKind::Unknown(_)) => Err(StoreError::Unknown),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Calls every verb again and again until it is refused. Sends the name of each that has ended.
+fn callers(client: &Client, ended: &mpsc::Sender<&'static str>) -> Vec<JoinHandle<()>> {
+    let caller = |(name, verb): (&'static str, Verb)| {
+        let (client, ended) = (client.clone(), ended.clone());
+        thread::spawn(move || {
+            let refused = loop {
+                if let Err(refused) = verb(&client) {
+                    break refused;
+                }
+            };
+            assert_eq!(refused, StoreError::Closed, "{name}");
+            ended.send(name).unwrap();
+        })
+    };
+    VERBS.map(caller).into()
+}
+
+fn all_calls_end(builder: Builder, end: fn(Jobs)) {
+    let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+    let (sender, ended) = mpsc::channel();
+    let callers = callers(&jobs.client(), &sender);
+    drop(sender);
+    jobs.insert(MS, close(2)).map(drop).unwrap_or_else(|refused| panic!("{refused}"));
+    end(jobs);
+    let mut missing: Vec<&str> = VERBS.iter().map(|(name, _)| *name).collect();
+    loop {
+        match ended.recv_timeout(LONG) {
+            Ok(name) => missing.retain(|other| *other != name),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => panic!("these calls never ended: {missing:?}"),
+        }
+    }
+    callers.into_iter().for_each(|caller| caller.join().unwrap());
+}
+
+const ROUNDS: usize = 12;
+
+/// Every call that is made while the jobs shut down or are dropped ends: with its answer, or with
+/// [`StoreError::Closed`].
+#[test]
+fn calls_that_cross_the_end_of_the_jobs_end() {
+    for durability in [Durability::Written, Durability::Buffered] {
+        for _ in 0..ROUNDS {
+            on_each_store(|builder| {
+                all_calls_end(builder.durability(durability), |jobs| jobs.shutdown().unwrap());
+            });
+            on_each_store(|builder| all_calls_end(builder.durability(durability), drop));
+        }
+    }
+}
+
+/// A shutdown takes what was inserted before it, also what no answer was given for.
+#[test]
+fn a_shutdown_overtakes_no_buffered_insert() {
+    let folder = Folder::new();
+    for round in 0..10 {
+        let path = folder.file(&format!("{round}.db"));
+        let builder = Jobs::open(&path).unwrap().durability(Durability::Buffered);
+        let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+        for order in 0..3000 {
+            jobs.insert(HOUR, close(order)).unwrap();
+        }
+        jobs.shutdown().unwrap();
+        let client = Jobs::open(&path).unwrap().client().unwrap();
+        assert_eq!(client.count().unwrap().pending, 3000);
+    }
+}

@@ -1,0 +1,240 @@
+//! Functions of the program that run on the threads of the jobs, and what they may call there.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tickwheel_jobs::{Client, Durability, Fail, Jobs, Retry, StoreError};
+
+use super::support::*;
+
+/// Calls everything that waits, and says whether all of it was refused.
+fn every_call_is_refused(client: &Client) -> bool {
+    let other = |error: Option<StoreError>| matches!(error, Some(StoreError::Other(_)));
+    other(client.count().err())
+        && other(client.flush().err())
+        && other(client.cancel(tickwheel_jobs::JobId::new()).err())
+        && other(client.pending().next_page().err())
+        && client.check().is_err()
+        && client.insert(HOUR, close(1)).is_err()
+}
+
+/// In `on_event` a nudge returns, and what would wait is refused, however full the way to the dispatcher
+/// is.
+#[test]
+fn an_event_may_nudge_and_every_call_that_waits_is_refused() {
+    on_each_store(|builder| {
+        let slot: Arc<Mutex<Option<Client>>> = Arc::default();
+        let (refused, told) = mpsc::channel();
+        let its = Arc::clone(&slot);
+        let jobs = builder
+            .durability(Durability::Buffered)
+            .retry(Retry::never())
+            .on(|_: Close, _| Err(Fail::dead("no")))
+            .on_event(move |_| {
+                let Some(client) = its.lock().unwrap().clone() else { return };
+                (0..5000).for_each(|_| client.nudge());
+                let _ = refused.send(every_call_is_refused(&client));
+            })
+            .start()
+            .unwrap();
+        *slot.lock().unwrap() = Some(jobs.client());
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let client = jobs.client();
+                scope.spawn(move || {
+                    for order in 0..2000 {
+                        client.insert(HOUR, close(thread * 2000 + order)).unwrap();
+                    }
+                });
+            }
+            for order in 0..20 {
+                jobs.insert(MS, close(order)).unwrap();
+            }
+        });
+        for _ in 0..20 {
+            assert_eq!(told.recv_timeout(LONG), Ok(true));
+        }
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// The jobs may be dropped in their own `on_event`, and in that of other jobs which drop these.
+#[test]
+fn an_event_may_drop_any_jobs() {
+    let start =
+        |slot: &Arc<Mutex<Option<Jobs>>>, both: &Arc<Barrier>, dropped: mpsc::Sender<()>| {
+            let (its, both) = (Arc::clone(slot), Arc::clone(both));
+            Jobs::memory()
+                .retry(Retry::never())
+                .on(|_: Close, _| Err(Fail::dead("no")))
+                .on_event(move |_| {
+                    both.wait();
+                    let jobs = its.lock().unwrap().take();
+                    drop(jobs);
+                    let _ = dropped.send(());
+                })
+                .start()
+                .unwrap()
+        };
+    for own in [true, false] {
+        let (dropped, told) = mpsc::channel();
+        let slots: [Arc<Mutex<Option<Jobs>>>; 2] = [Arc::default(), Arc::default()];
+        // Both are in their event at the same time.
+        let both = Arc::new(Barrier::new(2));
+        let jobs = [start(&slots[0], &both, dropped.clone()), start(&slots[1], &both, dropped)];
+        let clients = [jobs[0].client(), jobs[1].client()];
+        for (n, jobs) in jobs.into_iter().enumerate() {
+            *slots[if own { n } else { 1 - n }].lock().unwrap() = Some(jobs);
+        }
+        for client in &clients {
+            let _ = client.insert(MS, close(1));
+        }
+        for client in clients {
+            told.recv_timeout(LONG).unwrap_or_else(|error| panic!("own: {own}: {error}"));
+            wait_until("the jobs have ended", || client.count() == Err(StoreError::Closed));
+        }
+    }
+}
+
+/// A waker that calls what waits.
+struct Calls {
+    client: Client,
+    refused: Mutex<mpsc::Sender<bool>>,
+}
+
+impl Wake for Calls {
+    fn wake(self: Arc<Calls>) {
+        self.client.nudge();
+        let _ = self.refused.lock().unwrap().send(every_call_is_refused(&self.client));
+    }
+}
+
+/// A waker of [`Run::lost`](tickwheel_jobs::Run::lost) may call the jobs: what would wait is refused.
+#[test]
+fn a_waker_of_a_run_may_call_the_jobs() {
+    on_each_store(|builder| {
+        let (started, at_start) = mpsc::channel();
+        let (refused, told) = mpsc::channel();
+        let refused = Mutex::new(refused);
+        let jobs = builder
+            .on(move |_: Close, run| {
+                let refused = Mutex::new(refused.lock().unwrap().clone());
+                let waker = Waker::from(Arc::new(Calls { client: run.client(), refused }));
+                let mut lost = pin!(run.lost());
+                assert_eq!(lost.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+                started.send(run.id()).unwrap();
+                wait_until("the run is told", || run.is_lost());
+                Ok(())
+            })
+            .start()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        let id = at_start.recv_timeout(LONG).unwrap();
+        assert_eq!(jobs.cancel(id), Ok(tickwheel_jobs::Cancel::Running));
+        assert_eq!(told.recv_timeout(LONG), Ok(true));
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// A value of the program that calls the jobs when it is dropped.
+struct CallsInDrop(Mutex<Option<Client>>, Mutex<mpsc::Sender<()>>);
+
+impl Drop for CallsInDrop {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.lock().unwrap().take() {
+            let _ = (client.count(), client.insert(HOUR, close(1)), client.check());
+            client.nudge();
+        }
+        let _ = self.1.lock().unwrap().send(());
+    }
+}
+
+/// What a handler and `on_event` have captured may call the jobs when it is dropped with them.
+#[test]
+fn a_captured_value_may_call_the_jobs_in_its_drop() {
+    on_each_store(|builder| {
+        let (dropped, told) = mpsc::channel();
+        let value = || Arc::new(CallsInDrop(Mutex::new(None), Mutex::new(dropped.clone())));
+        let (one, other) = (value(), value());
+        let (in_handler, in_event) = (Arc::clone(&one), Arc::clone(&other));
+        let jobs = builder
+            .on(move |_: Close, _| {
+                let _value = &in_handler;
+                Ok(())
+            })
+            .on_event(move |_| {
+                let _value = &in_event;
+            })
+            .start()
+            .unwrap();
+        for value in [one, other] {
+            *value.0.lock().unwrap() = Some(jobs.client());
+        }
+        jobs.shutdown().unwrap();
+        for _ in 0..2 {
+            told.recv_timeout(LONG).unwrap();
+        }
+    });
+}
+
+/// A shutdown in a handler of other jobs waits for the runs of those that end.
+#[test]
+fn a_shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
+    let (started, at_start) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let ending = Jobs::memory()
+        .on(move |_: Close, _| {
+            started.send(()).unwrap();
+            released.lock().unwrap().recv()?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    ending.insert(MS, close(1)).unwrap();
+    at_start.recv_timeout(LONG).unwrap();
+    let client = ending.client();
+    let (slot, (ended, told)) = (Mutex::new(Some(ending)), mpsc::channel());
+    let other = Jobs::memory()
+        .on(move |_: Close, _| {
+            let ending = slot.lock().unwrap().take();
+            let _ = ended.send(ending.map(|jobs| jobs.shutdown()));
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    other.insert(MS, close(1)).unwrap();
+    wait_until("the shutdown has begun", || client.insert(HOUR, close(2)).is_err());
+    release.send(()).unwrap();
+    assert_eq!(told.recv_timeout(LONG).unwrap(), Some(Ok(())));
+}
+
+/// A shutdown in a handler that is a future does not wait for that handler.
+#[cfg(feature = "tokio")]
+#[test]
+fn a_shutdown_in_a_handler_that_is_a_future_does_not_wait_for_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let slot: Arc<Mutex<Option<Jobs>>> = Arc::default();
+    let (ended, told) = mpsc::channel();
+    let its = Arc::clone(&slot);
+    let jobs = Jobs::memory()
+        .lease(LONG * 10)
+        .on_async(runtime.handle().clone(), move |_: Close, _| {
+            let (its, ended) = (Arc::clone(&its), ended.clone());
+            async move {
+                let jobs = its.lock().unwrap().take();
+                let _ = ended.send(jobs.map(|jobs| jobs.shutdown()));
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let client = jobs.client();
+    let mut locked = slot.lock().unwrap();
+    client.insert(MS, close(1)).unwrap();
+    *locked = Some(jobs);
+    drop(locked);
+    assert_eq!(told.recv_timeout(LONG).unwrap(), Some(Err(StoreError::StillRunning(1))));
+}

@@ -1,0 +1,78 @@
+//! A panic of the dispatcher: callers learn of it, runs are told, and the file is free.
+//!
+//! The panic is planted at a named point of the code, in a process of its own: the point is every
+//! dispatcher's.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{Builder, Event, InsertErrorKind, Job, Jobs, StoreError, hook};
+
+#[derive(Serialize, Deserialize)]
+struct Close;
+
+impl Job for Close {
+    const NAME: &'static str = "close";
+}
+
+const LONG: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+static PANICS: AtomicBool = AtomicBool::new(false);
+
+fn panic_at(point: &'static str) {
+    if point == "before the answers" && PANICS.swap(false, Ordering::SeqCst) {
+        panic!("planted");
+    }
+}
+
+fn a_panic_is_noticed(builder: Builder) {
+    let (told, events) = mpsc::channel();
+    let (started, at_start) = mpsc::channel();
+    let (ended, at_end) = mpsc::channel();
+    let jobs = builder
+        .on(move |_: Close, run| {
+            started.send(()).unwrap();
+            while !run.is_lost() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+            Ok(())
+        })
+        .on_event(move |event| drop(told.send(event)))
+        .start()
+        .unwrap();
+    jobs.insert(Duration::ZERO, Close).map(drop).unwrap();
+    at_start.recv_timeout(LONG).unwrap();
+    PANICS.store(true, Ordering::SeqCst);
+    // The commit was made, and its answer is lost.
+    let refused = jobs.insert(HOUR, Close).unwrap_err();
+    assert!(matches!(refused.kind(), InsertErrorKind::Unknown(_)), "{refused}");
+    at_end.recv_timeout(LONG).unwrap();
+    let event = events.recv_timeout(LONG).unwrap();
+    assert!(matches!(event, Event::Stopped { error: StoreError::Other(_) }), "{event:?}");
+    let client = jobs.client();
+    assert_eq!(client.count(), Err(StoreError::Closed));
+    assert_eq!(*client.insert(HOUR, Close).unwrap_err().kind(), InsertErrorKind::Closed);
+    client.nudge();
+    assert_eq!(jobs.shutdown(), Err(StoreError::Unknown));
+}
+
+/// After a panic of the dispatcher every call ends, the runs under way are told, an event says so, and
+/// the file has another runner.
+#[test]
+fn a_panic_of_the_dispatcher_is_noticed_by_callers_runs_and_the_program() {
+    hook::set(panic_at);
+    a_panic_is_noticed(Jobs::memory());
+    let folder = std::env::temp_dir().join(format!("tickwheel-jobs-panic-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("jobs.db");
+    a_panic_is_noticed(Jobs::open(&path).unwrap());
+    let (jobs, _driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    assert_eq!(jobs.count().unwrap().pending, 2);
+    jobs.check().unwrap();
+    drop(jobs);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
