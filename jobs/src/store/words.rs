@@ -21,15 +21,13 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "redis")]
 use crate::values::server_time::ServerTime;
 
+pub(crate) use super::claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS};
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo};
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
-
-/// A job is dead once its process has ended this often in a row while the job was claimed.
-pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 
 /// The longest key and name, in bytes.
 pub(crate) const NAME_BYTES: usize = 255;
@@ -121,56 +119,6 @@ pub(crate) struct Batch<'a> {
     /// for an answer; without it, as long as it does by itself.
     pub(crate) until: Option<Instant>,
     pub(crate) now: Millis,
-}
-
-/// Which jobs to claim: the earliest ones.
-///
-/// A job that was interrupted is a *suspect*: it may be what ended its process. A claim passes over the
-/// suspects that it may not take, and takes the jobs behind them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClaimRequest {
-    /// The latest deadline.
-    pub(crate) until: Millis,
-    /// How many, at most.
-    pub(crate) limit: usize,
-    /// How many of them may be of kinds whose handlers block a thread.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only nodes share the work"))]
-    pub(crate) blocking: usize,
-    /// How many jobs that were interrupted once may be claimed.
-    pub(crate) suspects: usize,
-    /// Whether one job that was interrupted more often may be claimed, if the claim takes no other
-    /// suspect.
-    pub(crate) repeat_offender: bool,
-    /// Whether that job may be one whose next interruption is the last, [`MOST_INTERRUPTIONS`].
-    pub(crate) last_try: bool,
-}
-
-impl ClaimRequest {
-    /// Returns a request that admits no suspect.
-    pub(crate) fn new(until: Millis, limit: usize, blocking: usize) -> ClaimRequest {
-        let (suspects, repeat_offender, last_try) = (0, false, false);
-        ClaimRequest { until, limit, blocking, suspects, repeat_offender, last_try }
-    }
-
-    /// Says whether a job that was interrupted so often may be claimed, and takes note of it if so.
-    pub(crate) fn admits(&mut self, interruptions: u32) -> bool {
-        match interruptions {
-            0 => true,
-            1 if self.suspects > 0 => {
-                self.suspects -= 1;
-                self.repeat_offender = false;
-                true
-            }
-            2.. if self.repeat_offender
-                && (self.last_try || interruptions + 1 < MOST_INTERRUPTIONS) =>
-            {
-                self.suspects = 0;
-                self.repeat_offender = false;
-                true
-            }
-            _ => false,
-        }
-    }
 }
 
 /// What a commit did.
@@ -327,21 +275,6 @@ pub(crate) enum IfTaken {
     /// Replaces, and keeps the deadline of the job that was there.
     ReplaceKeepingTime,
     Leave,
-}
-
-/// A claimed job.
-#[derive(Clone, Debug)]
-pub(crate) struct Claimed {
-    pub(crate) id: JobId,
-    pub(crate) kind: Arc<str>,
-    pub(crate) due: Millis,
-    pub(crate) tries: u32,
-    pub(crate) interruptions: u32,
-    /// How often it has run before, whatever became of those runs.
-    pub(crate) runs: u32,
-    pub(crate) key: Option<String>,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) fence: Fence,
 }
 
 /// How a run ended.
