@@ -268,11 +268,15 @@ impl Builder {
         Builder { lease, ..self }
     }
 
-    /// Says how long a call waits while the server of the jobs does not answer: 10 seconds unless it is
-    /// said. A file is always there.
+    /// Says how long a call waits for others: 10 seconds unless it is said. The time counts from the call
+    /// on, for everything that it waits for: a server that does not answer, another program's transaction
+    /// on the file, calls of other threads before it.
     ///
-    /// An insert ends with [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) then. What
-    /// was sent is sent again until it is answered, also after that.
+    /// A call that was not begun by then has done nothing, and ends with
+    /// [`StoreError::Busy`](crate::StoreError::Busy) or the error of the connection. On a server a call
+    /// that was sent ends with [`StoreError::Unknown`](crate::StoreError::Unknown), an insert with
+    /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); it is sent again until it is
+    /// answered, also after that. On a file a commit that has begun is waited for.
     pub fn patience(self, patience: Duration) -> Builder {
         Builder { patience, ..self }
     }
@@ -303,8 +307,14 @@ impl Builder {
         Builder { replicas: n, ..self }
     }
 
-    /// Limits how many jobs are claimed at once: those that run, and those that are about to, because
-    /// their time comes within 50 ms or every thread is busy. 2048 unless it is said.
+    /// Limits how many jobs are claimed at once: those that run, and those that are about to. 2048 unless
+    /// it is said.
+    ///
+    /// On a file jobs are claimed from 50 ms before their time on, whether a thread is free or not. On a
+    /// server other processes share the work, so a process claims what its threads can start: a job for
+    /// each free thread, and as many more as they end in 100 ms at the rate of the latest runs. A claimed
+    /// job that has not started after a second is given back. Handlers that are futures take no thread:
+    /// only this limit counts for their jobs.
     pub fn in_flight(self, jobs: usize) -> Builder {
         Builder { in_flight: jobs, ..self }
     }

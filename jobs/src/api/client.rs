@@ -27,7 +27,7 @@ pub struct Client {
 
 impl Client {
     /// Makes the process that runs the jobs look for what others have inserted, if that is this
-    /// process. Returns at once.
+    /// process. Returns at once, in every hook too.
     pub fn nudge(&self) {
         self.link.nudge();
     }
@@ -197,7 +197,9 @@ impl Client {
         self.link.metrics.snapshot()
     }
 
-    /// Walks the whole store, and compares what should agree: slow, for tests and doubts.
+    /// Walks the whole store, and compares what should agree: slow, for tests and doubts. The calling
+    /// thread reads on a connection of its own, and jobs run meanwhile. On a file the log grows as long as
+    /// it reads. Jobs in memory have one connection alone: they stand still until the check has ended.
     ///
     /// # Errors
     ///

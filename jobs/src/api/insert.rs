@@ -6,7 +6,7 @@ use tickwheel::When;
 
 use super::client::{Client, check_name, draw, error_of, payload};
 use crate::store::words::{Answer, ApplyError, IfTaken, Inserted, NewJob, Op};
-use crate::values::error::{InsertError, InsertErrorKind};
+use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Durability;
 use crate::values::job::Job;
@@ -47,11 +47,17 @@ impl Client {
         self.insert_one(Some(id), when.into(), None, job)
     }
 
-    /// Stores many jobs, in one commit: all of them, or none.
+    /// Stores many jobs. On a file and in memory that is one commit: all of them, or none. It takes some
+    /// microseconds a job, and no other commit is made meanwhile, so a million jobs are better stored in
+    /// batches of some thousand. On a server a batch of up to 256 jobs is all or nothing, and a larger one
+    /// is stored part by part.
     ///
     /// # Errors
     ///
-    /// The whole batch comes back.
+    /// The whole batch comes back. [`StoreError::Incomplete`](crate::StoreError::Incomplete) says how many
+    /// of its first jobs are stored nevertheless.
+    /// [`InsertErrorKind::Unknown`] has the first id of the part whose answer was lost: the jobs before it
+    /// are stored, those after that part are not.
     pub fn insert_batch<W, J>(
         &self,
         jobs: impl IntoIterator<Item = (W, J)>,
@@ -71,11 +77,24 @@ impl Client {
             Err(kind) => return Err(InsertError::new(kind, jobs)),
         };
         let ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
-        let Some(first) = ids.first().copied() else { return Ok(ids) };
-        match self.store(Op::InsertMany(new), first) {
-            Ok(_) => Ok(ids),
+        match self.store_many(new) {
+            Ok(()) => Ok(ids),
             Err(kind) => Err(InsertError::new(kind, jobs)),
         }
+    }
+
+    /// Stores jobs: on a server in parts, so that the dispatcher does other things between them.
+    fn store_many(&self, new: Vec<NewJob>) -> Result<(), InsertErrorKind> {
+        let part = if self.link.shared { JOBS_PER_PART } else { new.len().max(1) };
+        let mut stored = 0;
+        let mut rest = new.into_iter().peekable();
+        while let Some(first) = rest.peek().map(|job| job.id) {
+            let jobs: Vec<NewJob> = rest.by_ref().take(part).collect();
+            let many = jobs.len();
+            self.store(Op::InsertMany(jobs), first).map_err(|kind| after(stored, kind))?;
+            stored += many;
+        }
+        Ok(())
     }
 
     /// Stores a job in a transaction of the caller's, on the file of these jobs: the job is there
@@ -154,6 +173,25 @@ impl Client {
             other => Err(error_of(other).into()),
         }
     }
+}
+
+/// How many jobs of a batch a step of the dispatcher takes on a server: it takes some milliseconds.
+const JOBS_PER_PART: usize = 4096;
+
+/// Returns what an error means of a batch whose first jobs are stored.
+fn after(before: usize, kind: InsertErrorKind) -> InsertErrorKind {
+    let error = match kind {
+        kind if before == 0 => return kind,
+        InsertErrorKind::Unknown(id) => return InsertErrorKind::Unknown(id),
+        InsertErrorKind::Store(StoreError::Incomplete { stored, error }) => {
+            let stored = before + stored;
+            return InsertErrorKind::Store(StoreError::Incomplete { stored, error });
+        }
+        InsertErrorKind::Store(error) => error,
+        InsertErrorKind::Closed => StoreError::Closed,
+        other => StoreError::Other(other.to_string()),
+    };
+    InsertErrorKind::Store(StoreError::Incomplete { stored: before, error: Box::new(error) })
 }
 
 fn new_job<J: Job>(

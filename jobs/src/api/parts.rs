@@ -86,7 +86,12 @@ impl Builder {
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
         };
         // On a manual clock, and in a client, the caller's thread asks in any case.
+        #[cfg(any(feature = "sqlite", feature = "redis"))]
         let asks_apart = runs_jobs && !manual;
+        #[cfg_attr(
+            not(any(feature = "sqlite", feature = "redis")),
+            expect(unused_mut, reason = "memory has one connection")
+        )]
         let mut questions: Option<questions::Open> = None;
         #[cfg(feature = "sqlite")]
         let mut file = None;

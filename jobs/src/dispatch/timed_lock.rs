@@ -54,7 +54,6 @@ impl<T> TimedLock<T> {
     }
 
     /// Takes the value if no other thread has it.
-    #[cfg(any(feature = "sqlite", feature = "redis"))]
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         let was_taken = core::mem::replace(&mut *unpoisoned(self.is_taken.lock()), true);
         (!was_taken).then(|| self.guard())

@@ -23,6 +23,8 @@
 //! | `sentinel.rs`, `sentinel_servers.rs` | servers that sentinels name; the sentinels |
 //! | `tls.rs` | connections by TLS |
 //! | `replicas.rs` | inserts that wait for replicas |
+//! | `share.rs` | nodes that share the work |
+//! | `in_time.rs` | calls and shutdowns that keep their limit |
 
 mod by_hand;
 #[cfg(unix)]
@@ -34,6 +36,8 @@ mod cuts;
 mod draw;
 mod failover;
 mod half_done;
+#[cfg(unix)]
+mod in_time;
 mod known_defects;
 mod late;
 mod leases;
@@ -47,6 +51,7 @@ mod replicas;
 mod sentinel;
 mod sentinel_servers;
 mod server;
+mod share;
 mod slow_disk;
 mod soak;
 mod start;

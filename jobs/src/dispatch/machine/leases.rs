@@ -48,17 +48,25 @@ impl Machine {
         self.runs.insert(run.id, run);
     }
 
-    /// Gives back what was claimed a while ago and has not started: other processes may start it.
+    /// Gives back what waits for a thread, once one of these jobs has waited for too long: other processes
+    /// may start it. All of them go, so that the jobs of this process go on to start in their order.
     pub(super) fn give_back_late(&mut self, present: Now) {
         let Some(capacity) = &self.settings.capacity else { return };
+        let mut is_late = false;
         while let Some((since, id, fence)) = self.to_start.front().copied()
             && present.instant.saturating_duration_since(since) >= PATIENCE
         {
             self.to_start.pop_front();
             let run = self.runs.get(&id).filter(|run| run.fence == fence);
-            if run.is_some_and(|run| run.withdraw()) {
-                capacity.was_too_slow();
-                self.backlog.push(Command::GiveBack(id));
+            is_late |= run.is_some_and(|run| run.is_waiting());
+        }
+        if !is_late {
+            return;
+        }
+        capacity.was_too_slow();
+        for run in self.runs.values().filter(|run| !run.is_async) {
+            if run.withdraw() {
+                self.backlog.push(Command::GiveBack(run.id));
             }
         }
     }

@@ -1,0 +1,75 @@
+//! Calls and shutdowns whose limit counts from the call, while the server stands still.
+
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tickwheel_jobs::{Client, InsertErrorKind, JobId, StoreError};
+
+use crate::server::Server;
+use crate::support::{Log, MS, Order, noting, now, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const LIMIT: Duration = Duration::from_millis(500);
+/// What a loaded machine may add. Sixteen callers one after the other took more than 90 seconds.
+const LOADED: Duration = Duration::from_secs(15);
+
+fn signal(server: &Server, signal: Signal) {
+    kill(Pid::from_raw(server.pid()), signal).unwrap();
+}
+
+fn all_are_answered_in_time(client: &Client) {
+    let begun = now();
+    thread::scope(|scope| {
+        for n in 0..16 {
+            scope.spawn(move || match n % 4 {
+                0 => {
+                    let refused = client.insert(HOUR, Order(n)).unwrap_err();
+                    let kind = refused.kind();
+                    let is_known = matches!(
+                        kind,
+                        InsertErrorKind::Unknown(_)
+                            | InsertErrorKind::Store(StoreError::Busy | StoreError::Io(_))
+                    );
+                    assert!(is_known, "{kind:?}");
+                }
+                1 => drop(client.count().unwrap_err()),
+                2 => drop(client.cancel(JobId::new()).unwrap_err()),
+                _ => drop(client.pending().next_page().unwrap_err()),
+            });
+        }
+    });
+    let took = begun.elapsed();
+    assert!(took < LIMIT + LOADED, "{took:?}");
+}
+
+/// Callers who share a client are answered within the limit of their own call, not one after the other.
+#[test]
+fn callers_of_one_client_are_answered_in_time_while_the_server_stands_still() {
+    let server = Server::start();
+    let client = open(&server).patience(LIMIT).client().unwrap();
+    client.insert(HOUR, Order(100)).unwrap();
+    signal(&server, Signal::SIGSTOP);
+    all_are_answered_in_time(&client);
+    signal(&server, Signal::SIGCONT);
+    let count = client.count();
+    assert!(count.is_ok() || count == Err(StoreError::Busy), "{count:?}");
+}
+
+/// So are callers of a process that runs jobs, and its shutdown keeps its limit.
+#[test]
+fn callers_of_a_node_and_its_shutdown_are_answered_in_time_while_the_server_stands_still() {
+    let server = Server::start();
+    let log = Log::default();
+    let jobs = noting(open(&server).patience(LIMIT), &log);
+    jobs.insert(HOUR, Order(100)).unwrap();
+    signal(&server, Signal::SIGSTOP);
+    all_are_answered_in_time(&jobs.client());
+    let begun = now();
+    let ended = jobs.shutdown_timeout(100 * MS);
+    let took = begun.elapsed();
+    signal(&server, Signal::SIGCONT);
+    assert!(took < LOADED, "{took:?}");
+    assert!(matches!(ended, Ok(()) | Err(StoreError::Unknown)), "{ended:?}");
+}
