@@ -54,10 +54,12 @@ fn a_panic_is_noticed(builder: Builder) {
     let event = events.recv_timeout(LONG).unwrap();
     assert!(matches!(event, Event::Stopped { error: StoreError::Other(_) }), "{event:?}");
     let client = jobs.client();
-    assert_eq!(client.count(), Err(StoreError::Closed));
-    assert_eq!(*client.insert(HOUR, Close).unwrap_err().kind(), InsertErrorKind::Closed);
+    let why = client.count().unwrap_err();
+    assert!(matches!(&why, StoreError::Other(text) if text.contains("panicked")), "{why}");
+    let refused = client.insert(HOUR, Close).unwrap_err();
+    assert_eq!(*refused.kind(), InsertErrorKind::Store(why.clone()));
     client.nudge();
-    assert_eq!(jobs.shutdown(), Err(StoreError::Unknown));
+    assert_eq!(jobs.shutdown(), Err(why));
 }
 
 /// After a panic of the dispatcher every call ends, the runs under way are told, an event says so, and

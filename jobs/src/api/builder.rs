@@ -63,7 +63,7 @@ impl Jobs {
     #[cfg(feature = "sqlite")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
         let path = path.as_ref().to_owned();
-        let location = Location { path, queue: None, vfs: None };
+        let mut location = Location::new(path, None);
         drop(location.open()?);
         Ok(Builder::new(Source::File(location)))
     }
@@ -76,7 +76,7 @@ impl Jobs {
         vfs: &str,
     ) -> Result<Builder, OpenError> {
         let (path, vfs) = (path.as_ref().to_owned(), Some(vfs.to_owned()));
-        Ok(Builder::new(Source::File(Location { path, queue: None, vfs })))
+        Ok(Builder::new(Source::File(Location::new(path, vfs))))
     }
 
     /// Opens the jobs on a Redis server, which several machines share: each of them may run jobs. With

@@ -64,7 +64,8 @@ impl Jobs {
     /// # Errors
     ///
     /// [`StoreError::StillRunning`] if runs were under way at the end of that time, and the error of the
-    /// last commit. [`StoreError::Unknown`] if a server has not answered that commit a second after the
+    /// last commit. The error of [`Event::Stopped`](crate::Event::Stopped) if the jobs had ended by
+    /// themselves. [`StoreError::Unknown`] if a server has not answered that commit a second after the
     /// end of that time: the thread of the jobs ends by itself then, as soon as it has an answer or none
     /// comes.
     ///
@@ -124,7 +125,9 @@ impl Jobs {
         match ended {
             Some(CallEnd::Answered(Ok(Answer::Done))) => Ok(()),
             Some(CallEnd::Answered(other)) => Err(error_of(other)),
-            Some(CallEnd::Refused) if !link.alive.has_panicked() => Err(StoreError::Closed),
+            // The jobs have ended by themselves.
+            Some(CallEnd::Refused) => Err(link.alive.why_ended()),
+            _ if link.alive.was_stopped() => Err(link.alive.why_ended()),
             _ => Err(StoreError::Unknown),
         }
     }

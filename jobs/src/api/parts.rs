@@ -9,6 +9,7 @@ use crossbeam_channel::Receiver;
 use crossbeam_channel::bounded;
 
 use super::builder::{Builder, Source};
+use crate::dispatch::call::Alive;
 use crate::dispatch::capacity::Capacity;
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
@@ -117,6 +118,7 @@ impl Builder {
             #[cfg(feature = "sqlite")]
             Source::File(mut location) => {
                 location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
+                // `Jobs::open` has resolved the path already; the lock lies beside the real file.
                 let runner = match runs_jobs {
                     true => location.lock_runner()?,
                     false => None,
@@ -141,6 +143,7 @@ impl Builder {
             on_event: self.on_event,
             lease,
             durability: self.durability,
+            alive: Arc::default(),
             questions,
             #[cfg(feature = "sqlite")]
             file,
@@ -177,6 +180,7 @@ pub(super) struct Parts {
     pub(super) on_event: Option<OnEvent>,
     pub(super) lease: Duration,
     pub(super) durability: Durability,
+    pub(super) alive: Arc<Alive>,
     /// Opens the store once more, for questions.
     pub(super) questions: Option<questions::Open>,
     #[cfg(feature = "sqlite")]
@@ -248,7 +252,7 @@ impl Parts {
             shared: self.settings.lease.is_some(),
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
-            alive: Arc::default(),
+            alive: Arc::clone(&self.alive),
             nudged: Arc::default(),
             questions: None,
             pid: std::process::id(),
@@ -268,7 +272,8 @@ impl Parts {
         let on_event = self.on_event.take();
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let metrics = Arc::clone(&self.metrics);
-        let inline = Inline::new(machine, store, clock.clone(), metrics, on_event, asks_again);
+        let (its_clock, alive) = (clock.clone(), Arc::clone(&self.alive));
+        let inline = Inline::new(machine, store, its_clock, metrics, on_event, asks_again, alive);
         let inline = Arc::new(inline);
         let way = || -> link::Send {
             let way = Arc::clone(&inline);

@@ -10,11 +10,13 @@
 //! - A caller learns that the dispatcher has ended although its command lies in a channel that will not
 //!   be read again: it looks at `Alive` while it waits.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+
+use crate::values::error::StoreError;
 
 /// The dispatcher's end of a call. If it is dropped, the call ends without an answer.
 pub(crate) struct Reply<T> {
@@ -44,7 +46,11 @@ pub(crate) enum CallEnd<T> {
 
 /// Whether the dispatcher lives.
 #[derive(Default)]
-pub(crate) struct Alive(AtomicU8);
+pub(crate) struct Alive {
+    stage: AtomicU8,
+    /// Why it has ended by itself.
+    stopped: OnceLock<StoreError>,
+}
 
 const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
@@ -52,7 +58,6 @@ const GIVEN_UP: u8 = 2;
 const ANSWERED: u8 = 3;
 
 const ENDED: u8 = 1;
-const PANICKED: u8 = 2;
 
 /// How often a caller looks whether the dispatcher lives.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -169,19 +174,27 @@ impl Stage {
 
 impl Alive {
     pub(crate) fn has_ended(&self) -> bool {
-        self.0.load(Ordering::Acquire) != 0
+        self.stage.load(Ordering::Acquire) == ENDED
     }
 
-    pub(crate) fn has_panicked(&self) -> bool {
-        self.0.load(Ordering::Acquire) == PANICKED
+    /// Returns why the dispatcher has ended: because it was told to, unless it has ended by itself.
+    pub(crate) fn why_ended(&self) -> StoreError {
+        self.stopped.get().cloned().unwrap_or(StoreError::Closed)
     }
 
+    /// Says whether the dispatcher has ended by itself.
+    pub(crate) fn was_stopped(&self) -> bool {
+        self.stopped.get().is_some()
+    }
+
+    /// The dispatcher ends by itself, soon.
+    pub(crate) fn stop(&self, why: StoreError) {
+        let _ = self.stopped.set(why);
+    }
+
+    /// The dispatcher has ended, and every answer was given.
     pub(crate) fn end(&self) {
-        self.0.store(ENDED, Ordering::Release);
-    }
-
-    pub(crate) fn panic(&self) {
-        self.0.store(PANICKED, Ordering::Release);
+        self.stage.store(ENDED, Ordering::Release);
     }
 }
 

@@ -43,6 +43,17 @@ pub(crate) enum Checked {
 }
 
 impl Command {
+    /// Returns the ids of jobs whose insert nobody waits for.
+    pub(crate) fn buffered_ids(self) -> Vec<JobId> {
+        match self {
+            Command::Ask { op: Op::Insert(job), reply: None } => vec![job.id],
+            Command::Ask { op: Op::InsertMany(jobs), reply: None } => {
+                jobs.iter().map(|job| job.id).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the call whose caller waits for the answer, and until when.
     pub(crate) fn call(&self) -> Option<(Stage, Option<Instant>)> {
         match self {

@@ -69,13 +69,13 @@ pub enum Event {
     },
     /// The jobs of this process have ended by themselves. No run starts any more, those under way were
     /// told ([`Run::is_lost`](crate::Run::is_lost)), and every call is refused with
-    /// [`StoreError::Closed`]. Nothing is lost: another process, or the next start, runs the jobs.
+    /// this error. Nothing is lost: another process, or the next start, runs the jobs.
     Stopped {
         /// Why.
         error: StoreError,
     },
     /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost,
-    /// because the store has failed for too long.
+    /// because the store has failed for too long, or because the jobs ended just when they came.
     Lost {
         /// The jobs.
         ids: Vec<JobId>,

@@ -14,9 +14,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::call::Alive;
 use super::clock::Clock;
 use super::command::{Command, RunEnd};
-use super::events::{OnEvent, tell, wake};
+use super::events::{Event, OnEvent, tell, wake};
 use super::execute::Executor;
 use super::link::Sent;
 use super::machine::{Machine, Turn};
@@ -39,6 +40,8 @@ pub(crate) struct Inline {
     /// Callers wait for a store that does not answer. Not on a manual clock, which stands still
     /// meanwhile.
     asks_again: bool,
+    /// Callers learn here why the machine has ended by itself.
+    alive: Arc<Alive>,
 }
 
 struct Inner {
@@ -58,10 +61,11 @@ impl Inline {
         metrics: Arc<Metrics>,
         on_event: Option<OnEvent>,
         asks_again: bool,
+        alive: Arc<Alive>,
     ) -> Inline {
         let wake_at = Some(Millis::ZERO);
         let inner = Inner { machine, store: Some(store), wake_at, executor: None };
-        Inline { inner: TimedLock::new(inner), clock, metrics, on_event, asks_again }
+        Inline { inner: TimedLock::new(inner), clock, metrics, on_event, asks_again, alive }
     }
 
     /// Sets what runs the jobs.
@@ -119,10 +123,14 @@ impl Inline {
             let next = turn.wake_at;
             (turn, next)
         };
-        let Turn { answers, events, wakers, finished, .. } = turn;
+        let Turn { answers, events, wakers, finished, stopped, .. } = turn;
         wake(wakers, false);
         for event in events {
             tell(event, &self.metrics, self.on_event.as_ref(), false);
+        }
+        if let Some(error) = stopped {
+            self.alive.stop(error.clone());
+            tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), false);
         }
         let closed = if finished { self.close() } else { Ok(()) };
         for (reply, answer) in answers {

@@ -95,7 +95,7 @@ impl Link {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         match end {
             CallEnd::Answered(answer) => answer,
-            CallEnd::Refused => Err(StoreError::Closed.into()),
+            CallEnd::Refused => Err(self.alive.why_ended().into()),
             CallEnd::TimedOut => Err(StoreError::Busy.into()),
             CallEnd::Unknown => {
                 Err(ApplyError { error: StoreError::Unknown, unknown: true, again: false })
@@ -174,12 +174,12 @@ impl Link {
         let (reply, call) = call(None);
         match (self.commands)(Command::Check(reply, checked)) {
             Sent::Yes => {}
-            Sent::Closed => return Err(StoreError::Closed.into()),
+            Sent::Closed => return Err(self.alive.why_ended().into()),
             Sent::TimedOut => return Err(StoreError::Busy.into()),
         }
         match self.wait(&call, None) {
             CallEnd::Answered(found) => found,
-            _ => Err(StoreError::Closed.into()),
+            _ => Err(self.alive.why_ended().into()),
         }
     }
 
@@ -194,7 +194,7 @@ impl Link {
             return Err(StoreError::Other(reason.to_owned()).into());
         }
         if self.alive.has_ended() {
-            return Err(StoreError::Closed.into());
+            return Err(self.alive.why_ended().into());
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ impl Questions {
         let answer = {
             let mut slot = self.store.lock_until(until).ok_or(StoreError::Busy)?;
             if self.alive.has_ended() {
-                return Err(StoreError::Closed.into());
+                return Err(self.alive.why_ended().into());
             }
             let mut store = match slot.take() {
                 Some(store) => store,

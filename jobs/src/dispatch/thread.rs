@@ -29,6 +29,7 @@ use super::events::{Event, OnEvent, call_hook, tell, wake};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
+use crate::store::memory::Memory;
 use crate::store::words::{Answer, ApplyError, Store};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -121,6 +122,10 @@ impl Dispatcher {
             if large_log && !was_large {
                 let event = Event::LogGrows { bytes: facts.wal_bytes };
                 tell(event, &self.metrics, self.on_event.as_ref(), true);
+            }
+            if let Some(error) = turn.stopped {
+                self.alive.stop(error.clone());
+                tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
             }
             if turn.finished {
                 return turn.answers;
@@ -232,12 +237,11 @@ impl Dispatcher {
     }
 
     /// Closes the store, then gives the last answers, so that a caller of `shutdown` finds it closed.
-    fn end(self, answers: Vec<(Reply, Result<Answer, ApplyError>)>) {
-        let Dispatcher { store, wheels, commands, urgent, executor, alive, machine, .. } = self;
+    fn end(mut self, answers: Vec<(Reply, Result<Answer, ApplyError>)>) {
+        let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let closed = store.close();
-        let link = Arc::clone(&executor.link);
-        // With them go values of the user's, whose drops may call anything.
-        call_hook(|| drop((wheels, executor, urgent, machine, self.on_event)));
+        let alive = Arc::clone(&self.alive);
+        let commands = self.disband();
         for (reply, answer) in answers {
             reply.answer(match &closed {
                 Err(error) => answer.and(Err(error.clone().into())),
@@ -245,28 +249,38 @@ impl Dispatcher {
             });
         }
         alive.end();
-        if let Some(questions) = &link.questions {
-            questions.close();
-        }
         // A command that comes after this is not read, and its caller finds out by itself.
         commands.try_iter().for_each(drop);
     }
 
     /// Ends after a panic: nothing is written any more, and no run of this process counts.
-    fn fail(self) {
-        let Dispatcher { mut machine, store, wheels, commands, urgent, executor, alive, .. } = self;
-        alive.panic();
-        let mut wakers = Vec::new();
-        machine.tell_all_lost(&mut wakers);
-        drop(store);
-        wake(wakers, true);
+    fn fail(mut self) {
         let error = StoreError::Other("the dispatcher has panicked".to_owned());
+        self.alive.stop(error.clone());
+        let mut wakers = Vec::new();
+        self.machine.tell_all_lost(&mut wakers);
+        drop(core::mem::replace(&mut self.store, Box::new(Memory::default())));
+        wake(wakers, true);
         tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
-        let link = Arc::clone(&executor.link);
-        call_hook(|| drop((wheels, executor, urgent, machine, self.on_event)));
-        if let Some(questions) = &link.questions {
+        let alive = Arc::clone(&self.alive);
+        let commands = self.disband();
+        alive.end();
+        commands.try_iter().for_each(drop);
+    }
+
+    /// Drops everything but the channel of callers. With it go values of the user's, whose drops may call
+    /// anything.
+    fn disband(self) -> Receiver<Command> {
+        let Dispatcher { wheels, commands, urgent, executor, machine, metrics, on_event, .. } =
+            self;
+        let lost: Vec<JobId> = commands.try_iter().flat_map(Command::buffered_ids).collect();
+        if !lost.is_empty() {
+            tell(Event::Lost { ids: lost }, &metrics, on_event.as_ref(), true);
+        }
+        if let Some(questions) = &executor.link.questions {
             questions.close();
         }
-        commands.try_iter().for_each(drop);
+        call_hook(|| drop((wheels, executor, urgent, machine, on_event)));
+        commands
     }
 }

@@ -198,7 +198,8 @@ pub(crate) enum Op {
     /// The occurrences of a schedule become jobs, and `next` is the one that follows; without one,
     /// the schedule ends. Nothing happens if the schedule has moved on already. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
-    /// A claimed job has ended. Answer::Done, or Answer::Lost with its id if the claim is another's.
+    /// A claimed job has ended. Answer::Done, Answer::Lost with its id if the claim is another's, or
+    /// Answer::Cancelled if a cancel asked for elsewhere has made the job gone, whatever its end says.
     Finish(Finish),
     /// A claimed job is claimed no more, as if it had never been. Answer::Done.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]

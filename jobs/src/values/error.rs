@@ -193,6 +193,9 @@ pub enum StoreError {
     Closed,
     /// The process was forked since the store was opened. SQLite does not survive that.
     Forked,
+    /// Another process runs the jobs of the file since: the lock of the runner, a file beside it, was
+    /// removed. Nothing is written here any more. Shut these jobs down, and start anew.
+    Overtaken,
     /// The disk is full, or the memory that the server may use.
     Full,
     /// The time of the call was over before the store was free
@@ -238,6 +241,9 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::Closed => f.write_str("the jobs are shut down"),
             StoreError::Forked => f.write_str("the process was forked since the store was opened"),
+            StoreError::Overtaken => {
+                f.write_str("another process runs the jobs of this file by now")
+            }
             StoreError::Full => f.write_str("the store is full"),
             StoreError::Busy => f.write_str("the store was not free in time"),
             StoreError::Io(error) => write!(f, "the store could not read or write: {error}"),

@@ -6,6 +6,7 @@
 //! | `full_disk.rs` | a file system without room |
 //! | `files.rs` | files that are refused, and stay as they are |
 //! | `damage.rs` | flipped bytes and cut files |
+//! | `names.rs` | links, names, and files that are removed while they are in use |
 //! | `others.rs` | a reader that sits, a second runner, a client beside the runner, clocks |
 //! | `folder.rs` | a folder for each test |
 //! | `../disk/` | disks in memory under SQLite |
@@ -23,4 +24,5 @@ mod files;
 mod folder;
 mod full_disk;
 mod injected;
+mod names;
 mod others;

@@ -1,6 +1,7 @@
 //! One test for each promise of `docs/guarantees.md`, or more. What only a crash can show is in
 //! `tests/kill/` and `tests/crash_points/`; what only a history can show is in `tests/model/`.
 
+mod asked;
 mod bad_input;
 mod cancel;
 mod crossing;

@@ -36,6 +36,8 @@ impl Machine {
                     }
                     match answer {
                         Answer::Lost(_) => turn.events.push(Event::LeaseLost { id }),
+                        // The job is neither tried again nor dead.
+                        Answer::Cancelled(_) => {}
                         _ => turn.events.extend(event),
                     }
                 }
@@ -120,6 +122,14 @@ impl Machine {
         correct(answer, waits, waiting as u64)
     }
 
+    /// Another process runs the jobs now, and has all claims: this one ends.
+    pub(super) fn overtaken(&mut self) {
+        let mut wakers = core::mem::take(&mut self.wakers);
+        self.tell_all_lost(&mut wakers);
+        self.wakers = wakers;
+        self.stopped = Some(StoreError::Overtaken);
+    }
+
     /// Answers every caller with the error, and keeps what nobody else has.
     pub(super) fn failed(&mut self, work: Work, failed: &ApplyError, now: Millis, turn: &mut Turn) {
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
@@ -144,7 +154,8 @@ impl Machine {
                 }
                 Then::Answer(None) => {
                     buffered += 1;
-                    if buffered <= MOST_BUFFERED && self.closing.is_none() {
+                    let goes_on = self.closing.is_none() && failed.error != StoreError::Overtaken;
+                    if buffered <= MOST_BUFFERED && goes_on {
                         // It may be in the store already, so it is looked for the next time.
                         let op = if failed.unknown { once(op) } else { op };
                         self.backlog.push(Command::Ask { op, reply: None });
@@ -161,6 +172,9 @@ impl Machine {
                 Then::Purged => self.purge_at = now.plus(wait),
                 Then::SchedulesLoaded | Then::Occurred | Then::Extended => {}
             }
+        }
+        if failed.error == StoreError::Overtaken {
+            self.overtaken();
         }
         if !lost.is_empty() {
             turn.events.push(Event::Lost { ids: lost });

@@ -113,6 +113,8 @@ pub(crate) struct Machine {
     abandoned: usize,
     /// The machine waits for nothing any more.
     given_up: bool,
+    /// Why it has ended by itself.
+    stopped: Option<StoreError>,
 }
 
 /// What a step led to.
@@ -128,6 +130,8 @@ pub(crate) struct Turn {
     pub(crate) wake_at: Option<Millis>,
     /// The machine was closed, and no run is left that it waits for.
     pub(crate) finished: bool,
+    /// It has finished by itself, and why.
+    pub(crate) stopped: Option<StoreError>,
 }
 
 /// A run to start at its time.
@@ -180,6 +184,7 @@ impl Machine {
             closing: None,
             abandoned: 0,
             given_up: false,
+            stopped: None,
         }
     }
 
@@ -289,6 +294,13 @@ impl Machine {
                     turn.wake_by(now);
                 }
             }
+        }
+        if let Some(error) = &self.stopped {
+            turn.finished = true;
+            turn.stopped = Some(error.clone());
+            let reply = self.closing.as_mut().and_then(Option::take);
+            turn.refuse(reply, error.clone().into());
+            return;
         }
         let idle = self.in_flight() == 0 && self.backlog.is_empty() && self.unsettled.is_none();
         if let Some(reply) = &mut self.closing

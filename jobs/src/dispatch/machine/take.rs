@@ -49,7 +49,12 @@ impl Machine {
                         self.ask(Op::Cancel(id), None, work, turn);
                     }
                 }
-                Err(error) => turn.events.push(Event::CommitFailed { error }),
+                Err(error) => {
+                    if error == StoreError::Overtaken {
+                        self.overtaken();
+                    }
+                    turn.events.push(Event::CommitFailed { error });
+                }
             },
             Command::Close { reply } => {
                 self.closing = Some(reply);

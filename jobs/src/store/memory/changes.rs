@@ -154,7 +154,9 @@ impl Memory {
         if !self.claims.contains_key(&id) {
             return;
         }
-        match &finish.end {
+        // What was asked to stop is gone, whatever its run says.
+        let end = if self.claims[&id] { &End::Gone } else { &finish.end };
+        match end {
             End::Gone => drop(self.end(id, now)),
             End::Again { due, error } => {
                 self.claims.remove(&id);

@@ -115,8 +115,10 @@ impl Memory {
                 Answer::Done
             }
             Op::Release(id, _) => {
-                self.claims.remove(id);
-                self.wait(*id);
+                match self.claims.remove(id) {
+                    Some(true) => drop(self.end(*id, now)),
+                    _ => self.wait(*id),
+                }
                 Answer::Done
             }
             Op::Extend(_) => Answer::Lost(Vec::new()),

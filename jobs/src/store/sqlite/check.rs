@@ -27,6 +27,7 @@ struct Seen {
 /// | F6 | no dead job is alive, and no remembered id is alive or dead |
 /// | F7 | every job of `later` is in its hour, and that is after the last hour that is in `job` |
 /// | F8 | every claim of this process is in the file, for a job that is there |
+/// | F9 | a row of `asked` names a job that is there and claimed: by this process, if it runs the jobs |
 pub(crate) fn check(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     // One transaction, so that all tables are seen as of one moment.
     tables.execute("BEGIN", [])?;
@@ -63,6 +64,15 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     for id in claims.held().keys() {
         ensure(in_file.contains(id), || format!("F8: the claim of {id} is not in the file"))?;
         ensure(alive.contains(id), || format!("F8: {id} is claimed, and there is no such job"))?;
+    }
+    let is_claimed = |id: &JobId| match claims.of_runner() {
+        true => claims.held().contains_key(id),
+        false => in_file.contains(id),
+    };
+    for id in tables.ids(&tables.sql.asked)? {
+        ensure(alive.contains(&id) && is_claimed(&id), || {
+            format!("F9: a cancel of {id} was asked for, and it is not claimed")
+        })?;
     }
     Ok(())
 }

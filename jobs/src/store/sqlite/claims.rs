@@ -47,8 +47,6 @@ pub(crate) struct Held {
     pub(crate) place: Place,
     pub(crate) key: Option<String>,
     pub(crate) callers_id: bool,
-    /// A cancel was asked for: there is a row that says so.
-    pub(crate) asked: bool,
     batch: i64,
 }
 
@@ -118,8 +116,9 @@ impl Claims {
         self.held.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Held> {
-        self.held.get_mut(&id)
+    /// Says whether this process runs the jobs.
+    pub(crate) fn of_runner(&self) -> bool {
+        self.runner
     }
 
     /// Says whether a job is claimed: by this process, if it is the one that runs the jobs, or as the
@@ -244,7 +243,7 @@ impl State {
             let cursor = &cursors[scanned[at]];
             let place = Place { kind: cursor.kind, due: job.due, id: job.id, later: false };
             let (key, callers_id) = (job.key.clone(), job.callers_id);
-            let claim = Held { place, key, callers_id, asked: false, batch: UNWRITTEN };
+            let claim = Held { place, key, callers_id, batch: UNWRITTEN };
             held.insert(job.id, claim);
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
@@ -318,15 +317,15 @@ impl State {
         }
         self.kinds = tables.kinds()?;
         tables.execute(&tables.sql.add_start, [])?;
-        let starts = tables.one(&tables.sql.starts, [], |row| row.get::<_, i64>(0))?;
-        self.claims.starts = u64::try_from(starts.unwrap_or(0)).unwrap_or(0);
-        let asked: HashSet<JobId> = tables.ids(&tables.sql.asked)?.into_iter().collect();
+        self.claims.starts = tables.starts()?;
+        let asked: HashSet<JobId> = self.asked(tables)?.clone();
         for id in tables.claimed_ids()? {
             let Some(place) = tables.find(&self.kinds, id)? else { continue };
             self.interrupted(tables, place, asked.contains(&id), now)?;
         }
         tables.execute(&tables.sql.drop_claims, [])?;
         tables.execute(&tables.sql.drop_all_asked, [])?;
+        self.asked = Some(HashSet::new());
         let number = |name: &Arc<str>| {
             let row = self.kinds.iter().find(|kind| *kind.name == **name);
             row.map(|row| (row.n, Arc::clone(name)))

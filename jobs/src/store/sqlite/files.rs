@@ -1,6 +1,6 @@
 //! Files beside the store, and what waits for other connections.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +17,22 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// Which file a name leads to: its device, and its number there.
+pub(super) type Identity = (u64, u64);
+
+/// Returns which file it is, if it is there.
+#[cfg(unix)]
+pub(super) fn identity(file: io::Result<Metadata>) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    file.ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Returns which file it is, if it is there: here files cannot be told from each other.
+#[cfg(not(unix))]
+pub(super) fn identity(file: io::Result<Metadata>) -> Option<Identity> {
+    file.ok().map(|_| (0, 0))
 }
 
 /// Makes the name of a new file stay.

@@ -8,8 +8,6 @@
 //!   not touched. So a job costs two writes in its life.
 //! - A claim need not be on stable storage before the job starts, nor a finish before its slot is
 //!   free: a power cut that loses either runs the job again, and is an interruption of it.
-//! - After an error in reading or writing the connection is closed, and opened anew for the next
-//!   batch. A failed fsync is never tried again on the same descriptor.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -18,9 +16,11 @@
 //! | `tables.rs` | single changes, complete in themselves |
 //! | `files.rs` | files beside the store |
 //! | `open.rs` | opens, checks and makes a file |
+//! | `settings.rs` | the settings that the promises need |
 //! | `claims.rs` | what is claimed, and how far each kind was read |
 //! | `hours.rs` | the jobs of later hours, and how they move |
 //! | `ops.rs` | each operation of the store |
+//! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
 //! | `reads.rs` | the questions |
 //! | `outbox.rs` | an insert in a transaction of the caller's |
@@ -31,9 +31,11 @@ pub(crate) mod rows;
 pub(crate) mod tables;
 mod files;
 pub(crate) mod open;
+mod settings;
 pub(crate) mod claims;
 pub(crate) mod hours;
 pub(crate) mod ops;
+mod transact;
 mod reads;
 mod schedules;
 pub(crate) mod outbox;
@@ -51,11 +53,13 @@ use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 use claims::Claims;
+use files::Identity;
 use hours::Hours;
 use open::Location;
 use rows::{KindRow, store_error};
 use schema::Sql;
 use tables::Tables;
+use transact::Access;
 
 /// The store on a file.
 pub(crate) struct Sqlite {
@@ -66,6 +70,11 @@ pub(crate) struct Sqlite {
     state: State,
     /// Held while this process runs the jobs of the file.
     _runner: Option<File>,
+    /// Which file it was that was opened, and when that was compared last with what is there.
+    identity: Option<Identity>,
+    compared: Millis,
+    /// The file is not under its name any more.
+    removed: bool,
     pid: u32,
     /// The connection waits for the disk at each commit.
     syncs: bool,
@@ -90,24 +99,10 @@ pub(crate) struct State {
     pub(crate) changed: bool,
     /// Ids of jobs whose insert may or may not have been committed: remembered when they end.
     pub(crate) unknown: HashSet<JobId>,
-    /// Jobs with a row in `asked` that another process wrote.
-    pub(crate) asked_elsewhere: HashSet<JobId>,
-}
-
-/// What a transaction may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Access {
-    Read,
-    Write,
-}
-
-impl Access {
-    fn begin(self) -> &'static str {
-        match self {
-            Access::Read => "BEGIN",
-            Access::Write => "BEGIN IMMEDIATE",
-        }
-    }
+    /// The rows of `asked`, once they were read: none after another process has changed the file.
+    pub(crate) asked: Option<HashSet<JobId>>,
+    /// Another process runs the jobs of the file now.
+    pub(crate) overtaken: bool,
 }
 
 /// How many pages a tidy gives back to the file system at once.
@@ -128,6 +123,9 @@ impl Sqlite {
     ) -> Sqlite {
         let sql = Sql::new(location.queue.as_deref());
         Sqlite {
+            identity: location.identity(),
+            compared: Millis::ZERO,
+            removed: false,
             state: State {
                 kinds: Vec::new(),
                 deltas: Vec::new(),
@@ -137,7 +135,8 @@ impl Sqlite {
                 data_version: -1,
                 changed: false,
                 unknown: HashSet::new(),
-                asked_elsewhere: HashSet::new(),
+                asked: None,
+                overtaken: false,
             },
             location,
             sql,
@@ -151,83 +150,20 @@ impl Sqlite {
         }
     }
 
-    /// Returns the connection, opened anew if an error closed it.
-    fn connect(&mut self) -> Result<&Connection, StoreError> {
-        if std::process::id() != self.pid {
-            return Err(StoreError::Forked);
+    /// Drops rows of `asked` whose jobs are not claimed. A version before this one left such rows.
+    fn drop_asked(&mut self, stale: Vec<JobId>) -> Result<(), StoreError> {
+        if stale.is_empty() || !self.state.claims.of_runner() {
+            return Ok(());
         }
-        if self.conn.is_none() {
-            let conn = self.location.reopen()?;
-            self.state.forget_the_file();
-            self.syncs = true;
-            self.conn = Some(conn);
-        }
-        self.conn.as_ref().ok_or(StoreError::Closed)
-    }
-
-    /// Makes commits wait for the disk, or not.
-    fn set_synced(&mut self, synced: bool) -> Result<(), StoreError> {
-        if self.syncs != synced {
-            let level = if synced { "FULL" } else { "NORMAL" };
-            let conn = self.connect()?;
-            conn.pragma_update(None, "synchronous", level).map_err(store_error)?;
-            self.syncs = synced;
-        }
-        Ok(())
-    }
-
-    /// Closes the connection if the error says that it cannot be trusted any more.
-    fn after(&mut self, error: &StoreError) {
-        self.state.undo();
-        if matches!(error, StoreError::Io(_) | StoreError::Damaged(_))
-            && let Some(conn) = self.conn.take()
-        {
-            drop(conn);
-        }
-    }
-
-    /// Runs `body` in a transaction. One that only reads waits for nobody who writes.
-    fn transact<T>(
-        &mut self,
-        access: Access,
-        synced: bool,
-        body: impl FnOnce(Tables<'_>, &mut State) -> Result<(T, bool), StoreError>,
-    ) -> Result<T, ApplyError> {
-        self.connect()?;
-        self.set_synced(synced)?;
-        let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
-        let tables = Tables { conn, sql: &self.sql };
-        let begun = tables.execute(access.begin(), []);
-        let done = begun.and_then(|_| {
-            self.state.begin(tables)?;
-            let (value, changed) = body(tables, &mut self.state)?;
-            self.state.write_counts(tables)?;
-            Ok((value, changed))
+        let dropped = self.transact(Access::Write, false, |tables, state| {
+            for id in stale {
+                if state.claims.get(id).is_none() {
+                    state.take_asked(tables, id)?;
+                }
+            }
+            Ok(((), true))
         });
-        let (value, changed) = match done {
-            Ok(done) => done,
-            Err(error) => {
-                // Where SQLite has rolled back by itself, this fails, and nothing is left to do.
-                let _ = tables.execute("ROLLBACK", []);
-                self.after(&error);
-                return Err(error.into());
-            }
-        };
-        match tables.execute("COMMIT", []) {
-            Ok(_) => {
-                self.behind |= changed;
-                self.facts.commits += u64::from(changed);
-                self.facts.syncs += u64::from(changed && synced);
-                self.state.keep();
-                Ok(value)
-            }
-            Err(error) => {
-                let _ = tables.execute("ROLLBACK", []);
-                let unknown = matches!(error, StoreError::Io(_));
-                self.after(&error);
-                Err(ApplyError { error, unknown, again: false })
-            }
-        }
+        dropped.map_err(|failed| failed.error)
     }
 
     /// Gives pages that are free back to the file system. Returns whether there may be more of them.
@@ -272,6 +208,7 @@ impl Store for Sqlite {
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+        self.compare_file(batch.now);
         let claim = batch.claim.filter(|claim| self.state.may_have_due(claim.until));
         if batch.ops.is_empty() && claim.is_none() {
             return Ok(Outcome {
@@ -315,16 +252,18 @@ impl Store for Sqlite {
         applied
     }
 
-    fn look(&mut self, _now: Millis) -> Result<Look, StoreError> {
+    fn look(&mut self, now: Millis) -> Result<Look, StoreError> {
+        self.compare_file(now);
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed) };
         let tables = Tables { conn, sql: &self.sql };
-        self.state.notice_changes(tables)?;
+        self.state.begin(tables)?;
         if !core::mem::take(&mut self.state.changed) {
             return Ok(Look::default());
         }
-        let asked = tables.ids(&self.sql.asked)?;
-        self.state.asked_elsewhere = asked.iter().copied().collect();
+        let asked: Vec<JobId> = self.state.asked(tables)?.iter().copied().collect();
+        let (asked, stale) = asked.into_iter().partition(|id| self.state.claims.get(*id).is_some());
+        self.drop_asked(stale)?;
         Ok(Look { changed: true, asked })
     }
 
@@ -361,7 +300,11 @@ impl Store for Sqlite {
         crate::values::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         let closed = conn.close().map_err(|(_, error)| store_error(error));
-        emptied.map_err(store_error).and(closed)
+        emptied.map_err(store_error).and(closed)?;
+        match self.location.identity() == self.identity {
+            true => Ok(()),
+            false => Err(self.location.removed()),
+        }
     }
 }
 

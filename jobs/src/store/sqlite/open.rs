@@ -9,26 +9,31 @@
 //!   not made here, and is refused like any other that is damaged.
 //! - No descriptor of the file is opened but by SQLite: to close one would drop the locks of every
 //!   connection of this process to it.
+//! - Whatever lies beside the file lies beside its real name, so one file has one log and one lock of
+//!   its runner, whichever symbolic link leads to it.
 //! - A setting that a promise needs is set and read back.
 
 use std::fs::{self, File, TryLockError};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags, ffi};
 
-use super::files::{beside, sync_folder, wait_for_others};
+use super::files::{Identity, beside, identity, sync_folder, wait_for_others};
 use super::rows::store_error;
-use super::schema::{APPLICATION_ID, PAGE_BYTES, Sql, VERSION};
+use super::schema::{APPLICATION_ID, Sql, VERSION};
 use super::tables::Tables;
 use crate::values::error::{OpenError, StoreError};
 
 /// Where a store is, and how it is opened.
 #[derive(Clone)]
 pub(crate) struct Location {
+    /// As the caller named it: what errors say.
     pub(crate) path: PathBuf,
+    /// The file itself: absolute, and without symbolic links once the file is there.
+    file: PathBuf,
     /// The queue, if it is not the file's default one.
     pub(crate) queue: Option<String>,
     /// The name of a virtual file system, for tests. The file is then SQLite's alone: no file of the
@@ -38,29 +43,34 @@ pub(crate) struct Location {
 
 /// The oldest SQLite that loses no commit when two connections meet in a checkpoint.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// How much memory SQLite keeps pages in, in kibibytes.
-const CACHE_KIB: i64 = 16 * 1024;
-/// How many pages the log has before they are moved to the file.
-const CHECKPOINT_PAGES: i64 = 4000;
-/// To how many bytes an emptied log is cut.
-const LOG_BYTES: i64 = 64 << 20;
 /// A file of at most so many bytes is checked as a whole when it is opened.
 const CHECKED_BYTES: u64 = 8 << 20;
 
 impl Location {
-    /// Opens the file, makes it if it is absent, and refuses it if it is not ours.
-    pub(crate) fn open(&self) -> Result<Connection, OpenError> {
+    pub(crate) fn new(path: PathBuf, vfs: Option<String>) -> Location {
+        let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        Location { file: if vfs.is_some() { path.clone() } else { file }, path, queue: None, vfs }
+    }
+
+    /// Opens the file, makes it if it is absent, and refuses it if it is not ours. From then on the
+    /// file is meant, by its real name, whatever becomes of links and of the working directory.
+    pub(crate) fn open(&mut self) -> Result<Connection, OpenError> {
         let found = rusqlite::version_number();
         if found < OLDEST_SQLITE {
             return Err(OpenError::OldSqlite { found: rusqlite::version().to_owned() });
         }
         if self.vfs.is_none() {
-            match fs::metadata(&self.path) {
+            let found = fs::metadata(&self.file);
+            if matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+                self.make()?;
+            }
+            self.file = self.file.canonicalize().map_err(|error| self.io(error))?;
+            match found {
                 Ok(file) if file.is_dir() => {
                     return Err(self.io(io::Error::from(io::ErrorKind::IsADirectory)));
                 }
                 Ok(file) => self.inspect(file.len())?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => self.make()?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(self.io(error)),
             }
         }
@@ -118,20 +128,55 @@ impl Location {
             None => "-runner".to_owned(),
             Some(queue) => format!("-runner-{queue}"),
         };
-        let path = beside(&self.path, &suffix);
+        let path = beside(&self.file, &suffix);
         let failed = |error| OpenError::Io { path: path.clone(), error: Arc::new(error) };
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: self.path.clone() }),
-            Err(TryLockError::Error(error)) => Err(failed(error)),
+        loop {
+            let file = File::options().create(true).truncate(false).write(true).open(&path);
+            let file = file.map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(OpenError::InUse { path: self.path.clone() });
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            // Who removes the file between the open and the lock leaves a lock on a file without a
+            // name, which excludes nobody.
+            if identity(file.metadata()) == identity(fs::metadata(&path)) {
+                return Ok(Some(file));
+            }
         }
+    }
+
+    /// Returns which file there is under the name, if there is one. One that was removed and made
+    /// again differs.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        match self.vfs {
+            None => identity(fs::metadata(&self.file)),
+            Some(_) => Some((0, 0)),
+        }
+    }
+
+    /// Says whether a path leads to this file.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        self.identity().is_some_and(|ours| identity(fs::metadata(path)) == Some(ours))
+            && path.canonicalize().is_ok_and(|path| path == self.file)
+    }
+
+    /// Returns the error of a file that is not under its name any more.
+    pub(crate) fn removed(&self) -> StoreError {
+        let path = self.path.display();
+        StoreError::Io(format!("{path} was removed, or replaced, since it was opened"))
+    }
+
+    /// Returns the path of the log.
+    pub(crate) fn log(&self) -> PathBuf {
+        beside(&self.file, "-wal")
     }
 
     /// Returns the size of the log.
     pub(crate) fn wal_bytes(&self) -> u64 {
-        fs::metadata(beside(&self.path, "-wal")).map_or(0, |file| file.len())
+        fs::metadata(self.log()).map_or(0, |file| file.len())
     }
 
     /// Refuses a file that is not ours, through a connection that can only read.
@@ -163,26 +208,29 @@ impl Location {
 
     /// Makes the file: complete, or not at all.
     fn make(&self) -> Result<(), OpenError> {
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        let n = MADE.fetch_add(1, Ordering::Relaxed);
-        let new = beside(&self.path, &format!("-new-{}-{n}", std::process::id()));
+        // Processes in two containers may have one number, and count alike.
+        let n = RandomState::new().hash_one(std::process::id());
+        let new = beside(&self.file, &format!("-new-{n:016x}"));
+        let folder = self.file.parent().unwrap_or(Path::new("/"));
+        fs::metadata(folder).map_err(|error| self.io(error))?;
+        let longest = fs::symlink_metadata(beside(&new, "-journal"));
+        if let Err(error) = longest
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(self.io(error));
+        }
         let remove = || {
             for suffix in ["", "-journal", "-wal", "-shm"] {
                 let _ = fs::remove_file(beside(&new, suffix));
             }
         };
-        remove();
-        let filled = Location { path: new.clone(), ..self.clone() }.fill();
-        let linked = filled.map_err(|error| match error {
-            OpenError::Io { error, .. } => OpenError::Io { path: self.path.clone(), error },
-            other => other,
-        });
+        let filled = Location { file: new.clone(), ..self.clone() }.fill();
         crate::values::hook::at("new file: before the link");
-        let linked = linked.and_then(|()| match fs::hard_link(&new, &self.path) {
-            Ok(()) => sync_folder(&self.path).map_err(|error| self.io(error)),
+        let linked = filled.and_then(|()| match fs::hard_link(&new, &self.file) {
+            Ok(()) => sync_folder(&self.file).map_err(|error| self.io(error)),
             // Another process was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(_) => fs::rename(&new, &self.path).map_err(|error| self.io(error)),
+            Err(_) => fs::rename(&new, &self.file).map_err(|error| self.io(error)),
         });
         crate::values::hook::at("new file: after the link");
         remove();
@@ -199,20 +247,11 @@ impl Location {
         conn.close().map_err(|(_, error)| self.sqlite(error))
     }
 
-    /// The settings that only a file without tables takes.
-    fn settle_new(&self, conn: &Connection) -> Result<(), OpenError> {
-        self.set(conn, "page_size", &PAGE_BYTES.to_string(), PAGE_BYTES)?;
-        self.set(conn, "auto_vacuum", "INCREMENTAL", 2)?;
-        self.set(conn, "application_id", &APPLICATION_ID.to_string(), APPLICATION_ID)
-    }
-
     fn connect(&self, flags: OpenFlags) -> Result<Connection, OpenError> {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = match &self.vfs {
-            None => std::path::absolute(&self.path)
-                .map_err(|error| self.io(error))
-                .map(|path| Connection::open_with_flags(path, flags))?,
-            Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs.as_str()),
+            None => Connection::open_with_flags(&self.file, flags),
+            Some(vfs) => Connection::open_with_flags_and_vfs(&self.file, flags, vfs.as_str()),
         };
         let mut conn = opened.map_err(|error| self.sqlite(error))?;
         conn.busy_handler(Some(wait_for_others)).map_err(|error| self.sqlite(error))?;
@@ -225,36 +264,6 @@ impl Location {
             None => OpenFlags::empty(),
             Some(_) => OpenFlags::SQLITE_OPEN_CREATE,
         }
-    }
-
-    /// Sets what the promises need, and reads it back.
-    fn settle(&self, conn: &Connection) -> Result<(), OpenError> {
-        if self.vfs.is_some() {
-            self.set_text(conn, "locking_mode", "exclusive")?;
-            if self.pragma::<i64>(conn, "page_count")? == 0 {
-                self.settle_new(conn)?;
-            }
-        }
-        let read_only = conn.is_readonly("main").map_err(|error| self.sqlite(error))?;
-        if read_only {
-            return Err(self.io(io::Error::from(io::ErrorKind::PermissionDenied)));
-        }
-        // A file that is mapped raises a signal where a full disk should be an error.
-        self.set(conn, "mmap_size", "0", 0).or_else(|error| match error {
-            OpenError::Setting { found, .. } if found == "nothing" => Ok(()),
-            other => Err(other),
-        })?;
-        self.set_text(conn, "journal_mode", "wal")?;
-        self.set(conn, "synchronous", "FULL", 2)?;
-        self.set(conn, "cache_size", &(-CACHE_KIB).to_string(), -CACHE_KIB)?;
-        let pages = CHECKPOINT_PAGES.to_string();
-        self.set(conn, "wal_autocheckpoint", &pages, CHECKPOINT_PAGES)?;
-        self.set(conn, "journal_size_limit", &LOG_BYTES.to_string(), LOG_BYTES)?;
-        if cfg!(target_vendor = "apple") {
-            self.set(conn, "fullfsync", "ON", 1)?;
-            self.set(conn, "checkpoint_fullfsync", "ON", 1)?;
-        }
-        Ok(())
     }
 
     /// Makes the tables of this queue if the file has none, and refuses those of a later version.
@@ -306,62 +315,7 @@ impl Location {
         }
     }
 
-    fn set(
-        &self,
-        conn: &Connection,
-        pragma: &'static str,
-        value: &str,
-        wanted: i64,
-    ) -> Result<(), OpenError> {
-        conn.execute_batch(&format!("PRAGMA {pragma} = {value}"))
-            .map_err(|error| self.sqlite(error))?;
-        let found: Option<i64> = match conn.pragma_query_value(None, pragma, |row| row.get(0)) {
-            Ok(found) => Some(found),
-            Err(rusqlite::Error::QueryReturnedNoRows) => None,
-            Err(error) => return Err(self.sqlite(error)),
-        };
-        if found == Some(wanted) {
-            return Ok(());
-        }
-        let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
-        Err(OpenError::Setting { path: self.path.clone(), pragma, wanted: value.to_owned(), found })
-    }
-
-    fn set_text(
-        &self,
-        conn: &Connection,
-        pragma: &'static str,
-        wanted: &str,
-    ) -> Result<(), OpenError> {
-        let set = format!("PRAGMA {pragma} = {wanted}");
-        // To its end: what the setting writes is committed after its row was returned.
-        let answer = conn.prepare(&set).and_then(|mut set| {
-            let mut rows = set.query([])?;
-            let answer: String = match rows.next()? {
-                Some(row) => row.get(0)?,
-                None => return Err(rusqlite::Error::QueryReturnedNoRows),
-            };
-            while rows.next()?.is_some() {}
-            Ok(answer)
-        });
-        let answer = answer.map_err(|error| self.sqlite(error))?;
-        let found: String = self.pragma(conn, pragma)?;
-        if answer.eq_ignore_ascii_case(wanted) && found.eq_ignore_ascii_case(wanted) {
-            return Ok(());
-        }
-        let wanted = wanted.to_owned();
-        Err(OpenError::Setting { path: self.path.clone(), pragma, wanted, found })
-    }
-
-    fn pragma<T: rusqlite::types::FromSql>(
-        &self,
-        conn: &Connection,
-        name: &str,
-    ) -> Result<T, OpenError> {
-        conn.pragma_query_value(None, name, |row| row.get(0)).map_err(|error| self.sqlite(error))
-    }
-
-    fn io(&self, error: io::Error) -> OpenError {
+    pub(super) fn io(&self, error: io::Error) -> OpenError {
         OpenError::Io { path: self.path.clone(), error: Arc::new(error) }
     }
 
@@ -369,7 +323,7 @@ impl Location {
         OpenError::Damaged { path: self.path.clone(), detail: detail.to_owned() }
     }
 
-    fn sqlite(&self, error: rusqlite::Error) -> OpenError {
+    pub(super) fn sqlite(&self, error: rusqlite::Error) -> OpenError {
         if error.sqlite_error_code() == Some(rusqlite::ErrorCode::NotADatabase) {
             let found = "no SQLite database".to_owned();
             return OpenError::Foreign { path: self.path.clone(), found };

@@ -6,10 +6,11 @@
 //! - Whoever writes a row of `job` tells the claims ([`Claims::appeared`](super::claims::Claims)),
 //!   and counts it.
 
+use std::collections::HashSet;
+
 use rusqlite::params;
 
 use super::State;
-use super::hours::Hours;
 use super::rows::{InsertedAt, JobRow, KindRow, Place, id_bytes, kind_row};
 use super::tables::Tables;
 use crate::store::words::{
@@ -24,60 +25,6 @@ use crate::values::time::Millis;
 const ROWS_PER_PURGE: usize = 1000;
 
 impl State {
-    /// What begins every transaction: learns what other processes have done.
-    pub(crate) fn begin(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
-        self.notice_changes(tables)?;
-        if core::mem::take(&mut self.reload) {
-            self.kinds = tables.kinds()?;
-            self.hours = Hours::read(tables)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn notice_changes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
-        let version = tables.one("PRAGMA data_version", [], |row| row.get(0))?.unwrap_or(0);
-        if version != self.data_version {
-            self.data_version = version;
-            self.reload = true;
-            self.changed = true;
-            self.claims.rewind();
-            self.hours.forget();
-        }
-        Ok(())
-    }
-
-    /// The transaction was committed.
-    pub(crate) fn keep(&mut self) {
-        self.claims.keep();
-    }
-
-    /// The transaction was rolled back.
-    pub(crate) fn undo(&mut self) {
-        self.claims.undo();
-        self.hours.forget();
-        self.deltas.clear();
-        self.reload = true;
-    }
-
-    /// The file was opened anew.
-    pub(crate) fn forget_the_file(&mut self) {
-        self.reload = true;
-        self.data_version = -1;
-    }
-
-    /// Writes how many jobs of each kind there are.
-    pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
-        for (kind, by) in self.deltas.drain(..) {
-            if by != 0 {
-                tables.add_jobs(kind, by)?;
-                if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
-                    row.jobs += by;
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn count(&mut self, kind: i64, by: i64) {
         match self.deltas.iter_mut().find(|(of, _)| *of == kind) {
             Some((_, delta)) => *delta += by,
@@ -126,13 +73,14 @@ impl State {
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
             }
-            Op::Finish(finish) => {
-                self.finish(tables, finish, now)?;
-                Answer::Done
-            }
+            Op::Finish(finish) => self.finish(tables, finish, now)?,
             Op::Release(id, _) => {
                 if let Some(place) = self.claims.end(*id, false) {
-                    self.appeared(place);
+                    if self.take_asked(tables, *id)? {
+                        self.delete(tables, place, now)?;
+                    } else {
+                        self.appeared(place);
+                    }
                 }
                 Answer::Done
             }
@@ -202,16 +150,39 @@ impl State {
         if let Some(place) = place {
             self.count(place.kind, 1);
             self.appeared(place);
+            if new.callers_id {
+                // A cancel of an earlier job under this id is not one of this job.
+                self.take_asked(tables, new.id)?;
+            }
         }
         Ok(inserted)
+    }
+
+    /// Returns the ids in `asked`.
+    pub(super) fn asked(&mut self, tables: Tables<'_>) -> Result<&HashSet<JobId>, StoreError> {
+        let asked = match self.asked.take() {
+            Some(asked) => asked,
+            None => tables.ids(&tables.sql.asked)?.into_iter().collect(),
+        };
+        Ok(self.asked.insert(asked))
+    }
+
+    /// Says whether a cancel of this job was asked for, here or in another process, and forgets it.
+    pub(super) fn take_asked(&mut self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
+        self.asked(tables)?;
+        let asked = self.asked.as_mut().is_some_and(|asked| asked.remove(&id));
+        if asked {
+            tables.execute(&tables.sql.drop_asked, [id_bytes(id)])?;
+        }
+        Ok(asked)
     }
 
     fn cancel(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<Cancel, StoreError> {
         let Some(place) = tables.find(&self.kinds, id)? else { return Ok(Cancel::Gone) };
         if self.claims.is_claimed(tables, id)? {
             tables.execute(&tables.sql.ask, [id_bytes(id)])?;
-            if let Some(held) = self.claims.get_mut(id) {
-                held.asked = true;
+            if let Some(asked) = &mut self.asked {
+                asked.insert(id);
             }
             return Ok(Cancel::Running);
         }
@@ -234,9 +205,7 @@ impl State {
         let remembered = job.callers_id || self.unknown.contains(&job.id);
         let kind = kind_row(&self.kinds, place.kind)?;
         tables.end_job(kind, place, job.key.as_deref(), remembered, now)?;
-        if self.asked_elsewhere.contains(&job.id) {
-            tables.execute(&tables.sql.drop_asked, [id_bytes(job.id)])?;
-        }
+        self.take_asked(tables, job.id)?;
         self.count(place.kind, -1);
         Ok(())
     }
@@ -260,6 +229,7 @@ impl State {
     fn revive(&mut self, tables: Tables<'_>, id: JobId, due: Millis) -> Result<bool, StoreError> {
         let Some((mut job, n, _)) = tables.dead(id)? else { return Ok(false) };
         tables.execute(&tables.sql.drop_dead, [id_bytes(id)])?;
+        self.take_asked(tables, id)?;
         if let Some(key) = &job.key {
             if tables.key_holder(key)?.is_some() {
                 job.key = None;
@@ -290,18 +260,17 @@ impl State {
         tables: Tables<'_>,
         finish: &Finish,
         now: Millis,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Answer, StoreError> {
         let id = finish.id;
-        let Some(held) = self.claims.get(id).cloned() else { return Ok(()) };
+        let Some(held) = self.claims.get(id).cloned() else { return Ok(Answer::Done) };
         let place = held.place;
         let kind = kind_row(&self.kinds, place.kind)?.clone();
-        if held.asked || self.asked_elsewhere.contains(&id) {
-            tables.execute(&tables.sql.drop_asked, [id_bytes(id)])?;
-        }
         let remembered = held.callers_id || self.unknown.contains(&id);
+        let cancelled = self.take_asked(tables, id)? && finish.end != End::Gone;
+        let end = if cancelled { &End::Gone } else { &finish.end };
         // A dead job may be revived: the row of its claim must not name it then.
-        self.claims.end(id, finish.end == End::Gone);
-        match &finish.end {
+        self.claims.end(id, *end == End::Gone);
+        match end {
             End::Gone => {
                 let key = held.key.as_deref();
                 if tables.end_job(&kind, place, key, remembered, now)? {
@@ -309,7 +278,7 @@ impl State {
                 }
             }
             End::Again { due, error } => {
-                let Some(job) = tables.job(place)? else { return Ok(()) };
+                let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
                 tables.delete_job(&kind, place)?;
                 let error = Some(error.clone());
                 let tries = job.tries.saturating_add(1);
@@ -320,14 +289,14 @@ impl State {
                 self.appeared(place);
             }
             End::Dead { error } => {
-                let Some(mut job) = tables.job(place)? else { return Ok(()) };
+                let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
                 job.tries = job.tries.saturating_add(1);
                 job.runs = job.runs.saturating_add(1);
                 job.error = Some(error.clone());
                 self.die(tables, &kind, place, &job, now)?;
             }
         }
-        Ok(())
+        Ok(if cancelled { Answer::Cancelled(Cancel::Cancelled) } else { Answer::Done })
     }
 
     fn die(

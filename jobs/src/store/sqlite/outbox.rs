@@ -1,11 +1,14 @@
 //! An insert in a transaction of the caller's, on the caller's connection.
 
-use std::path::Path;
+#[cfg(unix)]
+use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use rusqlite::Transaction;
+use rusqlite::types::ValueRef;
 
 use super::open::Location;
-use super::rows::{hour_of, kind_row};
+use super::rows::{hour_of, kind_row, store_error};
 use super::schema::Sql;
 use super::tables::Tables;
 use crate::store::words::NewJob;
@@ -22,13 +25,15 @@ pub(crate) fn insert_in(
     let Some(location) = file else {
         return Err(StoreError::Other("these jobs are not on a file".to_owned()));
     };
-    let path = transaction.path().filter(|path| !path.is_empty());
-    if location.vfs.is_none() && !path.is_some_and(|path| same_file(path, &location.path)) {
-        let path = path.unwrap_or("no file");
-        return Err(StoreError::Other(format!(
-            "the transaction is on {path}, the jobs are on {}",
-            location.path.display()
-        )));
+    if location.vfs.is_none() {
+        let path = path_of(transaction)?;
+        if !path.as_ref().is_some_and(|path| location.is_at(path)) {
+            let path = path.map_or("no file".to_owned(), |path| path.display().to_string());
+            return Err(StoreError::Other(format!(
+                "the transaction is on {path}, the jobs are on {}",
+                location.path.display()
+            )));
+        }
     }
     let sql = Sql::new(location.queue.as_deref());
     let tables = Tables { conn: transaction, sql: &sql };
@@ -43,9 +48,20 @@ pub(crate) fn insert_in(
     tables.add_jobs(kind.n, 1)
 }
 
-fn same_file(one: &str, other: &Path) -> bool {
-    match (Path::new(one).canonicalize(), other.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
+/// Returns the path of the transaction's file, which need not be UTF-8.
+fn path_of(transaction: &Transaction<'_>) -> Result<Option<PathBuf>, StoreError> {
+    let of_main = "SELECT file FROM pragma_database_list WHERE name = 'main'";
+    let path = transaction.query_row(of_main, [], |row| Ok(path_from(row.get_ref(0)?)));
+    path.map_err(store_error)
+}
+
+fn path_from(value: ValueRef<'_>) -> Option<PathBuf> {
+    let (ValueRef::Text(bytes) | ValueRef::Blob(bytes)) = value else { return None };
+    if bytes.is_empty() {
+        return None;
     }
+    #[cfg(unix)]
+    return Some(std::os::unix::ffi::OsStrExt::from_bytes(bytes)).map(|path: &OsStr| path.into());
+    #[cfg(not(unix))]
+    return core::str::from_utf8(bytes).ok().map(PathBuf::from);
 }

@@ -82,7 +82,9 @@ impl State {
                 Some(kind) => Some(kind.n),
             },
         };
-        let after = request.after.map_or(0, |(_, id)| id.to_u128()).to_be_bytes();
+        // Nothing at all comes before the id 0.
+        let after = request.after.map(|(_, id)| id_bytes(id));
+        let after = after.as_ref().map_or(&[][..], |id| &id[..]);
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
         let filter = params![after, request.from.get(), request.to.get(), kind, limit];
         let rows = tables.all(&tables.sql.dead_page, filter, |row| {

@@ -304,6 +304,12 @@ impl Tables<'_> {
         self.all(sql, [], |row| id_of(row, 0))
     }
 
+    /// Returns how often a process has taken the jobs over.
+    pub(crate) fn starts(&self) -> Result<u64, StoreError> {
+        let starts = self.one(&self.sql.starts, [], |row| row.get::<_, i64>(0))?;
+        Ok(u64::try_from(starts.unwrap_or(0)).unwrap_or(0))
+    }
+
     /// Returns the last hour whose jobs are all in the table of jobs.
     pub(crate) fn hour(&self) -> Result<i64, StoreError> {
         Ok(self.one(&self.sql.hour, [], |row| row.get(0))?.unwrap_or(-1))

@@ -1,0 +1,201 @@
+//! The connection, opened anew after an error, and the transactions on it: what begins and ends them.
+//!
+//! Ground rules:
+//!
+//! - After an error in reading or writing the connection is closed, and opened anew for the next
+//!   batch. A failed fsync is never tried again on the same descriptor.
+//! - Nothing is written to a file that is not under its name any more, nor after another process has
+//!   taken the jobs over.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::hours::Hours;
+use super::rows::store_error;
+use super::tables::Tables;
+use super::{Sqlite, State};
+use crate::store::words::ApplyError;
+use crate::values::error::StoreError;
+use crate::values::time::Millis;
+
+/// What a transaction may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    fn begin(self) -> &'static str {
+        match self {
+            Access::Read => "BEGIN",
+            Access::Write => "BEGIN IMMEDIATE",
+        }
+    }
+}
+
+/// How long after the name of the file was looked at it is looked at again.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Sqlite {
+    /// Returns the connection, opened anew if an error closed it.
+    pub(super) fn connect(&mut self) -> Result<&Connection, StoreError> {
+        if std::process::id() != self.pid {
+            return Err(StoreError::Forked);
+        }
+        if self.state.overtaken {
+            return Err(StoreError::Overtaken);
+        }
+        if self.removed {
+            return Err(self.location.removed());
+        }
+        if self.conn.is_none() {
+            if self.location.identity() != self.identity {
+                return Err(self.location.removed());
+            }
+            let conn = self.location.reopen()?;
+            self.state.forget_the_file();
+            self.syncs = true;
+            self.conn = Some(conn);
+        }
+        self.conn.as_ref().ok_or(StoreError::Closed)
+    }
+
+    /// Compares the file that is under the name with the one that was opened, once a second at most. A
+    /// file without a name goes on taking commits, which nobody else will ever read.
+    pub(super) fn compare_file(&mut self, now: Millis) {
+        if now.since(self.compared) >= COMPARE_INTERVAL || now < self.compared {
+            self.compared = now;
+            self.removed = self.location.identity() != self.identity;
+        }
+    }
+
+    /// Makes commits wait for the disk, or not.
+    fn set_synced(&mut self, synced: bool) -> Result<(), StoreError> {
+        if self.syncs != synced {
+            let level = if synced { "FULL" } else { "NORMAL" };
+            let conn = self.connect()?;
+            conn.pragma_update(None, "synchronous", level).map_err(store_error)?;
+            self.syncs = synced;
+        }
+        Ok(())
+    }
+
+    /// Closes the connection if the error says that it cannot be trusted any more.
+    pub(super) fn after(&mut self, error: &StoreError) {
+        self.state.undo();
+        if matches!(error, StoreError::Io(_) | StoreError::Damaged(_))
+            && let Some(conn) = self.conn.take()
+        {
+            drop(conn);
+        }
+    }
+
+    /// Runs `body` in a transaction. One that only reads waits for nobody who writes.
+    pub(super) fn transact<T>(
+        &mut self,
+        access: Access,
+        synced: bool,
+        body: impl FnOnce(Tables<'_>, &mut State) -> Result<(T, bool), StoreError>,
+    ) -> Result<T, ApplyError> {
+        self.connect()?;
+        self.set_synced(synced)?;
+        let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
+        let tables = Tables { conn, sql: &self.sql };
+        let begun = tables.execute(access.begin(), []);
+        let done = begun.and_then(|_| {
+            self.state.begin(tables)?;
+            let (value, changed) = body(tables, &mut self.state)?;
+            self.state.write_counts(tables)?;
+            Ok((value, changed))
+        });
+        let (value, changed) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                // Where SQLite has rolled back by itself, this fails, and nothing is left to do.
+                let _ = tables.execute("ROLLBACK", []);
+                self.after(&error);
+                return Err(error.into());
+            }
+        };
+        match tables.execute("COMMIT", []) {
+            Ok(_) => {
+                self.behind |= changed;
+                self.facts.commits += u64::from(changed);
+                self.facts.syncs += u64::from(changed && synced);
+                self.state.keep();
+                Ok(value)
+            }
+            Err(error) => {
+                let _ = tables.execute("ROLLBACK", []);
+                let unknown = matches!(error, StoreError::Io(_));
+                self.after(&error);
+                Err(ApplyError { error, unknown, again: false })
+            }
+        }
+    }
+}
+
+impl State {
+    /// What begins every transaction: learns what other processes have done. If one of them has taken
+    /// the jobs over, nothing is written any more.
+    pub(crate) fn begin(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        self.notice_changes(tables)?;
+        if core::mem::take(&mut self.reload) {
+            self.kinds = tables.kinds()?;
+            self.hours = Hours::read(tables)?;
+            self.overtaken |= self.claims.starts > 0 && tables.starts()? != self.claims.starts;
+        }
+        if self.overtaken {
+            return Err(StoreError::Overtaken);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn notice_changes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        let version = tables.one("PRAGMA data_version", [], |row| row.get(0))?.unwrap_or(0);
+        if version != self.data_version {
+            self.data_version = version;
+            self.reload = true;
+            self.changed = true;
+            self.asked = None;
+            self.claims.rewind();
+            self.hours.forget();
+        }
+        Ok(())
+    }
+
+    /// The transaction was committed.
+    pub(crate) fn keep(&mut self) {
+        self.claims.keep();
+    }
+
+    /// The transaction was rolled back.
+    pub(crate) fn undo(&mut self) {
+        self.claims.undo();
+        self.hours.forget();
+        self.deltas.clear();
+        self.asked = None;
+        self.reload = true;
+    }
+
+    /// The file was opened anew.
+    pub(crate) fn forget_the_file(&mut self) {
+        self.reload = true;
+        self.data_version = -1;
+    }
+
+    /// Writes how many jobs of each kind there are.
+    pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        for (kind, by) in self.deltas.drain(..) {
+            if by != 0 {
+                tables.add_jobs(kind, by)?;
+                if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
+                    row.jobs += by;
+                }
+            }
+        }
+        Ok(())
+    }
+}

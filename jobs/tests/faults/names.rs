@@ -1,0 +1,207 @@
+//! One file has one runner, by whatever name it is opened; and a file that is not there any more takes
+//! no jobs.
+
+#![cfg(unix)]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{Driver, InsertErrorKind, JobId, Jobs, OpenError, Run, StoreError};
+
+use crate::disk::task::{Plan, Task};
+use crate::files::{make, start};
+use crate::folder::Folder;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", path.display()))
+}
+
+fn counted(path: &Path, count: &Arc<AtomicU64>) -> (Jobs, Driver) {
+    let count = Arc::clone(count);
+    let builder = Jobs::open(path).expect("the file is in order");
+    let count = move |_: Task, _: &Run| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    };
+    builder.on(count).manual().expect("the jobs start")
+}
+
+/// Promise (P10): no other process can take a claim. The lock lay beside the name that was used, so a
+/// symbolic link had a lock of its own, and two runners ran the same jobs.
+#[test]
+fn a_runner_behind_a_symbolic_link_is_refused() {
+    let folder = Folder::new("links");
+    let path = folder.path().join("jobs.db");
+    make(&path, 3);
+    let (link, folder_link) = (folder.path().join("link.db"), folder.path().join("folder"));
+    symlink(&path, &link).expect("a link");
+    symlink(folder.path(), &folder_link).expect("a link");
+    let (jobs, _driver) = start(&link).expect("the link leads to the file");
+    for other in [&path, &link, &folder_link.join("jobs.db"), &folder_link.join("link.db")] {
+        match start(other) {
+            Err(OpenError::InUse { path: named }) => assert_eq!(named, *other),
+            other => panic!("a second runner: {other:?}"),
+        }
+    }
+    assert!(!beside(&link, "-runner").exists(), "the lock lies beside the file");
+    jobs.insert(HOUR, Task::new(7, Plan::Succeed)).expect("an insert");
+    let log = fs::metadata(beside(&path, "-wal")).expect("the log").len();
+    assert_eq!(jobs.stats().wal_bytes, log, "the size of the log is told");
+}
+
+/// Promise (P10): a runner whose lock was removed, and whose jobs another one has taken over, writes
+/// nothing and starts nothing any more. It says so by name.
+#[test]
+fn a_runner_that_was_overtaken_starts_nothing_and_says_so() {
+    let folder = Folder::new("overtaken");
+    let path = folder.path().join("jobs.db");
+    let (first_ran, second_ran) = (Arc::default(), Arc::default());
+    let (first, first_driver) = counted(&path, &first_ran);
+    let batch = (0..20).map(|n| (HOUR, Task::new(n, Plan::Succeed)));
+    first.insert_batch(batch).expect("a batch");
+    // These are claimed already when the second runner comes.
+    let soon = Duration::from_millis(40);
+    first.insert_batch((20..25).map(|n| (soon, Task::new(n, Plan::Succeed)))).expect("a batch");
+    first_driver.advance(Duration::from_millis(1));
+    assert_eq!(first.stats().in_flight, 5);
+
+    fs::remove_file(beside(&path, "-runner")).expect("the lock is a file");
+    let (second, second_driver) = counted(&path, &second_ran);
+    let refused = first.insert(HOUR, Task::new(99, Plan::Succeed)).expect_err("an insert");
+    assert_eq!(*refused.kind(), InsertErrorKind::Store(StoreError::Overtaken));
+    assert_eq!(first.count(), Err(StoreError::Overtaken));
+    assert_eq!(first_driver.advance(2 * HOUR), 0);
+    assert_eq!(second_driver.advance(2 * HOUR), 25);
+    assert_eq!(first_ran.load(Ordering::Relaxed), 0);
+    assert_eq!(second_ran.load(Ordering::Relaxed), 25);
+    second.check().expect("the store is in order");
+    let _ = first.shutdown_timeout(Duration::from_secs(5));
+    second.check().expect("the store is in order");
+    second.shutdown().expect("the disk works");
+}
+
+/// Promise (P10): the lock counts if it is the file that has the name, and no other one.
+#[test]
+fn a_lock_that_was_removed_and_made_again_keeps_a_third_runner_out() {
+    let folder = Folder::new("lock");
+    let path = folder.path().join("jobs.db");
+    let (first, _driver) = start(&path).expect("a new file");
+    fs::remove_file(beside(&path, "-runner")).expect("the lock is a file");
+    let (second, _driver) = start(&path).expect("nothing keeps it out");
+    drop(first);
+    assert!(matches!(start(&path), Err(OpenError::InUse { .. })));
+    second.shutdown().expect("the disk works");
+}
+
+/// Promise: an insert that is acknowledged is in the file that has the name. A file that was removed
+/// went on taking jobs that nobody else would ever see.
+#[test]
+fn a_file_that_is_removed_takes_no_more_jobs_and_one_that_comes_back_does() {
+    let folder = Folder::new("removed");
+    let path = folder.path().join("jobs.db");
+    let away = folder.path().join("away.db");
+    let (jobs, driver) = start(&path).expect("a new file");
+    let task = || Task::new(1, Plan::Succeed);
+    jobs.insert(HOUR, task()).expect("an insert");
+    fs::rename(&path, &away).expect("the file moves");
+    driver.advance(Duration::from_secs(2));
+    let refused = jobs.insert(HOUR, task()).expect_err("the file is away");
+    let named = path.display().to_string();
+    let is_named = |error: &StoreError| matches!(error, StoreError::Io(text) if text.contains(&named) && text.contains("removed"));
+    assert!(matches!(refused.kind(), InsertErrorKind::Store(error) if is_named(error)));
+    fs::rename(&away, &path).expect("the file moves back");
+    driver.advance(Duration::from_secs(2));
+    jobs.insert(HOUR, task()).expect("the file is there again");
+    assert_eq!(jobs.count().expect("the jobs are counted").pending, 2);
+    fs::remove_file(&path).expect("the file goes");
+    assert!(jobs.shutdown().is_err_and(|error| is_named(&error)), "the end says so");
+}
+
+/// Promise: `insert_in` works on the file of these jobs, whatever link led there, and whatever has
+/// become of the link since.
+#[test]
+fn an_insert_in_a_transaction_finds_the_file_behind_a_link_that_is_gone() {
+    let folder = Folder::new("gone-link");
+    let (path, link) = (folder.path().join("jobs.db"), folder.path().join("link.db"));
+    make(&path, 0);
+    symlink(&path, &link).expect("a link");
+    let client = Jobs::open(&link).and_then(|builder| builder.client()).expect("a client");
+    fs::remove_file(&link).expect("the link goes");
+    insert_in(&client, &path);
+}
+
+/// Promise: the same on a path that is no UTF-8.
+#[test]
+fn an_insert_in_a_transaction_finds_a_file_whose_path_is_no_utf8() {
+    let folder = Folder::new("bytes");
+    let path = folder.path().join(OsStr::from_bytes(b"jobs-\xff.db"));
+    let client = Jobs::open(&path).and_then(|builder| builder.client()).expect("a client");
+    insert_in(&client, &path);
+    let other = Connection::open(folder.path().join("other.db")).expect("a database");
+    other.execute_batch("CREATE TABLE t (a)").expect("a table");
+    let transaction = other.unchecked_transaction().expect("a transaction");
+    let refused = client.insert_in(&transaction, HOUR, Task::new(2, Plan::Succeed));
+    assert!(refused.is_err(), "another file");
+}
+
+fn insert_in(client: &tickwheel_jobs::Client, path: &Path) {
+    let conn = Connection::open(path).expect("the file");
+    let transaction = conn.unchecked_transaction().expect("a transaction");
+    let id = client.insert_in(&transaction, HOUR, Task::new(1, Plan::Succeed)).expect("an insert");
+    transaction.commit().expect("a commit");
+    assert!(client.get(id).expect("a look").is_some());
+}
+
+/// Promise: who makes a file removes nothing of others. The name of a new file was made of the
+/// process's number, and in every container that is 1.
+#[test]
+fn a_new_file_leaves_the_new_files_of_others_alone() {
+    let folder = Folder::new("makers");
+    let path = folder.path().join("jobs.db");
+    let others: Vec<PathBuf> =
+        (0..64).map(|n| beside(&path, &format!("-new-{}-{n}", std::process::id()))).collect();
+    for other in &others {
+        fs::write(other, "half made").expect("it can be written");
+    }
+    make(&path, 1);
+    assert!(others.iter().all(|other| other.exists()), "a file of another process is gone");
+    let new = |path: &PathBuf| path.to_string_lossy().contains("-new-") && !others.contains(path);
+    assert_eq!(folder.contents().keys().filter(|path| new(path)).count(), 0);
+}
+
+/// Promise: an error names the file. A name that is too long was told of as that of the new file.
+#[test]
+fn a_name_that_is_too_long_is_refused_by_name() {
+    let folder = Folder::new("long");
+    let path = folder.path().join("j".repeat(245));
+    let refused = start(&path).expect_err("the files beside it have longer names");
+    assert!(matches!(&refused, OpenError::Io { path: named, .. } if *named == path), "{refused:?}");
+    assert!(!refused.to_string().contains("-new-"), "{refused}");
+}
+
+/// Promise: every dead job is listed. The list began after the id 0.
+#[test]
+fn a_dead_job_with_the_id_0_is_listed() {
+    let folder = Folder::new("zero");
+    let (jobs, driver) = start_to_die(&folder.path().join("jobs.db"));
+    let id = JobId::from_u128(0);
+    jobs.insert_with_id(id, Duration::ZERO, Task::new(1, Plan::Succeed)).expect("an insert");
+    driver.advance(HOUR);
+    assert_eq!(jobs.count().expect("the jobs are counted").dead, 1);
+    assert_eq!(jobs.dead().map(|job| job.id).collect::<Vec<_>>(), [id]);
+}
+
+fn start_to_die(path: &Path) -> (Jobs, Driver) {
+    let builder = Jobs::open(path).expect("a new file");
+    let dies = |_: Task, _: &Run| Err(tickwheel_jobs::Fail::dead("as planned"));
+    builder.on(dies).manual().expect("the jobs start")
+}

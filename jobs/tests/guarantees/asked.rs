@@ -1,0 +1,118 @@
+//! A cancel that another process asked for is kept in the file until the run ends. It ends with that
+//! run: it is obeyed by the end, and reaches no later job.
+
+use std::sync::{Arc, OnceLock};
+
+use tickwheel_jobs::{Cancel, Client, Driver, Fail, JobId, Jobs};
+
+use super::support::*;
+
+/// Jobs on a manual clock. The handler of `Close` cancels its own job through a client, as another
+/// process would, and each run fails for good.
+fn cancelled_from_elsewhere(folder: &Folder) -> (Jobs, Driver, Client, Log) {
+    let path = folder.file("jobs.db");
+    let elsewhere = Arc::new(OnceLock::<Client>::new());
+    let (inside, log) = (Arc::clone(&elsewhere), Log::default());
+    let noted = log.clone();
+    let builder = Jobs::open(&path).unwrap();
+    let (jobs, driver) = builder
+        .on(move |job: Close, run| {
+            noted.add(job.order);
+            if job.order == 1 {
+                assert_eq!(inside.get().unwrap().cancel(run.id()).unwrap(), Cancel::Running);
+            }
+            Err(Fail::dead("no"))
+        })
+        .manual()
+        .unwrap();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    elsewhere.set(client.clone()).unwrap();
+    (jobs, driver, client, log)
+}
+
+/// Promise: `Running` means that the run is not tried again. The runner read such cancels once a
+/// second, so a run that failed sooner and waited for nothing ran again.
+#[test]
+fn a_run_that_another_process_cancelled_is_not_tried_again_although_its_retry_waits_for_nothing() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let elsewhere = client.clone();
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .on(move |_: Close, run| {
+            // A second run is told that there is nothing to cancel, or cancels again.
+            let _ = elsewhere.cancel(run.id());
+            Err(Fail::after(std::time::Duration::ZERO, "stopped"))
+        })
+        .start()
+        .unwrap();
+    for order in 1..=10 {
+        let id = jobs.insert(MS, close(order)).unwrap();
+        wait_until("the job is gone", || client.get(id).unwrap().is_none());
+        assert_eq!(jobs.stats().started, order);
+    }
+    jobs.check().unwrap();
+    client.check().unwrap();
+}
+
+/// Promise: such a job is gone, and not dead. It became dead, and the row of its cancel stayed: once
+/// an operator had revived it, the next look deleted it before it ran.
+#[test]
+fn a_job_that_another_process_cancelled_and_that_fails_for_good_is_gone_and_cannot_be_revived() {
+    let folder = Folder::new();
+    let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
+    let cancelled = jobs.insert(MS, close(1)).unwrap();
+    let dead = jobs.insert(MS, close(2)).unwrap();
+    driver.advance(SECOND / 2);
+    assert_eq!(client.get(cancelled).unwrap(), None);
+    assert!(!client.revive(cancelled).unwrap());
+    assert!(client.revive(dead).unwrap());
+    jobs.check().unwrap();
+    client.check().unwrap();
+    driver.advance(10 * SECOND);
+    assert_eq!(log.get(), [1, 2, 2]);
+    assert_eq!(jobs.stats().died, 2);
+}
+
+/// Promise: an insert that is acknowledged runs. A cancel that was left behind deleted a job that was
+/// inserted under the same id after the memory of that id was over.
+#[test]
+fn a_job_under_an_id_that_was_cancelled_from_elsewhere_runs_after_the_retention() {
+    let folder = Folder::new();
+    let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
+    let id = JobId::named("order 7");
+    jobs.insert_with_id(id, MS, close(1)).unwrap();
+    driver.advance(SECOND);
+    assert_eq!(log.get(), [1]);
+    driver.advance(24 * HOUR * 60);
+    jobs.insert_with_id(id, HOUR, close(2)).unwrap();
+    // The client goes by the clock of the system, 60 days ago: this job is due at once.
+    client.insert(HOUR, close(3)).unwrap();
+    driver.advance(2 * HOUR);
+    assert_eq!(log.get(), [1, 3, 2]);
+    jobs.check().unwrap();
+}
+
+/// Promise: `check` says so when a cancel is left behind, and the runner drops it when it looks.
+#[test]
+fn a_cancel_that_names_no_claimed_job_is_found_by_the_check_and_dropped_by_the_runner() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let jobs = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    let id = jobs.insert(HOUR, close(1)).unwrap();
+    jobs.check().unwrap();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    let ask = "INSERT INTO tickwheel_asked VALUES (?1)";
+    other.execute(ask, [id.to_u128().to_be_bytes()]).unwrap();
+    let rows = || -> i64 {
+        other.query_row("SELECT count(*) FROM tickwheel_asked", [], |row| row.get(0)).unwrap()
+    };
+    // The runner may have looked already.
+    let found = client.check();
+    assert!(rows() == 0 || found.is_err_and(|found| found.to_string().starts_with("F9")));
+    wait_until("the row is dropped", || rows() == 0);
+    client.check().unwrap();
+    assert!(jobs.get(id).unwrap().is_some());
+}
