@@ -9,6 +9,7 @@ use crate::engine::dispatch::JobRunner;
 use crate::engine::dispatch::inline::InlineOutlet;
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::Engine;
+use crate::host::hooks::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::PanicHandler;
 
@@ -133,8 +134,11 @@ impl Hook {
     fn wake(&self) {
         let waker = lock(&self.waker).clone();
         if let Some(waker) = waker {
-            self.runner.boundary().call_without_handle(|| waker.wake_by_ref());
-            self.runner.boundary().discard(waker);
+            let boundary = self.runner.boundary();
+            call_hook(|| {
+                boundary.call_without_handle(|| waker.wake_by_ref());
+                boundary.discard(waker);
+            });
         }
     }
 }

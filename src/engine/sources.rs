@@ -12,10 +12,9 @@
 //! - The list has a lock. A source is added before the first insert into it, so the ticker's second
 //!   look, which reads the list under that lock, finds the source, or the insert finds the plan.
 //! - A source calls and drops what belongs to the user between its locks, through the unwind
-//!   boundary. The lock of the list is not held then either.
+//!   boundary, and as a hook (`host/hooks.rs`). The lock of the list is not held then either.
 //! - A source that is added to a stopped engine is closed at once.
 
-use core::cell::Cell;
 use std::sync::Arc;
 
 use crate::engine::alarm::Alarm;
@@ -169,24 +168,6 @@ impl List {
         self.finished = 0;
         self.sources.retain(|source| !source.is_finished());
     }
-}
-
-thread_local! {
-    /// This thread calls what a source delivers.
-    static DELIVERS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Calls what a source delivers, which may be user code. It must not unwind.
-pub(crate) fn deliver(call: impl FnOnce()) {
-    let outer = DELIVERS.replace(true);
-    call();
-    DELIVERS.set(outer);
-}
-
-/// Returns whether the caller is what a source of any wheel delivers, on this thread. A wheel that
-/// is being advanced or ended then waits for the caller.
-pub(crate) fn is_delivered() -> bool {
-    DELIVERS.get()
 }
 
 #[cfg(test)]

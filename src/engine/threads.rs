@@ -13,9 +13,10 @@
 //!   ever.
 //! - What a source delivers on the ticker's thread may take any time: a shutdown waits for it as
 //!   for a running job, no longer than its limit, and a drop does not wait for it.
-//! - On the ticker's thread nothing here waits either: what a source delivers there may end the
-//!   wheel, and the ticker cannot join itself. It ends when that has returned. Until then it hands
-//!   nothing over, because the engine is stopped.
+//! - In a hook (`host/hooks.rs`) nothing here waits either. On the ticker's thread it may end the
+//!   wheel, and the ticker cannot join itself. It ends when the hook has returned. Until then it hands
+//!   nothing over, because the engine is stopped. On another wheel's thread somebody may wait for the
+//!   hook, in a hook of this wheel.
 
 use core::convert::Infallible;
 use core::time::Duration;
@@ -32,6 +33,7 @@ use crate::engine::dispatch::{DueJob, JobRunner};
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::Engine;
 use crate::host::clock::Limit;
+use crate::host::hooks::is_in_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::{Panic, PanicHandler};
 use crate::values::error::ConfigError;
@@ -117,9 +119,9 @@ impl Threads {
 
     /// The same, and waits for running jobs and for what the ticker delivers to end, and for the
     /// threads of the wheel's own pool; but no longer than `limit`, and not at all if the caller is
-    /// a thread of the pool or the ticker.
+    /// a thread of the pool or the ticker, or is in a hook.
     pub(crate) fn stop_and_join(self, limit: Duration) -> impl Iterator<Item = DueJob> {
-        let may_wait = !self.is_caller_one_of_them();
+        let may_wait = !self.is_caller_one_of_them() && !is_in_hook();
         let limit = Limit::new(if may_wait { limit } else { Duration::ZERO });
         let Threads { ticker, shared, pool, workers } = self;
         // Threads of the wheel's own pool end when nothing holds it.

@@ -36,7 +36,7 @@ use std::time::Duration;
 use crate::engine::activity::Activity;
 use crate::engine::dispatch::{DueJob, Outlet};
 use crate::engine::shard::NextWake;
-use crate::engine::sources::{Source, deliver};
+use crate::engine::sources::Source;
 use crate::engine::verbs::Engine;
 use crate::host::unwind::Panic;
 use crate::values::time::Tick;
@@ -266,7 +266,7 @@ impl<O: Outlet> Ticker<O> {
         if let Some(error) = self.outlet.take_refusal() {
             let report = Panic { handle: None, payload: Box::new(error) };
             let boundary = self.engine.runner().boundary();
-            self.activity.deliver(|| deliver(|| boundary.report(report)));
+            self.activity.deliver(|| boundary.report(report));
         }
     }
 }

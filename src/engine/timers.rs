@@ -17,7 +17,7 @@
 
 use core::mem::ManuallyDrop;
 
-use crate::structure::{Geometry, Hierarchy, Key, Location};
+use crate::structure::{Geometry, Hierarchy, Key, Location, StoppedBy};
 use crate::values::time::Tick;
 
 pub(crate) struct Timers<T> {
@@ -169,6 +169,17 @@ impl<T> Timers<T> {
         self.next_due = self.hierarchy.next_turn().unwrap_or(Tick::MAX);
         self.tally.fired += (due.len() - before) as u64;
         finished
+    }
+
+    /// Advances to `to`, and takes nothing out: to the first tick at which something is due, and looking
+    /// at no more than `limit` entries.
+    pub(crate) fn advance_to_due(&mut self, to: Tick, limit: usize) -> StoppedBy {
+        if self.has_come_to(to) {
+            return StoppedBy::End;
+        }
+        let stopped_by = self.hierarchy.advance_to_due(to, limit);
+        self.next_due = self.hierarchy.next_turn().unwrap_or(Tick::MAX);
+        stopped_by
     }
 
     /// Takes out everything: key, deadline, value.

@@ -19,6 +19,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
+use crate::host::hooks::call_hook;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 
@@ -85,10 +86,12 @@ impl Drop for PanicHandler {
     fn drop(&mut self) {
         let on_panic = self.on_panic.take();
         // The last owner may be a thread of the pool, and nothing may unwind into rayon.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(on_panic))) {
-            self.panicked.fetch_add(1, Ordering::Relaxed);
-            core::mem::forget(payload);
-        }
+        call_hook(|| {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(on_panic))) {
+                self.panicked.fetch_add(1, Ordering::Relaxed);
+                core::mem::forget(payload);
+            }
+        });
     }
 }
 
@@ -159,10 +162,12 @@ impl UnwindBoundary {
             Some(on_panic) => on_panic(panic),
             None => drop(panic),
         };
-        if let Err(from_handler) = catch_unwind(AssertUnwindSafe(report)) {
-            self.panicked.fetch_add(1, Ordering::Relaxed);
-            core::mem::forget(from_handler);
-        }
+        call_hook(|| {
+            if let Err(from_handler) = catch_unwind(AssertUnwindSafe(report)) {
+                self.panicked.fetch_add(1, Ordering::Relaxed);
+                core::mem::forget(from_handler);
+            }
+        });
     }
 }
 

@@ -10,6 +10,7 @@
 //!   for a whole cycle later.
 //! - Every entry that a visit or an early cascade looks at costs one of the [`Budget`], before it
 //!   is looked at.
+//! - An advance that takes nothing out (`advance_to_due`) is paused at the first entry that is due.
 //!
 //! The state between two advances is one of three:
 //!
@@ -43,6 +44,17 @@ pub struct Turn {
     pub finished: bool,
 }
 
+/// What ended an advance that takes nothing out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StoppedBy {
+    /// Nothing is due up to the tick asked for.
+    End,
+    /// A timer is due.
+    Due,
+    /// The limit was reached first.
+    Limit,
+}
+
 impl<T> Hierarchy<T> {
     /// Advances to tick `to` and appends the timers that are due to `due`, in the order of their
     /// deadlines. A deadline that had passed when it was given counts as one of the next tick after
@@ -71,6 +83,21 @@ impl<T> Hierarchy<T> {
         *limit = budget.left();
         self.shrink_if_sparse();
         Turn { now: self.now(), finished }
+    }
+
+    /// Advances to `to`, but takes nothing out: stops before the first tick at which a timer is due, and
+    /// looks at no more than `limit` entries, moving them. Returns what ended it. Of what was seen, nothing
+    /// is looked at again before its time: so many calls together cost what one advance would.
+    pub(crate) fn advance_to_due(&mut self, to: Tick, limit: usize) -> StoppedBy {
+        let mut budget = Budget::of_looks(limit);
+        let mut due = Vec::new();
+        let finished = self.advance_within(to, &mut budget, &mut due).is_ok();
+        debug_assert!(due.is_empty(), "it takes nothing out");
+        match () {
+            () if finished => StoppedBy::End,
+            () if budget.found_due() => StoppedBy::Due,
+            () => StoppedBy::Limit,
+        }
     }
 
     #[inline]
@@ -212,5 +239,99 @@ impl<T> Hierarchy<T> {
         }
         debug_assert!(false, "a scan is paused in a slot that no cursor comes to next");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structure::Geometry;
+    use crate::structure::tuning::Tuning;
+    use std::collections::HashMap;
+
+    /// An advance that takes nothing out stops if and only if something is due, whatever was inserted,
+    /// cancelled and reset between the stops, and the advance after it finds everything in order.
+    #[test]
+    fn an_advance_that_takes_nothing_out_stops_at_what_is_due() {
+        for seed in 1..200_u64 {
+            let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut below = |end: u64| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random % end
+            };
+            let geometry = [&[4, 4, 4][..], &[8, 8], &[16]][below(3) as usize];
+            let geometry = Geometry::levels(geometry).unwrap();
+            let mut wheel = Hierarchy::with_tuning(geometry, Tuning::TINY);
+            // Deadlines, as far as they count.
+            let mut pending = HashMap::new();
+            let (mut to, mut due) = (0, Vec::new());
+            for _ in 0..300 {
+                let cursor = wheel.now().get();
+                let deadline = (cursor + below(100)).saturating_sub(5);
+                let any = pending.keys().copied().min_by_key(|_| below(1000));
+                match (below(6), any) {
+                    (0 | 1, _) => {
+                        let key = wheel.insert(Tick::new(deadline), ());
+                        pending.insert(key, deadline.max(cursor + 1));
+                    }
+                    (2, Some(key)) => {
+                        assert!(wheel.cancel(key).is_some());
+                        pending.remove(&key);
+                    }
+                    (3, Some(key)) => {
+                        assert!(wheel.reset(key, Tick::new(deadline)));
+                        pending.insert(key, deadline.max(cursor + 1));
+                    }
+                    (4, _) => {
+                        let limit = 1 + below(5) as usize;
+                        let turn = wheel.advance(Tick::new(to), limit, &mut due);
+                        for (key, ()) in due.drain(..) {
+                            let deadline = pending.remove(&key).unwrap();
+                            assert!(deadline <= to && pending.values().all(|&it| it >= deadline));
+                        }
+                        assert!(!turn.finished || pending.values().all(|&it| it > to));
+                    }
+                    _ => {
+                        to += below(20);
+                        let is_due = pending.values().any(|&deadline| deadline <= to);
+                        let limit = 1 + below(5) as usize;
+                        let stop = || wheel.advance_to_due(Tick::new(to), limit);
+                        let stops = core::iter::repeat_with(stop).take(10_000);
+                        let mut ends = stops.skip_while(|&by| by == StoppedBy::Limit);
+                        let end = if is_due { StoppedBy::Due } else { StoppedBy::End };
+                        assert_eq!(ends.next(), Some(end));
+                    }
+                }
+                wheel.check().unwrap();
+            }
+        }
+    }
+
+    /// What an advance has seen that takes nothing out, it does not look at again: with each cancel it
+    /// goes on from where it was.
+    #[test]
+    fn an_advance_that_takes_nothing_out_looks_at_nothing_twice() {
+        let mut wheel = Hierarchy::default();
+        let count = 10_000;
+        let due: Vec<Key> = (0..count)
+            .flat_map(|_| {
+                wheel.insert(Tick::new(700), ());
+                let key = wheel.insert(Tick::new(600), ());
+                [key]
+            })
+            .collect();
+        let mut looks = 0;
+        for key in due.into_iter().rev() {
+            while wheel.advance_to_due(Tick::new(650), 1) != StoppedBy::Due {
+                looks += 1;
+            }
+            assert!(wheel.cancel(key).is_some());
+        }
+        while wheel.advance_to_due(Tick::new(650), 1) != StoppedBy::End {
+            looks += 1;
+        }
+        assert!(looks <= 5 * count, "{looks}");
     }
 }

@@ -1,13 +1,22 @@
-//! The budget of one advance: how many entries it may still look at.
+//! The budget of one advance: how many entries it may still look at, and whether it may take any out.
 //!
-//! Ground rule: a function takes from the [`Budget`] *before* it looks, one for each entry. When
-//! nothing is left it returns [`OutOfBudget`], which every caller passes on; so the work that was
-//! not reached stays where it is, and the next advance finds it.
+//! Ground rules:
+//!
+//! - A function takes from the [`Budget`] *before* it looks, one for each entry. When nothing is left it
+//!   returns [`OutOfBudget`], which every caller passes on; so the work that was not reached stays where
+//!   it is, and the next advance finds it.
+//! - A budget of looks alone takes no timer out: the first that is due ends the advance as an empty
+//!   budget would. So no slot is paid for as a whole, because such slots are emptied without a way back.
 
 /// How many more entries an advance may look at.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
+    /// For looks alone, and then nothing is left of the other.
+    looks_left: usize,
+    looks_alone: bool,
+    /// A look found a timer that is due.
+    found_due: bool,
 }
 
 /// The budget was used up before the work was done.
@@ -16,7 +25,27 @@ pub(super) struct OutOfBudget;
 
 impl Budget {
     pub(super) fn new(entries: usize) -> Budget {
-        Budget { left: entries }
+        Budget { left: entries, looks_left: 0, looks_alone: false, found_due: false }
+    }
+
+    /// Returns a budget for so many looks, which takes no timer out.
+    pub(super) fn of_looks(entries: usize) -> Budget {
+        Budget { left: 0, looks_left: entries, looks_alone: true, found_due: false }
+    }
+
+    /// Returns whether no timer may be taken out.
+    pub(super) fn is_of_looks(&self) -> bool {
+        self.looks_alone
+    }
+
+    /// Notes that a timer is due, and stays.
+    pub(super) fn note_due(&mut self) {
+        self.found_due = true;
+    }
+
+    /// Returns whether a look found a timer that is due.
+    pub(super) fn found_due(&self) -> bool {
+        self.found_due
     }
 
     /// Returns how many entries may still be looked at.
@@ -28,8 +57,18 @@ impl Budget {
     /// entries have been paid for.
     #[inline]
     pub(super) fn take(&mut self, wanted: usize) -> usize {
+        if self.left == 0 {
+            return self.take_looks(wanted);
+        }
         let granted = wanted.min(self.left);
         self.left -= granted;
+        granted
+    }
+
+    #[cold]
+    fn take_looks(&mut self, wanted: usize) -> usize {
+        let granted = wanted.min(self.looks_left);
+        self.looks_left -= granted;
         granted
     }
 

@@ -32,6 +32,7 @@ mod check;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use advance::StoppedBy;
 pub use advance::Turn;
 pub use check::Violation;
 pub use geometry::Geometry;

@@ -9,7 +9,7 @@
 //!   at where the rest lies: [`Hierarchy::fire_slot`] on the innermost ring,
 //!   [`Hierarchy::cascade_slot`] on the others. Both need the budget for all of it.
 //! - Any other visit is a [`Scan`](super::scan::Scan), which can be paused: to slots of the
-//!   outermost ring, of which much may stay, and where the budget does not suffice.
+//!   outermost ring, of which much may stay, and where the budget does not suffice, or takes nothing out.
 //! - A slot that is visited is empty until the visit puts back what stays, so that what moves comes
 //!   to lie elsewhere. `fire_slot` leaves what was postponed in the slot, and moves it after that:
 //!   none of it comes back, because the ring stands before the tick and does not reach a whole cycle
@@ -48,11 +48,17 @@ impl<T> Hierarchy<T> {
         budget: &mut Budget,
         due: &mut Vec<(Key, T)>,
     ) -> Result<(), OutOfBudget> {
+        if budget.is_of_looks() {
+            return match self.slots.is_inner(slot) {
+                true => self.scan_slot::<Inner, true>(level, tick, budget, due),
+                false => self.scan_slot::<Outermost, true>(level, tick, budget, due),
+            };
+        }
         if !self.slots.is_inner(slot) {
-            return self.scan_slot::<Outermost>(level, tick, budget, due);
+            return self.scan_slot::<Outermost, false>(level, tick, budget, due);
         }
         if self.slots.is_paused_in(slot) || !budget.take_all(self.slots.len(slot)) {
-            return self.scan_slot::<Inner>(level, tick, budget, due);
+            return self.scan_slot::<Inner, false>(level, tick, budget, due);
         }
         match level {
             0 => self.fire_slot(slot, tick, due),
@@ -124,8 +130,9 @@ impl<T> Hierarchy<T> {
         self.slots.put_back(slot, entries, first_due);
     }
 
-    /// Looks at every entry of a slot, from the back, as far as the budget goes.
-    fn scan_slot<E: Entry>(
+    /// Looks at every entry of a slot, from the back, as far as the budget goes; if it is one of
+    /// `LOOKS`, to the first that is due.
+    fn scan_slot<E: Entry, const LOOKS: bool>(
         &mut self,
         level: usize,
         tick: Tick,
@@ -157,6 +164,12 @@ impl<T> Hierarchy<T> {
                     Fate::Moves(deadline, target) => {
                         self.link(target, entry.node(), deadline);
                         self.swap_remove_entry(&mut entries, position);
+                    }
+                    Fate::Fires if LOOKS => {
+                        budget.note_due();
+                        // It is the next that a scan looks at.
+                        scan.left = position + 1;
+                        return self.slots.end_scan(scan, entries);
                     }
                     Fate::Fires => {
                         due.push(self.table.take(entry.node()));

@@ -173,6 +173,56 @@ fn what_finds_a_full_channel_waits_and_can_be_cancelled() {
     });
 }
 
+/// While nothing waits for room, nothing looks for room: a loop may sleep although the channel is full.
+#[test]
+fn a_full_channel_is_not_looked_at_once_nothing_waits_for_room() {
+    let leave: [fn(&Events<u32>, Handle); 4] = [
+        |events, handle| assert!(events.cancel(handle)),
+        |events, handle| assert!(events.take(handle).is_some()),
+        |events, handle| assert!(events.reset(handle, HOUR)),
+        // It comes inwards, and does not stay either.
+        |events, handle| {
+            assert!(events.reset(handle, HOUR) && events.reset(handle, 2 * MS));
+            assert!(events.cancel(handle));
+        },
+    ];
+    for leave in leave {
+        let (wheel, turner) = Wheel::builder().driven().unwrap();
+        let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
+        let far = events.insert(2 * HOUR, 9).unwrap();
+        events.insert(Duration::ZERO, 0).unwrap();
+        let sleep = || {
+            let timeout = turner.timeout().unwrap();
+            let is_short = timeout < HOUR / 2;
+            if is_short {
+                let_pass(timeout);
+                turner.turn();
+            }
+            is_short
+        };
+        while due.is_empty() {
+            assert!(sleep());
+        }
+        let waits = [events.insert(MS, 1).unwrap(), events.insert(3 * MS, 2).unwrap()];
+        wait_for(|| waits.iter().all(|&handle| events.remaining(handle) == Some(Duration::ZERO)));
+        for handle in waits {
+            assert!(sleep() && sleep() && sleep(), "something waits");
+            leave(&events, handle);
+        }
+        let turns = (0..200).take_while(|_| sleep()).count();
+        assert!(turns < 100, "nothing waits for room, and the loop is woken {turns} times");
+        // What comes due later waits for room again, and comes when there is some.
+        events.reset(far, Duration::ZERO);
+        wait_for(|| events.remaining(far) == Some(Duration::ZERO));
+        assert!(sleep() && sleep() && sleep(), "something waits");
+        assert_eq!(values(&due), [0]);
+        while due.is_empty() {
+            assert!(sleep());
+        }
+        assert_eq!(values(&due), [9]);
+    }
+}
+
 #[test]
 fn what_finds_a_full_channel_is_given_to_who_was_named_for_that() {
     on_both_clocks(MS, |wheel, time| {

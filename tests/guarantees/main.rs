@@ -10,6 +10,7 @@ mod counts;
 mod driven;
 mod end;
 mod events;
+mod hooks;
 #[cfg(feature = "async")]
 mod intervals;
 mod jobs;
@@ -144,6 +145,7 @@ fn every_sentence_has_its_test() {
         include_str!("driven.rs"),
         include_str!("end.rs"),
         include_str!("events.rs"),
+        include_str!("hooks.rs"),
         include_str!("intervals.rs"),
         include_str!("jobs.rs"),
         include_str!("many.rs"),

@@ -20,6 +20,7 @@ use crossbeam_channel::Sender;
 use super::state::handle;
 use crate::engine::dispatch::JobRunner;
 use crate::engine::timers::Due;
+use crate::host::hooks::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::values::handle::Handle;
 
@@ -148,7 +149,7 @@ impl Ready {
         };
         let boundary = self.runner.boundary();
         boundary.discard(old);
-        boundary.call_without_handle(|| hook.wake_by_ref());
+        call_hook(|| boundary.call_without_handle(|| hook.wake_by_ref()));
         // The last one, if the hook was replaced meanwhile, or the wheel has ended.
         boundary.discard(hook);
     }
@@ -169,13 +170,15 @@ impl Ready {
             (waiting.hook.clone(), core::mem::take(&mut waiting.tasks))
         };
         let boundary = self.runner.boundary();
-        for (_, task) in tasks {
-            boundary.call_without_handle(|| task.wake());
-        }
-        if let Some(hook) = hook {
-            boundary.call_without_handle(|| hook.wake_by_ref());
-            boundary.discard(hook);
-        }
+        call_hook(|| {
+            for (_, task) in tasks {
+                boundary.call_without_handle(|| task.wake());
+            }
+            if let Some(hook) = hook {
+                boundary.call_without_handle(|| hook.wake_by_ref());
+                boundary.discard(hook);
+            }
+        });
     }
 
     /// Returns a number for a stream.

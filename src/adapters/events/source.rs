@@ -7,7 +7,8 @@
 //!   it puts the outlet back.
 //! - What one advance takes out was due at one tick, so an event knows its deadline without a word in
 //!   its node.
-//! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away;
+//! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away, for
+//!   as long as anything is due;
 //!   on a manual clock, which has no use for a look that finds it full, at the first tick with room.
 //! - Once the outlet is dropped, the source is finished, and leaves the list of sources.
 
@@ -19,10 +20,11 @@ use super::state::{State, handle, key};
 use super::wall::WallTimes;
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
-use crate::engine::sources::{self, EventMetrics, Source};
+use crate::engine::sources::{EventMetrics, Source};
 use crate::engine::timers::Timers;
 use crate::engine::verbs::Engine;
 use crate::host::clock::WallOffset;
+use crate::host::hooks::call_hook;
 use crate::host::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::host::timebase::Timebase;
 use crate::values::error::InsertError;
@@ -188,13 +190,13 @@ impl<T> EventSource<T> {
     /// Returns whether that is all there is, or all there is room for.
     fn deliver(&self, outlet: &mut Outlet<T>, to: Tick, limit: usize) -> bool {
         let reading = self.follow_the_wall();
-        let limit = limit.min(outlet.room());
+        let room = outlet.room();
         let (tick, finished) = {
             let mut state = lock(&self.state);
             if state.is_disconnected {
                 return true;
             }
-            state.take_due(to, limit, reading, &self.timebase, outlet)
+            state.take_due(to, limit, room, reading, &self.timebase, outlet)
         };
         if outlet.due.is_empty() {
             return finished;
@@ -309,7 +311,7 @@ impl<T: Send + 'static> Source for EventSource<T> {
     fn advance(&self, to: Tick, limit: usize) -> bool {
         let Some(mut outlet) = lock(&self.state).outlet.take() else { return true };
         let mut finished = true;
-        sources::deliver(|| {
+        call_hook(|| {
             finished = self.deliver(&mut outlet, to, limit);
             self.put_back(outlet);
         });
@@ -323,7 +325,7 @@ impl<T: Send + 'static> Source for EventSource<T> {
         drop(state);
         // Without an outlet, the thread that delivers does this when it puts the outlet back.
         if let Some(outlet) = outlet {
-            sources::deliver(|| self.put_back(outlet));
+            call_hook(|| self.put_back(outlet));
         }
     }
 

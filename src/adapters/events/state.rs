@@ -7,7 +7,7 @@ use super::wall::WallTimes;
 use crate::engine::timers::Timers;
 use crate::host::clock::WallOffset;
 use crate::host::timebase::{Point, Target, Timebase};
-use crate::structure::Key;
+use crate::structure::{Key, StoppedBy};
 use crate::values::error::InsertErrorKind;
 use crate::values::handle::Handle;
 use crate::values::time::{Moment, Span, Tick};
@@ -101,12 +101,18 @@ impl<T> State<T> {
         deadline.min(self.wall.next_look(timebase))
     }
 
-    /// Takes out events that are due at the first tick up to `to` at which any is. Returns that tick,
-    /// and whether that is all there is, or all there is room for.
+    /// Takes out events that are due at the first tick up to `to` at which any is: no more than there is
+    /// `room` for, and looking at no more than `limit`. Returns that tick, and whether that is all there
+    /// is, or all there is room for.
+    ///
+    /// Without room, it finds out whether anything is due. What was due and was cancelled, or put off,
+    /// waits for no room: so `retry` follows from a look at the timers, and not from what is known of
+    /// them, which is a lower bound.
     pub(super) fn take_due(
         &mut self,
         to: Tick,
         limit: usize,
+        room: usize,
         reading: Option<WallOffset>,
         timebase: &Timebase,
         outlet: &mut Outlet<T>,
@@ -116,11 +122,17 @@ impl<T> State<T> {
         if let Some(reading) = reading {
             self.wall.hold_back(tick, reading, &mut self.timers, timebase);
         }
-        if limit == 0 && self.timers.next_due() <= to {
-            self.retry = Some(timebase.present() + Span::new(1));
-            return (to, true);
-        }
-        let finished = self.timers.advance(tick, limit.max(1), &mut outlet.due);
+        let finished = match room {
+            0 => match self.timers.advance_to_due(tick, limit) {
+                StoppedBy::End => true,
+                StoppedBy::Limit => false,
+                StoppedBy::Due => {
+                    self.retry = Some(timebase.present() + Span::new(1));
+                    return (to, true);
+                }
+            },
+            room => self.timers.advance(tick, limit.min(room), &mut outlet.due),
+        };
         outlet.due.iter().for_each(|(key, _)| self.wall.remove(*key));
         (tick, finished && self.timers.next_due() > to)
     }

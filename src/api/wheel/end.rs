@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::Wheel;
 use crate::api::unfired::{Unfired, UnfiredJob};
-use crate::engine::sources::is_delivered;
 use crate::engine::threads::{Threads, is_caller_on_any_pool};
+use crate::host::hooks::is_in_hook;
 use crate::host::sync::{Ordering, lock};
 
 impl Wheel {
@@ -23,10 +23,9 @@ impl Wheel {
     ///
     /// **On a thread of the wheel's pool, and on a manual or driven wheel, this does not wait**: it returns
     /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for. Nor does it
-    /// wait in a waker that any wheel calls (feature `async`), also while the wheel ends: a shutdown
-    /// may wait for that waker. (After the end of the wheel, no thread
-    /// of any rayon pool waits.) If a job waits for another thread that calls this, both wait for
-    /// ever.
+    /// wait in a hook of whatever wheel, as [`Wheel::close`] says. (After the end of the wheel, no
+    /// thread of any rayon pool waits.) If a job waits for another thread that calls this, or for a job
+    /// of another wheel that does, both wait for ever.
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,7 +48,7 @@ impl Wheel {
             Some(threads) => threads.is_caller_one_of_them(),
             None => is_caller_on_any_pool(),
         };
-        match on_own_thread || is_delivered() || self.is_threadless {
+        match on_own_thread || is_in_hook() || self.is_threadless {
             true => self.is_idle(),
             false => self.engine.wait_idle(limit),
         }
@@ -69,11 +68,16 @@ impl Wheel {
     /// A running job may wait for a task that lies below the caller on that thread's stack, so
     /// waiting for the job could last for ever. In that case running jobs go on as after a drop,
     /// and those that repeat do not come back; a job that a thread has just taken may still start.
-    /// It waits for nobody either in a waker that the wheel calls (feature `async`). Anywhere
-    /// else it waits for that waker as for a running job.
+    ///
+    /// **In a hook of whatever wheel it waits for nobody** either, because another hook may wait for
+    /// that one: in a waker that a wheel calls (of a task, of [`Events::on_ready`](crate::Events::on_ready) and of
+    /// [`Turner::on_earlier`](crate::Turner::on_earlier)), in [`Full::Give`](crate::Full::Give), in the handler
+    /// of [`Builder::on_panic`](crate::Builder::on_panic), and in the drop of an event on the ticker's thread.
+    /// Anywhere else it waits for what the ticker calls as for a running job.
     ///
     /// If a job waits for another thread that calls `close`, by joining it or inside another pool's
-    /// `install`, both wait for ever; [`Wheel::shutdown_timeout`] does not.
+    /// `install`, both wait for ever, and so do two jobs that close each other's wheel;
+    /// [`Wheel::shutdown_timeout`] does not.
     ///
     /// A pool that was handed to the builder goes on. The jobs of a manual wheel run inside
     /// [`Driver::advance`](crate::Driver::advance): a job that another thread is running at that
@@ -100,7 +104,7 @@ impl Wheel {
     }
 
     /// As [`Wheel::close`], and waits for `limit` at most, in real time. Jobs that still run then
-    /// (and a waker that the ticker still calls, feature `async`) go on, as after a drop, and those
+    /// (and a hook that the ticker still calls) go on, as after a drop, and those
     /// that repeat do not come back: [`Unfired::still_running`] tells how many jobs there are. A job
     /// that a thread has just taken when the limit passes may still start, and is among them.
     pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {

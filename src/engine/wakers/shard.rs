@@ -20,8 +20,8 @@ use std::task::Waker;
 use super::progress::{Progress, WakerIdentity};
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
-use crate::engine::sources::deliver;
 use crate::engine::timers::{Due, Tally, Timers};
+use crate::host::hooks::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::timebase::Timebase;
 use crate::structure::{Geometry, Key};
@@ -181,7 +181,7 @@ impl WakerShard {
         }
         if state.is_full() {
             drop(state);
-            self.wake(waker);
+            call_hook(|| self.wake(waker));
             return Wait::Pending;
         }
         let key = state.timers.insert(tick, waker);
@@ -277,7 +277,7 @@ impl WakerShard {
     /// it. Returns whether that is all of them.
     pub(super) fn advance(&self, to: Tick, limit: &mut usize, due: &mut Vec<Due<Waker>>) -> bool {
         let finished = self.take_due(&mut lock(&self.state).timers, to, limit, due);
-        deliver(|| {
+        call_hook(|| {
             for (_, waker) in due.drain(..) {
                 self.wake(core::mem::ManuallyDrop::into_inner(waker));
             }
@@ -310,7 +310,7 @@ impl WakerShard {
         state.ended.get_or_insert(present);
         self.progress.close();
         drop(state);
-        deliver(|| {
+        call_hook(|| {
             for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
                 self.wake(core::mem::ManuallyDrop::into_inner(waker));
             }
