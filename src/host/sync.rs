@@ -23,6 +23,7 @@ pub(crate) use std::sync::{
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
 use core::time::Duration;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Locks the mutex, poisoned or not.
@@ -66,8 +67,8 @@ pub(crate) struct Parker {
     hook: OnceLock<Hook>,
 }
 
-/// May be code of the user's.
-type Hook = Arc<dyn Fn() + Send + Sync>;
+/// May be code of the user's. It catches what unwinds out of that.
+type Hook = Arc<dyn Fn() + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 impl Parker {
     pub(crate) fn new() -> Parker {
@@ -117,7 +118,10 @@ impl Parker {
     }
 
     /// Has every wake call `hook`, without a lock. Once.
-    pub(crate) fn set_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn set_hook(
+        &self,
+        hook: impl Fn() + Send + Sync + UnwindSafe + RefUnwindSafe + 'static,
+    ) {
         let _ = self.hook.set(Arc::new(hook));
     }
 

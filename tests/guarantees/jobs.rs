@@ -1,6 +1,7 @@
 //! What a job may do, and how it affects other jobs, on the wheel's own pool and on a shared one.
 
 use super::*;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 #[test]
 fn every_job_runs_exactly_once() {
@@ -291,4 +292,28 @@ fn the_threads_of_the_pool_start_with_the_first_job_that_is_due() {
     wait_for(|| threads_named("lazypool").len() == 3);
     drop(wheel.shutdown());
     wait_for(|| threads_named("lazypool").is_empty());
+}
+
+/// A verb may be called inside `catch_unwind`: what a panic leaves behind is no broken wheel. That the
+/// types say so is checked when this is compiled.
+#[test]
+fn a_wheel_may_be_used_inside_of_catch_unwind() {
+    fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
+    is_unwind_safe::<Wheel>();
+    is_unwind_safe::<Scheduler>();
+    is_unwind_safe::<Driver>();
+    is_unwind_safe::<tickwheel::Turner>();
+    is_unwind_safe::<tickwheel::Group>();
+    is_unwind_safe::<tickwheel::Guard>();
+    is_unwind_safe::<tickwheel::Keyed<String>>();
+    is_unwind_safe::<tickwheel::Events<core::cell::Cell<u8>>>();
+    #[cfg(feature = "async")]
+    {
+        is_unwind_safe::<tickwheel::Sleep>();
+        is_unwind_safe::<tickwheel::Interval>();
+        is_unwind_safe::<tickwheel::EventStream<u8>>();
+    }
+    let (wheel, driver) = manual();
+    assert!(catch_unwind(|| wheel.insert(MS, || ())).is_ok());
+    assert!(catch_unwind(|| driver.advance(MS)).is_ok_and(|ran| ran == 1));
 }
