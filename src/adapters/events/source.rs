@@ -147,6 +147,11 @@ impl<T> EventSource<T> {
         lock(&self.state).timers.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn with_times(&self, look: impl FnOnce(&WallTimes)) {
+        look(&lock(&self.state).wall);
+    }
+
     pub(super) fn drain(&self) -> Vec<(Handle, Duration, T)> {
         self.follow_the_wall();
         let mut pending = {

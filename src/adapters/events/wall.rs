@@ -25,6 +25,10 @@ use crate::values::when::Window;
 /// How many deadlines are estimated before the lock is released.
 const ENTRIES_PER_LOCK: usize = 256;
 
+/// The table of times shrinks when it has room for so many times as many as it has, and for more than these.
+const SPARSE: usize = 16;
+const KEPT_TIMES: usize = 1024;
+
 #[derive(Default)]
 pub(super) struct WallTimes {
     times: HashMap<Key, (SystemTime, Window)>,
@@ -72,6 +76,11 @@ impl WallTimes {
         }
         if self.times.is_empty() {
             *self = WallTimes::default();
+        } else if self.times.capacity() > KEPT_TIMES
+            && self.times.len() < self.times.capacity() / SPARSE
+        {
+            // One that stays does not pin the memory of a burst. The tree gives up its nodes by itself.
+            self.times.shrink_to(2 * self.times.len());
         }
     }
 
@@ -223,6 +232,22 @@ mod tests {
                 assert!(due.is_empty() || clock.wall() >= time, "before its time");
             }
         }
+    }
+
+    /// One event for a wall-clock time does not pin the memory of many that have gone.
+    #[test]
+    fn the_times_of_events_that_have_gone_take_no_memory() {
+        let wheel = Wheel::builder().driven().unwrap().0;
+        let scheduler = wheel.scheduler();
+        let (events, _due) = Events::unbounded(&scheduler);
+        let tomorrow = scheduler.engine().timebase().clock().wall() + DAY;
+        let stays = events.insert(tomorrow, ()).unwrap();
+        let batch = events.insert_batch((0..20_000).map(|_| (tomorrow, ()))).unwrap();
+        assert!(events.cancel_batch(&batch).into_iter().all(|was_pending| was_pending));
+        events.owner.source.with_times(|times| {
+            assert!(times.times.len() == 1 && times.times.capacity() <= 2 * KEPT_TIMES);
+        });
+        assert!(events.cancel(stays));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The verbs for re-armable jobs: each is a step or two under the shard's lock, where registry and
 //! hierarchy agree.
 
+use super::registry::{Registration, Walk};
 use super::{Shard, State};
 use crate::host::sync::lock;
 use crate::host::timebase::{Point, Target, Timebase};
@@ -154,15 +155,14 @@ impl Shard {
     /// meanwhile looks at the clock itself. To be called by one thread at a time.
     pub(crate) fn follow_the_wall(&self, timebase: &Timebase) {
         lock(&self.state).registry.forget_wall_offsets();
-        for first in (0..).step_by(REGISTRATIONS_PER_LOCK) {
+        let mut walk = Walk::default();
+        loop {
             let now = timebase.clock().now();
             let mut state = lock(&self.state);
             let State { registry, timers, .. } = &mut *state;
-            if first >= registry.capacity() {
-                return;
-            }
-            for index in first..first + REGISTRATIONS_PER_LOCK {
-                let is_to_move = |registration: &super::registry::Registration| {
+            let Some(some) = registry.go_on(&mut walk, REGISTRATIONS_PER_LOCK) else { return };
+            for index in some {
+                let is_to_move = |registration: &Registration| {
                     let overdue = Point::Moment(registration.deadline());
                     let point = registration.target().point;
                     !(timebase.has_come(point) && timebase.has_come(overdue))

@@ -8,10 +8,16 @@
 //!   is.
 //! - A job is *in* if the registration's key finds it in the hierarchy; otherwise it is *out*: on
 //!   its way to the pool, or running. Nothing else records which.
+//! - When few registrations are left of many, they move together into less memory, so that one job of the
+//!   kind does not pin what a burst took. A handle names the index that its registration had first, and goes
+//!   on working: `moved` has a row for each that lies elsewhere. A walk over the indices that gives back the
+//!   lock in between begins anew after a move ([`Walk`]).
 //! - The registration says what the job waits for. A reset updates it whether the job is in or out.
 //!   So the registration decides when the job runs, and not where the job lies.
 
+use core::ops::Range;
 use core::time::Duration;
+use std::collections::HashMap;
 
 use slab::Slab;
 
@@ -22,8 +28,11 @@ use crate::values::generation::{Generation, Generations};
 use crate::values::handle::Handle;
 use crate::values::time::Moment;
 
-/// Registrations that an empty registry keeps memory for.
+/// Registrations that a registry keeps memory for, however few it has.
 const KEPT_REGISTRATIONS: usize = 1024;
+
+/// They move when there is memory for so many times as many.
+const SPARSE: usize = 16;
 
 pub(super) struct Registration {
     generation: Generation,
@@ -56,10 +65,31 @@ impl Registration {
 #[derive(Default)]
 pub(super) struct Registry {
     registrations: Slab<Registration>,
+    /// From the generation in a handle, for a registration that lies elsewhere than the handle says.
+    moved: HashMap<Generation, Moved>,
+    /// How often registrations have moved.
+    moves: u64,
     generations: Generations,
     /// How many registrations wait for a wall-clock time.
     on_the_wall: usize,
     readings: Option<WallOffsets>,
+}
+
+/// A registration that lies elsewhere than its handle says.
+#[derive(Clone, Copy)]
+struct Moved {
+    /// The index in the handle.
+    named: u32,
+    /// Where the registration is.
+    index: usize,
+}
+
+/// How far somebody has come who looks at all registrations, some at a time.
+#[derive(Default)]
+pub(super) struct Walk {
+    next: usize,
+    /// How often registrations had moved when it began.
+    moves: u64,
 }
 
 /// The first and the last, in the order of what they read, of the readings of the wall clock that
@@ -103,9 +133,23 @@ impl Registry {
     }
 
     pub(super) fn registration(&mut self, handle: Handle) -> Option<&mut Registration> {
-        self.registrations
-            .get_mut(handle.index() as usize)
-            .filter(|registration| registration.generation == handle.generation())
+        let index = self.index_of(handle)?;
+        self.registrations.get_mut(index)
+    }
+
+    /// Returns where the registration of a handle lies.
+    fn index_of(&self, handle: Handle) -> Option<usize> {
+        let index = handle.index() as usize;
+        match self.registrations.get(index) {
+            Some(it) if it.generation == handle.generation() => Some(index),
+            _ => self.find_moved(handle),
+        }
+    }
+
+    #[cold]
+    fn find_moved(&self, handle: Handle) -> Option<usize> {
+        let moved = self.moved.get(&handle.generation())?;
+        (moved.named == handle.index()).then_some(moved.index)
     }
 
     /// Notes what a job waits for from now on, and when that will be.
@@ -120,14 +164,44 @@ impl Registry {
     }
 
     pub(super) fn deregister(&mut self, handle: Handle) -> Option<Registration> {
-        self.registration(handle)?;
-        let registration = self.registrations.try_remove(handle.index() as usize)?;
+        let index = self.index_of(handle)?;
+        let registration = self.registrations.try_remove(index)?;
         self.on_the_wall -= usize::from(registration.waits_for_the_wall());
         self.forget_readings_of_none();
-        if self.registrations.is_empty() && self.registrations.capacity() > KEPT_REGISTRATIONS {
-            self.registrations = Slab::new();
+        if !self.moved.is_empty() {
+            self.forget_moved(handle);
+        }
+        let room = self.registrations.capacity();
+        if room > KEPT_REGISTRATIONS && self.registrations.len() < room / SPARSE {
+            self.move_together();
         }
         Some(registration)
+    }
+
+    #[cold]
+    fn forget_moved(&mut self, handle: Handle) {
+        self.moved.remove(&handle.generation());
+        if self.moved.len() < self.moved.capacity() / SPARSE {
+            self.moved.shrink_to(2 * self.moved.len());
+        }
+    }
+
+    /// Moves all registrations into less memory. A step for each, and after it twice as many have room: so
+    /// each one that came or went since the last move pays for one at most.
+    #[cold]
+    fn move_together(&mut self) {
+        self.moves += 1;
+        let room = 2 * self.registrations.len();
+        let old = core::mem::replace(&mut self.registrations, Slab::with_capacity(room));
+        let was_moved = core::mem::take(&mut self.moved);
+        for (before, registration) in old {
+            let generation = registration.generation;
+            let named = was_moved.get(&generation).map_or(before as u32, |moved| moved.named);
+            let index = self.registrations.insert(registration);
+            if index != named as usize {
+                self.moved.insert(generation, Moved { named, index });
+            }
+        }
     }
 
     /// The readings of the wall clock that deadlines here follow from; `None` while no job waits
@@ -163,14 +237,24 @@ impl Registry {
         self.registrations.get(index).filter(|_| moves)
     }
 
-    /// All registrations are at indices below this.
-    pub(super) fn capacity(&self) -> usize {
-        self.registrations.capacity()
+    /// Returns the next `count` indices to look at, or `None` if all have been looked at. If registrations
+    /// have moved meanwhile, the walk begins anew.
+    pub(super) fn go_on(&self, walk: &mut Walk, count: usize) -> Option<Range<usize>> {
+        if walk.moves != self.moves {
+            *walk = Walk { next: 0, moves: self.moves };
+        }
+        let first = walk.next;
+        walk.next += count;
+        (first < self.registrations.capacity()).then_some(first..walk.next)
     }
 
     /// Deregisters the jobs that are in, as `is_in` says of their keys.
     pub(super) fn retain_out(&mut self, is_in: impl Fn(Key) -> bool) {
         self.registrations.retain(|_, registration| !registration.key.is_some_and(&is_in));
+        let Registry { moved, registrations, .. } = self;
+        moved.retain(|&generation, moved| {
+            registrations.get(moved.index).is_some_and(|it| it.generation == generation)
+        });
         let on_the_wall = |(_, it): &(usize, &Registration)| it.waits_for_the_wall();
         self.on_the_wall = self.registrations.iter().filter(on_the_wall).count();
         self.forget_readings_of_none();
@@ -270,5 +354,59 @@ mod tests {
             assert!(registry.deregister(handle).is_some());
         }
         assert!(registry.registrations.capacity() <= KEPT_REGISTRATIONS);
+    }
+
+    /// A few jobs do not pin the memory of many that have gone; their handles go on working, and those of
+    /// the others stay stale, however often the registrations move.
+    #[test]
+    fn a_registry_gives_back_what_a_burst_took_while_a_few_stay() {
+        let mut registry = Registry::default();
+        let mut kept: Vec<(Handle, u64)> = Vec::new();
+        let mut stale = Vec::new();
+        for burst in 0..4 {
+            let mut handles: Vec<Handle> =
+                (0..20 * KEPT_REGISTRATIONS).map(|_| register(&mut registry)).collect();
+            // The last one had the highest index.
+            for _ in 0..3 {
+                let handle = handles.pop().unwrap();
+                let missed = handle.generation().get();
+                registry.registration(handle).unwrap().missed = missed;
+                kept.push((handle, missed));
+            }
+            for &handle in &handles {
+                assert!(registry.deregister(handle).is_some());
+                assert!(registry.deregister(handle).is_none());
+            }
+            let room = registry.registrations.capacity();
+            assert!(room <= KEPT_REGISTRATIONS, "room for {room} after burst {burst}");
+            stale.extend(handles);
+            assert!(stale.iter().all(|&handle| registry.registration(handle).is_none()));
+            for &(handle, missed) in &kept {
+                assert_eq!(registry.registration(handle).unwrap().missed, missed);
+            }
+            let (first, _) = kept.remove(0);
+            assert!(registry.deregister(first).is_some() && registry.deregister(first).is_none());
+            assert_eq!(registry.len(), kept.len());
+        }
+        let forged = kept.iter().map(|&(it, _)| Handle::rearmable(0, it.generation(), u32::MAX));
+        assert!(forged.into_iter().all(|handle| registry.registration(handle).is_none()));
+        kept.into_iter().for_each(|(handle, _)| assert!(registry.deregister(handle).is_some()));
+        assert!(registry.len() == 0 && registry.moved.is_empty());
+    }
+
+    /// A walk misses no registration that moves to where the walk has been.
+    #[test]
+    fn a_walk_begins_anew_when_registrations_have_moved() {
+        let mut registry = Registry::default();
+        let handles: Vec<Handle> =
+            (0..2 * KEPT_REGISTRATIONS).map(|_| register(&mut registry)).collect();
+        let mut walk = Walk::default();
+        assert_eq!(registry.go_on(&mut walk, 256), Some(0..256));
+        assert_eq!(registry.go_on(&mut walk, 256), Some(256..512));
+        let (last, others) = handles.split_last().unwrap();
+        others.iter().for_each(|&handle| assert!(registry.deregister(handle).is_some()));
+        let seen = registry.go_on(&mut walk, 256).unwrap();
+        assert!(seen.contains(&registry.index_of(*last).unwrap()), "{seen:?}");
+        while registry.go_on(&mut walk, 256).is_some() {}
     }
 }
