@@ -8,7 +8,7 @@
 //!
 //! - The timers may move when they fill less than a sixteenth of the slab (`Tuning::sparse_shift`),
 //!   after a cancel and at the end of an advance, and only if the slab has room for more than
-//!   `Tuning::kept_nodes`.
+//!   `Tuning::kept_nodes`, or takes more than `Tuning::kept_bytes`.
 //! - They move only once as many cancels and advances have found the slab sparse as timers are left
 //!   ([`SparseWatch`]). So a burst that is being worked off goes to its end without a move, and
 //!   each operation pays for one timer at most: constant time, amortized.
@@ -120,6 +120,28 @@ mod tests {
         assert!(wheel.advance(Tick::new(1000), usize::MAX, &mut due).finished);
         assert_eq!((due.len() as u64, wheel.get(long)), (count, Some(&count)));
         assert!(wheel.table.capacity() <= 4096, "{}", wheel.table.capacity());
+    }
+
+    /// What a slab keeps is bounded in bytes: a few thousand nodes of large values would be much.
+    #[test]
+    fn a_long_timer_does_not_pin_the_memory_of_large_values() {
+        let mut wheel = Hierarchy::default();
+        let value = [0_u8; 16 << 10];
+        for n in 0..500 {
+            wheel.insert(Tick::new(1 + n % 100), value);
+        }
+        let long = wheel.insert(Tick::new(3_600_000), value);
+        let mut due = Vec::new();
+        assert!(wheel.advance(Tick::new(100), usize::MAX, &mut due).finished);
+        assert!(due.len() == 500 && wheel.contains(long));
+        assert!(wheel.table.capacity() <= 16, "{}", wheel.table.capacity());
+        // A small slab is kept: it does not come and go with each timer.
+        let room = wheel.table.capacity();
+        for _ in 0..10 {
+            let key = wheel.insert(Tick::new(200), value);
+            assert!(wheel.cancel(key).is_some());
+        }
+        assert!(wheel.table.capacity() >= room);
     }
 
     #[test]

@@ -196,7 +196,8 @@ impl<T> Table<T> {
     fn note_room(&mut self) {
         let room = self.nodes.capacity();
         self.known_room = room;
-        self.sparse_below = match room > self.tuning.kept_nodes {
+        let kept = self.tuning.kept_nodes.min(self.tuning.kept_bytes / size_of::<Node<T>>());
+        self.sparse_below = match room > kept {
             true => room >> self.tuning.sparse_shift,
             false => 0,
         };

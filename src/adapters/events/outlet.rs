@@ -58,6 +58,9 @@ impl<T> fmt::Debug for Full<T> {
     }
 }
 
+/// How much memory an outlet keeps for the next batch: enough for a whole one of small values.
+const KEPT_BYTES: usize = 16 << 10;
+
 /// What the thread has that delivers.
 pub(super) struct Outlet<T> {
     sender: Sender<Event<T>>,
@@ -108,6 +111,9 @@ impl<T> Outlet<T> {
                     runner.boundary().discard(unsent.into_inner().value);
                 }
             }
+        }
+        if self.due.capacity() * size_of::<Due<T>>() > KEPT_BYTES {
+            self.due = Vec::new();
         }
         delivery
     }
@@ -211,5 +217,34 @@ impl Ready {
         let waker = place.map(|place| waiting.tasks.swap_remove(place));
         drop(waiting);
         self.runner.boundary().discard(waker);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::engine::idle::IdleWaiters;
+    use crate::host::clock::Clock;
+    use crate::host::unwind::UnwindBoundary;
+    use crate::structure::Hierarchy;
+    use crate::values::time::{Moment, Tick};
+
+    /// Returns how much memory an outlet keeps after a batch of these.
+    fn kept_after_a_batch_of<T: Copy>(value: T) -> usize {
+        let (sender, receiver) = crossbeam_channel::unbounded();
+        let mut outlet = Outlet::new(sender, usize::MAX, Full::Wait);
+        let key = Hierarchy::default().insert(Tick::new(1), ());
+        outlet.due.extend((0..256).map(|_| (key, core::mem::ManuallyDrop::new(value))));
+        let runner = JobRunner::new(UnwindBoundary::default(), Arc::new(IdleWaiters::new()));
+        outlet.deliver(Clock::manual().instant(Moment::default()), &runner);
+        assert_eq!(receiver.len(), 256);
+        outlet.due.capacity() * size_of::<Due<T>>()
+    }
+
+    /// An outlet keeps the room for a batch of small values, and not that for one of large values.
+    #[test]
+    fn an_outlet_keeps_few_bytes() {
+        assert!((1..=KEPT_BYTES).contains(&kept_after_a_batch_of(0_u64)));
+        assert!(kept_after_a_batch_of([0_u8; 4096]) <= KEPT_BYTES);
     }
 }
