@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::engine::dispatch::inline;
 use crate::engine::verbs::Engine;
+use crate::engine::verbs::drive::DueJobs;
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::PanicHandler;
 use crate::values::time::{Moment, Span, Tick};
@@ -39,11 +40,14 @@ struct AdvanceState {
     target: Moment,
     /// The thread whose call is moving the clock.
     runs_on: Option<ThreadId>,
+    /// Room for the jobs that are due. The call that moves the clock has it meanwhile.
+    due: DueJobs,
 }
 
 impl Driver {
     pub(crate) fn new(engine: Arc<Engine>, panic_handler: Option<Arc<PanicHandler>>) -> Driver {
-        let advancing = AdvanceState { target: engine.timebase().clock().now(), runs_on: None };
+        let target = engine.timebase().clock().now();
+        let advancing = AdvanceState { target, runs_on: None, due: DueJobs::default() };
         Driver { engine, advancing: Mutex::new(advancing), _panic_handler: panic_handler }
     }
 
@@ -77,7 +81,8 @@ impl Driver {
     /// it must. While another call is under way, this adds to the time that is to pass, and returns
     /// what the clock will read.
     ///
-    /// Looks at every pending timer.
+    /// Looks at the slots that hold timers, some hundreds by default, and at the timers of those slots that may
+    /// hold the next: few of all, unless most were reset to later.
     ///
     /// ```
     /// use std::time::Duration;
@@ -120,19 +125,20 @@ impl Driver {
     /// Changes the moment to which the clock is to be moved, and moves it unless another call does.
     /// Returns the number of jobs that ran.
     fn advance_target(&self, change: impl FnOnce(Moment) -> Moment) -> usize {
-        {
+        let mut due = {
             let mut advancing = lock(&self.advancing);
             advancing.target = change(advancing.target);
             if advancing.runs_on.is_some() {
                 return 0;
             }
             advancing.runs_on = Some(thread::current().id());
-        }
+            core::mem::take(&mut advancing.due)
+        };
         let mut ran = 0;
         loop {
             let tick = self.step();
-            ran += self.run_due(tick);
-            if self.has_arrived() {
+            ran += self.run_due(tick, &mut due);
+            if self.has_arrived(&mut due) {
                 return ran;
             }
         }
@@ -187,14 +193,15 @@ impl Driver {
     }
 
     /// Returns whether the clock is at the target and nothing is due there. If so, the next call
-    /// may begin.
-    fn has_arrived(&self) -> bool {
+    /// may begin, with the room that this one had.
+    fn has_arrived(&self, due: &mut DueJobs) -> bool {
         let mut advancing = lock(&self.advancing);
         let timebase = self.engine.timebase();
         let arrived = timebase.clock().now() >= advancing.target
             && self.next_due() > timebase.scale().present(advancing.target);
         if arrived {
             advancing.runs_on = None;
+            advancing.due = core::mem::take(due);
         }
         arrived
     }
@@ -206,14 +213,13 @@ impl Driver {
 
     /// Runs the jobs that are due at `tick`, and delivers what is due in the other sources. Returns
     /// the number of jobs. Takes out one at a time, so what was not delivered can be cancelled.
-    fn run_due(&self, tick: Tick) -> usize {
+    fn run_due(&self, tick: Tick, due: &mut DueJobs) -> usize {
         let mut ran = 0;
-        let mut due = Vec::new();
         for shard in 0..self.engine.shards() {
             let mut finished = false;
             while !finished {
-                finished = self.engine.advance_shard(shard, tick, 1, &mut due);
-                for due in due.drain(..) {
+                finished = self.engine.advance_shard(shard, tick, 1, due);
+                for due in due.jobs.drain(..) {
                     inline::run(self.engine.runner(), self.engine.timebase().clock(), due);
                     ran += 1;
                 }

@@ -34,10 +34,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::activity::Activity;
-use crate::engine::dispatch::{DueJob, Outlet};
+use crate::engine::dispatch::Outlet;
 use crate::engine::shard::NextWake;
 use crate::engine::sources::Source;
 use crate::engine::verbs::Engine;
+use crate::engine::verbs::drive::DueJobs;
 use crate::host::unwind::Panic;
 use crate::values::time::Tick;
 
@@ -55,7 +56,7 @@ pub(crate) const WALL_STEP_MIN: Duration = Duration::from_millis(10);
 pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,
     outlet: O,
-    due: Vec<DueJob>,
+    due: DueJobs,
     activity: Arc<Activity>,
 }
 
@@ -92,7 +93,7 @@ impl Plan {
 
 impl<O: Outlet> Ticker<O> {
     pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
-        let due = Vec::with_capacity(ENTRIES_PER_LOCK);
+        let due = DueJobs::with_capacity(ENTRIES_PER_LOCK);
         Ticker { engine, outlet, due, activity: Arc::new(Activity::new()) }
     }
 
@@ -252,9 +253,9 @@ impl<O: Outlet> Ticker<O> {
             return self.engine.shards();
         }
         let finished = self.engine.advance_shard(shard, tick, limit, &mut self.due);
-        if !self.due.is_empty() {
+        if !self.due.jobs.is_empty() {
             self.engine.set_behind(present - tick);
-            self.outlet.hand_over(&mut self.due);
+            self.outlet.hand_over(&mut self.due.jobs);
             self.report_refusal();
         }
         if finished { shard + 1 } else { shard }

@@ -13,7 +13,8 @@ impl Wheel {
     /// that are missed meanwhile are skipped. [`Wheel::repeat`] offers every choice.
     ///
     /// The handle is the same for all runs. On a bounded wheel a repeating job takes room until its
-    /// end, also while it runs. A run costs three locks and no allocation.
+    /// end, also while it runs. A run costs three locks. It allocates nothing, but on
+    /// a pool rayon may allocate a task to hand it over.
     ///
     /// # Errors
     ///

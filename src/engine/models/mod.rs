@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::engine::dispatch::pool::PoolShared;
 use crate::engine::dispatch::{DueJob, Outlet, inline};
 use crate::engine::ticker::Ticker;
+use crate::engine::verbs::drive::DueJobs;
 use crate::engine::verbs::{Config, Engine};
 use crate::host::clock::{Clock, Limit};
 use crate::host::sync::Parker;
@@ -172,9 +173,9 @@ fn of_a_cancel_and_the_fire_exactly_one_gets_the_job() {
         let handle = insert(&engine, 6);
         let other = Arc::clone(&engine);
         let fire = thread::spawn(move || {
-            let mut due = Vec::new();
+            let mut due = DueJobs::default();
             assert!(other.advance_shard(0, other.timebase().present(), usize::MAX, &mut due));
-            due.len()
+            due.jobs.len()
         });
         let cancelled = usize::from(engine.cancel(handle));
         assert_eq!(cancelled + fire.join().unwrap(), 1);
@@ -205,9 +206,9 @@ fn repeat(engine: &Arc<Engine>) -> Handle {
 fn fire(engine: &Arc<Engine>) -> thread::JoinHandle<()> {
     let engine = Arc::clone(engine);
     thread::spawn(move || {
-        let mut due = Vec::new();
+        let mut due = DueJobs::default();
         engine.advance_shard(0, engine.timebase().present(), usize::MAX, &mut due);
-        due.into_iter().for_each(|due| engine.runner().boundary().fire(due.job, due.handle));
+        due.jobs.into_iter().for_each(|due| engine.runner().boundary().fire(due.job, due.handle));
     })
 }
 
@@ -372,10 +373,10 @@ fn a_wait_for_an_idle_wheel_sees_the_last_job_end() {
         insert(&engine, 6);
         let other = Arc::clone(&engine);
         let other = thread::spawn(move || {
-            let mut due = Vec::new();
+            let mut due = DueJobs::default();
             let present = other.timebase().present();
-            assert!(other.advance_shard(0, present, usize::MAX, &mut due) && due.len() == 2);
-            for due in due {
+            assert!(other.advance_shard(0, present, usize::MAX, &mut due) && due.jobs.len() == 2);
+            for due in due.jobs {
                 inline::run(other.runner(), other.timebase().clock(), due);
             }
         });

@@ -1,6 +1,7 @@
 //! The ticker against outlets and sources that note what they are given.
 
 use super::*;
+use crate::engine::dispatch::DueJob;
 use crate::engine::sources::tests::Closures;
 use crate::engine::verbs::Config;
 use crate::host::clock::{Clock, Limit};

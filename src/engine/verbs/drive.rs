@@ -5,8 +5,24 @@ use core::mem::ManuallyDrop;
 use super::Engine;
 use crate::engine::dispatch::DueJob;
 use crate::engine::shard::{NextWake, Shard, Unstarted};
+use crate::engine::timers::Due;
 use crate::host::sync::Ordering;
+use crate::values::job::Job;
 use crate::values::time::{Span, Tick};
+
+/// The jobs that one advance takes out, with room that is used again: so an advance allocates nothing.
+#[derive(Default)]
+pub(crate) struct DueJobs {
+    pub(crate) jobs: Vec<DueJob>,
+    /// As they come out of a shard. Empty between two advances.
+    taken: Vec<Due<Job>>,
+}
+
+impl DueJobs {
+    pub(crate) fn with_capacity(jobs: usize) -> DueJobs {
+        DueJobs { jobs: Vec::with_capacity(jobs), taken: Vec::with_capacity(jobs) }
+    }
+}
 
 impl Engine {
     /// Returns what there is to wait for in all shards of jobs.
@@ -20,7 +36,8 @@ impl Engine {
         self.sources.has_pending_events()
     }
 
-    /// Returns the earliest deadline of all jobs and in all sources, by a look at every timer.
+    /// Returns the earliest deadline of all jobs and in all sources, by a look at all that
+    /// may be it.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         let jobs = self.shards.iter().map(Shard::earliest_deadline).min().unwrap_or(Tick::MAX);
         jobs.min(self.sources.earliest_deadline())
@@ -36,17 +53,17 @@ impl Engine {
         shard: usize,
         to: Tick,
         limit: usize,
-        due: &mut Vec<DueJob>,
+        due: &mut DueJobs,
     ) -> bool {
-        let mut jobs = Vec::new();
-        let finished = self.shards[shard].advance(to, limit, &mut jobs);
+        let DueJobs { jobs: due, taken: jobs } = due;
+        let finished = self.shards[shard].advance(to, limit, jobs);
         if let Some(bound) = &self.bound {
             // A re-armable job keeps its room while it is out, and finds it when it comes back.
             bound.release(jobs.iter().filter(|(_, job)| job.rearmable_handle().is_none()).count());
         }
         let when = self.timebase.scale().begin(to);
         let shard = &self.shards[shard];
-        due.extend(jobs.into_iter().map(|(key, job)| {
+        due.extend(jobs.drain(..).map(|(key, job)| {
             let job = ManuallyDrop::into_inner(job);
             DueJob { job, handle: shard.handle(key), deadline: when }
         }));

@@ -12,7 +12,7 @@
 
 mod batch;
 mod bound;
-mod drive;
+pub(crate) mod drive;
 mod insert;
 mod rearmed;
 mod rearmed_jobs;
