@@ -27,7 +27,7 @@ pub(crate) trait Source: Send + Sync {
     /// Returns a tick before which nothing here is due. Takes each of its locks.
     fn next_due(&self) -> Tick;
 
-    /// Returns the earliest deadline, by a look at every timer.
+    /// Returns the earliest deadline, by a look at all that may be it.
     fn earliest_deadline(&self) -> Tick;
 
     /// Advances to `to`, looking at no more than `limit` entries, and delivers what is due. Returns
@@ -145,7 +145,7 @@ impl Sources {
         list.sources.iter().map(|source| source.next_due()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Returns the earliest deadline in all of them, by a look at every timer.
+    /// Returns the earliest deadline in all of them, by a look at all that may be it.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         let list = lock(&self.list);
         list.sources.iter().map(|source| source.earliest_deadline()).min().unwrap_or(Tick::MAX)

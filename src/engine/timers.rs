@@ -123,7 +123,7 @@ impl<T> Timers<T> {
         self.next_due
     }
 
-    /// Returns the earliest deadline, by a look at every timer; "never" without timers.
+    /// Returns the earliest deadline, by a look at all that may be it; "never" without timers.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         self.hierarchy.earliest_deadline().unwrap_or(Tick::MAX)
     }

@@ -305,6 +305,7 @@ mod tests {
                     }
                 }
                 wheel.check().unwrap();
+                assert_eq!(wheel.earliest_deadline(), wheel.deadlines().min());
             }
         }
     }

@@ -24,6 +24,7 @@
 //!   an insert compares once. `outer_from` may be that tick or an earlier one, and then says nothing.
 
 use super::Hierarchy;
+use super::entry::{Entry, Inner, Outermost};
 use crate::values::time::Tick;
 
 /// Two lower bounds for ticks that have work.
@@ -87,6 +88,47 @@ impl<T> Hierarchy<T> {
     }
 }
 
+impl<T> Hierarchy<T> {
+    /// Returns the earliest deadline. Looks at the header of every slot with entries, and at the timers of
+    /// those slots alone that may hold the earliest.
+    pub(crate) fn earliest_deadline(&self) -> Option<Tick> {
+        self.find_earliest().0
+    }
+
+    /// Returns it, and how many timers were looked at.
+    fn find_earliest(&self) -> (Option<Tick>, usize) {
+        let occupied = || {
+            let next = |slot: u32| self.slots.first_occupied(slot..self.slots.count());
+            core::iter::successors(next(0), move |&slot| next(slot + 1))
+        };
+        let first_due = |slot: u32| self.slots.first_due(slot);
+        let Some(first) = occupied().min_by_key(|&slot| first_due(slot)) else { return (None, 0) };
+        let (mut earliest, mut looked_at) = (self.earliest_in(first), self.slots.len(first));
+        // What has passed is due next, and lies in a slot that says so, whatever the deadline is.
+        let next = Tick::new(self.cursor.get() + 1);
+        for slot in occupied().filter(|&slot| slot != first) {
+            if first_due(slot) <= earliest.max(next) {
+                earliest = earliest.min(self.earliest_in(slot));
+                looked_at += self.slots.len(slot);
+            }
+        }
+        (Some(earliest), looked_at)
+    }
+
+    /// Returns the earliest deadline of a slot.
+    fn earliest_in(&self, slot: u32) -> Tick {
+        match self.slots.is_inner(slot) {
+            true => self.earliest_of(self.slots.entries_of::<Inner>(slot)),
+            false => self.earliest_of(self.slots.entries_of::<Outermost>(slot)),
+        }
+    }
+
+    fn earliest_of<E: Entry>(&self, entries: &[E]) -> Tick {
+        let deadlines = entries.iter().map(|entry| self.table.at(entry.node()).deadline);
+        deadlines.min().unwrap_or(Tick::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +173,23 @@ mod tests {
         assert_eq!(advance(&mut wheel, 16), 0);
         assert!(keys.iter().all(|&key| level(&wheel, key) == Some(0)));
         assert_eq!(advance(&mut wheel, 22), 7);
+    }
+
+    /// Whoever goes from deadline to deadline looks at few timers each time, however many there are.
+    #[test]
+    fn the_earliest_deadline_of_many_is_found_by_a_look_at_few() {
+        let mut wheel = Hierarchy::default();
+        let count = 20_000;
+        for n in 0..count {
+            wheel.insert(Tick::new(1 + n * 7 % (50 * count)), ());
+        }
+        let mut looked_at = 0;
+        while let (Some(next), looks) = wheel.find_earliest() {
+            let mut due = Vec::new();
+            assert!(wheel.advance(next, usize::MAX, &mut due).finished && due.len() == 1);
+            looked_at += looks;
+        }
+        assert!(looked_at as u64 <= 10 * count, "{looked_at}");
     }
 
     #[test]

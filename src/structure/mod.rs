@@ -229,11 +229,6 @@ impl<T> Hierarchy<T> {
         earliest
     }
 
-    /// Returns the earliest deadline, by a look at every timer.
-    pub(crate) fn earliest_deadline(&self) -> Option<Tick> {
-        self.deadlines().min()
-    }
-
     /// Returns every deadline, in no order.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = Tick> {
         self.table.iter().map(|(_, node)| node.deadline)

@@ -45,7 +45,7 @@ impl Slots {
     }
 
     /// Returns how many slots there are.
-    fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         (self.inner.len() + self.outermost.len()) as u32
     }
 
