@@ -239,6 +239,10 @@ pub(crate) enum Answer {
     /// as it should be.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "all of it, or nothing"))]
     Refused(StoreError),
+    /// The store failed in the midst of it, so it may be done or not. The rest of the batch is as it should
+    /// be.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "all of it, or nothing"))]
+    Unsure(StoreError),
     /// Claims that are not held any more.
     Lost(Vec<JobId>),
     Info(Option<JobInfo>),

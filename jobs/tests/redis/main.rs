@@ -19,6 +19,8 @@
 //! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
 //! | `half_done.rs` | scripts that fail, and full servers |
+//! | `unreadable.rs` | what cannot be read, and parts of a round trip that fail |
+//! | `suspects.rs` | jobs that were interrupted |
 //! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
 //! | `sentinel.rs`, `sentinel_servers.rs` | servers that sentinels name; the sentinels |
 //! | `tls.rs` | connections by TLS |
@@ -57,7 +59,9 @@ mod soak;
 mod start;
 mod stoppable_replica;
 mod support;
+mod suspects;
 #[cfg(feature = "redis-tls")]
 mod tls;
+mod unreadable;
 #[cfg(unix)]
 mod worker;

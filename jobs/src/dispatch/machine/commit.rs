@@ -23,10 +23,25 @@ impl Machine {
         turn: &mut Turn,
     ) {
         let now = present.millis();
-        for (then, answer) in work.then.into_iter().zip(outcome.answers) {
+        let mut failed = Work::default();
+        let mut failure = None;
+        for ((op, then), answer) in work.ops.into_iter().zip(work.then).zip(outcome.answers) {
+            // Nobody else has it, unless a caller waits: it is kept.
+            if let Answer::Refused(error) | Answer::Unsure(error) = &answer
+                && !matches!(then, Then::Answer(Some(_)))
+                && !(matches!(then, Then::Answer(None)) && *error == StoreError::Full)
+            {
+                failure.get_or_insert_with(|| error.clone());
+                failed.push(op, then);
+                continue;
+            }
             match then {
                 Then::Answer(reply) => match self.seen_from_here(answer) {
                     Answer::Refused(error) => turn.refuse(reply, error.into()),
+                    Answer::Unsure(error) => {
+                        turn.events.push(Event::CommitFailed { error: error.clone() });
+                        turn.refuse(reply, ApplyError { error, unknown: true, again: false });
+                    }
                     answer => turn.answer(reply, answer),
                 },
                 Then::Ended { id, fence, event, .. } => {
@@ -83,6 +98,11 @@ impl Machine {
             }
             self.hold(Arc::clone(&state), present.instant, turn);
             turn.starts.push(Start { state, payload: claimed.payload });
+        }
+        if let Some(error) = failure {
+            let failure = ApplyError { error, unknown: true, again: false };
+            self.failed(failed, &failure, now, turn);
+            self.retry_at = Some(now.plus(LONGEST_RETRY));
         }
         if self.closing.is_some() {
             // A claim whose answer was lost before.

@@ -331,13 +331,24 @@ pub(super) fn commands(
 #[derive(Clone, Default)]
 pub(super) struct Letters {
     pub(super) letters: Vec<u8>,
-    pub(super) error: Option<StoreError>,
+    pub(super) refusal: Option<Refusal>,
+}
+
+/// Why a call of an operation has no letters.
+#[derive(Clone)]
+pub(super) struct Refusal {
+    pub(super) error: StoreError,
+    /// It may have been done all the same.
+    pub(super) unsure: bool,
 }
 
 /// Returns what the letters of a change mean.
 pub(super) fn answer(op: &Op, found: Letters) -> Answer {
-    let Letters { letters, error } = found;
-    if let Some(error) = error {
+    let Letters { letters, refusal } = found;
+    if let Some(Refusal { error, unsure }) = refusal {
+        if unsure {
+            return Answer::Unsure(error);
+        }
         let stored = letters.len();
         return Answer::Refused(match op {
             Op::InsertMany(_) if stored > 0 => {

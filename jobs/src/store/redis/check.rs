@@ -10,7 +10,7 @@ use redis::Value;
 use super::Redis;
 use super::calls::ITEMS;
 use super::reads::number_arg;
-use super::records::{id_bytes, id_of, read_record};
+use super::records::{damaged, id_bytes, id_of, read_record};
 use super::replies::{Fault, array, bytes, text};
 use super::scripts::Name;
 use crate::values::error::Violation;
@@ -50,6 +50,11 @@ impl Redis {
         if of_kinds != alive {
             return Ok(Some(format!("R10: {alive} jobs, and {of_kinds} of all kinds")));
         }
+        let set_aside = self.keys.unreadable().to_owned();
+        if let Some((id, _)) = self.scan(&set_aside)?.first() {
+            let id = id_of(id).map_or_else(|_| format!("{id:?}"), |id| id.to_string());
+            return Ok(Some(format!("R14: {id} cannot be read, and was set aside")));
+        }
         self.keys_agree()
     }
 
@@ -79,15 +84,17 @@ impl Redis {
                 let mut args = vec![b"W".to_vec(), number_arg(ITEMS), from.0, b"1e18".to_vec()];
                 args.extend([from.1, kind.clone()]);
                 let reply = self.run(Name::Page, &args)?;
-                let found = array(&reply[2])?;
-                for pair in found.chunks(2) {
-                    ids.insert(id_of(bytes(&pair[0])?)?);
+                // A page of each number of interruptions: together in order up to the first one's end.
+                let mut found = Vec::new();
+                for pair in array(&reply[2])?.chunks(2) {
+                    let [id, due] = pair else { continue };
+                    let time: i64 = text(due)?.parse().map_err(|_| damaged("is no time"))?;
+                    ids.insert(id_of(bytes(id)?)?);
+                    found.push((time, bytes(id)?.to_vec()));
                 }
-                let Some([id, due]) = found.chunks(2).last().filter(|_| found.len() == 2 * ITEMS)
-                else {
-                    break;
-                };
-                from = (bytes(due)?.to_vec(), bytes(id)?.to_vec());
+                found.sort_unstable();
+                let Some((due, id)) = found.into_iter().nth(ITEMS - 1) else { break };
+                from = (due.to_string().into_bytes(), id);
             }
         }
         Ok(ids.into_iter().collect())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::calls::BYTES;
 use super::records;
 use super::replies::{Fault, Reply, array, bytes, number};
-use crate::store::words::{ClaimRequest, Outcome};
+use crate::store::words::{ClaimRequest, Outcome, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
@@ -16,6 +16,8 @@ const JOBS_PER_CLAIM: usize = 128;
 #[derive(Default)]
 pub(super) struct Claiming {
     handled: Vec<Arc<str>>,
+    /// Those of them whose handlers block no thread.
+    async_kinds: Vec<Arc<str>>,
     /// The batch of the latest claim, and the nonce of its fences. A claim that is sent again has the
     /// same.
     number: u64,
@@ -27,6 +29,10 @@ pub(super) struct Claiming {
 impl Claiming {
     pub(super) fn handle(&mut self, kinds: &[Arc<str>]) {
         self.handled = kinds.to_vec();
+    }
+
+    pub(super) fn set_async(&mut self, kinds: &[Arc<str>]) {
+        self.async_kinds = kinds.to_vec();
     }
 
     pub(super) fn handled(&self) -> Vec<Arc<str>> {
@@ -60,12 +66,16 @@ impl Claiming {
             self.nonce.to_be_bytes().to_vec(),
             text(BYTES as u64),
             text(u64::from(self.again)),
+            text(u64::from(request.last_try)),
+            text(request.blocking.min(JOBS_PER_CLAIM) as u64),
         ];
+        let letter = |kind: &Arc<str>| if self.async_kinds.contains(kind) { b'a' } else { b'b' };
+        args.push(self.handled.iter().map(letter).collect());
         args.extend(self.handled.iter().map(|kind| kind.as_bytes().to_vec()));
         args
     }
 
-    /// Reads what was claimed.
+    /// Reads what was claimed. A job that cannot be read costs no other.
     pub(super) fn read(&self, reply: Reply, outcome: &mut Outcome) -> Result<(), Fault> {
         let fields = match reply {
             Reply::Done(fields) => fields,
@@ -73,16 +83,35 @@ impl Claiming {
             Reply::Wrong(fault) => return Err(fault),
             Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => return Ok(()),
         };
-        let [_, _, next_due, waits, claimed] = &fields[..] else { return Ok(()) };
+        let [_, _, next_due, waits, claimed, senseless] = &fields[..] else { return Ok(()) };
         let next_due = number(next_due)?;
         outcome.next_due = (next_due >= 0).then(|| Millis::clamped(next_due));
         outcome.suspects_wait = number(waits)? != 0;
         for job in array(claimed)?.chunks(3) {
             let [id, fence, record] = job else { continue };
             let (id, fence, record) = (bytes(id)?, bytes(fence)?, bytes(record)?);
-            outcome.claimed.push(records::claimed(&self.handled, id, fence, record)?);
+            match records::claimed(&self.handled, id, fence, record) {
+                Ok(job) => outcome.claimed.push(job),
+                Err(error) => outcome.unreadable.push(Unreadable { what: what(id), error }),
+            }
         }
+        outcome.unreadable.extend(set_aside(senseless));
         outcome.claimed.sort_by_key(|job| (job.due, job.id));
         Ok(())
     }
+}
+
+/// Returns how a job is named to the operator.
+fn what(id: &[u8]) -> String {
+    match records::id_of(id) {
+        Ok(id) => format!("job {id}"),
+        Err(_) => format!("job {:?}", String::from_utf8_lossy(id)),
+    }
+}
+
+/// Returns the jobs that a script has set aside, from their ids.
+pub(super) fn set_aside(ids: &redis::Value) -> Vec<Unreadable> {
+    let ids = array(ids).unwrap_or_default().iter().filter_map(|id| bytes(id).ok());
+    let error = StoreError::Damaged("its record makes no sense, and was set aside".to_owned());
+    ids.map(|id| Unreadable { what: what(id), error: error.clone() }).collect()
 }

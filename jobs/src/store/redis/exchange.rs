@@ -104,7 +104,7 @@ impl Redis {
                     return Ok(());
                 }
                 Some(Reply::Unloaded) => drop(self.connection.send(&self.scripts.loading())?),
-                Some(Reply::Wrong(fault)) => return Err(fault),
+                Some(Reply::Wrong(fault)) => return Err(Fault { sent: false, ..fault }),
                 Some(Reply::Full) => return Err(Fault { sent: false, ..StoreError::Full.into() }),
                 _ => break,
             }

@@ -17,6 +17,7 @@ const FENCES: usize = 3;
 const KEYS: usize = 4;
 const SCHEDULES: usize = 8;
 const KINDS: usize = 10;
+const UNREADABLE: usize = 12;
 
 /// Returns what a cluster finds the slot of a queue by.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
@@ -41,6 +42,7 @@ impl Keys {
             "asked",
             "kinds",
             "meta",
+            "unreadable",
         ];
         let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
@@ -70,6 +72,10 @@ impl Keys {
 
     pub(super) fn schedules(&self) -> &str {
         &self.fixed[SCHEDULES]
+    }
+
+    pub(super) fn unreadable(&self) -> &str {
+        &self.fixed[UNREADABLE]
     }
 
     pub(super) fn kinds(&self) -> &str {

@@ -10,6 +10,11 @@
 //!   copy that arrives after a later batch does nothing.
 //! - A claim is a lease. What ends or renews it bears its token, and without the right one does
 //!   nothing.
+//! - The parts of a round trip fail apart from each other: each operation has an answer or an error of its
+//!   own, and a claim that was made is kept, whatever became of the rest. A batch fails as a whole only if
+//!   it may be sent again, or before anything of it was sent.
+//! - What makes no sense costs nothing but itself: a record that cannot be read is set aside by the claim
+//!   that meets it (`tw:{q}:unreadable`), a schedule is passed over, and both are told by name.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -48,13 +53,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::words::{
-    ApplyError, Batch, ClaimRequest, Facts, Hints, Look, MOST_INTERRUPTIONS, Op, Outcome, Store,
+    Answer, ApplyError, Batch, ClaimRequest, Facts, Hints, Look, MOST_INTERRUPTIONS, Op, Outcome,
+    Store, Unreadable,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
-use calls::{Call, Letters};
+use calls::{Call, Letters, Refusal};
 use claims::Claiming;
 use connection::Connection;
 use hints::Listener;
@@ -82,6 +88,8 @@ pub(crate) struct Redis {
     manual: bool,
     /// How often the schedules were changed, as of the last look.
     schedules_version: i64,
+    /// What could not be read since the last commit.
+    unreadable: Vec<Unreadable>,
     warning: Option<String>,
     listener: Option<Listener>,
     facts: Facts,
@@ -113,6 +121,7 @@ impl Redis {
             told: None,
             manual,
             schedules_version: -1,
+            unreadable: Vec::new(),
             warning: opened.warning,
             listener: None,
             facts: Facts::default(),
@@ -166,49 +175,79 @@ impl Redis {
         let mut replies = self
             .exchange(&needed, |store| commands(store, &calls, first))
             .map_err(|fault| fault.into_apply_error(false))?;
-        let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
-        let wrong = |fault: Fault| fault.into_apply_error(some_done);
-        let mut claim_reply = first.and_then(|_| replies.pop());
-        let replicated = match waits {
-            true => self.replicas.read(&mut replies, &self.connection.name),
-            false => Ok(()),
-        };
-        let found = letters(batch.ops.len(), &calls, replies).map_err(wrong)?;
-        replicated.map_err(wrong)?;
-        let mut answers = Vec::with_capacity(batch.ops.len());
-        for (op, found) in batch.ops.iter().zip(found) {
-            answers.push(match op.is_question() {
-                true => self.question(op).map_err(|fault| fault.into_apply_error(some_done))?,
-                false => calls::answer(op, found),
-            });
-        }
-        if first.is_none() && claim.is_some() {
-            let replied = self.exchange(&needed, |store| commands(store, &[], claim));
-            claim_reply = replied.map_err(wrong)?.pop();
-        }
+        // The claim is made, whatever became of the rest: it is read first, and kept.
+        let claim_reply = first.and_then(|_| replies.pop());
         let mut outcome = Outcome {
-            answers,
+            answers: Vec::with_capacity(batch.ops.len()),
             claimed: Vec::new(),
             next_due: None,
             suspects_wait: false,
             unreadable: Vec::new(),
         };
+        let mut claim_failed = None;
         if let Some(reply) = claim_reply {
-            self.claiming.read(reply, &mut outcome).map_err(wrong)?;
+            claim_failed = self.claiming.read(reply, &mut outcome).err();
         }
+        let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
+        let wrong = |fault: Fault| fault.into_apply_error(some_done);
+        // The batch is sent again as it was, and the claim is answered again.
+        if let Some(fault) = take_passing(&mut replies) {
+            return Err(wrong(fault));
+        }
+        if waits {
+            self.replicas.read(&mut replies, &self.connection.name).map_err(wrong)?;
+        }
+        for (op, found) in batch.ops.iter().zip(letters(batch.ops.len(), &calls, replies)) {
+            let answer = match op.is_question() {
+                true => self.question(op),
+                false => Ok(calls::answer(op, found)),
+            };
+            outcome.answers.push(match answer {
+                Ok(answer) => answer,
+                Err(fault) if fault.again => return Err(wrong(fault)),
+                Err(fault) => Answer::Refused(fault.error),
+            });
+        }
+        if first.is_none() && claim.is_some() {
+            claim_failed = match self.exchange(&needed, |store| commands(store, &[], claim)) {
+                Ok(mut replies) => {
+                    let reply = replies.pop();
+                    reply.and_then(|reply| self.claiming.read(reply, &mut outcome).err())
+                }
+                Err(fault) => Some(fault),
+            };
+        }
+        if let Some(fault) = claim_failed {
+            if fault.again || batch.ops.is_empty() {
+                return Err(wrong(fault));
+            }
+            let what = "the jobs that are due".to_owned();
+            outcome.unreadable.push(Unreadable { what, error: fault.error });
+        }
+        outcome.unreadable.append(&mut self.unreadable);
         self.facts.commits += u64::from(!calls.is_empty() || !outcome.claimed.is_empty());
         Ok(outcome)
     }
 }
 
+/// Takes out the first error that passes: what was asked may be asked again.
+fn take_passing(replies: &mut Vec<Reply>) -> Option<Fault> {
+    let passes = |reply: &Reply| matches!(reply, Reply::Wrong(fault) if fault.again);
+    match replies.swap_remove(replies.iter().position(passes)?) {
+        Reply::Wrong(fault) => Some(fault),
+        _ => None,
+    }
+}
+
 /// Returns what has come back for each operation.
-fn letters(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Result<Vec<Letters>, Fault> {
+fn letters(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Letters> {
     let mut found = vec![Letters::default(); ops];
     let mut wanted = vec![0; ops];
     for (call, reply) in calls.iter().zip(replies) {
+        let mut refusal = None;
         match reply {
             Reply::Done(fields) => {
-                let mut letters = bytes(&fields[2])?;
+                let mut letters = bytes(&fields[2]).unwrap_or_default();
                 for part in &call.parts {
                     // A part of something that was refused before is refused too.
                     let (taken, rest) = letters.split_at(part.letters.min(letters.len()));
@@ -216,23 +255,26 @@ fn letters(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Result<Vec<Letter
                     letters = rest;
                 }
             }
-            Reply::Full => {
-                for part in &call.parts {
-                    found[part.op].error.get_or_insert(StoreError::Full);
-                }
+            Reply::Full => refusal = Some(Refusal { error: StoreError::Full, unsure: false }),
+            Reply::Wrong(Fault { error, sent, .. }) => {
+                refusal = Some(Refusal { error, unsure: sent });
             }
-            Reply::Wrong(fault) => return Err(fault),
             Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => {}
         }
-        call.parts.iter().for_each(|part| wanted[part.op] += part.letters);
+        for part in &call.parts {
+            wanted[part.op] += part.letters;
+            if let Some(refusal) = &refusal {
+                found[part.op].refusal.get_or_insert_with(|| refusal.clone());
+            }
+        }
     }
-    let answered = |(found, wanted): (&Letters, &usize)| {
-        found.error.is_some() || found.letters.len() == *wanted
-    };
-    match found.iter().zip(&wanted).all(answered) {
-        true => Ok(found),
-        false => Err(records::damaged("is no answer to a change").into()),
+    for (found, wanted) in found.iter_mut().zip(wanted) {
+        if found.refusal.is_none() && found.letters.len() != wanted {
+            let error = records::damaged("is no answer to a change");
+            found.refusal = Some(Refusal { error, unsure: true });
+        }
     }
+    found
 }
 
 /// Returns bits that no other process has drawn.
@@ -247,6 +289,10 @@ impl Store for Redis {
         self.claiming.handle(kinds);
         let names: Vec<&str> = kinds.iter().map(|kind| &**kind).collect();
         self.make_known(&names).map_err(|fault| fault.error)
+    }
+
+    fn set_async_kinds(&mut self, kinds: &[Arc<str>]) {
+        self.claiming.set_async(kinds);
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
@@ -268,7 +314,8 @@ impl Store for Redis {
                 self.connection.close();
                 fault.error
             })?;
-            let [_, _, more, version, asked] = &reply[..] else { break };
+            let [_, _, more, version, asked, senseless] = &reply[..] else { break };
+            self.unreadable.extend(claims::set_aside(senseless));
             let before = self.schedules_version;
             self.schedules_version = number(version)?;
             look.changed |= self.schedules_version != before;

@@ -8,7 +8,7 @@ use super::connection::Failure;
 use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
 use super::replies::{Fault, array, bytes, number, text};
 use super::scripts::Name;
-use crate::store::words::{Answer, JobSet, Op, Page, PageRequest, StoredSchedule};
+use crate::store::words::{Answer, JobSet, Op, Page, PageRequest, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, JobInfo, JobState};
@@ -91,7 +91,8 @@ impl Redis {
             let found = array(&reply[2])?;
             for pair in found.chunks(2) {
                 let [id, fence] = pair else { continue };
-                let claim = read_fence(bytes(fence)?)?;
+                // The next look puts a claim right that has no fence.
+                let Ok(claim) = bytes(fence).and_then(read_fence) else { continue };
                 claimed.push((id_of(bytes(id)?)?, claim.due, claim.kind));
             }
             if found.len() < 2 * ITEMS {
@@ -188,7 +189,16 @@ impl Redis {
         let mut schedules = Vec::new();
         for pair in array(&rows)?.chunks(2) {
             if let [name, row] = pair {
-                schedules.push(read_schedule(text(name)?, bytes(row)?)?);
+                let read = text(name).and_then(|name| read_schedule(name, bytes(row)?));
+                match read {
+                    Ok(schedule) => schedules.push(schedule),
+                    // One that cannot be read costs no other.
+                    Err(error) => {
+                        let name = String::from_utf8_lossy(bytes(name)?);
+                        let what = format!("schedule {name:?}");
+                        self.unreadable.push(Unreadable { what, error });
+                    }
+                }
             }
         }
         schedules.sort_by(|a, b| a.name.cmp(&b.name));

@@ -62,6 +62,11 @@ impl<'a> Reader<'a> {
         self.number(bytes).map(|number| number as u32)
     }
 
+    /// Returns a text that only people read, or that is compared with nothing but itself.
+    fn lossy(&mut self, bytes: usize) -> Result<String, StoreError> {
+        Ok(String::from_utf8_lossy(self.bytes(bytes)?).into_owned())
+    }
+
     fn text(&mut self, bytes: usize) -> Result<String, StoreError> {
         String::from_utf8(self.bytes(bytes)?.to_vec()).map_err(|_| damaged("has no text"))
     }
@@ -96,8 +101,8 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
     let (tries, interruptions, runs) = (reader.short(4)?, reader.short(4)?, reader.short(4)?);
     let (kind, key, error) = (reader.short(1)?, reader.short(1)?, reader.short(2)?);
     let kind = reader.text(kind as usize)?;
-    let key = some(reader.text(key as usize)?);
-    let error = some(reader.text(error as usize)?);
+    let key = some(reader.lossy(key as usize)?);
+    let error = some(reader.lossy(error as usize)?);
     if flags & DEAD != 0 {
         reader.bytes(8)?;
     }

@@ -62,8 +62,11 @@ impl Fault {
         let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
         let code = code_of(error);
         let again = ELSEWHERE.contains(&code) || LATER.contains(&code);
+        // What a script has written before it failed stays. A server that cannot write refuses the first
+        // write, so nothing is done then.
+        let sent = !again && text.contains("@user_script");
         let error = if again { StoreError::Io(text) } else { StoreError::Other(text) };
-        Fault { error, sent: false, again }
+        Fault { error, sent, again }
     }
 
     /// Returns what it means to a commit. `unknown`: a part of it may have taken effect.

@@ -5,8 +5,11 @@ local wrong = {}
 for n = at, #ARGV do
   local id = ARGV[n]
   local places = {}
+  local score
   for kind, key in pairs(due) do
-    if redis.call('ZSCORE', key, id) then
+    local found = redis.call('ZSCORE', key, id)
+    if found then
+      score = tonumber(found)
       places[#places + 1] = 'waits as ' .. kind
     end
   end
@@ -23,12 +26,17 @@ for n = at, #ARGV do
     wrong[#wrong + 1] = what .. ' (' .. table.concat(places, ', ') .. ')'
   end
   local record = redis.call('HGET', jobs, id)
-  if record then
-    local job = read(record)
+  local job = record and read(record)
+  if record and not job then
+    say('R12: a record makes sense')
+  elseif record then
     if #places ~= 1 then
       say('R1: a job is in one place')
     elseif not is_dead and not claimed and places[1] ~= 'waits as ' .. job.kind then
       say('R2: a job waits among those of its kind, ' .. job.kind)
+    end
+    if score and math.floor(score / BAND) ~= math.min(job.interruptions, MOST_INTERRUPTIONS - 1) then
+      say('R13: a job waits where its interruptions say')
     end
     if has(job.flags, DEAD) ~= (is_dead ~= false) then
       say('R3: the record of a dead job says that it is dead')

@@ -71,21 +71,25 @@ local function waiting(id)
     return nil
   end
   local job = read(record)
-  if has(job.flags, DEAD) then
+  if not job or has(job.flags, DEAD) then
     return nil
   end
   return job
 end
 
--- The job that waits and has this key, and its record. There is none if somebody has removed the
--- record by hand.
+-- The job that waits and has this key, and what its record says. There is none if somebody has removed
+-- the record by hand, or if it makes no sense.
 local function holder_of(key)
   local id = redis.call('HGET', keys, key)
   local record = id and redis.call('HGET', jobs, id)
   if not record or is_claimed(id) then
     return nil
   end
-  return id, record
+  local job = read(record)
+  if not job then
+    return nil
+  end
+  return id, job
 end
 
 local function insert(id, kind, time, mode, key, record)
@@ -97,21 +101,21 @@ local function insert(id, kind, time, mode, key, record)
   end
   learn_head(kind)
   if mode ~= '' then
-    local holder, other_record = holder_of(key)
+    local holder, other = holder_of(key)
     if holder then
       if mode == 'L' then
         return 'o'
       end
-      local other = read(other_record)
       if mode == 'K' then
-        time = tonumber(redis.call('ZSCORE', due[other.kind], holder))
+        local score = redis.call('ZSCORE', due[other.kind], holder)
+        time = score and time_of(tonumber(score)) or time
       end
       remove(holder, other)
     end
     redis.call('HSET', keys, key, id)
   end
   redis.call('HSET', jobs, id, record)
-  file(kind, id, time)
+  file(kind, id, time, 0)
   count(kind, 1)
   return 'n'
 end
@@ -164,7 +168,7 @@ operations.C = function()
   if is_claimed(id) then
     redis.call('SADD', asked, id)
     any_asked = true
-    redis.call('PUBLISH', channel, 'asked 0 ' .. owner)
+    tell('asked 0')
     return 'r'
   end
   local job = waiting(id)
@@ -177,12 +181,12 @@ end
 
 -- Cancel the job with a key.
 operations.c = function()
-  local id = holder_of(ARGV[at + 1])
+  local id, job = holder_of(ARGV[at + 1])
   at = at + 2
   if not id then
     return '0'
   end
-  remove(id, read(redis.call('HGET', jobs, id)))
+  remove(id, job)
   return '1'
 end
 
@@ -191,7 +195,7 @@ local function move(id, time)
   if not job then
     return '0'
   end
-  file(job.kind, id, time)
+  file(job.kind, id, time, job.interruptions)
   return '1'
 end
 
@@ -216,18 +220,21 @@ operations.V = function()
     return '0'
   end
   local record = redis.call('HGET', jobs, id)
+  local job = record and read(record)
+  if record and not job then
+    return '0'
+  end
   redis.call('ZREM', dead, id)
   redis.call('ZREM', died, id)
   if not record then
     return '0'
   end
-  local job = read(record)
   job.flags, job.tries, job.interruptions = job.flags - DEAD, 0, 0
   if job.key ~= '' and redis.call('HSETNX', keys, job.key, id) == 0 then
     job.key = ''
   end
   redis.call('HSET', jobs, id, write(job))
-  file(job.kind, id, time)
+  file(job.kind, id, time, 0)
   count(job.kind, 1)
   return '1'
 end
@@ -266,7 +273,7 @@ operations.S = function()
   row = struct.pack('>I8', following) .. missed .. identity .. payload
   redis.call('HSET', schedules, name, row)
   redis.call('HINCRBY', meta, 'schedules', 1)
-  redis.call('PUBLISH', channel, 'asked 0 ' .. owner)
+  tell('asked 0')
   return same and '0' or '1'
 end
 
@@ -284,7 +291,7 @@ operations.O = function()
   local many = tonumber(ARGV[at + 4])
   at = at + 5
   local row = redis.call('HGET', schedules, name)
-  if not row or struct.unpack('>I8', row) ~= expected then
+  if not row or #row < 8 or struct.unpack('>I8', row) ~= expected then
     at = at + 4 * many
     return '0'
   end

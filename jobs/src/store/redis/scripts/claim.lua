@@ -1,6 +1,9 @@
 -- Claims the earliest jobs that are due, of the kinds that are handled: at most so many, and at most
--- so many bytes. Answers when the next one is due, whether a kind waits for a suspect, and of each
--- claimed job its id, its fence and its record.
+-- so many bytes. Answers when the next one is due, whether a suspect waits, of each claimed job its id,
+-- its fence and its record, and the ids of records that make no sense: those are set aside.
+--
+-- A suspect is a job that was interrupted. Those that may not be claimed are passed over, and keep nobody
+-- behind them back.
 --
 -- A claim that is sent again, because its answer was lost, answers what it claimed. A copy of it
 -- that arrives after later claims claims nothing, because nobody waits for it.
@@ -10,11 +13,47 @@ local suspects, repeat_offender = tonumber(ARGV[at + 3]), ARGV[at + 4] == '1'
 local nonce, most_bytes = ARGV[at + 5], tonumber(ARGV[at + 6])
 -- Another copy may be under way, so this one leaves its number behind in any case.
 local again = ARGV[at + 7] == '1'
-at = at + 8
-local most_suspects = suspects
+local last_try = ARGV[at + 8] == '1'
+-- How many of the jobs may be of kinds whose handlers block a thread; and a letter for each kind, which
+-- says whether its do.
+local blocking, letters = tonumber(ARGV[at + 9]), ARGV[at + 10]
+at = at + 11
 local reply = {}
-local blocked = {}
 local waits = 0
+
+local is_blocking = {}
+for n = at, #ARGV do
+  is_blocking[ARGV[n]] = string.sub(letters, n - at + 1, n - at + 1) == 'b'
+end
+
+-- Whether suspects of a kind wait.
+local suspected = {}
+
+local function has_suspects(kind)
+  if suspected[kind] == nil then
+    suspected[kind] = redis.call('ZCOUNT', due[kind], BAND, '+inf') > 0
+  end
+  return suspected[kind]
+end
+
+-- Whether a job may be claimed that was interrupted this often; `ClaimRequest::admits` says the same.
+local function admits(interruptions)
+  if interruptions == 0 then
+    return true
+  end
+  if interruptions == 1 then
+    return suspects > 0
+  end
+  return repeat_offender and (last_try or interruptions + 1 < MOST_INTERRUPTIONS)
+end
+
+local function take_note(interruptions)
+  if interruptions == 1 then
+    suspects, repeat_offender = suspects - 1, false
+  elseif interruptions > 1 then
+    suspects, repeat_offender = 0, false
+  end
+end
 
 local given = 0
 
@@ -23,13 +62,25 @@ local function give(id, fence, record)
   given = given + 3
 end
 
--- When the next job is due that this caller could claim, or -1.
+-- When the next job is due that this caller could claim, or -1. A suspect that is due and has to wait is
+-- none. While every thread is busy, no job of a kind that blocks one is: the end of a run leads to the
+-- next claim.
 local function next_due()
   local earliest = math.huge
   for n = at, #ARGV do
-    if not blocked[ARGV[n]] then
-      local head = redis.call('ZRANGE', due[ARGV[n]], 0, 0, 'WITHSCORES')
-      earliest = math.min(earliest, tonumber(head[2]) or math.huge)
+    local kind = ARGV[n]
+    if blocking > 0 or not is_blocking[kind] then
+      local head = tonumber(redis.call('ZRANGE', due[kind], 0, 0, 'WITHSCORES')[2]) or math.huge
+      if head < BAND then
+        earliest = math.min(earliest, head)
+      end
+      for interruptions = 1, has_suspects(kind) and MOST_INTERRUPTIONS - 1 or 0 do
+        local band = interruptions * BAND
+        local from = admits(interruptions) and band or band + now + 1
+        local first = redis.call('ZRANGEBYSCORE', due[kind], from, band + BAND - 1, 'WITHSCORES',
+          'LIMIT', 0, 1)
+        earliest = math.min(earliest, (tonumber(first[2]) or math.huge) - band)
+      end
     end
   end
   return earliest < math.huge and earliest or -1
@@ -38,7 +89,7 @@ end
 local last = redis.call('HGET', sent, 'claim')
 local last_number = last and tonumber(string.match(last, '^%d+')) or 0
 if last_number > tonumber(number) then
-  return { 'ok', micros, -1, 0, reply }
+  return { 'ok', micros, -1, 0, reply, {} }
 end
 if last_number == tonumber(number) then
   local from = #number + 2
@@ -55,27 +106,45 @@ if last_number == tonumber(number) then
     end
     from = from + 16
   end
-  return { 'ok', micros, next_due(), waits, reply }
+  return { 'ok', micros, next_due(), waits, reply, {} }
 end
 
--- The candidates of each kind, by deadline, and the records of the first of them.
-local lists, cursors, records = {}, {}, {}
+-- The candidates of each kind, by deadline, and the records of the first of them: a list for those that
+-- were never interrupted, and one for each number of interruptions. Of suspects no more is read than may
+-- be claimed, and one more, which tells that one waits.
+local lists = {}
+
+local function read_list(kind, interruptions, most)
+  local band = interruptions * BAND
+  local found = redis.call('ZRANGEBYSCORE', due[kind], band, band + now, 'WITHSCORES', 'LIMIT', 0, most)
+  lists[#lists + 1] = {
+    kind = kind, interruptions = interruptions, band = band, found = found, cursor = 1, records = {},
+  }
+end
+
 for n = at, #ARGV do
   local kind = ARGV[n]
-  lists[kind] = redis.call('ZRANGEBYSCORE', due[kind], '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
-  cursors[kind] = 1
-  records[kind] = {}
+  local most = is_blocking[kind] and math.min(limit, blocking) or limit
+  if most > 0 then
+    read_list(kind, 0, most)
+    if has_suspects(kind) then
+      read_list(kind, 1, math.min(suspects, most) + 1)
+      for interruptions = 2, MOST_INTERRUPTIONS - 1 do
+        read_list(kind, interruptions, 2)
+      end
+    end
+  end
 end
 
 -- Large records are not read for nothing.
 local AHEAD = 16
 
-local function record_of(kind, cursor)
-  local known, list = records[kind], lists[kind]
+local function record_of(list)
+  local known, found, cursor = list.records, list.found, list.cursor
   if not known[cursor] then
     local ids = {}
-    for n = cursor, math.min(cursor + 2 * AHEAD, #list) - 1, 2 do
-      ids[#ids + 1] = list[n]
+    for n = cursor, math.min(cursor + 2 * AHEAD, #found) - 1, 2 do
+      ids[#ids + 1] = found[n]
     end
     for n, record in ipairs(get_all(jobs, ids)) do
       known[cursor + 2 * n - 2] = record
@@ -84,32 +153,25 @@ local function record_of(kind, cursor)
   return known[cursor]
 end
 
-local function earliest_kind()
+local function earliest_list()
   local best, time = nil, math.huge
-  for n = at, #ARGV do
-    local kind = ARGV[n]
-    local score = tonumber(lists[kind][cursors[kind] + 1])
-    if score and not blocked[kind] and score < time then
-      best, time = kind, score
+  for _, list in ipairs(lists) do
+    local score = tonumber(list.found[list.cursor + 1])
+    if score and not list.is_passed_over and score - list.band < time then
+      best, time = list, score - list.band
     end
   end
   return best, time
 end
 
--- Whether a job may be claimed that was interrupted this often.
-local function may_run(interruptions)
-  if interruptions == 0 then
-    return true
+-- Whether a record is that of a job of this kind which waits, and makes sense.
+local function is_sound(id, record, kind)
+  if #id ~= 16 or #record < HEAD_BYTES or string.byte(record, 1) > CALLERS_ID then
+    return false
   end
-  if interruptions == 1 and suspects > 0 then
-    suspects, repeat_offender = suspects - 1, false
-    return true
-  end
-  if interruptions > 1 and repeat_offender and suspects == most_suspects then
-    suspects, repeat_offender = 0, false
-    return true
-  end
-  return false
+  local kind_bytes, key_bytes, high, low = string.byte(record, 14, 17)
+  return #record >= HEAD_BYTES + kind_bytes + key_bytes + high * 256 + low
+    and string.sub(record, HEAD_BYTES + 1, HEAD_BYTES + kind_bytes) == kind
 end
 
 local function add(lists_of, kind, id)
@@ -119,38 +181,56 @@ local function add(lists_of, kind, id)
 end
 
 local ids, deadlines, taken, has_key, of_kind, bytes = {}, {}, {}, {}, {}, 0
--- What has no record: somebody has removed it by hand. There is nothing to run.
-local empty = {}
+-- What has no record: somebody has removed it by hand. There is nothing to run. And what has one that
+-- makes no sense.
+local empty, senseless, senseless_records = {}, {}, {}
 while #ids < limit and bytes < most_bytes do
-  local kind, time = earliest_kind()
-  if not kind then
+  local list, time = earliest_list()
+  if not list then
     break
   end
-  local cursor = cursors[kind]
-  local id, record = lists[kind][cursor], record_of(kind, cursor)
-  if not record then
-    cursors[kind] = cursor + 2
-    add(empty, kind, id)
-  elseif may_run((struct.unpack('>I4', record, 6))) then
-    cursors[kind] = cursor + 2
-    bytes = bytes + #record
-    local n = #ids + 1
-    ids[n], deadlines[n], taken[n] = id, time, record
-    local kind_bytes, key_bytes = string.byte(record, 14, 15)
-    local from = HEAD_BYTES + kind_bytes
-    has_key[n] = key_bytes > 0
-      and redis.call('HGET', keys, string.sub(record, from + 1, from + key_bytes)) == id
-    add(of_kind, kind, id)
-  else
-    blocked[kind] = true
+  local kind, interruptions = list.kind, list.interruptions
+  if is_blocking[kind] and blocking == 0 then
+    list.is_passed_over = true
+  elseif not admits(interruptions) then
+    list.is_passed_over = true
     waits = 1
+  else
+    local id, record = list.found[list.cursor], record_of(list)
+    list.cursor = list.cursor + 2
+    if not record then
+      add(empty, kind, id)
+    elseif not is_sound(id, record, kind) then
+      add(empty, kind, id)
+      senseless[#senseless + 1] = id
+      senseless_records[#senseless] = record
+    else
+      take_note(interruptions)
+      blocking = blocking - (is_blocking[kind] and 1 or 0)
+      bytes = bytes + #record
+      local n = #ids + 1
+      ids[n], deadlines[n], taken[n] = id, time, record
+      local kind_bytes, key_bytes = string.byte(record, 14, 15)
+      local from = HEAD_BYTES + kind_bytes
+      has_key[n] = key_bytes > 0
+        and redis.call('HGET', keys, string.sub(record, from + 1, from + key_bytes)) == id
+      add(of_kind, kind, id)
+    end
   end
 end
 
+if #senseless > 0 then
+  -- These have their types, or nothing is set aside.
+  redis.call('HLEN', unreadable)
+  redis.call('HLEN', jobs)
+end
 for kind, its in pairs(empty) do
   write_on_a_full_server()
   call_all('ZREM', due[kind], its)
   count(kind, -#its)
+end
+for n, id in ipairs(senseless) do
+  set_aside(id, senseless_records[n])
 end
 settle()
 
@@ -183,4 +263,4 @@ elseif again then
   redis.call('HSET', sent, 'claim', number .. ':' .. waits)
   redis.call('PEXPIRE', sent, SENT_KEPT_MS)
 end
-return { 'ok', micros, next_due(), waits, reply }
+return { 'ok', micros, next_due(), waits, reply, senseless }

@@ -1,6 +1,7 @@
 -- Changes to claimed jobs: each bears the token of its claim, and without it does nothing.
 
--- Ends a claim if it is held with this token. Answers what its fence says, and the deadline.
+-- Ends a claim if it is held with this token. Answers what its fence says, the deadline, and how often
+-- the job was interrupted.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
   if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
@@ -8,7 +9,7 @@ local function end_claim(id, token)
   end
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
-  return read_fence(fence), deadline_of(fence)
+  return read_fence(fence), deadline_of(fence), interruptions_of(fence)
 end
 
 -- A claimed job is no more, but for its record.
@@ -31,6 +32,11 @@ local function finish(id, token, fate, time, reason)
     return 'd'
   end
   local job = read(record)
+  if not job then
+    set_aside(id, record)
+    forget(id, claim)
+    return 'd'
+  end
   job.tries = job.tries + 1
   job.runs = job.runs + 1
   job.error = reason
@@ -39,7 +45,7 @@ local function finish(id, token, fate, time, reason)
   else
     job.interruptions = 0
     redis.call('HSET', jobs, id, write(job))
-    file(job.kind, id, time)
+    file(job.kind, id, time, 0)
   end
   return 'd'
 end
@@ -83,7 +89,7 @@ end
 operations.L = function()
   local id, token = ARGV[at + 1], ARGV[at + 2]
   at = at + 3
-  local claim, deadline = end_claim(id, token)
+  local claim, deadline, interruptions = end_claim(id, token)
   if not claim then
     return 'd'
   end
@@ -91,7 +97,7 @@ operations.L = function()
     redis.call('HDEL', jobs, id)
     forget(id, claim)
   else
-    file(claim.kind, id, deadline)
+    file(claim.kind, id, deadline, interruptions)
   end
   return 'd'
 end

@@ -1,6 +1,6 @@
 -- What the store has of some jobs, by id ('i') or by key ('k'). Answers for each its id, a letter for
 -- its state, its deadline, when it died, whether its key is its own, and its record; or an empty
--- list. Ends early when there are too many bytes.
+-- list; so it is of a record that makes no sense. Ends early when there are too many bytes.
 
 local most_bytes = tonumber(ARGV[at])
 local found, bytes = {}, 0
@@ -13,9 +13,9 @@ for n = at + 1, #ARGV do
     id = redis.call('HGET', keys, id)
   end
   local record = id and redis.call('HGET', jobs, id)
-  if record then
+  local job = record and read(record)
+  if job then
     bytes = bytes + #record
-    local job = read(record)
     local own = '0'
     if job.key ~= '' and (has(job.flags, DEAD) or redis.call('HGET', keys, job.key) == id) then
       own = '1'
@@ -28,7 +28,9 @@ for n = at + 1, #ARGV do
       local time = string.format('%.0f', deadline_of(fence))
       found[#found + 1] = { id, 'r', time, '', own, record }
     else
-      found[#found + 1] = { id, 'p', redis.call('ZSCORE', due[job.kind], id), '', own, record }
+      local score = redis.call('ZSCORE', due[job.kind], id)
+      local time = score and string.format('%.0f', time_of(tonumber(score)))
+      found[#found + 1] = { id, 'p', time, '', own, record }
     end
   else
     found[#found + 1] = {}

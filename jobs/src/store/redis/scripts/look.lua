@@ -1,17 +1,85 @@
 -- Makes jobs due again whose lease has ended, 256 at most. Answers whether there may be more of them,
--- how often the schedules were changed, and which claims of the caller somebody wants cancelled.
+-- how often the schedules were changed, which claims of the caller somebody wants cancelled, and which
+-- records make no sense.
+--
+-- A job that was interrupted for the last time is dead, unless the same process has claimed another
+-- suspect after it: then that one is the more likely cause, and the job waits for another last try.
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
+local senseless = {}
+local is_last_part = #expired < 256
+
+local function number_of(fence)
+  return (struct.unpack('>I8', fence, 9))
+end
+
+local function is_whole(fence)
+  return fence and #fence >= FENCE_BYTES + HEAD_BYTES
+end
+
+-- The number of the latest claim of a suspect, by owner.
+local latest = {}
+
+local function note_suspect(fence)
+  if is_whole(fence) and interruptions_of(fence) > 0 then
+    local whose = owner_of(fence)
+    latest[whose] = math.max(latest[whose] or 0, number_of(fence))
+  end
+end
+
+-- What the parts of a look before this one have found of it is in fields of `meta`.
+local AFTER = 'after:'
+
+local function learn_suspects(found)
+  local ends_here = false
+  for _, fence in ipairs(found) do
+    note_suspect(fence)
+    ends_here = ends_here
+      or is_whole(fence) and interruptions_of(fence) >= MOST_INTERRUPTIONS - 1
+  end
+  for whose, number in pairs(latest) do
+    local before = tonumber(redis.call('HGET', meta, AFTER .. whose)) or 0
+    latest[whose] = math.max(number, before)
+    if not is_last_part then
+      redis.call('HSET', meta, AFTER .. whose, string.format('%.0f', latest[whose]))
+    end
+  end
+  if ends_here then
+    for _, fence in ipairs(redis.call('HVALS', fences)) do
+      note_suspect(fence)
+    end
+  end
+  if is_last_part then
+    for _, field in ipairs(redis.call('HKEYS', meta)) do
+      if string.sub(field, 1, #AFTER) == AFTER then
+        redis.call('HDEL', meta, field)
+      end
+    end
+  end
+end
+
+local function is_another_more_likely(fence)
+  return is_whole(fence) and (latest[owner_of(fence)] or 0) > number_of(fence)
+end
+
+local fence_of = {}
 if #expired > 0 then
   check_types()
   write_on_a_full_server()
+  local found = {}
+  for n, fence in ipairs(get_all(fences, expired)) do
+    fence_of[expired[n]] = fence
+    found[n] = fence
+  end
+  learn_suspects(found)
 end
 for _, id in ipairs(expired) do
-  local fence, record = redis.call('HGET', fences, id), redis.call('HGET', jobs, id)
+  local fence, record = fence_of[id], redis.call('HGET', jobs, id)
   local job = record and read(record)
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
   -- Somebody has removed one of them by hand: what there is goes on, and keeps no others back.
+  fence = is_whole(fence) and due[read_fence(fence).kind] and fence
   local claim = fence and read_fence(fence)
     or job and { kind = job.kind, key = job.key, flags = job.flags }
   local deadline = fence and deadline_of(fence) or now
@@ -24,15 +92,25 @@ for _, id in ipairs(expired) do
       end
       count(claim.kind, -1)
     end
+  elseif not job then
+    set_aside(id, record)
+    senseless[#senseless + 1] = id
+    if claim then
+      free_key(claim.key, id)
+      count(claim.kind, -1)
+    end
   else
     job.interruptions = job.interruptions + 1
     job.runs = job.runs + 1
+    if job.interruptions >= MOST_INTERRUPTIONS and is_another_more_likely(fence) then
+      job.interruptions = MOST_INTERRUPTIONS - 1
+    end
     if job.interruptions >= MOST_INTERRUPTIONS then
       job.error = ARGV[at]
       die(id, job, deadline)
     else
       redis.call('HSET', jobs, id, write(job))
-      file(claim.kind, id, deadline)
+      file(claim.kind, id, deadline, job.interruptions)
     end
   end
 end
@@ -43,10 +121,10 @@ if redis.call('SCARD', asked) > 0 then
   local ids = redis.call('SRANDMEMBER', asked, 256)
   for _, id in ipairs(ids) do
     local fence = redis.call('HGET', fences, id)
-    if fence and owner_of(fence) == owner then
+    if is_whole(fence) and owner_of(fence) == owner then
       wanted[#wanted + 1] = id
     end
   end
 end
 local version = tonumber(redis.call('HGET', meta, 'schedules')) or 0
-return { 'ok', micros, #expired == 256 and 1 or 0, version, wanted }
+return { 'ok', micros, is_last_part and 0 or 1, version, wanted, senseless }

@@ -1,6 +1,6 @@
--- A page of ids, 256 at most of each kind: of the jobs that wait, by deadline and id; of the claimed
--- ones, by the end of their lease; of the dead, by id. Answers pairs of id and deadline; for the
--- claimed, id and fence.
+-- A page of ids, 256 at most of each kind and number of interruptions: of the jobs that wait, by deadline
+-- and id; of the claimed ones, by the end of their lease; of the dead, by id. Answers pairs of id and
+-- deadline; for the claimed, id and fence.
 
 local set, limit = ARGV[at], tonumber(ARGV[at + 1])
 local found = {}
@@ -36,17 +36,26 @@ end
 
 if set == 'W' then
   local from, to, after = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
+  local function add(key, band)
+    local rank = rank_after(key, string.format('%.0f', band + tonumber(from)), after)
+    local page = redis.call('ZRANGE', key, rank, rank + limit - 1, 'WITHSCORES')
+    for member = 1, #page, 2 do
+      local time = tonumber(page[member + 1]) - band
+      if time > to or time >= BAND then
+        break
+      end
+      found[#found + 1] = page[member]
+      found[#found + 1] = string.format('%.0f', time)
+    end
+  end
   for n = at + 5, #ARGV do
     local key = due[ARGV[n]]
     if key then
-      local rank = rank_after(key, from, after)
-      local page = redis.call('ZRANGE', key, rank, rank + limit - 1, 'WITHSCORES')
-      for member = 1, #page, 2 do
-        if tonumber(page[member + 1]) > to then
-          break
+      add(key, 0)
+      if redis.call('ZCOUNT', key, BAND, '+inf') > 0 then
+        for interruptions = 1, MOST_INTERRUPTIONS - 1 do
+          add(key, interruptions * BAND)
         end
-        found[#found + 1] = page[member]
-        found[#found + 1] = page[member + 1]
       end
     end
   end

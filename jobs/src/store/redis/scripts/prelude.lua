@@ -5,7 +5,7 @@
 
 local sent, jobs, run, fences, keys = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, died, done, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local asked, kinds, meta = KEYS[10], KEYS[11], KEYS[12]
+local asked, kinds, meta, unreadable = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -21,7 +21,7 @@ local known = tonumber(ARGV[4])
 local stale = redis.call('HLEN', kinds) ~= known
 for n = 1, known do
   local kind = ARGV[4 + n]
-  due[kind] = KEYS[12 + n]
+  due[kind] = KEYS[13 + n]
   stale = stale or redis.call('HEXISTS', kinds, kind) == 0
 end
 if stale then
@@ -36,15 +36,31 @@ local MOST_INTERRUPTIONS = 5
 -- How long the last answers of a process are kept.
 local SENT_KEPT_MS = 3600000
 
+-- A job that waits and was interrupted is a suspect. It is filed by its deadline, so many times this
+-- higher as it was interrupted: behind the jobs of its kind that were not, where a claim finds them apart.
+-- No deadline is as high, and a score holds the sum exactly.
+local BAND = 1000000000000000
+
+local function time_of(score)
+  return score % BAND
+end
+
 local function has(flags, flag)
   return math.floor(flags / flag) % 2 == 1
 end
 
 -- The record of a job: how often it failed, was interrupted and ran; kind, key and error; of a dead
--- job the deadline; the payload.
+-- job the deadline; the payload. Nil if it makes no sense: another version has written it, or a hand.
 local function read(record)
+  if #record < HEAD_BYTES then
+    return nil
+  end
   local flags, tries, interruptions, runs, kind_bytes, key_bytes, error_bytes =
     struct.unpack(HEAD, record)
+  local needed = HEAD_BYTES + kind_bytes + key_bytes + error_bytes + (has(flags, DEAD) and 8 or 0)
+  if flags > CALLERS_ID + DEAD or #record < needed then
+    return nil
+  end
   local from = HEAD_BYTES
   local job = { flags = flags, tries = tries, interruptions = interruptions, runs = runs }
   job.kind = string.sub(record, from + 1, from + kind_bytes)
@@ -58,7 +74,7 @@ local function read(record)
     from = from + 8
   end
   job.payload = string.sub(record, from + 1)
-  return job
+  return due[job.kind] and job
 end
 
 local function write(job)
@@ -84,6 +100,10 @@ end
 
 local function deadline_of(fence)
   return (struct.unpack('>I8', fence, 17))
+end
+
+local function interruptions_of(fence)
+  return (struct.unpack('>I4', fence, FENCE_BYTES + 6))
 end
 
 local function owner_of(fence)
@@ -124,7 +144,7 @@ end
 
 -- What each key is asked for its size, by its type.
 local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'ZCARD', 'HLEN', 'SCARD',
-  'HLEN', 'HLEN' }
+  'HLEN', 'HLEN', 'HLEN' }
 
 -- Fails if somebody has given a key another type: what a script writes stays if it fails later.
 local function check_types()
@@ -163,10 +183,22 @@ local function note_head(kind, time)
   end
 end
 
--- Files a job among those that wait.
-local function file(kind, id, time)
+-- Files a job among those that wait. `interruptions` in a row.
+local function file(kind, id, time, interruptions)
   note_head(kind, time)
-  redis.call('ZADD', due[kind], time, id)
+  local band = math.min(interruptions, MOST_INTERRUPTIONS - 1)
+  redis.call('ZADD', due[kind], time + BAND * band, id)
+end
+
+-- Keeps a record that makes no sense where no other script looks. Its place is the caller's to clear.
+local function set_aside(id, record)
+  redis.call('HSET', unreadable, id, record)
+  redis.call('HDEL', jobs, id)
+end
+
+-- Tells the others something. They look within a second in any case, so it may be refused.
+local function tell(what)
+  redis.pcall('PUBLISH', channel, what .. ' ' .. owner)
 end
 
 -- Writes the counts, and tells the others if a job is due earlier than any was.
@@ -183,7 +215,7 @@ local function settle()
     end
   end
   if earliest < math.huge then
-    redis.call('PUBLISH', channel, 'due ' .. string.format('%.0f', earliest) .. ' ' .. owner)
+    tell('due ' .. string.format('%.0f', earliest))
   end
 end
 

@@ -1,0 +1,166 @@
+//! Suspects: jobs that were interrupted, and so may be what ends their process.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{Job, JobId, JobState};
+
+use crate::server::Server;
+use crate::support::{MS, Order, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const LEASE: Duration = Duration::from_secs(10);
+/// By so much the score of a job that waits is higher than its deadline, for each interruption.
+const BAND: u64 = 1_000_000_000_000_000;
+
+#[derive(Serialize, Deserialize)]
+struct Mail(String);
+
+impl Job for Mail {
+    const NAME: &'static str = "mail";
+}
+
+/// Makes a job one that was interrupted so often: where it waits, or in its claim.
+fn interrupt(server: &Server, id: JobId, times: u8) {
+    let id = id.to_u128().to_be_bytes();
+    let mut connection = server.connection();
+    for (key, at) in [("jobs", 5), ("fence", 33 + 5)] {
+        let key = format!("tw:{{jobs}}:{key}");
+        let found: Option<Vec<u8>> =
+            redis::cmd("HGET").arg(&key).arg(&id).query(&mut connection).unwrap();
+        let Some(mut value) = found else { continue };
+        value[at..at + 4].copy_from_slice(&[0, 0, 0, times]);
+        redis::cmd("HSET").arg(&key).arg(&id).arg(value).exec(&mut connection).unwrap();
+    }
+    let key = "tw:{jobs}:due:order";
+    let score: Option<f64> = redis::cmd("ZSCORE").arg(key).arg(&id).query(&mut connection).unwrap();
+    if let Some(score) = score {
+        let score = score as u64 % BAND + u64::from(times) * BAND;
+        redis::cmd("ZADD").arg(key).arg(score).arg(&id).exec(&mut connection).unwrap();
+    }
+}
+
+fn never(_: Order, _: &tickwheel_jobs::Run) -> Result<(), tickwheel_jobs::Fail> {
+    panic!("a manual clock that is not moved runs nothing")
+}
+
+fn at() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000)
+}
+
+/// A suspect at the head of its kind kept all jobs of the kind back, until every suspect before them had
+/// had its time alone.
+#[test]
+fn suspects_that_wait_keep_no_job_of_their_kind_back() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let suspects = client.insert_batch((0..600).map(|n| (at(), Order(n)))).unwrap();
+    for (n, id) in suspects.iter().enumerate() {
+        interrupt(&server, *id, 1 + (n % 4) as u8);
+    }
+    client.check().unwrap();
+    let innocent = client.insert_batch((0..50).map(|n| (at() + MS, Order(1000 + n)))).unwrap();
+    let (jobs, driver) = open(&server).lease(LEASE).on(never).manual().unwrap();
+    driver.set_wall(at() + 2 * MS);
+    for id in &innocent {
+        assert_eq!(client.get(*id).unwrap().unwrap().state, JobState::Running);
+    }
+    // Some of the suspects are claimed, and most wait.
+    let claimed = jobs.stats().in_flight;
+    assert!((50..=50 + 33).contains(&claimed), "{claimed} are claimed");
+    client.check().unwrap();
+    core::mem::forget((jobs, driver));
+}
+
+/// Whatever is done to a job that waits is done to a suspect.
+#[test]
+fn a_suspect_that_waits_is_listed_moved_replaced_and_cancelled_as_any_job() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let ids: Vec<JobId> = (0..700u32)
+        .map(|n| client.keyed(&n.to_string()).insert(at() + n * MS, Order(n.into())).unwrap())
+        .collect();
+    for (n, id) in ids.iter().enumerate() {
+        interrupt(&server, *id, (n % 5) as u8);
+    }
+    let listed: Vec<JobId> = client.pending().map(|job| job.id).collect();
+    assert_eq!(listed, ids);
+    for (n, id) in ids.iter().enumerate().take(10) {
+        let job = client.get(*id).unwrap().unwrap();
+        assert_eq!((job.deadline, job.interruptions), (at() + n as u32 * MS, n as u32 % 5));
+        assert_eq!(job.state, JobState::Pending);
+    }
+    assert!(client.reset(ids[3], at() + HOUR).unwrap());
+    let moved = client.get(ids[3]).unwrap().unwrap();
+    assert_eq!((moved.deadline, moved.interruptions), (at() + HOUR, 3));
+    assert!(client.cancel(ids[4]).unwrap().is_cancelled());
+    let replaced = client.keyed("7").insert_keeping_time(HOUR, Order(1000)).unwrap();
+    assert_eq!(client.get(replaced).unwrap().unwrap().deadline, at() + 7 * MS);
+    assert_eq!(client.get(ids[7]).unwrap(), None);
+    assert!(client.keyed("8").cancel().unwrap());
+    assert_eq!(client.count().unwrap().pending, 698);
+    client.check().unwrap();
+    // A claim that is given back leaves a suspect one.
+    let (jobs, driver) = open(&server).lease(LEASE).on(never).manual().unwrap();
+    driver.set_wall(at() + 2 * MS);
+    assert!(jobs.stats().in_flight > 0);
+    jobs.shutdown().unwrap();
+    let counts = client.count().unwrap();
+    assert_eq!((counts.pending, counts.running), (698, 0));
+    assert_eq!(client.get(ids[1]).unwrap().unwrap().interruptions, 1);
+    client.check().unwrap();
+    drop(driver);
+}
+
+/// Returns a job that stands before its last interruption, and one that was claimed after it by the same
+/// process, which is gone. That one was interrupted so often.
+fn gone_with_two_claims(server: &Server, interruptions: u8, others: u64) -> [JobId; 2] {
+    let client = open(server).client().unwrap();
+    let first = client.insert(at(), Order(1)).unwrap();
+    interrupt(server, first, 4);
+    let (jobs, driver) = open(server).lease(LEASE).on(never).manual().unwrap();
+    driver.set_wall(at());
+    assert_eq!(client.get(first).unwrap().unwrap().state, JobState::Running);
+    let second = client.insert(at() + MS, Order(2)).unwrap();
+    client.insert_batch((0..others).map(|n| (at() + MS, Order(3 + n)))).unwrap();
+    driver.set_wall(at() + MS);
+    (0..others / 128 + 1).for_each(|_| jobs.nudge());
+    assert_eq!(client.get(second).unwrap().unwrap().state, JobState::Running);
+    interrupt(server, second, interruptions);
+    core::mem::forget((jobs, driver));
+    // Another process, which handles other jobs, finds that the leases have ended.
+    let (jobs, driver) = open(server).lease(LEASE).on(|_: Mail, _| Ok(())).manual().unwrap();
+    driver.set_wall(at() + 2 * LEASE);
+    jobs.nudge();
+    assert_eq!(client.count().unwrap().running, 0);
+    client.check().unwrap();
+    drop((jobs, driver));
+    [first, second]
+}
+
+/// The job that was claimed later is the more likely cause: the first one died of its neighbour.
+#[test]
+fn the_last_interruption_of_a_job_does_not_count_if_a_suspect_was_claimed_after_it() {
+    // With 600 others the look has several parts, in any order.
+    for others in [0, 600] {
+        let server = Server::start();
+        let client = open(&server).client().unwrap();
+        let found = gone_with_two_claims(&server, 1, others);
+        let found = found.map(|id| client.get(id).unwrap().unwrap());
+        let seen = found.map(|job| (job.state, job.interruptions));
+        assert_eq!(seen, [(JobState::Pending, 4), (JobState::Pending, 2)], "{others} others");
+        let left: Vec<String> = server.ask(&["HKEYS", "tw:{jobs}:meta"]);
+        assert!(left.iter().all(|field| field == "claims" || field == "schedules"), "{left:?}");
+    }
+}
+
+/// What was never interrupted is no likely cause.
+#[test]
+fn the_last_interruption_of_a_job_counts_if_no_suspect_was_claimed_after_it() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let found = gone_with_two_claims(&server, 0, 300);
+    let found = found.map(|id| client.get(id).unwrap().unwrap());
+    let seen = found.map(|job| (job.state, job.interruptions));
+    assert_eq!(seen, [(JobState::Dead, 5), (JobState::Pending, 1)]);
+}

@@ -1,0 +1,205 @@
+//! What cannot be read, and what fails: it costs nothing but itself, and is told by name.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tickwheel_jobs::{Builder, Event, JobId, Run, Schedule};
+
+use crate::server::{Server, wait_until};
+use crate::support::{Log, MS, Order, noting, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const LEASE: Duration = Duration::from_secs(1);
+
+/// What was told of things that cannot be read.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    fn listening(&self, builder: Builder) -> Builder {
+        let told = Arc::clone(&self.0);
+        builder.on_event(move |event| {
+            if let Event::Unreadable { what, .. } = event {
+                told.lock().unwrap().push(what);
+            }
+        })
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Writes a record, or a value of another hash, over what is there.
+fn overwrite(server: &Server, key: &str, field: &[u8], value: &[u8]) {
+    let mut set = redis::cmd("HSET");
+    set.arg(format!("tw:{{jobs}}:{key}")).arg(field).arg(value);
+    set.exec(&mut server.connection()).unwrap();
+}
+
+fn bytes(id: JobId) -> [u8; 16] {
+    id.to_u128().to_be_bytes()
+}
+
+/// A row of another version made every step fail after its claim was made. The jobs were claimed at each
+/// step, and never run: they were dead after five leases.
+#[test]
+fn a_schedule_that_cannot_be_read_costs_no_claim_and_is_told_once() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    client.repeat("good", Schedule::every(HOUR), Order(100)).unwrap();
+    overwrite(&server, "schedules", b"bad", b"something else");
+    let (log, told, attempts) = (Log::default(), Told::default(), Arc::new(Mutex::new(0)));
+    let (noted, most) = (log.clone(), Arc::clone(&attempts));
+    let handler = move |order: Order, run: &Run| {
+        let mut most = most.lock().unwrap();
+        *most = run.attempt().max(*most);
+        noted.add(order.0);
+        Ok(())
+    };
+    let jobs = told.listening(open(&server).lease(LEASE).on(handler)).start().unwrap();
+    client.insert_batch((0..50).map(|n| (Duration::ZERO, Order(n)))).unwrap();
+    wait_until("all ran", || log.len() == 50);
+    wait_until("all ended", || client.count().unwrap().running == 0);
+    // Whoever changes a schedule makes the nodes read them all again.
+    client.repeat("good", Schedule::every(2 * HOUR), Order(100)).unwrap();
+    client.insert(Duration::ZERO, Order(50)).unwrap();
+    wait_until("it ran", || log.of(50) == 1);
+    assert_eq!(*attempts.lock().unwrap(), 1);
+    assert_eq!(told.all(), ["schedule \"bad\""]);
+    let names: Vec<String> = client.repeats().unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["good"]);
+    jobs.shutdown().unwrap();
+    log.each_once(51);
+}
+
+/// Every claim failed where the script read it, so no job of its kind ran, and inserts of a node were
+/// unknown. Nothing named the job.
+#[test]
+fn a_record_that_makes_no_sense_is_set_aside_and_keeps_no_other_job_back() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let ids: Vec<JobId> =
+        (0..20).map(|n| client.insert(Duration::ZERO, Order(n)).unwrap()).collect();
+    let whole: Vec<u8> = redis::cmd("HGET")
+        .arg("tw:{jobs}:jobs")
+        .arg(&bytes(ids[0]))
+        .query(&mut server.connection())
+        .unwrap();
+    let mut unknown_flags = whole.clone();
+    unknown_flags[0] = 0x80;
+    let mut endless_key = whole.clone();
+    endless_key[14] = 255;
+    let mut other_kind = whole.clone();
+    other_kind[17] = b'O';
+    let senseless: [&[u8]; 5] = [b"short", b"", &unknown_flags, &endless_key, &other_kind];
+    for (id, record) in ids.iter().zip(senseless) {
+        overwrite(&server, "jobs", &bytes(*id), record);
+    }
+    // Questions and changes pass over them too.
+    assert_eq!(client.pending().count(), 15);
+    for id in &ids[..5] {
+        assert_eq!(client.get(*id).unwrap(), None);
+        assert!(!client.reset(*id, HOUR).unwrap());
+        assert!(!client.cancel(*id).unwrap().is_cancelled());
+    }
+    assert!(client.check().unwrap_err().to_string().starts_with(&ids_of(&ids[..5], &client)));
+    let (log, told) = (Log::default(), Told::default());
+    let jobs = noting(told.listening(open(&server)), &log);
+    wait_until("the others ran", || log.len() == 15);
+    wait_until("the others ended", || client.count().unwrap().running == 0);
+    jobs.insert(Duration::ZERO, Order(100)).unwrap();
+    wait_until("a new one ran", || log.of(100) == 1);
+    let mut wanted: Vec<String> = ids[..5].iter().map(|id| format!("job {id}")).collect();
+    let mut found = told.all();
+    wanted.sort();
+    found.sort();
+    assert_eq!(found, wanted);
+    wait_until("it ended", || client.count().unwrap().running == 0);
+    assert_eq!(client.count().unwrap().pending, 0);
+    for (id, record) in ids.iter().zip(senseless) {
+        let kept: Vec<u8> = redis::cmd("HGET")
+            .arg("tw:{jobs}:unreadable")
+            .arg(&bytes(*id))
+            .query(&mut server.connection())
+            .unwrap();
+        assert_eq!(kept, record);
+    }
+    let found = client.check().unwrap_err().to_string();
+    assert!(found.starts_with("R14: "), "{found}");
+    let _: i64 = server.ask(&["DEL", "tw:{jobs}:unreadable"]);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+}
+
+/// Returns how a violation begins that names the first of these jobs.
+fn ids_of(ids: &[JobId], client: &tickwheel_jobs::Client) -> String {
+    let found = client.check().unwrap_err().to_string();
+    let named = ids.iter().find(|id| found.starts_with(&id.to_string()));
+    format!("{}: R12", named.unwrap_or_else(|| panic!("{found}")))
+}
+
+/// The lease of its claim ends: the look failed, and with it what the look does for all other jobs.
+#[test]
+fn a_claimed_job_whose_record_makes_no_sense_is_set_aside_when_its_lease_ends() {
+    let server = Server::start();
+    let (jobs, driver) = open(&server)
+        .lease(LEASE)
+        .on(|_: Order, _| panic!("its process is gone before it starts"))
+        .manual()
+        .unwrap();
+    let ids = [0, 1].map(|n| jobs.keyed(&format!("k{n}")).insert(MS, Order(n)).unwrap());
+    driver.set_wall(driver.wall_now() + 2 * MS);
+    assert_eq!(jobs.stats().in_flight, 2);
+    let late = driver.wall_now() + 3 * LEASE;
+    core::mem::forget((jobs, driver));
+    overwrite(&server, "jobs", &bytes(ids[0]), b"?");
+    let (log, told) = (Log::default(), Told::default());
+    let noted = log.clone();
+    let handler = move |order: Order, _: &Run| {
+        noted.add(order.0);
+        Ok(())
+    };
+    let (jobs, driver) = told.listening(open(&server).lease(LEASE).on(handler)).manual().unwrap();
+    driver.set_wall(late);
+    jobs.nudge();
+    driver.advance(MS);
+    assert_eq!((log.len(), log.of(1)), (1, 1));
+    assert_eq!(told.all(), [format!("job {}", ids[0])]);
+    let counts = jobs.count().unwrap();
+    assert_eq!((counts.pending, counts.running, counts.dead), (0, 0, 0), "{counts:?}");
+    let _: i64 = server.ask(&["DEL", "tw:{jobs}:unreadable"]);
+    jobs.check().unwrap();
+    drop((jobs, driver));
+}
+
+/// The answer of an insert was an error, so the claim in the same round trip was thrown away: its job was
+/// claimed by nobody until the lease ended.
+#[test]
+fn a_claim_is_kept_if_an_insert_in_its_round_trip_fails() {
+    let server = Server::start();
+    for name in ["dead", "died", "done", "keys"] {
+        let _: String = server.ask(&["FLUSHALL"]);
+        let log = Log::default();
+        let (noted, attempts) = (log.clone(), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&attempts);
+        let handler = move |order: Order, run: &Run| {
+            seen.lock().unwrap().push(run.attempt());
+            noted.add(order.0);
+            Ok(())
+        };
+        let (jobs, driver) = open(&server).on(handler).manual().unwrap();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+        driver.set_wall(now);
+        open(&server).client().unwrap().insert(now - HOUR, Order(1)).unwrap();
+        let key = format!("tw:{{jobs}}:{name}");
+        let _: String = server.ask(&["SET", &key, "something else"]);
+        jobs.insert_with_id(JobId::new(), HOUR, Order(2)).unwrap_err();
+        assert_eq!(jobs.stats().in_flight, 1, "{name}: the claim was thrown away");
+        let _: i64 = server.ask(&["DEL", &key]);
+        driver.advance(Duration::from_secs(2));
+        assert_eq!((log.of(1), &attempts.lock().unwrap()[..]), (1, &[1][..]), "{name}");
+        jobs.check().unwrap();
+        drop((jobs, driver));
+    }
+}
