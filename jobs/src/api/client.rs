@@ -76,7 +76,7 @@ impl Client {
     ) -> Result<(), StoreError> {
         check_name("name", name)?;
         let schedule = every.into();
-        let now = self.link.clock.now().millis();
+        let now = self.link.latest().map_err(|failed| failed.error)?.millis();
         let first = schedule.first(now).map_err(StoreError::Schedule)?;
         let payload = payload(&job)?;
         let (name, kind) = (name.to_owned(), Arc::from(J::NAME));
@@ -210,7 +210,8 @@ impl Client {
 
     pub(crate) fn due(&self, when: When) -> Result<Millis, StoreError> {
         let draw = draw(JobId::new());
-        self.link.clock.latest().resolve(when, draw).map_err(StoreError::Time)
+        let now = self.link.latest().map_err(|failed| failed.error)?;
+        now.resolve(when, draw).map_err(StoreError::Time)
     }
 
     pub(crate) fn change(&self, op: Op) -> Result<bool, StoreError> {

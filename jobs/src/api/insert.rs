@@ -67,7 +67,10 @@ impl Client {
         J: Job,
     {
         let jobs: Vec<(When, J)> = jobs.into_iter().map(|(when, job)| (when.into(), job)).collect();
-        let now = self.link.clock.latest();
+        let now = match self.link.latest() {
+            Ok(now) => now,
+            Err(failed) => return Err(InsertError::new(failed.error, jobs)),
+        };
         let ids = JobIds::of_this_process();
         let kind: Arc<str> = Arc::from(J::NAME);
         let new = |(when, job): &(When, J)| new_job(&ids, now, &kind, *when, job);
@@ -131,8 +134,9 @@ impl Client {
         key: Option<(String, IfTaken)>,
         job: J,
     ) -> Result<JobId, InsertError<J>> {
-        let now = self.link.clock.latest();
-        let inserted = self.prepare(id, now, when, key, &job).and_then(|new| {
+        let now = self.link.latest().map_err(|failed| InsertErrorKind::from(failed.error));
+        let prepared = now.and_then(|now| self.prepare(id, now, when, key, &job));
+        let inserted = prepared.and_then(|new| {
             let id = new.id;
             match self.store(Op::Insert(new), id)? {
                 Inserted::New | Inserted::Known => Ok(id),

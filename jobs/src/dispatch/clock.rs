@@ -62,6 +62,16 @@ impl Clock {
         now
     }
 
+    /// Says whether the clock should be learned anew, by any question to the store, before a wait is
+    /// counted from it.
+    pub(crate) fn is_stale(&self) -> bool {
+        #[cfg(feature = "redis")]
+        if let Some(server) = &self.server {
+            return server.is_stale(self.now().instant);
+        }
+        false
+    }
+
     /// Returns the present as the start of a wait: the wall clock does not read more than this.
     pub(crate) fn latest(&self) -> Now {
         let now = self.now();

@@ -20,7 +20,9 @@ use super::metrics::Metrics;
 use super::questions::Questions;
 use crate::store::words::{Answer, ApplyError, Op};
 use crate::values::error::{StoreError, Violation};
+use crate::values::id::JobId;
 use crate::values::info::Durability;
+use crate::values::time::Now;
 
 /// Sends a command.
 pub(crate) type Send = Box<dyn Fn(Command) -> Sent + core::marker::Send + Sync>;
@@ -130,6 +132,16 @@ impl Link {
             std::thread::yield_now();
         }
         None
+    }
+
+    /// Returns the present as the start of a wait. A store whose clock was not heard for seconds is asked
+    /// first: a call of its own, so a caller that inserts often never makes it.
+    pub(crate) fn latest(&self) -> Result<Now, ApplyError> {
+        if self.clock.is_stale() && !self.closed.load(Ordering::Acquire) {
+            // Every answer has the time; this one looks for a job that nobody has.
+            self.ask(Op::Get(JobId::from_u128(0)))?;
+        }
+        Ok(self.clock.latest())
     }
 
     /// Asks, and does not wait. The operation is in the store once a later flush is answered.

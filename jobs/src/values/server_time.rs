@@ -8,6 +8,8 @@
 //! - The narrowest bounds are kept. They widen with their age, because two clocks drift; bounds that
 //!   contradict the kept ones replace them, because somebody has set the server's clock. Those of
 //!   another server say nothing of this one.
+//! - What was heard long ago says little: the clocks have drifted, or somebody has set the server's. Who
+//!   computes a deadline asks for the time first if nothing was heard for [`FRESH`].
 //! - Neither the wall clock of this process nor a change of it has any effect.
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,6 +22,8 @@ pub(crate) struct ServerTime {
     origin: Instant,
     /// Microseconds since 1970 by the server's clock when this one read `origin`.
     offset: AtomicI64,
+    /// When the last reply came, in microseconds after `origin`.
+    heard: AtomicI64,
     kept: Mutex<Option<Bounds>>,
 }
 
@@ -34,14 +38,26 @@ struct Bounds {
 /// How fast two clocks may drift apart, in millionths: ten times what a bad crystal does.
 const DRIFT: u128 = 1000;
 
+/// A deadline may be computed for so long after a reply: the bounds are wider by two milliseconds then. A
+/// process that runs jobs looks each second.
+const FRESH: Duration = Duration::from_secs(2);
+
 impl ServerTime {
     pub(crate) fn new(origin: Instant) -> ServerTime {
-        ServerTime { origin, offset: AtomicI64::new(0), kept: Mutex::new(None) }
+        let heard = AtomicI64::new(i64::MIN);
+        ServerTime { origin, offset: AtomicI64::new(0), heard, kept: Mutex::new(None) }
+    }
+
+    /// Says whether the server was not heard for so long that it should be asked for its time.
+    pub(crate) fn is_stale(&self, now: Instant) -> bool {
+        let now = micros(now.saturating_duration_since(self.origin));
+        now.saturating_sub(self.heard.load(Ordering::Relaxed)) > micros(FRESH)
     }
 
     /// Learns from a reply: when its request was sent, when it came, and the server's time in it, in
     /// microseconds since 1970.
     pub(crate) fn learn(&self, sent: Instant, came: Instant, server_micros: i64) {
+        self.heard.store(micros(came.saturating_duration_since(self.origin)), Ordering::Relaxed);
         let trip = micros(came.saturating_duration_since(sent));
         let middle = micros(sent.saturating_duration_since(self.origin)) + trip / 2;
         let found = Bounds { offset: server_micros - middle, error: trip / 2 + 1, since: came };
@@ -141,6 +157,20 @@ mod tests {
         // Its bounds are wider, and they overlap those of the server before.
         time.learn(start + 10 * MS, start + 18 * MS, 1_000_010_000);
         assert_eq!(reads(&time, start + 14 * MS), 1_000_010_000);
+    }
+
+    /// After a day without a call the bounds are 86 s wide, and the server's clock may have been set.
+    #[test]
+    fn a_server_that_was_not_heard_for_seconds_is_asked_again() {
+        let start = origin();
+        let time = ServerTime::new(start);
+        assert!(time.is_stale(start));
+        time.learn(start, start + MS, 1_000_000_000);
+        assert!(!time.is_stale(start + 1000 * MS));
+        assert!(time.is_stale(start + 3000 * MS));
+        // A reply that was held up is one all the same.
+        time.learn(start + 3000 * MS, start + 3900 * MS, 1_003_000_000);
+        assert!(!time.is_stale(start + 4000 * MS));
     }
 
     #[test]

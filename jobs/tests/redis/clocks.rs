@@ -15,6 +15,7 @@ use crate::support::{MS, Order, open, wall_now};
 /// The environment variable with the URL and the name of a node.
 const NODE: &str = "TICKWHEEL_REDIS_CLOCK";
 const LEASE: Duration = Duration::from_millis(2000);
+const HOUR: Duration = Duration::from_secs(3600);
 /// Orders from here on take longer than a lease.
 const LONG: u64 = 1_000_000;
 /// How many jobs each node inserts, and the test.
@@ -148,4 +149,38 @@ fn nodes_whose_clocks_are_ten_minutes_apart_and_drift_run_every_job_once_and_in_
         assert!(in_time, "order {order} was due at {deadline}, not from {from} to {to}");
     }
     drop(nodes);
+}
+
+/// How many scripts the server was asked for.
+fn calls(server: &Server) -> u64 {
+    let stats: String = server.ask(&["INFO", "commandstats"]);
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+}
+
+/// The clock of the server may have been set since the client heard it last, and the two have drifted: the
+/// deadline was ten minutes off after the one, and late by a thousandth of the idle time by the other.
+#[test]
+fn an_idle_client_asks_for_the_servers_time_before_it_inserts() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    client.insert(Duration::ZERO, Order(0)).unwrap();
+    for verb in 0..4 {
+        // What was heard a moment ago counts, and no longer than two seconds.
+        pause(2500 * MS);
+        let before = calls(&server);
+        match verb {
+            0 => drop(client.insert(HOUR, Order(1)).unwrap()),
+            1 => drop(client.insert_batch([(HOUR, Order(2))]).unwrap()),
+            2 => drop(client.keyed("k").insert(HOUR, Order(3)).unwrap()),
+            _ => drop(client.keyed("k").reset(HOUR).unwrap()),
+        }
+        assert_eq!(calls(&server) - before, 2, "verb {verb}");
+    }
+    let before = calls(&server);
+    for n in 0..20 {
+        client.insert(HOUR, Order(n)).unwrap();
+    }
+    // A busy machine may have made one or the other wait.
+    assert!(calls(&server) - before < 40, "a busy client asks each time");
 }

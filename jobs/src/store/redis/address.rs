@@ -28,6 +28,38 @@ pub(super) struct Address {
     login: RedisConnectionInfo,
 }
 
+/// How long the waits for one server are.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    /// Each of them.
+    pub(super) each: Duration,
+    /// None goes on beyond this, but for [`SHORTEST_WAIT`].
+    pub(super) until: Option<Instant>,
+}
+
+/// A wait that begins late is so long all the same: an answer may be there already.
+const SHORTEST_WAIT: Duration = Duration::from_millis(10);
+
+impl Limit {
+    /// Returns the limit of a wait that begins now.
+    pub(super) fn left(self) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(present()));
+        left.map_or(self.each, |left| left.max(SHORTEST_WAIT).min(self.each))
+    }
+
+    /// Says whether the time is over.
+    pub(super) fn is_over(self) -> bool {
+        self.until.is_some_and(|until| until <= present())
+    }
+
+    /// Limits the next waits of a connection.
+    pub(super) fn apply(self, connection: &redis::Connection) -> Result<(), RedisError> {
+        let left = self.left();
+        connection.set_read_timeout(Some(left))?;
+        connection.set_write_timeout(Some(left))
+    }
+}
+
 const NO_TLS: &str = "it does not answer in time; is it a port for TLS?";
 
 impl Address {
@@ -107,8 +139,8 @@ impl Address {
     }
 
     /// Connects, logs in and selects the database.
-    pub(super) fn connect(&self, timeout: Duration) -> Result<redis::Connection, OpenError> {
-        self.dial(timeout).map_err(|error| {
+    pub(super) fn connect(&self, limit: Limit) -> Result<redis::Connection, OpenError> {
+        self.dial(limit).map_err(|error| {
             self.error(match error.is_timeout() && self.is_tls() {
                 // A port without TLS waits for the end of a line, which a handshake does not have.
                 true => ServerProblem::Unreachable(NO_TLS.to_owned()),
@@ -117,11 +149,10 @@ impl Address {
         })
     }
 
-    fn dial(&self, timeout: Duration) -> Result<redis::Connection, RedisError> {
+    fn dial(&self, limit: Limit) -> Result<redis::Connection, RedisError> {
         let client = redis::Client::open(self.info.clone())?;
-        let mut connection = client.get_connection_with_timeout(timeout)?;
-        connection.set_read_timeout(Some(timeout))?;
-        connection.set_write_timeout(Some(timeout))?;
+        let mut connection = client.get_connection_with_timeout(limit.left())?;
+        limit.apply(&connection)?;
         if self.is_tls() {
             // The handshake is made before the first answer, whatever that says.
             connection.req_command(&redis::cmd("PING"))?;
@@ -129,10 +160,15 @@ impl Address {
         if let Some(password) = self.login.password() {
             let mut auth = redis::cmd("AUTH");
             auth.arg(self.login.username()).arg(password);
+            limit.apply(&connection)?;
             ask(&mut connection, &auth)?;
         }
         if self.login.db() != 0 {
+            limit.apply(&connection)?;
             ask(&mut connection, redis::cmd("SELECT").arg(self.login.db()))?;
+        }
+        if limit.until.is_some() {
+            Limit { until: None, ..limit }.apply(&connection)?;
         }
         Ok(connection)
     }

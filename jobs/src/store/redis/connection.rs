@@ -8,11 +8,11 @@
 //!   connection is made to whoever is found then (`place.rs`).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, RedisError, Value};
 
-use super::address::{present, text_of};
+use super::address::{Limit, present, text_of};
 use super::place::{Found, Server};
 use super::replies::is_worth_a_search;
 use crate::values::error::StoreError;
@@ -29,14 +29,33 @@ pub(super) struct Failure {
 }
 
 /// Sends what is packed and reads the answers, until one does not come: the connection is of no use
-/// then, and the others need not be waited for.
+/// then, and the others need not be waited for. No wait goes on beyond the limit, if that has an end.
 fn answers(
     connection: &mut redis::Connection,
     packed: &[u8],
     many: usize,
+    limit: Limit,
 ) -> Result<Vec<Value>, RedisError> {
+    let mut shortened = false;
+    // To set a limit is a call of the system, so the usual one stays as long as it is short enough.
+    let mut shorten = |connection: &redis::Connection| match limit.left() < limit.each {
+        true => {
+            shortened = true;
+            limit.apply(connection)
+        }
+        false => Ok(()),
+    };
+    shorten(connection)?;
     connection.send_packed_command(packed)?;
-    (0..many).map(|_| connection.recv_response()).collect()
+    let mut answers = Vec::with_capacity(many);
+    for _ in 0..many {
+        shorten(connection)?;
+        answers.push(connection.recv_response()?);
+    }
+    if shortened {
+        Limit { until: None, ..limit }.apply(connection)?;
+    }
+    Ok(answers)
 }
 
 /// A connection that is made when it is needed.
@@ -46,17 +65,25 @@ pub(super) struct Connection {
     /// The address of the server that was found last.
     pub(super) name: String,
     pub(super) time: Arc<ServerTime>,
+    /// When the caller stops waiting: no wait goes on beyond it.
+    pub(super) until: Option<Instant>,
 }
 
 impl Connection {
     pub(super) fn new(server: Server, found: Found, time: ServerTime) -> Connection {
         let Found { connection, address } = found;
         server.note_found(&address);
-        Connection { server, open: Some(connection), name: address.name(), time: Arc::new(time) }
+        let (name, time) = (address.name(), Arc::new(time));
+        Connection { server, open: Some(connection), name, time, until: None }
     }
 
     pub(super) fn close(&mut self) {
         self.open = None;
+    }
+
+    /// Returns how long the next wait may be.
+    pub(super) fn left(&self) -> Duration {
+        self.server.limit(self.until).left()
     }
 
     /// Sends the commands together, and returns the answer to each, which may be an error of the
@@ -71,7 +98,8 @@ impl Connection {
         };
         let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
         let sent = present();
-        match answers(&mut open, &packed, commands.len()) {
+        let limit = self.server.limit(self.until);
+        match answers(&mut open, &packed, commands.len(), limit) {
             Ok(answers) => {
                 if !answers.iter().any(is_worth_a_search) {
                     self.open = Some(open);
@@ -87,7 +115,7 @@ impl Connection {
     }
 
     fn connect(&mut self) -> Result<redis::Connection, Failure> {
-        let found = self.server.connect().map_err(|error| Failure {
+        let found = self.server.connect(self.until).map_err(|error| Failure {
             error: StoreError::Io(error.to_string()),
             sent: false,
             dropped: false,
@@ -100,5 +128,51 @@ impl Connection {
             self.name = name;
         }
         Ok(found.connection)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    /// Returns a URL where connections are taken by the system, and nobody answers.
+    fn silent() -> (TcpListener, String) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("redis://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+        (listener, url)
+    }
+
+    /// Each wait took as long as an answer may take, whoever had stopped waiting meanwhile: three seconds
+    /// to connect, three for the answer.
+    #[test]
+    fn no_wait_goes_on_once_the_caller_has_stopped_waiting() {
+        let (listener, url) = silent();
+        // To log in and to search are waits too.
+        let ways = [
+            url.replace("redis://", "redis://:secret@"),
+            format!("{url}3"),
+            url.replace("redis://", "redis-cluster://"),
+            format!("{}?master=m", url.replace("redis://", "redis-sentinel://")),
+        ];
+        for way in ways {
+            let server = Server::parse(&way).unwrap();
+            let began = present();
+            server.connect(Some(began + Duration::from_millis(100))).err().unwrap();
+            let took = present() - began;
+            assert!(took < Duration::from_millis(2500), "{way}: {took:?}");
+        }
+        let server = Server::parse(&url).unwrap();
+        let found = server.connect(None).ok().unwrap();
+        let mut connection = Connection::new(server, found, ServerTime::new(present()));
+        for _ in 0..2 {
+            let began = present();
+            connection.until = Some(began + Duration::from_millis(100));
+            connection.send(&[redis::cmd("PING"), redis::cmd("PING")]).err().unwrap();
+            let took = present() - began;
+            assert!(took < Duration::from_millis(2500), "{took:?}");
+        }
+        drop(listener);
     }
 }

@@ -162,7 +162,7 @@ impl Redis {
             let numbers = (batch.number, lease);
             let mut all = calls::commands(calls, &store.scripts, &keys, &head, numbers);
             if waits && !calls.is_empty() {
-                all.extend(store.replicas.commands(store.keys.sent()));
+                all.extend(store.replicas.commands(store.keys.sent(), store.connection.left()));
             }
             if let Some(request) = claim {
                 let mut cmd = store.scripts.call(Name::Claim, &keys);
@@ -297,7 +297,9 @@ impl Store for Redis {
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
         self.told = self.manual.then_some(batch.now);
+        self.connection.until = batch.until;
         let outcome = self.commit(batch);
+        self.connection.until = None;
         if outcome.is_err() {
             self.connection.close();
         }

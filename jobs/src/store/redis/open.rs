@@ -23,7 +23,7 @@ const OLDEST: (u32, u32) = (6, 2);
 
 /// Connects, and refuses a server that would lose or refuse jobs.
 pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
-    let mut found = server.connect()?;
+    let mut found = server.connect(None)?;
     let Found { connection, address } = &mut found;
     let failed = |error| address.error(problem_of(&error));
     let info = ask(connection, &redis::cmd("INFO")).map_err(failed)?;

@@ -12,7 +12,7 @@
 //! - Each search begins one address further: a node that was cut off from the others goes on to name
 //!   itself. An address that leads nowhere is followed by the next one.
 //! - A search ends: each wait for a server has the limit of an answer, no server is tried twice, and no
-//!   further address is asked once twice that limit has passed. The resolver of names has its own limits.
+//!   further address is asked once twice that limit has passed, or once the caller stops waiting. The resolver of names has its own limits.
 //! - `ASKING` is never sent. A script names all keys of a queue, and some of them never exist, so a node
 //!   that imports the slot refuses it with `TRYAGAIN` all the same. A queue whose slot moves waits for
 //!   the end of the move; until then no script runs, so none sees a part of the keys.
@@ -23,11 +23,11 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{RedisConnectionInfo, Value};
 
-use super::address::{Address, ask, present, problem_of};
+use super::address::{Address, Limit, ask, present, problem_of};
 use super::keys;
 use super::replies::{array, number, text};
 use super::url::{self, Way};
@@ -109,14 +109,20 @@ impl Server {
     /// Connects to the server that was found last, without a search. Returns `None` if that fails.
     pub(super) fn connect_to_found(&self) -> Option<redis::Connection> {
         let found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        found?.connect(self.timeout).ok()
+        found?.connect(self.limit(None)).ok()
     }
 
-    /// Finds the server, and connects to it.
-    pub(super) fn connect(&self) -> Result<Found, OpenError> {
+    /// Returns the limit of each wait for a server. None goes on beyond `until`.
+    pub(super) fn limit(&self, until: Option<Instant>) -> Limit {
+        Limit { each: self.timeout, until }
+    }
+
+    /// Finds the server, and connects to it. No wait goes on beyond `until`.
+    pub(super) fn connect(&self, until: Option<Instant>) -> Result<Found, OpenError> {
+        let limit = self.limit(until);
         if matches!(self.way, Way::Direct) {
             let address = self.addresses[0].clone();
-            return Ok(Found { connection: address.connect(self.timeout)?, address });
+            return Ok(Found { connection: address.connect(limit)?, address });
         }
         let began = present();
         let mut asked = self.asked();
@@ -124,12 +130,12 @@ impl Server {
         asked.rotate_left(first);
         let (mut tried, mut failures) = (Vec::new(), Vec::new());
         for address in asked {
-            let found = self.server_by(&address);
+            let found = self.server_by(&address, limit);
             let is_new = |server: &Address| !tried.contains(&server.name());
             match found {
                 Ok(server) if is_new(&server) => {
                     tried.push(server.name());
-                    match self.connect_to(&server) {
+                    match self.connect_to(&server, limit) {
                         Ok(connection) => return Ok(Found { connection, address: server }),
                         Err(failure) => failures.push(failure),
                     }
@@ -137,7 +143,7 @@ impl Server {
                 Ok(_) => {}
                 Err(failure) => failures.push(failure),
             }
-            if present().saturating_duration_since(began) > 2 * self.timeout {
+            if present().saturating_duration_since(began) > 2 * self.timeout || limit.is_over() {
                 break;
             }
         }
@@ -157,8 +163,9 @@ impl Server {
     }
 
     /// Asks one address where the server is.
-    fn server_by(&self, asked: &Address) -> Result<Address, OpenError> {
-        let mut guide = asked.connect(self.timeout)?;
+    fn server_by(&self, asked: &Address, limit: Limit) -> Result<Address, OpenError> {
+        let mut guide = asked.connect(limit)?;
+        limit.apply(&guide).map_err(|error| asked.error(problem_of(&error)))?;
         match &self.way {
             Way::Direct => Ok(asked.clone()),
             Way::Cluster => self.master_of_slot(asked, &mut guide),
@@ -202,24 +209,27 @@ impl Server {
 
     /// Connects to the server. Sentinels may name one that has become a replica since, which would
     /// answer questions; a replica of a cluster refuses every script.
-    fn connect_to(&self, server: &Address) -> Result<redis::Connection, OpenError> {
-        let mut connection = server.connect(self.timeout)?;
+    fn connect_to(&self, server: &Address, limit: Limit) -> Result<redis::Connection, OpenError> {
+        let mut connection = server.connect(limit)?;
         let is_named = matches!(self.way, Way::Sentinel { .. });
+        limit.apply(&connection).map_err(|error| server.error(problem_of(&error)))?;
         if is_named && !is_master(server, &mut connection)? {
             return Err(server.error(ServerProblem::ReadOnly));
         }
+        let usual = self.limit(None).apply(&connection);
+        usual.map_err(|error| server.error(problem_of(&error)))?;
         Ok(connection)
     }
 
     /// Connects to the server, and to every other master of a cluster that answers. Returns address and
     /// database of the server, and its connection first.
     pub(crate) fn connect_to_all(&self) -> Result<(String, Vec<redis::Connection>), OpenError> {
-        let Found { connection, address } = self.connect()?;
+        let Found { connection, address } = self.connect(None)?;
         let (name, mut all) = (address.name(), vec![connection]);
         if matches!(self.way, Way::Cluster) {
             let others = self.asked().into_iter().filter(|other| other.name() != name);
             let connect = |other: Address| {
-                let mut connection = other.connect(self.timeout).ok()?;
+                let mut connection = other.connect(self.limit(None)).ok()?;
                 is_master(&other, &mut connection).ok()?.then_some(connection)
             };
             all.extend(others.filter_map(connect));

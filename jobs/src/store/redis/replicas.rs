@@ -40,12 +40,14 @@ impl Replicas {
         self.wanted > 0 && ops.iter().any(is_of_a_caller)
     }
 
-    /// Returns the commands that follow the changes of a batch. They left the key `sent`.
-    pub(super) fn commands(self, sent: &str) -> [Cmd; COMMANDS] {
+    /// Returns the commands that follow the changes of a batch. They left the key `sent`. The caller waits
+    /// for so long at most: half of that is for the replicas.
+    pub(super) fn commands(self, sent: &str, left: Duration) -> [Cmd; COMMANDS] {
         let mut write = redis::cmd("PEXPIRE");
         write.arg(sent).arg(SENT_KEPT_MS);
         let mut wait = redis::cmd("WAIT");
-        wait.arg(self.wanted.min(MOST_REPLICAS)).arg(self.limit.as_millis().max(1) as u64);
+        let limit = self.limit.min(left / 2);
+        wait.arg(self.wanted.min(MOST_REPLICAS)).arg(limit.as_millis().max(1) as u64);
         [write, wait]
     }
 
