@@ -139,7 +139,8 @@ impl Link {
     pub(crate) fn latest(&self) -> Result<Now, ApplyError> {
         if self.clock.is_stale() && !self.closed.load(Ordering::Acquire) {
             // Every answer has the time; this one looks for a job that nobody has.
-            self.ask(Op::Get(JobId::from_u128(0)))?;
+            self.refuse_here()?;
+            self.ask_dispatcher(Op::Get(JobId::from_u128(0)), self.until())?;
         }
         Ok(self.clock.latest())
     }
