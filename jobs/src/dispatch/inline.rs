@@ -156,7 +156,8 @@ impl Inline {
 
     /// Returns when the next step is due, or the next run.
     pub(crate) fn next_time(&self) -> Option<Millis> {
-        let inner = self.lock()?;
+        // Once the store is closed, nothing follows.
+        let inner = self.lock().filter(|inner| inner.store.is_some())?;
         let next_start = inner.executor.as_ref().and_then(|executor| executor.next_start());
         inner.wake_at.into_iter().chain(next_start).min()
     }
