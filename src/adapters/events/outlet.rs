@@ -16,6 +16,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
+use slab::Slab;
 
 use super::state::handle;
 use crate::engine::dispatch::JobRunner;
@@ -124,6 +125,15 @@ impl<T> Outlet<T> {
     }
 }
 
+/// A stream among those of one channel, which knows where its waker lies.
+#[cfg(feature = "async")]
+pub(super) struct StreamId {
+    number: u64,
+    /// Where its waker lay when it was last registered. By now it may have been woken, and another stream may
+    /// have the place, with a number of its own.
+    place: usize,
+}
+
 /// The wakers that are told that something came, or that the channel has disconnected.
 pub(super) struct Ready {
     waiting: Mutex<Waiting>,
@@ -135,8 +145,9 @@ struct Waiting {
     hook: Option<Arc<Waker>>,
     /// The channel has disconnected: no hook is kept any more.
     is_over: bool,
-    /// The tasks that wait, each by the number of its stream. They are woken once.
-    tasks: Vec<(u64, Waker)>,
+    /// The tasks that wait, each with the number of its stream. They are woken once, all of them: a task that
+    /// was woken may be about something else and leave the event to the others.
+    tasks: Slab<(u64, Waker)>,
     #[cfg(feature = "async")]
     streams: u64,
 }
@@ -177,7 +188,7 @@ impl Ready {
         };
         let boundary = self.runner.boundary();
         call_hook(|| {
-            for (_, task) in tasks {
+            for (_, (_, task)) in tasks {
                 boundary.call_without_handle(|| task.wake());
             }
             if let Some(hook) = hook {
@@ -187,23 +198,25 @@ impl Ready {
         });
     }
 
-    /// Returns a number for a stream.
+    /// Returns what tells a stream from the others. It is not registered.
     #[cfg(feature = "async")]
-    pub(super) fn number_stream(&self) -> u64 {
+    pub(super) fn number_stream(&self) -> StreamId {
         let mut waiting = lock(&self.waiting);
         waiting.streams += 1;
-        waiting.streams
+        StreamId { number: waiting.streams, place: 0 }
     }
 
-    /// Has the task of a stream woken by what comes next.
+    /// Has the task of a stream woken by what comes next. Takes constant time, however many streams wait.
     #[cfg(feature = "async")]
-    pub(super) fn register(&self, stream: u64, waker: &Waker) {
+    pub(super) fn register(&self, stream: &mut StreamId, waker: &Waker) {
         let mut waker = waker.clone();
         let mut waiting = lock(&self.waiting);
-        let mut tasks = waiting.tasks.iter_mut();
-        match tasks.find(|(number, _)| *number == stream) {
-            Some((_, old)) => waker = core::mem::replace(old, waker),
-            None => return waiting.tasks.push((stream, waker)),
+        match waiting.tasks.get_mut(stream.place) {
+            Some((number, old)) if *number == stream.number => core::mem::swap(old, &mut waker),
+            _ => {
+                stream.place = waiting.tasks.insert((stream.number, waker));
+                return;
+            }
         }
         drop(waiting);
         self.runner.boundary().discard(waker);
@@ -211,10 +224,11 @@ impl Ready {
 
     /// The stream is gone. The others miss nothing: every wake is for all of them.
     #[cfg(feature = "async")]
-    pub(super) fn leave(&self, stream: u64) {
+    pub(super) fn leave(&self, stream: &StreamId) {
         let mut waiting = lock(&self.waiting);
-        let place = waiting.tasks.iter().position(|(number, _)| *number == stream);
-        let waker = place.map(|place| waiting.tasks.swap_remove(place));
+        let is_here =
+            waiting.tasks.get(stream.place).is_some_and(|(number, _)| *number == stream.number);
+        let waker = is_here.then(|| waiting.tasks.remove(stream.place));
         drop(waiting);
         self.runner.boundary().discard(waker);
     }
@@ -246,5 +260,54 @@ mod tests {
     fn an_outlet_keeps_few_bytes() {
         assert!((1..=KEPT_BYTES).contains(&kept_after_a_batch_of(0_u64)));
         assert!(kept_after_a_batch_of([0_u8; 4096]) <= KEPT_BYTES);
+    }
+
+    /// A stream waits in one place, whatever the others do: register, be woken, leave. Nobody takes the
+    /// place of another, and none that waits is forgotten.
+    #[cfg(feature = "async")]
+    #[test]
+    fn a_stream_that_waits_is_registered_once_and_woken_once() {
+        struct Wakes(core::sync::atomic::AtomicUsize);
+        impl std::task::Wake for Wakes {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let runner = JobRunner::new(UnwindBoundary::default(), Arc::new(IdleWaiters::new()));
+        let ready = Ready::new(&Arc::new(runner));
+        let mut random = 1_u64;
+        let mut streams: Vec<StreamId> = (0..20).map(|_| ready.number_stream()).collect();
+        // How often each is to be woken, and was.
+        let mut waits = [false; 20];
+        let wakes: Vec<Arc<Wakes>> = (0..20).map(|_| Arc::new(Wakes(0.into()))).collect();
+        let mut expected = [0; 20];
+        for _ in 0..5000 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let which = (random >> 8) as usize % 20;
+            match random % 16 {
+                0 => {
+                    ready.wake();
+                    for (count, waits) in expected.iter_mut().zip(&mut waits) {
+                        *count += usize::from(core::mem::take(waits));
+                    }
+                }
+                1..4 => {
+                    ready.leave(&streams[which]);
+                    streams[which] = ready.number_stream();
+                    waits[which] = false;
+                }
+                _ => {
+                    ready.register(&mut streams[which], &Waker::from(Arc::clone(&wakes[which])));
+                    waits[which] = true;
+                }
+            }
+            let kept = |which: usize| Arc::strong_count(&wakes[which]) - 1;
+            assert!((0..20).all(|which| kept(which) == usize::from(waits[which])));
+            let woken =
+                wakes.iter().map(|wakes| wakes.0.load(core::sync::atomic::Ordering::Relaxed));
+            assert!(woken.eq(expected.iter().copied()));
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, TryRecvError};
 use futures_core::{FusedStream, Stream};
 
-use super::outlet::{Event, Ready};
+use super::outlet::{Event, Ready, StreamId};
 
 /// The events that have come due, as a stream: what [`Events::stream`](crate::Events::stream) returns.
 /// Feature `async`.
@@ -17,6 +17,10 @@ use super::outlet::{Event, Ready};
 /// dropped and nothing is pending. It is `Unpin`. A poll that finds something at once takes no lock;
 /// one that finds nothing takes a lock for a moment, and keeps a waker. Dropping it drops the
 /// receiver.
+///
+/// What comes into an empty channel wakes every stream of it that waits, because a task that is woken may
+/// leave the event to another. So an event costs a poll of each: let few tasks share a channel, and not
+/// thousands.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,14 +41,14 @@ use super::outlet::{Event, Ready};
 pub struct EventStream<T> {
     receiver: Receiver<Event<T>>,
     ready: Arc<Ready>,
-    number: u64,
+    id: StreamId,
     is_over: bool,
 }
 
 impl<T> EventStream<T> {
     pub(super) fn new(receiver: Receiver<Event<T>>, ready: Arc<Ready>) -> EventStream<T> {
-        let number = ready.number_stream();
-        EventStream { receiver, ready, number, is_over: false }
+        let id = ready.number_stream();
+        EventStream { receiver, ready, id, is_over: false }
     }
 
     /// Returns the receiver, which can be asked how many events wait in it.
@@ -73,7 +77,8 @@ impl<T> Stream for EventStream<T> {
         if let Poll::Ready(answer) = self.look() {
             return Poll::Ready(answer);
         }
-        self.ready.register(self.number, cx.waker());
+        let EventStream { ready, id, .. } = &mut *self;
+        ready.register(id, cx.waker());
         // Something may have come before that.
         self.look()
     }
@@ -89,7 +94,7 @@ impl<T> Unpin for EventStream<T> {}
 
 impl<T> Drop for EventStream<T> {
     fn drop(&mut self) {
-        self.ready.leave(self.number);
+        self.ready.leave(&self.id);
     }
 }
 
