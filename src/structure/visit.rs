@@ -48,17 +48,12 @@ impl<T> Hierarchy<T> {
         budget: &mut Budget,
         due: &mut Vec<(Key, T)>,
     ) -> Result<(), OutOfBudget> {
-        if budget.is_of_looks() {
-            return match self.slots.is_inner(slot) {
-                true => self.scan_slot::<Inner, true>(level, tick, budget, due),
-                false => self.scan_slot::<Outermost, true>(level, tick, budget, due),
-            };
-        }
         if !self.slots.is_inner(slot) {
-            return self.scan_slot::<Outermost, false>(level, tick, budget, due);
+            return self.scan::<Outermost>(level, tick, budget, due);
         }
+        // A budget of looks does not suffice for any slot.
         if self.slots.is_paused_in(slot) || !budget.take_all(self.slots.len(slot)) {
-            return self.scan_slot::<Inner, false>(level, tick, budget, due);
+            return self.scan::<Inner>(level, tick, budget, due);
         }
         match level {
             0 => self.fire_slot(slot, tick, due),
@@ -128,6 +123,21 @@ impl<T> Hierarchy<T> {
         }
         entries.truncate(stay);
         self.slots.put_back(slot, entries, first_due);
+    }
+
+    /// Looks at the entries of a slot, as far as the budget says.
+    #[inline]
+    fn scan<E: Entry>(
+        &mut self,
+        level: usize,
+        tick: Tick,
+        budget: &mut Budget,
+        due: &mut Vec<(Key, T)>,
+    ) -> Result<(), OutOfBudget> {
+        match budget.is_of_looks() {
+            true => self.scan_slot::<E, true>(level, tick, budget, due),
+            false => self.scan_slot::<E, false>(level, tick, budget, due),
+        }
     }
 
     /// Looks at every entry of a slot, from the back, as far as the budget goes; if it is one of
