@@ -157,7 +157,8 @@ impl Builder {
     /// panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic hook reports
     /// them as it does everywhere.
     ///
-    /// A panic of the handler is counted too, and goes no further. If two values that one job
+    /// The handler may use the wheel and end it: no verb waits there, as [`Wheel::close`] says. A panic of the
+    /// handler is counted too, and goes no further. If two values that one job
     /// captured both panic while they are dropped, the language ends the process.
     ///
     /// The handler is dropped when the wheel is gone, its [`Driver`] if it has one, what a shutdown
