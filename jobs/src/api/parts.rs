@@ -103,6 +103,7 @@ impl Builder {
             Source::Server(server) => {
                 let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
                 let server = server.with_queue(queue.as_deref()).with_lease(lease);
+                let server = server.with_rights(runs_jobs, self.replicas > 0);
                 let opened = crate::store::redis::open::open(&server)?;
                 let replicas = self.replicas;
                 let (again, its_queue) = (server.clone(), queue.clone());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Durability, Fail, Job, JobId, Jobs, Missed, Run, Schedule};
+use tickwheel_jobs::{Builder, Durability, Fail, Job, JobId, Jobs, Missed, Run, Schedule};
 
 use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, noting, open, wall_now};
@@ -14,10 +14,10 @@ use crate::support::{Log, MS, Order, noting, open, wall_now};
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Does every verb once.
-fn everything(server: &Server) {
+pub(crate) fn everything(open: impl Fn() -> Builder) {
     let log = Log::default();
-    let jobs = noting(open(server).queue("all"), &log);
-    let client = open(server).queue("all").client().unwrap();
+    let jobs = noting(open(), &log);
+    let client = open().client().unwrap();
     jobs.insert(Duration::ZERO, Order(1)).unwrap();
     let id = client.insert(HOUR, Order(2)).unwrap();
     assert!(client.reset(id, 2 * HOUR).unwrap());
@@ -39,7 +39,7 @@ fn everything(server: &Server) {
     client.check().unwrap();
     jobs.shutdown().unwrap();
     let dying = |_: Order, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("dies"));
-    let jobs = open(server).queue("all").on(dying).start().unwrap();
+    let jobs = open().on(dying).start().unwrap();
     let dead = jobs.insert(Duration::ZERO, Order(7)).unwrap();
     wait_until("it died", || client.count().unwrap().dead == 1);
     assert_eq!(client.dead().count(), 1);
@@ -66,7 +66,7 @@ fn words(line: &str) -> Vec<&str> {
 fn every_script_touches_only_keys_that_it_names_and_all_have_one_hash_tag() {
     let server = Server::start();
     let mut monitor = monitor(&server);
-    everything(&server);
+    everything(|| open(&server).queue("all"));
     let _: String = server.ask(&["ECHO", "the end"]);
     let mut named: HashSet<String> = HashSet::new();
     let mut touched = BTreeMap::new();
@@ -99,7 +99,7 @@ fn a_node_of_a_cluster_runs_every_script() {
         let info: String = server.ask(&["CLUSTER", "INFO"]);
         info.contains("cluster_state:ok")
     });
-    everything(&server);
+    everything(|| open(&server).queue("all"));
 }
 
 /// Returns how many words in quotes a line of `MONITOR` has.

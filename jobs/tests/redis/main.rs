@@ -19,6 +19,7 @@
 //! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
 //! | `half_done.rs` | scripts that fail, and full servers |
+//! | `rights.rs` | users who may not do all |
 //! | `unreadable.rs` | what cannot be read, and parts of a round trip that fail |
 //! | `suspects.rs` | jobs that were interrupted |
 //! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
@@ -50,6 +51,7 @@ mod pauses;
 mod proxy;
 #[cfg(unix)]
 mod replicas;
+mod rights;
 mod sentinel;
 mod sentinel_servers;
 mod server;

@@ -20,7 +20,7 @@
 //! | --- | --- |
 //! | `url.rs`, `place.rs` | what a URL says; where the server of the queue is |
 //! | `address.rs`, `connection.rs` | one address; the connection to the server |
-//! | `open.rs` | what is looked at before a server is used |
+//! | `open.rs`, `rights.rs` | what is looked at before a server is used; what its user may do |
 //! | `keys.rs`, `records.rs` | what is stored where, and how |
 //! | `scripts.rs`, `scripts/*.lua` | the scripts |
 //! | `exchange.rs` | what is asked until the server knows all that it needs |
@@ -37,6 +37,7 @@ mod records;
 mod keys;
 mod scripts;
 mod address;
+mod rights;
 mod url;
 pub(crate) mod place;
 mod connection;

@@ -4,6 +4,7 @@ use redis::{RedisError, Value};
 
 use super::address::{ask, present, problem_of};
 use super::place::{Found, Server};
+use super::rights;
 use crate::values::error::{OpenError, ServerProblem};
 use crate::values::server_time::ServerTime;
 
@@ -49,7 +50,15 @@ pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
         None | Some("noeviction") => {}
         Some(policy) => return Err(address.error(ServerProblem::Evicts(policy.to_owned()))),
     }
-    let persists = field("aof_enabled") != Some("0") || saves(connection);
+    let mut persists = true;
+    if let Some(needs) = server.needs {
+        let rights = needs.check(connection, &rights::prefix(&server.hash_tag));
+        let rights = rights.map_err(|problem| address.error(problem))?;
+        let has_name = address.login().username().is_some();
+        persists = field("aof_enabled") != Some("0")
+            || !rights.may_see_snapshots(has_name)
+            || saves(connection);
+    }
     let warning = (!persists).then(|| {
         let name = address.name();
         format!("{name} keeps nothing on disk: when it ends, every job is lost")
@@ -71,11 +80,6 @@ fn learn_time(connection: &mut redis::Connection) -> Result<ServerTime, RedisErr
 
 /// Says whether the server writes snapshots, or does not say.
 fn saves(connection: &mut redis::Connection) -> bool {
-    match ask(connection, redis::cmd("CONFIG").arg("GET").arg("save")) {
-        Ok(Value::Array(pair)) => match pair.get(1) {
-            Some(Value::BulkString(save)) => !save.is_empty(),
-            _ => true,
-        },
-        _ => true,
-    }
+    let answer = ask(connection, redis::cmd("CONFIG").arg("GET").arg("save"));
+    answer.map_or(true, |answer| rights::is_set(&answer))
 }

@@ -30,6 +30,7 @@ use redis::{RedisConnectionInfo, Value};
 use super::address::{Address, Limit, ask, present, problem_of};
 use super::keys;
 use super::replies::{array, number, text};
+use super::rights::Needs;
 use super::url::{self, Way};
 use crate::values::error::{OpenError, ServerProblem};
 #[cfg(feature = "redis-tls")]
@@ -42,7 +43,9 @@ pub(crate) struct Server {
     addresses: Vec<Address>,
     way: Way,
     /// What a cluster finds the slot of the queue by.
-    hash_tag: String,
+    pub(super) hash_tag: String,
+    /// What is done there: the rights that it takes are looked at when the server is opened.
+    pub(super) needs: Option<Needs>,
     pub(super) timeout: Duration,
     shared: Arc<Shared>,
 }
@@ -72,12 +75,18 @@ impl Server {
     pub(crate) fn parse(url: &str) -> Result<Server, OpenError> {
         let url::Parsed { addresses, way } = url::parse(url)?;
         let hash_tag = keys::hash_tag(None);
-        Ok(Server { addresses, way, hash_tag, timeout: LONGEST_TIMEOUT, shared: Arc::default() })
+        let (timeout, shared) = (LONGEST_TIMEOUT, Arc::default());
+        Ok(Server { addresses, way, hash_tag, needs: None, timeout, shared })
     }
 
     /// Looks for this queue.
     pub(crate) fn with_queue(self, queue: Option<&str>) -> Server {
         Server { hash_tag: keys::hash_tag(queue), ..self }
+    }
+
+    /// Says what is done there: jobs are run, or only inserted and looked at; and replicas are waited for.
+    pub(crate) fn with_rights(self, runs_jobs: bool, replicas: bool) -> Server {
+        Server { needs: Some(Needs { runs_jobs, replicas }), ..self }
     }
 
     /// Uses these certificates.

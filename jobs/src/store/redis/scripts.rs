@@ -42,6 +42,16 @@ const SOURCES: [&str; 9] = [
     script!("page.lua"),
 ];
 
+/// Returns the commands that load the script which says what a user may do, and that call it: commands
+/// follow as arguments.
+pub(super) fn rights_script() -> (Cmd, Cmd) {
+    const SOURCE: &str = include_str!("scripts/rights.lua");
+    let (mut load, mut call) = (redis::cmd("SCRIPT"), redis::cmd("EVALSHA"));
+    load.arg("LOAD").arg(SOURCE);
+    call.arg(Script::new(SOURCE).get_hash()).arg(0);
+    (load, call)
+}
+
 impl Scripts {
     pub(super) fn new() -> Scripts {
         let script = |source: &&str| {

@@ -1,0 +1,152 @@
+//! What a user may do on a server: asked when the jobs are opened, so that nothing is half done later.
+//!
+//! Ground rules:
+//!
+//! - Nothing is tried: the server says what it would do (`rights.lua`). So nothing is left behind, and
+//!   nothing is in `ACL LOG`. Servers before Redis 7 cannot say, and are not asked.
+//! - What a script or a question sends is in one of the lists here, and in the line of `docs/redis.md` that
+//!   makes a user.
+//! - A client whose user may write nothing is one that only reads.
+
+use redis::Value;
+
+use super::address::ask;
+use super::replies::bytes;
+use super::scripts::rights_script;
+use crate::values::error::ServerProblem;
+
+/// What a process is going to do.
+#[derive(Clone, Copy)]
+pub(super) struct Needs {
+    pub(super) runs_jobs: bool,
+    pub(super) replicas: bool,
+}
+
+/// What everybody sends. `K` is a key, `C` the channel, `S` the hash of a script.
+const READS: [&str; 18] = [
+    "EVALSHA S 3 K Kdue:x Ksent:x",
+    "TIME",
+    "HEXISTS K x",
+    "HGET K x",
+    "HGETALL K",
+    "HKEYS K",
+    "HLEN K",
+    "HMGET K x",
+    "HSCAN K 0",
+    "SCARD K",
+    "ZCARD K",
+    "ZCOUNT K 0 1",
+    "ZRANGE K 0 0",
+    "ZRANGEBYLEX K - +",
+    "ZRANGEBYSCORE K 0 1",
+    "ZSCORE K x",
+    "SCRIPT LOAD S",
+    "INFO",
+];
+/// What a process sends beside that which changes something.
+const WRITES: [&str; 10] = [
+    "HDEL K x",
+    "HINCRBY K x 1",
+    "HSET K x 1",
+    "HSETNX K x 1",
+    "PEXPIRE K 1",
+    "PUBLISH C x",
+    "SADD K x",
+    "SREM K x",
+    "ZADD K 1 x",
+    "ZREM K x",
+];
+/// And one that runs jobs.
+const RUNS: [&str; 4] = ["HVALS K", "PING", "SRANDMEMBER K 1", "SUBSCRIBE C"];
+const REPLICAS: [&str; 1] = ["WAIT 1 1"];
+const SNAPSHOTS: &str = "CONFIG GET save";
+
+/// What the server says of its user.
+pub(super) struct Rights {
+    /// It may look whether there are snapshots. `None`: the server does not say.
+    pub(super) sees_snapshots: Option<bool>,
+}
+
+impl Needs {
+    /// Asks whether the user may do what is needed to the keys with this prefix. Fails with what it may not.
+    pub(super) fn check(
+        self,
+        connection: &mut redis::Connection,
+        prefix: &str,
+    ) -> Result<Rights, ServerProblem> {
+        let optional = [(self.runs_jobs, &RUNS[..]), (self.replicas, &REPLICAS[..])];
+        let others = optional.into_iter().filter(|(needed, _)| *needed);
+        let others = others.flat_map(|(_, commands)| commands.iter());
+        let commands: Vec<String> = READS
+            .iter()
+            .chain(&WRITES)
+            .chain(others)
+            .chain([&SNAPSHOTS])
+            .map(|command| spelled(command, prefix))
+            .collect();
+        let problem_of = |error| super::address::problem_of(&error);
+        let (load, mut call) = rights_script();
+        ask(connection, &load).map_err(problem_of)?;
+        for command in &commands {
+            let words: Vec<&str> = command.split(' ').collect();
+            call.arg(words.len()).arg(words);
+        }
+        let said = ask(connection, &call).map_err(problem_of)?;
+        let letters = bytes(&said).unwrap_or_default();
+        let Some((sees_snapshots, letters)) = letters.split_last() else {
+            return Ok(Rights { sees_snapshots: None });
+        };
+        let (reads, writes) = letters.split_at(READS.len().min(letters.len()));
+        let writes_nothing = !writes.iter().take(WRITES.len()).any(|letter| *letter == b'1');
+        let needed = match writes_nothing && !self.runs_jobs {
+            true => reads,
+            false => letters,
+        };
+        let denied = commands.iter().zip(needed).filter(|(_, letter)| **letter == b'0');
+        let denied: Vec<&str> = denied.map(|(command, _)| &**command).collect();
+        match denied.is_empty() {
+            true => Ok(Rights { sees_snapshots: Some(*sees_snapshots == b'1') }),
+            false => {
+                let list = denied.join(", ");
+                Err(ServerProblem::Denied(format!("its user has no right to {list}")))
+            }
+        }
+    }
+}
+
+/// Returns the command with keys, channel and the hash of a script in it.
+fn spelled(command: &str, prefix: &str) -> String {
+    let word = |word: &str| match word {
+        "K" => format!("{prefix}jobs"),
+        "C" => format!("{prefix}wake"),
+        "S" => "x".to_owned(),
+        _ => match word.strip_prefix('K') {
+            Some(rest) if rest.contains(':') => format!("{prefix}{rest}"),
+            _ => word.to_owned(),
+        },
+    };
+    command.split(' ').map(word).collect::<Vec<String>>().join(" ")
+}
+
+impl Rights {
+    /// Says whether to look for snapshots: not if the server would refuse, and note it.
+    pub(super) fn may_see_snapshots(&self, has_name: bool) -> bool {
+        self.sees_snapshots.unwrap_or(!has_name)
+    }
+}
+
+/// Returns the beginning of the names of all keys of a queue.
+pub(super) fn prefix(hash_tag: &str) -> String {
+    format!("tw:{hash_tag}:")
+}
+
+/// Says whether a value is that of a setting which is not empty.
+pub(super) fn is_set(answer: &Value) -> bool {
+    match answer {
+        Value::Array(pair) => match pair.get(1) {
+            Some(Value::BulkString(setting)) => !setting.is_empty(),
+            _ => true,
+        },
+        _ => true,
+    }
+}

@@ -1,0 +1,124 @@
+//! Users who may do what is needed and nothing else, and users who may not do all of it.
+
+use std::time::Duration;
+
+use tickwheel_jobs::{Builder, InsertErrorKind, Jobs, OpenError, ServerProblem};
+
+use crate::limits::everything;
+use crate::server::{Server, wait_until};
+use crate::support::{Log, MS, Order, noting, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Makes the user of `docs/redis.md`, as it stands there.
+fn make_user(server: &Server) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let line = text.lines().find(|line| line.starts_with("ACL SETUSER shop ")).unwrap();
+    let words: Vec<&str> = line.split(' ').collect();
+    let _: String = server.ask(&words);
+}
+
+fn change_user(server: &Server, rights: &[&str]) {
+    let _: String = server.ask(&[&["ACL", "SETUSER", "shop"], rights].concat());
+}
+
+fn open_as_user(server: &Server) -> Builder {
+    let url = format!("redis://shop:secret@127.0.0.1:{}/", server.port);
+    Jobs::redis(url).unwrap().queue("shop")
+}
+
+fn nothing_was_denied(server: &Server) {
+    let denied: Vec<redis::Value> = server.ask(&["ACL", "LOG"]);
+    assert!(denied.is_empty(), "{denied:?}");
+}
+
+#[test]
+fn the_user_of_the_manual_may_do_everything_and_nothing_is_denied() {
+    let server = Server::start();
+    make_user(&server);
+    everything(|| open_as_user(&server));
+    nothing_was_denied(&server);
+}
+
+/// Nothing was looked at, and jobs were late, lost their leases or were stored although they were refused.
+#[test]
+fn a_right_that_is_missing_is_named_when_the_jobs_are_opened() {
+    let server = Server::start();
+    make_user(&server);
+    let missing = [
+        ("-zadd", "+zadd", "ZADD tw:{shop}:jobs", true),
+        ("-hgetall", "+hgetall", "HGETALL tw:{shop}:jobs", true),
+        ("resetchannels", "&tw:{shop}:wake", "PUBLISH tw:{shop}:wake", true),
+        ("-subscribe", "+subscribe", "SUBSCRIBE tw:{shop}:wake", false),
+        ("-ping", "+ping", "PING", false),
+    ];
+    let denied = |opened: Result<(), OpenError>| match opened {
+        Err(OpenError::Server { problem: ServerProblem::Denied(what), .. }) => what,
+        other => panic!("{other:?}"),
+    };
+    for (without, with, what, of_clients) in missing {
+        change_user(&server, &[without]);
+        let node = open_as_user(&server).on(|_: Order, _| Ok(())).start().map(drop);
+        let said = denied(node);
+        assert!(said.contains(what), "{without}: {said}");
+        let client = open_as_user(&server).client().map(drop);
+        match of_clients {
+            true => assert!(denied(client).contains(what), "{without}"),
+            false => client.unwrap(),
+        }
+        nothing_was_denied(&server);
+        change_user(&server, &[with]);
+    }
+    open_as_user(&server).on(|_: Order, _| Ok(())).start().unwrap().shutdown().unwrap();
+    nothing_was_denied(&server);
+}
+
+/// It looks, and is not refused for what it never does.
+#[test]
+fn a_client_that_may_write_nothing_reads() {
+    let server = Server::start();
+    make_user(&server);
+    open(&server).queue("shop").client().unwrap().insert(HOUR, Order(1)).unwrap();
+    change_user(&server, &["-@write", "+evalsha", "-publish"]);
+    let reader = open_as_user(&server).client().unwrap();
+    assert_eq!(reader.pending().count(), 1);
+    reader.check().unwrap();
+    nothing_was_denied(&server);
+    reader.insert(HOUR, Order(2)).unwrap_err();
+    assert_eq!(reader.count().unwrap().pending, 1);
+}
+
+/// The hint comes after all writes of a script: the insert was refused, and the job was stored.
+#[test]
+fn a_hint_that_is_refused_loses_no_job() {
+    let server = Server::start();
+    make_user(&server);
+    let log = Log::default();
+    let jobs = noting(open_as_user(&server), &log);
+    let client = open_as_user(&server).client().unwrap();
+    change_user(&server, &["resetchannels"]);
+    client.insert(100 * MS, Order(1)).unwrap();
+    jobs.insert(100 * MS, Order(2)).unwrap();
+    wait_until("both ran", || log.len() == 2);
+    wait_until("both ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(2);
+}
+
+/// What the script wrote before it failed stays: the insert said that nothing was stored.
+#[test]
+fn an_insert_whose_script_fails_in_its_midst_is_unknown() {
+    let server = Server::start();
+    make_user(&server);
+    let client = open_as_user(&server).client().unwrap();
+    client.insert(HOUR, Order(1)).unwrap();
+    change_user(&server, &["-hincrby"]);
+    let refused = client.insert(HOUR, Order(2)).unwrap_err();
+    assert!(matches!(refused.kind(), InsertErrorKind::Unknown(_)), "{:?}", refused.kind());
+    // A call that the server refuses as a whole has done nothing.
+    change_user(&server, &["+hincrby", "-evalsha"]);
+    let refused = client.insert(HOUR, Order(3)).unwrap_err();
+    assert!(matches!(refused.kind(), InsertErrorKind::Store(_)), "{:?}", refused.kind());
+}
