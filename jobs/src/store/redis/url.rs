@@ -49,6 +49,7 @@ pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
         "redis-sentinel" => ("redis", false),
         "rediss-sentinel" => ("rediss", false),
         _ => {
+            refuse_unknown(url)?;
             let addresses = vec![address(url, "")?];
             return Ok(Parsed { addresses, way: Way::Direct });
         }
@@ -117,8 +118,35 @@ fn sentinel(
 
 /// Returns the address of a URL with one host.
 fn address(url: &str, which: &str) -> Result<Address, OpenError> {
+    refuse_protocol(url)?;
     let info = url.into_connection_info();
-    info.map(Address::new).map_err(|error| wrong(&format!("{which}{error}")))
+    let info = info.map_err(|error| wrong(&format!("{which}{error}")))?;
+    if info.redis_settings().db() < 0 {
+        return Err(wrong(&format!("{which}databases are numbered from 0 on")));
+    }
+    Ok(Address::new(info))
+}
+
+/// The library quotes what the parameter says if it is wrong. Here it would have no effect.
+fn refuse_protocol(url: &str) -> Result<(), OpenError> {
+    let parsed = redis::parse_redis_url(url);
+    match parsed.is_some_and(|url| url.query_pairs().any(|(name, _)| name == "protocol")) {
+        true => Err(wrong("there is no parameter \"protocol\"")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a parameter without an effect: whoever writes `?password=` means something by it.
+fn refuse_unknown(url: &str) -> Result<(), OpenError> {
+    let Some(parsed) = redis::parse_redis_url(url) else { return Ok(()) };
+    let known: &[&str] = match parsed.scheme().contains("unix") {
+        true => &["db", "user", "pass"],
+        false => &[],
+    };
+    match parsed.query_pairs().find(|(name, _)| !known.contains(&&**name)) {
+        Some((name, _)) => Err(wrong(&format!("one server takes no parameter {name:?}"))),
+        None => Ok(()),
+    }
 }
 
 fn wrong(reason: &str) -> OpenError {
@@ -243,6 +271,14 @@ mod tests {
             ("redis-sentinel://a?master=m&sentinel_pass=secret", "no parameter \"sentinel_pass\""),
             ("redis-sentinel://a?master=m&sentinel_user=u", "needs a \"sentinel_password\""),
             ("redis-sentinels://:secret@a", "did not parse"),
+            ("redis://:secret@a?protocol=secret", "no parameter \"protocol\""),
+            ("redis-cluster://:secret@a?protocol=secret", "no parameter \"protocol\""),
+            ("redis-sentinel://a?master=m&protocol=secret", "no parameter \"protocol\""),
+            ("redis://a?password=secret", "no parameter \"password\""),
+            ("unix:///s?password=secret", "no parameter \"password\""),
+            ("redis://:secret@a/-1", "numbered from 0 on"),
+            ("redis-sentinel://:secret@a,b/-1?master=m", "host 1: databases are numbered"),
+            ("unix:///s?db=-1&pass=secret", "numbered from 0 on"),
             ("a,b", "did not parse"),
         ];
         for (url, wanted) in malformed {
