@@ -121,3 +121,29 @@ fn a_clock_that_jumps_loses_nothing() {
     jobs.check().expect("the store is in order");
     jobs.shutdown().expect("the disk works");
 }
+
+/// Promise: a shutdown waits for the runs, and for nobody who reads or writes the file. It waited 10
+/// seconds for a reader.
+#[test]
+fn a_shutdown_waits_for_no_reader_and_for_no_writer() {
+    for begin in ["BEGIN", "BEGIN IMMEDIATE"] {
+        let folder = Folder::new("sitting");
+        let path = folder.path().join("jobs.db");
+        let builder = Jobs::open(&path).expect("a new file").durability(Durability::Written);
+        let jobs = builder.on(|_: Task, _: &Run| Ok(())).start().expect("the jobs start");
+        let later = Duration::from_secs(3600);
+        jobs.insert(later, Task::new(1, Plan::Succeed)).expect("an insert");
+        let other = Connection::open(&path).expect("the file");
+        other.execute_batch(begin).expect("a transaction");
+        let count = "SELECT count(*) FROM tickwheel_job";
+        let _: i64 = other.query_row(count, [], |row| row.get(0)).expect("a count");
+        let (ended, at_end) = std::sync::mpsc::channel();
+        let ends = std::thread::spawn(move || ended.send(jobs.shutdown()));
+        let closed = at_end.recv_timeout(Duration::from_secs(8)).expect("nothing is waited for");
+        closed.expect("the disk works");
+        ends.join().expect("the thread ends").expect("it was received");
+        other.execute_batch("COMMIT").expect("the end of the transaction");
+        let (jobs, _driver) = start(&path).expect("the file is free again");
+        assert_eq!(jobs.count().expect("the jobs are counted").pending, 1);
+    }
+}

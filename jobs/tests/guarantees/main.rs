@@ -13,4 +13,5 @@ mod keys;
 mod repeats;
 mod runs;
 mod support;
+mod suspects;
 mod together;

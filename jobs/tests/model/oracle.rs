@@ -42,6 +42,10 @@ pub(crate) struct Record {
     pub(crate) claimable: bool,
     /// A crash may have interrupted it, or not.
     pub(crate) doubtful: bool,
+    /// A crash has interrupted it, and it may have died of that.
+    pub(crate) interrupted: bool,
+    /// It may have one run more: its last try was given back.
+    pub(crate) runs_unsure: bool,
     /// The schedule that it is an occurrence of, by number, and when.
     pub(crate) occurs: Option<(u64, i64)>,
     /// It need not be there yet, or not any more.
@@ -205,6 +209,8 @@ impl Oracle {
             asked: false,
             claimable: false,
             doubtful: false,
+            interrupted: false,
+            runs_unsure: false,
             occurs: None,
             perhaps: false,
             robbed: false,
@@ -273,6 +279,9 @@ impl Oracle {
                 && other.state == JobState::Pending
                 && before
                 && !other.perhaps
+                // What was interrupted may be passed over.
+                && other.interruptions == 0
+                && !other.doubtful
                 && other.change < job.change;
             ensure(!passed, || format!("{job:?} started before {other:?}"))?;
         }
@@ -286,6 +295,7 @@ impl Oracle {
     /// What a run says of itself: its attempt counts every run before it, and its fence is greater.
     pub(crate) fn identify(&mut self, at: usize, attempt: u32, fence: u64) -> Outcome {
         let job = &mut self.jobs[at];
+        job.runs += u32::from(core::mem::take(&mut job.runs_unsure) && attempt == job.runs + 2);
         let expected = job.runs + 1;
         ensure(attempt == expected, || format!("attempt {attempt}, not {expected}: {job:?}"))?;
         ensure(fence > job.fence, || format!("fence {fence} after {}: {job:?}", job.fence))?;

@@ -3,7 +3,7 @@
 use tickwheel_jobs::{JobId, JobInfo, JobState};
 
 use crate::ops::{NAMES, Pick, micros};
-use crate::oracle::{Oracle, Outcome, encoded, ensure};
+use crate::oracle::{Oracle, Outcome, Record, encoded, ensure};
 
 const INTERRUPTED: &str = "its process ended 5 times while it ran";
 
@@ -12,6 +12,13 @@ impl Oracle {
     /// `opened` is what the clock read then.
     pub(crate) fn taken_over(&mut self, crashed: bool, opened: i64) {
         (self.started, self.failed, self.died) = (0, 0, 0);
+        // A job dies of its fifth interruption if no other suspect was claimed after it: fences ascend.
+        let suspects = self.jobs.iter().filter(|job| job.interruptions > 0);
+        let running = suspects.filter(|job| job.state == JobState::Running);
+        let last_suspect = running.map(|job| job.fence).max().unwrap_or(0);
+        // One that was claimed and had not started may have been claimed after it, or not at all.
+        let waits = |job: &Record| job.state == JobState::Pending && job.claimable;
+        let perhaps_later = self.jobs.iter().any(|job| waits(job) && job.interruptions > 0);
         for at in (0..self.jobs.len()).rev() {
             let job = &mut self.jobs[at];
             let claimed = core::mem::take(&mut job.claimable);
@@ -23,9 +30,15 @@ impl Oracle {
                 JobState::Running if job.asked => self.end(at, (opened, opened)),
                 JobState::Running => {
                     job.state = JobState::Pending;
-                    job.interruptions += 1;
+                    let most = if last_suspect > job.fence { 4 } else { 5 };
                     job.runs += 1;
                     job.died = (opened, opened);
+                    if perhaps_later && most == 5 && job.interruptions == 4 {
+                        (job.doubtful, job.interrupted) = (true, true);
+                        self.moved(at);
+                        continue;
+                    }
+                    job.interruptions = (job.interruptions + 1).min(most);
                     if job.interruptions == 5 {
                         job.state = JobState::Dead;
                         job.error = Some(INTERRUPTED.to_owned());
@@ -35,6 +48,7 @@ impl Oracle {
                 }
                 JobState::Pending if claimed => {
                     job.doubtful = true;
+                    job.runs_unsure = job.interruptions == 4;
                     job.died = (opened, opened);
                 }
                 _ => {}
@@ -56,9 +70,10 @@ impl Oracle {
     /// Says in what a job differs from what the store says.
     pub(crate) fn compare(&mut self, at: usize, info: &JobInfo) -> Outcome {
         let job = &mut self.jobs[at];
+        let interrupted = core::mem::take(&mut job.interrupted);
         if core::mem::take(&mut job.doubtful) && info.interruptions == job.interruptions + 1 {
             job.interruptions += 1;
-            job.runs += 1;
+            job.runs += u32::from(!interrupted);
             if job.interruptions == 5 {
                 job.state = JobState::Dead;
                 job.error = Some(INTERRUPTED.to_owned());

@@ -72,8 +72,8 @@ impl Memory {
         if !self.alive.contains_key(&id) {
             return Cancel::Gone;
         }
-        if let Some(asked) = self.claims.get_mut(&id) {
-            *asked = true;
+        if let Some(claim) = self.claims.get_mut(&id) {
+            claim.asked = true;
             return Cancel::Running;
         }
         self.end(id, now);
@@ -155,7 +155,7 @@ impl Memory {
             return;
         }
         // What was asked to stop is gone, whatever its run says.
-        let end = if self.claims[&id] { &End::Gone } else { &finish.end };
+        let end = if self.claims[&id].asked { &End::Gone } else { &finish.end };
         match end {
             End::Gone => drop(self.end(id, now)),
             End::Again { due, error } => {

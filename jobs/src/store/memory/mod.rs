@@ -27,8 +27,7 @@ pub(crate) struct Memory {
     dead: BTreeMap<JobId, (Record, Millis)>,
     done: HashMap<JobId, Millis>,
     keys: HashMap<String, JobId>,
-    /// With whether a cancel was asked for.
-    claims: HashMap<JobId, bool>,
+    claims: HashMap<JobId, Claim>,
     /// Jobs that are not claimed, in the order of deadline, then of id.
     waiting: BTreeMap<(Millis, JobId), Arc<str>>,
     kinds: HashSet<Arc<str>>,
@@ -39,6 +38,13 @@ pub(crate) struct Memory {
     /// Suspects that are due up to this wait for others.
     suspects_wait: Option<Millis>,
     commits: u64,
+}
+
+struct Claim {
+    /// A cancel was asked for.
+    asked: bool,
+    /// The how-manieth claim it is.
+    order: u64,
 }
 
 #[derive(Clone)]
@@ -116,7 +122,7 @@ impl Memory {
             }
             Op::Release(id, _) => {
                 match self.claims.remove(id) {
-                    Some(true) => drop(self.end(*id, now)),
+                    Some(Claim { asked: true, .. }) => drop(self.end(*id, now)),
                     _ => self.wait(*id),
                 }
                 Answer::Done
@@ -188,8 +194,8 @@ impl Memory {
             .into_iter()
             .map(|(due, id)| {
                 self.waiting.remove(&(due, id));
-                self.claims.insert(id, false);
                 self.claimed += 1;
+                self.claims.insert(id, Claim { asked: false, order: self.claimed });
                 let record = &self.alive[&id];
                 Claimed {
                     id,
@@ -221,13 +227,21 @@ impl Store for Memory {
         self.starts += 1;
         self.handled = kinds.iter().cloned().collect();
         self.kinds.extend(kinds.iter().cloned());
-        for (id, asked) in core::mem::take(&mut self.claims) {
+        let mut claims: Vec<(JobId, Claim)> =
+            core::mem::take(&mut self.claims).into_iter().collect();
+        claims.sort_unstable_by_key(|(_, claim)| claim.order);
+        // From the one that was claimed last: a suspect that was claimed later is the more likely cause.
+        let mut suspect_after = false;
+        for (id, Claim { asked, .. }) in claims.into_iter().rev() {
+            let Some(record) = self.alive.get_mut(&id) else { continue };
+            let was_suspect = record.interruptions > 0;
+            let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
+            suspect_after |= was_suspect;
             if asked {
                 self.end(id, now);
                 continue;
             }
-            let Some(record) = self.alive.get_mut(&id) else { continue };
-            record.interruptions += 1;
+            record.interruptions = record.interruptions.saturating_add(1).min(most);
             record.runs = record.runs.saturating_add(1);
             if record.interruptions >= MOST_INTERRUPTIONS {
                 let reason = format!("its process ended {MOST_INTERRUPTIONS} times while it ran");

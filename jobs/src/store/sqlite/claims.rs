@@ -2,22 +2,26 @@
 //!
 //! Ground rules:
 //!
-//! - Every job of a handled kind that lies before the kind's `start` is claimed. What is written
+//! - Every job of a handled kind that lies before the kind's `start` is claimed, or waits. What is written
 //!   before `start` moves it back. So a scan begins at `start`, skips what is claimed, and misses
 //!   nothing.
-//! - `next` is a lower bound: no job of the kind that is not claimed is due before it.
-//! - A job that was interrupted once is a suspect: it may be what ended the process. Only so many
-//!   suspects are claimed at once, and a job that was interrupted more often is claimed when no other
-//!   suspect is. So a job that ends its process is soon claimed alone, and its neighbours do not die
-//!   with it.
+//! - A job that was interrupted is a suspect: it may be what ended the process. A scan files the due
+//!   suspects that it meets in `waiting`, by position alone, and goes on to the jobs behind them. Which
+//!   suspects a claim takes from there is the rule of [`ClaimRequest::admits`]. So a job that ends its
+//!   process is soon claimed alone, its neighbours do not die with it, and nobody waits for it.
+//! - An entry of `waiting` may be out of date: the row is looked at before the job is claimed.
+//! - `next` is a lower bound: no job of the kind is due before it that is neither claimed nor in
+//!   `waiting`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use rusqlite::params;
 
 use super::State;
-use super::rows::{JobRow, Place, id_bytes, store_error};
+use super::rows::{KindRow, Place, id_bytes, store_error};
+use super::scan::{Head, Scan};
 use super::tables::Tables;
 use crate::store::words::{ClaimRequest, Claimed, Fence};
 use crate::values::error::StoreError;
@@ -47,6 +51,8 @@ pub(crate) struct Held {
     pub(crate) place: Place,
     pub(crate) key: Option<String>,
     pub(crate) callers_id: bool,
+    /// The how-manieth claim of this process it is.
+    order: u64,
     batch: i64,
 }
 
@@ -62,8 +68,8 @@ struct Cursor {
     name: Arc<str>,
     start: (Millis, JobId),
     next: Option<Millis>,
-    /// The next job is a suspect that has to wait for others.
-    blocked: bool,
+    /// Due suspects that were passed over, and how often each was interrupted.
+    waiting: BTreeMap<(Millis, JobId), u32>,
 }
 
 enum Change {
@@ -78,6 +84,7 @@ const UNWRITTEN: i64 = -1;
 const CLAIM_BITS: u32 = 40;
 
 const BEGINNING: (Millis, JobId) = (Millis::ZERO, JobId::from_u128(0));
+const BEFORE_ALL: Bound<(Millis, JobId)> = Bound::Unbounded;
 const END: (Millis, JobId) = (Millis::MAX, JobId::from_u128(u128::MAX));
 
 impl Claims {
@@ -95,17 +102,25 @@ impl Claims {
         }
     }
 
-    /// Says whether a claim up to `until` could find anything.
-    pub(crate) fn may_have_due(&self, until: Millis) -> bool {
-        self.cursors.iter().any(|cursor| cursor.next.is_some_and(|next| next <= until))
+    /// Says whether a claim could find anything.
+    pub(crate) fn may_have_due(&self, request: &ClaimRequest) -> bool {
+        let admits = |(position, interruptions): (&(Millis, JobId), &u32)| {
+            position.0 <= request.until && request.clone().admits(*interruptions)
+        };
+        self.cursors.iter().any(|cursor| {
+            cursor.next.is_some_and(|next| next <= request.until)
+                || admits_suspects(request) && cursor.waiting.iter().any(admits)
+        })
     }
 
+    /// Returns the earliest deadline of a job that is not claimed, and not a suspect that waits.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        self.cursors.iter().filter(|cursor| !cursor.blocked).filter_map(|cursor| cursor.next).min()
+        self.cursors.iter().filter_map(|cursor| cursor.next).min()
     }
 
+    /// Says whether due suspects were passed over.
     pub(crate) fn suspects_wait(&self) -> bool {
-        self.cursors.iter().any(|cursor| cursor.blocked)
+        self.cursors.iter().any(|cursor| !cursor.waiting.is_empty())
     }
 
     pub(crate) fn held(&self) -> &HashMap<JobId, Held> {
@@ -138,6 +153,21 @@ impl Claims {
         Ok(tables.claimed_ids()?.into_iter().collect())
     }
 
+    /// Claims jobs of these kinds from now on.
+    pub(super) fn handle(&mut self, kinds: &[Arc<str>], rows: &[KindRow]) {
+        let cursor = |name: &Arc<str>| {
+            let row = rows.iter().find(|kind| *kind.name == **name)?;
+            Some(Cursor {
+                kind: row.n,
+                name: Arc::clone(name),
+                start: BEGINNING,
+                next: Some(Millis::ZERO),
+                waiting: BTreeMap::new(),
+            })
+        };
+        self.cursors = kinds.iter().filter_map(cursor).collect();
+    }
+
     /// A job is there now, and not claimed.
     pub(crate) fn appeared(&mut self, place: Place) {
         let Some(cursor) = self.cursors.iter_mut().find(|cursor| cursor.kind == place.kind) else {
@@ -165,7 +195,7 @@ impl Claims {
         for cursor in &mut self.cursors {
             cursor.start = BEGINNING;
             cursor.next = Some(Millis::ZERO);
-            cursor.blocked = false;
+            cursor.waiting.clear();
         }
     }
 
@@ -207,47 +237,69 @@ impl State {
             .collect();
         let prepare = |_: &usize| tables.conn.prepare_cached(&tables.sql.scan).map_err(store_error);
         let mut statements = scanned.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
-        let mut scans = Vec::with_capacity(scanned.len());
+        let mut scans: Vec<Option<Scan<'_>>> = cursors.iter().map(|_| None).collect();
         for (statement, &at) in statements.iter_mut().zip(&scanned) {
-            let (due, id) = cursors[at].start;
-            let key = params![cursors[at].kind, due.get(), id_bytes(id)];
+            let cursor = &mut cursors[at];
+            let (due, id) = cursor.start;
+            let key = params![cursor.kind, due.get(), id_bytes(id)];
             let rows = statement.query(key).map_err(store_error)?;
             let mut scan = Scan { rows, head: None };
-            scan.advance(held, request.until)?;
-            scans.push(scan);
+            scan.advance(held, &mut cursor.waiting, request.until)?;
+            scans[at] = Some(scan);
         }
         let mut claimed = Vec::new();
-        let (mut suspects, mut repeat_offender) = (request.suspects, request.repeat_offender);
-        let mut blocked = vec![false; scans.len()];
+        let mut request = request;
+        // Up to which of those that wait the claim has come.
+        let mut passed = BEFORE_ALL;
         while claimed.len() < request.limit {
-            let earliest = (0..scans.len())
-                .filter(|&at| !blocked[at])
-                .filter_map(|at| match &scans[at].head {
-                    Some(Head::Due(job)) => Some(((job.due, job.id), at)),
-                    _ => None,
-                })
-                .min();
-            let Some((_, at)) = earliest else { break };
-            let Some(Head::Due(job)) = &scans[at].head else { break };
-            match job.interruptions {
-                0 => {}
-                1 if suspects > 0 => suspects -= 1,
-                2.. if repeat_offender && suspects == request.suspects => suspects = 0,
-                _ => {
-                    blocked[at] = true;
-                    continue;
+            let innocent = scans.iter().enumerate().filter_map(|(at, scan)| match scan {
+                Some(Scan { head: Some(Head::Due(job)), .. }) => Some(((job.due, job.id), at)),
+                _ => None,
+            });
+            let innocent = innocent.min();
+            let suspect = match admits_suspects(&request) {
+                true => earliest_waiting(cursors, passed).filter(|(next, _)| {
+                    next.0 <= request.until && innocent.is_none_or(|(first, _)| *next < first)
+                }),
+                false => None,
+            };
+            let (at, job) = match (suspect, innocent) {
+                (Some((position, at)), _) => {
+                    passed = Bound::Excluded(position);
+                    let cursor = &mut cursors[at];
+                    let interruptions = cursor.waiting.get(&position).copied().unwrap_or(0);
+                    let mut without = request;
+                    if !without.admits(interruptions) {
+                        continue;
+                    }
+                    cursor.waiting.remove(&position);
+                    let (due, id) = position;
+                    let place = Place { kind: cursor.kind, due, id, later: false };
+                    match tables.job(place)? {
+                        Some(job) if job.interruptions == interruptions => {
+                            request = without;
+                            (at, job)
+                        }
+                        // It has gone, or is another one, which a scan finds.
+                        _ => continue,
+                    }
                 }
-            }
-            repeat_offender &= job.interruptions == 0;
-            let Some(Head::Due(job)) = scans[at].head.take() else { break };
-            let cursor = &cursors[scanned[at]];
+                (None, Some((_, at))) => {
+                    let Some(scan) = &mut scans[at] else { break };
+                    let Some(Head::Due(job)) = scan.head.take() else { break };
+                    (at, job)
+                }
+                (None, None) => break,
+            };
+            let cursor = &mut cursors[at];
+            *fences += 1;
             let place = Place { kind: cursor.kind, due: job.due, id: job.id, later: false };
             let (key, callers_id) = (job.key.clone(), job.callers_id);
-            let claim = Held { place, key, callers_id, batch: UNWRITTEN };
+            let claim = Held { place, key, callers_id, order: *fences, batch: UNWRITTEN };
             held.insert(job.id, claim);
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
-            *fences += 1;
+            let is_innocent = job.interruptions == 0;
             claimed.push(Claimed {
                 id: job.id,
                 kind: Arc::clone(&cursor.name),
@@ -259,11 +311,12 @@ impl State {
                 payload: job.payload,
                 fence: Fence::new(*starts << CLAIM_BITS | *fences, 0),
             });
-            scans[at].advance(held, request.until)?;
+            if is_innocent && let Some(scan) = &mut scans[at] {
+                scan.advance(held, &mut cursor.waiting, request.until)?;
+            }
         }
-        for ((scan, blocked), &at) in scans.iter().zip(blocked).zip(&scanned) {
-            let cursor = &mut cursors[at];
-            cursor.blocked = blocked;
+        for (scan, cursor) in scans.iter().zip(cursors) {
+            let Some(scan) = scan else { continue };
             let head = match &scan.head {
                 None => None,
                 Some(Head::Due(job)) => Some((job.due, job.id)),
@@ -285,7 +338,10 @@ impl State {
                 claims.batches.remove(&n);
             } else if core::mem::take(&mut batch.stale) {
                 let held = claims.held.iter().filter(|(_, held)| held.batch == n);
-                let ids: Vec<u8> = held.flat_map(|(id, _)| id_bytes(*id)).collect();
+                let mut held: Vec<_> = held.map(|(id, held)| (held.order, *id)).collect();
+                // The order of claiming says who may have ended the process.
+                held.sort_unstable();
+                let ids: Vec<u8> = held.iter().flat_map(|(_, id)| id_bytes(*id)).collect();
                 tables.execute(&tables.sql.set_claim, params![n, ids])?;
             }
         }
@@ -303,73 +359,20 @@ impl State {
         }
         Ok(())
     }
-
-    /// Makes this process the one that runs the jobs of these kinds: jobs that are claimed in the
-    /// file were interrupted.
-    pub(crate) fn take_over(
-        &mut self,
-        tables: Tables<'_>,
-        kinds: &[Arc<str>],
-        now: Millis,
-    ) -> Result<(), StoreError> {
-        for kind in kinds {
-            tables.add_kind(kind)?;
-        }
-        self.kinds = tables.kinds()?;
-        tables.execute(&tables.sql.add_start, [])?;
-        self.claims.starts = tables.starts()?;
-        let asked: HashSet<JobId> = self.asked(tables)?.clone();
-        for id in tables.claimed_ids()? {
-            let Some(place) = tables.find(&self.kinds, id)? else { continue };
-            self.interrupted(tables, place, asked.contains(&id), now)?;
-        }
-        tables.execute(&tables.sql.drop_claims, [])?;
-        tables.execute(&tables.sql.drop_all_asked, [])?;
-        self.asked = Some(HashSet::new());
-        let number = |name: &Arc<str>| {
-            let row = self.kinds.iter().find(|kind| *kind.name == **name);
-            row.map(|row| (row.n, Arc::clone(name)))
-        };
-        self.claims.cursors = kinds
-            .iter()
-            .filter_map(number)
-            .map(|(kind, name)| Cursor {
-                kind,
-                name,
-                start: BEGINNING,
-                next: Some(Millis::ZERO),
-                blocked: false,
-            })
-            .collect();
-        Ok(())
-    }
 }
 
-/// A scan of one kind, and the first job of it that is not taken.
-struct Scan<'a> {
-    rows: rusqlite::Rows<'a>,
-    head: Option<Head>,
+/// Says whether a claim may take suspects at all.
+fn admits_suspects(request: &ClaimRequest) -> bool {
+    request.suspects > 0 || request.repeat_offender
 }
 
-enum Head {
-    Due(JobRow),
-    /// The next job is due later than what is claimed.
-    Later((Millis, JobId)),
-}
-
-impl Scan<'_> {
-    fn advance(&mut self, held: &HashMap<JobId, Held>, until: Millis) -> Result<(), StoreError> {
-        self.head = loop {
-            let Some(row) = self.rows.next().map_err(store_error)? else { break None };
-            let position = JobRow::read_position(row).map_err(store_error)?;
-            if held.contains_key(&position.1) {
-                continue;
-            }
-            if position.0 > until {
-                break Some(Head::Later(position));
-            }
-            break Some(Head::Due(JobRow::read(row).map_err(store_error)?));
-        };
-        Ok(())
-    }
+/// Returns the earliest suspect that waits behind a position, and its cursor.
+fn earliest_waiting(
+    cursors: &[Cursor],
+    passed: Bound<(Millis, JobId)>,
+) -> Option<((Millis, JobId), usize)> {
+    let first = |cursor: &Cursor| {
+        cursor.waiting.range((passed, Bound::Unbounded)).next().map(|(position, _)| *position)
+    };
+    cursors.iter().enumerate().filter_map(|(at, cursor)| Some((first(cursor)?, at))).min()
 }

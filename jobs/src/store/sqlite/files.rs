@@ -1,9 +1,10 @@
 //! Files beside the store, and what waits for other connections.
 
+use std::cell::Cell;
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a transaction looks whether that of another connection has ended: 10 seconds in all.
 const BUSY_TRIES: i32 = 10_000;
@@ -46,11 +47,44 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Waits for a transaction of another connection. SQLite's own handler waits for up to 100 ms at a
+thread_local! {
+    /// When this thread stops waiting for transactions of other connections.
+    static WAIT_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Runs `body`, which waits for other connections until then at most. SQLite calls the handler with
+/// nothing but a count, so the time is left beside it.
+pub(super) fn waiting_until<T>(until: Option<Instant>, body: impl FnOnce() -> T) -> T {
+    let before = WAIT_UNTIL.replace(until);
+    let done = body();
+    WAIT_UNTIL.set(before);
+    done
+}
+
+/// Waits for a transaction of another connection, until [`waiting_until`] says, or 10 s. SQLite's own handler waits for up to 100 ms at a
 /// time, and whoever holds the lock may have taken it many times meanwhile: a process that inserts in
 /// a loop would keep the one that runs the jobs from its turn for seconds.
 #[expect(clippy::disallowed_methods, reason = "nobody tells the end of a foreign transaction")]
 pub(super) fn wait_for_others(tries: i32) -> bool {
+    if WAIT_UNTIL.get().is_some_and(|until| until <= Instant::now()) {
+        return false;
+    }
     std::thread::sleep(if tries < BUSY_EAGER_TRIES { BUSY_EAGER_WAIT } else { BUSY_WAIT });
     tries < BUSY_TRIES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise: a batch waits for a foreign transaction until its callers stop waiting, and no longer.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the handler reads the clock")]
+    fn a_wait_for_others_ends_at_its_time_and_not_before() {
+        let now = Instant::now();
+        assert!(wait_for_others(0));
+        assert!(!waiting_until(Some(now), || wait_for_others(0)));
+        assert!(waiting_until(Some(now + Duration::from_secs(3600)), || wait_for_others(0)));
+        assert!(wait_for_others(0), "the limit is the batch's alone");
+    }
 }

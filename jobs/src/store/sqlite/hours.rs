@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::State;
 use super::rows::{JobRow, MILLIS_PER_HOUR, hour_of, id_bytes};
 use super::tables::Tables;
+use crate::store::words::ClaimRequest;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 use rusqlite::params;
@@ -91,10 +92,11 @@ impl Hours {
 }
 
 impl State {
-    /// Says whether a claim up to `until` could find anything, or an hour is to move.
-    pub(crate) fn may_have_due(&self, until: Millis) -> bool {
+    /// Says whether a claim could find anything, or an hour is to move.
+    pub(crate) fn may_have_due(&self, request: &ClaimRequest) -> bool {
+        let until = request.until;
         let moves = self.hours.next_move().is_some_and(|next| next <= until);
-        moves || self.hours.end() < until || self.claims.may_have_due(until)
+        moves || self.hours.end() < until || self.claims.may_have_due(request)
     }
 
     /// Returns when there is something to claim, or to move, next.

@@ -18,8 +18,10 @@
 //! | `open.rs` | opens, checks and makes a file |
 //! | `settings.rs` | the settings that the promises need |
 //! | `claims.rs` | what is claimed, and how far each kind was read |
+//! | `scan.rs` | a scan of the due jobs of a kind |
 //! | `hours.rs` | the jobs of later hours, and how they move |
 //! | `ops.rs` | each operation of the store |
+//! | `recovery.rs` | what a process before left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
 //! | `reads.rs` | the questions |
@@ -33,8 +35,10 @@ mod files;
 pub(crate) mod open;
 mod settings;
 pub(crate) mod claims;
+mod scan;
 pub(crate) mod hours;
 pub(crate) mod ops;
+mod recovery;
 mod transact;
 mod reads;
 mod schedules;
@@ -53,7 +57,7 @@ use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 use claims::Claims;
-use files::Identity;
+use files::{Identity, waiting_until};
 use hours::Hours;
 use open::Location;
 use rows::{KindRow, store_error};
@@ -209,7 +213,7 @@ impl Store for Sqlite {
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
         self.compare_file(batch.now);
-        let claim = batch.claim.filter(|claim| self.state.may_have_due(claim.until));
+        let claim = batch.claim.filter(|claim| self.state.may_have_due(claim));
         if batch.ops.is_empty() && claim.is_none() {
             return Ok(Outcome {
                 answers: Vec::new(),
@@ -221,7 +225,7 @@ impl Store for Sqlite {
         }
         let writes = batch.ops.iter().any(|op| !op.is_question());
         let access = if writes || claim.is_some() { Access::Write } else { Access::Read };
-        let applied = self.transact(access, batch.synced, |tables, state| {
+        let body = |tables: Tables<'_>, state: &mut State| {
             let mut answers = Vec::with_capacity(batch.ops.len());
             for op in batch.ops {
                 answers.push(state.apply(tables, op, batch.now)?);
@@ -239,7 +243,8 @@ impl Store for Sqlite {
             let suspects_wait = state.claims.suspects_wait();
             let unreadable = Vec::new();
             Ok((Outcome { answers, claimed, next_due, suspects_wait, unreadable }, changed))
-        });
+        };
+        let applied = waiting_until(batch.until, || self.transact(access, batch.synced, body));
         if applied.as_ref().is_err_and(|failed| failed.unknown) {
             let ids = batch.ops.iter().flat_map(|op| match op {
                 Op::Insert(job) => core::slice::from_ref(job),
@@ -289,18 +294,24 @@ impl Store for Sqlite {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
-        let Some(conn) = self.conn.take() else { return Ok(()) };
+        let Some(mut conn) = self.conn.take() else { return Ok(()) };
         if std::process::id() != self.pid {
             core::mem::forget(conn);
             return Err(StoreError::Forked);
         }
-        // What was written without an fsync is to be on stable storage. Another process that reads
-        // may keep the log from being emptied, which loses nothing.
+        // Another process that reads or writes keeps the log from being emptied, which loses nothing:
+        // nobody waits for it. What was written without an fsync is to be on stable storage then too.
         let _ = conn.pragma_update(None, "synchronous", "FULL");
+        let _ = conn.busy_handler(None::<fn(i32) -> bool>);
         crate::values::hook::at("closing: before the checkpoint");
-        let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        if !matches!(emptied, Ok(false)) && self.location.vfs.is_none() {
+            // SQLite holds no lock on the log, so a descriptor of it may be closed.
+            let synced = File::open(self.location.log()).and_then(|log| log.sync_all());
+            synced.map_err(|error| StoreError::Io(error.to_string()))?;
+        }
         let closed = conn.close().map_err(|(_, error)| store_error(error));
-        emptied.map_err(store_error).and(closed)?;
+        emptied.map_err(store_error).map(|_| ()).and(closed)?;
         match self.location.identity() == self.identity {
             true => Ok(()),
             false => Err(self.location.removed()),

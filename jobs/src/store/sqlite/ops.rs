@@ -13,9 +13,7 @@ use rusqlite::params;
 use super::State;
 use super::rows::{InsertedAt, JobRow, KindRow, Place, id_bytes, kind_row};
 use super::tables::Tables;
-use crate::store::words::{
-    Answer, End, Finish, Inserted, JobSet, MOST_INTERRUPTIONS, NewJob, Op, Page,
-};
+use crate::store::words::{Answer, End, Finish, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
@@ -200,7 +198,12 @@ impl State {
     }
 
     /// Deletes a job that is not claimed.
-    fn delete(&mut self, tables: Tables<'_>, place: Place, now: Millis) -> Result<(), StoreError> {
+    pub(super) fn delete(
+        &mut self,
+        tables: Tables<'_>,
+        place: Place,
+        now: Millis,
+    ) -> Result<(), StoreError> {
         let Some(job) = tables.job(place)? else { return Ok(()) };
         let remembered = job.callers_id || self.unknown.contains(&job.id);
         let kind = kind_row(&self.kinds, place.kind)?;
@@ -299,7 +302,7 @@ impl State {
         Ok(if cancelled { Answer::Cancelled(Cancel::Cancelled) } else { Answer::Done })
     }
 
-    fn die(
+    pub(super) fn die(
         &mut self,
         tables: Tables<'_>,
         kind: &KindRow,
@@ -311,29 +314,6 @@ impl State {
         tables.put_dead(place.kind, job, now)?;
         self.count(place.kind, -1);
         Ok(())
-    }
-
-    /// The process ended while it had claimed this job.
-    pub(crate) fn interrupted(
-        &mut self,
-        tables: Tables<'_>,
-        place: Place,
-        asked: bool,
-        now: Millis,
-    ) -> Result<(), StoreError> {
-        if asked {
-            return self.delete(tables, place, now);
-        }
-        let Some(mut job) = tables.job(place)? else { return Ok(()) };
-        let kind = kind_row(&self.kinds, place.kind)?.clone();
-        job.interruptions = job.interruptions.saturating_add(1);
-        job.runs = job.runs.saturating_add(1);
-        if job.interruptions >= MOST_INTERRUPTIONS {
-            job.error = Some(format!("its process ended {MOST_INTERRUPTIONS} times while it ran"));
-            return self.die(tables, &kind, place, &job, now);
-        }
-        tables.delete_job(&kind, place)?;
-        tables.put_job(&kind, &job, place.later).map(drop)
     }
 
     /// A job is there now, and not claimed.

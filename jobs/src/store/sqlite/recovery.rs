@@ -1,0 +1,73 @@
+//! A process takes the file over: jobs that are claimed there were interrupted.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::State;
+use super::rows::{Place, kind_row};
+use super::tables::Tables;
+use crate::store::words::MOST_INTERRUPTIONS;
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+impl State {
+    /// Makes this process the one that runs the jobs of these kinds: jobs that are claimed in the
+    /// file were interrupted.
+    pub(crate) fn take_over(
+        &mut self,
+        tables: Tables<'_>,
+        kinds: &[Arc<str>],
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        for kind in kinds {
+            tables.add_kind(kind)?;
+        }
+        self.kinds = tables.kinds()?;
+        tables.execute(&tables.sql.add_start, [])?;
+        self.claims.starts = tables.starts()?;
+        let asked: HashSet<JobId> = self.asked(tables)?.clone();
+        // From the one that was claimed last: a suspect that was claimed later is the more likely cause.
+        let mut suspect_after = false;
+        for id in tables.claimed_ids()?.into_iter().rev() {
+            let Some(place) = tables.find(&self.kinds, id)? else { continue };
+            let asked = asked.contains(&id);
+            suspect_after |= self.interrupted(tables, place, asked, suspect_after, now)?;
+        }
+        tables.execute(&tables.sql.drop_claims, [])?;
+        tables.execute(&tables.sql.drop_all_asked, [])?;
+        self.asked = Some(HashSet::new());
+        self.claims.handle(kinds, &self.kinds);
+        Ok(())
+    }
+
+    /// The process ended while it had claimed this job. `suspect_after`: a suspect was claimed after it,
+    /// so this job does not die of it. Returns whether this job was a suspect itself.
+    fn interrupted(
+        &mut self,
+        tables: Tables<'_>,
+        place: Place,
+        asked: bool,
+        suspect_after: bool,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
+        let Some(mut job) = tables.job(place)? else { return Ok(false) };
+        let was_suspect = job.interruptions > 0;
+        if asked {
+            self.delete(tables, place, now)?;
+            return Ok(was_suspect);
+        }
+        let kind = kind_row(&self.kinds, place.kind)?.clone();
+        let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
+        job.interruptions = job.interruptions.saturating_add(1).min(most);
+        job.runs = job.runs.saturating_add(1);
+        if job.interruptions >= MOST_INTERRUPTIONS {
+            job.error = Some(format!("its process ended {MOST_INTERRUPTIONS} times while it ran"));
+            self.die(tables, &kind, place, &job, now)?;
+            return Ok(was_suspect);
+        }
+        tables.delete_job(&kind, place)?;
+        tables.put_job(&kind, &job, place.later)?;
+        Ok(was_suspect)
+    }
+}
