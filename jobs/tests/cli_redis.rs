@@ -365,3 +365,86 @@ fn a_server_that_cannot_be_used_is_named() {
     assert_eq!(named.code, 2);
     assert!(named.err.contains("\"17\""), "{}", named.err);
 }
+
+/// The command takes every form of URL that the library takes, and prints no password of any: neither
+/// of a server that answers, nor of one that does not, nor when the URL stands in the wrong place.
+#[test]
+fn a_url_of_every_form_is_taken_and_its_password_is_not_told() {
+    let socket = std::env::temp_dir().join(format!("tickwheel-cli-{}.sock", std::process::id()));
+    let socket = socket.to_str().unwrap();
+    let Some(server) = server(&["--requirepass", "sesame", "--unixsocket", socket]) else { return };
+    let address = format!("127.0.0.1:{}", server.port);
+    let url = format!("redis://:sesame@{address}");
+    Jobs::redis(&url).unwrap().client().unwrap().insert(HOUR, Close(1)).unwrap();
+    let urls = [
+        url.clone(),
+        format!("valkey://:sesame@{address}"),
+        format!("REDIS://:sesame@{address}"),
+        format!(" redis://:sesame@{address}"),
+        format!("unix://{socket}?pass=sesame"),
+        format!("redis+unix://{socket}?pass=sesame"),
+        format!("valkey+unix://{socket}?pass=sesame"),
+    ];
+    for url in urls {
+        assert!(Jobs::redis(&url).is_ok(), "{url}");
+        let stats = ok(&url, &["stats"]);
+        assert!(stats.contains("pending    1") && !stats.contains("sesame"), "{stats}");
+        let denied = call(&url.replace("sesame", "mellon"), &["stats"]);
+        assert_eq!((denied.code, &*denied.out), (2, ""), "{url}");
+        assert!(!denied.err.contains("mellon"), "{}", denied.err);
+    }
+    let nobody = ["valkeys://:sesame@h", "unix:///no/such?pass=sesame", "redsi://:sesame@h"];
+    for url in nobody {
+        let refused = call(url, &["stats"]);
+        assert_eq!((refused.code, &*refused.out), (2, ""), "{url}");
+        assert!(!refused.err.contains("sesame"), "{}", refused.err);
+    }
+    for args in [["list", &url], [&url, &url], [&url, "--help"]] {
+        let printed = call(args[0], &args[1..]);
+        assert!(!format!("{}{}", printed.out, printed.err).contains("sesame"), "{}", printed.err);
+    }
+    let id = call(&url, &["show", &url]);
+    assert_eq!(id.code, 2);
+    assert!(id.err.contains("redis:..") && !id.err.contains("sesame"), "{}", id.err);
+}
+
+/// The password need not be an argument, which every user of the machine can read: it comes from a file
+/// or from the environment. The URL's own goes before that of the environment, and is an error beside
+/// a file.
+#[test]
+fn a_password_comes_from_a_file_or_from_the_environment() {
+    let Some(server) = server(&["--requirepass", "open: sesame/?"]) else { return };
+    let url = format!("redis://127.0.0.1:{}/", server.port);
+    let own = url.replace("//", "//:open%3A%20sesame%2F%3F@");
+    Jobs::redis(&own).unwrap().client().unwrap().insert(HOUR, Close(1)).unwrap();
+    let with = |url: &str, password: &str, file: &[&str]| {
+        let mut command = command(url, &["stats"]);
+        let ended = command.env("TICKWHEEL_STORE_PASSWORD", password).args(file).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let code = ended.status.code().unwrap();
+        Ended { code, out: text(ended.stdout), err: text(ended.stderr) }
+    };
+    let file = std::env::temp_dir().join(format!("tickwheel-cli-{}.password", std::process::id()));
+    let option = ["--store-password-file", file.to_str().unwrap()];
+    let absent = with(&url, "", &option);
+    assert_eq!(absent.code, 2);
+    assert!(absent.err.contains(option[1]), "{}", absent.err);
+    assert_eq!(with(&url, "open: sesame/?", &[]).code, 0);
+    assert_eq!(with(&own, "mellon", &[]).code, 0);
+    let denied = with(&url, "mellon", &[]);
+    assert_eq!(denied.code, 2);
+    assert!(denied.err.contains("denies access"), "{}", denied.err);
+    assert!(!denied.err.contains("mellon"), "{}", denied.err);
+    for text in ["open: sesame/?", "open: sesame/?\n", "open: sesame/?\r\n"] {
+        std::fs::write(&file, text).unwrap();
+        let given = with(&url, "mellon", &option);
+        assert_eq!((given.code, &*given.err), (0, ""), "{text:?}");
+    }
+    let two = with(&own, "", &option);
+    assert_eq!(two.code, 2);
+    assert!(two.err.contains("two passwords") && !two.err.contains("sesame"), "{}", two.err);
+    std::fs::write(&file, "\n").unwrap();
+    let empty = with(&url, "open: sesame/?", &option);
+    assert!(empty.code == 2 && empty.err.contains("no password"), "{}", empty.err);
+    std::fs::remove_file(&file).unwrap();
+}

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -15,10 +16,14 @@ use crate::text;
 #[derive(Parser, Debug)]
 #[command(version, after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The file of the jobs, or redis://[user][:password@]host[:port][/database]. It must exist. Other
-    /// URLs: redis-cluster://[user][:password@]host[:port][,host[:port]..], and
-    /// redis-sentinel://[user][:password@]host[:port][,..][/database]?master=NAME.
+    /// The file of the jobs, or redis://[user@]host[:port][/database]. It must exist. Other URLs:
+    /// redis-cluster://[user@]host[:port][,host[:port]..],
+    /// redis-sentinel://[user@]host[:port][,..][/database]?master=NAME, and unix:///path[?db=NUMBER].
+    /// A file whose name looks like a URL is written with its folder: ./unix:1.
     pub(crate) store: Target,
+    /// The file with the server's password: its first and only line. See below.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) store_password_file: Option<PathBuf>,
     /// The queue, if it is not the default one.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) queue: Option<String>,
@@ -29,6 +34,11 @@ pub(crate) struct Args {
 const AFTER_HELP: &str = "\
 Times: 2026-11-22T10:00:00Z, 2026-11-22T11:00:00+01:00, 2026-11-22 (midnight UTC), or from now on: \
 30s, \"2h 30m\", 3d, -1h. Jobs on a server go by its clock.
+
+The password of a server is taken from --store-password-file, or from the environment variable
+TICKWHEEL_STORE_PASSWORD, which a password in the URL goes before. A URL may have the password
+itself (redis://[user]:password@host), but other users of this machine can read the arguments of a
+command, in the list of processes. The command prints no password.
 
 Exit codes: 0 done; 1 not found, nothing changed, or too late to cancel; 2 error.";
 

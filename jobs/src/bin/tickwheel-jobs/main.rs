@@ -6,10 +6,13 @@
 //! - A file or a queue that does not exist is an error. The command makes neither.
 //! - Results go to the standard output, everything else to the standard error.
 //! - What comes from a job (kind, key, error, payload) is printed without its control characters.
+//! - No password is printed. What the parser of the command line says of a mistake may quote any
+//!   argument, so it is told what may be printed of the URLs.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `text.rs` | times, sizes, and text of a job's, for people |
+//! | `url.rs` | the URL of a server, and its password |
 //! | `args.rs` | the command line |
 //! | `open.rs`, `file.rs`, `server.rs` | opens a store that is there |
 //! | `rows.rs` | a job or a schedule as a line, as a page, as JSON |
@@ -19,6 +22,8 @@
 #![forbid(unsafe_code)]
 
 mod text;
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
+mod url;
 mod open;
 mod file;
 #[cfg(feature = "redis")]
@@ -29,6 +34,7 @@ mod look;
 mod change;
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
@@ -36,6 +42,7 @@ use clap::Parser;
 use tickwheel_jobs::Durability;
 
 use args::{Args, Command};
+use url::ServerUrl;
 
 /// What a command has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +57,10 @@ const MISSED: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match parse(std::env::args_os().collect()) {
+        Ok(args) => args,
+        Err(error) => error.exit(),
+    };
     let mut out = BufWriter::new(io::stdout().lock());
     let ended = run(args, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
     match ended {
@@ -66,14 +76,29 @@ fn main() -> ExitCode {
     }
 }
 
+/// Parses the command line. An error quotes no URL, wherever on the command line that stands.
+fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
+    Args::try_parse_from(&args).or_else(|error| {
+        let printable = |arg: OsString| match ServerUrl::parse(&arg.to_string_lossy()) {
+            Some(url) => url.printable().into(),
+            None => arg,
+        };
+        match Args::try_parse_from(args.into_iter().map(printable)) {
+            Err(error) => Err(error),
+            Ok(_) => Err(clap::Error::new(error.kind())),
+        }
+    })
+}
+
 fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
-    let Args { store, queue, command } = args;
+    let Args { store, store_password_file, queue, command } = args;
     let durability = match &command {
         // Many commits: one wait for the disk at their end.
         Command::Revive(dead) | Command::Discard(dead) if dead.all => Durability::Written,
         _ => Durability::Synced,
     };
-    let (client, place) = open::client(&store, queue.as_deref(), durability)?;
+    let password_file = store_password_file.as_deref();
+    let (client, place) = open::client(&store, password_file, queue.as_deref(), durability)?;
     match command {
         Command::List(list) => look::list(&client, &list, out),
         Command::Show { id, json } => look::show(&client, id, json, out),

@@ -4,43 +4,36 @@
 //!
 //! - What makes what is absent (`Jobs::open` a file and the tables of a queue, the first insert a
 //!   queue on a server) is called only once the queue was seen.
-//! - A password in a URL is printed nowhere.
+//! - A password is printed nowhere, wherever it comes from: of a URL only the scheme is printed.
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tickwheel_jobs::{Client, Durability};
 
 use crate::file;
 #[cfg(feature = "redis")]
 use crate::server;
+use crate::url::ServerUrl;
+#[cfg(feature = "redis")]
+use crate::url::with_password;
 
 /// Where the jobs are said to be.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     File(PathBuf),
-    /// The URL of a server.
-    Server(String),
+    Server(ServerUrl),
+    /// A URL that is no Unicode text, so no server's.
+    Unreadable,
 }
-
-/// How a URL of a server begins.
-const URLS: [&str; 6] = [
-    "redis://",
-    "rediss://",
-    "redis-cluster://",
-    "rediss-cluster://",
-    "redis-sentinel://",
-    "rediss-sentinel://",
-];
 
 impl From<OsString> for Target {
     fn from(text: OsString) -> Target {
-        let is_url = |url: &str| URLS.iter().any(|head| url.starts_with(head));
-        match text.into_string() {
-            Ok(url) if is_url(&url) => Target::Server(url),
-            Ok(path) => Target::File(path.into()),
-            Err(path) => Target::File(path.into()),
+        match ServerUrl::parse(&text.to_string_lossy()) {
+            None => Target::File(text.into()),
+            Some(_) if text.to_str().is_none() => Target::Unreadable,
+            Some(url) => Target::Server(url),
         }
     }
 }
@@ -70,16 +63,21 @@ pub(crate) enum Sizes {
 /// Returns a client of a queue that is there.
 pub(crate) fn client(
     target: &Target,
+    password_file: Option<&Path>,
     queue: Option<&str>,
     durability: Durability,
 ) -> Result<(Client, Place), Box<dyn Error>> {
     match target {
+        Target::File(_) if password_file.is_some() => {
+            Err("--store-password-file: only a server has a password".into())
+        }
         Target::File(path) => file::client(path, queue, durability),
         #[cfg(feature = "redis")]
-        Target::Server(url) => server::client(url, queue),
+        Target::Server(url) => server::client(&with_password(url, password_file)?, queue),
         #[cfg(not(feature = "redis"))]
         Target::Server(_) => {
             Err("this command was built without the feature `redis`, so it reads files only".into())
         }
+        Target::Unreadable => Err("the URL of the server is not UTF-8".into()),
     }
 }

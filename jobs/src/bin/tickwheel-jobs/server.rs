@@ -11,6 +11,7 @@ use tickwheel_jobs::{Client, Jobs};
 
 use crate::open::{Place, Sizes};
 use crate::text;
+use crate::url::ServerUrl;
 
 /// The queue of a builder that names none.
 const DEFAULT_QUEUE: &str = "jobs";
@@ -21,7 +22,11 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const STEPS: usize = 1000;
 const KEYS_PER_STEP: usize = 1000;
 
-pub(crate) fn client(url: &str, queue: Option<&str>) -> Result<(Client, Place), Box<dyn Error>> {
+pub(crate) fn client(
+    url: &ServerUrl,
+    queue: Option<&str>,
+) -> Result<(Client, Place), Box<dyn Error>> {
+    let url = url.as_str();
     let builder = Jobs::redis(url)?;
     let name = queue.map_or(DEFAULT_QUEUE.to_owned(), str::to_ascii_lowercase);
     let mut server = Server::connect(url, &name)?;
