@@ -2,6 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "another process is the subject, so time is real")]
 
+#[cfg(unix)]
+#[path = "cli/hostile.rs"]
+mod hostile;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -423,7 +427,6 @@ fn a_wrong_argument_is_named() {
         (&["move", id, "--in", "soon"], "\"soon\""),
         (&["move", id, "--in", "-5m"], "\"-5m\""),
         (&["move", id, "--at", "tomorrow"], "\"tomorrow\""),
-        (&["move", id, "--at", "1969-12-31T00:00:00Z"], "before 1970"),
         (&["move", id, "--in", "70000000h"], "9999"),
         (&["move", id], "--in"),
         (&["move", id, "--in", "1h", "--at", "2030-01-01"], "--at"),

@@ -62,10 +62,15 @@ impl Jobs {
     /// application's, or from a later version. It is left as it was then.
     #[cfg(feature = "sqlite")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
-        let path = path.as_ref().to_owned();
-        let mut location = Location::new(path, None);
-        drop(location.open()?);
-        Ok(Builder::new(Source::File(location)))
+        Builder::on_file(path.as_ref(), false)
+    }
+
+    /// The same as [`Jobs::open`], also if this process may only read the file. A change is refused by
+    /// SQLite then. For the command `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[cfg(feature = "sqlite")]
+    pub fn open_to_look(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
+        Builder::on_file(path.as_ref(), true)
     }
 
     /// Opens the jobs on a virtual file system of SQLite's.
@@ -157,6 +162,13 @@ impl Builder {
             replicas: 0,
             on_event: None,
         }
+    }
+
+    #[cfg(feature = "sqlite")]
+    fn on_file(path: &std::path::Path, only_looks: bool) -> Result<Builder, OpenError> {
+        let mut location = Location { only_looks, ..Location::new(path.to_owned(), None) };
+        drop(location.open()?);
+        Ok(Builder::new(Source::File(location)))
     }
 
     #[cfg(feature = "redis")]

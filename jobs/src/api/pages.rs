@@ -25,6 +25,8 @@ pub struct Pages {
     from: Millis,
     to: Millis,
     after: Option<PageKey>,
+    /// How many jobs the next page has, at most.
+    limit: usize,
     ready: VecDeque<JobInfo>,
     finished: bool,
     error: Option<StoreError>,
@@ -59,6 +61,7 @@ impl Pages {
             from: Millis::ZERO,
             to: Millis::MAX,
             after: None,
+            limit: JOBS_PER_PAGE,
             ready: VecDeque::new(),
             finished: false,
             error: None,
@@ -93,6 +96,14 @@ impl Pages {
         Pages { from, to: Millis::present(to), ..self }
     }
 
+    /// Reads one job first, then two, and so on, for a caller who wants few of them. For the command
+    /// `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn from_one_job_on(self) -> Pages {
+        Pages { limit: 1, ..self }
+    }
+
     /// Returns the next page: some jobs, or none after the last one.
     ///
     /// # Errors
@@ -106,6 +117,7 @@ impl Pages {
             let page = self.read()?;
             self.finished = page.next.is_none();
             self.after = page.next;
+            self.limit = (self.limit * 2).min(JOBS_PER_PAGE);
             let wanted = |job: &JobInfo| self.state.is_none_or(|state| job.state == state);
             let jobs: Vec<JobInfo> = page.jobs.into_iter().filter(wanted).collect();
             if !jobs.is_empty() {
@@ -131,7 +143,7 @@ impl Pages {
                 from: self.from,
                 to: self.to,
                 after: self.after,
-                limit: JOBS_PER_PAGE,
+                limit: self.limit,
             })
         };
         let claimed = matches!(op, Op::Claimed);

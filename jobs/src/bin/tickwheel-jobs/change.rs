@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::Write;
+use std::time::UNIX_EPOCH;
 
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{Cancel, Client, JobId, JobState, StoreError};
@@ -39,7 +40,8 @@ pub(crate) fn move_to(
 ) -> Result<Outcome, Box<dyn Error>> {
     let when = match (to.to.delay, to.to.at) {
         (Some(delay), _) => When::after(delay),
-        (None, Some(at)) => When::wall(at),
+        // No job is due before 1970, and each such time has passed.
+        (None, Some(at)) => When::wall(at.max(UNIX_EPOCH)),
         (None, None) => unreachable!("the command line has --in or --at"),
     };
     if !client.reset(to.id, when)? {

@@ -11,9 +11,9 @@ use std::fs;
 use std::path::Path;
 
 use tickwheel_jobs::rusqlite::{self, Connection, OpenFlags};
-use tickwheel_jobs::{Client, Durability, Jobs};
+use tickwheel_jobs::{Client, Jobs};
 
-use crate::open::{Place, Sizes};
+use crate::open::{Access, Place, Sizes};
 
 const PREFIX: &str = "tickwheel_";
 const TABLES: &str = "SELECT name FROM sqlite_schema \
@@ -23,7 +23,7 @@ const TABLES: &str = "SELECT name FROM sqlite_schema \
 pub(crate) fn client(
     file: &Path,
     queue: Option<&str>,
-    durability: Durability,
+    access: Access,
 ) -> Result<(Client, Place), Box<dyn Error>> {
     if let Err(error) = fs::metadata(file) {
         return Err(format!("{}: {error}", file.display()).into());
@@ -34,7 +34,10 @@ pub(crate) fn client(
     {
         return Err(absent(file, queue, queues).into());
     }
-    let builder = Jobs::open(file)?.durability(durability);
+    let builder = match access {
+        Access::Look => Jobs::open_to_look(file)?,
+        Access::Change(durability) => Jobs::open(file)?.durability(durability),
+    };
     let builder = match queue {
         Some(queue) => builder.queue(queue),
         None => builder,

@@ -10,7 +10,7 @@ use tickwheel_jobs::{Client, JobId, StoreError};
 use crate::args::{List, What};
 use crate::open::{Place, Sizes};
 use crate::text::{bytes, now, plain, relative, span, utc};
-use crate::{Outcome, rows};
+use crate::{Outcome, rows, text};
 
 /// A kind whose earliest pending job is overdue by more than this waits for a handler, or for a slot.
 const OVERDUE: Duration = Duration::from_secs(2);
@@ -165,7 +165,8 @@ struct Kind {
 fn kinds(client: &Client) -> Result<Vec<Kind>, StoreError> {
     let mut kinds = Vec::new();
     for (name, jobs) in client.kinds()? {
-        let mut pages = client.pending().kind_named(&name);
+        // One job, not a page of payloads for one time.
+        let mut pages = client.pending().kind_named(&name).from_one_job_on();
         let next_due = pages.next_page()?.first().map(|job| job.deadline);
         if jobs > 0 {
             kinds.push(Kind { name, jobs, next_due });
@@ -213,7 +214,7 @@ pub(crate) fn stats(
             },
             queues: &place.queues,
         };
-        writeln!(out, "{}", serde_json::to_string(&stats)?)?;
+        writeln!(out, "{}", text::json(&stats)?)?;
         return Ok(Outcome::Done);
     }
     let due = |due: Option<SystemTime>| match due {
@@ -222,19 +223,19 @@ pub(crate) fn stats(
     };
     match place.sizes {
         Sizes::File { file, log } => {
-            writeln!(out, "file       {} ({})", place.name, bytes(file))?;
+            writeln!(out, "file       {} ({})", plain(&place.name), bytes(file))?;
             writeln!(out, "log        {}", bytes(log))?;
         }
         #[cfg(feature = "redis")]
         Sizes::Server(memory) => {
-            writeln!(out, "server     {}", place.name)?;
+            writeln!(out, "server     {}", plain(&place.name))?;
             let memory = memory.map_or("-".to_owned(), bytes);
             writeln!(out, "memory     {memory}")?;
         }
     }
-    writeln!(out, "queue      {}", place.queue.as_deref().unwrap_or("the default one"))?;
+    writeln!(out, "queue      {}", plain(place.queue.as_deref().unwrap_or("the default one")))?;
     if !place.queues.is_empty() {
-        writeln!(out, "queues     the default one, {}", place.queues.join(", "))?;
+        writeln!(out, "queues     the default one, {}", plain(&place.queues.join(", ")))?;
     }
     writeln!(out, "pending    {}", counts.pending)?;
     writeln!(out, "running    {}", counts.running)?;
@@ -280,7 +281,7 @@ pub(crate) fn watch(
     for line in 1.. {
         let (time, counts) = (utc(now()), counts(client)?);
         match json {
-            true => writeln!(out, "{}", serde_json::to_string(&JsonLine { time, counts })?)?,
+            true => writeln!(out, "{}", text::json(&JsonLine { time, counts })?)?,
             false => {
                 let JsonCounts { pending, running, dead, .. } = counts;
                 writeln!(out, "{time:<25}{pending:>12}{running:>12}{dead:>12}")?;

@@ -5,7 +5,8 @@
 //!
 //! - A file or a queue that does not exist is an error. The command makes neither.
 //! - Results go to the standard output, everything else to the standard error.
-//! - What comes from a job (kind, key, error, payload) is printed without its control characters.
+//! - What comes from a store (a job, a schedule, the name of a queue, an error) is printed without the
+//!   characters that steer a terminal, as JSON too.
 //! - No password is printed. What the parser of the command line says of a mistake may quote any
 //!   argument, so it is told what may be printed of the URLs.
 //!
@@ -42,6 +43,7 @@ use clap::Parser;
 use tickwheel_jobs::Durability;
 
 use args::{Args, Command};
+use open::Access;
 use url::ServerUrl;
 
 /// What a command has come to.
@@ -70,7 +72,8 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = out.flush();
-            eprintln!("tickwheel-jobs: {error}");
+            // It may quote a file that a stranger has made.
+            eprintln!("tickwheel-jobs: {}", text::plain(&error.to_string()));
             ExitCode::from(FAILED)
         }
     }
@@ -78,14 +81,14 @@ fn main() -> ExitCode {
 
 /// Parses the command line. An error quotes no URL, wherever on the command line that stands.
 fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
-    Args::try_parse_from(&args).or_else(|error| {
+    Args::try_parse_from(&args).map_err(|error| {
         let printable = |arg: OsString| match ServerUrl::parse(&arg.to_string_lossy()) {
             Some(url) => url.printable().into(),
             None => arg,
         };
         match Args::try_parse_from(args.into_iter().map(printable)) {
-            Err(error) => Err(error),
-            Ok(_) => Err(clap::Error::new(error.kind())),
+            Err(error) => error,
+            Ok(_) => clap::Error::new(error.kind()),
         }
     })
 }
@@ -98,7 +101,14 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         _ => Durability::Synced,
     };
     let password_file = store_password_file.as_deref();
-    let (client, place) = open::client(&store, password_file, queue.as_deref(), durability)?;
+    let access = match &command {
+        Command::List(_) | Command::Show { .. } | Command::Stats { .. } => Access::Look,
+        Command::Check | Command::Watch { .. } => Access::Look,
+        _ => Access::Change(durability),
+    };
+    // Upper and lower case are the same.
+    let queue = queue.map(|queue| queue.to_ascii_lowercase());
+    let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
     match command {
         Command::List(list) => look::list(&client, &list, out),
         Command::Show { id, json } => look::show(&client, id, json, out),

@@ -38,6 +38,14 @@ impl From<OsString> for Target {
     }
 }
 
+/// What a command does to the jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// It changes nothing, so it need not be allowed to write.
+    Look,
+    Change(Durability),
+}
+
 /// Where the jobs are.
 pub(crate) struct Place {
     /// The path, or the address of the server.
@@ -65,13 +73,13 @@ pub(crate) fn client(
     target: &Target,
     password_file: Option<&Path>,
     queue: Option<&str>,
-    durability: Durability,
+    access: Access,
 ) -> Result<(Client, Place), Box<dyn Error>> {
     match target {
         Target::File(_) if password_file.is_some() => {
             Err("--store-password-file: only a server has a password".into())
         }
-        Target::File(path) => file::client(path, queue, durability),
+        Target::File(path) => file::client(path, queue, access),
         #[cfg(feature = "redis")]
         Target::Server(url) => server::client(&with_password(url, password_file)?, queue),
         #[cfg(not(feature = "redis"))]

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use tickwheel_jobs::{JobInfo, JobState, ScheduleInfo};
 
-use crate::text::{cut, hex, plain, relative, utc};
+use crate::text::{cut, hex, json, plain, relative, utc};
 
 /// How many characters of a key or an error a table shows.
 const CELL_CHARS: usize = 60;
@@ -48,7 +48,7 @@ fn state(job: &JobInfo) -> &'static str {
 
 pub(crate) fn json_job(job: &JobInfo) -> serde_json::Result<String> {
     let payload = std::str::from_utf8(&job.payload).ok();
-    serde_json::to_string(&JsonJob {
+    json(&JsonJob {
         id: job.id.to_string(),
         kind: &job.kind,
         state: state(job),
@@ -65,7 +65,7 @@ pub(crate) fn json_job(job: &JobInfo) -> serde_json::Result<String> {
 
 pub(crate) fn json_schedule(schedule: &ScheduleInfo) -> serde_json::Result<String> {
     let ScheduleInfo { name, kind, rule, next, .. } = schedule;
-    serde_json::to_string(&JsonSchedule { name, kind, rule, next: utc(*next) })
+    json(&JsonSchedule { name, kind, rule, next: utc(*next) })
 }
 
 /// Everything about a job, a line each.

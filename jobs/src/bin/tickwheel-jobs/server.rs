@@ -28,7 +28,7 @@ pub(crate) fn client(
 ) -> Result<(Client, Place), Box<dyn Error>> {
     let url = url.as_str();
     let builder = Jobs::redis(url)?;
-    let name = queue.map_or(DEFAULT_QUEUE.to_owned(), str::to_ascii_lowercase);
+    let name = queue.unwrap_or(DEFAULT_QUEUE).to_owned();
     let mut server = Server::connect(url, &name)?;
     server.set_clock()?;
     if !server.exists(&name)? {

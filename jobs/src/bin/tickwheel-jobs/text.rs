@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::civil::{DateTime, Time};
+use jiff::fmt::temporal::Pieces;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Unit, Zoned};
+use serde::Serialize;
 
 /// How far the clock of the store is ahead of this machine's.
 static AHEAD: OnceLock<SignedDuration> = OnceLock::new();
@@ -34,9 +35,8 @@ pub(crate) fn time(text: &str) -> Result<SystemTime, String> {
     if let Ok(time) = text.parse::<Zoned>() {
         return Ok(time.timestamp().into());
     }
-    if let Ok(time) = text.parse::<DateTime>() {
-        let time = time.to_zoned(TimeZone::UTC).map_err(|error| error.to_string())?;
-        return Ok(time.timestamp().into());
+    if let Some(time) = civil_time(text) {
+        return Ok(time);
     }
     let wrong =
         || format!("{text:?} is no time: 2026-11-22T10:00:00Z, 2026-11-22, or 2h 30m from now on");
@@ -44,6 +44,23 @@ pub(crate) fn time(text: &str) -> Result<SystemTime, String> {
     let distance = distance.to_duration(SpanRelativeTo::days_are_24_hours());
     let time = distance.and_then(|distance| Timestamp::now().checked_add(distance));
     time.map(SystemTime::from).map_err(|error| format!("{text:?}: {error}"))
+}
+
+/// 1970, without a zone.
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// Reads a time of UTC, or one with an offset that a `Timestamp` does not take: that ends 26 hours before
+/// the year 9999 does.
+fn civil_time(text: &str) -> Option<SystemTime> {
+    let pieces =
+        Pieces::parse(text).ok().filter(|pieces| pieces.time_zone_annotation().is_none())?;
+    let civil = pieces.date().to_datetime(pieces.time().unwrap_or(Time::midnight()));
+    let offset = pieces.to_numeric_offset().map_or(0, |offset| offset.seconds());
+    let since = civil.duration_since(EPOCH) - SignedDuration::from_secs(offset.into());
+    match Duration::try_from(since) {
+        Ok(after) => SystemTime::UNIX_EPOCH.checked_add(after),
+        Err(_) => SystemTime::UNIX_EPOCH.checked_sub(since.unsigned_abs()),
+    }
 }
 
 /// Reads a delay. A day has 24 hours.
@@ -56,11 +73,11 @@ pub(crate) fn delay(text: &str) -> Result<Duration, String> {
 
 /// Returns the time as UTC, in milliseconds: `2026-11-22T10:00:00.000Z`.
 pub(crate) fn utc(time: SystemTime) -> String {
-    match Timestamp::try_from(time) {
-        Ok(time) => format!("{time:.3}"),
-        // The last day of the year 9999, which jiff leaves to the zones.
-        Err(_) => "9999-12-31T23:59:59.999Z".to_owned(),
-    }
+    // Not as a `Timestamp`, which leaves the last day of the year 9999 to the zones.
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let civil =
+        SignedDuration::try_from(since).ok().and_then(|since| EPOCH.checked_add(since).ok());
+    format!("{:.3}Z", civil.unwrap_or(DateTime::MAX))
 }
 
 /// Returns where a time lies, seen from the present: `in 2h 5m`, `3s ago`, `now`.
@@ -114,13 +131,32 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{size:.1} {name}")
 }
 
-/// Returns the text with its control characters escaped, so that it stays in its line and cannot
-/// steer a terminal.
+/// Says whether a character steers a terminal, or breaks or turns round the line that it stands in: a
+/// control character, a separator of lines or paragraphs, or one that sets the direction of text.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns a value as JSON, in ASCII where a character would steer a terminal.
+pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    let json = serde_json::to_string(value)?;
+    if !json.chars().any(steers) {
+        return Ok(json);
+    }
+    // Such a character stands in a string, and is one unit of UTF-16.
+    let escape = |c: char| match steers(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    Ok(json.chars().map(escape).collect())
+}
+
+/// Returns the text with those characters escaped that steer a terminal, so that it stays in its line.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(char::is_control) {
+    if !text.chars().any(steers) {
         return Cow::Borrowed(text);
     }
-    let escape = |c: char| match c.is_control() {
+    let escape = |c: char| match steers(c) {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };
@@ -152,6 +188,9 @@ mod tests {
         assert_eq!(at("2026-11-22T11:00[Europe/Berlin]"), "2026-11-22T10:00:00.000Z");
         assert_eq!(at("2026-11-22"), "2026-11-22T00:00:00.000Z");
         assert_eq!(at("2026-11-22 10:30"), "2026-11-22T10:30:00.000Z");
+        assert_eq!(at("9999-12-31"), "9999-12-31T00:00:00.000Z");
+        assert_eq!(at("9999-12-31T23:59:59.999Z"), "9999-12-31T23:59:59.999Z");
+        assert!(time("1969-07-20").unwrap() < SystemTime::UNIX_EPOCH);
         let hour = time("1h").unwrap().duration_since(now()).unwrap();
         assert!(hour > Duration::from_secs(3590) && hour <= Duration::from_secs(3600), "{hour:?}");
         assert!(time("-1h").unwrap() < now());
@@ -191,6 +230,8 @@ mod tests {
     fn text_of_a_job_cannot_steer_a_terminal() {
         assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(plain("größer"), "größer");
+        assert_eq!(plain("a\u{202e}b\u{9b}c"), "a\\u{202e}b\\u{9b}c");
+        assert_eq!(json(&"a\u{202e}\"\\\u{9b}é").unwrap(), "\"a\\u202e\\\"\\\\\\u009bé\"");
         assert_eq!(cut("größer", 3), "grö…");
         assert_eq!(bytes(1536), "1.5 KiB");
     }

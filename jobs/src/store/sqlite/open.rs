@@ -39,6 +39,8 @@ pub(crate) struct Location {
     /// The name of a virtual file system, for tests. The file is then SQLite's alone: no file of the
     /// operating system's belongs to it, and one connection opens it at a time.
     pub(crate) vfs: Option<String>,
+    /// A file that this process may only read is taken as well.
+    pub(crate) only_looks: bool,
 }
 
 /// The oldest SQLite that loses no commit when two connections meet in a checkpoint.
@@ -49,7 +51,8 @@ const CHECKED_BYTES: u64 = 8 << 20;
 impl Location {
     pub(crate) fn new(path: PathBuf, vfs: Option<String>) -> Location {
         let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-        Location { file: if vfs.is_some() { path.clone() } else { file }, path, queue: None, vfs }
+        let file = if vfs.is_some() { path.clone() } else { file };
+        Location { file, path, queue: None, vfs, only_looks: false }
     }
 
     /// Opens the file, makes it if it is absent, and refuses it if it is not ours. From then on the

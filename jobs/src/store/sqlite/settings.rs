@@ -31,9 +31,9 @@ impl Location {
                 self.settle_new(conn)?;
             }
         }
-        let read_only = conn.is_readonly("main").map_err(|error| self.sqlite(error))?;
-        if read_only {
-            return Err(self.io(io::Error::from(io::ErrorKind::PermissionDenied)));
+        if conn.is_readonly("main").map_err(|error| self.sqlite(error))? {
+            let denied = self.io(io::Error::from(io::ErrorKind::PermissionDenied));
+            return if self.only_looks { Ok(()) } else { Err(denied) };
         }
         // A file that is mapped raises a signal where a full disk should be an error.
         self.set(conn, "mmap_size", "0", 0).or_else(|error| match error {

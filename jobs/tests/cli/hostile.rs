@@ -1,0 +1,194 @@
+//! What a hostile file, a queue's name in another case, a time at the end of the calendar and a user who
+//! may only read come to.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+
+use tickwheel_jobs::{Durability, Schedule};
+
+use super::*;
+
+/// Characters that steer a terminal, or turn round or break the line that they stand in.
+const STEERING: &str =
+    "\u{1b}\u{7f}\u{80}\u{85}\u{9b}\u{9f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
+
+#[derive(Serialize, Deserialize)]
+struct Hostile(String);
+
+impl Job for Hostile {
+    const NAME: &'static str = "kind\u{9b}31m\u{202e}\u{2028}";
+}
+
+/// No text of a job, a schedule or a queue is printed with a character that steers a terminal, neither for
+/// people nor as JSON; and a parser of the JSON finds it all the same.
+#[test]
+fn text_of_a_file_is_printed_without_what_steers_a_terminal() {
+    let folder = Folder::new();
+    let file = folder.file("jobs.db");
+    let jobs = Jobs::open(&file).unwrap();
+    let jobs = jobs
+        .durability(Durability::Written)
+        .retry(Retry::never())
+        .on(|job: Hostile, _| Err(Fail::dead(job.0)))
+        .start()
+        .unwrap();
+    let text = format!("a{STEERING}b");
+    let id = jobs.keyed(&text).insert(HOUR, Hostile(text.clone())).unwrap().to_string();
+    let dead = jobs.insert(Duration::ZERO, Hostile(text.clone())).unwrap().to_string();
+    jobs.repeat(&text, Schedule::every(HOUR), Hostile(text.clone())).unwrap();
+    wait_until(|| jobs.count().unwrap().dead == 1);
+    let queue = format!("q{STEERING}");
+    let conn = Connection::open(&file).unwrap();
+    conn.execute_batch(&format!("CREATE TABLE \"tickwheel_{queue}_meta\" (a)")).unwrap();
+    drop(conn);
+
+    let calls: [&[&str]; 14] = [
+        &["list"],
+        &["list", "--json"],
+        &["list", "dead"],
+        &["list", "dead", "--json"],
+        &["list", "schedules"],
+        &["list", "schedules", "--json"],
+        &["show", &id],
+        &["show", &id, "--json"],
+        &["show", &dead],
+        &["show", &dead, "--json"],
+        &["stats"],
+        &["stats", "--json"],
+        &["watch", "--times", "1", "--json"],
+        &["--queue", "absent", "stats"],
+    ];
+    for args in calls {
+        let Ended { out, err, .. } = call(&file, args);
+        let printed = format!("{out}{err}");
+        let steers = |c: char| c != '\n' && STEERING.contains(c);
+        assert!(!printed.contains(steers), "{args:?}: {printed:?}");
+    }
+    let shown = &json(&file, &["show", &id, "--json"])[0];
+    assert_eq!((&shown["key"], &shown["kind"]), (&(*text).into(), &Hostile::NAME.into()));
+    let payload: Hostile = serde_json::from_str(shown["payload"].as_str().unwrap()).unwrap();
+    assert_eq!(payload.0, text);
+    assert_eq!(json(&file, &["list", "dead", "--json"])[0]["error"], *text);
+    let stats = &json(&file, &["stats", "--json"])[0];
+    assert_eq!(stats["queues"], serde_json::json!([queue]));
+    assert_eq!(stats["kinds"][0]["kind"], Hostile::NAME);
+}
+
+/// A queue is found by its name in upper case and in lower case.
+#[test]
+fn a_queue_is_found_whatever_the_case_of_its_name() {
+    let folder = Folder::new();
+    let file = folder.file("jobs.db");
+    let mails = Jobs::open(&file).unwrap().queue("Mail").client().unwrap();
+    let id = mails.insert(HOUR, Close(1)).unwrap().to_string();
+    for name in ["mail", "Mail", "MAIL"] {
+        assert_eq!(ids(&json(&file, &["--queue", name, "list", "--json"])), [&*id], "{name}");
+        let stats = &json(&file, &["--queue", name, "stats", "--json"])[0];
+        assert_eq!(stats["queue"], "mail");
+    }
+}
+
+/// A job is moved to every time that it may be due: one that has passed, also before 1970, makes it due
+/// now; and the last day of the year 9999 is as good as any.
+#[test]
+fn a_job_is_moved_to_the_ends_of_the_calendar() {
+    let folder = Folder::new();
+    let file = folder.file("jobs.db");
+    let client = Jobs::open(&file).unwrap().client().unwrap();
+    let id = client.insert(HOUR, Close(1)).unwrap();
+    let ends = [
+        ("9999-12-31", "9999-12-31T00:00:00.000Z"),
+        ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
+        ("9999-12-31 10:00", "9999-12-31T10:00:00.000Z"),
+        ("9999-12-31T23:00:00+01:00", "9999-12-31T22:00:00.000Z"),
+        ("1969-07-20", "1970-01-01T00:00:00.000Z"),
+        ("1969-07-20T20:17:40Z", "1970-01-01T00:00:00.000Z"),
+        ("1970-01-01", "1970-01-01T00:00:00.000Z"),
+    ];
+    for (at, due) in ends {
+        let moved = ok(&file, &["move", &id.to_string(), "--at", at]);
+        assert!(moved.contains(&format!("is due {due}")), "{at}: {moved}");
+        let listed = json(&file, &["list", "--json", "--from", due, "--to", due]);
+        assert_eq!(listed.len(), 1, "{at}");
+        assert_eq!(json(&file, &["show", &id.to_string(), "--json"])[0]["due"], due);
+    }
+    assert!(client.get(id).unwrap().unwrap().deadline <= SystemTime::now());
+    for late in ["10000-01-01", "9999-12-31T23:00:00-05:00", "9999-12-31T25:00:00Z"] {
+        assert_eq!(call(&file, &["move", &id.to_string(), "--at", late]).code, 2, "{late}");
+    }
+}
+
+/// A user who may read the file and not write to it looks with every verb that only looks, while the
+/// application runs; a verb that changes something is refused.
+#[test]
+fn a_user_who_may_only_read_the_file_looks() {
+    let folder = Folder::new();
+    let file = folder.file("jobs.db");
+    let jobs = Jobs::open(&file).unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    let id = jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let program = folder.file("tickwheel-jobs");
+    fs::copy(env!("CARGO_BIN_EXE_tickwheel-jobs"), &program).unwrap();
+    let is_root = fs::metadata(&file).unwrap().uid() == 0;
+    let set_mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let names = ["jobs.db", "jobs.db-wal", "jobs.db-shm"].map(|name| folder.file(name));
+    names.iter().for_each(|name| set_mode(name, 0o444));
+    set_mode(&folder.0, 0o555);
+    let call = |args: &[&str]| {
+        let mut command = Command::new(&program);
+        command.arg(&file).args(args).current_dir("/");
+        if is_root {
+            // Root may write to whatever it likes, so somebody else looks.
+            command.uid(65534).gid(65534);
+        }
+        let ended = command.output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let code = ended.status.code().unwrap();
+        Ended { code, out: text(ended.stdout), err: text(ended.stderr) }
+    };
+    let looks: [&[&str]; 7] = [
+        &["list"],
+        &["list", "dead"],
+        &["list", "schedules"],
+        &["show", &id],
+        &["stats"],
+        &["check"],
+        &["watch", "--times", "1"],
+    ];
+    let looked = looks.map(call);
+    let changed = call(&["cancel", &id]);
+    set_mode(&folder.0, 0o755);
+    names.iter().for_each(|name| set_mode(name, 0o644));
+    for (args, ended) in looks.iter().zip(&looked) {
+        assert_eq!((ended.code, &*ended.err), (0, ""), "{args:?}");
+    }
+    assert!(looked[0].out.contains(&id) && looked[3].out.contains(&id), "{}", looked[0].out);
+    assert_eq!(changed.code, 2);
+    assert!(changed.err.contains("jobs.db"), "{}", changed.err);
+    assert_eq!(jobs.count().unwrap().pending, 1);
+}
+
+/// Who wants one job reads one, not a page of payloads; who goes on reads more and more of them, and
+/// sees each once.
+#[test]
+fn pages_that_begin_with_one_job_grow() {
+    let folder = Folder::new();
+    let client = Jobs::open(folder.file("jobs.db")).unwrap().client().unwrap();
+    client.insert_batch((0..600).map(|n| (HOUR, Close(n)))).unwrap();
+    let mut pages = client.pending().from_one_job_on();
+    let mut lengths = Vec::new();
+    let mut seen = Vec::new();
+    loop {
+        let page = pages.next_page().unwrap();
+        if page.is_empty() {
+            break;
+        }
+        lengths.push(page.len());
+        seen.extend(page.iter().map(|job| job.job::<Close>().unwrap().0));
+    }
+    assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 64, 128, 256, 89]);
+    seen.sort_unstable();
+    assert_eq!(seen, (0..600).collect::<Vec<u64>>());
+}
