@@ -166,7 +166,8 @@ impl Builder {
 
     #[cfg(feature = "sqlite")]
     fn on_file(path: &std::path::Path, only_looks: bool) -> Result<Builder, OpenError> {
-        let mut location = Location { only_looks, ..Location::new(path.to_owned(), None) };
+        let mut location = Location::new(path.to_owned(), None);
+        location.only_looks = only_looks;
         drop(location.open()?);
         Ok(Builder::new(Source::File(location)))
     }

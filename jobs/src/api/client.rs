@@ -63,7 +63,9 @@ impl Client {
     /// time, so it cannot be made twice. It does not wait for the one before to end. To call this
     /// again with the same schedule, at each start of a program say, changes the job's data alone;
     /// another schedule replaces the one of this name. Occurrences are made where the job's kind is
-    /// handled.
+    /// handled. If the clock was ahead and is right again, the occurrences go on with the time that comes
+    /// next. Those that were made too early are not made again, as long as their ids are remembered
+    /// ([`Builder::retention`](crate::Builder::retention)).
     ///
     /// # Errors
     ///

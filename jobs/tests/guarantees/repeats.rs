@@ -61,6 +61,69 @@ fn an_occurrence_is_made_once_though_the_schedule_changes() {
     });
 }
 
+/// A clock that was years ahead, and is right again, stops no repeat: the next occurrence comes a period
+/// after the one before, as if the clock had never been wrong.
+#[test]
+fn a_repeat_goes_on_after_a_clock_that_was_years_ahead() {
+    on_manual(|jobs, driver, log| {
+        jobs.repeat("hourly", HOUR, close(1)).unwrap();
+        assert_eq!(driver.advance(2 * HOUR), 2);
+        let next = jobs.repeats().unwrap()[0].next;
+        let right = driver.wall_now();
+        driver.set_wall(right + 30_000 * HOUR + HOUR / 2);
+        // The latest of the missed ones, by its policy.
+        assert_eq!(driver.advance(60 * SECOND), 1);
+        assert!(jobs.repeats().unwrap()[0].next > right + 20_000 * HOUR);
+        driver.set_wall(right);
+        assert_eq!(jobs.repeats().unwrap()[0].next, next);
+        assert_eq!(driver.advance(24 * HOUR), 24);
+        assert_eq!(log.get().len(), 27);
+        jobs.check().unwrap();
+    });
+}
+
+/// The same, if the clock is right again only after a restart; with the same `repeat` at each start.
+#[test]
+fn a_repeat_goes_on_after_a_restart_with_a_clock_that_is_right_again() {
+    for repeats_again in [false, true] {
+        let folder = Folder::new();
+        let open = || {
+            let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+        };
+        let (jobs, driver) = open();
+        driver.set_wall(driver.wall_now() + 30_000 * HOUR);
+        jobs.repeat("hourly", HOUR, close(1)).unwrap();
+        assert_eq!(driver.advance(3 * HOUR), 3);
+        let ahead = jobs.repeats().unwrap()[0].next;
+        jobs.shutdown().unwrap();
+        let (jobs, driver) = open();
+        if repeats_again {
+            jobs.repeat("hourly", HOUR, close(1)).unwrap();
+        }
+        assert_eq!(driver.advance(24 * HOUR), 24, "{repeats_again}");
+        let next = jobs.repeats().unwrap()[0].next;
+        assert_eq!(ahead.duration_since(next).unwrap().as_millis() % HOUR.as_millis(), 0);
+        jobs.check().unwrap();
+    }
+}
+
+/// A clock that is set back makes no occurrence run twice, whether it goes back by less than a period or
+/// by several.
+#[test]
+fn an_occurrence_runs_once_though_the_clock_is_set_back() {
+    on_manual(|jobs, driver, _| {
+        jobs.repeat("minutely", 60 * SECOND, close(1)).unwrap();
+        assert_eq!(driver.advance(600 * SECOND), 10);
+        for back in [SECOND / 2, 30 * SECOND, 61 * SECOND, 480 * SECOND] {
+            driver.set_wall(driver.wall_now() - back);
+            assert_eq!(driver.advance(back), 0, "{back:?}");
+        }
+        assert_eq!(driver.advance(600 * SECOND), 10);
+        jobs.check().unwrap();
+    });
+}
+
 #[test]
 fn a_schedule_that_makes_no_sense_is_refused() {
     on_manual(|jobs, _, _| {
@@ -151,6 +214,31 @@ mod cron {
         let refused = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap().0;
         let refused = refused.repeat("never", february, close(1));
         assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
+    }
+
+    /// A cron expression too goes on after a clock that was years ahead, at once or after a restart.
+    #[test]
+    fn cron_goes_on_after_a_clock_that_was_years_ahead() {
+        let folder = Folder::new();
+        let open = || {
+            let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+        };
+        let (jobs, driver) = open();
+        driver.set_wall(utc("2020-01-01T12:00:00Z"));
+        jobs.repeat("nightly", Cron::new("30 2 * * *", "UTC").unwrap(), close(1)).unwrap();
+        driver.set_wall(utc("2040-01-01T12:00:00Z"));
+        assert_eq!(driver.advance(SECOND), 1);
+        driver.set_wall(utc("2020-01-01T12:00:00Z"));
+        assert_eq!(jobs.repeats().unwrap()[0].next, utc("2020-01-02T02:30:00Z"));
+        assert_eq!(driver.advance(48 * HOUR), 2);
+        driver.set_wall(utc("2040-02-01T12:00:00Z"));
+        assert_eq!(driver.advance(SECOND), 1);
+        jobs.shutdown().unwrap();
+        let (jobs, driver) = open();
+        driver.set_wall(utc("2020-01-03T12:00:00Z"));
+        assert_eq!(driver.advance(48 * HOUR), 2);
+        jobs.check().unwrap();
     }
 
     #[test]

@@ -16,6 +16,10 @@ impl Oracle {
                 continue;
             }
             let (name, plan) = (name.clone(), plan.clone());
+            // A clock that was ahead has left times out.
+            if next - period > now + self.ahead + 1000 {
+                next -= (next - now - 1) / period * period;
+            }
             let mut times = Vec::new();
             if jumped && now - next > 1000 {
                 let missed = (now - 1001 - next) / period + 1;

@@ -65,6 +65,9 @@ impl Machine {
                 Then::SchedulesLoaded => {
                     if let Answer::Schedules(schedules) = answer {
                         self.schedules = schedules;
+                        if self.clock_was_set && !self.schedules.is_empty() {
+                            turn.wake_by(now);
+                        }
                     }
                 }
                 // Somebody else has changed the schedule meanwhile.

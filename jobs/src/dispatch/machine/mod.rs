@@ -100,6 +100,8 @@ pub(crate) struct Machine {
     unreadable: HashSet<String>,
     schedules: Vec<StoredSchedule>,
     load_schedules: bool,
+    /// The schedules may be ahead of the clock: at the start, and when the clock was set back.
+    clock_was_set: bool,
     /// What is taken first in the next step.
     backlog: Vec<Command>,
     /// After failed commits: how many, and when the next one is tried for the backlog alone.
@@ -175,6 +177,7 @@ impl Machine {
             unreadable: HashSet::new(),
             schedules: Vec::new(),
             load_schedules: true,
+            clock_was_set: true,
             backlog: Vec::new(),
             failures: 0,
             retry_at: None,
@@ -209,6 +212,9 @@ impl Machine {
         }
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
+            // What the clock had put off when it was ahead is not put off by as much.
+            self.clock_was_set = true;
+            self.purge_at = self.purge_at.min(now.plus(PURGE_INTERVAL));
         }
         self.give_back_late(present);
         let mut taken = core::mem::take(&mut self.backlog);

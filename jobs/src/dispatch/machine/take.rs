@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::work::{Then, Work};
-use super::{CLAIMS_PER_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, Turn};
+use super::{
+    CLAIMS_PER_STEP, CLOCK_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, Turn,
+};
 use crate::dispatch::call;
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
@@ -196,14 +198,26 @@ impl Machine {
     /// Turns the times of schedules that have come into jobs.
     pub(super) fn make_occurrences(&mut self, now: Millis, work: &mut Work) {
         let until = now.plus(self.settings.ahead);
+        let in_order = until.plus(CLOCK_STEP);
+        let clock_was_set = self.clock_was_set && !self.schedules.is_empty();
+        self.clock_was_set &= !clock_was_set;
         for schedule in &mut self.schedules {
             let Some((kind, _)) = self.settings.policies.get_key_value(&*schedule.kind) else {
                 continue;
             };
-            if schedule.next > until {
+            let expected = schedule.next;
+            if expected > until {
+                // A clock that was ahead has left times out. Those that became jobs all the same do not
+                // become jobs twice, because their ids are known.
+                if let Some(next) =
+                    schedule.schedule.left_out(expected, now, in_order, clock_was_set)
+                {
+                    let (name, jobs) = (schedule.name.clone(), Vec::new());
+                    schedule.next = next;
+                    work.push(Op::Occur { name, expected, jobs, next: Some(next) }, Then::Occurred);
+                }
                 continue;
             }
-            let expected = schedule.next;
             let (times, next) =
                 schedule.schedule.due(expected, now.minus(GRACE), until, OCCURRENCES_PER_STEP);
             let job = |due: Millis| NewJob {

@@ -4,7 +4,8 @@
 //!
 //! - A schedule is text in the store, so that a process without the feature `cron` leaves what it
 //!   cannot read alone.
-//! - The next occurrence is a function of the one before, never of the present, so nothing drifts.
+//! - The next occurrence is a function of the one before, never of the present, so nothing drifts. A clock
+//!   that was ahead, and is right again, leads back to an earlier occurrence, on the same times.
 //! - Cron expressions and time zones are croner's and jiff's.
 
 #[cfg(feature = "cron")]
@@ -138,6 +139,38 @@ impl Schedule {
             next = self.rule.after(time);
         }
         (times, next)
+    }
+
+    /// Returns the first occurrence after `now`, if there is one between `in_order` and `next`, which
+    /// was left out then: `next` is the next one of a schedule whose occurrences were taken up to
+    /// `in_order` at most, unless the clock was ahead.
+    ///
+    /// A period is looked at each time, which costs an addition. A cron expression is asked only if the
+    /// clock was set.
+    pub(crate) fn left_out(
+        &self,
+        next: Millis,
+        now: Millis,
+        in_order: Millis,
+        clock_was_set: bool,
+    ) -> Option<Millis> {
+        match &self.rule {
+            Rule::Every(period) => {
+                let period = i64::try_from(*period).ok().filter(|period| *period > 0)?;
+                if next.get() - in_order.get() <= period {
+                    return None;
+                }
+                // On the times of this schedule: a period and another one from `next` back.
+                let steps = (next.get() - now.get() - 1) / period;
+                Some(Millis::clamped(next.get() - steps * period))
+            }
+            #[cfg(feature = "cron")]
+            Rule::Cron(cron) if clock_was_set => {
+                cron.after(in_order).filter(|first| *first < next)?;
+                cron.after(now)
+            }
+            _ => None,
+        }
     }
 }
 
