@@ -197,6 +197,49 @@ mod cron {
         assert_eq!(hourly, ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]);
     }
 
+    /// A day that a zone has left out costs the occurrences of that day, and not the schedule: neither the
+    /// search for the next occurrence nor that for the latest missed one ends there. An occurrence in the
+    /// last two hours of the gap comes when it ends.
+    #[test]
+    fn cron_goes_on_after_a_day_that_its_zone_left_out() {
+        // In Apia 2011-12-29 was followed by 2011-12-31, when 10:00 UTC came.
+        let before = "2011-12-28T12:00:00Z";
+        for (expression, occurrences) in [
+            ("0 0 * * *", ["2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"]),
+            ("0 7 * * *", ["2011-12-28T17:00:00Z", "2011-12-29T17:00:00Z", "2011-12-30T17:00:00Z"]),
+            (
+                "0 23 * * *",
+                ["2011-12-29T09:00:00Z", "2011-12-30T09:00:00Z", "2011-12-30T10:00:00Z"],
+            ),
+            (
+                "0 12 30 * *",
+                ["2012-01-29T22:00:00Z", "2012-03-29T22:00:00Z", "2012-04-29T23:00:00Z"],
+            ),
+            (
+                "0 12 30 12 *",
+                ["2012-12-29T22:00:00Z", "2013-12-29T22:00:00Z", "2014-12-29T22:00:00Z"],
+            ),
+        ] {
+            let (jobs, driver) = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap();
+            driver.set_wall(utc(before));
+            let apia = Cron::new(expression, "Pacific/Apia").unwrap().missed(Missed::Burst(99));
+            jobs.repeat("daily", apia, close(1)).unwrap();
+            for time in occurrences {
+                let next = jobs.repeats().unwrap();
+                assert_eq!(next.first().map(|next| next.next), Some(utc(time)), "{expression}");
+                driver.set_wall(utc(time));
+                assert_eq!(driver.advance(MS), 1, "{expression} at {time}");
+            }
+            // All of them were missed.
+            jobs.cancel_repeat("daily").unwrap();
+            driver.set_wall(utc(before));
+            let apia = Cron::new(expression, "Pacific/Apia").unwrap().missed(Missed::Burst(99));
+            jobs.repeat("late", apia, close(1)).unwrap();
+            driver.set_wall(utc(occurrences[2]) + 5 * SECOND);
+            assert_eq!(driver.advance(MS), 3, "{expression}");
+        }
+    }
+
     #[test]
     fn a_wrong_expression_names_its_column() {
         let column = |expression: &str| match Cron::new(expression, "UTC") {

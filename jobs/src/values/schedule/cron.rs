@@ -3,8 +3,10 @@
 use core::fmt;
 use core::str::FromStr;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use croner::errors::CronError;
+use croner::{CronDateTime, Direction};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Missed, Schedule, ScheduleError};
 use crate::values::time::Millis;
@@ -18,6 +20,10 @@ use crate::values::time::Millis;
 ///   the first moment after it. One with a `*` or a step in its time is left out.
 /// - When clocks go back, an occurrence with a fixed time in the hour that exists twice runs once, at
 ///   the first. One with a `*` or a step runs in both.
+/// - When clocks go forward by more than two hours, an occurrence in the gap is left out, but for the last
+///   two hours of it. (Apia left out a day in 2011.)
+/// - No occurrence is found in the year 5000 or later. A schedule without a further occurrence ends: see
+///   [`Schedule`].
 ///
 /// The zone is a name of the IANA database ("Europe/Berlin", "UTC"), from the system's copy or, if
 /// there is none, from jiff's.
@@ -38,6 +44,10 @@ pub struct Cron {
     zone: TimeZone,
     missed: Missed,
 }
+
+/// How many gaps between two times of a zone a search goes over.
+const MOST_GAPS: usize = 100;
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 impl Cron {
     /// Returns the schedule of an expression in a time zone.
@@ -84,18 +94,55 @@ impl Cron {
 
     /// Returns the first occurrence after `last`.
     pub(crate) fn after(&self, last: Millis) -> Option<Millis> {
-        let last = Timestamp::from_millisecond(last.get()).ok()?.to_zoned(self.zone.clone());
-        let next = self.parsed.find_next_occurrence(&last, false).ok()?;
-        let ms = next.timestamp().as_millisecond();
+        let ms = self.search(last, Direction::Forward)?;
         (ms <= Millis::MAX.get()).then(|| Millis::clamped(ms))
     }
 
     /// Returns the last occurrence before `next`.
     pub(crate) fn before(&self, next: Millis) -> Option<Millis> {
-        let next = Timestamp::from_millisecond(next.get()).ok()?.to_zoned(self.zone.clone());
-        let last = self.parsed.find_previous_occurrence(&next, false).ok()?;
-        let ms = last.timestamp().as_millisecond();
+        let ms = self.search(next, Direction::Backward)?;
         (ms >= 0).then(|| Millis::clamped(ms))
+    }
+
+    fn find<T: CronDateTime>(
+        &self,
+        from: &T,
+        included: bool,
+        direction: Direction,
+    ) -> Result<T, CronError> {
+        match direction {
+            Direction::Forward => self.parsed.find_next_occurrence(from, included),
+            Direction::Backward => self.parsed.find_previous_occurrence(from, included),
+        }
+    }
+
+    /// Searches from a time on, that time left out. croner gives up at a time that the zone leaves out if
+    /// the gap is longer than two hours, with the same error as if there were no further occurrence. So
+    /// the clock without a zone is asked as well, and the search goes on behind the gap.
+    fn search(&self, from: Millis, direction: Direction) -> Option<i64> {
+        let mut from = Timestamp::from_millisecond(from.get()).ok()?.to_zoned(self.zone.clone());
+        let mut included = false;
+        for _ in 0..MOST_GAPS {
+            let found = self.find(&from, included, direction);
+            if let Ok(found) = found {
+                return Some(found.timestamp().as_millisecond());
+            }
+            let missing = self.find(&from.datetime(), included, direction).ok()?;
+            let missing = self.zone.to_ambiguous_zoned(missing);
+            let is_gap = matches!(missing.offset(), AmbiguousOffset::Gap { .. });
+            let mut next = missing.earlier().ok()?;
+            if is_gap {
+                let end = self.zone.following(next.timestamp()).next()?;
+                next = end.timestamp().to_zoned(self.zone.clone());
+            }
+            from = match direction {
+                Direction::Forward if is_gap => next,
+                Direction::Forward => next.checked_add(SECOND).ok()?,
+                Direction::Backward => next.checked_sub(SECOND).ok()?,
+            };
+            included = true;
+        }
+        None
     }
 }
 

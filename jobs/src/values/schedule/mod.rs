@@ -21,6 +21,10 @@ use crate::values::time::Millis;
 /// A [`Duration`] turns into one: the first occurrence is due a period after
 /// [`repeat`](crate::Client::repeat) was called first, and each further one a period after the one
 /// before. So does a `Cron`, with the feature `cron`.
+///
+/// A schedule without a further occurrence (a cron expression with a year that is over, a period that leads
+/// past the year 9999) ends with its last one: it is listed no more, and no
+/// [`Event`](crate::Event) tells of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
     pub(crate) rule: Rule,
@@ -72,7 +76,8 @@ pub enum ScheduleError {
     },
     /// There is no time zone of this name.
     Zone(String),
-    /// The schedule has no further occurrence before the year 9999.
+    /// The schedule has no further occurrence: a period leads past the year 9999, or a cron expression has
+    /// none before the year 5000.
     NeverOccurs(String),
 }
 
