@@ -206,7 +206,7 @@ pub enum StoreError {
     Io(String),
     /// The file is damaged: what SQLite said.
     Damaged(String),
-    /// A name, key or payload is longer than the store takes.
+    /// A name, key or payload is longer than the store takes; or a name or key is empty.
     TooLong {
         /// What is too long: "key", "name", "payload".
         what: &'static str,
@@ -248,6 +248,7 @@ impl fmt::Display for StoreError {
             StoreError::Busy => f.write_str("the store was not free in time"),
             StoreError::Io(error) => write!(f, "the store could not read or write: {error}"),
             StoreError::Damaged(detail) => write!(f, "the store is damaged: {detail}"),
+            StoreError::TooLong { what, bytes: 0, .. } => write!(f, "a {what} cannot be empty"),
             StoreError::TooLong { what, bytes, most } => {
                 write!(f, "a {what} of {bytes} bytes is too long: the store takes {most}")
             }

@@ -1,6 +1,7 @@
 //! What a job is: data with a name.
 
 use core::fmt;
+use std::io::{self, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,6 +11,34 @@ use serde::de::DeserializeOwned;
 /// The name leads from the store to the handler, so it must not change while jobs of the kind are in
 /// a store; the name of the type may. Fields may be added if they have a default
 /// (`#[serde(default)]`). A payload that does not decode any more makes the job dead, with its bytes.
+///
+/// A payload is JSON, which has limits of its own. A value that is nested more than 127 levels deep is
+/// refused by the insert. A NaN or an infinite number is not: it is written as `null`, which is no number
+/// when the job's time comes, so the job is dead then. A field that may be one is an `Option`, or text, or
+/// the job has an `encode` of its own that refuses it:
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use tickwheel_jobs::{EncodeError, Job};
+/// #[derive(Serialize, Deserialize)]
+/// struct Reprice {
+///     factor: f64,
+/// }
+///
+/// impl Job for Reprice {
+///     const NAME: &'static str = "reprice";
+///
+///     fn encode(&self) -> Result<Vec<u8>, EncodeError> {
+///         match self.factor.is_finite() {
+///             true => serde_json::to_vec(self).map_err(EncodeError::new),
+///             false => Err(EncodeError::new("the factor is no number")),
+///         }
+///     }
+/// }
+/// # assert!(Reprice { factor: f64::NAN }.encode().is_err());
+/// # assert!(Reprice::decode(&Reprice { factor: 0.5 }.encode()?).is_ok());
+/// # Ok::<(), EncodeError>(())
+/// ```
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -37,7 +66,10 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     ///
     /// If the job cannot be encoded. The insert is refused then, and the job comes back.
     fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        serde_json::to_vec(self).map_err(EncodeError::new)
+        let mut payload = Vec::with_capacity(128);
+        let mut json = serde_json::Serializer::with_formatter(&mut payload, Levels(0));
+        self.serialize(&mut json).map_err(EncodeError::new)?;
+        Ok(payload)
     }
 
     /// Returns the job of a payload.
@@ -48,6 +80,45 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// help.
     fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         serde_json::from_slice(payload).map_err(DecodeError::new)
+    }
+}
+
+/// How many arrays and objects may be inside of each other: serde_json reads no more.
+const MOST_LEVELS: u32 = 127;
+
+/// Writes JSON without blanks, and counts the levels.
+struct Levels(u32);
+
+impl Levels {
+    fn begin<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.0 += 1;
+        if self.0 > MOST_LEVELS {
+            return Err(io::Error::other(format!("nested more than {MOST_LEVELS} levels deep")));
+        }
+        writer.write_all(bracket)
+    }
+
+    fn end<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.0 -= 1;
+        writer.write_all(bracket)
+    }
+}
+
+impl serde_json::ser::Formatter for Levels {
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.begin(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.end(writer, b"]")
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.begin(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.end(writer, b"}")
     }
 }
 

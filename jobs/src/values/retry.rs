@@ -14,7 +14,7 @@ use std::time::Duration;
 ///
 /// The wait before the `n`-th further try is `base * 2^(n - 1)`, at most [`Retry::at_most`], plus a
 /// random part of at most a quarter of that, so that jobs which failed together do not come back
-/// together.
+/// together. A wait that leads past the year 9999 ends with that year.
 ///
 /// | policy | first wait | waits in all, without and with the whole jitter |
 /// | --- | --- | --- |
@@ -165,7 +165,8 @@ pub(crate) enum Fate {
 
 impl Fail {
     /// Returns the failure after which the job is tried again when `delay` has passed, if the
-    /// number of tries that its [`Retry`] allows is not used up.
+    /// number of tries that its [`Retry`] allows is not used up. A delay that leads past the year 9999
+    /// ends with that year: an insert would be refused, but here nobody could be told.
     pub fn after(delay: Duration, error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
         Fail { fate: Fate::After(delay), error: chain(&*error.into()) }
     }

@@ -4,8 +4,9 @@
 //!
 //! - A deadline rounds up to a millisecond and the present rounds down, so nothing is early. A time
 //!   that has come already is not put off to the next millisecond: nothing starts before its insert.
-//! - A time lies between 1970 and the end of 9999. What lies outside is an error that names it,
-//!   never a time that was bent into the range.
+//! - A time lies between 1970 and the end of 9999. What a caller asks for outside of it is an error that
+//!   names it, never a time that was bent into the range. The wait of a failed run, which has no caller,
+//!   ends with the year 9999 ([`Millis::plus`]).
 //! - The clock is passed in. No function here reads one.
 
 use core::fmt;
@@ -32,7 +33,7 @@ pub enum TimeError {
     Before1970(SystemTime),
     /// The wall-clock time that was asked for lies after the year 9999.
     After9999(SystemTime),
-    /// The delay ends after the year 9999.
+    /// The delay ends after the year 9999, or the window of a [`When`] does.
     TooLong(Duration),
 }
 
@@ -139,6 +140,11 @@ impl Now {
         let leeway = when.leeway();
         if leeway.is_zero() {
             return Ok(due);
+        }
+        // Whatever is drawn: the same insert is always taken, or never.
+        let latest = due.to_system().checked_add(leeway);
+        if latest.is_none_or(|latest| Millis::deadline(latest).is_err()) {
+            return Err(TimeError::TooLong(leeway));
         }
         let choices = u64::try_from(leeway.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
         Ok(due.plus(Duration::from_millis(draw % choices)))

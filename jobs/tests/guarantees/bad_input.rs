@@ -119,6 +119,11 @@ fn a_refused_job_comes_back() {
         assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::After9999(far)));
         let refused = jobs.insert(Duration::MAX, close(1)).unwrap_err();
         assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::TooLong(Duration::MAX)));
+        for long in [HOUR, Duration::MAX] {
+            let jitter = tickwheel_jobs::tickwheel::When::wall(far - MS).jitter(long);
+            let refused = jobs.insert(jitter, close(1)).unwrap_err();
+            assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::TooLong(long)));
+        }
         let last = jobs.insert(far - MS, close(1)).unwrap();
         assert!(jobs.reset(last, far).is_err());
         assert!(jobs.reset(last, UNIX_EPOCH).unwrap());
@@ -133,9 +138,58 @@ fn a_refused_job_comes_back() {
                 most: 255,
             });
             assert_eq!(*refused.kind(), kind);
+            assert!(refused.to_string().contains(if key.is_empty() { "empty" } else { "256" }));
         }
         assert_eq!(jobs.count().unwrap().pending, 0);
     });
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Nest(Vec<Nest>);
+
+impl Job for Nest {
+    const NAME: &'static str = "nest";
+}
+
+fn nest(levels: usize) -> Nest {
+    (1..levels).fold(Nest(Vec::new()), |inner, _| Nest(vec![inner]))
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Number(f64);
+
+impl Job for Number {
+    const NAME: &'static str = "number";
+}
+
+/// What does not decode is refused at the insert if it is nested too deep. A number that JSON cannot say
+/// is dead at its time.
+#[test]
+fn a_job_that_json_cannot_say_is_refused_or_dead() {
+    let levels = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = std::sync::Arc::clone(&levels);
+    let (jobs, driver) = Jobs::memory()
+        .on(move |mut nest: Nest, _| {
+            seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            while let Some(inner) = nest.0.pop() {
+                nest = inner;
+                seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+            Ok(())
+        })
+        .on(|_: Number, _| Ok(()))
+        .manual()
+        .unwrap();
+    jobs.insert(SECOND, nest(127)).unwrap();
+    let refused = jobs.insert(SECOND, nest(128)).unwrap_err();
+    assert!(matches!(refused.kind(), InsertErrorKind::Encode(_)), "{refused}");
+    assert!(refused.to_string().contains("127 levels"), "{refused}");
+    let number = jobs.insert(SECOND, Number(f64::NAN)).unwrap();
+    driver.advance(SECOND);
+    assert_eq!(levels.load(std::sync::atomic::Ordering::Relaxed), 127);
+    let dead = jobs.get(number).unwrap().unwrap();
+    assert_eq!(dead.state, tickwheel_jobs::JobState::Dead);
+    assert_eq!(dead.payload, b"null");
 }
 
 #[test]

@@ -49,6 +49,38 @@ fn missed_occurrences_run_as_their_policy_says() {
     }
 }
 
+/// Of the missed occurrences 10,000 run at most, whatever the burst says.
+#[test]
+fn a_burst_makes_ten_thousand_occurrences_at_most() {
+    let (jobs, driver) = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap();
+    let schedule = Schedule::every(SECOND).missed(Missed::Burst(20_000));
+    jobs.repeat("secondly", schedule, close(1)).unwrap();
+    driver.set_wall(driver.wall_now() + 15_000 * SECOND + SECOND / 2);
+    // Those that were missed, and one that is less than a second late.
+    assert_eq!(driver.advance(MS), 10_001);
+    assert_eq!(driver.advance(SECOND), 1);
+}
+
+/// Time that passes for ever does so at once if nothing is left to do, whatever is dead, remembered or of a
+/// kind that nobody handles; and a repeat makes as many steps as it has occurrences.
+#[test]
+fn a_driver_passes_all_time_at_once_if_nothing_is_left_to_do() {
+    on_manual(|jobs, driver, _| {
+        assert_eq!(driver.advance(std::time::Duration::MAX), 0);
+        assert_eq!(driver.advance(std::time::Duration::MAX), 0);
+        assert_eq!(jobs.insert(SECOND, close(1)).map(|_| driver.advance(SECOND)).unwrap(), 0);
+    });
+    on_manual(|jobs, driver, _| {
+        jobs.insert(HOUR, close(1)).unwrap();
+        jobs.insert_with_id(tickwheel_jobs::JobId::new(), 90_000 * HOUR, close(2)).unwrap();
+        jobs.insert(HOUR, Push { to: "nobody".to_owned() }).unwrap();
+        jobs.repeat("each century", 876_000 * HOUR, close(3)).unwrap();
+        assert_eq!(driver.advance(std::time::Duration::MAX), 2 + 5);
+        assert_eq!(jobs.count().unwrap().pending, 1);
+        jobs.check().unwrap();
+    });
+}
+
 #[test]
 fn an_occurrence_is_made_once_though_the_schedule_changes() {
     on_manual(|jobs, driver, _| {

@@ -295,7 +295,10 @@ impl Machine {
             let next = self.schedules.iter().filter(handled).map(|schedule| schedule.next).min();
             if self.retry_at.is_none() {
                 turn.wakes(next.map(|next| next.minus(self.settings.ahead)));
-                turn.wake_by(self.purge_at);
+                if self.purge_at <= now {
+                    // There is more to delete. Else the next step will do, whatever it is made for.
+                    turn.wake_by(now);
+                }
                 if self.load_schedules {
                     turn.wake_by(now);
                 }

@@ -40,7 +40,8 @@ pub enum Missed {
     /// The latest one runs.
     #[default]
     Once,
-    /// The latest ones run, this many at most, in their order.
+    /// The latest ones run, this many at most, in their order; and never more than 10,000 of them, however
+    /// many it says.
     Burst(u32),
 }
 
