@@ -168,6 +168,20 @@ fn a_user_who_may_only_read_the_file_looks() {
     assert_eq!(changed.code, 2);
     assert!(changed.err.contains("jobs.db"), "{}", changed.err);
     assert_eq!(jobs.count().unwrap().pending, 1);
+    // Without the application the files by which SQLite reads the log would be made, and be this user's:
+    // the application could not write to them.
+    jobs.shutdown().unwrap();
+    set_mode(&names[0], 0o444);
+    set_mode(&folder.0, 0o555);
+    let alone = call(&["list"]);
+    set_mode(&folder.0, 0o777);
+    let with_folder = call(&["list"]);
+    set_mode(&folder.0, 0o755);
+    assert_eq!(alone.code, 2, "{}", alone.out);
+    assert!(alone.err.contains("jobs.db"), "{}", alone.err);
+    assert_eq!(with_folder.code, 2, "{}", with_folder.out);
+    assert!(with_folder.err.contains("no application has it open"), "{}", with_folder.err);
+    assert!(!names[1].exists() && !names[2].exists());
 }
 
 /// Who wants one job reads one, not a page of payloads; who goes on reads more and more of them, and
@@ -191,4 +205,17 @@ fn pages_that_begin_with_one_job_grow() {
     assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 64, 128, 256, 89]);
     seen.sort_unstable();
     assert_eq!(seen, (0..600).collect::<Vec<u64>>());
+}
+
+/// The log is where SQLite has it, beside the file that a symbolic link leads to.
+#[test]
+fn stats_sees_the_log_behind_a_symbolic_link() {
+    let app = application();
+    app.jobs.insert(HOUR, Close(1)).unwrap();
+    let folder = Folder::new();
+    let link = folder.file("link.db");
+    std::os::unix::fs::symlink(&app.file, &link).unwrap();
+    let stats = &json(&link, &["stats", "--json"])[0];
+    assert_eq!(stats["pending"], 1);
+    assert!(stats["wal_bytes"].as_u64().unwrap() > 0);
 }

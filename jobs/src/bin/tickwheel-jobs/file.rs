@@ -5,10 +5,12 @@
 //! - `Jobs::open` makes what is absent: the file, the tables of a queue. So a connection that can
 //!   only read looks first whether the file has tables of the queue.
 //! - A file that SQLite cannot read is left to `Jobs::open`, which says why.
+//! - A user who may only read the file makes no files beside it: the application could not write to
+//!   them.
 
 use std::error::Error;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use tickwheel_jobs::rusqlite::{self, Connection, OpenFlags};
 use tickwheel_jobs::{Client, Jobs};
@@ -27,6 +29,10 @@ pub(crate) fn client(
 ) -> Result<(Client, Place), Box<dyn Error>> {
     if let Err(error) = fs::metadata(file) {
         return Err(format!("{}: {error}", file.display()).into());
+    }
+    if may_only_read(file) && !beside(file, "-shm").exists() {
+        let reason = "this user may only read it, and no application has it open";
+        return Err(format!("{}: {reason}", file.display()).into());
     }
     let found = queues(file);
     if let Ok(queues) = &found
@@ -51,6 +57,13 @@ pub(crate) fn client(
         sizes: sizes(file),
     };
     Ok((client, place))
+}
+
+/// Says whether this user may not write to the file. No connection of this process is open yet, whose locks
+/// would be lost with the descriptor.
+fn may_only_read(file: &Path) -> bool {
+    let opened = fs::File::options().write(true).open(file);
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Returns the queues of a file: `None` is the default one.
@@ -85,7 +98,13 @@ fn absent(file: &Path, queue: Option<&str>, queues: &[Option<String>]) -> String
 /// Returns the size of the file, and that of its log.
 fn sizes(file: &Path) -> Sizes {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
-    let mut log = file.to_owned().into_os_string();
-    log.push("-wal");
-    Sizes::File { file: size(file), log: size(Path::new(&log)) }
+    Sizes::File { file: size(file), log: size(&beside(file, "-wal")) }
+}
+
+/// Returns the path of a file of SQLite's beside the database, which follows symbolic links.
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let mut path = file.into_os_string();
+    path.push(suffix);
+    path.into()
 }
