@@ -23,6 +23,7 @@ use crate::url::with_password;
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     File(PathBuf),
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no server is connected to"))]
     Server(ServerUrl),
     /// A URL that is no Unicode text, so no server's.
     Unreadable,

@@ -153,6 +153,7 @@ impl Schedule {
     ///
     /// A period is looked at each time, which costs an addition. A cron expression is asked only if the
     /// clock was set.
+    #[cfg_attr(not(feature = "cron"), expect(unused_variables, reason = "all rules are periods"))]
     pub(crate) fn left_out(
         &self,
         next: Millis,
