@@ -11,7 +11,8 @@ use crate::values::job::Job;
 use crate::values::time::Millis;
 
 /// Jobs, read a page at a time: nothing is held open between pages, so a reader that is slow
-/// disturbs nobody. A job that moves meanwhile may be seen twice or not at all.
+/// disturbs nobody. A job that comes meanwhile may be missed, and one that moves may be seen twice or
+/// not at all. On a file a page ends with the job at which its payloads reach 1 MiB.
 ///
 /// As an iterator it ends at an error of the store, which [`Pages::error`] returns then;
 /// [`Pages::next_page`] returns it as it comes.

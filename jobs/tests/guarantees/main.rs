@@ -10,6 +10,7 @@ mod ends;
 mod hooks;
 mod insert;
 mod keys;
+mod lists;
 mod repeats;
 mod runs;
 mod support;

@@ -128,7 +128,7 @@ impl State {
             }
             let Some((hour, kind)) = first else { break None };
             // Every hour before this one is in the table of jobs.
-            self.hours.last = self.hours.last.max((hour - 1).min(wanted));
+            self.hours.last = self.hours.last.max(hour.saturating_sub(1).min(wanted));
             if hour > wanted || room == 0 {
                 break Some(hour);
             }

@@ -24,7 +24,8 @@
 //! | `recovery.rs` | what a process before left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
-//! | `reads.rs` | the questions |
+//! | `pages.rs` | pages of the jobs that are alive |
+//! | `reads.rs` | the other questions |
 //! | `outbox.rs` | an insert in a transaction of the caller's |
 //! | `check.rs` | the slow truth |
 
@@ -40,6 +41,7 @@ pub(crate) mod hours;
 pub(crate) mod ops;
 mod recovery;
 mod transact;
+mod pages;
 mod reads;
 mod schedules;
 pub(crate) mod outbox;
@@ -60,6 +62,7 @@ use claims::Claims;
 use files::{Identity, waiting_until};
 use hours::Hours;
 use open::Location;
+use pages::Ahead;
 use rows::{KindRow, store_error};
 use schema::Sql;
 use tables::Tables;
@@ -107,6 +110,8 @@ pub(crate) struct State {
     pub(crate) asked: Option<HashSet<JobId>>,
     /// Another process runs the jobs of the file now.
     pub(crate) overtaken: bool,
+    /// What was read ahead for the pages of a list.
+    pub(crate) ahead: Vec<Ahead>,
 }
 
 /// How many pages a tidy gives back to the file system at once.
@@ -141,6 +146,7 @@ impl Sqlite {
                 unknown: HashSet::new(),
                 asked: None,
                 overtaken: false,
+                ahead: Vec::new(),
             },
             location,
             sql,

@@ -1,9 +1,10 @@
-//! The questions to the store: one job, pages of jobs, counts.
+//! The questions to the store: one job, pages of dead jobs, counts.
 
 use rusqlite::params;
 
 use super::State;
-use super::rows::{JobRow, MILLIS_PER_HOUR, id_bytes, kind_row};
+use super::pages::BYTES_PER_PAGE;
+use super::rows::{JobRow, id_bytes, kind_row, millis_of, store_error};
 use super::tables::Tables;
 use crate::store::words::{Page, PageRequest};
 use crate::values::error::StoreError;
@@ -23,53 +24,6 @@ impl State {
         Ok(Some(job.info(kind, JobState::Dead, Some(died))))
     }
 
-    pub(super) fn alive_info(
-        &self,
-        kind: i64,
-        job: JobRow,
-        claimed: bool,
-    ) -> Result<JobInfo, StoreError> {
-        let state = if claimed { JobState::Running } else { JobState::Pending };
-        Ok(job.info(kind_row(&self.kinds, kind)?.name.clone(), state, None))
-    }
-
-    pub(super) fn alive_page(
-        &self,
-        tables: Tables<'_>,
-        request: &PageRequest,
-    ) -> Result<Page, StoreError> {
-        let before_first = request.from.get() - 1;
-        let (due, id) = match request.after {
-            Some((due, id)) if due >= request.from => (due.get(), id),
-            _ => (before_first, JobId::from_u128(u128::MAX)),
-        };
-        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        let mut rows = Vec::new();
-        for kind in &self.kinds {
-            if request.kind.as_ref().is_some_and(|name| *name != kind.name) {
-                continue;
-            }
-            let key = params![kind.n, due, id_bytes(id), limit];
-            let jobs = tables.all(&tables.sql.page, key, JobRow::read)?;
-            rows.extend(jobs.into_iter().map(|job| (kind.n, job)));
-            let hour = due.div_euclid(MILLIS_PER_HOUR);
-            let key = params![kind.n, hour, due, id_bytes(id), limit];
-            let jobs = tables.all(&tables.sql.later_page, key, JobRow::read)?;
-            rows.extend(jobs.into_iter().map(|job| (kind.n, job)));
-        }
-        rows.sort_by_key(|(_, job)| (job.due, job.id));
-        rows.retain(|(_, job)| job.due <= request.to);
-        let last = rows.get(request.limit.wrapping_sub(1));
-        let next = last.map(|(_, job)| (job.due, job.id));
-        rows.truncate(request.limit);
-        let claimed = self.claims.all(tables)?;
-        let info = |(kind, job): (i64, JobRow)| {
-            let claimed = claimed.contains(&job.id);
-            self.alive_info(kind, job, claimed)
-        };
-        Ok(Page { jobs: rows.into_iter().map(info).collect::<Result<_, _>>()?, next })
-    }
-
     pub(super) fn dead_page(
         &self,
         tables: Tables<'_>,
@@ -87,14 +41,23 @@ impl State {
         let after = after.as_ref().map_or(&[][..], |id| &id[..]);
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
         let filter = params![after, request.from.get(), request.to.get(), kind, limit];
-        let rows = tables.all(&tables.sql.dead_page, filter, |row| {
-            Ok((JobRow::read(row)?, row.get::<_, i64>(9)?, row.get::<_, i64>(10)?))
-        })?;
-        let full = rows.len() == request.limit;
+        let statement = tables.conn.prepare_cached(&tables.sql.dead_page);
+        let mut statement = statement.map_err(store_error)?;
+        let mut found = statement.query(filter).map_err(store_error)?;
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = found.next().map_err(store_error)?
+            && bytes < BYTES_PER_PAGE
+        {
+            let read = |row| Ok((JobRow::read(row)?, row.get::<_, i64>(9)?, millis_of(row, 10)?));
+            let (job, kind, died) = read(row).map_err(store_error)?;
+            bytes += job.payload.len();
+            rows.push((job, kind, died));
+        }
+        let full = rows.len() == request.limit || bytes >= BYTES_PER_PAGE;
         let next = rows.last().filter(|_| full).map(|(job, ..)| (job.due, job.id));
-        let info = |(job, kind, died): (JobRow, i64, i64)| {
+        let info = |(job, kind, died): (JobRow, i64, Millis)| {
             let kind = kind_row(&self.kinds, kind)?.name.clone();
-            Ok(job.info(kind, JobState::Dead, Some(Millis::clamped(died))))
+            Ok(job.info(kind, JobState::Dead, Some(died)))
         };
         Ok(Page { jobs: rows.into_iter().map(info).collect::<Result<_, StoreError>>()?, next })
     }

@@ -97,7 +97,14 @@ pub(super) fn id_of(row: &Row<'_>, column: usize) -> rusqlite::Result<JobId> {
 }
 
 pub(super) fn millis_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Millis> {
-    Ok(Millis::clamped(row.get(column)?))
+    let ms: i64 = row.get(column)?;
+    let time = Millis::clamped(ms);
+    if time.get() == ms { Ok(time) } else { Err(out_of_range(column, ms)) }
+}
+
+/// Returns the error of a number that no program writes: the file is damaged.
+pub(super) fn out_of_range(column: usize, found: i64) -> rusqlite::Error {
+    rusqlite::Error::IntegralValueOutOfRange(column, found)
 }
 
 impl JobRow {

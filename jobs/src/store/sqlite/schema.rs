@@ -179,10 +179,8 @@ impl Sql {
                  ORDER BY due, id"
             )),
             clear_key: sql("UPDATE {p}job SET key = NULL WHERE kind = ?1 AND due = ?2 AND id = ?3"),
-            page: sql(&format!(
-                "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND (due, id) > (?2, ?3) \
-                 ORDER BY due, id LIMIT ?4"
-            )),
+            page: sql("SELECT due, id FROM {p}job WHERE kind = ?1 AND (due, id) > (?2, ?3) \
+                 AND due <= ?4 ORDER BY due, id LIMIT ?5"),
             all_jobs: sql("SELECT kind, due, id, callers_id, key FROM {p}job"),
 
             newest: sql("SELECT max(due) FROM {p}job WHERE kind = ?1"),
@@ -202,10 +200,8 @@ impl Sql {
             clear_later_key: sql(
                 "UPDATE {p}later SET key = NULL WHERE kind = ?1 AND hour = ?2 AND id = ?3",
             ),
-            later_page: sql(&format!(
-                "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour >= ?2 \
-                 AND (due, id) > (?3, ?4) ORDER BY hour, due, id LIMIT ?5"
-            )),
+            later_page: sql("SELECT due, id, hour FROM {p}later WHERE kind = ?1 \
+                 AND hour BETWEEN ?2 AND ?3 ORDER BY hour, id"),
             all_later: sql("SELECT kind, due, id, callers_id, key, hour FROM {p}later"),
             first_hour: sql("SELECT min(hour) FROM {p}later WHERE kind = ?1"),
             hour_rows: sql(&format!(

@@ -10,7 +10,8 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::{
-    InsertedAt, JobRow, KindRow, Place, hour_of, id_bytes, id_of, kind_row, millis_of, store_error,
+    InsertedAt, JobRow, KindRow, Place, hour_of, id_bytes, id_of, kind_row, millis_of,
+    out_of_range, store_error,
 };
 use super::schema::Sql;
 use crate::store::words::{IfTaken, Inserted, NewJob, NewSchedule, StoredSchedule};
@@ -18,6 +19,9 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
+
+/// No kind has more jobs than this, so that counts can be added.
+const MOST_JOBS: i64 = 1 << 53;
 
 /// The tables of one queue, as one connection sees them.
 #[derive(Clone, Copy)]
@@ -58,7 +62,11 @@ impl Tables<'_> {
 
     pub(crate) fn kinds(&self) -> Result<Vec<KindRow>, StoreError> {
         self.all(&self.sql.kinds, [], |row| {
-            Ok(KindRow { n: row.get(0)?, name: row.get(1)?, jobs: row.get(2)? })
+            let jobs = row.get(2)?;
+            match jobs {
+                0..=MOST_JOBS => Ok(KindRow { n: row.get(0)?, name: row.get(1)?, jobs }),
+                _ => Err(out_of_range(2, jobs)),
+            }
         })
     }
 
@@ -312,7 +320,12 @@ impl Tables<'_> {
 
     /// Returns the last hour whose jobs are all in the table of jobs.
     pub(crate) fn hour(&self) -> Result<i64, StoreError> {
-        Ok(self.one(&self.sql.hour, [], |row| row.get(0))?.unwrap_or(-1))
+        let hour = self.one(&self.sql.hour, [], |row| {
+            let hour = row.get(0)?;
+            let known = -1..=hour_of(Millis::MAX);
+            if known.contains(&hour) { Ok(hour) } else { Err(out_of_range(0, hour)) }
+        })?;
+        Ok(hour.unwrap_or(-1))
     }
 
     /// Returns the latest deadline in the table of jobs, of a kind.

@@ -142,10 +142,11 @@ impl State {
     /// the jobs over, nothing is written any more.
     pub(crate) fn begin(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         self.notice_changes(tables)?;
-        if core::mem::take(&mut self.reload) {
+        if self.reload {
             self.kinds = tables.kinds()?;
             self.hours = Hours::read(tables)?;
             self.overtaken |= self.claims.starts > 0 && tables.starts()? != self.claims.starts;
+            self.reload = false;
         }
         if self.overtaken {
             return Err(StoreError::Overtaken);

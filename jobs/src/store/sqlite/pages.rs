@@ -1,0 +1,188 @@
+//! Pages of the jobs that are alive, in the order of deadline, then of id.
+//!
+//! Ground rules:
+//!
+//! - The jobs of a later hour lie in the order of their ids, so whoever wants them in the order of
+//!   deadline reads the positions of the whole hour. What is read so is kept for the pages that
+//!   follow: an hour of many jobs is not read for each page.
+//! - Only the payloads of the jobs on a page are read, and at most about [`BYTES_PER_PAGE`] of them.
+//! - A position that was kept may be out of date: the row is looked at, and must be where it was.
+
+use std::collections::VecDeque;
+
+use rusqlite::params;
+
+use super::State;
+use super::rows::{JobRow, MILLIS_PER_HOUR, Place, hour_of, id_bytes, kind_row, store_error};
+use super::tables::Tables;
+use crate::store::words::{Page, PageRequest};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::info::{JobInfo, JobState};
+use crate::values::time::Millis;
+
+/// A page ends with the job whose payload reaches so many bytes.
+pub(super) const BYTES_PER_PAGE: usize = 1 << 20;
+/// How many positions of an hour are kept, at most: 2 MiB. An hour of more is read again after these.
+const MOST_KEPT: usize = 1 << 16;
+/// If fewer rows than this were read, they are read again for the next page.
+const CHEAP_ROWS: usize = 4096;
+
+/// In milliseconds: -1 comes before every job.
+type Position = (i64, JobId);
+
+/// The positions of later jobs of one kind that follow a page.
+pub(crate) struct Ahead {
+    kind: i64,
+    /// Every later job of the kind between the two was there when this was read.
+    from: Position,
+    to: Position,
+    rest: VecDeque<Position>,
+}
+
+impl State {
+    pub(super) fn alive_page(
+        &mut self,
+        tables: Tables<'_>,
+        request: &PageRequest,
+    ) -> Result<Page, StoreError> {
+        if request.after.is_none() {
+            self.ahead.clear();
+        }
+        let after = match request.after {
+            Some((due, id)) if due >= request.from => (due.get(), id),
+            _ => (request.from.get() - 1, JobId::from_u128(u128::MAX)),
+        };
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        let mut found: Vec<(Position, i64, bool)> = Vec::new();
+        let wanted = |name: &str| request.kind.as_ref().is_none_or(|kind| kind == name);
+        let kinds = self.kinds.iter().filter(|kind| wanted(&kind.name));
+        for kind in kinds.map(|kind| kind.n).collect::<Vec<i64>>() {
+            let key = params![kind, after.0, id_bytes(after.1), request.to.get(), limit];
+            let jobs = tables.all(&tables.sql.page, key, JobRow::read_position)?;
+            found.extend(jobs.into_iter().map(|(due, id)| ((due.get(), id), kind, false)));
+            let later = self.later_after(tables, kind, after, request.to, request.limit)?;
+            found.extend(later.into_iter().map(|position| (position, kind, true)));
+        }
+        found.sort_unstable_by_key(|(position, ..)| *position);
+        found.truncate(request.limit);
+        let mut next = found.last().map(|(position, ..)| *position);
+        if found.len() < request.limit {
+            next = None;
+        }
+        let claimed = self.claims.all(tables)?;
+        let (mut jobs, mut bytes) = (Vec::new(), 0);
+        for (position, kind, later) in found {
+            let (due, id) = (Millis::clamped(position.0), position.1);
+            let job = tables.job(Place { kind, due, id, later })?;
+            let Some(job) = job.filter(|job| job.due == due) else { continue };
+            bytes += job.payload.len();
+            jobs.push(self.alive_info(kind, job, claimed.contains(&id))?);
+            if bytes >= BYTES_PER_PAGE {
+                next = Some(position);
+                break;
+            }
+        }
+        Ok(Page { jobs, next: next.map(|(due, id)| (Millis::clamped(due), id)) })
+    }
+
+    pub(super) fn alive_info(
+        &self,
+        kind: i64,
+        job: JobRow,
+        claimed: bool,
+    ) -> Result<JobInfo, StoreError> {
+        let state = if claimed { JobState::Running } else { JobState::Pending };
+        Ok(job.info(kind_row(&self.kinds, kind)?.name.clone(), state, None))
+    }
+
+    /// Returns the positions of the first later jobs of a kind behind `after`: `limit` of them, or all.
+    fn later_after(
+        &mut self,
+        tables: Tables<'_>,
+        kind: i64,
+        after: Position,
+        to: Millis,
+        limit: usize,
+    ) -> Result<Vec<Position>, StoreError> {
+        let end = (to.get(), JobId::from_u128(u128::MAX));
+        if let Some(ahead) = self.ahead.iter_mut().find(|ahead| ahead.kind == kind)
+            && (ahead.from..=ahead.to).contains(&after)
+        {
+            while ahead.rest.front().is_some_and(|position| *position <= after) {
+                ahead.rest.pop_front();
+            }
+            if ahead.rest.len() >= limit || ahead.to >= end {
+                let rest = ahead.rest.iter().take_while(|position| **position <= end);
+                return Ok(rest.take(limit).copied().collect());
+            }
+        }
+        self.ahead.retain(|ahead| ahead.kind != kind);
+        let Reading { found, rows, complete } = read_later(tables, kind, after, to, limit)?;
+        let page = found.iter().take(limit).copied().collect();
+        if rows >= CHEAP_ROWS {
+            let last = if complete { Some(end) } else { found.last().copied() };
+            let to = last.unwrap_or(end);
+            self.ahead.push(Ahead { kind, from: after, to, rest: found.into() });
+        }
+        Ok(page)
+    }
+}
+
+/// What was read of the later jobs of a kind.
+struct Reading {
+    found: Vec<Position>,
+    rows: usize,
+    /// There are no more of them.
+    complete: bool,
+}
+
+/// Reads the positions behind `after`, hour by hour, until there are `limit` of them. Of an hour with
+/// many jobs the earliest are kept.
+fn read_later(
+    tables: Tables<'_>,
+    kind: i64,
+    after: Position,
+    to: Millis,
+    limit: usize,
+) -> Result<Reading, StoreError> {
+    let statement = tables.conn.prepare_cached(&tables.sql.later_page);
+    let mut statement = statement.map_err(store_error)?;
+    let hours = params![kind, after.0.div_euclid(MILLIS_PER_HOUR), hour_of(to)];
+    let mut found = statement.query(hours).map_err(store_error)?;
+    let mut reading = Reading { found: Vec::new(), rows: 0, complete: true };
+    let (mut hour, mut of_hour, mut cut) = (None, Vec::new(), false);
+    while let Some(row) = found.next().map_err(store_error)? {
+        let (due, id) = JobRow::read_position(row).map_err(store_error)?;
+        let row_hour: i64 = row.get(2).map_err(store_error)?;
+        if hour.replace(row_hour).is_some_and(|hour| hour != row_hour) {
+            keep(&mut reading.found, &mut of_hour, cut);
+            if cut || reading.found.len() >= limit {
+                reading.complete = false;
+                return Ok(reading);
+            }
+        }
+        reading.rows += 1;
+        let position = (due.get(), id);
+        if position > after && due <= to {
+            of_hour.push(position);
+        }
+        if of_hour.len() == 2 * MOST_KEPT {
+            of_hour.select_nth_unstable(MOST_KEPT);
+            of_hour.truncate(MOST_KEPT);
+            cut = true;
+        }
+    }
+    keep(&mut reading.found, &mut of_hour, cut);
+    reading.complete = !cut;
+    Ok(reading)
+}
+
+/// Appends the positions of an hour, which follow those of the hours before it.
+fn keep(found: &mut Vec<Position>, of_hour: &mut Vec<Position>, cut: bool) {
+    of_hour.sort_unstable();
+    if cut {
+        of_hour.truncate(MOST_KEPT);
+    }
+    found.append(of_hour);
+}

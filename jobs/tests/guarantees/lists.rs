@@ -1,0 +1,90 @@
+//! What a list costs and shows, when an hour has many jobs or the payloads are large.
+
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{Jobs, StoreError};
+
+use super::support::*;
+
+/// Promise: a page holds about 1 MiB of payloads at most. It was 256 payloads, whatever their size.
+#[test]
+fn a_page_of_large_payloads_is_short_and_the_list_is_complete() {
+    let folder = Folder::new();
+    let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+    let dies = |_: Push, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("no"));
+    let (jobs, driver) = builder.on(dies).manual().unwrap();
+    let large = || Push { to: "Ada!".repeat(64 << 10) };
+    jobs.insert_batch((0..40).map(|_| (SECOND, large()))).unwrap();
+    let (mut pending, mut listed) = (jobs.pending(), 0);
+    loop {
+        let page = pending.next_page().unwrap();
+        assert!(page.len() <= 5, "{} payloads of 256 KiB on a page", page.len());
+        listed += page.len();
+        if page.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(listed, 40);
+    driver.advance(HOUR);
+    assert!(jobs.dead().next_page().unwrap().len() <= 5);
+    assert_eq!(jobs.dead().count(), 40);
+}
+
+/// Promise: a list shows each job once, in the order of deadline. The positions of an hour of many
+/// jobs are read once for many pages: jobs that end or move meanwhile are not shown where they were.
+#[test]
+fn a_list_of_an_hour_of_many_jobs_shows_each_once_while_others_end_and_move() {
+    const JOBS: u64 = 9000;
+    let folder = Folder::new();
+    let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+    let (jobs, driver) = builder.on(|_: Close, _| Ok(())).manual().unwrap();
+    let start = driver.wall_now() + 5 * HOUR;
+    // The latest first, so that all others lie in the table of later hours.
+    let due = |n: u64| start + MS * u32::try_from(JOBS - n).unwrap();
+    let ids = jobs.insert_batch((0..JOBS).map(|n| (due(n), close(n)))).unwrap();
+    let mut list = jobs.pending();
+    let mut seen: Vec<u64> = Vec::new();
+    let order = |job: &tickwheel_jobs::JobInfo| job.job::<Close>().unwrap().order;
+    seen.extend(list.next_page().unwrap().iter().map(order));
+    assert_eq!(seen, (0..JOBS).rev().take(seen.len()).collect::<Vec<_>>());
+    // Neither of them was shown yet.
+    assert!(jobs.cancel(ids[10]).unwrap().is_cancelled());
+    assert!(jobs.reset(ids[20], due(JOBS)).unwrap());
+    loop {
+        let page = list.next_page().unwrap();
+        if page.is_empty() {
+            break;
+        }
+        seen.extend(page.iter().map(order));
+    }
+    let expected = (0..JOBS).rev().filter(|n| *n != 10 && *n != 20);
+    assert_eq!(seen, expected.collect::<Vec<_>>());
+    assert_eq!(jobs.pending().count(), usize::try_from(JOBS).unwrap() - 1);
+    assert_eq!(jobs.pending().between(due(100), due(91)).count(), 10);
+    assert_eq!(jobs.pending().kind::<Push>().count(), 0);
+    jobs.check().unwrap();
+}
+
+/// Promise: a number in the file that no program writes is an error that says so. It was bent into
+/// the range, or ended the dispatcher where numbers are checked for overflow.
+#[test]
+fn a_number_that_no_program_writes_is_a_damaged_file() {
+    let wrong = [
+        "UPDATE tickwheel_meta SET value = 9223372036854775807 WHERE name = 'hour'",
+        "UPDATE tickwheel_meta SET value = -9223372036854775808 WHERE name = 'hour'",
+        "UPDATE tickwheel_kind SET jobs = 9223372036854775807",
+        "UPDATE tickwheel_kind SET jobs = -1",
+    ];
+    for wrong in wrong {
+        let folder = Folder::new();
+        let path = folder.file("jobs.db");
+        let builder = Jobs::open(&path).unwrap();
+        let (jobs, driver) = builder.on(|_: Close, _| Ok(())).manual().unwrap();
+        jobs.insert(HOUR, close(1)).unwrap();
+        let conn = Connection::open(&path).unwrap();
+        assert!(conn.execute(wrong, []).unwrap() > 0, "{wrong}");
+        let page = jobs.pending().next_page();
+        assert!(matches!(page, Err(StoreError::Damaged(_))), "{wrong}: {page:?}");
+        driver.advance(2 * SECOND);
+        assert_eq!(jobs.stats().started, 0, "{wrong}");
+    }
+}
