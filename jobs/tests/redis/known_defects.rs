@@ -247,37 +247,38 @@ fn a_schedule_goes_on_when_an_occurrence_is_lost() {
 /// taskforcesh/bullmq#3056, #3183: locks were not renewed while handlers kept the process busy.
 #[test]
 fn leases_are_renewed_while_every_thread_is_busy() {
-    /// It may be renewed two seconds late, and ends several times before the last job does.
+    /// It may be renewed two seconds late, and ends several times before the runs do.
     const LEASE: Duration = Duration::from_secs(4);
+    const MANY: usize = 3;
     let server = Server::start();
     let log = Log::default();
     let lost = Arc::new(AtomicU64::new(0));
     let (noted, told) = (log.clone(), Arc::clone(&lost));
     let slow = move |order: Order, _: &Run| {
         noted.add(order.0);
-        pause(500 * MS);
+        pause(3 * LEASE);
         Ok(())
     };
     let first = open(&server)
         .lease(LEASE)
-        .threads(1)
+        .threads(MANY)
         .on(slow)
         .on_event(move |event| {
             told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
         })
         .start()
         .unwrap();
-    first.insert_batch((0..20).map(|n| (Duration::ZERO, Order(n)))).unwrap();
-    wait_until("all are claimed", || first.stats().in_flight > 15);
+    first.insert_batch((0..MANY as u64).map(|n| (Duration::ZERO, Order(n)))).unwrap();
+    wait_until("every thread is busy", || log.len() == MANY);
     // It would take what is not renewed.
     let other = Log::default();
     let second = noting(open(&server).lease(LEASE), &other);
-    wait_until("all ended", || first.stats().completed + second.stats().completed >= 20);
+    wait_until("all ended", || first.stats().completed + second.stats().completed >= MANY as u64);
     assert_eq!(lost.load(Ordering::Acquire), 0, "leases were lost");
-    assert_eq!((log.len(), other.len()), (20, 0));
+    assert_eq!((log.len(), other.len()), (MANY, 0));
     first.shutdown().unwrap();
     second.shutdown().unwrap();
-    log.each_once(20);
+    log.each_once(MANY);
 }
 
 /// hibiken/asynq: keys that expire, and an id with them. Here only the last answers do.
