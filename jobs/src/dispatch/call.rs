@@ -177,6 +177,11 @@ impl Alive {
         self.stage.load(Ordering::Acquire) == ENDED
     }
 
+    /// Says whether calls are refused: the dispatcher has ended, or is about to end by itself.
+    pub(crate) fn refuses(&self) -> bool {
+        self.has_ended() || self.was_stopped()
+    }
+
     /// Returns why the dispatcher has ended: because it was told to, unless it has ended by itself.
     pub(crate) fn why_ended(&self) -> StoreError {
         self.stopped.get().cloned().unwrap_or(StoreError::Closed)

@@ -206,7 +206,7 @@ impl Link {
                 "a hook of the jobs runs on the dispatcher's thread, which cannot wait for itself";
             return Err(StoreError::Other(reason.to_owned()).into());
         }
-        if self.alive.has_ended() {
+        if self.alive.refuses() {
             return Err(self.alive.why_ended().into());
         }
         Ok(())

@@ -81,7 +81,7 @@ impl Questions {
     ) -> Result<T, ApplyError> {
         let answer = {
             let mut slot = self.store.lock_until(until).ok_or(StoreError::Busy)?;
-            if self.alive.has_ended() {
+            if self.alive.refuses() {
                 return Err(self.alive.why_ended().into());
             }
             let mut store = match slot.take() {
