@@ -117,6 +117,10 @@ pub(crate) struct Batch<'a> {
     pub(crate) awaited: bool,
     /// When the first of the callers stops waiting. The store waits no longer than this for a lock or
     /// for an answer; without it, as long as it does by itself.
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "redis")),
+        expect(dead_code, reason = "memory waits for nothing")
+    )]
     pub(crate) until: Option<Instant>,
     pub(crate) now: Millis,
 }
