@@ -14,7 +14,7 @@ use super::{FIRST_RETRY, LONGEST_RETRY, Machine, Turn, take};
 use crate::dispatch::command::{Command, Reply};
 use crate::dispatch::events::Event;
 use crate::store::words::{ApplyError, ClaimRequest, Store};
-use crate::values::time::Now;
+use crate::values::time::{Millis, Now};
 
 /// A commit that has no answer yet.
 pub(super) struct Unsettled {
@@ -100,7 +100,9 @@ impl Machine {
         let is_manual = self.settings.patience.is_zero();
         // Who was answered must not wait for another attempt.
         let answered = !is_manual && self.answer_impatient(present, turn);
-        let waits = !is_manual && self.retry_at.is_some_and(|at| now < at);
+        // A time that is further off was noted before the clock was set back.
+        let is_ahead = |at: Millis| now < at && at.since(now) <= LONGEST_RETRY;
+        let waits = !is_manual && self.retry_at.is_some_and(is_ahead);
         if (answered || waits) && !self.given_up {
             return false;
         }

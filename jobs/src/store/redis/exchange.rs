@@ -28,6 +28,8 @@ impl Redis {
             return Err(Fault { sent: false, ..StoreError::Forked.into() });
         }
         let mut reconnects = 1;
+        // An earlier attempt may have done it, or a part of it.
+        let mut may_be_done = false;
         for _ in 0..ROUNDS {
             let commands = commands(self);
             if commands.is_empty() {
@@ -37,9 +39,10 @@ impl Redis {
                 Ok(answered) => answered,
                 Err(failure) => {
                     self.claiming.expect_late_copy();
+                    may_be_done |= failure.sent;
                     // The server has closed a connection that was idle, or somebody has closed all.
                     if !failure.dropped || reconnects == 0 {
-                        return Err(failure.into());
+                        return Err(Fault { sent: may_be_done, ..failure.into() });
                     }
                     reconnects -= 1;
                     continue;
@@ -50,8 +53,10 @@ impl Redis {
                 self.connection.time.learn(sent, came, time);
             }
             let replies: Vec<Reply> = answers.into_iter().map(reply).collect();
+            may_be_done |= replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
             if replies.iter().any(|reply| matches!(reply, Reply::Unloaded)) {
-                self.connection.send(&self.scripts.loading())?;
+                let loaded = self.connection.send(&self.scripts.loading());
+                loaded.map_err(|failure| Fault { sent: may_be_done, ..failure.into() })?;
                 continue;
             }
             let kinds = replies.iter().rev().find_map(|reply| match reply {
@@ -62,7 +67,8 @@ impl Redis {
                 Some(kinds) => {
                     self.kinds = kinds;
                     // A server that has lost everything has lost the kinds too.
-                    self.make_known(needed)?;
+                    let known = self.make_known(needed);
+                    known.map_err(|fault| Fault { sent: may_be_done || fault.sent, ..fault })?;
                 }
                 None => return Ok(replies),
             }
