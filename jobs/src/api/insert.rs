@@ -54,7 +54,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The whole batch comes back. [`StoreError::Incomplete`](crate::StoreError::Incomplete) says how many
+    /// The whole batch comes back. [`StoreError::Incomplete`] says how many
     /// of its first jobs are stored nevertheless.
     /// [`InsertErrorKind::Unknown`] has the first id of the part whose answer was lost: the jobs before it
     /// are stored, those after that part are not.
@@ -109,7 +109,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The job comes back. [`StoreError::Other`](crate::StoreError::Other) if the transaction is on another file.
+    /// The job comes back. [`StoreError::Other`] if the transaction is on another file.
     #[cfg(feature = "sqlite")]
     pub fn insert_in<J: Job>(
         &self,

@@ -32,7 +32,7 @@ pub struct Jobs {
     patience: Duration,
 }
 
-/// How much longer a shutdown waits for a server that does not answer.
+/// How much longer a shutdown waits for a server that does not answer, or for the lock of a file.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Jobs {
@@ -64,7 +64,8 @@ impl Jobs {
     /// # Errors
     ///
     /// [`StoreError::StillRunning`] if runs were under way at the end of that time, and the error of the
-    /// last commit. The error of [`Event::Stopped`](crate::Event::Stopped) if the jobs had ended by
+    /// last commit: [`StoreError::Busy`] if another program held the file's lock for a second longer, so
+    /// that the ends of the last runs are not recorded and their jobs run again. The error of [`Event::Stopped`](crate::Event::Stopped) if the jobs had ended by
     /// themselves. [`StoreError::Unknown`] if a server has not answered that commit a second after the
     /// end of that time: the thread of the jobs ends by itself then, as soon as it has an answer or none
     /// comes.
@@ -96,6 +97,9 @@ impl Jobs {
         let (reply, call) = call(None);
         let sent = link.urge(Command::Close { reply: Some(reply) });
         if is_in_hook() {
+            if let Some(time) = link.clock.now().instant.checked_add(GRACE) {
+                link.hurry.by(time);
+            }
             let _ = link.urge(Command::Abandon);
             return if sent { Ok(()) } else { Err(StoreError::Closed) };
         }
@@ -105,11 +109,14 @@ impl Jobs {
         };
         let early = if link.inline { call.try_answer() } else { wait(patience) };
         let ended = early.or_else(|| {
+            if let Some(time) = link.clock.now().instant.checked_add(GRACE) {
+                link.hurry.by(time);
+            }
             let _ = link.urge(Command::Abandon);
             if link.inline {
                 return call.try_answer();
             }
-            // A file is always there, and the last commit is waited for.
+            // A file is always there, and nothing of others is waited for any more.
             wait(if link.shared { GRACE } else { Duration::MAX })
         });
         let thread = {

@@ -29,7 +29,7 @@ use crate::store::redis::Redis;
 use crate::store::sqlite::{Sqlite, open::Location};
 #[cfg(feature = "redis")]
 use crate::store::words::Hint;
-use crate::store::words::Store;
+use crate::store::words::{Hurry, Store};
 use crate::values::error::OpenError;
 use crate::values::info::Durability;
 
@@ -137,6 +137,7 @@ impl Builder {
             }
         };
         Ok(Parts {
+            hurry: store.hurry(),
             settings,
             store,
             handlers,
@@ -182,6 +183,7 @@ pub(super) struct Parts {
     pub(super) lease: Duration,
     pub(super) durability: Durability,
     pub(super) alive: Arc<Alive>,
+    pub(super) hurry: Hurry,
     /// Opens the store once more, for questions.
     pub(super) questions: Option<questions::Open>,
     #[cfg(feature = "sqlite")]
@@ -254,6 +256,7 @@ impl Parts {
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             alive: Arc::clone(&self.alive),
+            hurry: self.hurry.clone(),
             nudged: Arc::default(),
             questions: None,
             pid: std::process::id(),

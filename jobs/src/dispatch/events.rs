@@ -12,7 +12,7 @@ use crate::values::id::JobId;
 /// after it is in the store. The function runs on the dispatcher's thread, so it must be short. It may
 /// call [`nudge`](crate::Client::nudge) and [`stats`](crate::Client::stats), and drop or shut down any
 /// jobs, for which it does not wait. Every other call is refused there with
-/// [`StoreError::Other`](crate::StoreError::Other). A panic of it is caught.
+/// [`StoreError::Other`]. A panic of it is caught.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {

@@ -18,7 +18,7 @@ use super::command::{Answered, Checked, Command};
 use super::events::is_in_hook;
 use super::metrics::Metrics;
 use super::questions::Questions;
-use crate::store::words::{Answer, ApplyError, Op};
+use crate::store::words::{Answer, ApplyError, Hurry, Op};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::Durability;
@@ -59,6 +59,8 @@ pub(crate) struct Link {
     pub(crate) waiting: AtomicUsize,
     pub(crate) closed: AtomicBool,
     pub(crate) alive: Arc<Alive>,
+    /// Ends the waits of the store.
+    pub(crate) hurry: Hurry,
     /// A nudge is under way.
     pub(crate) nudged: Arc<AtomicBool>,
     /// What answers questions without the dispatcher.

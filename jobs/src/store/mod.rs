@@ -1,3 +1,4 @@
+pub(crate) mod hurry;
 pub(crate) mod claim;
 pub(crate) mod words;
 pub(crate) mod memory;

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use crate::values::server_time::ServerTime;
 
 pub(crate) use super::claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS};
+pub(crate) use super::hurry::Hurry;
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
 use crate::values::id::JobId;
@@ -82,6 +83,11 @@ pub(crate) trait Store: Send {
 
     /// Returns what the store has counted.
     fn facts(&self) -> Facts;
+
+    /// Returns what ends the waits of this store early.
+    fn hurry(&self) -> Hurry {
+        Hurry::default()
+    }
 
     /// Ends, with everything on stable storage.
     fn close(self: Box<Self>) -> Result<(), StoreError>;

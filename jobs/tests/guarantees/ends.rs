@@ -159,3 +159,38 @@ fn queues_of_a_file_know_nothing_of_each_other() {
     shop.check().unwrap();
     mail.check().unwrap();
 }
+
+/// A shutdown keeps its limit while another program holds the lock of the file: the end of the last run is
+/// not recorded then, and its job runs again.
+#[test]
+fn a_shutdown_keeps_its_limit_while_another_program_holds_the_file() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (started, at_start) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .on(move |_: Close, _| {
+            started.send(()).unwrap();
+            released.lock().unwrap().recv()?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    jobs.insert(MS, close(1)).unwrap();
+    at_start.recv_timeout(LONG).unwrap();
+    let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    release.send(()).unwrap();
+    wait_until("the run has ended", || jobs.stats().completed == 1);
+    let (ended, at_end) = mpsc::channel();
+    std::thread::spawn(move || ended.send(jobs.shutdown_timeout(MS)));
+    // The wait for a lock was 10 s, three times.
+    let closed = at_end.recv_timeout(8 * SECOND).expect("the shutdown keeps its limit");
+    assert_eq!(closed, Err(StoreError::Busy));
+    other.execute_batch("COMMIT").unwrap();
+    let (jobs, _driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    jobs.check().unwrap();
+}

@@ -316,7 +316,9 @@ impl Machine {
             && (idle || self.given_up)
         {
             turn.finished = true;
+            let is_end = |command: &Command| matches!(command, Command::Ended { .. });
             let answer = match self.abandoned {
+                _ if self.backlog.iter().any(is_end) => Err(StoreError::Busy.into()),
                 0 => Ok(Answer::Done),
                 runs => Err(ApplyError::from(StoreError::StillRunning(runs))),
             };

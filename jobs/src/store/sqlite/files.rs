@@ -1,10 +1,12 @@
 //! Files beside the store, and what waits for other connections.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use crate::store::words::Hurry;
 
 /// How often a transaction looks whether that of another connection has ended: 10 seconds in all.
 const BUSY_TRIES: i32 = 10_000;
@@ -49,24 +51,32 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
 
 thread_local! {
     /// When this thread stops waiting for transactions of other connections.
-    static WAIT_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
+    static WAIT: RefCell<(Option<Instant>, Hurry)> = RefCell::default();
 }
 
-/// Runs `body`, which waits for other connections until then at most. SQLite calls the handler with
-/// nothing but a count, so the time is left beside it.
-pub(super) fn waiting_until<T>(until: Option<Instant>, body: impl FnOnce() -> T) -> T {
-    let before = WAIT_UNTIL.replace(until);
+/// Runs `body`, which waits for other connections until then at most, or until it has to hurry. SQLite
+/// calls the handler with nothing but a count, so the times are left beside it.
+pub(super) fn waiting_until<T>(
+    until: Option<Instant>,
+    hurry: &Hurry,
+    body: impl FnOnce() -> T,
+) -> T {
+    let before = WAIT.replace((until, hurry.clone()));
     let done = body();
-    WAIT_UNTIL.set(before);
+    WAIT.set(before);
     done
 }
 
-/// Waits for a transaction of another connection, until [`waiting_until`] says, or 10 s. SQLite's own handler waits for up to 100 ms at a
-/// time, and whoever holds the lock may have taken it many times meanwhile: a process that inserts in
-/// a loop would keep the one that runs the jobs from its turn for seconds.
+/// Waits for a transaction of another connection: until [`waiting_until`] says, or for 10 s. SQLite's own
+/// handler waits for up to 100 ms at a time. A process that inserts in a loop takes the lock many times
+/// meanwhile, and would keep the one that runs the jobs from its turn for seconds.
 #[expect(clippy::disallowed_methods, reason = "nobody tells the end of a foreign transaction")]
 pub(super) fn wait_for_others(tries: i32) -> bool {
-    if WAIT_UNTIL.get().is_some_and(|until| until <= Instant::now()) {
+    let now = Instant::now();
+    let is_over = WAIT.with_borrow(|(until, hurry)| {
+        until.is_some_and(|until| until <= now) || hurry.is_over(now)
+    });
+    if is_over {
         return false;
     }
     std::thread::sleep(if tries < BUSY_EAGER_TRIES { BUSY_EAGER_WAIT } else { BUSY_WAIT });
@@ -83,8 +93,12 @@ mod tests {
     fn a_wait_for_others_ends_at_its_time_and_not_before() {
         let now = Instant::now();
         assert!(wait_for_others(0));
-        assert!(!waiting_until(Some(now), || wait_for_others(0)));
-        assert!(waiting_until(Some(now + Duration::from_secs(3600)), || wait_for_others(0)));
+        let (calm, hurry) = (Hurry::default(), Hurry::default());
+        hurry.by(now);
+        let later = Some(now + Duration::from_secs(3600));
+        assert!(!waiting_until(Some(now), &calm, || wait_for_others(0)));
+        assert!(waiting_until(later, &calm, || wait_for_others(0)));
+        assert!(!waiting_until(later, &hurry, || wait_for_others(0)));
         assert!(wait_for_others(0), "the limit is the batch's alone");
     }
 }

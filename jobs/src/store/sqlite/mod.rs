@@ -54,7 +54,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::words::{ApplyError, Batch, ClaimRequest, Facts, Look, Op, Outcome, Store};
+use super::words::{ApplyError, Batch, ClaimRequest, Facts, Hurry, Look, Op, Outcome, Store};
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -75,6 +75,8 @@ pub(crate) struct Sqlite {
     /// None after an error, until the next batch opens it anew.
     conn: Option<Connection>,
     state: State,
+    /// Ends the waits for other connections.
+    hurry: Hurry,
     /// Held while this process runs the jobs of the file.
     _runner: Option<File>,
     /// Which file it was that was opened, and when that was compared last with what is there.
@@ -135,6 +137,7 @@ impl Sqlite {
             identity: location.identity(),
             compared: Millis::ZERO,
             removed: false,
+            hurry: Hurry::default(),
             state: State {
                 kinds: Vec::new(),
                 deltas: Vec::new(),
@@ -250,7 +253,9 @@ impl Store for Sqlite {
             let unreadable = Vec::new();
             Ok((Outcome { answers, claimed, next_due, suspects_wait, unreadable }, changed))
         };
-        let applied = waiting_until(batch.until, || self.transact(access, batch.synced, body));
+        let applied = waiting_until(batch.until, &self.hurry.clone(), || {
+            self.transact(access, batch.synced, body)
+        });
         if applied.as_ref().is_err_and(|failed| failed.unknown) {
             let ids = batch.ops.iter().flat_map(|op| match op {
                 Op::Insert(job) => core::slice::from_ref(job),
@@ -293,6 +298,10 @@ impl Store for Sqlite {
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
         check::check(Tables { conn, sql: &self.sql }, &self.state.claims)
+    }
+
+    fn hurry(&self) -> Hurry {
+        self.hurry.clone()
     }
 
     fn facts(&self) -> Facts {
