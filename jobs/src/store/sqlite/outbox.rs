@@ -48,8 +48,13 @@ pub(crate) fn insert_in(
     tables.add_jobs(kind.n, 1)
 }
 
-/// Returns the path of the transaction's file, which need not be UTF-8.
+/// Returns the path of the transaction's file. Only for one that is no UTF-8 a statement is needed: it would
+/// begin the transaction with a read, and SQLite refuses the write that follows if another connection has
+/// written in between.
 fn path_of(transaction: &Transaction<'_>) -> Result<Option<PathBuf>, StoreError> {
+    if let Some(path) = transaction.path().filter(|path| !path.is_empty()) {
+        return Ok(Some(PathBuf::from(path)));
+    }
     let of_main = "SELECT file FROM pragma_database_list WHERE name = 'main'";
     let path = transaction.query_row(of_main, [], |row| Ok(path_from(row.get_ref(0)?)));
     path.map_err(store_error)
@@ -64,4 +69,29 @@ fn path_from(value: ValueRef<'_>) -> Option<PathBuf> {
     return Some(std::os::unix::ffi::OsStrExt::from_bytes(bytes)).map(|path: &OsStr| path.into());
     #[cfg(not(unix))]
     return core::str::from_utf8(bytes).ok().map(PathBuf::from);
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{Connection, TransactionState};
+
+    use super::*;
+
+    /// Promise: an insert in a transaction of the caller's is not refused because another connection has
+    /// written in between. The path is found without a read, so the first statement is the write.
+    #[test]
+    fn the_path_of_a_transaction_is_found_without_a_read() {
+        let name = format!("tickwheel-jobs-outbox-{}.db", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut conn = Connection::open(&path).unwrap();
+        conn.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
+        let transaction = conn.transaction().unwrap();
+        let found = path_of(&transaction).unwrap().unwrap();
+        assert_eq!(found.file_name(), path.file_name());
+        let state = transaction.transaction_state(None::<&str>).unwrap();
+        assert_eq!(state, TransactionState::None);
+        drop(transaction);
+        drop(conn);
+        std::fs::remove_file(&path).unwrap();
+    }
 }
