@@ -63,12 +63,13 @@ impl Jobs {
     ///
     /// # Errors
     ///
-    /// [`StoreError::StillRunning`] if runs were under way at the end of that time, and the error of the
-    /// last commit: [`StoreError::Busy`] if another program held the file's lock for a second longer, so
-    /// that the ends of the last runs are not recorded and their jobs run again. The error of [`Event::Stopped`](crate::Event::Stopped) if the jobs had ended by
-    /// themselves. [`StoreError::Unknown`] if a server has not answered that commit a second after the
-    /// end of that time: the thread of the jobs ends by itself then, as soon as it has an answer or none
-    /// comes.
+    /// - [`StoreError::StillRunning`] if runs were under way at the end of that time.
+    /// - [`StoreError::Busy`] if another program held the file's lock for a second longer. The ends of the
+    ///   last runs are not recorded then, and their jobs run again.
+    /// - [`StoreError::Unknown`] if a server has not answered the last commit a second after the end of
+    ///   that time. The thread of the jobs ends by itself then.
+    /// - The error of [`Event::Stopped`](crate::Event::Stopped) if the jobs had ended by themselves.
+    /// - Any other error of the last commit.
     ///
     /// [`Builder::on_event`]: crate::Builder::on_event
     pub fn shutdown(self) -> Result<(), StoreError> {
@@ -97,10 +98,7 @@ impl Jobs {
         let (reply, call) = call(None);
         let sent = link.urge(Command::Close { reply: Some(reply) });
         if is_in_hook() {
-            if let Some(time) = link.clock.now().instant.checked_add(GRACE) {
-                link.hurry.by(time);
-            }
-            let _ = link.urge(Command::Abandon);
+            self.abandon();
             return if sent { Ok(()) } else { Err(StoreError::Closed) };
         }
         let wait = |limit: Duration| {
@@ -109,10 +107,7 @@ impl Jobs {
         };
         let early = if link.inline { call.try_answer() } else { wait(patience) };
         let ended = early.or_else(|| {
-            if let Some(time) = link.clock.now().instant.checked_add(GRACE) {
-                link.hurry.by(time);
-            }
-            let _ = link.urge(Command::Abandon);
+            self.abandon();
             if link.inline {
                 return call.try_answer();
             }
@@ -137,6 +132,17 @@ impl Jobs {
             _ if link.alive.was_stopped() => Err(link.alive.why_ended()),
             _ => Err(StoreError::Unknown),
         }
+    }
+}
+
+impl Jobs {
+    /// Waits for no run any more, and soon for no other program either.
+    fn abandon(&self) {
+        let link = &self.client.link;
+        if let Some(time) = link.clock.now().instant.checked_add(GRACE) {
+            link.hurry.by(time);
+        }
+        let _ = link.urge(Command::Abandon);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a builder has checked and opened: the parts that jobs are put together of.
+//! The parts of jobs: a builder checks its choices, opens the store, and puts the rest together of these.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -173,7 +173,7 @@ impl Source {
     }
 }
 
-/// What a builder has checked and opened.
+/// The parts that a builder has checked and opened.
 pub(super) struct Parts {
     pub(super) settings: Settings,
     pub(super) store: Box<dyn Store>,

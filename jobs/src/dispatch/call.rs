@@ -44,6 +44,15 @@ pub(crate) enum CallEnd<T> {
     Unknown,
 }
 
+/// What the caller does about a call that the dispatcher has taken, when its time is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TakenCall {
+    /// Waits on: the commit has begun, and ends.
+    IsAwaited,
+    /// Gives up soon: a server may never answer.
+    IsUnknown,
+}
+
 /// Whether the dispatcher lives.
 #[derive(Default)]
 pub(crate) struct Alive {
@@ -119,16 +128,20 @@ impl<T> Call<T> {
         }
     }
 
-    /// Waits for the answer, until `until` at most. A call that was taken is waited for without a limit
-    /// if `patient` says so.
-    pub(crate) fn wait(&self, until: Option<Instant>, patient: bool, alive: &Alive) -> CallEnd<T> {
+    /// Waits for the answer until `until`. What happens then to a call that was taken, `taken` says.
+    pub(crate) fn wait(
+        &self,
+        until: Option<Instant>,
+        taken: TakenCall,
+        alive: &Alive,
+    ) -> CallEnd<T> {
         if let Some(end) = self.wait_until(until, alive) {
             return end;
         }
         if leave_waiting(&self.stage, GIVEN_UP) {
             return CallEnd::TimedOut;
         }
-        let longer = until.map(|until| until + GRACE).filter(|_| !patient);
+        let longer = until.map(|until| until + GRACE).filter(|_| taken == TakenCall::IsUnknown);
         self.wait_until(longer, alive).unwrap_or(CallEnd::Unknown)
     }
 

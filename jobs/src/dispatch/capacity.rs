@@ -7,7 +7,7 @@
 //! - A free thread gets a job. Beyond that a node claims as many jobs as its threads have ended within
 //!   [`HORIZON`] at the rate of the latest runs: many if they take microseconds, none if each takes a
 //!   second, and none while every thread is held by a run that goes on for longer.
-//! - It is an estimate. What was claimed and has not started after [`PATIENCE`] is given back
+//! - It is an estimate. A claimed job that has not started after [`START_WITHIN`] is given back
 //!   (`machine/leases.rs`).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 /// For how long a node claims ahead.
 const HORIZON: Duration = Duration::from_millis(100);
 /// A claimed job that has not started after this goes back.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const START_WITHIN: Duration = Duration::from_secs(1);
 
-/// What the threads for blocking handlers do. Only an estimate is made of it, so no order between its
-/// parts matters.
+/// Counts the runs that hold a thread, and how long they take. The counters are read for an estimate, so no
+/// order between them matters.
 pub(crate) struct Capacity {
     threads: usize,
     running: AtomicUsize,
@@ -62,9 +62,10 @@ impl Capacity {
 
     /// A claimed job has waited in vain for a thread.
     pub(crate) fn was_too_slow(&self) {
-        let patience = PATIENCE.as_nanos() as u64;
+        let waited = START_WITHIN.as_nanos() as u64;
         let average = self.nanos.load(Ordering::Relaxed);
-        self.nanos.store(average.max(patience), Ordering::Relaxed);
+        // Before a run has ended the average is unknown, and nothing is claimed ahead anyway.
+        self.nanos.store(average.max(waited), Ordering::Relaxed);
     }
 
     /// Returns how many jobs may be claimed now, if so many that are claimed have not ended.

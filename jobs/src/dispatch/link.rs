@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::call::{Alive, Call, CallEnd, call};
+use super::call::{Alive, Call, CallEnd, TakenCall, call};
 use super::clock::Clock;
 use super::command::{Answered, Checked, Command};
 use super::events::is_in_hook;
@@ -112,7 +112,8 @@ impl Link {
             // The step was made, and did not answer in time.
             return call.try_answer().unwrap_or_else(|| call.give_up(CallEnd::TimedOut));
         }
-        call.wait(until, !self.shared, &self.alive)
+        let taken = if self.shared { TakenCall::IsUnknown } else { TakenCall::IsAwaited };
+        call.wait(until, taken, &self.alive)
     }
 
     fn until(&self) -> Option<Instant> {

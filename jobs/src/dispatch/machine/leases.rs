@@ -6,7 +6,7 @@
 //!   here before it ends in the store, whatever held the answer up.
 //! - All leases are renewed together, by an operation of the dispatcher's. No handler is waited for.
 //! - A run whose lease is lost is told, and its end is not sent. It takes its slot until it ends.
-//! - What has not started a second after it was claimed is given back, so that another process can start
+//! - A job that has not started a second after its claim is given back, so that another process can start
 //!   it.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::work::{Then, Work};
 use super::{CLOCK_STEP, Machine, Turn};
-use crate::dispatch::capacity::PATIENCE;
+use crate::dispatch::capacity::START_WITHIN;
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::run::RunState;
@@ -48,13 +48,13 @@ impl Machine {
         self.runs.insert(run.id, run);
     }
 
-    /// Gives back what waits for a thread, once one of these jobs has waited for too long: other processes
-    /// may start it. All of them go, so that the jobs of this process go on to start in their order.
+    /// Gives back the jobs that wait for a thread, once one of them has waited for [`START_WITHIN`]: another
+    /// process may start them. All of them go, so that the jobs of this process still start in order.
     pub(super) fn give_back_late(&mut self, present: Now) {
         let Some(capacity) = &self.settings.capacity else { return };
         let mut is_late = false;
         while let Some((since, id, fence)) = self.to_start.front().copied()
-            && present.instant.saturating_duration_since(since) >= PATIENCE
+            && present.instant.saturating_duration_since(since) >= START_WITHIN
         {
             self.to_start.pop_front();
             let run = self.runs.get(&id).filter(|run| run.fence == fence);
@@ -157,7 +157,7 @@ impl Machine {
     pub(super) fn wake_for_leases(&self, present: Now, turn: &mut Turn) {
         let renew_at = self.renew_at.filter(|_| self.unsettled.is_none());
         let to_start = self.to_start.front().filter(|_| self.unsettled.is_none());
-        let to_start = to_start.map(|(since, ..)| *since + PATIENCE);
+        let to_start = to_start.map(|(since, ..)| *since + START_WITHIN);
         for at in renew_at.into_iter().chain(self.expire_at).chain(to_start) {
             let wait = at.saturating_duration_since(present.instant);
             turn.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
