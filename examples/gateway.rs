@@ -2,51 +2,46 @@
 //! upstream service, and the answer comes back.
 //!
 //! ```sh
-//! cargo run --release --example gateway             # 127.0.0.1:7000, until Ctrl-C
-//! cargo run --release --example gateway -- --short  # one client, which sees every timer
+//! cargo run --release --features async --example gateway             # 127.0.0.1:7000, until Ctrl-C
+//! cargo run --release --features async --example gateway -- --short  # one client, which sees every timer
 //! ```
 //!
 //! A line comes back in capitals; the service never answers to `hang`.
 //!
-//! - **Idle**: a connection without a line for a minute is closed. While it waits for an answer it
-//!   is not idle: the timer is paused by a reset to `Duration::MAX`.
-//! - **Ping**: a repeating job for each connection. One that comes due during a request is sent
-//!   after the answer.
+//! - **Idle**: a connection without a line for a minute is closed. Each answer begins the minute anew, so a
+//!   connection is not idle while it waits for one. A sleep, which `reset` puts off.
+//! - **Ping**: an interval for each connection. A beat that comes during a request is sent after the
+//!   answer.
 //! - **Request**: `timeout` goes around any future. An answer that comes later is dropped.
-//! - **A connection that ends** takes its timers along, because it owns their `Group`. That is so
-//!   however it ends: closed by the client, in an error, or aborted with its task.
+//! - **A connection that ends** takes its timers along, because its task owns them. That is so however
+//!   it ends: closed by the client, in an error, or aborted with its task.
 //! - **The end**: no new connections, a `bye` to each that waits, three seconds for the requests
 //!   under way, and an abort for the rest.
 //!
 //! What to know before this is copied:
 //!
-//! - Jobs run on threads of rayon, where `tokio::spawn` panics. Here no job does more than wake a
-//!   task: by a `Notify`, or by dropping the sender of a `oneshot`.
-//! - A sender is dropped with its job, so the receiver also ends when the timer is cancelled or the
-//!   wheel is gone. No task waits for ever; but a task must not take that for the deadline once it
-//!   has cancelled the timer itself.
-//! - A `reset` that returns `false` came too late: the connection has expired, and no request must
-//!   begin.
-//! - Parts of an async program take a `Scheduler`. `Wheel::shutdown` waits for running jobs, so the
-//!   wheel stays outside the runtime, and ends after it.
+//! - The timers are futures (feature `async`), and no jobs: the ticker wakes the task, and the wheel
+//!   needs no pool. The runtime needs no `enable_time`.
+//! - When a line and the end of the minute come together, `select!` takes either.
+//! - Parts of an async program take a `Scheduler`. A wheel that has ended leaves its sleeps pending for
+//!   ever, so the wheel stays outside the runtime, and ends after it.
 //! - The tests move the clock of the wheel: a minute passes at once, while tokio and the sockets
 //!   are the real ones.
 
 #![forbid(unsafe_code)]
 
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
-use tickwheel::{Group, Guard, InsertErrorKind, Scheduler, Wheel};
+use tickwheel::{Repeat, Scheduler, Wheel};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -84,7 +79,7 @@ fn until_ctrl_c() -> Result<(), Error> {
         println!("listens on {}", listener.local_addr()?);
         gateway.serve(listener, stopped.notified()).await
     })?;
-    println!("{} timers were left", wheel.shutdown().count());
+    println!("{} timers are left", wheel.stats().sleeping);
     Ok(())
 }
 
@@ -117,7 +112,7 @@ fn one_client() -> Result<(), Error> {
         assert_eq!(heard.last().map(String::as_str), Some("idle"));
         Ok::<(), Error>(())
     })?;
-    assert_eq!(wheel.shutdown().count(), 0, "no timer is left");
+    assert_eq!(wheel.stats().sleeping, 0, "no timer is left");
     Ok(())
 }
 
@@ -163,7 +158,7 @@ impl Gateway {
         }
         end.send_replace(());
         let ended = async { while connections.join_next().await.is_some() {} };
-        if timeout(&self.timers, self.limits.end, ended).await?.is_none() {
+        if self.timers.timeout(self.limits.end, ended).await.is_err() {
             connections.shutdown().await; // aborts them
         }
         Ok(())
@@ -177,49 +172,23 @@ impl Gateway {
         let (Limits { idle, ping, request, .. }, timers) = (self.limits, &self.timers);
         let (reader, mut writer) = client.split();
         let mut lines = BufReader::new(reader).lines();
-        let group = Group::new(timers);
-        let (expire, mut expired) = oneshot::channel::<()>();
-        let expiry = group.insert(idle, || drop(expire))?;
-        let pings = Arc::new(Notify::new());
-        let due = Arc::clone(&pings);
-        group.every(ping, move || due.notify_one())?;
+        let mut silent = timers.sleep(idle);
+        let mut pings = timers.interval(Repeat::every(ping))?;
         loop {
             tokio::select! {
                 line = lines.next_line() => {
                     let Some(line) = line? else { return Ok(()) };
-                    if !timers.reset(expiry, Duration::MAX) {
-                        continue; // too late: `expired` is next
-                    }
-                    let answer = match timeout(timers, request, upstream(&line)).await? {
-                        Some(answer) => answer,
-                        None => "timeout".to_owned(),
-                    };
+                    let answer = timers.timeout(request, upstream(&line)).await;
+                    let answer = answer.unwrap_or_else(|_elapsed| "timeout".to_owned());
                     writer.write_all(format!("{answer}\n").as_bytes()).await?;
-                    timers.reset(expiry, idle);
+                    silent.reset(idle);
                 }
-                () = pings.notified() => writer.write_all(b"ping\n").await?,
-                _ = &mut expired => return Ok(writer.write_all(b"idle\n").await?),
+                Some(_) = pings.tick() => writer.write_all(b"ping\n").await?,
+                () = &mut silent => return Ok(writer.write_all(b"idle\n").await?),
                 _ = ending.changed() => return Ok(writer.write_all(b"bye\n").await?),
             }
         }
     }
-}
-
-/// Returns what `work` returns, or `None` if that takes longer than `limit`.
-async fn timeout<T>(
-    timers: &Scheduler,
-    limit: Duration,
-    work: impl Future<Output = T>,
-) -> Result<Option<T>, InsertErrorKind> {
-    let (sender, receiver) = oneshot::channel::<()>();
-    let timer = timers.insert(limit, || drop(sender))?;
-    let _timer = Guard::new(timers, timer); // cancels when this future ends or is dropped
-    let (mut work, mut expired) = (pin!(work), pin!(receiver));
-    let first = poll_fn(|context| match work.as_mut().poll(context) {
-        Poll::Ready(value) => Poll::Ready(Some(value)),
-        Poll::Pending => expired.as_mut().poll(context).map(|_| None),
-    });
-    Ok(first.await)
 }
 
 /// In a program, the call of another service.
@@ -231,6 +200,7 @@ async fn upstream(line: &str) -> String {
 mod tests {
     use super::*;
     use tickwheel::Driver;
+    use tokio::sync::oneshot;
     use tokio::task::{JoinHandle, yield_now};
 
     /// The timers of a connection that waits for its client.
@@ -283,9 +253,14 @@ mod tests {
             }
         }
 
+        /// Returns how many timers the wheel has.
+        fn timers(&self) -> usize {
+            self.wheel.stats().sleeping
+        }
+
         /// Lets the gateway run until the wheel has so many timers.
         async fn until_timers(&self, count: usize) {
-            while self.wheel.len() != count {
+            while self.timers() != count {
                 yield_now().await;
             }
         }
@@ -325,7 +300,7 @@ mod tests {
     fn a_client_that_leaves_takes_its_timers_along() {
         Trial::run(async |trial| {
             drop(trial.client);
-            while !trial.wheel.is_empty() {
+            while trial.wheel.stats().sleeping > 0 {
                 yield_now().await;
             }
         });
@@ -339,7 +314,7 @@ mod tests {
             trial.client.read_line(&mut rest).await.unwrap();
             assert_eq!(rest, "bye\n");
             trial.gateway.await.unwrap().unwrap();
-            assert!(trial.wheel.is_empty());
+            assert_eq!(trial.wheel.stats().sleeping, 0);
         });
     }
 
@@ -349,7 +324,7 @@ mod tests {
             trial.say("hang").await;
             trial.until_timers(WAITING + 1).await;
             trial.stop.send(()).unwrap();
-            while trial.wheel.len() < WAITING + 2 {
+            while trial.wheel.stats().sleeping < WAITING + 2 {
                 yield_now().await;
             }
             trial.driver.advance(LIMITS.end - trial.wheel.tick());
@@ -357,7 +332,7 @@ mod tests {
             assert!(!trial.gateway.is_finished());
             trial.driver.advance(trial.wheel.tick());
             trial.gateway.await.unwrap().unwrap();
-            assert!(trial.wheel.is_empty());
+            assert_eq!(trial.wheel.stats().sleeping, 0);
         });
     }
 }

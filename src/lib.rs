@@ -59,8 +59,8 @@ mod engine;
 mod api;
 mod adapters;
 
-/// Compiles the examples of the README.
-#[cfg(doctest)]
+/// Compiles the examples of the README, some of which are async.
+#[cfg(all(doctest, feature = "async"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
 

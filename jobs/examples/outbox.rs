@@ -11,7 +11,9 @@
 //!
 //! - **The connection is the application's**, opened on the same file. The transaction is
 //!   `Immediate`: one that reads first and writes later may be refused by SQLite at once, without
-//!   waiting for its turn.
+//!   waiting for its turn (`StoreError::BusySnapshot`).
+//! - **A connection of sqlx, diesel or another library** runs the statement of `Client::statement`:
+//!   `docs/sqlite.md`.
 //! - **A transaction that is open keeps everybody else from writing**, the dispatcher too. Nothing that
 //!   takes long belongs into it: no call over a network, no question to a user.
 //! - **`nudge` after the commit** makes the dispatcher look at once. Without it, and from another

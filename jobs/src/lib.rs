@@ -48,20 +48,30 @@
 //! - **Pending jobs are in the file.** In memory are those that are due within 50 ms and those that
 //!   run: [`Builder::in_flight`] at most.
 //! - **A transaction that somebody else holds open on the file** holds up every insert and every end
-//!   of a run, because SQLite has one writer at a time.
+//!   of a run, because SQLite has one writer at a time. On a thread whose own transaction is open, use
+//!   `insert_in`: `insert` would wait for that transaction in vain.
+//!
+//! - **A handler returns [`Fail`]**, which `?` makes of nearly every error: tried again by the policy, after
+//!   a time, never, or put off without a failure ([`Fail::snooze`]).
 //!
 //! The `cookbook` has recipes.
 //!
 //! # Features
 //!
-//! | feature | brings |
-//! | --- | --- |
-//! | `sqlite` (default) | [`Jobs::open`], on the SQLite that is built with the crate |
-//! | `redis` | `Jobs::redis`: jobs on a Redis server, or in a cluster of them, for several machines |
-//! | `redis-tls` | the same by TLS: URLs that begin with `rediss`; certificates of one's own: `Jobs::redis_with_tls` |
-//! | `cron` | `Cron`: schedules by cron expression in a time zone |
-//! | `tokio` | `Builder::on_async`: handlers that are futures |
-//! | `cli` | the command `tickwheel-jobs` |
+//! Without any feature there are jobs in memory ([`Jobs::memory`]), which end with the process.
+//!
+//! | feature | brings | needs |
+//! | --- | --- | --- |
+//! | `sqlite` (default) | [`Jobs::open`]: jobs on a file; `insert_in`, `statement`: a job in a transaction of the caller's; the reexport `rusqlite` | a C compiler: SQLite is built with the crate |
+//! | `sqlite-unbundled` | the same on the SQLite that the program links already | SQLite 3.51.3 or later |
+//! | `redis` | `Jobs::redis`: jobs on a Redis server, in a cluster or behind sentinels, which several machines share | a server of version 6.2 or later |
+//! | `redis-tls` | the same by TLS: URLs that begin with `rediss`; certificates of one's own: `Jobs::redis_with_tls` and `Tls` | `redis`, which it turns on |
+//! | `cron` | `Cron`: schedules by cron expression in a time zone | the system's time zones; where it has none, those that `jiff` brings along |
+//! | `tokio` | `Builder::handle_async`: handlers that are futures | a tokio runtime of the program's; nothing of tokio is started here |
+//! | `cli` | the command `tickwheel-jobs`, for `cargo install` | `sqlite`, which it turns on; with `redis` the command takes URLs as well |
+//!
+//! A program that only talks to Redis leaves the default out, and SQLite with it:
+//! `default-features = false, features = ["redis"]`.
 
 /// Named points of the code, for tests that end the process there. Not a part of the interface.
 #[doc(hidden)]
@@ -79,18 +89,23 @@ pub use api::client::Client;
 pub use api::driver::Driver;
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
+pub use api::new_job::{Inserted, NewJob, Until};
 pub use api::pages::Pages;
+#[cfg(feature = "sqlite-unbundled")]
+pub use api::statement::Statement;
+pub use api::test_run::TestRun;
 pub use dispatch::events::Event;
 pub use dispatch::metrics::Stats;
-pub use dispatch::run::{Lost, Run};
+pub use dispatch::run::{Cancellation, Lost, Run};
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };
+pub use values::fail::Fail;
 pub use values::fence::Fence;
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{Cancel, Counts, Durability, JobInfo, JobState, Lateness, ScheduleInfo};
 pub use values::job::{DecodeError, EncodeError, Job};
-pub use values::retry::{Fail, Retry};
+pub use values::retry::Retry;
 #[cfg(feature = "cron")]
 pub use values::schedule::Cron;
 pub use values::schedule::{Missed, Schedule, ScheduleError};
@@ -98,15 +113,19 @@ pub use values::time::TimeError;
 #[cfg(feature = "redis-tls")]
 pub use values::tls::Tls;
 
-#[cfg(all(doctest, feature = "sqlite"))]
+#[cfg(all(doctest, feature = "sqlite-unbundled"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-#[cfg(feature = "sqlite")]
-#[doc = include_str!("../docs/cookbook.md")]
+#[cfg(feature = "sqlite-unbundled")]
+// Its recipes compile with the features that they name.
+#[cfg_attr(
+    any(not(doctest), all(feature = "cron", feature = "tokio")),
+    doc = include_str!("../docs/cookbook.md")
+)]
 #[doc(alias("backup", "cron", "idempotent", "outbox", "retry"))]
 pub mod cookbook {}
 
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-unbundled")]
 pub use rusqlite;
 pub use tickwheel;

@@ -5,6 +5,10 @@
 #[cfg(unix)]
 #[path = "cli/hostile.rs"]
 mod hostile;
+#[path = "cli/by_hand.rs"]
+mod by_hand;
+#[path = "cli/chosen.rs"]
+mod chosen;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -166,7 +170,7 @@ fn list_prints_a_line_a_job_and_leaves_out_what_it_is_told_to() {
     let push = app.jobs.keyed("user 7").insert(base, push).unwrap().to_string();
     let listed = json(&app.file, &["list", "--json", "--kind", "close-order"]);
     assert_eq!(ids(&listed), made);
-    assert_eq!((&listed[1]["payload"], &listed[1]["state"]), (&"1".into(), &"pending".into()));
+    assert_eq!((&listed[1]["payload"], &listed[1]["state"]), (&1.into(), &"pending".into()));
     assert!(listed[1]["due"].as_str().unwrap().ends_with('Z'));
 
     let ms = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_millis();
@@ -255,7 +259,7 @@ fn a_run_is_told_that_its_job_is_cancelled() {
     assert_eq!(ids(&json(&file, &["list", "running", "--json"])), [&*id]);
     let moved = call(&file, &["move", &id, "--in", "1h"]);
     assert_eq!(moved.code, 1);
-    assert!(moved.err.contains(&format!("{id} runs")), "{}", moved.err);
+    assert!(moved.err.contains(&format!("{id} was claimed")), "{}", moved.err);
     let late = call(&file, &["cancel", &id]);
     assert_eq!(late.code, 1);
     assert!(late.err.contains("asked to stop"), "{}", late.err);
@@ -290,6 +294,24 @@ fn dead_jobs_are_listed_revived_and_discarded() {
     assert_eq!(call(&app.file, &["discard", &other]).code, 1);
 }
 
+/// Promise: a dead job whose key another job has is named, and the others are revived.
+#[test]
+fn a_dead_job_whose_key_is_taken_is_named_and_passed_over() {
+    let app = application();
+    let push = |to: &str| Push { to: to.to_owned() };
+    let taken = app.jobs.keyed("ann").insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    app.jobs.insert(Duration::ZERO, push("bob")).unwrap();
+    app.wait_for_dead(2);
+    app.jobs.keyed("ann").insert(HOUR, push("ann")).unwrap();
+    let refused = call(&app.file, &["revive", &taken]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("its key ann belongs to"), "{}", refused.err);
+    app.allow.send(()).unwrap();
+    let all = call(&app.file, &["revive", "--all"]);
+    assert_eq!(all.out, "1 jobs are revived\n");
+    assert!(all.err.contains(&taken), "{}", all.err);
+}
+
 #[test]
 fn all_dead_jobs_of_a_kind_are_revived_or_discarded_at_once() {
     let app = application();
@@ -305,7 +327,7 @@ fn all_dead_jobs_of_a_kind_are_revived_or_discarded_at_once() {
     wait_until(|| app.jobs.stats().completed == 300);
     app.jobs.insert_batch((0..2).map(push)).unwrap();
     app.wait_for_dead(2);
-    assert_eq!(ok(&app.file, &["discard", "--all"]), "2 jobs are discarded\n");
+    assert_eq!(ok(&app.file, &["discard", "--all", "--yes"]), "2 jobs are discarded\n");
     assert_eq!(app.jobs.count().unwrap().dead, 0);
     app.jobs.check().unwrap();
 }
@@ -423,7 +445,7 @@ fn a_wrong_argument_is_named() {
     let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     let id = id.as_str();
     for (args, named) in [
-        (&["show", "17"] as &[&str], "\"17\""),
+        (&["cancel", "seventeen"] as &[&str], "\"seventeen\""),
         (&["move", id, "--in", "soon"], "\"soon\""),
         (&["move", id, "--in", "-5m"], "\"-5m\""),
         (&["move", id, "--at", "tomorrow"], "\"tomorrow\""),

@@ -125,7 +125,7 @@ fn jobs_are_listed_and_shown() {
 
     let listed = json(&app.url, &["list", "--json", "--kind", "close-order"]);
     assert_eq!(ids(&listed), made);
-    assert_eq!((&listed[1]["payload"], &listed[1]["state"]), (&"1".into(), &"pending".into()));
+    assert_eq!((&listed[1]["payload"], &listed[1]["state"]), (&1.into(), &"pending".into()));
     let later = json(&app.url, &["list", "--json", "--from", "24h 30m", "--to", "26h 30m"]);
     assert_eq!(ids(&later), made[1..3]);
     let some = call(&app.url, &["list", "--json", "--limit", "2"]);
@@ -138,6 +138,39 @@ fn jobs_are_listed_and_shown() {
     assert_eq!((&shown["key"], &shown["kind"]), (&"user 7".into(), &"push".into()));
     let absent = call(&app.url, &["show", &JobId::new().to_string()]);
     assert_eq!((absent.code, &*absent.out), (1, ""));
+}
+
+/// Promise: a distance from now on counts by the clock of the server, whatever this machine's says. `list
+/// --from` counted by this machine's.
+#[test]
+fn a_distance_counts_by_the_clock_of_the_server() {
+    let asked = Command::new("faketime").args(["-f", "+0", "true"]).status();
+    if !asked.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: it needs `faketime`, which on Debian is in the package faketime");
+        return;
+    }
+    let Some(server) = server(&[]) else { return };
+    let app = application(&server);
+    let made: Vec<String> =
+        (1..4).map(|hour| app.jobs.insert(hour * HOUR, Close(1)).unwrap().to_string()).collect();
+    for clock in ["+9h", "-9h"] {
+        let far_off = |args: &[&str]| {
+            let mut command = Command::new("faketime");
+            command.args(["-f", clock, env!("CARGO_BIN_EXE_tickwheel-jobs"), &app.url]).args(args);
+            let ended = command.output().unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+            String::from_utf8(ended.stdout).unwrap()
+        };
+        let list = ["list", "--json", "--from", "1h 30m", "--to", "2h 30m"];
+        let listed = far_off(&list);
+        let listed: Vec<Value> =
+            listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(ids(&listed), made[1..2], "{clock}");
+        far_off(&["move", &made[2], "--at", "5h"]);
+        let moved = app.jobs.get(made[2].parse().unwrap()).unwrap().unwrap();
+        let left = moved.deadline.duration_since(SystemTime::now()).unwrap();
+        assert!(left > 4 * HOUR && left <= 5 * HOUR, "{clock}: {left:?}");
+    }
 }
 
 #[test]
@@ -224,7 +257,10 @@ fn dead_jobs_are_listed_revived_and_discarded() {
     (0..200).for_each(|_| app.allow.send(()).unwrap());
     assert_eq!(ok(&app.url, &["revive", "--all"]), "300 jobs are revived\n");
     app.wait_for_dead(100);
-    assert_eq!(ok(&app.url, &["discard", "--all", "--kind", "push"]), "100 jobs are discarded\n");
+    assert_eq!(
+        ok(&app.url, &["discard", "--all", "--kind", "push", "--yes"]),
+        "100 jobs are discarded\n"
+    );
     assert_eq!(app.jobs.count().unwrap().dead, 0);
     app.jobs.check().unwrap();
 }
@@ -360,10 +396,9 @@ fn a_server_that_cannot_be_used_is_named() {
     jobs.insert(HOUR, Close(1)).unwrap();
     let stats = ok(&url, &["stats"]);
     assert!(stats.contains(&address) && !stats.contains("sesame"), "{stats}");
-    let id = "17";
-    let named = call(&url, &["show", id]);
+    let named = call(&url, &["cancel", "seventeen"]);
     assert_eq!(named.code, 2);
-    assert!(named.err.contains("\"17\""), "{}", named.err);
+    assert!(named.err.contains("\"seventeen\""), "{}", named.err);
 }
 
 /// The command takes every form of URL that the library takes, and prints no password of any: neither
@@ -403,9 +438,18 @@ fn a_url_of_every_form_is_taken_and_its_password_is_not_told() {
         let printed = call(args[0], &args[1..]);
         assert!(!format!("{}{}", printed.out, printed.err).contains("sesame"), "{}", printed.err);
     }
-    let id = call(&url, &["show", &url]);
-    assert_eq!(id.code, 2);
-    assert!(id.err.contains("redis:..") && !id.err.contains("sesame"), "{}", id.err);
+    let places: [(&[&str], i32); 5] = [
+        (&["show", &url], 1),
+        (&["run-schedule", &url], 1),
+        (&["cancel", &url], 2),
+        (&["list", "--kind", &url], 2),
+        (&["insert", &url, "1"], 2),
+    ];
+    for (args, code) in places {
+        let wrong = call(&url, args);
+        assert_eq!(wrong.code, code, "{}", wrong.err);
+        assert!(wrong.err.contains("redis:..") && !wrong.err.contains("sesame"), "{}", wrong.err);
+    }
 }
 
 /// The password need not be an argument, which every user of the machine can read: it comes from a file
@@ -447,4 +491,54 @@ fn a_password_comes_from_a_file_or_from_the_environment() {
     let empty = with(&url, "open: sesame/?", &option);
     assert!(empty.code == 2 && empty.err.contains("no password"), "{}", empty.err);
     std::fs::remove_file(&file).unwrap();
+}
+
+/// What is done by hand on a file is done on a server: jobs by the beginning of an id and by key, `--all` with
+/// filters, an insert, and a run of a schedule, at a time of the server's.
+#[test]
+fn by_hand_on_a_server() {
+    let Some(server) = server(&[]) else { return };
+    let app = application(&server);
+    let order = app.jobs.keyed("order-1").insert(HOUR, Close(1)).unwrap().to_string();
+    let other = app.jobs.insert(2 * HOUR, Close(2)).unwrap().to_string();
+    let digits = order.bytes().zip(other.bytes()).take_while(|(one, two)| one == two).count();
+    assert_eq!(json(&app.url, &["show", "--json", &order[..=digits]])[0]["id"], *order);
+    assert_eq!(json(&app.url, &["show", "--json", "order-1"])[0]["id"], *order);
+    let both = call(&app.url, &["cancel", &order[..digits]]);
+    assert_eq!((both.code, &*both.out), (2, ""));
+    assert!(both.err.contains(&order) && both.err.contains(&other), "{}", both.err);
+    ok(&app.url, &["cancel", &other[..=digits]]);
+
+    let push = |to: &str| Push { to: to.to_owned() };
+    for to in ["ann", "bob", "bob"] {
+        app.jobs.insert(Duration::ZERO, push(to)).unwrap();
+    }
+    app.wait_for_dead(3);
+    let bobs = ["discard", "--all", "--error", "\"bob\""];
+    let refused = call(&app.url, &bobs);
+    assert_eq!((refused.code, &*refused.out), (2, ""));
+    assert!(refused.err.contains("2 jobs would be discarded"), "{}", refused.err);
+    assert_eq!(app.jobs.count().unwrap().dead, 3);
+    assert!(
+        ok(&app.url, &[&bobs[..], &["--dry-run"]].concat())
+            .ends_with("2 jobs would be discarded\n")
+    );
+    assert_eq!(ok(&app.url, &[&bobs[..], &["--yes"]].concat()), "2 jobs are discarded\n");
+    assert_eq!(ok(&app.url, &["discard", "--all"]), "1 jobs are discarded\n");
+    let unknown = call(&app.url, &["list", "--kind", "pusch"]);
+    assert!(unknown.code == 2 && unknown.err.contains("\"push\""), "{}", unknown.err);
+
+    let later = ["insert", "close-order", "7", "--in", "1h", "--key", "order-7"];
+    assert!(ok(&app.url, &later).contains("(in "));
+    let taken = call(&app.url, &later);
+    assert!(taken.code == 1 && taken.err.contains("--replace"), "{}", taken.err);
+    ok(&app.url, &["insert", "close-order", "8", "--key", "order-7", "--replace"]);
+    assert_eq!(app.closed.recv_timeout(LONG), Ok(8));
+    app.jobs.repeat("sweep", HOUR, Close(9)).unwrap();
+    let next = app.jobs.repeats().unwrap()[0].next;
+    ok(&app.url, &["run-schedule", "sweep"]);
+    assert_eq!(app.closed.recv_timeout(LONG), Ok(9));
+    assert_eq!(app.jobs.repeats().unwrap()[0].next, next);
+    assert_eq!(ids(&json(&app.url, &["list", "--json"])), [&*order]);
+    app.jobs.check().unwrap();
 }

@@ -9,13 +9,14 @@ use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::run::Run;
 #[cfg(feature = "redis")]
 use crate::store::redis::place::Server;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::open::Location;
-#[cfg(any(feature = "sqlite", feature = "redis"))]
+#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
 use crate::values::error::OpenError;
+use crate::values::fail::Fail;
 use crate::values::info::Durability;
 use crate::values::job::Job;
-use crate::values::retry::{Fail, Retry};
+use crate::values::retry::Retry;
 #[cfg(feature = "redis-tls")]
 use crate::values::tls::Tls;
 
@@ -29,23 +30,27 @@ pub struct Builder {
     pub(super) queue: Option<String>,
     pub(super) lease: Duration,
     pub(super) in_flight: usize,
+    pub(super) max_async_runs: usize,
     pub(super) threads: Option<usize>,
     pub(super) retry: Retry,
     pub(super) retention: Duration,
     pub(super) patience: Duration,
+    pub(super) shutdown_grace: Duration,
     pub(super) replicas: usize,
     pub(super) on_event: Option<OnEvent>,
 }
 
 pub(super) enum Source {
     Memory,
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-unbundled")]
     File(Location),
     #[cfg(feature = "redis")]
     Server(Box<Server>),
 }
 
 const DEFAULT_IN_FLIGHT: usize = 2048;
+/// Of a kind.
+const DEFAULT_ASYNC_RUNS: usize = 64;
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// How long a caller waits for a server that does not answer.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
@@ -56,26 +61,43 @@ impl Jobs {
     /// application, as long as that has no `application_id` of its own: the tables of the jobs begin
     /// with `tickwheel_`.
     ///
+    /// The path is made absolute here, so a change of the working directory is none of the file. A symbolic
+    /// link is followed, also if the file that it leads to is absent: then that one is made.
+    ///
     /// # Errors
     ///
     /// If the file cannot be made or opened, is empty, damaged, no SQLite database, another
     /// application's, or from a later version. It is left as it was then.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-unbundled")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
         Builder::on_file(path.as_ref(), false)
+    }
+
+    /// Opens jobs on a file of their own in the system's folder for temporary files. The file is removed
+    /// with the last [`Jobs`] and [`Client`](crate::Client) of it; a program that is killed leaves it. For
+    /// tests of what needs a file: [`Client::file`](crate::Client::file) says where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Io`] if the file cannot be made, and those of [`Jobs::open`].
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn temporary() -> Result<Builder, OpenError> {
+        let mut location = Location::temporary()?;
+        drop(location.open()?);
+        Ok(Builder::new(Source::File(location)))
     }
 
     /// The same as [`Jobs::open`], also if this process may only read the file. A change is refused by
     /// SQLite then. For the command `tickwheel-jobs`.
     #[doc(hidden)]
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-unbundled")]
     pub fn open_to_look(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
         Builder::on_file(path.as_ref(), true)
     }
 
     /// Opens the jobs on a virtual file system of SQLite's.
     #[doc(hidden)]
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-unbundled")]
     pub fn open_with_vfs(
         path: impl AsRef<std::path::Path>,
         vfs: &str,
@@ -155,16 +177,18 @@ impl Builder {
             queue: None,
             lease: DEFAULT_LEASE,
             in_flight: DEFAULT_IN_FLIGHT,
+            max_async_runs: DEFAULT_ASYNC_RUNS,
             threads: None,
             retry: Retry::default(),
             retention: DEFAULT_RETENTION,
             patience: DEFAULT_PATIENCE,
+            shutdown_grace: Duration::ZERO,
             replicas: 0,
             on_event: None,
         }
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-unbundled")]
     fn on_file(path: &std::path::Path, only_looks: bool) -> Result<Builder, OpenError> {
         let mut location = Location::new(path.to_owned(), None);
         location.only_looks = only_looks;
@@ -181,6 +205,7 @@ impl Builder {
     /// Handles the jobs of a kind, the type of the closure's first argument, on a thread of the pool.
     ///
     /// `Ok` ends the job. An error fails the run: see [`Fail`]. So does a panic, as an error.
+    #[doc(alias("handle", "register", "worker", "process", "consume", "perform"))]
     pub fn on<J, F>(self, handler: F) -> Builder
     where
         J: Job,
@@ -211,87 +236,94 @@ impl Builder {
         self
     }
 
-    /// Handles the jobs of a kind with a future, on a tokio runtime of the caller's. With feature
-    /// `tokio`.
+    /// Gives the handlers a value that they share: a pool of connections, a client, a mailer. Each of them gets
+    /// it with [`Run::state`](crate::Run::state), by its type, of which there can be one. A second value of a
+    /// type is refused at the start. Two pools of one type go into two types of the program's own.
     ///
-    /// The future counts as in flight until it ends. A runtime that is shut down drops it: its job is
-    /// tried again then, by the policy.
-    #[cfg(feature = "tokio")]
-    pub fn on_async<J, F, Fut>(self, runtime: tokio::runtime::Handle, handler: F) -> Builder
-    where
-        J: Job,
-        F: Fn(J, Run) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
-    {
-        self.add_async(None, runtime, handler)
-    }
-
-    /// The same as [`Builder::on_async`], with a policy of its own for failed runs.
-    #[cfg(feature = "tokio")]
-    pub fn on_async_with<J, F, Fut>(
-        self,
-        retry: Retry,
-        runtime: tokio::runtime::Handle,
-        handler: F,
-    ) -> Builder
-    where
-        J: Job,
-        F: Fn(J, Run) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
-    {
-        self.add_async(Some(retry), runtime, handler)
-    }
-
-    #[cfg(feature = "tokio")]
-    fn add_async<J, F, Fut>(
-        mut self,
-        retry: Option<Retry>,
-        runtime: tokio::runtime::Handle,
-        handler: F,
-    ) -> Builder
-    where
-        J: Job,
-        F: Fn(J, Run) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
-    {
-        let call = move |payload: &[u8], run: Run| match J::decode(payload) {
-            Ok(job) => Called::Future(runtime.clone(), Box::pin(handler(job, run))),
-            Err(error) => Called::Undecodable(error),
-        };
-        self.handlers.add(J::NAME, Handler { call: Box::new(call), retry, is_async: true });
+    /// A closure may capture a value instead, which the compiler checks: an `Arc`, cloned once for each handler,
+    /// and for a future once more for each run. Shared state needs no clone, and lets a handler be a named
+    /// function, as with axum's `State` or apalis' `Data`; the price is that a value which was not given is
+    /// noticed by the first run that asks for it, which fails.
+    ///
+    /// The value is dropped when the jobs have ended and no run has it any more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
+    ///
+    /// struct Mailer {
+    ///     from: String,
+    /// }
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Mail {
+    ///     to: String,
+    /// }
+    /// impl Job for Mail {
+    ///     const NAME: &'static str = "mail";
+    /// }
+    ///
+    /// fn send(mail: Mail, run: &Run) -> Result<(), Fail> {
+    ///     let mailer: &Mailer = run.state()?;
+    ///     println!("from {} to {}", mailer.from, mail.to);
+    ///     Ok(())
+    /// }
+    ///
+    /// let mailer = Mailer { from: "shop@example.org".to_owned() };
+    /// let (jobs, driver) = Jobs::memory().state(mailer).on(send).manual()?;
+    /// jobs.insert(Duration::ZERO, Mail { to: "ann".to_owned() })?;
+    /// assert_eq!(driver.advance(Duration::ZERO), 1);
+    /// assert_eq!(jobs.stats().completed, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("data", "extension", "context", "with_state"))]
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Builder {
+        self.handlers.add_state(value);
         self
     }
 
     /// Says what an answer of the store holds through: [`Durability::Synced`] unless it is said.
+    #[doc(alias("fsync", "sync", "synchronous"))]
     pub fn durability(self, durability: Durability) -> Builder {
         Builder { durability, ..self }
     }
 
     /// Names the queue: each queue of a file has its own jobs, keys, schedules and runner. A name has
     /// 1 to 48 letters of ASCII, digits and `_`; upper and lower case are the same.
+    #[doc(alias("namespace", "name", "prefix"))]
     pub fn queue(self, name: &str) -> Builder {
         Builder { queue: Some(name.to_owned()), ..self }
     }
 
-    /// Says how long a claim holds, and so how long [`Jobs::shutdown`] waits for runs: 30 seconds
-    /// unless it is said. On a file no other process can take a claim, so it does not have to be
+    /// Says how long a claim holds: 30 seconds unless it is said. On a file no other process can take a claim, so it does not have to be
     /// renewed there. On a server a claim is renewed when a third of this time has passed, and another
     /// process takes the job if that could not be done.
+    #[doc(alias("visibility_timeout", "lock_duration", "heartbeat"))]
     pub fn lease(self, lease: Duration) -> Builder {
         Builder { lease, ..self }
     }
 
     /// Says how long a call waits for others: 10 seconds unless it is said. The time counts from the call
     /// on, for everything that it waits for: a server that does not answer, another program's transaction
-    /// on the file, calls of other threads before it.
+    /// on the file, calls of other threads before it. A start waits no longer for other connections to the
+    /// file. [`Jobs::open`] comes before this choice, and waits for 10 seconds at most.
     ///
     /// A call that was not begun by then has done nothing, and ends with
     /// [`StoreError::Busy`](crate::StoreError::Busy) or the error of the connection. On a server a call
     /// that was sent ends with [`StoreError::Unknown`](crate::StoreError::Unknown), an insert with
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); it is sent again until it is
     /// answered, also after that. On a file a commit that has begun is waited for.
+    #[doc(alias("timeout", "call_timeout"))]
     pub fn patience(self, patience: Duration) -> Builder {
         Builder { patience, ..self }
+    }
+
+    /// Says for how long a shutdown lets the runs under way be before it tells them
+    /// ([`Cancellation::Shutdown`](crate::Cancellation::Shutdown)): not at all unless it is said. The limit of
+    /// the shutdown counts from its call, so it includes this time.
+    pub fn shutdown_grace(self, grace: Duration) -> Builder {
+        Builder { shutdown_grace: grace, ..self }
     }
 
     /// Says how many replicas of the server must have a change before the call returns that made it:
@@ -326,29 +358,34 @@ impl Builder {
     /// On a file jobs are claimed from 50 ms before their time on, whether a thread is free or not. On a
     /// server other processes share the work, so a process claims what its threads can start: a job for
     /// each free thread, and as many more as they end in 100 ms at the rate of the latest runs. A claimed
-    /// job that has not started after a second is given back. Handlers that are futures take no thread:
-    /// only this limit counts for their jobs.
+    /// job that has not started after a second is given back. Handlers that are futures take no thread: of
+    /// each such kind at most 64 jobs are claimed (`Builder::max_async_runs`).
+    #[doc(alias("max_in_flight", "prefetch", "concurrency"))]
     pub fn in_flight(self, jobs: usize) -> Builder {
         Builder { in_flight: jobs, ..self }
     }
 
     /// Says how many threads handlers run on: one for each processor unless it is said.
+    #[doc(alias("concurrency", "workers", "parallelism", "pool"))]
     pub fn threads(self, threads: usize) -> Builder {
         Builder { threads: Some(threads), ..self }
     }
 
     /// Says how failed jobs are tried again, of kinds without a policy of their own.
+    #[doc(alias("max_attempts", "backoff"))]
     pub fn retry(self, retry: Retry) -> Builder {
         Builder { retry, ..self }
     }
 
     /// Says how long dead jobs are kept, and ids that callers chose are remembered: 30 days unless it
     /// is said.
+    #[doc(alias("keep_dead", "ttl", "cleanup"))]
     pub fn retention(self, retention: Duration) -> Builder {
         Builder { retention, ..self }
     }
 
     /// Calls a function with what happens to jobs.
+    #[doc(alias("hook", "callback", "listener", "subscribe"))]
     pub fn on_event(self, handler: impl Fn(Event) + Send + Sync + 'static) -> Builder {
         Builder { on_event: Some(Box::new(handler)), ..self }
     }

@@ -28,18 +28,28 @@ pub struct Client {
 impl Client {
     /// Makes the process that runs the jobs look for what others have inserted, if that is this
     /// process. Returns at once, in every hook too.
+    #[doc(alias("notify", "wake", "poll"))]
     pub fn nudge(&self) {
         self.link.nudge();
+    }
+
+    /// Returns the file of the jobs by its real name, if they are on one: for a connection of the
+    /// program's own, whose transactions take [`Client::insert_in`].
+    #[cfg(feature = "sqlite-unbundled")]
+    #[must_use]
+    pub fn file(&self) -> Option<&std::path::Path> {
+        self.link.file.as_ref().map(|location| location.file())
     }
 
     /// Cancels a job.
     ///
     /// In the process that runs the jobs, a job is cancelled until the moment its handler starts. In
-    /// another one, it counts as running from up to 50 ms before its time on.
+    /// another one, it is [`Cancel::Running`] from up to 50 ms before its time on.
     ///
     /// # Errors
     ///
     /// If the store could not be changed. The job may run then.
+    #[doc(alias("remove", "unschedule", "revoke", "abort"))]
     pub fn cancel(&self, id: JobId) -> Result<Cancel, StoreError> {
         match self.link.ask(Op::Cancel(id)) {
             Ok(Answer::Cancelled(cancel)) => Ok(cancel),
@@ -52,6 +62,7 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
+    #[doc(alias("reschedule", "move", "update", "change_delay", "snooze"))]
     pub fn reset(&self, id: JobId, when: impl Into<When>) -> Result<bool, StoreError> {
         let due = self.due(when.into())?;
         self.change(Op::Reset(id, due))
@@ -70,6 +81,7 @@ impl Client {
     /// # Errors
     ///
     /// If the schedule makes no sense, the job does not encode, or the store could not be changed.
+    #[doc(alias("schedule", "every", "cron", "recurring", "periodic"))]
     pub fn repeat<J: Job>(
         &self,
         name: &str,
@@ -92,6 +104,7 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be changed.
+    #[doc(alias("unschedule", "remove_repeatable"))]
     pub fn cancel_repeat(&self, name: &str) -> Result<bool, StoreError> {
         self.change(Op::DropSchedule(name.to_owned()))
     }
@@ -101,6 +114,7 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be read.
+    #[doc(alias("schedules"))]
     pub fn repeats(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
         match self.link.ask(Op::Schedules) {
             Ok(Answer::Schedules(schedules)) => {
@@ -121,16 +135,19 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be read.
+    #[doc(alias("find", "job", "status", "fetch"))]
     pub fn get(&self, id: JobId) -> Result<Option<JobInfo>, StoreError> {
         self.info(Op::Get(id))
     }
 
-    /// Makes a dead job pending, due now, with all its tries before it. Its key comes back if no other
-    /// job has it, pending or running. Returns `false` if there is no such dead job.
+    /// Makes a dead job pending, due now, with all its tries before it, under its key if it had one.
+    /// Returns `false` if there is no such dead job.
     ///
     /// # Errors
     ///
-    /// If the store could not be changed.
+    /// [`StoreError::KeyTaken`] if another job has the key, pending or running: the job stays dead then. Any
+    /// other error if the store could not be changed.
+    #[doc(alias("retry", "requeue", "resurrect"))]
     pub fn revive(&self, id: JobId) -> Result<bool, StoreError> {
         self.change(Op::Revive(id, self.link.clock.now().millis()))
     }
@@ -140,6 +157,7 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be changed.
+    #[doc(alias("delete", "remove", "purge"))]
     pub fn discard(&self, id: JobId) -> Result<bool, StoreError> {
         self.change(Op::Discard(id))
     }
@@ -149,6 +167,7 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be read.
+    #[doc(alias("len", "size", "stats"))]
     pub fn count(&self) -> Result<Counts, StoreError> {
         match self.link.ask(Op::Counts) {
             Ok(Answer::Counts(counts)) => Ok(counts),
@@ -195,6 +214,7 @@ impl Client {
 
     /// Returns what has happened in this process. Reads counters, and does not wait.
     #[must_use]
+    #[doc(alias("metrics"))]
     pub fn stats(&self) -> Stats {
         self.link.metrics.snapshot()
     }

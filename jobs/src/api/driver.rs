@@ -8,6 +8,7 @@ use tickwheel::Wheel;
 
 use crate::dispatch::command::Command;
 use crate::dispatch::inline::Inline;
+use crate::dispatch::under_way::UnderWay;
 use crate::values::time::Millis;
 
 /// Moves the clock of jobs that [`Builder::manual`](crate::Builder::manual) made, and runs those that
@@ -36,11 +37,17 @@ pub struct Driver {
     wheel: tickwheel::Driver,
     /// The owner of the clock.
     _wheel: Wheel,
+    under_way: Arc<UnderWay>,
 }
 
 impl Driver {
-    pub(crate) fn new(inline: Arc<Inline>, wheel: tickwheel::Driver, owner: Wheel) -> Driver {
-        Driver { inline, wheel, _wheel: owner }
+    pub(crate) fn new(
+        inline: Arc<Inline>,
+        wheel: tickwheel::Driver,
+        owner: Wheel,
+        under_way: Arc<UnderWay>,
+    ) -> Driver {
+        Driver { inline, wheel, _wheel: owner, under_way }
     }
 
     /// Lets `by` pass, and runs the jobs that come due meanwhile, each at its time: on this thread,
@@ -51,27 +58,89 @@ impl Driver {
     /// is one step. With a repeat it takes as many steps as there are occurrences. Time stands still once
     /// 584 years have passed.
     ///
-    /// Handlers that are futures run on their runtime, and end when they end.
+    /// Handlers that are futures run on their runtime, and end when they end:
+    /// [`advance_async`](Driver::advance_async) waits for them.
     pub fn advance(&self, by: Duration) -> usize {
         let before = self.inline.metrics.snapshot().started;
         let mut left = by;
         loop {
             self.run_due();
-            if left.is_zero() {
-                break;
+            if !self.pass(&mut left) {
+                return self.started_since(before);
             }
-            let now = self.wheel.wall_now();
-            let until = |time: Millis| time.to_system().duration_since(now).unwrap_or_default();
-            let next = self.inline.next_time().map_or(left, until);
-            let pass = next.max(Duration::from_millis(1)).min(left);
-            let before = self.wheel.now();
-            self.wheel.advance(pass);
-            if pass >= Duration::from_millis(1) && self.wheel.now() == before {
-                // It is the end of what a clock can read.
-                break;
-            }
-            left -= pass;
         }
+    }
+
+    /// The same as [`Driver::advance`], and waits for handlers that are futures: time stands still while one
+    /// of them is under way, and what their ends lead to at that time runs too. So it ends when no run is
+    /// left.
+    ///
+    /// It needs no runtime of its own. A handler that awaits a runtime's clock takes as long as that clock:
+    /// in a test on tokio pause it.
+    ///
+    /// The future may be dropped: time has passed up to the event that it waited at.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct CloseOrder(u64);
+    /// # impl Job for CloseOrder {
+    /// #     const NAME: &'static str = "close-order";
+    /// # }
+    /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (jobs, driver) = Jobs::memory().on(|_: CloseOrder, _| Ok(())).manual()?;
+    /// jobs.insert(Duration::from_secs(3600), CloseOrder(1001))?;
+    /// assert_eq!(driver.advance_async(Duration::from_secs(3600)).await, 1);
+    /// assert_eq!(jobs.count()?.pending, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn advance_async(&self, by: Duration) -> usize {
+        let before = self.inline.metrics.snapshot().started;
+        let mut left = by;
+        loop {
+            self.run_due();
+            while self.under_way.is_any() {
+                self.under_way.none().await;
+                self.run_due();
+            }
+            if !self.pass(&mut left) {
+                return self.started_since(before);
+            }
+        }
+    }
+
+    /// Waits until no handler that is a future is under way, on this thread: so not on the one thread of a
+    /// runtime that has to poll them.
+    pub fn wait_idle(&self) {
+        self.under_way.wait();
+    }
+
+    /// Waits until no handler that is a future is under way.
+    pub async fn wait_idle_async(&self) {
+        self.under_way.none().await;
+    }
+
+    /// Lets time pass to the next event, or to the end of what is left. Returns `false` if nothing is.
+    fn pass(&self, left: &mut Duration) -> bool {
+        if left.is_zero() {
+            return false;
+        }
+        let now = self.wheel.wall_now();
+        let until = |time: Millis| time.to_system().duration_since(now).unwrap_or_default();
+        let next = self.inline.next_time().map_or(*left, until);
+        let pass = next.max(Duration::from_millis(1)).min(*left);
+        let before = self.wheel.now();
+        self.wheel.advance(pass);
+        // At the end of what a clock can read, it stands still.
+        let is_end = pass >= Duration::from_millis(1) && self.wheel.now() == before;
+        *left -= pass;
+        !is_end
+    }
+
+    fn started_since(&self, before: u64) -> usize {
         let started = self.inline.metrics.snapshot().started - before;
         usize::try_from(started).unwrap_or(usize::MAX)
     }
@@ -103,6 +172,12 @@ impl Driver {
     #[must_use]
     pub fn wall_now(&self) -> SystemTime {
         self.wheel.wall_now()
+    }
+
+    /// Sets the wall clock, and lets the jobs find out by themselves: for the model of this crate.
+    #[doc(hidden)]
+    pub fn set_wall_unseen(&self, time: SystemTime) {
+        self.wheel.set_wall(time);
     }
 
     /// Sets the wall clock, forward or back, as an operator might set the system's. No time passes.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use tickwheel::When;
 
 use super::client::{Client, check_name, draw, error_of, payload};
-use crate::store::words::{Answer, ApplyError, IfTaken, Inserted, NewJob, Op};
+use super::new_job::{Inserted, NewJob, Until};
+use crate::store::words::{self, Answer, ApplyError, Op};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
+use crate::values::extra::Extra;
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Durability;
 use crate::values::job::Job;
@@ -18,6 +20,9 @@ impl Client {
     /// [`When`]. Returns when it is as durable as
     /// [`Builder::durability`](crate::Builder::durability) says.
     ///
+    /// On a thread that has a transaction of its own open on the same file, it waits for that transaction
+    /// in vain, and all jobs with it: use `insert_in` there.
+    ///
     /// Every time becomes one of the wall clock, in whole milliseconds, rounded up; a time that has
     /// come already is not put off. A job with a slack or a jitter gets a time at random within it.
     ///
@@ -25,12 +30,25 @@ impl Client {
     ///
     /// The job comes back, and the store has nothing of it; except with
     /// [`InsertErrorKind::Unknown`].
+    #[doc(alias("enqueue", "push", "add", "perform_in", "perform_at", "schedule", "delay"))]
     pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
-        self.insert_one(None, when.into(), None, job)
+        let new = NewJob::new(job).at(when);
+        let inserted = self.insert_new(&new).map(|inserted| inserted.id);
+        inserted.map_err(|kind| InsertError::new(kind, new.into_job()))
+    }
+
+    /// Stores a job, with all that a [`NewJob`] says of it: an id, a key, how it is tried again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::insert`]. After [`InsertErrorKind::Unknown`]`(id)` it is safe to insert
+    /// `refused.into_inner().id(id)`.
+    pub fn insert_job<J: Job>(&self, new: NewJob<J>) -> Result<Inserted, InsertError<NewJob<J>>> {
+        self.insert_new(&new).map_err(|kind| InsertError::new(kind, new))
     }
 
     /// Stores a job under an id of the caller's, once: if the id is known, nothing happens, and the
-    /// answer is the same.
+    /// answer says so.
     ///
     /// An id is known while its job is pending, runs or is dead, and for the
     /// [retention](crate::Builder::retention) after it ended, however it ended.
@@ -38,19 +56,25 @@ impl Client {
     /// # Errors
     ///
     /// As [`Client::insert`].
+    #[doc(alias("unique", "idempotent", "deduplicate", "enqueue_once"))]
     pub fn insert_with_id<J: Job>(
         &self,
         id: JobId,
         when: impl Into<When>,
         job: J,
-    ) -> Result<JobId, InsertError<J>> {
-        self.insert_one(Some(id), when.into(), None, job)
+    ) -> Result<Inserted, InsertError<J>> {
+        let new = NewJob::new(job).at(when).id(id);
+        self.insert_new(&new).map_err(|kind| InsertError::new(kind, new.into_job()))
     }
 
-    /// Stores many jobs. On a file and in memory that is one commit: all of them, or none. It takes some
-    /// microseconds a job, and no other commit is made meanwhile, so a million jobs are better stored in
-    /// batches of some thousand. On a server a batch of up to 256 jobs is all or nothing, and a larger one
-    /// is stored part by part.
+    /// Stores many jobs: pairs of a time and a job, or [`NewJob`]s. Returns the id of each, in their order;
+    /// of a job that was not stored because another has its key and keeps it, the id of that one.
+    ///
+    /// On a file and in memory that is one commit: all of them, or none. It takes some microseconds a job,
+    /// and no other commit is made meanwhile: a batch of 100,000 jobs holds up everything for a quarter of a
+    /// second or more. So many jobs are better stored in batches of some thousand. On a server a batch of up
+    /// to 256 jobs is all or nothing, and a larger one is stored part by part. Of several jobs with one key
+    /// the last one stays, as if they were inserted one by one.
     ///
     /// # Errors
     ///
@@ -58,43 +82,57 @@ impl Client {
     /// of its first jobs are stored nevertheless.
     /// [`InsertErrorKind::Unknown`] has the first id of the part whose answer was lost: the jobs before it
     /// are stored, those after that part are not.
-    pub fn insert_batch<W, J>(
+    #[doc(alias("bulk", "insert_all", "insert_many", "push_bulk", "add_bulk"))]
+    pub fn insert_batch<J: Job>(
         &self,
-        jobs: impl IntoIterator<Item = (W, J)>,
-    ) -> Result<Vec<JobId>, InsertError<Vec<(When, J)>>>
-    where
-        W: Into<When>,
-        J: Job,
-    {
-        let jobs: Vec<(When, J)> = jobs.into_iter().map(|(when, job)| (when.into(), job)).collect();
+        jobs: impl IntoIterator<Item = impl Into<NewJob<J>>>,
+    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> {
+        let jobs: Vec<NewJob<J>> = jobs.into_iter().map(Into::into).collect();
         let now = match self.link.latest() {
             Ok(now) => now,
             Err(failed) => return Err(InsertError::new(failed.error, jobs)),
         };
         let ids = JobIds::of_this_process();
         let kind: Arc<str> = Arc::from(J::NAME);
-        let new = |(when, job): &(When, J)| new_job(&ids, now, &kind, *when, job);
-        let made: Result<Vec<NewJob>, InsertErrorKind> = jobs.iter().map(new).collect();
+        let made: Result<Vec<words::NewJob>, InsertErrorKind> =
+            jobs.iter().map(|job| to_store(&ids, now, &kind, job)).collect();
         let new = match made {
             Ok(new) => new,
             Err(kind) => return Err(InsertError::new(kind, jobs)),
         };
-        let ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
-        match self.store_many(new) {
+        let mut ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
+        match self.store_many(new, &mut ids) {
             Ok(()) => Ok(ids),
             Err(kind) => Err(InsertError::new(kind, jobs)),
         }
     }
 
-    /// Stores jobs: on a server in parts, so that the dispatcher does other things between them.
-    fn store_many(&self, new: Vec<NewJob>) -> Result<(), InsertErrorKind> {
+    /// Stores jobs: on a server in parts, so that the dispatcher does other things between them. Writes
+    /// to `ids` which jobs are there instead.
+    fn store_many(
+        &self,
+        new: Vec<words::NewJob>,
+        ids: &mut [JobId],
+    ) -> Result<(), InsertErrorKind> {
         let part = if self.link.shared { JOBS_PER_PART } else { new.len().max(1) };
         let mut stored = 0;
         let mut rest = new.into_iter().peekable();
         while let Some(first) = rest.peek().map(|job| job.id) {
-            let jobs: Vec<NewJob> = rest.by_ref().take(part).collect();
+            let jobs: Vec<words::NewJob> = rest.by_ref().take(part).collect();
             let many = jobs.len();
-            self.store(Op::InsertMany(jobs), first).map_err(|kind| after(stored, kind))?;
+            let waits = jobs.iter().any(|job| job.key.is_some());
+            let answer = self.store(Op::InsertMany(jobs), first, waits);
+            match answer.map_err(|kind| after(stored, kind))? {
+                Some(Answer::InsertedMany(taken)) => {
+                    for (n, by) in taken {
+                        if let Some(id) = ids.get_mut(stored + n) {
+                            *id = by;
+                        }
+                    }
+                }
+                Some(other) => return Err(after(stored, error_of(Ok(other)).into())),
+                None => {}
+            }
             stored += many;
         }
         Ok(())
@@ -107,75 +145,68 @@ impl Client {
     /// [`Client::nudge`] after the commit makes it look at once. As long as the transaction is open,
     /// nobody else writes to the file, so no job can be claimed: keep it short.
     ///
+    /// Begin the transaction with
+    /// [`TransactionBehavior::Immediate`](rusqlite::TransactionBehavior::Immediate), unless this is the first
+    /// thing that happens in it. For a transaction of sqlx, diesel or another library there is
+    /// [`Client::statement`].
+    ///
     /// # Errors
     ///
-    /// The job comes back. [`StoreError::Other`] if the transaction is on another file.
-    #[cfg(feature = "sqlite")]
+    /// The job comes back.
+    ///
+    /// - [`StoreError::BusySnapshot`] if the transaction has read, and another connection has written since.
+    ///   Nothing can be written in it any more: roll it back, and begin it as `Immediate`.
+    /// - [`StoreError::Busy`] if another connection held the write lock for as long as the busy timeout of
+    ///   the caller's connection says.
+    /// - [`StoreError::Other`] if the transaction is on another file.
+    #[cfg(feature = "sqlite-unbundled")]
+    #[doc(alias("outbox", "transaction", "enqueue_in_transaction"))]
     pub fn insert_in<J: Job>(
         &self,
         transaction: &rusqlite::Transaction<'_>,
         when: impl Into<When>,
         job: J,
     ) -> Result<JobId, InsertError<J>> {
-        let now = self.link.clock.latest();
-        let inserted = self.prepare(None, now, when.into(), None, &job).and_then(|new| {
-            let id = new.id;
-            crate::store::sqlite::outbox::insert_in(&self.link.file, transaction, new, now.millis())
-                .map(|()| id)
-                .map_err(InsertErrorKind::from)
-        });
-        inserted.map_err(|kind| InsertError::new(kind, job))
+        let new = NewJob::new(job).at(when);
+        let inserted = self.insert_new_in(transaction, &new);
+        inserted.map(|inserted| inserted.id).map_err(|kind| InsertError::new(kind, new.into_job()))
     }
 
-    pub(crate) fn insert_one<J: Job>(
-        &self,
-        id: Option<JobId>,
-        when: When,
-        key: Option<(String, IfTaken)>,
-        job: J,
-    ) -> Result<JobId, InsertError<J>> {
-        let now = self.link.latest().map_err(|failed| InsertErrorKind::from(failed.error));
-        let prepared = now.and_then(|now| self.prepare(id, now, when, key, &job));
-        let inserted = prepared.and_then(|new| {
-            let id = new.id;
-            match self.store(Op::Insert(new), id)? {
-                Inserted::New | Inserted::Known => Ok(id),
-                Inserted::Occupied => Err(InsertErrorKind::Occupied),
-            }
-        });
-        inserted.map_err(|kind| InsertError::new(kind, job))
-    }
-
-    fn prepare<J: Job>(
-        &self,
-        id: Option<JobId>,
-        now: Now,
-        when: When,
-        key: Option<(String, IfTaken)>,
-        job: &J,
-    ) -> Result<NewJob, InsertErrorKind> {
-        if let Some((key, _)) = &key {
-            check_name("key", key)?;
-        }
+    /// Stores a job. It is only lent: the caller hands it back if it is refused.
+    pub(super) fn insert_new<J: Job>(&self, new: &NewJob<J>) -> Result<Inserted, InsertErrorKind> {
+        let now = self.link.latest().map_err(|failed| InsertErrorKind::from(failed.error))?;
         let kind = Arc::from(J::NAME);
-        let new = new_job(&JobIds::of_this_process(), now, &kind, when, job)?;
-        let callers_id = id.is_some();
-        Ok(NewJob { id: id.unwrap_or(new.id), key, callers_id, ..new })
+        let job = to_store(&JobIds::of_this_process(), now, &kind, new)?;
+        let id = job.id;
+        // Only an answer says whether it is new.
+        let waits = job.key.is_some() || job.callers_id;
+        match self.store(Op::Insert(job), id, waits)? {
+            None => Ok(Inserted { id, is_new: true }),
+            Some(Answer::Inserted(inserted)) => Ok(answer(id, inserted)),
+            Some(other) => Err(error_of(Ok(other)).into()),
+        }
     }
 
-    fn store(&self, op: Op, id: JobId) -> Result<Inserted, InsertErrorKind> {
-        let keyed = matches!(&op, Op::Insert(NewJob { key: Some((_, IfTaken::Leave)), .. }));
-        if self.link.durability == Durability::Buffered && !keyed {
-            return match self.link.post(op) {
-                Ok(()) => Ok(Inserted::New),
-                Err(failed) => Err(failed.error.into()),
-            };
+    /// Does an insert. At [`Durability::Buffered`] there is no answer unless `waits` says that the caller
+    /// needs it.
+    fn store(&self, op: Op, id: JobId, waits: bool) -> Result<Option<Answer>, InsertErrorKind> {
+        if self.link.durability == Durability::Buffered && !waits {
+            return self.link.post(op).map(|()| None).map_err(|failed| failed.error.into());
         }
         match self.link.ask(op) {
-            Ok(Answer::Inserted(inserted)) => Ok(inserted),
+            Ok(answer) => Ok(Some(answer)),
             Err(ApplyError { unknown: true, .. }) => Err(InsertErrorKind::Unknown(id)),
-            other => Err(error_of(other).into()),
+            Err(failed) => Err(failed.error.into()),
         }
+    }
+}
+
+/// Returns what an insert of this id did.
+pub(super) fn answer(id: JobId, inserted: words::Inserted) -> Inserted {
+    match inserted {
+        words::Inserted::New => Inserted { id, is_new: true },
+        words::Inserted::Known => Inserted { id, is_new: false },
+        words::Inserted::Taken(by) => Inserted { id: by, is_new: false },
     }
 }
 
@@ -198,17 +229,27 @@ fn after(before: usize, kind: InsertErrorKind) -> InsertErrorKind {
     InsertErrorKind::Store(StoreError::Incomplete { stored: before, error: Box::new(error) })
 }
 
-fn new_job<J: Job>(
+/// Returns the job as the store takes it.
+pub(super) fn to_store<J: Job>(
     ids: &JobIds,
     now: Now,
     kind: &Arc<str>,
-    when: When,
-    job: &J,
-) -> Result<NewJob, InsertErrorKind> {
-    let payload = payload(job)?;
-    let needs_draw = !when.leeway().is_zero();
+    new: &NewJob<J>,
+) -> Result<words::NewJob, InsertErrorKind> {
+    if let Some(key) = &new.key {
+        check_name("key", key)?;
+    }
+    let payload = payload(&new.job)?;
+    let needs_draw = !new.when.leeway().is_zero();
     let draw = if needs_draw { draw(ids.next(now.millis(), None)) } else { 0 };
-    let due = now.resolve(when, draw).map_err(InsertErrorKind::Time)?;
-    let id = ids.next(now.millis(), Some((kind, due)));
-    Ok(NewJob { id, kind: Arc::clone(kind), due, key: None, callers_id: false, payload })
+    let due = now.resolve(new.when, draw).map_err(InsertErrorKind::Time)?;
+    let id = match new.id {
+        Some(id) => id,
+        None => ids.next(now.millis(), Some((kind, due))),
+    };
+    let key = new.key.as_ref().map(|key| (key.clone(), new.if_taken));
+    let holds_key = key.is_some() && new.until == Until::Ended;
+    let extra = Extra { retry: new.retry, holds_key }.boxed();
+    let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
+    Ok(words::NewJob { id, kind, due, key, callers_id, extra, payload })
 }

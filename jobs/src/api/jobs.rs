@@ -25,23 +25,23 @@ use crate::values::error::StoreError;
 /// claims that have not started are given back, the runs under way are told
 /// ([`Run::is_lost`](crate::Run::is_lost)), and their jobs run again at the next start, because their ends
 /// are not recorded. Nothing is lost either way.
+#[doc(alias("Queue", "Worker", "Scheduler", "Server"))]
 pub struct Jobs {
     client: Client,
     dispatcher: Mutex<Option<JoinHandle<()>>>,
-    /// How long a shutdown waits for runs.
-    patience: Duration,
+    /// For how long a shutdown lets the runs be before it tells them.
+    grace: Duration,
 }
 
+/// How long a shutdown waits for runs unless it is said: Kubernetes kills a program 30 seconds after it has
+/// asked it to end, and what follows the jobs needs some time too.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(25);
 /// How much longer a shutdown waits for a server that does not answer, or for the lock of a file.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Jobs {
-    pub(crate) fn new(
-        client: Client,
-        dispatcher: Option<JoinHandle<()>>,
-        patience: Duration,
-    ) -> Jobs {
-        Jobs { client, dispatcher: Mutex::new(dispatcher), patience }
+    pub(crate) fn new(client: Client, dispatcher: Option<JoinHandle<()>>, grace: Duration) -> Jobs {
+        Jobs { client, dispatcher: Mutex::new(dispatcher), grace }
     }
 
     /// Returns a client of these jobs, for parts of the program that do not own them. It does not
@@ -51,9 +51,14 @@ impl Jobs {
         self.client.clone()
     }
 
-    /// Ends: starts no further run, waits for the runs under way, at most as long as
-    /// [`Builder::lease`](crate::Builder::lease) says (30 seconds), gives back the claims that have
-    /// not started, and closes the store with everything on stable storage.
+    /// Ends: starts no further run, tells the runs under way that the program shuts down
+    /// ([`Run::cancellation`](crate::Run::cancellation)), waits for them for at most 25 seconds, gives back
+    /// the claims that have not started, and closes the store with everything on stable storage. What a
+    /// run ends with meanwhile counts. One that takes longer runs again at the next start.
+    ///
+    /// The runs are told at once, or after [`Builder::shutdown_grace`](crate::Builder::shutdown_grace). The
+    /// limit lies below the 30 seconds that Kubernetes gives a program; Docker gives 10:
+    /// [`Jobs::shutdown_timeout`].
     ///
     /// In a handler of these jobs it does not wait for runs. In [`Builder::on_event`], and in a waker of
     /// [`Run::lost`](crate::Run::lost), it waits for nothing: the jobs end after it has returned.
@@ -72,9 +77,9 @@ impl Jobs {
     /// - Any other error of the last commit.
     ///
     /// [`Builder::on_event`]: crate::Builder::on_event
+    #[doc(alias("stop", "close", "graceful", "drain", "quit"))]
     pub fn shutdown(self) -> Result<(), StoreError> {
-        let patience = self.patience;
-        self.shutdown_timeout(patience)
+        self.shutdown_timeout(SHUTDOWN_LIMIT)
     }
 
     /// The same as [`Jobs::shutdown`], and waits for runs this long at most.
@@ -82,12 +87,12 @@ impl Jobs {
     /// # Errors
     ///
     /// As [`Jobs::shutdown`].
-    pub fn shutdown_timeout(self, patience: Duration) -> Result<(), StoreError> {
+    pub fn shutdown_timeout(self, limit: Duration) -> Result<(), StoreError> {
         let in_handler = is_in_handler_of(&self.client.link);
-        self.end(if in_handler { Duration::ZERO } else { patience })
+        self.end(if in_handler { Duration::ZERO } else { limit })
     }
 
-    fn end(&self, patience: Duration) -> Result<(), StoreError> {
+    fn end(&self, limit: Duration) -> Result<(), StoreError> {
         let link = &self.client.link;
         if link.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -105,8 +110,13 @@ impl Jobs {
             let until = link.clock.now().instant.checked_add(limit);
             call.wait_until(until, &link.alive)
         };
-        let early = if link.inline { call.try_answer() } else { wait(patience) };
-        let ended = early.or_else(|| {
+        let grace = self.grace.min(limit);
+        let undisturbed = if link.inline || grace.is_zero() { None } else { wait(grace) };
+        let told = undisturbed.or_else(|| {
+            let _ = link.urge(Command::TellRuns);
+            if link.inline { call.try_answer() } else { wait(limit - grace) }
+        });
+        let ended = told.or_else(|| {
             self.abandon();
             if link.inline {
                 return call.try_answer();

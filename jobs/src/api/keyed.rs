@@ -5,17 +5,22 @@ use std::time::Duration;
 use tickwheel::When;
 
 use super::client::{Client, check_name};
-use crate::store::words::{IfTaken, Op};
-use crate::values::error::{InsertError, StoreError};
+use super::new_job::{Inserted, NewJob};
+use crate::store::words::Op;
+use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;
 
 /// The jobs under one key: the number of an order, the name of a device. A key has at most one
-/// pending job. It is free once that has started, so a job may insert its successor under its key.
+/// pending job. It is free once that has started, so a job may insert its successor under its key; unless
+/// the job was inserted with [`Until::Ended`](crate::Until::Ended): then it is free once that has ended.
+/// Each insert here is a short form of one with [`NewJob::key`], where a key goes with an id, a batch or a
+/// transaction.
 ///
 /// A job that fails keeps its key while it waits for its next try, unless another job has taken the
-/// key meanwhile: then both run, and the key is the newer job's. From another process than the one
+/// key meanwhile: then both run, and the key is the newer job's. A dead job has no key, but keeps its name
+/// for it: it is not [revived](Client::revive) while another job has the key. From another process than the one
 /// that runs the jobs, a job counts as started from up to 50 ms before its time on.
 #[derive(Clone, Debug)]
 pub struct Keyed {
@@ -25,6 +30,7 @@ pub struct Keyed {
 
 impl Client {
     /// Returns the jobs under a key: at most one pending job. A key has 1 to 255 bytes.
+    #[doc(alias("unique", "deduplicate", "debounce"))]
     pub fn keyed(&self, key: &str) -> Keyed {
         Keyed::new(self.clone(), key.to_owned())
     }
@@ -46,8 +52,10 @@ impl Keyed {
     /// # Errors
     ///
     /// As [`Client::insert`]; the job that was there stays then.
+    /// [`InsertErrorKind::Occupied`] if it runs and holds its key until its end
+    /// ([`Until::Ended`](crate::Until::Ended)).
     pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
-        self.put(when.into(), IfTaken::Replace, job)
+        self.put(NewJob::new(job).at(when))
     }
 
     /// Stores a job under the key, at the time of the pending job that it replaces. If there is none,
@@ -61,25 +69,29 @@ impl Keyed {
         when: impl Into<When>,
         job: J,
     ) -> Result<JobId, InsertError<J>> {
-        self.put(when.into(), IfTaken::ReplaceKeepingTime, job)
+        self.put(NewJob::new(job).at(when).keeping_time())
     }
 
     /// Stores a job under the key, if the key has no pending job.
     ///
     /// # Errors
     ///
-    /// [`InsertErrorKind::Occupied`](crate::InsertErrorKind::Occupied) if it has one, and as
-    /// [`Client::insert`].
+    /// [`InsertErrorKind::Occupied`] if it has one, and as [`Keyed::insert`].
     pub fn insert_if_absent<J: Job>(
         &self,
         when: impl Into<When>,
         job: J,
     ) -> Result<JobId, InsertError<J>> {
-        self.put(when.into(), IfTaken::Leave, job)
+        self.put(NewJob::new(job).at(when).if_absent())
     }
 
-    fn put<J: Job>(&self, when: When, if_taken: IfTaken, job: J) -> Result<JobId, InsertError<J>> {
-        self.client.insert_one(None, when, Some((self.key.clone(), if_taken)), job)
+    fn put<J: Job>(&self, new: NewJob<J>) -> Result<JobId, InsertError<J>> {
+        let new = new.key(&*self.key);
+        match self.client.insert_new(&new) {
+            Ok(Inserted { id, is_new: true }) => Ok(id),
+            Ok(_) => Err(InsertError::new(InsertErrorKind::Occupied, new.into_job())),
+            Err(kind) => Err(InsertError::new(kind, new.into_job())),
+        }
     }
 
     /// Cancels the pending job of the key. Returns `false` if there is none.
@@ -96,6 +108,7 @@ impl Keyed {
     /// # Errors
     ///
     /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
+    #[doc(alias("reschedule", "move"))]
     pub fn reset(&self, when: impl Into<When>) -> Result<bool, StoreError> {
         let due = self.client.due(when.into())?;
         self.client.change(Op::ResetKey(self.key.clone(), due))

@@ -14,6 +14,11 @@ use crate::values::time::Millis;
 /// disturbs nobody. A job that comes meanwhile may be missed, and one that moves may be seen twice or
 /// not at all. On a file a page ends with the job at which its payloads reach 1 MiB.
 ///
+/// A page costs a read for each of its jobs, however many are pending, with two exceptions. On a file jobs of
+/// an hour that has not begun are not in order: the first page of such an hour reads where all its jobs are,
+/// which takes about 0.1 microseconds for each, and so does each page after 65,536 jobs of it. On a server a page
+/// of jobs that are not dead asks for all claimed jobs as well.
+///
 /// As an iterator it ends at an error of the store, which [`Pages::error`] returns then;
 /// [`Pages::next_page`] returns it as it comes.
 #[derive(Debug)]
@@ -37,16 +42,19 @@ const JOBS_PER_PAGE: usize = 256;
 
 impl Client {
     /// Returns the pending jobs, in the order of deadline. Nothing is held open between pages.
+    #[doc(alias("list", "scheduled", "queued", "waiting"))]
     pub fn pending(&self) -> Pages {
         Pages::pending(self.clone())
     }
 
     /// Returns the jobs that run.
+    #[doc(alias("list", "active", "executing"))]
     pub fn running(&self) -> Pages {
         Pages::running(self.clone())
     }
 
     /// Returns the dead jobs, in the order of id.
+    #[doc(alias("list", "failed", "dead_letter", "morgue"))]
     pub fn dead(&self) -> Pages {
         Pages::new(self.clone(), JobSet::Dead)
     }
@@ -119,7 +127,12 @@ impl Pages {
             self.finished = page.next.is_none();
             self.after = page.next;
             self.limit = (self.limit * 2).min(JOBS_PER_PAGE);
-            let wanted = |job: &JobInfo| self.state.is_none_or(|state| job.state == state);
+            let wanted = |job: &JobInfo| match self.state {
+                Some(JobState::Running) => {
+                    matches!(job.state, JobState::Running | JobState::Claimed)
+                }
+                other => other.is_none_or(|state| job.state == state),
+            };
             let jobs: Vec<JobInfo> = page.jobs.into_iter().filter(wanted).collect();
             if !jobs.is_empty() {
                 return Ok(jobs);

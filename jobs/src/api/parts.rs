@@ -25,7 +25,7 @@ use crate::dispatch::questions;
 use crate::store::memory::Memory;
 #[cfg(feature = "redis")]
 use crate::store::redis::Redis;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::{Sqlite, open::Location};
 #[cfg(feature = "redis")]
 use crate::store::words::Hint;
@@ -51,6 +51,9 @@ impl Builder {
         }
         if self.in_flight == 0 {
             return wrong("in_flight(0): no job could run");
+        }
+        if self.max_async_runs == 0 {
+            return wrong("max_async_runs(0): no handler that is a future could run");
         }
         if self.replicas > 0 && !self.source.is_shared() {
             let replicas = self.replicas;
@@ -84,17 +87,18 @@ impl Builder {
             synced: self.durability == Durability::Synced,
             policies: handlers.policies(self.retry),
             async_kinds: handlers.async_kinds(),
+            max_async_runs: self.max_async_runs,
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
         };
         // On a manual clock, and in a client, the caller's thread asks in any case.
-        #[cfg(any(feature = "sqlite", feature = "redis"))]
+        #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
         let asks_apart = runs_jobs && !manual;
         #[cfg_attr(
-            not(any(feature = "sqlite", feature = "redis")),
+            not(any(feature = "sqlite-unbundled", feature = "redis")),
             expect(unused_mut, reason = "memory has one connection")
         )]
         let mut questions: Option<questions::Open> = None;
-        #[cfg(feature = "sqlite")]
+        #[cfg(feature = "sqlite-unbundled")]
         let mut file = None;
         let store: Box<dyn Store> = match self.source {
             Source::Memory if !runs_jobs => return wrong("jobs in memory have no other clients"),
@@ -116,9 +120,13 @@ impl Builder {
                 questions = asks_apart.then_some(ask);
                 Box::new(Redis::new(server, opened, queue.as_deref(), lease, replicas, manual))
             }
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-unbundled")]
             Source::File(mut location) => {
                 location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
+                // Without a patience a call waits for ever, and a transaction as long as by itself.
+                if !self.patience.is_zero() {
+                    location.patience = self.patience;
+                }
                 // `Jobs::open` has resolved the path already; the lock lies beside the real file.
                 let runner = match runs_jobs {
                     true => location.lock_runner()?,
@@ -143,11 +151,11 @@ impl Builder {
             handlers,
             metrics: Arc::new(Metrics::default()),
             on_event: self.on_event,
-            lease,
+            grace: self.shutdown_grace,
             durability: self.durability,
             alive: Arc::default(),
             questions,
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-unbundled")]
             file,
         })
     }
@@ -165,7 +173,7 @@ impl Source {
     pub(super) fn is_shared(&self) -> bool {
         match self {
             Source::Memory => false,
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-unbundled")]
             Source::File(_) => false,
             #[cfg(feature = "redis")]
             Source::Server(_) => true,
@@ -180,13 +188,14 @@ pub(super) struct Parts {
     pub(super) handlers: Handlers,
     pub(super) metrics: Arc<Metrics>,
     pub(super) on_event: Option<OnEvent>,
-    pub(super) lease: Duration,
+    /// For how long a shutdown lets the runs be.
+    pub(super) grace: Duration,
     pub(super) durability: Durability,
     pub(super) alive: Arc<Alive>,
     pub(super) hurry: Hurry,
     /// Opens the store once more, for questions.
     pub(super) questions: Option<questions::Open>,
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-unbundled")]
     pub(super) file: Option<Location>,
 }
 
@@ -261,7 +270,7 @@ impl Parts {
             questions: None,
             pid: std::process::id(),
             kinds: self.handlers.kinds(),
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sqlite-unbundled")]
             file: self.file.clone(),
         }
     }

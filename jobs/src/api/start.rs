@@ -19,6 +19,7 @@ use crate::dispatch::machine::Machine;
 use crate::dispatch::questions::Questions;
 use crate::dispatch::run::RunState;
 use crate::dispatch::thread::{Dispatcher, LOOK_INTERVAL};
+use crate::dispatch::under_way::UnderWay;
 use crate::values::error::OpenError;
 use crate::values::time::Millis;
 
@@ -34,6 +35,7 @@ impl Builder {
     ///
     /// If a choice makes no sense, if another process runs the jobs of the file, if the store fails,
     /// or if the system refuses a thread.
+    #[doc(alias("run", "work", "listen"))]
     pub fn start(self) -> Result<Jobs, OpenError> {
         let threads = self.threads;
         let mut parts = self.into_parts(true, false)?;
@@ -74,6 +76,8 @@ impl Builder {
             blocking: Lane::new(Some(blocking.scheduler())),
             returning: returning.as_ref().map(|wheel| Lane::new(Some(wheel.scheduler()))),
             capacity: parts.settings.capacity.clone(),
+            #[cfg(feature = "tokio")]
+            under_way: None,
             ended: Box::new(move |run, end, at| {
                 let (id, fence) = (run.id, run.fence);
                 drop(ends.send(Command::Ended { id, fence, end, at }));
@@ -106,7 +110,7 @@ impl Builder {
             .name("tickwheel-jobs".to_owned())
             .spawn(move || dispatcher.run())
             .map_err(|error| refused(ConfigError::Ticker(error)))?;
-        Ok(Jobs::new(Client { link }, Some(thread), parts.lease))
+        Ok(Jobs::new(Client { link }, Some(thread), parts.grace))
     }
 
     /// Starts jobs on a manual clock, without a thread: [`Driver::advance`] moves the clock and runs
@@ -115,13 +119,14 @@ impl Builder {
     /// # Errors
     ///
     /// As [`Builder::start`].
+    #[doc(alias("test", "mock", "fake_clock"))]
     pub fn manual(self) -> Result<(Jobs, Driver), OpenError> {
         let mut parts = self.into_parts(true, true)?;
         let (wheel, driver) = Wheel::builder().manual().map_err(refused)?;
         driver.set_wall(Millis::present(driver.wall_now()).to_system());
         let clock = Clock::of_wheel(wheel.scheduler());
         let machine = parts.take_over(&clock)?;
-        let lease = parts.lease;
+        let grace = parts.grace;
         let (inline, link, handlers) = parts.inline(machine, clock.clone(), false);
         let back: Weak<Inline> = Arc::downgrade(&inline);
         let ended = move |run: &RunState, end, at| {
@@ -129,6 +134,7 @@ impl Builder {
                 inline.ended(run, end, at);
             }
         };
+        let under_way: Arc<UnderWay> = Arc::default();
         inline.run_with(Arc::new(Executor {
             handlers,
             clock: clock.clone(),
@@ -138,10 +144,12 @@ impl Builder {
             blocking: Lane::new(None),
             returning: None,
             capacity: None,
+            #[cfg(feature = "tokio")]
+            under_way: Some(Arc::clone(&under_way)),
             ended: Box::new(ended),
         }));
-        let jobs = Jobs::new(Client { link }, None, lease);
-        Ok((jobs, Driver::new(inline, driver, wheel)))
+        let jobs = Jobs::new(Client { link }, None, grace);
+        Ok((jobs, Driver::new(inline, driver, wheel, under_way)))
     }
 
     /// Returns a client in a process that runs no jobs: it inserts, cancels and asks. It has no
@@ -150,6 +158,7 @@ impl Builder {
     /// # Errors
     ///
     /// If there are handlers, if the jobs are in memory, or as [`Builder::start`].
+    #[doc(alias("producer", "enqueuer"))]
     pub fn client(self) -> Result<Client, OpenError> {
         let parts = self.into_parts(false, false)?;
         let clock = parts.by_store(Clock::of_system());

@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - It counts handlers that block a thread. Those that are futures start at once, and only
-//!   [`Builder::in_flight`](crate::Builder::in_flight) limits them.
+//! - It counts handlers that block a thread. Those that are futures start at once: of each kind as many as
+//!   `Builder::max_async_runs` says (`Machine::rooms`).
 //! - A free thread gets a job. Beyond that a node claims as many jobs as its threads have ended within
 //!   [`HORIZON`] at the rate of the latest runs: many if they take microseconds, none if each takes a
 //!   second, and none while every thread is held by a run that goes on for longer.

@@ -3,11 +3,14 @@
 use std::time::Instant;
 
 use super::call::{self, Stage};
-use crate::store::words::{Answer, ApplyError, Fence, Op};
+use crate::store::words::{Answer, ApplyError, Fence, NewJob, Op};
 use crate::values::error::Violation;
+use crate::values::fail::Fail;
 use crate::values::id::JobId;
-use crate::values::retry::Fail;
 use crate::values::time::Millis;
+
+/// So many bytes of a payload take about as long as a job of few.
+const BYTES_PER_WEIGHT: usize = 4096;
 
 pub(crate) type Answered = Result<Answer, ApplyError>;
 
@@ -30,6 +33,8 @@ pub(crate) enum Command {
     Close { reply: Option<Reply> },
     /// Walk the whole store, or only what this process knows of it.
     Check(call::Reply<Result<(), Violation>>, Checked),
+    /// Tell the runs that the program shuts down.
+    TellRuns,
     /// Do not wait for runs any longer.
     Abandon,
 }
@@ -51,6 +56,16 @@ impl Command {
                 jobs.iter().map(|job| job.id).collect()
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns how much the command gives a commit to do, in jobs of an ordinary size.
+    pub(crate) fn weight(&self) -> usize {
+        let of = |job: &NewJob| 1 + job.payload.len() / BYTES_PER_WEIGHT;
+        match self {
+            Command::Ask { op: Op::Insert(job), .. } => of(job),
+            Command::Ask { op: Op::InsertMany(jobs), .. } => jobs.iter().map(of).sum(),
+            _ => 1,
         }
     }
 

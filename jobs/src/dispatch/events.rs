@@ -13,6 +13,9 @@ use crate::values::id::JobId;
 /// call [`nudge`](crate::Client::nudge) and [`stats`](crate::Client::stats), and drop or shut down any
 /// jobs, for which it does not wait. Every other call is refused there with
 /// [`StoreError::Other`]. A panic of it is caught.
+///
+/// On a manual clock ([`Builder::manual`](crate::Builder::manual)) there is no such thread: the function
+/// runs on the thread that moves the clock or calls, and its own calls are made as any others.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -60,7 +63,9 @@ pub enum Event {
         text: String,
     },
     /// Something in the store cannot be read, because another version or another program wrote it: a
-    /// schedule, or a job. It was set aside, and everything else goes on. Told once in a process.
+    /// schedule, or a job. On a server such a job is set aside; on a file, and if it is a schedule, it
+    /// stays where it is and is passed over. Everything else goes on. Told once in a
+    /// process; if there are more than 1,024 such things, some are told again.
     Unreadable {
         /// Which one: `schedule "nightly"`, or `job` with its id.
         what: String,

@@ -28,8 +28,10 @@ use super::link::Link;
 use super::machine::Start;
 use super::metrics::Metrics;
 use super::run::{Run, RunState};
+#[cfg(feature = "tokio")]
+use super::under_way::UnderWay;
+use crate::values::fail::{Fail, Fate};
 use crate::values::id::JobId;
-use crate::values::retry::Fail;
 use crate::values::time::Millis;
 
 thread_local! {
@@ -81,6 +83,9 @@ pub(crate) struct Executor {
     pub(crate) returning: Option<Lane>,
     /// What the threads for blocking handlers do, if other processes share the jobs.
     pub(crate) capacity: Option<Arc<Capacity>>,
+    /// The futures under way, where somebody waits for them: on a manual clock.
+    #[cfg(feature = "tokio")]
+    pub(crate) under_way: Option<Arc<UnderWay>>,
     /// Where the end of a run is told. It must not block for long, and may be called on any thread.
     pub(crate) ended: Ended,
 }
@@ -244,28 +249,32 @@ impl Executor {
         self.metrics.started(late.min(now.duration_since(self.since).unwrap_or_default()));
         let Some(handler) = self.handlers.get(&state.kind) else {
             let error = format!("no handler for the kind {:?}", state.kind);
-            return self.end(&state, RunEnd::Failed(Fail::by_policy(error)));
+            return self.end(&state, RunEnd::Failed(Fail::retry(error)));
         };
-        let run = Run::new(Arc::clone(&state), Arc::clone(&self.link));
+        let states = self.handlers.states.clone();
+        let run = Run::new(Arc::clone(&state), Arc::clone(&self.link), states);
         let in_handler = InHandler::of(&self.link);
         let called = catch_unwind(AssertUnwindSafe(|| (handler.call)(&payload, run)));
         drop(in_handler);
         crate::values::hook::at("in the handler, after");
         match called {
-            Err(panic) => self.end(&state, RunEnd::Failed(Fail::by_policy(panicked(panic)))),
+            Err(panic) => self.end(&state, RunEnd::Failed(Fail::retry(panicked(panic)))),
             Ok(Called::Undecodable(error)) => {
                 self.end(&state, RunEnd::Undecodable(error.to_string()));
             }
             Ok(Called::Ended(Ok(()))) => self.end(&state, RunEnd::Done),
             Ok(Called::Ended(Err(fail))) => self.end(&state, RunEnd::Failed(fail)),
             #[cfg(feature = "tokio")]
-            Ok(Called::Future(runtime, future)) => self.spawn(state, &runtime, future),
+            Ok(Called::Future(future)) => self.spawn(state, future),
         }
     }
 
     fn end(&self, state: &RunState, end: RunEnd) {
         match &end {
             RunEnd::Done => Metrics::add(&self.metrics.completed),
+            RunEnd::Failed(Fail { fate: Fate::Snooze(_), .. }) => {
+                Metrics::add(&self.metrics.snoozed);
+            }
             _ => Metrics::add(&self.metrics.failed),
         }
         let now = self.clock.latest();
@@ -281,7 +290,6 @@ impl Executor {
     fn spawn(
         self: &Arc<Executor>,
         state: Arc<RunState>,
-        runtime: &tokio::runtime::Handle,
         future: core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>,
     ) {
         struct Guard {
@@ -291,12 +299,19 @@ impl Executor {
         }
         impl Drop for Guard {
             fn drop(&mut self) {
-                let dropped = || RunEnd::Failed(Fail::by_policy("its runtime dropped it".into()));
+                let dropped = || RunEnd::Failed(Fail::retry("its runtime dropped it"));
                 let end = self.end.take().unwrap_or_else(dropped);
                 self.executor.end(&self.state, end);
+                if let Some(under_way) = &self.executor.under_way {
+                    under_way.leave();
+                }
             }
         }
+        if let Some(under_way) = &self.under_way {
+            under_way.enter();
+        }
         let guard = Guard { executor: Arc::clone(self), state, end: None };
+        let Some(runtime) = &self.handlers.runtime else { return };
         let inner = runtime.spawn(Polled { link: Arc::clone(&self.link), future });
         runtime.spawn(async move {
             let mut guard = guard;
@@ -304,7 +319,7 @@ impl Executor {
                 Ok(Ok(())) => RunEnd::Done,
                 Ok(Err(fail)) => RunEnd::Failed(fail),
                 Err(error) if error.is_panic() => {
-                    RunEnd::Failed(Fail::by_policy(panicked(error.into_panic())))
+                    RunEnd::Failed(Fail::retry(panicked(error.into_panic())))
                 }
                 Err(_) => return,
             });

@@ -4,20 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::run::Run;
+use super::states::States;
 use crate::store::words::NAME_BYTES;
 use crate::values::error::OpenError;
+use crate::values::fail::Fail;
 use crate::values::job::DecodeError;
-use crate::values::retry::{Fail, Retry};
+use crate::values::retry::Retry;
 
 /// What a call of a handler led to.
 pub(crate) enum Called {
     Ended(Result<(), Fail>),
     Undecodable(DecodeError),
     #[cfg(feature = "tokio")]
-    Future(
-        tokio::runtime::Handle,
-        core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>,
-    ),
+    Future(core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>),
 }
 
 /// From a payload and a run to what came of it.
@@ -37,6 +36,11 @@ pub(crate) struct Handler {
 pub(crate) struct Handlers {
     by_kind: HashMap<Arc<str>, Handler>,
     wrong: Option<OpenError>,
+    /// What they share.
+    pub(crate) states: States,
+    /// Where those run that are futures.
+    #[cfg(feature = "tokio")]
+    pub(crate) runtime: Option<tokio::runtime::Handle>,
 }
 
 impl Handlers {
@@ -50,13 +54,33 @@ impl Handlers {
         }
     }
 
-    /// Returns the handlers, if all of them make sense.
-    pub(crate) fn checked(self) -> Result<Handlers, OpenError> {
-        match self.wrong {
-            Some(error) => Err(error),
-            None if self.by_kind.is_empty() => Err(OpenError::NoHandlers),
-            None => Ok(self),
+    pub(crate) fn add_state<T: Send + Sync + 'static>(&mut self, value: T) {
+        if !self.states.add(value) {
+            let name = core::any::type_name::<T>();
+            let reason = format!("state: there are two values of the type {name}");
+            self.wrong.get_or_insert(OpenError::Config(reason));
         }
+    }
+
+    /// Returns the handlers, if all of them make sense. Those that are futures get the runtime of the caller
+    /// if they have none.
+    pub(crate) fn checked(mut self) -> Result<Handlers, OpenError> {
+        if let Some(error) = self.wrong.take() {
+            return Err(error);
+        }
+        if self.by_kind.is_empty() {
+            return Err(OpenError::NoHandlers);
+        }
+        #[cfg(feature = "tokio")]
+        if self.any_async() && self.runtime.is_none() {
+            let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+                let reason = "handle_async: there is no tokio runtime here; start the jobs inside of one, \
+                              or hand one in with Builder::runtime";
+                OpenError::Config(reason.to_owned())
+            })?;
+            self.runtime = Some(runtime);
+        }
+        Ok(self)
     }
 
     pub(crate) fn get(&self, kind: &str) -> Option<&Handler> {

@@ -69,7 +69,7 @@ pub(crate) struct Link {
     /// The kinds that are handled here.
     pub(crate) kinds: Vec<Arc<str>>,
     /// The file of the store, for transactions of the caller's.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-unbundled")]
     pub(crate) file: Option<crate::store::sqlite::open::Location>,
 }
 

@@ -18,6 +18,8 @@ pub struct Stats {
     pub completed: u64,
     /// Runs that failed, panics included.
     pub failed: u64,
+    /// Runs that put their job off, with [`Fail::snooze`](crate::Fail::snooze).
+    pub snoozed: u64,
     /// Jobs that died here.
     pub died: u64,
     /// Commits that changed something.
@@ -30,6 +32,10 @@ pub struct Stats {
     pub wal_bytes: u64,
     /// How late runs started.
     pub lateness: Lateness,
+    /// The longest step of the dispatcher: how long it worked, in a commit or between two, without looking
+    /// at what has come meanwhile. Waits for the disk, for a server and for another program's transaction
+    /// count. Zero in a process that runs no jobs, and on a manual clock.
+    pub longest_step: Duration,
 }
 
 /// The counters behind [`Stats`]. Nothing but a snapshot reads them.
@@ -39,12 +45,14 @@ pub(crate) struct Metrics {
     pub(crate) started: AtomicU64,
     pub(crate) completed: AtomicU64,
     pub(crate) failed: AtomicU64,
+    pub(crate) snoozed: AtomicU64,
     died: AtomicU64,
     failed_commits: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
     wal_bytes: AtomicU64,
     lateness: Histogram,
+    longest_step_nanos: AtomicU64,
 }
 
 impl Metrics {
@@ -65,6 +73,14 @@ impl Metrics {
         Metrics::add(&self.failed_commits);
     }
 
+    /// The dispatcher has made a step that took so long. It alone calls this.
+    pub(crate) fn stepped(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        if nanos > self.longest_step_nanos.load(Ordering::Relaxed) {
+            self.longest_step_nanos.store(nanos, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn keep(&self, facts: Facts) {
         self.commits.store(facts.commits, Ordering::Relaxed);
         self.syncs.store(facts.syncs, Ordering::Relaxed);
@@ -78,12 +94,14 @@ impl Metrics {
             started: read(&self.started),
             completed: read(&self.completed),
             failed: read(&self.failed),
+            snoozed: read(&self.snoozed),
             died: read(&self.died),
             commits: read(&self.commits),
             syncs: read(&self.syncs),
             failed_commits: read(&self.failed_commits),
             wal_bytes: read(&self.wal_bytes),
             lateness: self.lateness.snapshot(),
+            longest_step: Duration::from_nanos(read(&self.longest_step_nanos)),
         }
     }
 }

@@ -99,6 +99,22 @@ impl Questions {
     }
 }
 
+/// Says of claimed jobs that they are claimed: this process cannot know which of them run.
+pub(crate) fn seen_by_others(mut answer: Answer) -> Answer {
+    let see = |state: &mut JobState| {
+        if *state == JobState::Running {
+            *state = JobState::Claimed;
+        }
+    };
+    match &mut answer {
+        Answer::Info(Some(job)) => see(&mut job.state),
+        Answer::Page(page) => page.jobs.iter_mut().for_each(|job| see(&mut job.state)),
+        Answer::Counts(counts) => counts.claimed = core::mem::take(&mut counts.running),
+        _ => {}
+    }
+    answer
+}
+
 /// Says of claimed jobs which of them run: `waits` says which have not started, `waiting` how many.
 pub(crate) fn correct(mut answer: Answer, waits: impl Fn(JobId) -> bool, waiting: u64) -> Answer {
     let correct = |state: &mut JobState, id: JobId| {

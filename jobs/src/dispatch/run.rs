@@ -9,21 +9,25 @@
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::link::Link;
+use super::states::States;
 use crate::store::words::{Claimed, Fence};
+use crate::values::extra::Extra;
+use crate::values::fail::Fail;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
 /// A run of a job, as its handler sees it.
 #[derive(Clone)]
 pub struct Run {
-    state: Arc<RunState>,
+    pub(crate) state: Arc<RunState>,
     pub(crate) link: Arc<Link>,
+    states: States,
 }
 
 /// What dispatcher and run share.
@@ -34,6 +38,7 @@ pub(crate) struct RunState {
     pub(crate) tries: u32,
     pub(crate) attempt: u32,
     pub(crate) key: Option<String>,
+    pub(crate) extra: Option<Box<Extra>>,
     pub(crate) fence: Fence,
     /// Its handler takes no thread.
     pub(crate) is_async: bool,
@@ -43,7 +48,8 @@ pub(crate) struct RunState {
     late_micros: AtomicU64,
     /// When the run started.
     started: OnceLock<Instant>,
-    lost: AtomicBool,
+    /// Why the run should stop, as a number: see [`Cancellation::of`].
+    cancellation: AtomicU8,
     wakers: Mutex<Vec<Waker>>,
 }
 
@@ -60,13 +66,14 @@ impl RunState {
             tries: claimed.tries,
             attempt: claimed.runs.saturating_add(1),
             key: claimed.key.clone(),
+            extra: claimed.extra.clone(),
             fence: claimed.fence,
             is_async,
             lease: Mutex::new(None),
             stage: AtomicU8::new(WAITING),
             late_micros: AtomicU64::new(0),
             started: OnceLock::new(),
-            lost: AtomicBool::new(false),
+            cancellation: AtomicU8::new(0),
             wakers: Mutex::new(Vec::new()),
         }
     }
@@ -116,26 +123,49 @@ impl RunState {
         self.stage.load(Ordering::Acquire) == WAITING
     }
 
-    /// Tells the run to stop. The futures that wait for that are yet to be woken, by code of the user's:
-    /// so not here, where a lock may be held.
-    pub(crate) fn tell_lost(&self, wakers: &mut Vec<Waker>) {
+    /// Tells the run to stop, and why; a graver reason takes the place of a lesser one. The futures that
+    /// wait for that are yet to be woken, by code of the user's: so not here, where a lock may be held.
+    pub(crate) fn tell(&self, why: Cancellation, wakers: &mut Vec<Waker>) {
         let mut waiting = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.lost.store(true, Ordering::Release);
+        self.cancellation.fetch_max(why as u8, Ordering::AcqRel);
         wakers.append(&mut waiting);
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
+    pub(crate) fn is_told(&self) -> bool {
+        self.cancellation.load(Ordering::Acquire) > 0
+    }
+}
+
+/// Why a run should stop.
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Cancellation {
+    /// The program shuts down. The end of the run counts if it comes before the shutdown's limit is over. A
+    /// handler that cannot end by then returns [`Fail::lost`](crate::Fail::lost): another process, or the
+    /// next start, runs the job again at once.
+    Shutdown = 1,
+    /// Somebody has cancelled the job. It is gone when the run has ended, whatever the handler returns.
+    Requested = 2,
+    /// The claim is not held any more: another process may run the job by now. The end of this run does
+    /// not count.
+    LeaseLost = 3,
+}
+
+impl Cancellation {
+    fn of(number: u8) -> Option<Cancellation> {
+        let all = [Cancellation::Shutdown, Cancellation::Requested, Cancellation::LeaseLost];
+        all.into_iter().find(|why| *why as u8 == number)
     }
 }
 
 impl Run {
-    pub(crate) fn new(state: Arc<RunState>, link: Arc<Link>) -> Run {
-        Run { state, link }
+    pub(crate) fn new(state: Arc<RunState>, link: Arc<Link>, states: States) -> Run {
+        Run { state, link, states }
     }
 
     /// Returns the id of the job: the same in every run of it.
     #[must_use]
+    #[doc(alias("job_id", "idempotency_key"))]
     pub fn id(&self) -> JobId {
         self.state.id
     }
@@ -146,8 +176,11 @@ impl Run {
         &self.state.kind
     }
 
-    /// Returns which try this is, counted from 1. A run whose process ended counts too.
+    /// Returns which try this is, counted from 1. A run whose process ended counts too; one that a drop or
+    /// a shutdown did not wait for does not. Nor does one that was [put off](crate::Fail::snooze): the next
+    /// run has the same number, and a greater [fence](Run::fence).
     #[must_use]
+    #[doc(alias("retry_count", "tries"))]
     pub fn attempt(&self) -> u32 {
         self.state.attempt
     }
@@ -176,15 +209,37 @@ impl Run {
         Duration::from_micros(self.state.late_micros.load(Ordering::Relaxed))
     }
 
-    /// Says whether the run should stop: its job was cancelled, it has lost its lease, or a shutdown
-    /// does not wait for it any longer. A handler that runs for long asks now and then.
+    /// Returns the value of this type that all handlers share: [`Builder::state`](crate::Builder::state) was
+    /// given it. Costs a look into a table.
+    ///
+    /// # Errors
+    ///
+    /// If the builder was given none. With `?` the run fails by its policy then, and the error names the type.
+    #[doc(alias("data", "extension", "context"))]
+    pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T, Fail> {
+        self.states.get()
+    }
+
+    /// Says whether the run should stop: its job was cancelled, it has lost its lease, or the program
+    /// shuts down. A handler that runs for long asks now and then; [`Run::cancellation`] says why.
     #[must_use]
+    #[doc(alias("is_cancelled", "should_stop"))]
     pub fn is_lost(&self) -> bool {
+        self.cancellation().is_some()
+    }
+
+    /// Returns why the run should stop, if it should.
+    #[must_use]
+    pub fn cancellation(&self) -> Option<Cancellation> {
         // The dispatcher may be waiting for the store just when a lease ends.
-        self.state.is_lost() || self.state.has_expired(self.link.clock.now().instant)
+        if self.state.has_expired(self.link.clock.now().instant) {
+            return Some(Cancellation::LeaseLost);
+        }
+        Cancellation::of(self.state.cancellation.load(Ordering::Acquire))
     }
 
     /// Returns a future that is ready once the run should stop. It needs no runtime.
+    #[doc(alias("cancelled", "cancellation_token"))]
     pub fn lost(&self) -> Lost {
         Lost { state: Arc::clone(&self.state) }
     }
@@ -210,13 +265,13 @@ impl Future for Lost {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.state.is_lost() {
+        if self.state.is_told() {
             return Poll::Ready(());
         }
         let waker = context.waker().clone();
         let mut wakers = self.state.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        // `tell_lost` sets the flag under the lock, so it sees the waker or is seen here.
-        if self.state.is_lost() {
+        // `tell` sets the reason under the lock, so it sees the waker or is seen here.
+        if self.state.is_told() {
             return Poll::Ready(());
         }
         if !wakers.iter().any(|known| known.will_wake(&waker)) {

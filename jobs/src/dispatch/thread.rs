@@ -17,7 +17,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use tickwheel::Wheel;
@@ -45,8 +45,11 @@ const TIDY_AFTER: Duration = Duration::from_millis(20);
 const YIELDS: u32 = 16;
 /// How often it does so for one caller, before it sleeps.
 const LONE_YIELDS: u32 = 64;
-/// How many commands one step takes, so that no commit takes long.
-const COMMANDS_PER_STEP: usize = 2048;
+/// How many ends of runs one step takes, so that no commit takes long.
+const ENDS_PER_STEP: usize = 2048;
+/// How many jobs of callers one step writes, unless a batch of one caller has more: see
+/// [`Command::weight`].
+const JOBS_PER_STEP: usize = 2048;
 
 /// What the thread is given.
 pub(crate) struct Dispatcher {
@@ -96,10 +99,12 @@ impl Dispatcher {
         let mut commits = 0;
         let mut looked = self.clock.now();
         let mut wake_at = Some(looked.millis());
+        let mut stepped_at = None;
         loop {
-            self.wait(wake_at, &mut commands);
+            self.wait(wake_at, stepped_at, &mut commands);
             self.gather(&mut commands);
             let now = self.clock.now();
+            stepped_at = Some(now.instant);
             // Callers who never pause must not keep this process from seeing what others ask for.
             if now.instant.saturating_duration_since(looked.instant) >= self.look_within {
                 commands.push(Command::Look);
@@ -137,11 +142,20 @@ impl Dispatcher {
         }
     }
 
-    /// Waits for commands, or for `wake_at`, or for a second; then takes what is there.
-    fn wait(&mut self, wake_at: Option<Millis>, commands: &mut Vec<Command>) {
+    /// Waits for commands, or for `wake_at`, or for a second; then takes what is there. `stepped_at`: when
+    /// the step began that has just been made.
+    fn wait(
+        &mut self,
+        wake_at: Option<Millis>,
+        mut stepped_at: Option<Instant>,
+        commands: &mut Vec<Command>,
+    ) {
         loop {
-            let now = self.clock.now().wall;
-            let until = |at: Millis| at.to_system().duration_since(now).unwrap_or_default();
+            let now = self.clock.now();
+            if let Some(stepped_at) = stepped_at.take() {
+                self.metrics.stepped(now.instant.saturating_duration_since(stepped_at));
+            }
+            let until = |at: Millis| at.to_system().duration_since(now.wall).unwrap_or_default();
             let sleep = wake_at.map_or(self.look_within, until).min(self.look_within);
             if sleep.is_zero()
                 || !self.hints.is_empty()
@@ -165,6 +179,7 @@ impl Dispatcher {
                 },
                 default(if tidies { TIDY_AFTER } else { sleep }) => {
                     if tidies {
+                        stepped_at = Some(self.clock.now().instant);
                         self.untidy = self.store.tidy(sleep - TIDY_AFTER).unwrap_or(false);
                         continue;
                     }
@@ -215,7 +230,7 @@ impl Dispatcher {
 
     fn take_all(&self, commands: &mut Vec<Command>) {
         commands.extend(self.hints.try_iter());
-        commands.extend(self.urgent.try_iter().take(COMMANDS_PER_STEP));
+        commands.extend(self.urgent.try_iter().take(ENDS_PER_STEP));
         // A nudge from here on comes by the channel again. One before it has its look in this step.
         self.nudged.store(false, Ordering::Release);
         let is_end = |command: &Command| matches!(command, Command::Close { .. });
@@ -225,12 +240,14 @@ impl Dispatcher {
             commands.extend(rest);
             return;
         }
-        loop {
-            if commands.len() >= 2 * COMMANDS_PER_STEP {
-                return;
-            }
+        let is_callers = |command: &&Command| !matches!(command, Command::Ended { .. });
+        let mut weight: usize = commands.iter().filter(is_callers).map(Command::weight).sum();
+        while weight < JOBS_PER_STEP {
             match self.commands.try_recv() {
-                Ok(command) => commands.push(command),
+                Ok(command) => {
+                    weight += command.weight();
+                    commands.push(command);
+                }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::values::extra::Extra;
 use crate::values::fence::Fence;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -12,8 +13,9 @@ pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 /// Which jobs to claim: the earliest ones.
 ///
 /// A job that was interrupted is a *suspect*: it may be what ended its process. A claim passes over the
-/// suspects that it may not take, and takes the jobs behind them.
-#[derive(Clone, Copy, Debug)]
+/// suspects that it may not take, and takes the jobs behind them. It passes over the jobs of a kind that has
+/// no room as well.
+#[derive(Clone, Debug)]
 pub(crate) struct ClaimRequest {
     /// The latest deadline.
     pub(crate) until: Millis,
@@ -22,6 +24,8 @@ pub(crate) struct ClaimRequest {
     /// How many of them may be of kinds whose handlers block a thread.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only nodes share the work"))]
     pub(crate) blocking: usize,
+    /// How many of them may be of these kinds. Kinds that are not listed have no limit of their own.
+    pub(crate) rooms: Vec<(Arc<str>, usize)>,
     /// How many jobs that were interrupted once may be claimed.
     pub(crate) suspects: usize,
     /// Whether one job that was interrupted more often may be claimed, if the claim takes no other
@@ -33,9 +37,26 @@ pub(crate) struct ClaimRequest {
 
 impl ClaimRequest {
     /// Returns a request that admits no suspect.
-    pub(crate) fn new(until: Millis, limit: usize, blocking: usize) -> ClaimRequest {
+    pub(crate) fn new(
+        until: Millis,
+        limit: usize,
+        blocking: usize,
+        rooms: Vec<(Arc<str>, usize)>,
+    ) -> ClaimRequest {
         let (suspects, repeat_offender, last_try) = (0, false, false);
-        ClaimRequest { until, limit, blocking, suspects, repeat_offender, last_try }
+        ClaimRequest { until, limit, blocking, rooms, suspects, repeat_offender, last_try }
+    }
+
+    /// Says whether a job of this kind may be claimed.
+    pub(crate) fn has_room(&self, kind: &str) -> bool {
+        self.rooms.iter().all(|(full, room)| *room > 0 || **full != *kind)
+    }
+
+    /// A job of this kind is claimed.
+    pub(crate) fn takes(&mut self, kind: &str) {
+        if let Some((_, room)) = self.rooms.iter_mut().find(|(its, _)| **its == *kind) {
+            *room = room.saturating_sub(1);
+        }
     }
 
     /// Says whether a job that was interrupted so often may be claimed, and takes note of it if so.
@@ -70,6 +91,7 @@ pub(crate) struct Claimed {
     /// How often it has run before, whatever became of those runs.
     pub(crate) runs: u32,
     pub(crate) key: Option<String>,
+    pub(crate) extra: Option<Box<Extra>>,
     pub(crate) payload: Vec<u8>,
     pub(crate) fence: Fence,
 }

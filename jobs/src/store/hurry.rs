@@ -13,7 +13,7 @@ impl Hurry {
         let _ = self.0.set(time);
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sqlite-unbundled")]
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.0.get().is_some_and(|time| *time <= now)
     }

@@ -1,8 +1,9 @@
 pub(crate) mod hurry;
 pub(crate) mod claim;
+pub(crate) mod new_job;
 pub(crate) mod words;
 pub(crate) mod memory;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod sqlite;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;

@@ -23,6 +23,7 @@ use crate::values::server_time::ServerTime;
 
 pub(crate) use super::claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS};
 pub(crate) use super::hurry::Hurry;
+pub(crate) use super::new_job::{IfTaken, Inserted, NewJob};
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
 use crate::values::id::JobId;
@@ -116,7 +117,10 @@ pub(crate) struct Batch<'a> {
     pub(crate) ops: &'a [Op],
     pub(crate) claim: Option<ClaimRequest>,
     /// The answers are on stable storage before they are given.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "memory has no disk"))]
+    #[cfg_attr(
+        not(feature = "sqlite-unbundled"),
+        expect(dead_code, reason = "memory has no disk")
+    )]
     pub(crate) synced: bool,
     /// Somebody waits for an answer.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
@@ -124,7 +128,7 @@ pub(crate) struct Batch<'a> {
     /// When the first of the callers stops waiting. The store waits no longer than this for a lock or
     /// for an answer; without it, as long as it does by itself.
     #[cfg_attr(
-        not(any(feature = "sqlite", feature = "redis")),
+        not(any(feature = "sqlite-unbundled", feature = "redis")),
         expect(dead_code, reason = "memory waits for nothing")
     )]
     pub(crate) until: Option<Instant>,
@@ -187,7 +191,7 @@ pub(crate) struct Facts {
 pub(crate) enum Op {
     /// Answer::Inserted.
     Insert(NewJob),
-    /// All or none; none of them has a key. Answer::Inserted.
+    /// All or none. Answer::InsertedMany.
     InsertMany(Vec<NewJob>),
     /// A claimed job is asked to stop. Answer::Cancelled.
     Cancel(JobId),
@@ -197,7 +201,7 @@ pub(crate) enum Op {
     Reset(JobId, Millis),
     /// Answer::Changed.
     ResetKey(String, Millis),
-    /// A dead job becomes pending. Answer::Changed.
+    /// A dead job becomes pending. Answer::Changed, or Answer::Refused if another job has its key.
     Revive(JobId, Millis),
     /// A dead job is deleted. Answer::Changed.
     Discard(JobId),
@@ -242,12 +246,14 @@ pub(crate) enum Op {
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Inserted(Inserted),
+    /// The jobs that were not inserted because others have their keys and keep them: the place of each in
+    /// the list, and the job that has its key.
+    InsertedMany(Vec<(usize, JobId)>),
     Cancelled(Cancel),
     Changed(bool),
     Done,
     /// The store has no room for it, or does not take it for another reason. The rest of the batch is
     /// as it should be.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "all of it, or nothing"))]
     Refused(StoreError),
     /// The store failed in the midst of it, so it may be done or not. The rest of the batch is as it should
     /// be.
@@ -260,36 +266,6 @@ pub(crate) enum Answer {
     Counts(Counts),
     Kinds(Vec<(String, u64)>),
     Schedules(Vec<StoredSchedule>),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Inserted {
-    New,
-    /// The id is known: nothing was inserted.
-    Known,
-    /// The key is taken: nothing was inserted.
-    Occupied,
-}
-
-/// A job to insert.
-#[derive(Clone, Debug)]
-pub(crate) struct NewJob {
-    pub(crate) id: JobId,
-    pub(crate) kind: Arc<str>,
-    pub(crate) due: Millis,
-    pub(crate) key: Option<(String, IfTaken)>,
-    /// The id comes from the caller, so it is looked for first, and remembered afterwards.
-    pub(crate) callers_id: bool,
-    pub(crate) payload: Vec<u8>,
-}
-
-/// What an insert does if its key has a pending job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum IfTaken {
-    Replace,
-    /// Replaces, and keeps the deadline of the job that was there.
-    ReplaceKeepingTime,
-    Leave,
 }
 
 /// How a run ended.
@@ -307,6 +283,9 @@ pub(crate) enum End {
     Gone,
     /// The job failed, and is due again.
     Again { due: Millis, error: String },
+    /// The job was put off: it is due again, and nothing else of it changes but that it was not
+    /// interrupted last.
+    Snoozed { due: Millis },
     /// The job is dead. Its failure counts as a try if `failed`.
     Dead { error: String },
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::id::JobId;
 use super::job::EncodeError;
 use super::schedule::ScheduleError;
+pub use super::server_problem::ServerProblem;
 use super::time::TimeError;
 
 /// Why a store could not be opened, or jobs could not be started. A file that is refused is left
@@ -37,6 +38,15 @@ pub enum OpenError {
         /// The version of the file's tables.
         version: i64,
         /// The latest version that this one knows.
+        known: i64,
+    },
+    /// The file was written by an earlier version, whose tables this one does not read.
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The version of the file's tables.
+        version: i64,
+        /// The earliest version that this one knows.
         known: i64,
     },
     /// The file is damaged.
@@ -100,6 +110,11 @@ impl fmt::Display for OpenError {
                 "{} has tables of version {version}, this program knows up to {known}",
                 path.display()
             ),
+            OpenError::Older { path, version, known } => write!(
+                f,
+                "{} has tables of version {version}, this program knows none before {known}",
+                path.display()
+            ),
             OpenError::Damaged { path, detail } => {
                 write!(f, "{} is damaged: {detail}", path.display())
             }
@@ -107,7 +122,11 @@ impl fmt::Display for OpenError {
                 write!(f, "the jobs of {} are run by someone else already", path.display())
             }
             OpenError::OldSqlite { found } => {
-                write!(f, "SQLite {found} may lose commits: at least 3.51.3 is needed")
+                write!(
+                    f,
+                    "SQLite {found} may lose commits: at least 3.51.3 is needed, and the feature \
+                     `sqlite` of tickwheel-jobs builds one that is"
+                )
             }
             OpenError::Setting { path, pragma, wanted, found } => {
                 write!(f, "{}: SQLite set {pragma} to {found:?}, not to {wanted:?}", path.display())
@@ -124,7 +143,7 @@ impl fmt::Display for OpenError {
 
 impl OpenError {
     /// Returns what it means to a store that was open before.
-    #[cfg(any(feature = "sqlite", feature = "redis"))]
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             OpenError::Store(error) => error,
@@ -144,46 +163,6 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Why a Redis server cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum ServerProblem {
-    /// No connection, or no answer: what the system said.
-    Unreachable(String),
-    /// The server wants another name or password, or does not allow what is needed: what it said.
-    Denied(String),
-    /// What answers there is no Redis server: what it said.
-    NotRedis(String),
-    /// Its version is below 6.2.
-    TooOld(String),
-    /// It takes no writes, because it is a replica.
-    ReadOnly,
-    /// Its `maxmemory-policy` deletes keys when memory is full. It has to be `noeviction`.
-    Evicts(String),
-    /// It has no database of this number, or is still loading: what it said.
-    Other(String),
-}
-
-impl fmt::Display for ServerProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ServerProblem::Unreachable(error) => write!(f, "the server cannot be reached: {error}"),
-            ServerProblem::Denied(error) => write!(f, "the server denies access: {error}"),
-            ServerProblem::NotRedis(found) => write!(f, "no Redis server answers there: {found}"),
-            ServerProblem::TooOld(version) => {
-                write!(f, "Redis {version} is too old: at least 6.2 is needed")
-            }
-            ServerProblem::ReadOnly => f.write_str("the server is a replica, and takes no writes"),
-            ServerProblem::Evicts(policy) => write!(
-                f,
-                "maxmemory-policy is {policy}, so the server deletes jobs when its memory is full: \
-                 it has to be noeviction"
-            ),
-            ServerProblem::Other(error) => f.write_str(error),
-        }
-    }
-}
-
 /// Why the store could not do what it was asked. Nothing has changed then, but where a variant says
 /// otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -199,9 +178,15 @@ pub enum StoreError {
     /// The disk is full, or the memory that the server may use.
     Full,
     /// The time of the call was over before the store was free
-    /// ([`Builder::patience`](crate::Builder::patience)): another program has the file locked, or calls
-    /// before this one wait for a server that does not answer.
+    /// ([`Builder::patience`](crate::Builder::patience)): another transaction holds the write lock of the
+    /// file, or calls before this one wait for a server that does not answer.
+    ///
+    /// If that transaction is open on the calling thread, the call waits for it in vain: use `insert_in`,
+    /// or commit first. `insert_in` itself waits as long as the busy timeout of its connection says.
     Busy,
+    /// The caller's transaction has read before it wrote, and another connection has written since, so
+    /// SQLite refuses its writes (`SQLITE_BUSY_SNAPSHOT`). Roll it back, and begin it as `IMMEDIATE`.
+    BusySnapshot,
     /// Reading or writing failed: what the system said.
     Io(String),
     /// The file is damaged: what SQLite said.
@@ -214,6 +199,13 @@ pub enum StoreError {
         bytes: usize,
         /// The longest one that the store takes.
         most: usize,
+    },
+    /// A dead job was to be revived, and another job has its key. The job stays dead.
+    KeyTaken {
+        /// The key.
+        key: String,
+        /// The job that has it.
+        by: JobId,
     },
     /// A time lies outside of what the store takes.
     Time(TimeError),
@@ -245,12 +237,23 @@ impl fmt::Display for StoreError {
                 f.write_str("another process runs the jobs of this file by now")
             }
             StoreError::Full => f.write_str("the store is full"),
-            StoreError::Busy => f.write_str("the store was not free in time"),
+            StoreError::Busy => f.write_str(
+                "the store was not free in time: another transaction holds the write lock of the \
+                 file, or a server does not answer; if that transaction is the caller's own, \
+                 insert in it with insert_in, or commit it first",
+            ),
+            StoreError::BusySnapshot => f.write_str(
+                "the transaction has read before it wrote, and another connection has written \
+                 since: roll it back, and begin it as IMMEDIATE",
+            ),
             StoreError::Io(error) => write!(f, "the store could not read or write: {error}"),
             StoreError::Damaged(detail) => write!(f, "the store is damaged: {detail}"),
             StoreError::TooLong { what, bytes: 0, .. } => write!(f, "a {what} cannot be empty"),
             StoreError::TooLong { what, bytes, most } => {
                 write!(f, "a {what} of {bytes} bytes is too long: the store takes {most}")
+            }
+            StoreError::KeyTaken { key, by } => {
+                write!(f, "the job stays dead: its key {key:?} belongs to the job {by} now")
             }
             StoreError::Time(error) => error.fmt(f),
             StoreError::Encode(error) => error.fmt(f),
@@ -275,7 +278,8 @@ impl std::error::Error for StoreError {}
 pub enum InsertErrorKind {
     /// The jobs were shut down, or dropped.
     Closed,
-    /// The key has a pending job already.
+    /// The key has a pending job already, or one that runs and holds its key until its end
+    /// ([`Until::Ended`](crate::Until::Ended)).
     Occupied,
     /// The time lies before 1970, or past the year 9999.
     Time(TimeError),
@@ -292,7 +296,7 @@ impl fmt::Display for InsertErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InsertErrorKind::Closed => f.write_str("the jobs are shut down"),
-            InsertErrorKind::Occupied => f.write_str("the key has a pending job already"),
+            InsertErrorKind::Occupied => f.write_str("another job has the key"),
             InsertErrorKind::Time(error) => error.fmt(f),
             InsertErrorKind::Encode(error) => error.fmt(f),
             InsertErrorKind::Store(error) => error.fmt(f),
@@ -320,13 +324,14 @@ impl From<StoreError> for InsertErrorKind {
 /// the batch. It is `Send` and `Sync` for every job, so `?` turns it into a boxed error.
 pub struct InsertError<J> {
     kind: InsertErrorKind,
-    /// Nobody locks it: the mutex makes the error `Sync` for every job that is `Send`.
-    job: Mutex<J>,
+    /// Nobody locks it: the mutex makes the error `Sync` for every job that is `Send`. The box keeps the
+    /// error small.
+    job: Mutex<Box<J>>,
 }
 
 impl<J> InsertError<J> {
     pub(crate) fn new(kind: impl Into<InsertErrorKind>, job: J) -> InsertError<J> {
-        InsertError { kind: kind.into(), job: Mutex::new(job) }
+        InsertError { kind: kind.into(), job: Mutex::new(Box::new(job)) }
     }
 
     /// Returns why the insert was refused.
@@ -336,7 +341,7 @@ impl<J> InsertError<J> {
 
     /// Returns what was handed in.
     pub fn into_inner(self) -> J {
-        self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
+        *self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -103,25 +103,25 @@ impl JobId {
     }
 
     /// Returns the deadline at which the job was filed first, if the id was made here and knows it.
-    #[cfg(any(feature = "sqlite", test))]
+    #[cfg(any(feature = "sqlite-unbundled", test))]
     pub(crate) fn due_hint(self) -> Option<Millis> {
         let delta = (self.0 >> RANDOM_BITS) as u64 & NO_HINT;
         (delta != NO_HINT).then(|| Millis::clamped(self.made_at() - BEFORE + delta as i64))
     }
 
     /// Says whether the job may have been filed under this kind first.
-    #[cfg(any(feature = "sqlite", test))]
+    #[cfg(any(feature = "sqlite-unbundled", test))]
     pub(crate) fn may_be_of(self, kind: &str) -> bool {
         (self.0 >> (RANDOM_BITS + DELTA_BITS)) as u64 & ((1 << HASH_BITS) - 1) == kind_bits(kind)
     }
 
     /// Says whether the id alone leads to a job of this kind with this deadline.
-    #[cfg(any(feature = "sqlite", test))]
+    #[cfg(any(feature = "sqlite-unbundled", test))]
     pub(crate) fn hints_at(self, kind: &str, due: Millis) -> bool {
         self.due_hint() == Some(due) && self.may_be_of(kind)
     }
 
-    #[cfg(any(feature = "sqlite", test))]
+    #[cfg(any(feature = "sqlite-unbundled", test))]
     fn made_at(self) -> i64 {
         (self.0 >> 84) as i64
     }

@@ -21,7 +21,8 @@ pub enum Durability {
     /// An answer is given once the operating system has it.
     Written,
     /// An insert returns at once. [`Client::flush`](crate::Client::flush) waits for what was
-    /// inserted before. A cancel, and whatever else has an answer, waits as with `Written`.
+    /// inserted before. A cancel, an insert with an id or a key, and whatever else has an answer, waits as
+    /// with `Written`.
     Buffered,
 }
 
@@ -51,15 +52,24 @@ impl Cancel {
 pub enum JobState {
     /// It waits for its time, for a free slot, or for a process that handles its kind.
     Pending,
-    /// Its handler has started and not ended. A process that looks at a file which another one runs
-    /// sees jobs here from up to 50 ms before their time on.
+    /// The process that runs the jobs of the file has claimed it, from up to 50 ms before its time on. Only
+    /// that process knows whether its handler has started: to others it is neither pending nor running.
+    Claimed,
+    /// Its handler has started and not ended. On a server a job that another node has claimed is here too:
+    /// it starts within 100 ms, and is given back if it has not started within a second.
     Running,
     /// It is not tried again. It stays until it is revived, discarded, or past its retention.
     Dead,
 }
 
 /// A job as the store has it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+///
+/// Serialized, it is what the command `tickwheel-jobs` prints with `--json`: `id`, `kind`, `state` (`pending`,
+/// `running`, `dead`), `due`, `tries`, `interruptions`, `key`, `error`, `died`, and `payload`. Times are RFC 3339 in
+/// UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON; its objects are sorted by name, and a
+/// number of more than 64 bits is rounded. If the payload is not JSON, `payload` is `null`, and `payload_text` or
+/// `payload_hex` has it.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
     /// Its id.
@@ -108,6 +118,8 @@ impl JobInfo {
 pub struct Counts {
     /// Jobs that wait, of every kind, those without a handler included.
     pub pending: u64,
+    /// Jobs that the process which runs the jobs of the file has claimed, as another process sees them.
+    pub claimed: u64,
     /// Jobs that run.
     pub running: u64,
     /// Jobs that are not tried again.
@@ -116,8 +128,9 @@ pub struct Counts {
     pub schedules: u64,
 }
 
-/// A schedule of a repeated job, as the store has it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A schedule of a repeated job, as the store has it. Serialized, it has the fields `name`, `kind`, `rule` and
+/// `next`, a time as that of a [`JobInfo`].
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleInfo {
     /// Its name.

@@ -55,6 +55,13 @@ use serde::de::DeserializeOwned;
 /// # assert_eq!(CloseOrder { order: 7 }.encode()?, br#"{"order":7}"#);
 /// # Ok::<(), tickwheel_jobs::EncodeError>(())
 /// ```
+#[doc(alias("task", "worker", "message", "payload"))]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no job: it has no name under which it could be stored",
+    label = "`Job` is not implemented for this type",
+    note = "a job is data with a name: `#[derive(serde::Serialize, serde::Deserialize)]` on the type, and \
+            `impl tickwheel_jobs::Job for {Self} {{ const NAME: &'static str = \"a-name-that-stays\"; }}`"
+)]
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The name of the kind: 1 to 255 bytes.
     const NAME: &'static str;

@@ -6,8 +6,12 @@ pub(crate) mod id;
 pub(crate) mod fence;
 pub(crate) mod job;
 pub(crate) mod retry;
+pub(crate) mod fail;
 pub(crate) mod schedule;
+pub(crate) mod server_problem;
 pub(crate) mod error;
+pub(crate) mod extra;
 #[cfg(feature = "redis-tls")]
 pub(crate) mod tls;
 pub(crate) mod info;
+pub(crate) mod json;

@@ -1,4 +1,4 @@
-//! What a failed run leads to: another try, and when, or none.
+//! How often and when a job is tried again: the wait after each failure, or none.
 //!
 //! Ground rules:
 //!
@@ -6,8 +6,6 @@
 //!   random that is passed in. So the whole window of each policy is pinned by a test.
 //! - The jitter only adds: a try is never sooner than the policy's wait.
 
-use core::fmt;
-use std::error::Error;
 use std::time::Duration;
 
 /// How often and when a job is tried again after its handler failed.
@@ -31,6 +29,7 @@ use std::time::Duration;
 /// assert_eq!(policy.wait(10), Some((60 * second, 75 * second)));
 /// assert_eq!(policy.wait(11), None);
 /// ```
+#[doc(alias("backoff", "max_attempts", "attempts"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
     base: Duration,
@@ -106,6 +105,25 @@ impl Retry {
         Some((shortest, longest))
     }
 
+    /// Returns what the policy is made of: its first wait, its longest wait, how often it tries again, and
+    /// whether the waits double.
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
+    pub(crate) const fn parts(&self) -> (Duration, Duration, u32, bool) {
+        (self.base, self.cap, self.times, matches!(self.growth, Growth::Doubled))
+    }
+
+    /// Returns the policy that is made of these parts.
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
+    pub(crate) const fn from_parts(
+        base: Duration,
+        cap: Duration,
+        times: u32,
+        doubles: bool,
+    ) -> Retry {
+        let growth = if doubles { Growth::Doubled } else { Growth::Constant };
+        Retry { base, growth, cap, times }
+    }
+
     /// Returns how long to wait after the `failures`-th failure; `draw` is a number at random.
     pub(crate) fn draw_wait(&self, failures: u32, draw: u64) -> Option<Duration> {
         let (shortest, longest) = self.wait(failures)?;
@@ -125,110 +143,6 @@ fn duration_from_nanos(nanos: u128) -> Duration {
     let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX);
     let rest = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
     Duration::new(seconds, rest)
-}
-
-/// Why a run failed, and what becomes of the job.
-///
-/// Every error turns into one with `?`: the job is tried again as its [`Retry`] says.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel_jobs::Fail;
-/// fn handler(answer: u16) -> Result<(), Fail> {
-///     match answer {
-///         429 => Err(Fail::after(Duration::from_secs(30), "busy")),
-///         404 => Err(Fail::dead("no such account")),
-///         200 => Ok(()),
-///         _ => Err(std::io::Error::other("no answer"))?,
-///     }
-/// }
-/// assert!(handler(404).is_err());
-/// ```
-#[derive(Debug)]
-pub struct Fail {
-    pub(crate) fate: Fate,
-    pub(crate) error: String,
-}
-
-/// What becomes of a job whose run failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
-    /// The policy of its kind decides.
-    Policy,
-    /// It is tried again after this delay, if the policy allows another try.
-    After(Duration),
-    /// It is dead.
-    Dead,
-    /// It goes back as it was, and the run does not count.
-    Lost,
-}
-
-impl Fail {
-    /// Returns the failure after which the job is tried again when `delay` has passed, if the
-    /// number of tries that its [`Retry`] allows is not used up. A delay that leads past the year 9999
-    /// ends with that year: an insert would be refused, but here nobody could be told.
-    pub fn after(delay: Duration, error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
-        Fail { fate: Fate::After(delay), error: chain(&*error.into()) }
-    }
-
-    /// Returns the failure that makes the job dead at once.
-    pub fn dead(error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
-        Fail { fate: Fate::Dead, error: chain(&*error.into()) }
-    }
-
-    /// Returns the failure of a run that was told to stop ([`Run::is_lost`](crate::Run::is_lost)).
-    /// It does not count as a try: a job that is still the store's to run is tried again at once.
-    #[must_use]
-    pub fn lost() -> Fail {
-        Fail { fate: Fate::Lost, error: "the run was told to stop".to_owned() }
-    }
-
-    /// Returns the failure whose job is tried again by its policy, with this text as its reason.
-    pub(crate) fn by_policy(error: String) -> Fail {
-        Fail { fate: Fate::Policy, error }
-    }
-}
-
-impl<E: Error> From<E> for Fail {
-    fn from(error: E) -> Fail {
-        Fail::by_policy(chain(&error))
-    }
-}
-
-/// The longest text of an error that is kept with a job, in bytes.
-const ERROR_BYTES: usize = 4096;
-
-/// Returns the error and its sources, as one line of text of at most [`ERROR_BYTES`].
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-        if text.len() > ERROR_BYTES {
-            break;
-        }
-    }
-    truncated(text)
-}
-
-/// Returns the text, cut at a character's boundary to at most [`ERROR_BYTES`].
-pub(crate) fn truncated(mut text: String) -> String {
-    if text.len() > ERROR_BYTES {
-        let mut end = ERROR_BYTES;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-    }
-    text
-}
-
-impl fmt::Display for Fail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.error)
-    }
 }
 
 #[cfg(test)]

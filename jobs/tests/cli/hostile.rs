@@ -67,7 +67,7 @@ fn text_of_a_file_is_printed_without_what_steers_a_terminal() {
     }
     let shown = &json(&file, &["show", &id, "--json"])[0];
     assert_eq!((&shown["key"], &shown["kind"]), (&(*text).into(), &Hostile::NAME.into()));
-    let payload: Hostile = serde_json::from_str(shown["payload"].as_str().unwrap()).unwrap();
+    let payload: Hostile = serde_json::from_value(shown["payload"].clone()).unwrap();
     assert_eq!(payload.0, text);
     assert_eq!(json(&file, &["list", "dead", "--json"])[0]["error"], *text);
     let stats = &json(&file, &["stats", "--json"])[0];

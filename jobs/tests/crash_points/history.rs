@@ -283,7 +283,7 @@ impl Recorder {
             Step::InsertWithId { name, ms, plan } => {
                 let (id, task) = (JobId::named(&format!("job {name}")), self.task(plan));
                 let same = self.process().jobs.insert_with_id(id, after(ms), task.clone());
-                assert_eq!(same.expect("an insert"), id);
+                assert_eq!(same.expect("an insert").id, id);
                 self.ledger.inserted_with_id(id, task, now + after(ms))
             }
             Step::Batch { jobs, ms } => {

@@ -10,7 +10,7 @@
 //! | `checker.rs` | compares the two |
 //! | `../disk/` | disks in memory under SQLite, and what a crash leaves on one |
 
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-unbundled")]
 #![deny(unsafe_code)]
 
 #[path = "../disk/mod.rs"]

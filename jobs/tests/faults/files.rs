@@ -88,9 +88,9 @@ fn a_later_version_is_refused() {
     let path = folder.path().join("jobs.db");
     make(&path, 10);
     let conn = Connection::open(&path).expect("the file");
-    conn.execute("UPDATE tickwheel_meta SET value = 2 WHERE name = 'version'", []).expect("a row");
+    conn.execute("UPDATE tickwheel_meta SET value = 3 WHERE name = 'version'", []).expect("a row");
     drop(conn);
-    let is = |error: &OpenError| matches!(error, OpenError::Newer { version: 2, known: 1, .. });
+    let is = |error: &OpenError| matches!(error, OpenError::Newer { version: 3, known: 2, .. });
     is_refused(&folder, &path, is);
 }
 

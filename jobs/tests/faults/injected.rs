@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    Driver, InsertError, InsertErrorKind, Job, JobId, Jobs, OpenError, StoreError,
+    Driver, InsertError, InsertErrorKind, Job, JobId, Jobs, NewJob, OpenError, StoreError,
 };
 
 use crate::disk::cut::Cut;
@@ -89,7 +89,7 @@ impl Scene {
                     other => other,
                 };
                 let back: Vec<Task> =
-                    refused.into_inner().into_iter().map(|(_, job)| job).collect();
+                    refused.into_inner().into_iter().map(NewJob::into_job).collect();
                 assert_eq!(back, tasks, "the batch comes back");
                 vec![known; 20]
             }
@@ -167,7 +167,7 @@ impl Scene {
             if let Known::Unknown(id) = known {
                 // What was replaced meanwhile is not to be inserted again.
                 let answer = self.jobs.insert_with_id(id, ms(20_000), task.clone());
-                assert_eq!(answer.expect("the disk works again"), id);
+                assert_eq!(answer.expect("the disk works again").id, id);
                 self.tasks.insert(n, (task, Known::Stored(id)));
             }
         }

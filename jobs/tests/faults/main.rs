@@ -13,7 +13,7 @@
 //!
 //! Not here: a fork, which needs unsafe code, and a clock of the system that is set.
 
-#![cfg(feature = "sqlite")]
+#![cfg(feature = "sqlite-unbundled")]
 #![deny(unsafe_code)]
 
 #[path = "../disk/mod.rs"]

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -56,6 +57,73 @@ fn a_runner_behind_a_symbolic_link_is_refused() {
     jobs.insert(HOUR, Task::new(7, Plan::Succeed)).expect("an insert");
     let log = fs::metadata(beside(&path, "-wal")).expect("the log").len();
     assert_eq!(jobs.stats().wal_bytes, log, "the size of the log is told");
+}
+
+/// A file is made where a symbolic link leads, as any program would make it; also if another link is on the
+/// way. A link whose folder is absent is refused. The link was refused although the file could be made.
+#[test]
+fn a_file_is_made_where_a_link_leads_whose_file_is_absent() {
+    let folder = Folder::new("dangling");
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    let (path, link, other) =
+        (data.join("jobs.db"), folder.path().join("link.db"), data.join("other.db"));
+    symlink("data/other.db", &link).expect("a link");
+    symlink("jobs.db", &other).expect("a link");
+    let (jobs, _driver) = start(&link).expect("the file is made");
+    jobs.insert(HOUR, Task::new(7, Plan::Succeed)).expect("an insert");
+    for link in [&link, &other] {
+        assert!(fs::symlink_metadata(link).expect("the link").is_symlink(), "it stays a link");
+    }
+    assert!(fs::symlink_metadata(&path).expect("the file").is_file());
+    assert!(matches!(start(&path), Err(OpenError::InUse { .. })), "it is the same file");
+
+    let nowhere = folder.path().join("nowhere.db");
+    symlink("absent/jobs.db", &nowhere).expect("a link");
+    assert!(matches!(start(&nowhere), Err(OpenError::Io { .. })));
+    symlink("loop.db", folder.path().join("loop.db")).expect("a link");
+    assert!(matches!(start(&folder.path().join("loop.db")), Err(OpenError::Io { .. })));
+}
+
+/// Names the folder to the child of the test below.
+const CHDIR: &str = "TICKWHEEL_TEST_CHDIR";
+
+/// Promise: a relative path is that of the working directory when the file was opened, whatever the working
+/// directory is later. A process has one of them, so a child changes it.
+#[test]
+fn a_relative_path_means_one_file_although_the_working_directory_changes() {
+    let folder = Folder::new("chdir");
+    for name in ["first", "second"] {
+        fs::create_dir(folder.path().join(name)).expect("a folder");
+    }
+    let child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "names::child_that_changes_its_directory", "--nocapture"])
+        .env(CHDIR, folder.path())
+        .current_dir(folder.path().join("first"))
+        .output()
+        .expect("a child");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    let (jobs, _driver) = start(&folder.path().join("first/jobs.db")).expect("the file");
+    assert_eq!(jobs.count().expect("the counts").pending, 2);
+    assert_eq!(fs::read_dir(folder.path().join("second")).expect("the folder").count(), 0);
+}
+
+/// What the child of the test above does; by itself nothing.
+#[test]
+fn child_that_changes_its_directory() {
+    let Some(folder) = std::env::var_os(CHDIR) else { return };
+    let builder = Jobs::open("jobs.db").expect("a file");
+    std::env::set_current_dir(Path::new(&folder).join("second")).expect("another directory");
+    let jobs = builder.on(|_: Task, _: &Run| Ok(())).start().expect("the jobs start");
+    jobs.insert(HOUR, Task::new(1, Plan::Succeed)).expect("an insert");
+    // A question opens the file once more, and a client has a path of its own.
+    assert_eq!(jobs.pending().next_page().expect("a page").len(), 1);
+    let client = Jobs::open("../first/jobs.db").expect("the file").client().expect("a client");
+    std::env::set_current_dir("/").expect("another directory");
+    client.insert(HOUR, Task::new(2, Plan::Succeed)).expect("an insert");
+    assert_eq!(jobs.count().expect("the counts").pending, 2);
+    jobs.check().expect("the file is in order");
+    jobs.shutdown().expect("an end");
 }
 
 /// Promise (P10): a runner whose lock was removed, and whose jobs another one has taken over, writes

@@ -37,11 +37,16 @@ fn a_file_that_is_not_ours_is_refused_and_untouched() {
     let other = tickwheel_jobs::rusqlite::Connection::open(&newer).unwrap();
     other.execute_batch("UPDATE tickwheel_meta SET value = 99 WHERE name = 'version'").unwrap();
     drop(other);
+    let older = folder.file("older.db");
+    drop(Jobs::open(&older).unwrap());
+    let other = tickwheel_jobs::rusqlite::Connection::open(&older).unwrap();
+    other.execute_batch("UPDATE tickwheel_meta SET value = 1 WHERE name = 'version'").unwrap();
+    drop(other);
     let cut = folder.file("cut.db");
     drop(Jobs::open(&cut).unwrap());
     let bytes = std::fs::read(&cut).unwrap();
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
-    for path in [&text, &empty, &foreign, &newer, &cut] {
+    for path in [&text, &empty, &foreign, &newer, &older, &cut] {
         let before = std::fs::read(path).unwrap();
         let refused = Jobs::open(path).unwrap_err();
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -49,6 +54,7 @@ fn a_file_that_is_not_ours_is_refused_and_untouched() {
             OpenError::Foreign { .. } => ["letter.txt", "foreign.db"].contains(&name),
             OpenError::Damaged { .. } => ["empty.db", "cut.db"].contains(&name),
             OpenError::Newer { version, .. } => name == "newer.db" && *version == 99,
+            OpenError::Older { version, .. } => name == "older.db" && *version == 1,
             _ => false,
         };
         assert!(kind, "{name}: {refused:?}");

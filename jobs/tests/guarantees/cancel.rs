@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use tickwheel_jobs::{Cancel, Fail, JobId, Jobs};
+use tickwheel_jobs::{Cancel, Cancellation, Fail, JobId, Jobs};
 
 use super::support::*;
 
@@ -94,7 +94,7 @@ fn a_cancel_of_another_process_reaches_the_run_while_callers_never_pause() {
         .on(move |_: Close, run| {
             started.send(run.id()).unwrap();
             wait_until("the run is told", || run.is_lost());
-            told.send(()).unwrap();
+            told.send(run.cancellation()).unwrap();
             Err(Fail::lost())
         })
         .start()
@@ -104,7 +104,7 @@ fn a_cancel_of_another_process_reaches_the_run_while_callers_never_pause() {
     assert_eq!(at_start.recv_timeout(LONG), Ok(id));
     assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
     wait_until("the job is gone", || jobs.get(id).unwrap().is_none());
-    assert_eq!(was_told.try_recv(), Ok(()));
+    assert_eq!(was_told.try_recv(), Ok(Some(Cancellation::Requested)));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::mpsc;
 
-use tickwheel_jobs::{Cancel, InsertErrorKind, JobState, Jobs, OpenError, StoreError};
+use tickwheel_jobs::{
+    Cancel, Cancellation, Fail, InsertErrorKind, JobState, Jobs, OpenError, StoreError,
+};
 
 use super::support::*;
 
@@ -51,10 +53,12 @@ fn a_shutdown_waits_for_runs_and_gives_back_the_rest() {
 fn a_shutdown_does_not_wait_longer_than_its_limit() {
     on_each_store(|builder| {
         let (started, at_start) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = std::sync::Mutex::new(released);
         let jobs = builder
-            .on(move |_: Close, run| {
+            .on(move |_: Close, _| {
                 started.send(()).unwrap();
-                wait_until("the run is told", || run.is_lost());
+                let _ = released.lock().unwrap().recv();
                 Ok(())
             })
             .start()
@@ -62,7 +66,69 @@ fn a_shutdown_does_not_wait_longer_than_its_limit() {
         jobs.insert(MS, close(1)).unwrap();
         at_start.recv_timeout(LONG).unwrap();
         assert_eq!(jobs.shutdown_timeout(MS), Err(StoreError::StillRunning(1)));
+        drop(release);
     });
+}
+
+/// A shutdown tells the runs at its start, and the end of a run that heeds it counts.
+#[test]
+fn a_shutdown_tells_the_runs_at_its_start_and_their_ends_count() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (started, at_start) = mpsc::channel();
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .on(move |job: Close, run| {
+            started.send(()).unwrap();
+            wait_until("the run is told", || run.is_lost());
+            assert_eq!(run.cancellation(), Some(Cancellation::Shutdown));
+            if job.order == 1 { Ok(()) } else { Err(Fail::lost()) }
+        })
+        .threads(2)
+        .start()
+        .unwrap();
+    jobs.insert_batch([(MS, close(1)), (MS, close(2))]).unwrap();
+    at_start.recv_timeout(LONG).unwrap();
+    at_start.recv_timeout(LONG).unwrap();
+    jobs.shutdown_timeout(LONG).unwrap();
+    // The one that ended is gone; the other one is pending as it was.
+    let left: Vec<_> = Jobs::open(&path).unwrap().client().unwrap().pending().collect();
+    let left: Vec<_> = left.iter().map(|job| (job.tries, job.interruptions)).collect();
+    assert_eq!(left, [(0, 0)]);
+}
+
+/// With a grace, a shutdown tells the runs once the grace is over, and not before.
+#[test]
+fn a_shutdown_lets_the_runs_be_for_its_grace() {
+    for (grace, told) in [(LONG, None), (MS, Some(Cancellation::Shutdown))] {
+        on_each_store(|builder| {
+            let (started, at_start) = mpsc::channel();
+            let (release, released) = mpsc::channel::<()>();
+            let released = std::sync::Mutex::new(released);
+            let (seen, saw) = mpsc::channel();
+            let jobs = builder
+                .shutdown_grace(grace)
+                .on(move |_: Close, run| {
+                    started.send(()).unwrap();
+                    if told.is_some() {
+                        wait_until("the run is told", || run.is_lost());
+                    }
+                    let _ = released.lock().unwrap().recv();
+                    seen.send(run.cancellation()).unwrap();
+                    Ok(())
+                })
+                .start()
+                .unwrap();
+            let client = jobs.client();
+            jobs.insert(MS, close(1)).unwrap();
+            at_start.recv_timeout(LONG).unwrap();
+            let ending = std::thread::spawn(move || jobs.shutdown_timeout(2 * LONG));
+            wait_until("the jobs are closed", || client.insert(HOUR, close(2)).is_err());
+            drop(release);
+            ending.join().unwrap().unwrap();
+            assert_eq!(saw.recv(), Ok(told));
+        });
+    }
 }
 
 #[test]

@@ -221,7 +221,8 @@ fn a_shutdown_in_a_handler_that_is_a_future_does_not_wait_for_it() {
     let its = Arc::clone(&slot);
     let jobs = Jobs::memory()
         .lease(LONG * 10)
-        .on_async(runtime.handle().clone(), move |_: Close, _| {
+        .runtime(runtime.handle().clone())
+        .handle_async(move |_: Close, _| {
             let (its, ended) = (Arc::clone(&its), ended.clone());
             async move {
                 let jobs = its.lock().unwrap().take();

@@ -48,13 +48,14 @@ fn a_buffered_insert_is_there_once_a_flush_is_answered() {
 fn the_same_id_twice_is_one_job() {
     on_manual(|jobs, driver, log| {
         let id = JobId::named("order 1");
-        for _ in 0..2 {
-            assert_eq!(jobs.insert_with_id(id, SECOND, close(1)).unwrap(), id);
+        for is_new in [true, false] {
+            let inserted = jobs.insert_with_id(id, SECOND, close(1)).unwrap();
+            assert_eq!((inserted.id, inserted.is_new), (id, is_new));
         }
         assert_eq!(jobs.count().unwrap().pending, 1);
         assert_eq!(driver.advance(SECOND), 1);
         // Its job is done, and the id is remembered.
-        assert_eq!(jobs.insert_with_id(id, SECOND, close(1)).unwrap(), id);
+        assert!(!jobs.insert_with_id(id, SECOND, close(1)).unwrap().is_new);
         assert_eq!(driver.advance(HOUR), 0);
         assert_eq!(log.get(), [1]);
         let cancelled = JobId::new();

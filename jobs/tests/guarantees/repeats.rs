@@ -61,6 +61,34 @@ fn a_burst_makes_ten_thousand_occurrences_at_most() {
     assert_eq!(driver.advance(SECOND), 1);
 }
 
+/// A step makes a part of what many schedules have missed, and the next step goes on. None
+/// is lost, and none runs twice.
+#[test]
+fn many_schedules_that_have_missed_much_are_made_in_parts_and_none_is_lost() {
+    on_each_store(|builder| {
+        let log = Log::default();
+        let noted = log.clone();
+        let handler = move |job: Close, _: &tickwheel_jobs::Run| {
+            noted.add(job.order);
+            Ok(())
+        };
+        let (jobs, driver) = builder.on(handler).manual().unwrap();
+        for n in 0..30 {
+            let schedule = Schedule::every(SECOND).missed(Missed::Burst(100));
+            jobs.repeat(&format!("schedule {n}"), schedule, close(n)).unwrap();
+        }
+        let before = jobs.stats().commits;
+        driver.set_wall(driver.wall_now() + 1_000 * SECOND + SECOND / 2);
+        driver.advance(MS);
+        for n in 0..30 {
+            let runs = log.get().iter().filter(|order| **order == n).count();
+            assert_eq!(runs, 101, "the latest 100 that were missed, and one that is late");
+        }
+        assert!(jobs.stats().commits - before >= 3, "3,030 occurrences, 1,000 a step");
+        jobs.check().unwrap();
+    });
+}
+
 /// Time that passes for ever does so at once if nothing is left to do, whatever is dead, remembered or of a
 /// kind that nobody handles; and a repeat makes as many steps as it has occurrences.
 #[test]
@@ -333,4 +361,22 @@ mod cron {
         assert_eq!(driver.advance(Duration::from_secs(1)), 1);
         jobs.check().unwrap();
     }
+}
+
+/// A schedule that is run by hand makes a job that is due now, each time another one, and goes on as it was.
+#[test]
+fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
+    on_manual(|jobs, driver, log| {
+        jobs.repeat("hourly", HOUR, close(1)).unwrap();
+        let before = jobs.repeats().unwrap();
+        let made: Vec<_> =
+            (0..2).map(|_| jobs.run_schedule("hourly").unwrap().expect("it is there")).collect();
+        assert_ne!(made[0], made[1]);
+        assert_eq!(jobs.get(made[0]).unwrap().unwrap().key, None);
+        assert_eq!(jobs.repeats().unwrap(), before);
+        assert_eq!(driver.advance(SECOND), 2);
+        assert_eq!(driver.advance(HOUR - SECOND), 1);
+        assert_eq!(log.get(), [1, 1, 1]);
+        assert_eq!(jobs.run_schedule("daily").unwrap(), None);
+    });
 }

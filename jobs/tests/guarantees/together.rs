@@ -129,3 +129,28 @@ fn an_event_handler_that_panics_or_asks_harms_nobody() {
     assert_eq!(asked.load(Ordering::Relaxed), 3);
     jobs.shutdown().unwrap();
 }
+
+/// A step takes some thousand jobs of callers, however many have come, so that what is due
+/// meanwhile waits for no more than those.
+#[test]
+fn a_step_takes_some_thousand_jobs_of_callers_and_leaves_the_rest() {
+    const CALLERS: u64 = 24;
+    let folder = Folder::new();
+    let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Written);
+    let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+    let before = jobs.stats().commits;
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let jobs = &jobs;
+            scope.spawn(move || {
+                jobs.insert_batch((0..1000).map(|n| (HOUR, close(caller * 1000 + n)))).unwrap()
+            });
+        }
+    });
+    // A batch is never divided, so a step may exceed its 2,048 jobs by one batch.
+    let stats = jobs.stats();
+    assert!(stats.commits - before >= CALLERS * 1000 / 3_047, "{stats:?}");
+    assert!(!stats.longest_step.is_zero(), "{stats:?}");
+    assert_eq!(jobs.count().unwrap().pending, CALLERS * 1000);
+    jobs.shutdown().unwrap();
+}

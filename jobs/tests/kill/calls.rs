@@ -1,16 +1,21 @@
 //! The calls of a child: drawn at random, each reported before and after.
 
-use tickwheel_jobs::{Cancel, Client, InsertError, InsertErrorKind, JobId, JobState, Jobs};
+use std::time::Duration;
+
+use tickwheel_jobs::{Cancel, Client, InsertError, InsertErrorKind, JobId, JobState};
 
 use crate::child::{
-    Act, Instructions, Other, Tick, Work, done, named, now_us, number, numbers, report, schedule,
-    time,
+    Act, Instructions, Other, Senseless, Tick, Waits, Work, done, failed, named, now_us, number,
+    numbers, report, schedule, time,
 };
 use crate::draw::Draw;
+use crate::ending::Ending;
 use crate::record::{Answer, Mode, Record, Tag, Verb};
 
 /// How many keys each caller has.
 const KEYS: u64 = 6;
+/// How many calls a caller makes more than it was told, at most, while it waits for the end of the jobs.
+const BEYOND: usize = 500;
 
 /// Reports a call, makes it, and reports its answer.
 pub(crate) fn call(verb: Verb, make: impl FnOnce() -> Answer) -> Answer {
@@ -34,7 +39,7 @@ pub(crate) fn inserted<J>(answer: Result<Vec<JobId>, InsertError<J>>) -> Answer 
 }
 
 /// Sets the repeats, as a program does at each start; or ends them.
-pub(crate) fn repeats(jobs: &Jobs, life: &Instructions) {
+pub(crate) fn repeats(jobs: &Client, life: &Instructions) {
     for repeat in &life.repeats {
         let name = repeat.name.to_string();
         if life.drain {
@@ -53,6 +58,8 @@ struct Caller<'a> {
     draw: Draw,
     first_key: u32,
     deadly: bool,
+    long_ms: u64,
+    is_closed: bool,
     /// Jobs that may be there.
     known: Vec<(Tag, JobId)>,
 }
@@ -63,7 +70,8 @@ pub(crate) fn some(client: &Client, life: &Instructions, caller: u32) {
     draw.below(2);
     let known = if caller == 0 { life.known.clone() } else { Vec::new() };
     let first_key = caller * KEYS as u32;
-    let mut caller = Caller { client, draw, first_key, deadly: life.deadly, known };
+    let (deadly, long_ms, is_closed) = (life.deadly, life.long_ms, false);
+    let mut caller = Caller { client, draw, first_key, deadly, long_ms, is_closed, known };
     if first_key == 0 {
         for &(tag, due) in &life.again {
             caller.with_id(tag, due);
@@ -72,6 +80,18 @@ pub(crate) fn some(client: &Client, life: &Instructions, caller: u32) {
     for _ in 0..life.calls {
         caller.one();
     }
+    if life.ending == Ending::Quiet || life.calls == 0 {
+        return;
+    }
+    // The jobs end while this caller calls: until an insert was refused, and a few times more.
+    for _ in 0..BEYOND {
+        if caller.is_closed {
+            break;
+        }
+        caller.one();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (0..10).for_each(|_| caller.one());
 }
 
 impl Caller<'_> {
@@ -94,7 +114,8 @@ impl Caller<'_> {
             78..88 => self.reset(due),
             88..95 => self.get(),
             95..97 => drop(call(Verb::Flush, || done(self.client.flush().map(|()| true)))),
-            _ => std::thread::sleep(std::time::Duration::from_millis(self.draw.below(8))),
+            97 => self.senseless(due),
+            _ => std::thread::sleep(Duration::from_millis(self.draw.below(8))),
         }
     }
 
@@ -109,7 +130,9 @@ impl Caller<'_> {
 
     fn act(&mut self) -> Act {
         match self.draw.below(200) {
-            0..110 => Act::Done,
+            0..100 => Act::Done,
+            100..108 => Act::Snooze,
+            108..110 => Act::Long(self.long_ms / 3 + self.draw.below(self.long_ms)),
             110..140 => Act::Nap(self.draw.below(12)),
             140..160 => Act::Fail(self.draw.below(3) as u32 + 1),
             160..163 => Act::Fail(100),
@@ -123,20 +146,32 @@ impl Caller<'_> {
     }
 
     fn learn(&mut self, tag: Tag, answer: &Answer) {
+        self.is_closed |= matches!(answer, Answer::Refused(_));
         if let Answer::Ids(ids) = answer {
             self.known.extend((tag..).zip(ids.iter().copied()));
         }
     }
 
     fn insert(&mut self, due: u64) {
-        let (tag, act, other) = (number(), self.act(), self.draw.below(3) == 0);
+        let (tag, act, kind) = (number(), self.act(), self.draw.below(6));
         let answer = call(Verb::Insert { tag, due }, || {
             let job = Work { tag, act };
             let when = time(due);
-            match other {
-                true => inserted(self.client.insert(when, Other(job)).map(|id| vec![id])),
-                false => inserted(self.client.insert(when, job).map(|id| vec![id])),
+            match kind {
+                0 | 1 => inserted(self.client.insert(when, Other(job)).map(|id| vec![id])),
+                2 if waits(act) => {
+                    inserted(self.client.insert(when, Waits(job)).map(|id| vec![id]))
+                }
+                _ => inserted(self.client.insert(when, job).map(|id| vec![id])),
             }
+        });
+        self.learn(tag, &answer);
+    }
+
+    fn senseless(&mut self, due: u64) {
+        let tag = number();
+        let answer = call(Verb::Senseless { tag, due }, || {
+            inserted(self.client.insert(time(due), Senseless { tag }).map(|id| vec![id]))
         });
         self.learn(tag, &answer);
     }
@@ -146,7 +181,7 @@ impl Caller<'_> {
         let act = if tag.is_multiple_of(5) { Act::Fail(1) } else { Act::Done };
         let answer = call(Verb::WithId { tag, due }, || {
             let job = Work { tag, act };
-            inserted(self.client.insert_with_id(named(tag), time(due), job).map(|id| vec![id]))
+            inserted(self.client.insert_with_id(named(tag), time(due), job).map(|job| vec![job.id]))
         });
         self.learn(tag, &answer);
     }
@@ -201,7 +236,7 @@ impl Caller<'_> {
             Ok(Cancel::Cancelled) => Answer::Cancelled,
             Ok(Cancel::Running) => Answer::Running,
             Ok(Cancel::Gone) => Answer::Gone,
-            Err(_) => Answer::Unknown,
+            Err(error) => failed(error),
         });
     }
 
@@ -216,10 +251,15 @@ impl Caller<'_> {
             Ok(None) => Answer::Gone,
             Ok(Some(job)) => match job.state {
                 JobState::Pending => Answer::Pending,
-                JobState::Running => Answer::Running,
+                JobState::Running | JobState::Claimed => Answer::Running,
                 JobState::Dead => Answer::Dead,
             },
-            Err(_) => Answer::Unknown,
+            Err(error) => failed(error),
         });
     }
+}
+
+/// Says whether a handler that is a future does this too.
+fn waits(act: Act) -> bool {
+    cfg!(feature = "tokio") && matches!(act, Act::Done | Act::Nap(_) | Act::Long(_))
 }

@@ -5,7 +5,7 @@
 //! | R1 none lost | a job that was stored and not cancelled or replaced has a run that ended well, or is dead |
 //! | R2 never early | no run starts before its deadline, and the deadline is the one that was asked for |
 //! | R3 cancel | no run starts after `Cancelled` or `Running`; a dead job has a reason, and was not cancelled |
-//! | R4 fence | fences and attempts of a job rise from run to run |
+//! | R4 fence | fences and attempts of a job rise from run to run; after a snooze the fences alone |
 //! | R5 causes | a run follows another of the same job only after a failure, or after a kill |
 //! | R6 no ghosts | no run of what nobody inserted, of what was refused, or after the store said it is gone |
 //! | R7 keys | a job that was replaced under its key never starts; no two jobs wait under one key |
@@ -16,7 +16,7 @@
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |
 //!
-//! Where the rules are others for children that share a server, `is_shared` says so, and `shared.rs`
+//! R15 to R18 are in `ends.rs`. Where the rules are others for children that share a server, `is_shared` says so, and `shared.rs`
 //! what cuts off a run there.
 //!
 //! What a kill leaves open (a call without an answer) may have happened or not; the rules hold either
@@ -24,6 +24,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::ends;
 use crate::history::{Call, History, JobHistory};
 use crate::record::{
     Answer, Event, FileEnd, How, LATER_MS, Level, Mode, RETRIES, RETRY_MS, Start, Tag, Verb,
@@ -61,7 +62,7 @@ impl Found {
         self.list.push(Violation { rule, text: text.into(), jobs: self.jobs.clone() });
     }
 
-    fn about(&mut self, jobs: impl IntoIterator<Item = Tag>) {
+    pub(crate) fn about(&mut self, jobs: impl IntoIterator<Item = Tag>) {
         self.jobs = jobs.into_iter().collect();
     }
 }
@@ -86,6 +87,7 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
     batches(&history, &mut found);
     found.about([]);
     repeats(&history, &mut found);
+    ends::ends(&history, &mut found);
     nothing_left(&history, &mut found);
     looks(&history, &mut found);
     found.about([]);
@@ -148,7 +150,7 @@ fn deadlines(
     for call in history.calls_on(job).filter(|call| call.place < place) {
         let Verb::Reset { due, .. } = call.verb else { continue };
         match &call.answer {
-            Some(answered) if *answered.answer == Answer::Done(false) => {}
+            _ if call.is_answered(&Answer::Done(false)) || call.is_refused() => {}
             Some(answered)
                 if *answered.answer == Answer::Done(true) && answered.at <= start.since() =>
             {
@@ -160,7 +162,7 @@ fn deadlines(
     let before = job.ends.iter().filter(|(end, ..)| *end < place);
     let waits = before.filter_map(|(.., end)| match end.how {
         How::Failed => Some(end.at + RETRY_MS * 1000),
-        How::Later => Some(end.at + LATER_MS * 1000),
+        How::Later | How::Snoozed => Some(end.at + LATER_MS * 1000),
         How::Done | How::Dead => None,
     });
     (dues, waits.min())
@@ -202,7 +204,7 @@ fn cancelled(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Foun
 fn dead(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &mut Found) {
     let Some(dead) = &job.dead else { return };
     let of = |how: &[How]| job.ends.iter().filter(|(.., end)| how.contains(&end.how)).count();
-    let asked = of(&[How::Dead]) > 0 && dead.tries > 0;
+    let asked = (of(&[How::Dead]) > 0 || history.is_senseless(job)) && dead.tries > 0;
     let failed = dead.tries > RETRIES && of(&[How::Failed, How::Later]) > RETRIES as usize;
     let first = job.inserts.iter().map(|&n| history.calls[n].place).min().unwrap_or(0);
     let kills = history.kills_between(first, end) + history.cuts();
@@ -220,7 +222,12 @@ fn dead(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &m
 fn fences(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
     for pair in job.starts.windows(2).filter(|pair| !history.is_overtaken(&pair[0], &pair[1])) {
         let (before, after) = (pair[0].2, pair[1].2);
-        if before.fence >= after.fence || before.attempt >= after.attempt {
+        let is_its =
+            |end: &crate::record::End| end.fence == before.fence && end.how == How::Snoozed;
+        let put_off = job.ends.iter().any(|(.., end)| is_its(end));
+        // Nor does a run count as an attempt that a drop or a shutdown did not wait for.
+        let counted = u32::from(!put_off && !history.lives[&pair[0].1].gives_up());
+        if before.fence >= after.fence || before.attempt + counted > after.attempt {
             let text = format!("job {tag:x}: fence or attempt do not rise: {before:?}, {after:?}");
             found.add("R4", text);
         }
@@ -232,7 +239,7 @@ fn causes(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) 
     for pair in job.starts.windows(2).filter(|pair| !history.is_overtaken(&pair[0], &pair[1])) {
         let ((_, life, before), (place, next, after)) = (pair[0], pair[1]);
         let end = job.ends.iter().find(|(at, _, end)| end.fence == before.fence && *at < place);
-        let failed = end.is_some_and(|(.., end)| matches!(end.how, How::Failed | How::Later));
+        let failed = end.is_some_and(|(.., end)| !matches!(end.how, How::Done | How::Dead));
         let killed = match history.is_shared {
             true => history.is_cut_off(life, before.at, after.at),
             false => life != next && !history.lives[&life].closed,
@@ -367,13 +374,13 @@ fn nothing_left(history: &History<'_>, found: &mut Found) {
 /// R12, and what R7 and R13 say of the file between two lives.
 fn looks(history: &History<'_>, found: &mut Found) {
     for &(place, look) in &history.looks {
+        found.about([]);
         if let Some(violation) = &look.violation {
             found.add("R12", format!("check: {violation}"));
         }
         if !look.same {
             found.add("R12", "to open the file has changed it");
         }
-        found.about([]);
         let mut keys: Vec<&String> =
             look.jobs.iter().filter(|seen| !seen.dead).filter_map(|s| s.key.as_ref()).collect();
         keys.sort_unstable();

@@ -5,17 +5,21 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, io, process, thread};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Durability, Fail, Job, JobId, Missed, Retry, Run, Schedule};
+use tickwheel_jobs::{
+    Builder, Durability, Fail, Job, JobId, Missed, Retry, Run, Schedule, StoreError,
+};
 
 use crate::calls;
+use crate::ending::{self, Ending, told};
+use crate::hooks;
 use crate::place;
 use crate::record::{
     Answer, How, LATER_MS, Level, RETRIES, RETRY_MS, Record, Start, Tag, Verb, first_number,
@@ -37,6 +41,12 @@ pub(crate) struct Instructions {
     pub(crate) calls: u64,
     /// How long the child stays after the last call before it shuts down.
     pub(crate) stay_ms: u64,
+    /// How the child ends.
+    pub(crate) ending: Ending,
+    /// How long the longest handlers work.
+    pub(crate) long_ms: u64,
+    /// A right may be missing, also in a shutdown, which says so.
+    pub(crate) rights_change: bool,
     /// Nothing new: end the repeats, and wait until no job is left.
     pub(crate) drain: bool,
     /// Jobs end the process, in one of a hundred inserts.
@@ -75,7 +85,11 @@ pub(crate) enum Act {
     /// Fails while the attempt is not above this.
     Fail(u32),
     Later,
+    /// Puts the job off in every second run.
+    Snooze,
     Die,
+    /// Works until so many milliseconds have passed, or it is told to stop.
+    Long(u64),
     /// Inserts two jobs.
     Follow,
     Abort,
@@ -92,11 +106,27 @@ pub(crate) struct Work {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Other(pub(crate) Work);
 
+/// The same, of a kind whose handler is a future.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Waits(pub(crate) Work);
+
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Tick {
     pub(crate) name: u32,
 }
 
+/// A job of the kind of [`Work`] that another program has inserted: its payload is no work.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Senseless {
+    pub(crate) tag: Tag,
+}
+
+impl Job for Waits {
+    const NAME: &'static str = "waits";
+}
+impl Job for Senseless {
+    const NAME: &'static str = "work";
+}
 impl Job for Work {
     const NAME: &'static str = "work";
 }
@@ -141,40 +171,50 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
         Level::Written => Durability::Written,
         Level::Buffered => Durability::Buffered,
     };
+    let hooked = Arc::new(OnceLock::new());
     let jobs = place::start(|| {
         let builder = place::open(&life.path)?.durability(durability).in_flight(life.in_flight);
-        Ok(handlers(builder).threads(2))
+        Ok(hooks::listening(handlers(builder).threads(3), &hooked))
     })?;
     report(&Record::Ready { at: now_us(), level: life.level });
-    calls::repeats(&jobs, &life);
+    let _ = hooked.set(jobs.client());
+    let client = jobs.client();
+    let client = &client;
+    calls::repeats(client, &life);
+    place::watch(&life.path);
     if life.drain {
-        let end = SystemTime::now() + Duration::from_secs(60);
-        while SystemTime::now() < end {
-            let left = jobs.count()?;
-            if left.pending + left.running == 0 {
+        let until = SystemTime::now() + Duration::from_secs(60);
+        while SystemTime::now() < until {
+            // A question may meet a server that a busy machine keeps waiting.
+            if jobs.count().is_ok_and(|left| left.pending + left.running == 0) {
                 break;
             }
             thread::sleep(Duration::from_millis(5));
         }
-    } else {
-        thread::scope(|scope| {
-            let life = &life;
-            let jobs = &jobs;
-            for caller in 0..2 {
-                scope.spawn(move || calls::some(jobs, life, caller));
-            }
-        });
-        thread::sleep(Duration::from_millis(life.stay_ms));
+        return ending::end(jobs, &life);
     }
-    // Longer than a child is stopped and the server away, one after the other: both count.
-    jobs.shutdown_timeout(Duration::from_secs(30))?;
-    report(&Record::Closed);
-    Ok(())
+    let life = &life;
+    let begin = |caller| move || calls::some(client, life, caller);
+    match life.ending {
+        Ending::Quiet => {
+            thread::scope(|scope| (0..2).for_each(|caller| drop(scope.spawn(begin(caller)))));
+            thread::sleep(Duration::from_millis(life.stay_ms));
+            ending::end(jobs, life)
+        }
+        Ending::Amid(after) | Ending::Soon(after, _) | Ending::Drop(after) => {
+            thread::scope(|scope| {
+                (0..2).for_each(|caller| drop(scope.spawn(begin(caller))));
+                thread::sleep(Duration::from_millis(after));
+                ending::end(jobs, life)
+            })
+        }
+    }
 }
 
 /// Adds the handlers of every kind.
 pub(crate) fn handlers(builder: Builder) -> Builder {
     let retry = Retry::fixed(Duration::from_millis(RETRY_MS)).times(RETRIES);
+    let builder = hooks::futures(builder, retry);
     builder
         .on_with(retry, |job: Work, run: &Run| work(&job, run))
         .on_with(retry, |job: Other, run: &Run| work(&job.0, run))
@@ -195,9 +235,20 @@ fn work(job: &Work, run: &Run) -> Result<(), Fail> {
             thread::sleep(Duration::from_millis(ms));
             How::Done
         }
+        Act::Long(ms) => {
+            let until = now_us() + ms * 1000;
+            while now_us() < until {
+                if run.is_lost() {
+                    return Err(told(tag, run));
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            How::Done
+        }
         Act::Fail(attempts) if run.attempt() <= attempts => How::Failed,
         Act::Later if run.attempt() == 1 => How::Later,
-        Act::Fail(_) | Act::Later => How::Done,
+        Act::Snooze if !run.fence().get().is_multiple_of(2) => How::Snoozed,
+        Act::Fail(_) | Act::Later | Act::Snooze => How::Done,
         Act::Die => How::Dead,
         Act::Follow => {
             follow(tag, run);
@@ -214,6 +265,7 @@ fn work(job: &Work, run: &Run) -> Result<(), Fail> {
         How::Done => Ok(()),
         How::Failed => Err(io::Error::other("asked to fail"))?,
         How::Later => Err(Fail::after(Duration::from_millis(LATER_MS), "asked to fail")),
+        How::Snoozed => Err(Fail::snooze(Duration::from_millis(LATER_MS))),
         How::Dead => Err(Fail::dead("asked to die")),
     }
 }
@@ -225,7 +277,7 @@ fn follow(tag: Tag, run: &Run) {
     let again = follow_of(tag);
     calls::call(Verb::WithId { tag: again, due }, || {
         let job = Work { tag: again, act: Act::Done };
-        calls::inserted(client.insert_with_id(named(again), time(due), job).map(|id| vec![id]))
+        calls::inserted(client.insert_with_id(named(again), time(due), job).map(|job| vec![job.id]))
     });
     let tag = number();
     calls::call(Verb::Insert { tag, due }, || {
@@ -240,7 +292,7 @@ fn overflow(depth: u64) -> u64 {
     overflow(depth + 1) + block[511]
 }
 
-fn started(tag: Tag, run: &Run) {
+pub(crate) fn started(tag: Tag, run: &Run) {
     report(&Record::Start(Start {
         at: now_us(),
         tag,
@@ -252,7 +304,7 @@ fn started(tag: Tag, run: &Run) {
     }));
 }
 
-fn ended(tag: Tag, run: &Run, how: How) {
+pub(crate) fn ended(tag: Tag, run: &Run, how: How) {
     report(&Record::End { at: now_us(), tag, fence: run.fence().get(), how });
 }
 
@@ -323,6 +375,14 @@ pub(crate) fn schedule(repeat: &Repeat) -> Schedule {
 }
 
 /// What an operation without a value answers.
-pub(crate) fn done(answer: Result<bool, tickwheel_jobs::StoreError>) -> Answer {
-    answer.map_or(Answer::Unknown, Answer::Done)
+pub(crate) fn done(answer: Result<bool, StoreError>) -> Answer {
+    answer.map_or_else(failed, Answer::Done)
+}
+
+/// What a call without an answer says.
+pub(crate) fn failed(error: StoreError) -> Answer {
+    match error {
+        StoreError::Closed => Answer::Refused(error.to_string()),
+        _ => Answer::Unknown,
+    }
 }

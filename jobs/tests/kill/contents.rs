@@ -4,7 +4,7 @@ use std::error::Error;
 
 use tickwheel_jobs::{Client, Counts, Job, JobInfo, JobState, ScheduleInfo};
 
-use crate::child::{Other, Tick, Work, ms};
+use crate::child::{Other, Senseless, Tick, Waits, Work, ms};
 use crate::record::{Look, Seen, occurrence};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -42,11 +42,15 @@ impl Contents {
     }
 }
 
-fn seen(job: &JobInfo) -> Seen {
+pub(crate) fn seen(job: &JobInfo) -> Seen {
     let deadline = ms(job.deadline);
     let tag = match &*job.kind {
-        Work::NAME => job.job::<Work>().map(|job| job.tag),
+        Work::NAME => {
+            let work = job.job::<Work>().map(|job| job.tag);
+            work.or_else(|_| job.job::<Senseless>().map(|job| job.tag))
+        }
         Other::NAME => job.job::<Other>().map(|job| job.0.tag),
+        Waits::NAME => job.job::<Waits>().map(|job| job.0.tag),
         _ => job.job::<Tick>().map(|tick| occurrence(tick.name, deadline)),
     };
     Seen {

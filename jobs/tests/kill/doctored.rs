@@ -7,7 +7,7 @@ use tickwheel_jobs::JobId;
 use crate::checker::check;
 use crate::handmade::{BEGINNING, DUE, Log, dead, ids, seen};
 use crate::record::{
-    Answer, Event, FileEnd, How, Level, Look, Mode, RETRY_MS, Record, Verb, occurrence,
+    Answer, Event, FileEnd, How, LATER_MS, Level, Look, Mode, RETRY_MS, Record, Verb, occurrence,
 };
 
 /// Does what every rule allows.
@@ -174,6 +174,26 @@ fn r4_an_attempt_that_is_not_counted() {
         log.ended(1, 2, How::Done);
         log.closed();
     });
+}
+
+/// A run that put its job off is no attempt, and any other one is.
+#[test]
+fn r4_an_attempt_that_is_not_counted_beside_a_snooze() {
+    let story = |how: How| {
+        move |log: &mut Log| {
+            log.insert(1, DUE);
+            log.start(1, DUE, 1);
+            log.ended(1, 1, how);
+            log.now += LATER_MS;
+            log.start_now(1, log.now, 2, 1);
+            log.ended(1, 2, How::Done);
+            log.closed();
+        }
+    };
+    caught("R4", story(How::Later));
+    let mut log = Log::new(Level::Synced);
+    story(How::Snoozed)(&mut log);
+    assert_eq!(check(&log.events, &FileEnd::default()), []);
 }
 
 #[test]

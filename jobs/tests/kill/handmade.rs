@@ -105,6 +105,10 @@ impl Log {
         self.add(Record::Looked(Look { violation: None, same: true, jobs }));
     }
 
+    pub(crate) fn has_dropped(&self) -> bool {
+        self.events.iter().any(|event| matches!(event.record, Record::Dropped))
+    }
+
     /// Returns the rules that do not hold.
     pub(crate) fn broken(&self) -> BTreeSet<&'static str> {
         check(&self.events, &self.end).into_iter().map(|found| found.rule).collect()

@@ -1,6 +1,8 @@
 //! The log of a story, as the checker wants it: calls with their answers, jobs with their runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tickwheel_jobs::JobId;
 
 use crate::record::{
     Answer, End, Event, FileEnd, Level, Look, Mode, Record, Seen, Start, Tag, Verb,
@@ -15,6 +17,14 @@ pub(crate) struct History<'a> {
     pub(crate) failures: Vec<&'a str>,
     /// When a child was seen to act, in the order of time.
     pub(crate) signs: Vec<u64>,
+    /// The jobs that were inserted without waiting, and that an event named as lost.
+    pub(crate) inserts_lost: BTreeSet<JobId>,
+    /// What was written by hand, what events said that cannot be read, and what is set aside in the end.
+    pub(crate) foreign: BTreeSet<&'a str>,
+    pub(crate) unreadable: Vec<&'a str>,
+    pub(crate) set_aside: Option<&'a [String]>,
+    /// When a right was missing: from, to, and whether a script may have ended in its midst.
+    pub(crate) denials: Vec<(u64, u64, bool)>,
     /// When the server was killed, and when it answered again; none of a file.
     pub(crate) away: Vec<(u64, u64)>,
     /// The store is a server, which several children share.
@@ -45,6 +55,8 @@ pub(crate) struct JobHistory {
     pub(crate) calls: Vec<usize>,
     pub(crate) starts: Vec<(usize, u32, Start)>,
     pub(crate) ends: Vec<(usize, u32, End)>,
+    /// Runs that were told to stop: where, in which life, when, and the fence.
+    pub(crate) told: Vec<(usize, u32, u64, u64)>,
     /// In the file, at which place of the log.
     pub(crate) seen: Vec<usize>,
     pub(crate) dead: Option<Seen>,
@@ -58,6 +70,11 @@ pub(crate) struct Life {
     pub(crate) level: Option<Level>,
     /// It was shut down, and ended by itself.
     pub(crate) closed: bool,
+    /// Its jobs were dropped, or shut down while runs were under way.
+    pub(crate) dropped: bool,
+    /// Where and when the end of its jobs began, and where it was over.
+    pub(crate) ending: Option<(usize, u64)>,
+    pub(crate) ended: Option<usize>,
     pub(crate) gone: usize,
     pub(crate) gone_at: u64,
     /// When it was stopped, and when it went on.
@@ -75,6 +92,11 @@ impl<'a> History<'a> {
             looks: Vec::new(),
             failures: Vec::new(),
             signs: Vec::new(),
+            inserts_lost: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+            unreadable: Vec::new(),
+            set_aside: None,
+            denials: Vec::new(),
             away: Vec::new(),
             is_shared: false,
             end,
@@ -108,7 +130,6 @@ impl<'a> History<'a> {
             Record::Ready { at, level } => {
                 life.ready = Some((*at, event.stamp));
                 life.level = Some(*level);
-                self.signs.push(*at);
             }
             Record::Call { n, at, verb } => {
                 numbers.insert(*n, self.calls.len());
@@ -124,7 +145,10 @@ impl<'a> History<'a> {
                     life.flushes.push(call.place);
                 }
                 call.answer = Some(Answered { place, at: *at, answer });
-                self.signs.push(*at);
+                // Jobs that end refuse calls, and make no occurrences any more.
+                if !call.is_refused() {
+                    self.signs.push(*at);
+                }
             }
             Record::Start(start) => {
                 self.signs.push(start.at);
@@ -137,7 +161,26 @@ impl<'a> History<'a> {
                 job.ends.push((place, event.life, end));
             }
             Record::Failed { text } => self.failures.push(text),
-            Record::Closed => life.closed = true,
+            Record::Ending { at } => life.ending = Some((place, *at)),
+            Record::Closed => (life.closed, life.ended) = (true, Some(place)),
+            Record::Dropped => (life.dropped, life.ended) = (true, Some(place)),
+            Record::Told { at, tag, fence } => {
+                let job = self.jobs.entry(*tag).or_default();
+                job.told.push((place, event.life, *at, *fence));
+            }
+            Record::InsertsLost { ids } => self.inserts_lost.extend(ids),
+            Record::Unreadable { what } => self.unreadable.push(what),
+            Record::Foreign { what } => drop(self.foreign.insert(what)),
+            Record::SetAside { what } => self.set_aside = Some(what),
+            Record::Rights { is_denied: true, half_done } => {
+                self.denials.push((event.stamp, u64::MAX, *half_done));
+            }
+            Record::Rights { .. } => {
+                if let Some((_, to, _)) = self.denials.last_mut() {
+                    *to = event.stamp;
+                }
+            }
+            Record::Stalled { from, to } => life.stops.push((*from, *to)),
             Record::Gone { .. } => (life.gone, life.gone_at) = (place, event.stamp),
             Record::Stopped { is_stopped: true } => life.stops.push((event.stamp, u64::MAX)),
             Record::Stopped { is_stopped: false } => {
@@ -159,7 +202,9 @@ impl<'a> History<'a> {
         let n = self.calls.len();
         let mut inserts = |tag: Tag| self.jobs.entry(tag).or_default().inserts.push(n);
         match verb {
-            Verb::Insert { tag, .. } | Verb::WithId { tag, .. } => inserts(*tag),
+            Verb::Insert { tag, .. } | Verb::WithId { tag, .. } | Verb::Senseless { tag, .. } => {
+                inserts(*tag);
+            }
             Verb::Batch { first, count, .. } => (*first..first + count).for_each(inserts),
             Verb::Keyed { key, tag, .. } => {
                 inserts(*tag);
@@ -178,8 +223,10 @@ impl<'a> History<'a> {
             return false;
         };
         let life = &self.lives[&call.life];
+        let is_lost = |ids: &[JobId]| ids.iter().any(|id| self.inserts_lost.contains(id));
         life.level != Some(Level::Buffered)
-            || life.closed
+            || (life.closed || life.dropped && !self.is_shared)
+                && !matches!(answered.answer, Answer::Ids(ids) if is_lost(ids))
             || life.flushes.iter().any(|&flush| flush > answered.place)
     }
 
@@ -212,6 +259,7 @@ impl<'a> History<'a> {
             matches!(call.verb, Verb::Cancel { .. })
                 && call.place < before
                 && !call.is_answered(&Answer::Gone)
+                && !call.is_refused()
         };
         let first = job.inserts.iter().map(|&n| self.calls[n].place).min().unwrap_or(0);
         let by_key = |call: &Call<'_>| {
@@ -219,7 +267,9 @@ impl<'a> History<'a> {
             after
                 && match call.verb {
                     Verb::CancelKey { key } => {
-                        Some(*key) == job.key && !call.is_answered(&Answer::Done(false))
+                        Some(*key) == job.key
+                            && !call.is_answered(&Answer::Done(false))
+                            && !call.is_refused()
                     }
                     Verb::Keyed { key, tag: other, mode, .. } => {
                         Some(*key) == job.key
@@ -245,6 +295,7 @@ impl<'a> History<'a> {
         let due = |&n: &usize| match self.calls[n].verb {
             Verb::Insert { due, .. }
             | Verb::WithId { due, .. }
+            | Verb::Senseless { due, .. }
             | Verb::Batch { due, .. }
             | Verb::Keyed { due, .. } => Some(*due),
             _ => None,
@@ -256,6 +307,13 @@ impl<'a> History<'a> {
     pub(crate) fn kills_between(&self, from: usize, to: usize) -> usize {
         let killed = |life: &&Life| !life.closed && (from..to).contains(&life.gone);
         self.lives.values().filter(killed).count()
+    }
+}
+
+impl Life {
+    /// Says whether its jobs ended without waiting for every run, or it was killed when they were about to end.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.ending.is_some() && !self.closed
     }
 }
 

@@ -5,11 +5,11 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `record.rs` | what a child reports |
-//! | `child.rs`, `calls.rs` | the child: its handlers, its death, its calls |
+//! | `child.rs`, `calls.rs`, `ending.rs`, `hooks.rs` | the child: its handlers, its end, its calls, its `on_event` |
 //! | `place.rs` | where the jobs are |
 //! | `parent.rs`, `recall.rs` | the parent: makes children, and kills them |
 //! | `file.rs`, `contents.rs` | what the parent sees in the file |
-//! | `checker.rs`, `repeats.rs`, `shared.rs` | the rules R1 to R13 |
+//! | `checker.rs`, `repeats.rs`, `shared.rs`, `ends.rs` | the rules R1 to R13, and R15 to R18 |
 //! | `history.rs` | the log as the rules want it |
 //! | `doctored.rs`, `handmade.rs` | R14: logs with a violation each, which the rules must find |
 //! | `scenes.rs` | single deaths, each with what must follow |
@@ -31,10 +31,14 @@ mod checker;
 mod child;
 mod contents;
 mod doctored;
+mod doctored_ends;
 mod draw;
+mod ending;
+mod ends;
 mod file;
 mod handmade;
 mod history;
+mod hooks;
 mod parent;
 mod place;
 mod recall;

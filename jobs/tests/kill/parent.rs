@@ -11,6 +11,7 @@ use std::{env, fs, process, thread};
 
 use crate::child::{Doom, INSTRUCTIONS, Instructions, Repeat, now_us};
 use crate::draw::Draw;
+use crate::ending::Ending;
 use crate::file;
 use crate::recall;
 use crate::record::{Event, FileEnd, Level, Record};
@@ -40,6 +41,8 @@ const BEFORE_CHECKPOINT: &str = "checkpoint: before";
 const AFTER_CHECKPOINT: &str = "checkpoint: after";
 const CLOSING: &str = "closing: before the checkpoint";
 
+/// How long the longest handlers work: a third of this, and up to as long again.
+const LONG_MS: u64 = 900;
 /// A child that lives longer hangs.
 const LONGEST_LIFE: Duration = Duration::from_secs(90);
 
@@ -81,6 +84,9 @@ impl Story {
             in_flight,
             calls: 5 + self.draw.below(40),
             stay_ms: self.draw.below(60),
+            ending: Ending::Quiet,
+            long_ms: LONG_MS,
+            rights_change: false,
             drain: false,
             deadly: self.deadly,
             doom: None,
@@ -95,6 +101,7 @@ impl Story {
         let mut life = self.instructions();
         let mut kill_after = Some(Duration::from_millis(500));
         let new = !self.path.exists();
+        life.ending = self.ending();
         match self.draw.below(20) {
             _ if new && self.draw.below(4) > 0 => {
                 let n = self.draw.below(POINTS_OF_A_NEW_FILE.len() as u64);
@@ -106,20 +113,31 @@ impl Story {
                 life.doom = Some(self.doom(point, most));
                 if [BEFORE_CHECKPOINT, AFTER_CHECKPOINT].contains(&point) {
                     // A checkpoint waits for an idle moment, and schedules leave none.
-                    (life.calls, life.stay_ms) = (3, 450);
+                    (life.calls, life.stay_ms, life.ending) = (3, 450, Ending::Quiet);
                 }
                 if point == CLOSING {
                     life.stay_ms = 0;
                 }
             }
-            12..19 => kill_after = Some(Duration::from_micros(self.draw.below(90_000))),
-            _ => {}
+            12..18 => kill_after = Some(Duration::from_micros(self.draw.below(90_000))),
+            _ => kill_after = None,
         }
         self.live(life, kill_after)?;
         if self.draw.below(12) == 0 {
             self.look()?;
         }
         Ok(())
+    }
+
+    /// Returns how a child ends its jobs: mostly while its callers go on.
+    fn ending(&mut self) -> Ending {
+        let after = self.draw.below(40);
+        match self.draw.below(6) {
+            0 | 1 => Ending::Quiet,
+            2 | 3 => Ending::Amid(after),
+            4 => Ending::Soon(after, self.draw.below(20)),
+            _ => Ending::Drop(after),
+        }
     }
 
     fn doom(&mut self, point: &str, most: i64) -> Doom {

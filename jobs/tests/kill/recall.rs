@@ -22,7 +22,10 @@ pub(crate) fn known(log: &[Event]) -> Vec<(Tag, JobId)> {
     for event in log {
         match &event.record {
             Record::Call { n, verb, .. } => match verb {
-                Verb::Insert { tag, .. } | Verb::WithId { tag, .. } | Verb::Keyed { tag, .. } => {
+                Verb::Insert { tag, .. }
+                | Verb::WithId { tag, .. }
+                | Verb::Senseless { tag, .. }
+                | Verb::Keyed { tag, .. } => {
                     firsts.insert(*n, *tag);
                 }
                 Verb::Batch { first, .. } => {

@@ -60,14 +60,53 @@ pub(crate) enum Record {
     Failed {
         text: String,
     },
-    /// A shutdown was answered.
+    /// The child is about to shut down or to drop its jobs.
+    Ending {
+        at: u64,
+    },
+    /// A shutdown was answered, and no run is under way.
     Closed,
+    /// The jobs were dropped, or shut down while runs were under way: those run again.
+    Dropped,
+    /// A run was told that it is not to go on.
+    Told {
+        at: u64,
+        tag: Tag,
+        fence: u64,
+    },
+    /// An event named jobs that were inserted without waiting, and are lost.
+    InsertsLost {
+        ids: Vec<JobId>,
+    },
+    /// An event named something that cannot be read.
+    Unreadable {
+        what: String,
+    },
+    /// The parent has written something by hand that cannot be read: what an event calls it.
+    Foreign {
+        what: String,
+    },
+    /// What is set aside in the end, as an event would call it.
+    SetAside {
+        what: Vec<String>,
+    },
+    /// The parent has taken a right from the user of some nodes, or given it back. Without it a script may end
+    /// in its midst, or not.
+    Rights {
+        is_denied: bool,
+        half_done: bool,
+    },
     /// The parent has seen the end of the child.
     Gone {
         by: String,
     },
     /// The parent has looked at the file, while no child was there.
     Looked(Look),
+    /// The child, or the way from it to the server, stood still for a moment.
+    Stalled {
+        from: u64,
+        to: u64,
+    },
     /// The parent has stopped the child, or let it go on.
     Stopped {
         is_stopped: bool,
@@ -94,6 +133,11 @@ pub(crate) enum Verb {
         due: u64,
     },
     WithId {
+        tag: Tag,
+        due: u64,
+    },
+    /// Inserts a job whose payload its handler cannot decode.
+    Senseless {
         tag: Tag,
         due: u64,
     },
@@ -143,7 +187,7 @@ pub(crate) enum Mode {
 pub(crate) enum Answer {
     Ids(Vec<JobId>),
     Occupied,
-    /// The insert failed, and left nothing behind.
+    /// The call failed, and left nothing behind.
     Refused(String),
     /// The call failed, and may have done what it was to do.
     Unknown,
@@ -194,6 +238,8 @@ pub(crate) enum How {
     Failed,
     /// The job is tried again after [`LATER_MS`].
     Later,
+    /// The job runs again after [`LATER_MS`], and the attempt does not count.
+    Snoozed,
     Dead,
 }
 

@@ -16,9 +16,12 @@ impl History<'_> {
         }
         let life = &self.lives[&life];
         let killed = !life.closed && life.gone_at != 0 && life.gone_at <= before;
+        // Runs that a drop left under way are not renewed.
+        let dropped = !life.closed && life.ending.is_some_and(|(_, at)| at <= before);
         let within = |&(from, to): &(u64, u64)| start <= to && from <= before;
         let is_long = |&(from, to): &(u64, u64)| to.saturating_sub(from) > LEASE_MS * 1000 / 2;
         killed
+            || dropped
             || life.stops.iter().any(within)
             || self.away.iter().any(|away| within(away) && is_long(away))
     }

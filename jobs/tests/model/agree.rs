@@ -114,7 +114,7 @@ impl World {
             && counts.schedules == oracle.schedules.len() as u64;
         ensure(same, || format!("{counts:?}, not {pending} pending and {dead} dead"))?;
         if let Some(others) = others {
-            let same = others.pending + others.running == pending
+            let same = others.pending + others.claimed + others.running == pending
                 && others.dead == dead
                 && others.schedules == counts.schedules;
             ensure(same, || format!("another process counts {others:?}, not {counts:?}"))?;
@@ -128,7 +128,7 @@ impl World {
         ensure(found == expected, || format!("unhandled: {found:?}, not {expected:?}"))?;
         let same = stats.started == oracle.started
             && stats.failed == oracle.failed
-            && stats.completed == oracle.started - oracle.failed
+            && stats.completed + stats.snoozed == oracle.started - oracle.failed
             && stats.died == state.deaths
             && state.deaths == oracle.died;
         ensure(same, || {

@@ -7,18 +7,19 @@ use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{Cancel, Client, InsertErrorKind, JobId, JobState, StoreError};
 
 use crate::insert::{Refused, Way, insert, insert_batch};
+use crate::new_job::in_transaction;
 use crate::ops::{NAMES, Op, Pick, Plan, Time, Verb, micros};
 use crate::oracle::{Known, Oracle, Outcome, ensure};
 use crate::world::Shared;
 
 /// One call, and who makes it.
-struct Call<'a> {
-    shared: &'a Shared,
-    client: &'a Client,
+pub(crate) struct Call<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) client: &'a Client,
     /// It comes from another process.
-    other: bool,
-    wall: i64,
-    now: Instant,
+    pub(crate) other: bool,
+    pub(crate) wall: i64,
+    pub(crate) now: Instant,
 }
 
 /// Does what an operation says, and says what was wrong with the answer.
@@ -73,6 +74,9 @@ pub(crate) fn call(
         Op::ResetKey(key, time) => call.reset_key(&key_name(*key), *time),
         Op::Cancel(pick) => call.cancel(picked(*pick)),
         Op::Reset(pick, time) => call.reset(picked(*pick), *time),
+        Op::New(said, kind, time, plan) => call.new_job(said, *kind, *time, plan),
+        Op::InTransaction(_, _) if other => Ok(()),
+        Op::InTransaction(op, committed) => in_transaction(shared, client, op, own, *committed),
         Op::Revive(pick) => call.revive(picked(*pick)),
         Op::Discard(pick) => call.discard(picked(*pick)),
         other => unreachable!("no call: {other:?}"),
@@ -84,22 +88,22 @@ pub(crate) fn key_name(key: usize) -> String {
     format!("key-{key}")
 }
 
-fn ok<T>(answer: Result<T, StoreError>) -> Outcome<T> {
+pub(crate) fn ok<T>(answer: Result<T, StoreError>) -> Outcome<T> {
     answer.map_err(|error| format!("the store: {error}"))
 }
 
 impl Call<'_> {
-    fn when(&self, time: Time) -> When {
+    pub(crate) fn when(&self, time: Time) -> When {
         if self.other { time.wall(self.wall) } else { time.when(self.wall, self.now) }
     }
 
     /// Returns between which times something ends that ends now: the clock of another process reads
     /// something else.
-    fn ends(&self, oracle: &Oracle) -> (i64, i64) {
+    pub(crate) fn ends(&self, oracle: &Oracle) -> (i64, i64) {
         if self.other { (0, i64::MAX) } else { (oracle.now(), oracle.now()) }
     }
 
-    fn is_there(&self, id: JobId) -> Outcome<bool> {
+    pub(crate) fn is_there(&self, id: JobId) -> Outcome<bool> {
         ok(self.client.get(id)).map(|info| info.is_some())
     }
 
@@ -160,31 +164,11 @@ impl Call<'_> {
         plan: Plan,
         got: Result<JobId, Refused>,
     ) -> Outcome {
-        let holder = {
-            let oracle = &self.shared.lock().oracle;
-            oracle.pending_of(key).map(|at| oracle.jobs[at].clone())
-        };
-        if let Some(holder) = holder {
-            let holder_id = holder.id.expect("a job with a key was inserted by a call");
-            if verb == Verb::IfAbsent && matches!(got, Err((InsertErrorKind::Occupied, _))) {
-                return ensure(got == Err((InsertErrorKind::Occupied, plan.tag)), || {
-                    format!("another job came back: {got:?}")
-                });
-            }
-            // For another process a job counts as running from up to 50 ms before its time on.
-            let robbed = self.other && holder.claimable && self.is_there(holder_id)?;
-            ensure(verb != Verb::IfAbsent || robbed, || {
-                format!("{holder:?} has the key: {got:?}")
-            })?;
-            let oracle = &mut self.shared.lock().oracle;
-            let at = oracle.find(holder_id).expect("it was there");
-            if robbed {
-                oracle.jobs[at].key = None;
-                oracle.jobs[at].robbed = true;
-            } else {
-                due = if verb == Verb::KeepTime { holder.due } else { due };
-                oracle.end(at, self.ends(oracle));
-            }
+        let left = matches!(got, Err((InsertErrorKind::Occupied, _)));
+        if let Some(holder) = self.key_is_free(key, verb, &mut due, left)? {
+            return ensure(got == Err((InsertErrorKind::Occupied, plan.tag)), || {
+                format!("{holder} has the key: {got:?}")
+            });
         }
         let id = got.map_err(|refused| format!("refused: {refused:?}"))?;
         let oracle = &mut self.shared.lock().oracle;
@@ -239,7 +223,10 @@ impl Call<'_> {
     }
 
     fn cancel(&self, id: JobId) -> Outcome {
-        let got = ok(self.client.cancel(id))?;
+        self.cancelled(id, ok(self.client.cancel(id))?)
+    }
+
+    pub(crate) fn cancelled(&self, id: JobId, got: Cancel) -> Outcome {
         let oracle = &mut self.shared.lock().oracle;
         let at = oracle.find(id).filter(|at| oracle.jobs[*at].state != JobState::Dead);
         let Some(at) = at else {
@@ -280,14 +267,20 @@ impl Call<'_> {
 
     fn reset(&self, id: JobId, time: Time) -> Outcome {
         let got = self.client.reset(id, self.when(time));
-        let at = {
-            let oracle = &self.shared.lock().oracle;
-            oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Pending)
-        };
-        self.was_reset(at, time, got)
+        self.was_reset(self.pending(id), time, got)
     }
 
-    fn was_reset(&self, at: Option<usize>, time: Time, got: Result<bool, StoreError>) -> Outcome {
+    pub(crate) fn pending(&self, id: JobId) -> Option<usize> {
+        let oracle = &self.shared.lock().oracle;
+        oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Pending)
+    }
+
+    pub(crate) fn was_reset(
+        &self,
+        at: Option<usize>,
+        time: Time,
+        got: Result<bool, StoreError>,
+    ) -> Outcome {
         let Some(due) = time.due(self.wall) else {
             return ensure(matches!(got, Err(StoreError::Time(_))), || format!("wrong: {got:?}"));
         };
@@ -307,7 +300,10 @@ impl Call<'_> {
     }
 
     fn revive(&self, id: JobId) -> Outcome {
-        let got = ok(self.client.revive(id))?;
+        let got = match self.client.revive(id) {
+            Err(StoreError::KeyTaken { key, by }) => return self.not_revived(id, &key, by),
+            other => ok(other)?,
+        };
         let info = ok(self.client.get(id))?;
         let oracle = &mut self.shared.lock().oracle;
         let at = oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Dead);
@@ -319,16 +315,25 @@ impl Call<'_> {
             return Ok(());
         }
         ensure(got, || format!("not revived: {:?}", oracle.jobs[at]))?;
-        let key = oracle.jobs[at].key.clone();
-        let taken = |of: &crate::oracle::Record| of.state != JobState::Dead && of.key == key;
-        let key = key.clone().filter(|_| !oracle.jobs.iter().any(taken));
+        let by = oracle.jobs[at].key.as_ref().and_then(|key| oracle.has_key(key));
+        ensure(by.is_none(), || format!("revived, and {by:?} has its key"))?;
         let due = if self.other { None } else { Some(oracle.now()) };
         let due = due.or(info.map(|info| micros(info.deadline) / 1000));
         let job = &mut oracle.jobs[at];
         (job.tries, job.interruptions, job.perhaps) = (0, 0, false);
-        (job.key, job.due) = (key, due.unwrap_or(0));
+        job.due = due.unwrap_or(0);
         oracle.moved(at);
         Ok(())
+    }
+
+    /// The job stays dead, because another one has its key.
+    fn not_revived(&self, id: JobId, key: &str, by: JobId) -> Outcome {
+        let oracle = &mut self.shared.lock().oracle;
+        let at = oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Dead);
+        let at = at.ok_or_else(|| format!("{key:?} is taken, and {id} is not dead"))?;
+        let right = oracle.jobs[at].key.as_deref() == Some(key) && oracle.has_key(key) == Some(by);
+        oracle.jobs[at].perhaps = false;
+        ensure(right, || format!("{by} has {key:?}: {:?}", oracle.jobs[at]))
     }
 
     fn discard(&self, id: JobId) -> Outcome {

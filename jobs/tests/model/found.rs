@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Driver, JobState, Jobs};
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{Builder, Driver, Event, JobState, Jobs};
 
 use crate::ops::{Ending, Plan, Task};
 
@@ -147,5 +148,81 @@ fn a_job_keeps_its_key_when_the_one_that_had_it_before_is_moved() {
     driver.advance(2000 * MS);
     assert_eq!(*ran.lock().unwrap(), [3, 1]);
     drop((jobs, driver, other));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Returns what the jobs cannot read, in the order in which they say so.
+fn telling(builder: Builder) -> (Builder, Arc<Mutex<Vec<String>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&told);
+    let builder = builder.on_event(move |event| match event {
+        Event::Unreadable { what, .. } => list.lock().unwrap().push(what),
+        other => panic!("{other:?}"),
+    });
+    (builder, told)
+}
+
+/// A row of a job with text for a number made every claim fail: no job of the file ran any more. One of a
+/// schedule made every commit fail: nothing could be inserted either.
+#[test]
+fn a_row_that_cannot_be_read_keeps_no_other_job_back() {
+    let folder = folder("row");
+    let path = folder.join("jobs.db");
+    let (builder, told) = telling(Jobs::open(&path).unwrap());
+    let (jobs, driver, ran) = listed(builder);
+    let wrong = jobs.insert(1000 * MS, task(1)).unwrap();
+    let later = jobs.insert(7_200_000 * MS, task(2)).unwrap();
+    let suspect = jobs.insert(1030 * MS, task(3)).unwrap();
+    jobs.insert(7_100_000 * MS, task(4)).unwrap();
+    jobs.repeat("sound", 3_600_000 * MS, task(5)).unwrap();
+    jobs.repeat("wrong", 1000 * MS, task(6)).unwrap();
+    let file = Connection::open(&path).unwrap();
+    let change = |what: &str, id: tickwheel_jobs::JobId| {
+        let table = |table: &str| {
+            let change = format!("UPDATE tickwheel_{table} SET {what} WHERE id = ?1");
+            file.execute(&change, [id.to_u128().to_be_bytes()]).unwrap()
+        };
+        assert_eq!(table("job") + table("later"), 1);
+    };
+    change("tries = 'many'", wrong);
+    change("runs = -1", later);
+    change("interruptions = 2, payload = 'text'", suspect);
+    file.execute("UPDATE tickwheel_schedule SET next = 'soon' WHERE name = 'wrong'", []).unwrap();
+    jobs.nudge();
+    driver.advance(7_300_000 * MS);
+    jobs.insert(MS, task(7)).unwrap();
+    driver.advance(10 * MS);
+    assert_eq!(*ran.lock().unwrap(), [5, 4, 5, 7]);
+    let mut all: Vec<String> = [wrong, suspect, later].map(|id| format!("job {id}")).into();
+    all.push("schedule \"wrong\"".to_owned());
+    let mut told = told.lock().unwrap().clone();
+    all.sort();
+    told.sort();
+    assert_eq!(told, all);
+    let found = jobs.check().unwrap_err().to_string();
+    assert!(found.starts_with("F10: job "), "{found}");
+    drop((jobs, driver, file));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Such a schedule became a job at its time, and was deleted: a program without feature `cron` ended the
+/// schedules of one that has it.
+#[test]
+fn a_schedule_whose_rule_is_unknown_stays_where_it_is() {
+    let folder = folder("rule");
+    let path = folder.join("jobs.db");
+    let (builder, told) = telling(Jobs::open(&path).unwrap());
+    let (jobs, driver, ran) = listed(builder);
+    jobs.repeat("moon", 1000 * MS, task(1)).unwrap();
+    jobs.repeat("sound", 2000 * MS, task(2)).unwrap();
+    let file = Connection::open(&path).unwrap();
+    let rule = "UPDATE tickwheel_schedule SET rule = 'at full moon' WHERE name = 'moon'";
+    assert_eq!(file.execute(rule, []).unwrap(), 1);
+    jobs.nudge();
+    driver.advance(5000 * MS);
+    assert_eq!(*ran.lock().unwrap(), [2, 2]);
+    assert_eq!(*told.lock().unwrap(), ["schedule \"moon\""]);
+    assert_eq!(jobs.repeats().unwrap().len(), 2);
+    drop((jobs, driver, file));
     std::fs::remove_dir_all(folder).unwrap();
 }

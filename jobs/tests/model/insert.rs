@@ -43,7 +43,7 @@ pub(crate) fn insert(
 ) -> Result<JobId, Refused> {
     as_job!(kind, plan, job => match way {
         Way::Plain => client.insert(when, job),
-        Way::Id(id) => client.insert_with_id(*id, when, job),
+        Way::Id(id) => client.insert_with_id(*id, when, job).map(|job| job.id),
         Way::Key(key, Verb::Replace) => client.keyed(key).insert(when, job),
         Way::Key(key, Verb::KeepTime) => client.keyed(key).insert_keeping_time(when, job),
         Way::Key(key, Verb::IfAbsent) => client.keyed(key).insert_if_absent(when, job),

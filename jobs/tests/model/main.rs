@@ -14,42 +14,62 @@
 //! | 4 | the runs of a job do not overlap, and its fence increases (P9) |
 //! | 5 | what was cancelled or replaced never starts; a cancelled run is told, and not tried again (P11) |
 //! | 6 | a claimed job that has not started is pending: it is cancelled and moved (P12, P13) |
-//! | 7 | a key has one pending job at most (P14) |
+//! | 7 | a key has one pending job at most, and none beside a run that holds it (P14) |
 //! | 8 | a batch is there, or not (P15) |
 //! | 9 | jobs of a kind start in the order of deadline, then of insertion (P16) |
 //! | 10 | five interruptions in a row make a job dead (P17) |
 //! | 11 | occurrences are those of the schedule, once each, and the missed ones as its policy says (P18) |
 //! | 12 | an unknown kind waits; a payload that does not decode is dead with its bytes (P19) |
 //! | 13 | the dead and the remembered ids stay for their retention (P21) |
+//! | 14 | a call that crosses the end of the jobs is answered, or refused and did nothing; on a server it may be unknown which (P22, P5) |
+//! | 15 | a hook may call every verb: on a thread of the jobs and after their end it is refused and did nothing, on a manual clock it is done |
+//! | 16 | a file has one runner, by whatever name; the name of a queue is the same in either case (P10) |
+//! | 17 | a job or a schedule that no program writes is told once, and keeps nothing else back |
+//! | 18 | a wall clock that was set while nobody looked counts for the next call (P7, P8) |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `ops.rs` | what a history is made of |
-//! | `oracle.rs` | the model: jobs, times, ends |
+//! | `ops.rs`, `draw.rs` | what a history is made of, and how it is drawn |
+//! | `oracle.rs`, `record.rs` | the model: jobs, times, ends |
 //! | `occurrences.rs` | the model: schedules |
 //! | `place.rs` | the store, and what a crash leaves of it |
 //! | `world.rs` | the process: handlers, restarts, crashes |
 //! | `resume.rs` | the model: what a process finds when it starts, and what a store says of a job |
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
+//! | `new_job.rs` | jobs with all that can be said of one; transactions of the caller's |
+//! | `repeats.rs` | schedules, and transactions of the caller's, done to both |
+//! | `crossing.rs`, `answers.rs` | calls that cross the end of the jobs, and what becomes of them |
+//! | `hooks.rs` | functions of the program that the jobs call |
+//! | `names.rs` | other names of the file, and of the queue |
+//! | `foreign.rs` | what no program writes |
 //! | `agree.rs` | what is compared after each step |
 //! | `found.rs` | what the model has found, one small history each |
 
 mod agree;
+mod answers;
 mod calls;
 #[cfg(feature = "redis")]
 #[path = "../redis/cluster_servers.rs"]
 #[expect(dead_code, reason = "the tests of that store need more of it")]
 mod cluster_servers;
+mod crossing;
+mod draw;
+mod foreign;
 mod found;
+mod hooks;
 mod insert;
+mod names;
+mod new_job;
 mod occurrences;
 mod ops;
-mod resume;
 mod oracle;
 mod place;
+mod record;
+mod repeats;
+mod resume;
 #[cfg(feature = "redis")]
 #[path = "../redis/sentinel_servers.rs"]
 #[expect(dead_code, reason = "the tests of that store need more of it")]
@@ -65,14 +85,17 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use proptest::test_runner::{Config, TestCaseError};
-use tickwheel_jobs::{Durability, Missed, Schedule};
+use tickwheel_jobs::Durability;
 
-use ops::{Op, Policy, Set, system};
-use oracle::{Outcome, Repeated, ensure};
-use place::Kind;
-use world::{Setup, World};
+use ops::{Op, Set, system};
+use oracle::{Outcome, ensure};
+use place::{Kind, Setup};
+use world::World;
 
 const STEPS: usize = 60;
+
+/// In microseconds.
+const SHORT_OF_A_LEASE: i64 = 10_000_000;
 
 /// The histories are the same in every run, so that a change which breaks one is what broke it; with
 /// `TICKWHEEL_JOBS_CASES` there are as many as it says, and others each time. A history on a file takes
@@ -96,12 +119,15 @@ fn setup(store: Kind) -> impl Strategy<Value = Setup> {
     ]);
     let in_flight = prop::sample::select(vec![2048, 2048, 2048, 3, 1]);
     let retention = prop::sample::select(vec![0, 3_600_000, 3 * ops::DAY as i64]);
-    (durability, in_flight, retention).prop_map(move |(durability, in_flight, retention)| Setup {
-        store,
-        durability,
-        in_flight,
-        retention,
-    })
+    (durability, in_flight, retention, any::<bool>()).prop_map(
+        move |(durability, in_flight, retention, named)| Setup {
+            store,
+            durability,
+            in_flight,
+            retention,
+            named,
+        },
+    )
 }
 
 impl World {
@@ -124,15 +150,31 @@ impl World {
             Op::Advance(ms) => self.advance(Duration::from_millis(*ms)),
             Op::AdvanceMicros(micros) => self.advance(Duration::from_micros(*micros)),
             Op::SetWall(set) => {
-                self.set_wall(*set);
+                let wanted = self.wanted(*set);
+                self.driver.as_ref().expect("the jobs run").set_wall(system(wanted));
+                self.shared.look_at_the_clocks(true);
                 Ok(())
             }
+            Op::Jump(set, op) => self.jump(*set, op),
+            Op::Cross { stop, on_threads, pause, callers, late } => {
+                self.cross((*stop, *on_threads), *pause, callers, *late)
+            }
+            Op::OnEvent(calls) => {
+                self.shared.lock().on_event.clone_from(calls);
+                Ok(())
+            }
+            Op::Name(name) => self.rename(*name),
+            Op::Foreign(what, sort, ms) => self.foreign(*what, *sort, *ms),
             Op::Restart(stop, gap, late) => self.restart(*stop, *gap, *late),
             Op::Pages(kind, from, to) => self.pages_agree(*kind, *from, *to),
             Op::Repeat(name, kind, period, policy, plan) => {
-                self.repeat(*name, *kind, *period, *policy, plan)
+                let jobs = self.jobs.as_ref().expect("the jobs run");
+                repeats::repeat(&self.shared, jobs, (*name, *kind), *period, *policy, plan)
             }
-            Op::CancelRepeat(name) => self.cancel_repeat(*name),
+            Op::CancelRepeat(name) => {
+                let jobs = self.jobs.as_ref().expect("the jobs run");
+                repeats::cancel_repeat(&self.shared, jobs, *name)
+            }
             Op::Outbox(kind, time, committed, plan) => self.outbox(*kind, *time, *committed, plan),
             Op::Other(op) => {
                 let Some(other) = &self.other else { return Ok(()) };
@@ -147,7 +189,7 @@ impl World {
         }
     }
 
-    fn advance(&mut self, by: Duration) -> Outcome {
+    pub(crate) fn advance(&mut self, by: Duration) -> Outcome {
         // A short period and a long time would be too many runs.
         let fastest = {
             let oracle = &self.shared.lock().oracle;
@@ -174,7 +216,8 @@ impl World {
         state.oracle.nothing_is_overdue()
     }
 
-    fn set_wall(&mut self, set: Set) {
+    /// Returns to what the wall clock is to be set.
+    fn wanted(&mut self, set: Set) -> i64 {
         let (wall, _) = self.shared.look_at_the_clocks(false);
         let right = wall - self.shifted;
         let wanted = match set {
@@ -183,101 +226,33 @@ impl World {
             Set::Right => right,
         };
         self.shifted = wanted - right;
-        self.driver.as_ref().expect("the jobs run").set_wall(system(wanted));
+        wanted
+    }
+
+    /// The wall clock is set while nobody looks, and then comes a step. Another process, and the next one
+    /// after a restart, comes before the jobs know of it.
+    fn jump(&mut self, set: Set, op: &Op) -> Outcome {
+        let (before, _) = self.shared.look_at_the_clocks(false);
+        let wanted = self.wanted(set);
+        if self.shared.place.has_leases() && wanted - before > SHORT_OF_A_LEASE {
+            // A clock of the server that leaps over the end of a lease ends it.
+            self.driver.as_ref().expect("the jobs run").set_wall(system(wanted));
+            self.shared.look_at_the_clocks(true);
+            return self.act(op);
+        }
+        self.driver.as_ref().expect("the jobs run").set_wall_unseen(system(wanted));
+        if !self.shared.place.is_memory() && matches!(op, Op::Other(_) | Op::Restart(..)) {
+            self.shared.lock().unseen = true;
+            self.act(op)?;
+            self.shared.lock().unseen = false;
+        }
         self.shared.look_at_the_clocks(true);
-    }
-
-    fn repeat(
-        &mut self,
-        name: usize,
-        kind: usize,
-        period: u64,
-        policy: Policy,
-        plan: &ops::Plan,
-    ) -> Outcome {
-        let missed = match policy {
-            Policy::Skip => Missed::Skip,
-            Policy::Once => Missed::Once,
-            Policy::Burst(most) => Missed::Burst(most),
-        };
-        self.shared.look_at_the_clocks(false);
-        let mut plan = plan.clone();
-        let number = self.shared.lock().oracle.number();
-        plan.tag = number;
-        let schedule = Schedule::every(Duration::from_millis(period)).missed(missed);
-        let text = format!("repeat-{name}");
-        let jobs = self.jobs.as_ref().expect("the jobs run");
-        let repeated = match kind {
-            0 => jobs.repeat(&text, schedule, ops::Task::<0>(plan.clone())),
-            1 => jobs.repeat(&text, schedule, ops::Task::<1>(plan.clone())),
-            2 => jobs.repeat(&text, schedule, ops::Task::<2>(plan.clone())),
-            _ => jobs.repeat(&text, schedule, ops::Task::<3>(plan.clone())),
-        };
-        if period == 0 {
-            return ensure(repeated.is_err(), || "a period of zero".to_owned());
+        if !matches!(op, Op::Other(_) | Op::Restart(..)) {
+            self.act(op)?;
         }
-        repeated.map_err(|error| error.to_string())?;
-        let oracle = &mut self.shared.lock().oracle;
-        let period = period as i64;
-        let known = oracle.schedules.iter().position(|schedule| schedule.name == text);
-        if let Some(at) = known {
-            let known = &mut oracle.schedules[at];
-            if (known.kind, known.period) == (kind, period) {
-                // The same schedule goes on, with other data.
-                known.policy = policy;
-                known.plan = plan.clone();
-                let number = known.number;
-                for job in &mut oracle.jobs {
-                    if job.id.is_none() && job.occurs.is_some_and(|(of, _)| of == number) {
-                        job.plan = plan.clone();
-                    }
-                }
-                return Ok(());
-            }
-            oracle.schedules.remove(at);
-        }
-        let (number, next) = (number * 10 + name as u64, oracle.now() + period);
-        oracle.schedules.push(Repeated { number, name: text, kind, period, next, policy, plan });
-        Ok(())
-    }
-
-    fn cancel_repeat(&mut self, name: usize) -> Outcome {
-        let name = format!("repeat-{name}");
-        let jobs = self.jobs.as_ref().expect("the jobs run");
-        let got = jobs.cancel_repeat(&name).map_err(|error| error.to_string())?;
-        let oracle = &mut self.shared.lock().oracle;
-        let before = oracle.schedules.len();
-        oracle.schedules.retain(|schedule| schedule.name != name);
-        ensure(got == (oracle.schedules.len() < before), || format!("cancel_repeat: {got}"))
-    }
-
-    fn outbox(
-        &mut self,
-        kind: usize,
-        time: ops::Time,
-        committed: bool,
-        plan: &ops::Plan,
-    ) -> Outcome {
-        let Some(path) = self.shared.place.file() else { return Ok(()) };
-        let (wall, now) = self.shared.look_at_the_clocks(false);
-        let mut plan = plan.clone();
-        plan.tag = self.shared.lock().oracle.number();
-        let jobs = self.jobs.as_ref().expect("the jobs run");
-        let error = |error: tickwheel_jobs::rusqlite::Error| error.to_string();
-        let mut file = tickwheel_jobs::rusqlite::Connection::open(path).map_err(error)?;
-        let transaction = file.transaction().map_err(error)?;
-        let way = insert::Way::In(&transaction);
-        let got = insert::insert(jobs, &way, kind, time.when(wall, now), plan.clone());
-        let due = time.due(wall);
-        ensure(got.is_ok() == due.is_some(), || format!("insert_in: {got:?}"))?;
-        if committed {
-            transaction.commit().map_err(error)?;
-        } else {
-            transaction.rollback().map_err(error)?;
-        }
-        if let (Ok(id), Some(due), true) = (got, due, committed) {
-            let oracle = &mut self.shared.lock().oracle;
-            oracle.insert(Some(id), kind, due, None, false, plan);
+        // The jobs ask for another step when they find that the clock was set.
+        if !self.shared.lock().crashed() {
+            self.jobs.as_ref().expect("the jobs run").nudge();
         }
         Ok(())
     }
@@ -298,7 +273,7 @@ proptest! {
     #[test]
     fn the_store_in_memory_agrees_with_the_oracle(
         setup in setup(Kind::Memory),
-        history in prop::collection::vec(ops::op(), STEPS / 2..STEPS),
+        history in prop::collection::vec(draw::op(), STEPS / 2..STEPS),
     ) {
         run(setup, &history).map_err(TestCaseError::fail)?;
     }
@@ -310,7 +285,7 @@ proptest! {
     #[test]
     fn the_store_on_a_file_agrees_with_the_oracle(
         setup in setup(Kind::File),
-        history in prop::collection::vec(ops::op(), STEPS / 2..STEPS),
+        history in prop::collection::vec(draw::op(), STEPS / 2..STEPS),
     ) {
         run(setup, &history).map_err(TestCaseError::fail)?;
     }
@@ -344,7 +319,7 @@ fn the_store_behind_sentinels_agrees_with_the_oracle() {
 #[cfg(feature = "redis")]
 fn on_servers(store: Kind, cases: u32) {
     let mut runner = proptest::test_runner::TestRunner::new(config(cases));
-    let history = prop::collection::vec(ops::op(), STEPS / 2..STEPS);
+    let history = prop::collection::vec(draw::op(), STEPS / 2..STEPS);
     let histories = (setup(store), history);
     let ran = runner
         .run(&histories, |(setup, history)| run(setup, &history).map_err(TestCaseError::fail));

@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{DecodeError, Job, Retry};
+
+use crate::new_job::Said;
 
 /// The kinds, by their index: `STEADY` and `QUICK` are always handled, `LATE` only after some
 /// restarts, and no payload of `BROKEN` decodes.
@@ -36,6 +37,8 @@ pub(crate) enum Ending {
     Done,
     Fails,
     FailsAfter(u64),
+    /// Never the last of a plan: such a job would run for ever.
+    Snoozes(u64),
     Dies,
     Panics,
 }
@@ -205,6 +208,9 @@ pub(crate) enum Op {
     CancelRepeat(usize),
     /// In a transaction of the caller's, which is committed or not.
     Outbox(usize, Time, bool, Box<Plan>),
+    New(Said, usize, Time, Box<Plan>),
+    /// In a transaction of the caller's, which is committed or not.
+    InTransaction(Box<Op>, bool),
     /// By another process.
     Other(Box<Op>),
     /// In a handler: the file as it is now is what a crash leaves.
@@ -215,132 +221,43 @@ pub(crate) enum Op {
     SetWall(Set),
     /// How, after how many milliseconds it is started again, and whether `LATE` is handled then.
     Restart(Stop, u64, bool),
+    /// The wall clock is set while nobody looks, and then this comes.
+    Jump(Set, Box<Op>),
+    /// The jobs end while threads call: each of them these, one after the other.
+    Cross {
+        stop: Stop,
+        /// Not the jobs on the manual clock, but others that run on threads of their own.
+        on_threads: bool,
+        /// How often the thread that ends the jobs lets the others run before.
+        pause: usize,
+        callers: Vec<Vec<Op>>,
+        late: bool,
+    },
+    /// What the next event calls.
+    OnEvent(Vec<Op>),
+    /// From now on the store has another name for who opens it.
+    Name(Name),
+    /// A value of the how-manieth sort that no program writes is there while so much time passes.
+    Foreign(Foreign, usize, u64),
+}
+
+/// A name of the file. On a server all but the first are the queue in upper case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Name {
+    Own,
+    /// A symbolic link to the file.
+    Link,
+    /// The file in a symbolic link to its folder.
+    InLink,
+    Relative,
+    /// By way of the folder above.
+    Above,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Foreign {
+    Job,
+    Schedule,
 }
 
 pub(crate) const DAY: u64 = 86_400_000;
-const DELAYS: [u64; 14] = [0, 0, 1, 10, 40, 49, 50, 51, 100, 1000, 1001, 3000, 60_000, 3_600_000];
-
-fn delay() -> impl Strategy<Value = u64> {
-    prop_oneof![8 => prop::sample::select(&DELAYS[..]), 2 => 0..200_u64, 1 => Just(DAY)]
-}
-
-fn time() -> impl Strategy<Value = Time> {
-    prop_oneof![
-        20 => delay().prop_map(Time::After),
-        2 => (0..3000_u64).prop_map(Time::AfterMicros),
-        3 => delay().prop_map(Time::At),
-        5 => delay().prop_map(|ms| Time::Wall(ms as i64)),
-        4 => delay().prop_map(|ms| Time::Wall(-(ms as i64))),
-        1 => Just(Time::After(51 * DAY)),
-        1 => prop::sample::select(vec![0, 1, 900_000, 2_932_000]).prop_map(Time::Day),
-        1 => prop::sample::select(vec![Time::Before1970, Time::After9999, Time::TooLong]),
-    ]
-}
-
-fn kind() -> impl Strategy<Value = usize> {
-    prop_oneof![5 => Just(0_usize), 5 => Just(1), 2 => Just(LATE), 1 => Just(BROKEN)]
-}
-
-fn ending() -> impl Strategy<Value = Ending> {
-    prop_oneof![
-        6 => Just(Ending::Done),
-        4 => Just(Ending::Fails),
-        2 => delay().prop_map(Ending::FailsAfter),
-        2 => Just(Ending::Dies),
-        1 => Just(Ending::Panics),
-    ]
-}
-
-fn plan(acts: impl Strategy<Value = Vec<Op>>) -> impl Strategy<Value = Box<Plan>> {
-    (acts, prop::collection::vec(ending(), 1..3))
-        .prop_map(|(acts, ends)| Box::new(Plan { tag: 0, acts, ends }))
-}
-
-fn pick() -> impl Strategy<Value = Pick> {
-    prop_oneof![
-        6 => (0..40_usize).prop_map(Pick::Nth),
-        4 => Just(Pick::Latest),
-        1 => Just(Pick::Nobody),
-    ]
-}
-
-fn verb() -> impl Strategy<Value = Verb> {
-    prop_oneof![3 => Just(Verb::Replace), 1 => Just(Verb::KeepTime), 2 => Just(Verb::IfAbsent)]
-}
-
-/// What a caller does to the jobs, from outside, from a handler, or from another process.
-fn call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> impl Strategy<Value = Op> {
-    let id = prop_oneof![4 => (0..2_usize).prop_map(Ok), 1 => pick().prop_map(Err)];
-    let size = prop_oneof![1 => Just(0_usize), 8 => 1..4_usize];
-    let step = prop::sample::select(vec![0, 0, 1, 20, 1000, -30]);
-    prop_oneof![
-        10 => (kind(), time(), plan.clone()).prop_map(|(k, t, p)| Op::Insert(k, t, p)),
-        8 => (id, kind(), time(), plan.clone()).prop_map(|(i, k, t, p)| Op::InsertWithId(i, k, t, p)),
-        2 => (kind(), time(), size, step, prop::bool::weighted(0.1), plan.clone()).prop_map(
-            |(kind, time, jobs, step, wrong, plan)| Op::Batch { kind, time, jobs, step, wrong, plan }
-        ),
-        8 => (0..3_usize, verb(), kind(), time(), plan.clone())
-            .prop_map(|(key, v, k, t, p)| Op::Key(key, v, k, t, p)),
-        2 => (0..3_usize).prop_map(Op::CancelKey),
-        2 => (0..3_usize, time()).prop_map(|(key, t)| Op::ResetKey(key, t)),
-        5 => pick().prop_map(Op::Cancel),
-        5 => (pick(), time()).prop_map(|(p, t)| Op::Reset(p, t)),
-        4 => pick().prop_map(Op::Revive),
-        2 => pick().prop_map(Op::Discard),
-    ]
-}
-
-fn act() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        6 => call(plan(Just(Vec::new())).boxed()),
-        1 => Just(Op::Cancel(Pick::Own)),
-        1 => Just(Op::Reset(Pick::Own, Time::After(10))),
-        1 => Just(Op::CrashHere),
-    ]
-}
-
-fn full_plan() -> BoxedStrategy<Box<Plan>> {
-    let acts = prop_oneof![3 => Just(Vec::new()), 2 => prop::collection::vec(act(), 1..3)];
-    plan(acts).boxed()
-}
-
-/// Returns any step of a history.
-pub(crate) fn op() -> impl Strategy<Value = Op> {
-    let policy =
-        prop_oneof![Just(Policy::Skip), Just(Policy::Once), (0..5_u32).prop_map(Policy::Burst)];
-    let period = prop::sample::select(vec![0, 20, 1000, 1000, 60_000, 3_600_000, DAY]);
-    let set = prop_oneof![
-        2 => prop::sample::select(vec![-1, -400, -999, -1001, -60_000, -3_600_000]),
-        2 => prop::sample::select(vec![1, 30, 999, 5000, 3_600_000, 2 * DAY as i64]),
-    ];
-    let set = prop_oneof![5 => set.prop_map(Set::By), 1 => Just(Set::Epoch), 3 => Just(Set::Right)];
-    let stop = prop::sample::select(vec![
-        Stop::Shutdown,
-        Stop::DropJobs,
-        Stop::DropDriver,
-        Stop::Crash,
-        Stop::Crash,
-    ]);
-    let gap = prop::sample::select(vec![0, 0, 1, 40, 5000, 3_600_000, 2 * DAY]);
-    prop_oneof![
-        42 => call(full_plan()),
-        1 => (kind(), time(), plan(Just(Vec::new()))).prop_map(|(kind, time, plan)| Op::Batch {
-            kind, time, jobs: 300, step: 1, wrong: false, plan
-        }),
-        1 => plan(Just(Vec::new())).prop_map(Op::LongKey),
-        3 => (prop::option::of(kind()), -5000..200_i64, -200..5000_i64)
-            .prop_map(|(k, from, to)| Op::Pages(k, from, to)),
-        3 => (0..2_usize, kind(), period, policy, full_plan())
-            .prop_map(|(n, k, ms, policy, p)| Op::Repeat(n, k, ms, policy, p)),
-        1 => (0..2_usize).prop_map(Op::CancelRepeat),
-        3 => (kind(), time(), prop::bool::weighted(0.7), full_plan())
-            .prop_map(|(k, t, committed, p)| Op::Outbox(k, t, committed, p)),
-        6 => call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),
-        25 => delay().prop_map(Op::Advance),
-        1 => Just(Op::Advance(DAY)),
-        1 => Just(Op::Advance(52 * DAY)),
-        1 => (1..2000_u64).prop_map(Op::AdvanceMicros),
-        5 => set.prop_map(Op::SetWall),
-        6 => (stop, gap, any::<bool>()).prop_map(|(s, gap, late)| Op::Restart(s, gap, late)),
-    ]
-}

@@ -13,81 +13,14 @@
 
 use tickwheel_jobs::{JobId, JobState};
 
-use crate::ops::{Ending, Plan, Policy, WAITS};
+use crate::ops::{Ending, Plan, WAITS};
+pub(crate) use crate::record::{Known, Own, Record, Remembered, Repeated};
 
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
 /// How late a run may be found to start, in microseconds: the tick of the wheel, and the millisecond
 /// that something overdue waits.
 const SLACK: i64 = 2_000;
-
-#[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub(crate) id: Option<JobId>,
-    pub(crate) kind: usize,
-    pub(crate) due: i64,
-    pub(crate) key: Option<String>,
-    /// The id was chosen, or made from a name: it is remembered.
-    pub(crate) named: bool,
-    pub(crate) plan: Plan,
-    pub(crate) state: JobState,
-    pub(crate) tries: u32,
-    pub(crate) interruptions: u32,
-    /// Runs that failed, or whose process ended.
-    pub(crate) runs: u32,
-    pub(crate) error: Option<String>,
-    /// Not before, and not after.
-    pub(crate) died: (i64, i64),
-    pub(crate) asked: bool,
-    pub(crate) claimable: bool,
-    /// A crash may have interrupted it, or not.
-    pub(crate) doubtful: bool,
-    /// A crash has interrupted it, and it may have died of that.
-    pub(crate) interrupted: bool,
-    /// It may have one run more: its last try was given back.
-    pub(crate) runs_unsure: bool,
-    /// The schedule that it is an occurrence of, by number, and when.
-    pub(crate) occurs: Option<(u64, i64)>,
-    /// It need not be there yet, or not any more.
-    pub(crate) perhaps: bool,
-    /// Its key was taken by another process, which may not be known here.
-    pub(crate) robbed: bool,
-    /// The id of an occurrence that may still be known, so it need not be made.
-    pub(crate) unsure: bool,
-    pub(crate) starts: usize,
-    pub(crate) fence: u64,
-    /// When it came to be where it is, by the monotonic clock, and as the how-manieth change.
-    since: i64,
-    change: u64,
-    /// The how-manieth insert.
-    order: u64,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Repeated {
-    pub(crate) number: u64,
-    pub(crate) name: String,
-    pub(crate) kind: usize,
-    pub(crate) period: i64,
-    pub(crate) next: i64,
-    pub(crate) policy: Policy,
-    pub(crate) plan: Plan,
-}
-
-/// An id that is remembered, and since when: not before, and not after.
-#[derive(Clone, Debug)]
-pub(crate) struct Remembered {
-    pub(crate) id: JobId,
-    pub(crate) since: (i64, i64),
-    pub(crate) perhaps: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Known {
-    Yes,
-    No,
-    Perhaps,
-}
 
 #[derive(Clone)]
 pub(crate) struct Oracle {
@@ -146,6 +79,24 @@ impl Oracle {
         }
     }
 
+    /// The same process with an empty store.
+    pub(crate) fn emptied(&self) -> Oracle {
+        let Oracle { handled, wall, mono, numbers, set_back, .. } = *self;
+        let empty = Oracle::new(self.retention, self.in_flight, self.ahead);
+        Oracle { handled, wall, mono, numbers, set_back, ..empty }
+    }
+
+    /// A process whose clock read this may have deleted what was too old for it.
+    pub(crate) fn purged(&mut self, now: i64) {
+        let oldest = now - self.retention + 600_000;
+        for job in self.jobs.iter_mut().filter(|job| job.state == JobState::Dead) {
+            job.perhaps |= job.died.0 < oldest;
+        }
+        for remembered in &mut self.remembered {
+            remembered.perhaps |= remembered.since.0 < oldest;
+        }
+    }
+
     pub(crate) fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
@@ -163,6 +114,20 @@ impl Oracle {
     pub(crate) fn pending_of(&self, key: &str) -> Option<usize> {
         let has = |job: &Record| job.key.as_deref() == Some(key);
         self.jobs.iter().position(|job| job.state == JobState::Pending && has(job))
+    }
+
+    /// Returns the job that has the key, pending or running.
+    pub(crate) fn has_key(&self, key: &str) -> Option<JobId> {
+        let has = |job: &&Record| job.state != JobState::Dead && job.key.as_deref() == Some(key);
+        self.jobs.iter().find(has).and_then(|job| job.id)
+    }
+
+    /// Returns the job that runs and holds the key until its end.
+    pub(crate) fn held_by(&self, key: &str) -> Option<JobId> {
+        let holds = |job: &&Record| {
+            job.state == JobState::Running && job.own.held && job.key.as_deref() == Some(key)
+        };
+        self.jobs.iter().find(holds).and_then(|job| job.id)
     }
 
     pub(crate) fn known(&self, id: JobId) -> Known {
@@ -198,6 +163,7 @@ impl Oracle {
             kind,
             due,
             key,
+            own: Own::default(),
             named,
             plan,
             state: JobState::Pending,
@@ -308,11 +274,17 @@ impl Oracle {
         let now = self.now();
         // A wait is not shortened by what is left of the millisecond in which the run ended.
         let waits_from = (self.wall + 999).div_euclid(1000);
-        let (wait, times) = WAITS[self.jobs[at].kind];
-        self.failed += u64::from(ending != Some(Ending::Done));
+        let job = &self.jobs[at];
+        let (wait, times) = job.own.retry.unwrap_or(WAITS[job.kind]);
+        self.failed += u64::from(!matches!(ending, Some(Ending::Done | Ending::Snoozes(_))));
         let job = &mut self.jobs[at];
         if ending == Some(Ending::Done) || job.asked {
             return self.end_now(at);
+        }
+        if let Some(Ending::Snoozes(wait)) = ending {
+            job.due = waits_from + wait as i64;
+            job.interruptions = 0;
+            return self.moved(at);
         }
         job.tries += 1;
         job.runs += 1;
@@ -322,7 +294,7 @@ impl Oracle {
             Some(Ending::FailsAfter(wait)) => ("fails later", again(wait as i64)),
             Some(Ending::Dies) => ("dies", None),
             Some(Ending::Panics) => ("panicked: as planned", again(wait)),
-            Some(Ending::Fails | Ending::Done) => ("fails", again(wait)),
+            Some(Ending::Fails | Ending::Done | Ending::Snoozes(_)) => ("fails", again(wait)),
         };
         job.error = Some(error.to_owned());
         match wait {
@@ -375,7 +347,8 @@ impl Oracle {
         if jumped && wall < self.wall {
             self.set_back = true;
         }
-        let far_back = jumped && wall < self.wall - 999_000;
+        // By a second or so the jobs may keep what they have claimed.
+        let far_back = jumped && wall < self.wall - 1_001_000;
         (self.wall, self.mono) = (wall, mono);
         if jumped {
             self.jumped = mono;

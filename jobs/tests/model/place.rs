@@ -1,9 +1,12 @@
-//! Where the jobs of a history are, and what a crash leaves there.
+//! Where the jobs of a history are, by which names, and what a crash leaves there.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tickwheel_jobs::{Builder, Jobs};
+use tickwheel_jobs::{Builder, Durability, Jobs};
+
+use crate::names::path_by;
+use crate::ops::Name;
 
 /// What kind of store a history runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,11 +38,24 @@ impl Kind {
     }
 }
 
+/// How a history's store is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) store: Kind,
+    pub(crate) durability: Durability,
+    pub(crate) in_flight: usize,
+    /// In milliseconds.
+    pub(crate) retention: i64,
+    /// The queue of a file has a name.
+    pub(crate) named: bool,
+}
+
 /// A store.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Memory,
-    File(PathBuf),
+    /// A file, and whether the queue has a name.
+    File(PathBuf, bool),
     #[cfg(feature = "redis")]
     Queue(Nodes, String),
 }
@@ -53,6 +69,9 @@ pub(crate) enum Nodes {
     Sentinels { sentinels: [u16; 3], master: u16 },
 }
 
+/// The name of a file's queue, if it has one.
+const QUEUE: &str = "model";
+
 static PLACES: AtomicU64 = AtomicU64::new(0);
 
 /// Returns a number that no other store has.
@@ -62,12 +81,12 @@ pub(crate) fn number() -> u64 {
 
 impl Place {
     /// Returns an empty store.
-    pub(crate) fn new(kind: Kind, folder: &Path) -> Place {
+    pub(crate) fn new(kind: Kind, folder: &Path, named: bool) -> Place {
         match kind {
             Kind::Memory => Place::Memory,
             Kind::File => {
                 std::fs::create_dir_all(folder).expect("a folder for the file");
-                Place::File(folder.join("jobs.db"))
+                Place::File(folder.join("jobs.db"), named)
             }
             #[cfg(feature = "redis")]
             Kind::Server(port) => Nodes::One(port).empty(),
@@ -84,24 +103,40 @@ impl Place {
 
     /// Says whether a claim of a process that crashed ends with its lease.
     pub(crate) fn has_leases(&self) -> bool {
-        !matches!(self, Place::Memory | Place::File(_))
+        !matches!(self, Place::Memory | Place::File(..))
     }
 
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
-            Place::File(path) => Some(path),
+            Place::File(path, _) => Some(path),
             _ => None,
         }
     }
 
-    pub(crate) fn builder(&self) -> Builder {
+    /// Opens the store by a name. That of a queue has capital letters in every name but its own.
+    pub(crate) fn builder(&self, name: Name) -> Builder {
+        let in_case = |queue: &str| match name {
+            Name::Own => queue.to_owned(),
+            _ => queue.to_uppercase(),
+        };
         match self {
             Place::Memory => Jobs::memory(),
-            Place::File(path) => Jobs::open(path).expect("the file opens"),
+            Place::File(path, named) => {
+                let builder = Jobs::open(path_by(path, name)).expect("the file opens");
+                if *named { builder.queue(&in_case(QUEUE)) } else { builder }
+            }
             #[cfg(feature = "redis")]
             Place::Queue(nodes, queue) => {
-                Jobs::redis(nodes.url()).expect("the server is there").queue(queue)
+                Jobs::redis(nodes.url()).expect("the server is there").queue(&in_case(queue))
             }
+        }
+    }
+
+    /// Returns with what the names of a file's tables begin.
+    pub(crate) fn prefix(&self) -> String {
+        match self {
+            Place::File(_, true) => format!("tickwheel_{QUEUE}_"),
+            _ => "tickwheel_".to_owned(),
         }
     }
 
@@ -109,7 +144,7 @@ impl Place {
     pub(crate) fn copy(&self) -> Place {
         match self {
             Place::Memory => Place::Memory,
-            Place::File(path) => Place::File(copy_of(path)),
+            Place::File(path, named) => Place::File(copy_of(path), *named),
             #[cfg(feature = "redis")]
             Place::Queue(nodes, queue) => {
                 let copy = format!("model_{}", number());
@@ -154,7 +189,7 @@ impl Nodes {
     }
 
     /// Returns a connection to the server that has a queue.
-    fn connection(self, queue: &str) -> redis::Connection {
+    pub(crate) fn connection(self, queue: &str) -> redis::Connection {
         match self {
             Nodes::One(port) | Nodes::Sentinels { master: port, .. } => connection(port),
             Nodes::Cluster(ports) => connection(crate::cluster_servers::owner(ports[0], queue)),

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use tickwheel_jobs::{Builder, Client, Driver, Durability, Event, Fail, JobState, Jobs, Run};
+use tickwheel_jobs::{Builder, Client, Driver, Fail, JobState, Jobs, Run};
 
-use crate::ops::{BROKEN, Ending, LATE, Plan, Stop, Task, micros, retry, system};
+use crate::hooks::{CallsInDrop, told};
+use crate::ops::{BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
 use crate::oracle::{Oracle, Outcome, ensure};
-use crate::place::{Kind, Place};
+use crate::place::{Place, Setup};
 
 /// What the handlers of one process share with the test.
 pub(crate) struct Shared {
@@ -29,21 +30,22 @@ pub(crate) struct State {
     crashed: Option<(Place, Oracle)>,
     pub(crate) failures: u64,
     pub(crate) deaths: u64,
+    /// What hooks call, and what the next event does with it.
+    pub(crate) client: Option<Client>,
+    pub(crate) on_event: Vec<Op>,
+    /// What a handler has captured was dropped, and has called every verb.
+    pub(crate) dropped: bool,
+    /// What the jobs said they cannot read.
+    pub(crate) unreadable: Vec<String>,
+    /// The wall clock was set, and the jobs do not know it yet: the oracle must not either.
+    pub(crate) unseen: bool,
+    /// Something is in the store that no program writes.
+    pub(crate) foreign: bool,
 }
 
 thread_local! {
     /// Whose payloads are decoded on this thread.
     static CURRENT: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
-}
-
-/// How a history's store is set up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup {
-    pub(crate) store: Kind,
-    pub(crate) durability: Durability,
-    pub(crate) in_flight: usize,
-    /// In milliseconds.
-    pub(crate) retention: i64,
 }
 
 /// A process that runs jobs.
@@ -54,6 +56,8 @@ pub(crate) struct World {
     pub(crate) driver: Option<Arc<Driver>>,
     /// Another process that has the store open.
     pub(crate) other: Option<Client>,
+    /// By which name the store is opened.
+    pub(crate) name: Name,
     folder: PathBuf,
     /// By how much somebody has set the wall clock forward so far, in microseconds.
     pub(crate) shifted: i64,
@@ -78,7 +82,9 @@ impl Shared {
         let driver = state.driver.upgrade().expect("the driver is there while jobs run");
         let (wall, now) = (micros(driver.wall_now()), driver.now());
         let mono = state.began.1 + now.duration_since(state.began.0).as_micros() as i64;
-        state.oracle.time_is(wall, mono, jumped);
+        if !state.unseen {
+            state.oracle.time_is(wall, mono, jumped);
+        }
         (wall, now)
     }
 
@@ -141,7 +147,7 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
         }
     };
     for act in &plan.acts {
-        if matches!(act, crate::ops::Op::CrashHere) {
+        if matches!(act, Op::CrashHere) {
             shared.crash();
         } else {
             shared.note(crate::calls::call(shared, &run.client(), act, Some(run.id()), false));
@@ -168,6 +174,7 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
         Ending::FailsAfter(ms) => {
             Err(Fail::after(std::time::Duration::from_millis(ms), "fails later"))
         }
+        Ending::Snoozes(ms) => Err(Fail::snooze(std::time::Duration::from_millis(ms))),
         Ending::Dies => Err(Fail::dead("dies")),
         Ending::Panics => std::panic::resume_unwind(Box::new("as planned")),
     }
@@ -198,7 +205,7 @@ impl World {
         let folder = root.join(format!("tickwheel-model-{}-{n}", std::process::id()));
         let mut oracle = Oracle::new(setup.retention, setup.in_flight, setup.store.ahead());
         oracle.handled[LATE] = false;
-        let place = Place::new(setup.store, &folder);
+        let place = Place::new(setup.store, &folder, setup.named);
         let wall = LATEST.load(Ordering::Relaxed);
         let mut world = World {
             setup,
@@ -206,6 +213,7 @@ impl World {
             jobs: None,
             driver: None,
             other: None,
+            name: Name::Own,
             folder,
             shifted: 0,
         };
@@ -220,21 +228,21 @@ impl World {
         };
         let (steady, quick, on_late, broken) = (on(0), on(1), on(LATE), on(BROKEN));
         let events = Arc::clone(shared);
+        let calls = CallsInDrop(Arc::clone(shared));
         let builder = shared
             .place
-            .builder()
+            .builder(self.name)
             .durability(self.setup.durability)
             .in_flight(self.setup.in_flight)
             .retention(std::time::Duration::from_millis(self.setup.retention as u64))
             .retry(retry(1))
-            .on_with(retry(0), move |job: Task<0>, run| steady(&job.0, run))
+            .on_with(retry(0), move |job: Task<0>, run| {
+                let _captured = &calls;
+                steady(&job.0, run)
+            })
             .on(move |job: Task<1>, run| quick(&job.0, run))
             .on_with(retry(BROKEN), move |job: Task<3>, run| broken(&job.0, run))
-            .on_event(move |event| match event {
-                Event::Failed { .. } => events.lock().failures += 1,
-                Event::Died { .. } => events.lock().deaths += 1,
-                other => events.note(Err(format!("{other:?}"))),
-            });
+            .on_event(move |event| told(&events, event));
         match late {
             true => builder.on_with(retry(LATE), move |job: Task<2>, run| on_late(&job.0, run)),
             false => builder,
@@ -242,7 +250,7 @@ impl World {
     }
 
     /// Starts to run the jobs of a store, when the clock reads `wall`.
-    fn open(&mut self, mut oracle: Oracle, place: Place, mut wall: i64, crashed: bool) {
+    pub(crate) fn open(&mut self, mut oracle: Oracle, place: Place, mut wall: i64, crashed: bool) {
         let late = oracle.handled[LATE];
         let expires = crashed && place.has_leases();
         if expires {
@@ -256,6 +264,7 @@ impl World {
             let mut state = shared.lock();
             state.began = (driver.now(), state.oracle.mono);
             state.driver = Arc::downgrade(&driver);
+            state.client = Some(jobs.client());
             let opened = micros(driver.wall_now()).div_euclid(1000);
             let found = if expires { wall.div_euclid(1000) } else { opened };
             state.oracle.taken_over(crashed, found);
@@ -267,9 +276,8 @@ impl World {
             jobs.nudge();
         }
         CURRENT.set(Some(Arc::clone(&shared)));
-        let other = || shared.place.builder().client().expect("a client");
-        self.other = (!shared.place.is_memory()).then(other);
         (self.jobs, self.driver, self.shared) = (Some(jobs), Some(driver), shared);
+        self.other = (!self.shared.place.is_memory()).then(|| self.client());
     }
 
     pub(crate) fn restart(&mut self, stop: Stop, gap: u64, late: bool) -> Outcome {
@@ -278,6 +286,9 @@ impl World {
         }
         let (wall, _) = self.shared.look_at_the_clocks(false);
         let mut place = self.shared.place.clone();
+        // A clock that was set back leaves a lease that ends later.
+        let unseen_back = self.shared.lock().unseen && wall < self.shared.lock().oracle.wall;
+        let stop = if unseen_back && place.has_leases() { Stop::DropJobs } else { stop };
         if stop == Stop::Crash {
             place = place.copy();
         }
@@ -301,7 +312,7 @@ impl World {
         Ok(true)
     }
 
-    fn close(&mut self, stop: Stop) -> Outcome {
+    pub(crate) fn close(&mut self, stop: Stop) -> Outcome {
         CURRENT.set(None);
         self.other = None;
         let (Some(jobs), Some(driver)) = (self.jobs.take(), self.driver.take()) else {
@@ -312,6 +323,11 @@ impl World {
             Stop::Shutdown => jobs.shutdown().map_err(|error| format!("shutdown: {error}"))?,
             Stop::DropDriver => drop((driver, jobs)),
             Stop::DropJobs | Stop::Crash => drop((jobs, driver)),
+        }
+        {
+            let mut state = self.shared.lock();
+            state.wrong.take().map_or(Ok(()), Err)?;
+            ensure(state.dropped, || "what a handler has captured is kept".to_owned())?;
         }
         let plan = Plan { tag: 7, acts: Vec::new(), ends: vec![Ending::Done] };
         let refused = client.insert(std::time::Duration::ZERO, Task::<0>(plan));
@@ -325,6 +341,11 @@ impl State {
     pub(crate) fn crashed(&self) -> bool {
         self.crashed.is_some()
     }
+
+    /// Returns where a crash in a handler has left the store.
+    pub(crate) fn crashed_place(&self) -> Option<Place> {
+        self.crashed.as_ref().map(|(place, _)| place.clone())
+    }
 }
 
 impl Shared {
@@ -337,6 +358,12 @@ impl Shared {
             crashed: None,
             failures: 0,
             deaths: 0,
+            client: None,
+            on_event: Vec::new(),
+            dropped: false,
+            unreadable: Vec::new(),
+            unseen: false,
+            foreign: false,
         };
         Shared { state: Mutex::new(state), place }
     }

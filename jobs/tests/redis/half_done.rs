@@ -202,7 +202,7 @@ fn nothing_is_half_done_if_a_key_has_another_type() {
 fn a_batch_of_two_calls_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();
     let jobs = noting(open(&server), &Log::default());
-    let chosen = jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(1)).unwrap();
+    let chosen = jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(1)).unwrap().id;
     spoil(&server, "done");
     let _: String = server.ask(&["CLIENT", "PAUSE", "60000", "WRITE"]);
     std::thread::scope(|scope| {

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Durability, Fail, Job, JobId, Jobs, Missed, Run, Schedule};
+use tickwheel_jobs::{
+    Builder, Durability, Fail, Job, JobId, Jobs, Missed, NewJob, Retry, Run, Schedule, Until,
+};
 
 use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, noting, open, wall_now};
@@ -29,6 +31,9 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     assert!(keyed.insert_if_absent(HOUR, Order(5)).is_err());
     assert!(keyed.reset(2 * HOUR).unwrap() && keyed.get().unwrap().is_some());
     assert!(keyed.cancel().unwrap());
+    let held = NewJob::new(Order(7)).at(HOUR).key("k").unique_until(Until::Ended);
+    let held = client.insert_job(held.retry(Retry::never())).unwrap();
+    assert!(held.is_new && keyed.cancel().unwrap());
     let every = Schedule::every(20 * MS).missed(Missed::Once);
     jobs.repeat("often", every, Order(6)).unwrap();
     wait_until("occurrences ran", || log.of(6) > 3);

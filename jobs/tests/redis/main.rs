@@ -16,8 +16,11 @@
 //! | `pauses.rs` | servers that stand still, or are busy |
 //! | `soak.rs` | faults of every kind, at random |
 //! | `start.rs` | servers that are refused, and full ones |
+//! | `neighbours.rs` | what a job that ends its process does to the jobs beside it |
+//! | `server_clock.rs`, `settable_clock.c` | a server whose clock is set while it runs |
 //! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
+//! | `held_keys.rs` | keys that are held, policies of jobs |
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `rights.rs` | users who may not do all |
 //! | `unreadable.rs` | what cannot be read, and parts of a round trip that fail |
@@ -39,6 +42,7 @@ mod cuts;
 mod draw;
 mod failover;
 mod half_done;
+mod held_keys;
 #[cfg(unix)]
 mod in_time;
 mod known_defects;
@@ -46,6 +50,8 @@ mod late;
 mod leases;
 mod limits;
 mod lost;
+#[cfg(unix)]
+mod neighbours;
 mod nodes;
 mod pauses;
 mod proxy;
@@ -55,6 +61,8 @@ mod rights;
 mod sentinel;
 mod sentinel_servers;
 mod server;
+#[cfg(target_os = "linux")]
+mod server_clock;
 mod share;
 mod slow_disk;
 mod soak;

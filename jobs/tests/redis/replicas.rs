@@ -61,7 +61,7 @@ fn an_insert_waits_for_a_replica_that_stands_still_and_is_unknown_in_the_end() {
     other.insert(HOUR, Order(3)).unwrap();
     assert_eq!(other.count().unwrap().pending, 3);
     signal(&replica, Signal::SIGCONT);
-    assert_eq!(client.insert_with_id(id, HOUR, refused.into_inner()).unwrap(), id);
+    assert_eq!(client.insert_with_id(id, HOUR, refused.into_inner()).unwrap().id, id);
     assert!(client.cancel(id).unwrap().is_cancelled());
     assert_eq!(client.count().unwrap().pending, 2);
     client.check().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, InsertErrorKind, Jobs, OpenError, ServerProblem};
+use tickwheel_jobs::{Builder, Event, InsertErrorKind, Jobs, OpenError, ServerProblem};
 
 use crate::limits::everything;
 use crate::server::{Server, wait_until};
@@ -105,6 +105,38 @@ fn a_hint_that_is_refused_loses_no_job() {
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(2);
+}
+
+/// A claim took its jobs out of the set of those that wait before it failed: they were in no set, and one that
+/// was cancelled then left its fence behind for good.
+#[test]
+fn a_claim_that_lacks_a_right_leaves_its_jobs_where_they_were() {
+    let server = Server::start();
+    make_user(&server);
+    let (log, (failed, told)) = (Log::default(), std::sync::mpsc::channel());
+    let listening = open_as_user(&server).on_event(move |event| {
+        if let Event::CommitFailed { .. } = event {
+            let _ = failed.send(());
+        }
+    });
+    let jobs = noting(listening, &log);
+    let client = open(&server).queue("shop").client().unwrap();
+    change_user(&server, &["-zadd"]);
+    let cancelled = client.insert(Duration::ZERO, Order(1)).unwrap();
+    client.insert(Duration::ZERO, Order(2)).unwrap();
+    for _ in 0..2 {
+        told.recv_timeout(60_000 * MS).unwrap();
+    }
+    client.check().unwrap();
+    assert_eq!(client.count().unwrap().pending, 2);
+    assert!(client.cancel(cancelled).unwrap().is_cancelled());
+    client.check().unwrap();
+    change_user(&server, &["+zadd"]);
+    wait_until("the other one ran", || log.of(2) == 1);
+    wait_until("it ended", || client.count().unwrap().running == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(1);
 }
 
 /// What the script wrote before it failed stays: the insert said that nothing was stored.

@@ -16,6 +16,7 @@ pub(crate) struct Server {
     /// Its configuration, if that is not on the command line.
     config: Option<String>,
     options: Vec<String>,
+    environment: Vec<(String, PathBuf)>,
 }
 
 /// What the tests need, where it is missing.
@@ -40,14 +41,26 @@ impl Server {
 
     /// Starts a sentinel, which keeps its configuration in a file.
     pub(crate) fn sentinel(config: &str) -> Server {
-        Server::configured(Some(config), &["--sentinel"])
+        Server::configured(Some(config), Vec::new(), &["--sentinel"])
     }
 
     pub(crate) fn with(options: &[&str]) -> Server {
-        Server::configured(None, options)
+        Server::with_environment(Vec::new(), options)
     }
 
-    fn configured(config: Option<&str>, options: &[&str]) -> Server {
+    /// Starts a server with variables of its own in its environment.
+    pub(crate) fn with_environment(
+        environment: Vec<(String, PathBuf)>,
+        options: &[&str],
+    ) -> Server {
+        Server::configured(None, environment, options)
+    }
+
+    fn configured(
+        config: Option<&str>,
+        environment: Vec<(String, PathBuf)>,
+        options: &[&str],
+    ) -> Server {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
         let folder = format!("tickwheel-redis-{}-{n}", std::process::id());
@@ -59,7 +72,8 @@ impl Server {
             fs::write(&path, config).unwrap();
             path.to_str().unwrap().to_owned()
         });
-        let mut server = Server { process: None, port: free_port(), folder, config, options };
+        let port = free_port();
+        let mut server = Server { process: None, port, folder, config, options, environment };
         server.run();
         server
     }
@@ -72,6 +86,7 @@ impl Server {
                 .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
                 .args(["--dir", self.folder.to_str().unwrap(), "--daemonize", "no"])
                 .args(&self.options)
+                .envs(self.environment.iter().map(|(name, value)| (name, value)))
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn();

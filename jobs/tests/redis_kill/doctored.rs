@@ -60,6 +60,43 @@ fn a_stop_past_the_lease_is_a_cause() {
 }
 
 #[test]
+fn a_drop_and_a_stall_are_causes() {
+    passes(&twice(|log| {
+        log.add(Record::Ending { at: log.at() });
+        log.add(Record::Dropped);
+    }));
+    passes(&twice(|log| {
+        let from = log.at();
+        log.now += 300;
+        log.add(Record::Stalled { from, to: log.at() });
+    }));
+}
+
+/// What a script leaves that ends in its midst for want of a right is explained, but for a job that is lost.
+#[test]
+fn a_right_that_was_missing_explains_no_loss() {
+    let denied = |half_done: bool, during: fn(&mut Log)| {
+        let mut log = shared();
+        log.insert(1, DUE);
+        log.add(Record::Rights { is_denied: true, half_done });
+        during(&mut log);
+        log.add(Record::Rights { is_denied: false, half_done });
+        log.closed();
+        let verdict = verdict(&log, Persistence::Rights);
+        let rules: Vec<_> = verdict.violations.iter().map(|violation| violation.rule).collect();
+        (rules, verdict.explained.len())
+    };
+    let nothing: fn(&mut Log) = |_| {};
+    let two_runs: fn(&mut Log) = |log| {
+        log.run(1, DUE, 1);
+        log.run(1, DUE, 2);
+    };
+    assert_eq!(denied(true, nothing), (vec!["R1"], 0));
+    assert_eq!(denied(true, two_runs), (vec![], 1));
+    assert_eq!(denied(false, two_runs), (vec!["R5"], 0));
+}
+
+#[test]
 fn a_server_that_was_away_for_a_moment_is_no_cause() {
     caught(
         &twice(|log| {

@@ -9,6 +9,7 @@
 //! | AOF, `appendfsync always` | never |
 //! | AOF, `appendfsync everysec` | something happened to the job in the two seconds before a kill |
 //! | none | something happened to the job before a kill |
+//! | a right is missing for a moment | it is no loss, and something happened to the job without `ZADD` |
 //! | a replica takes over | something happened to the job since its link had stood still |
 //!
 //! A claim is in no log: it happened between the deadline of its run and the start. What a handler
@@ -26,6 +27,8 @@ pub(crate) enum Persistence {
     Always,
     EverySecond,
     None,
+    /// As always; a right is missing for a moment.
+    Rights,
     /// A replica that may lack so much takes over, in microseconds.
     Replicated(u64),
 }
@@ -35,6 +38,8 @@ pub(crate) enum Persistence {
 const UNWRITTEN_US: u64 = 2_000_000;
 /// Within which time the end of a run is with the server.
 const SENT_WITHIN_US: u64 = 1_000_000;
+/// What no missing right explains.
+const NEVER_EXPLAINED: [&str; 5] = ["R1", "R13", "R15", "R17", "R18"];
 
 /// What the rules found.
 #[derive(Debug)]
@@ -55,8 +60,9 @@ pub(crate) fn judge(log: &[Event], end: &FileEnd, persistence: Persistence) -> V
         // A schedule that is lost stays so until the next child sets it.
         let by_schedule = violation.rule == "R10"
             && persistence != Persistence::Always
-            && !history.away.is_empty();
-        if violation.jobs.iter().any(by_job) || by_schedule {
+            && (!history.away.is_empty() || history.denials.iter().any(|denial| denial.2));
+        let never = persistence == Persistence::Rights && NEVER_EXPLAINED.contains(&violation.rule);
+        if !never && (violation.jobs.iter().any(by_job) || by_schedule) {
             *verdict.explained.entry(violation.rule).or_default() += 1;
         } else {
             verdict.violations.push(violation);
@@ -71,16 +77,26 @@ fn is_explained(history: &History<'_>, job: &JobHistory, persistence: Persistenc
         let answered = call.answer.as_ref().map_or(call.at, |answered| answered.at);
         (call.at, answered)
     });
-    let runs = job.starts.iter().map(|(.., start)| {
+    let runs = job.starts.iter().map(|(_, life, start)| {
         let end = job.ends.iter().find(|(.., end)| end.fence == start.fence);
-        let ended = end.map_or(start.at, |(.., end)| end.at + SENT_WITHIN_US);
+        let told = job.told.iter().find(|(.., fence)| *fence == start.fence);
+        let ended = end.map(|(.., end)| end.at + SENT_WITHIN_US);
+        // A run without an end may have gone on until its process ended.
+        let ended = ended.or(told.map(|(_, _, at, _)| *at));
+        let ended = ended.unwrap_or_else(|| history.lives[life].gone_at.max(start.at));
         (start.since().min(start.deadline * 1000), ended)
     });
     let mut spans = calls.chain(runs);
     let lost = |(from, to): (u64, u64)| {
+        if persistence == Persistence::Rights {
+            let denied = |&(since, until, half_done): &(u64, u64, bool)| {
+                half_done && from <= until && since <= to
+            };
+            return history.denials.iter().any(denied);
+        }
         history.away.iter().any(|&(killed, _)| {
             let since = match persistence {
-                Persistence::Always => return false,
+                Persistence::Always | Persistence::Rights => return false,
                 Persistence::EverySecond => killed.saturating_sub(UNWRITTEN_US),
                 Persistence::None => 0,
                 Persistence::Replicated(lack) => killed.saturating_sub(lack),

@@ -1,11 +1,12 @@
 //! `kill -9` for real, on a Redis server: three nodes share a queue. Nodes are killed at random and at
 //! named points of the code, and stopped past their lease; the server is killed and started again,
-//! or a replica takes over. The rules of `tests/kill` judge what they report.
+//! or a replica takes over, or users lack a right for a moment. The rules of `tests/kill` judge what they report.
 //!
 //! | file | what it holds |
 //! | --- | --- |
 //! | `parent.rs` | the parent: makes nodes, and kills them |
-//! | `outage.rs` | what becomes of the server |
+//! | `outage.rs`, `rights.rs` | what becomes of the server, and of the users' rights |
+//! | `foreign.rs` | what is written by hand |
 //! | `place.rs`, `queue.rs` | where the jobs are; what the parent sees there |
 //! | `judge.rs` | the rules, and what the persistence of the server explains |
 //! | `doctored.rs` | R14: logs with a violation each, which the rules must find |
@@ -32,8 +33,15 @@ mod draw;
 #[allow(dead_code, reason = "the tests of the rules on a file use the rest")]
 #[path = "../kill/handmade.rs"]
 mod handmade;
+#[path = "../kill/ending.rs"]
+mod ending;
+#[path = "../kill/ends.rs"]
+mod ends;
+mod foreign;
 #[path = "../kill/history.rs"]
 mod history;
+#[path = "../kill/hooks.rs"]
+mod hooks;
 #[path = "../redis/installed.rs"]
 mod installed;
 mod judge;
@@ -56,6 +64,7 @@ mod stoppable_replica;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "../redis/server.rs"]
 mod server;
+mod rights;
 #[path = "../kill/shared.rs"]
 mod shared;
 #[path = "../redis/slow_disk.rs"]
@@ -81,7 +90,9 @@ fn variable(name: &str) -> Option<u64> {
 fn story(persistence: Persistence, deadly: bool) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let options: &[&str] = match persistence {
-        Persistence::Always => &["--appendonly", "yes", "--appendfsync", "always"],
+        Persistence::Always | Persistence::Rights => {
+            &["--appendonly", "yes", "--appendfsync", "always"]
+        }
         Persistence::EverySecond => &["--appendonly", "yes", "--appendfsync", "everysec"],
         Persistence::None | Persistence::Replicated(_) => &["--appendonly", "no"],
     };
@@ -94,7 +105,14 @@ fn story(persistence: Persistence, deadly: bool) {
         Persistence::Always | Persistence::None => Outage::Restart,
         Persistence::EverySecond => Outage::BeforeTheWrite,
         Persistence::Replicated(_) => Outage::FailOver,
+        Persistence::Rights => Outage::Rights,
     };
+    match persistence {
+        // Another persistence may lose what was written.
+        Persistence::Always => story.foreign = Some(0),
+        Persistence::Rights => story.make_users(),
+        _ => {}
+    }
     let repeat = |name, period_ms, missed| Repeat { name, period_ms, missed };
     story.repeats = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
     // With a look at the queue in between, while no node is there.
@@ -110,10 +128,13 @@ fn story(persistence: Persistence, deadly: bool) {
     let count = |is: fn(&Record) -> bool| log.iter().filter(|event| is(&event.record)).count();
     let stored = count(|record| matches!(record, Record::Answer { answer: Answer::Ids(_), .. }));
     let starts = count(|record| matches!(record, Record::Start(_)));
-    let &Story { kills, stops, restarts, unwritten, .. } = &story;
+    let told = count(|record| matches!(record, Record::Told { .. }));
+    let by_hand = count(|record| matches!(record, Record::Foreign { .. }));
+    let &Story { kills, stops, restarts, unwritten, mended, .. } = &story;
     println!(
         "{persistence:?}: {kills} kills, {stops} stops past the lease, {restarts} outages of the \
-         server, {unwritten} before a write; {stored} inserts, {starts} starts; explained: {:?}",
+         server, {unwritten} before a write; {stored} inserts, {starts} starts, {told} told to stop, \
+         {by_hand} written by hand, {mended} mended; explained: {:?}",
         verdict.explained
     );
     let mut text: Vec<String> =
@@ -162,4 +183,9 @@ fn a_failover_explains_what_is_lost() {
 #[test]
 fn without_persistence_what_came_after_the_restart_is_kept() {
     story(Persistence::None, false);
+}
+
+#[test]
+fn a_right_that_is_taken_for_a_moment_loses_no_job() {
+    story(Persistence::Rights, false);
 }

@@ -1,5 +1,6 @@
 //! What becomes of the server: it is killed and starts again, before or after it has written what
-//! it answered; or a replica takes over, which lacks some of it.
+//! it answered; or a replica takes over, which lacks some of it; or the user of a node lacks a right
+//! for a moment (`rights.rs`).
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ pub(crate) enum Outage {
     /// While the disk is so slow that it has answered what it has not written.
     BeforeTheWrite,
     FailOver,
+    Rights,
 }
 
 /// How long the replica is sent nothing.
@@ -27,6 +29,7 @@ impl Story {
     /// Makes the server go away, and come back after some time.
     pub(crate) fn go_away(&mut self, away: Duration) -> Result<()> {
         match self.outage {
+            Outage::Rights => return self.deny(away),
             Outage::Restart => self.kill_server(),
             Outage::BeforeTheWrite => {
                 let disk = SlowDisk::of(&self.server);

@@ -4,12 +4,12 @@ use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tickwheel_jobs::{Client, JobState};
+use tickwheel_jobs::{Client, JobId, JobState};
 
-use crate::child::handlers;
+use crate::child::{handlers, now_us, time};
 use crate::contents;
 use crate::place;
-use crate::record::{FileEnd, Look};
+use crate::record::{FileEnd, Look, Tag};
 use crate::server::{Server, pause};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -44,6 +44,29 @@ pub(crate) fn end(server: &Server) -> Result<FileEnd> {
     }
     purging.shutdown()?;
     Ok(FileEnd { jobs, rows: rows(server), bytes: 0, log_bytes: 0 })
+}
+
+/// Files anew what half done scripts have left in no set, as the manual says. Returns what was filed, and when it is
+/// due; a job that is named again after that is left to whoever runs it.
+pub(crate) fn mend(server: &Server) -> Result<Vec<(Tag, u64)>> {
+    let client = place::open(Path::new(&server.url()))?.client()?;
+    let (mut filed, mut mended) = (Vec::new(), Vec::new());
+    while let Err(violation) = client.check() {
+        let text = violation.to_string();
+        let Some(id) = text.split(':').next().and_then(|id| id.parse::<JobId>().ok()) else {
+            break;
+        };
+        if filed.contains(&id) {
+            break;
+        }
+        filed.push(id);
+        let due = now_us() / 1000;
+        if client.reset(id, time(due))? {
+            let job = client.get(id)?.ok_or("a job that was filed anew is not there")?;
+            mended.push((contents::seen(&job).tag, due));
+        }
+    }
+    Ok(mended)
 }
 
 /// Returns the keys of the queue that are not to stay, and the jobs that its kinds count.

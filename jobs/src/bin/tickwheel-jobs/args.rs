@@ -1,18 +1,15 @@
 //! The command line.
 
 use std::path::PathBuf;
-use std::time::SystemTime;
-
-use clap::{Parser, Subcommand, ValueEnum};
-use tickwheel_jobs::JobId;
 
 use crate::open::Target;
 use crate::text;
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Looks at the durable jobs of a file or a Redis server and changes them, while the application runs.
 ///
-/// The application notices a change within a second. A job of a file that is due within 50 ms counts
-/// as running, because the application has claimed it.
+/// The application notices a change within a second. A job of a file is claimed from up to 50 ms before
+/// its time on: only the application knows whether it runs.
 #[derive(Parser, Debug)]
 #[command(version, after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -27,13 +24,20 @@ pub(crate) struct Args {
     /// The queue, if it is not the default one.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) queue: Option<String>,
+    /// Prints times in this machine's zone, and reads those that name none as times of it. JSON stays UTC.
+    #[arg(long, global = true)]
+    pub(crate) local: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 const AFTER_HELP: &str = "\
-Times: 2026-11-22T10:00:00Z, 2026-11-22T11:00:00+01:00, 2026-11-22 (midnight UTC), or from now on: \
-30s, \"2h 30m\", 3d, -1h. Jobs on a server go by its clock.
+Times: 2026-11-22T10:00:00Z, 2026-11-22T11:00:00+01:00, 2026-11-22 (midnight UTC, or of this \
+machine's zone with --local), or from now on: 30s, \"2h 30m\", 3d, -1h. Jobs on a server go by its \
+clock.
+
+An id may be cut short, as long as no other job's id begins with what is left: the command reads \
+all jobs then, some seconds for a million. If several begin with it, they are listed.
 
 The password of a server is taken from --store-password-file, or from the environment variable
 TICKWHEEL_STORE_PASSWORD, which a password in the URL goes before. A URL may have the password
@@ -46,24 +50,32 @@ Exit codes: 0 done; 1 not found, nothing changed, or too late to cancel; 2 error
 pub(crate) enum Command {
     /// Lists jobs: pending and running ones in the order of deadline, dead ones in the order of id.
     List(List),
-    /// Shows everything about a job.
+    /// Shows everything about a job, by its id, the beginning of its id, or its key.
     Show {
-        id: JobId,
+        #[arg(value_name = "ID or KEY")]
+        job: String,
         /// Prints one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Cancels jobs. One that runs already is asked to stop; the exit code is 1 then.
-    Cancel {
-        #[arg(required = true, value_name = "ID")]
-        ids: Vec<JobId>,
-    },
+    /// Cancels jobs. One that runs already is asked to stop; the exit code is 1 then. With --all: the pending
+    /// ones.
+    Cancel(Removal),
     /// Gives a pending job another time.
     Move(Move),
     /// Makes dead jobs pending, due now, with all their tries before them.
-    Revive(Dead),
+    Revive(Bulk),
     /// Deletes dead jobs.
-    Discard(Dead),
+    Discard(Removal),
+    /// Inserts a job by hand, due now unless it is told when.
+    Insert(Insert),
+    /// Makes an occurrence of a schedule that is due now. The schedule goes on as it was.
+    RunSchedule {
+        name: String,
+        /// Says what would be done, and does nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Prints counts, kinds, kinds that wait for a handler, sizes, and when the next job is due.
     Stats {
         /// Prints one JSON object.
@@ -87,21 +99,34 @@ pub(crate) enum Command {
 pub(crate) struct List {
     #[arg(value_enum, default_value_t = What::Pending)]
     pub(crate) what: What,
-    /// Leaves out other kinds.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) kind: Option<String>,
-    /// Leaves out what is due before this time.
-    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
-    pub(crate) from: Option<SystemTime>,
-    /// Leaves out what is due after this time.
-    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
-    pub(crate) to: Option<SystemTime>,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
     /// Lists this many at most.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
     /// Prints one JSON object a line.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Which jobs are meant.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Filter {
+    /// Leaves out other kinds. A kind that the store has never had is an error.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kind: Option<String>,
+    /// Leaves out what is due before this time.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) from: Option<text::Moment>,
+    /// Leaves out what is due after this time.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) to: Option<text::Moment>,
+    /// Leaves out jobs without this key.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Leaves out jobs whose last error does not have this text in it.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -115,30 +140,101 @@ pub(crate) enum What {
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub(crate) struct Move {
-    pub(crate) id: JobId,
+    pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) to: To,
+    pub(crate) to: When,
+    /// Says what would be done, and does nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Which jobs a verb changes.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Bulk {
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Takes every job in the state that the verb is for, less those that filters leave out.
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Lists the jobs that would be changed, and changes none.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Which jobs a verb ends for good.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Removal {
+    #[command(flatten)]
+    pub(crate) jobs: Bulk,
+    /// Does not ask before more than one job is lost. Without a terminal to ask on, this is needed.
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(clap::Args, Debug)]
-#[group(required = true, multiple = false)]
-pub(crate) struct To {
+#[group(skip)]
+pub(crate) struct Insert {
+    /// The name of the kind. One that the store has never had is an error.
+    pub(crate) kind: String,
+    /// The data of the job, as the handler decodes it.
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) json: String,
+    #[command(flatten)]
+    pub(crate) when: When,
+    /// The key. If it has a pending job already, nothing is inserted.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Replaces the pending job of the key.
+    #[arg(long, requires = "key")]
+    pub(crate) replace: bool,
+    /// Says what would be done, and does nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// When a job is due.
+#[derive(clap::Args, Debug)]
+#[group(multiple = false)]
+pub(crate) struct When {
     /// The delay from now on: 5m, "2h 30m", 3d.
     #[arg(long = "in", value_name = "DELAY", value_parser = text::delay, allow_hyphen_values = true)]
     pub(crate) delay: Option<std::time::Duration>,
     /// The time. One that has passed makes the job due now.
     #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
-    pub(crate) at: Option<SystemTime>,
+    pub(crate) at: Option<text::Moment>,
 }
 
-#[derive(clap::Args, Debug)]
-pub(crate) struct Dead {
-    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
-    pub(crate) ids: Vec<JobId>,
-    /// Takes every dead job.
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// With --all: leaves out other kinds.
-    #[arg(long, requires = "all", conflicts_with = "ids", value_name = "NAME")]
-    pub(crate) kind: Option<String>,
+impl Filter {
+    /// Says whether the filter leaves anything out.
+    pub(crate) fn is_set(&self) -> bool {
+        let Filter { kind, from, to, key, error } = self;
+        let times = from.is_some() || to.is_some();
+        times || kind.is_some() || key.is_some() || error.is_some()
+    }
+}
+
+impl Command {
+    /// Says whether the command only looks.
+    pub(crate) fn only_looks(&self) -> bool {
+        match self {
+            Command::Cancel(removal) | Command::Discard(removal) => removal.jobs.dry_run,
+            Command::Revive(jobs) => jobs.dry_run,
+            Command::Move(to) => to.dry_run,
+            Command::Insert(insert) => insert.dry_run,
+            Command::RunSchedule { dry_run, .. } => *dry_run,
+            Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
+            Command::Check | Command::Watch { .. } => true,
+        }
+    }
+
+    /// Says whether the command makes many changes, each a commit.
+    pub(crate) fn changes_many(&self) -> bool {
+        match self {
+            Command::Cancel(removal) | Command::Discard(removal) => removal.jobs.all,
+            Command::Revive(jobs) => jobs.all,
+            _ => false,
+        }
+    }
 }

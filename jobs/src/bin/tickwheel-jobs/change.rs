@@ -1,36 +1,160 @@
-//! The commands that change something.
+//! The commands that change jobs.
+//!
+//! Ground rules:
+//!
+//! - What is changed is chosen first: ids, or with `--all` what the filters let through. So a question, a dry run
+//!   and the change are about the same jobs, and a job that comes meanwhile is left alone.
+//! - A verb after which more than one job is lost asks, or wants `--yes`.
 
 use std::error::Error;
 use std::io::Write;
-use std::time::UNIX_EPOCH;
 
-use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Cancel, Client, JobId, JobState, StoreError};
+use tickwheel_jobs::{Cancel, Client, JobId, JobInfo, JobState, StoreError};
 
-use crate::Outcome;
-use crate::args::{Dead, Move};
-use crate::text::{now, relative, utc};
+use crate::args::{Bulk, Move, Removal};
+use crate::confirm::confirm;
+use crate::text::{now, plain, relative, shown};
+use crate::{Outcome, find, rows};
+
+/// How many jobs a dry run lists.
+const MOST_LISTED: usize = 100;
+
+/// The jobs that a verb is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Set {
+    /// Those that have not ended: with `--all`, the pending ones alone.
+    Alive,
+    Dead,
+}
+
+/// What was chosen.
+struct Chosen {
+    ids: Vec<JobId>,
+    /// `Missed` if an id leads to no job.
+    outcome: Outcome,
+    /// It was a dry run, which has said everything.
+    is_over: bool,
+}
+
+impl Set {
+    fn has(self, job: &JobInfo) -> bool {
+        (job.state == JobState::Dead) == (self == Set::Dead)
+    }
+
+    /// Says why a job is not in the set.
+    fn tell_missed(self, client: &Client, id: JobId) -> Result<(), StoreError> {
+        match self {
+            Set::Alive => not_pending(client, id)?,
+            Set::Dead => eprintln!("tickwheel-jobs: there is no dead job {id}"),
+        }
+        Ok(())
+    }
+}
+
+/// Finds out which jobs a verb is to change. A dry run prints them.
+fn choose(
+    client: &Client,
+    jobs: &Bulk,
+    set: Set,
+    done: &str,
+    out: &mut impl Write,
+) -> Result<Chosen, Box<dyn Error>> {
+    if !jobs.all && jobs.filter.is_set() {
+        return Err("--kind, --from, --to, --key and --error go with --all".into());
+    }
+    let mut chosen = Chosen { ids: Vec::new(), outcome: Outcome::Done, is_over: jobs.dry_run };
+    let mut listed = Vec::new();
+    for text in &jobs.ids {
+        let Some(id) = find::id(client, text)? else {
+            chosen.outcome = Outcome::Missed;
+            continue;
+        };
+        if chosen.ids.contains(&id) {
+            continue;
+        }
+        if jobs.dry_run {
+            let Some(job) = client.get(id)?.filter(|job| set.has(job)) else {
+                set.tell_missed(client, id)?;
+                chosen.outcome = Outcome::Missed;
+                continue;
+            };
+            listed.push(job);
+        }
+        chosen.ids.push(id);
+    }
+    if jobs.all {
+        find::check_kind(client, jobs.filter.kind.as_deref())?;
+        let pages = if set == Set::Dead { client.dead() } else { client.pending() };
+        let mut pages = find::narrowed(pages, &jobs.filter);
+        for job in pages.by_ref().filter(|job| find::takes(&jobs.filter, job)) {
+            chosen.ids.push(job.id);
+            if jobs.dry_run && listed.len() < MOST_LISTED {
+                listed.push(job);
+            }
+        }
+        if let Some(error) = pages.error() {
+            return Err(error.clone().into());
+        }
+        if chosen.ids.is_empty() {
+            chosen.outcome = Outcome::Missed;
+        }
+    }
+    if jobs.dry_run {
+        listed.truncate(MOST_LISTED);
+        rows::jobs(&listed, now(), out)?;
+        if chosen.ids.len() > listed.len() {
+            writeln!(out, "..")?;
+        }
+        writeln!(out, "{} jobs would be {done}", chosen.ids.len())?;
+    }
+    Ok(chosen)
+}
 
 pub(crate) fn cancel(
     client: &Client,
-    ids: &[JobId],
+    Removal { jobs, yes }: &Removal,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let mut outcome = Outcome::Done;
-    for &id in ids {
+    let Chosen { ids, mut outcome, is_over } = choose(client, jobs, Set::Alive, "cancelled", out)?;
+    if is_over || !confirm(ids.len(), "cancelled", *yes)? {
+        return Ok(if is_over { outcome } else { unchanged() });
+    }
+    let (mut cancelled, mut running) = (0, 0);
+    for id in ids {
         match client.cancel(id)? {
             Cancel::Cancelled => {
-                writeln!(out, "{id} is cancelled: it will never start")?;
+                cancelled += 1;
+                if !jobs.all {
+                    writeln!(out, "{id} is cancelled: it will never start")?;
+                }
                 continue;
             }
-            Cancel::Running => eprintln!(
-                "tickwheel-jobs: {id} runs: it was asked to stop, and is not tried again if it fails"
-            ),
+            Cancel::Running => {
+                running += 1;
+                eprintln!(
+                    "tickwheel-jobs: {id} runs: it was asked to stop, and is not tried again if it fails"
+                );
+            }
+            // With --all it has ended since it was chosen.
+            Cancel::Gone if jobs.all => continue,
             Cancel::Gone => not_pending(client, id)?,
         }
         outcome = Outcome::Missed;
     }
+    if jobs.all {
+        client.flush()?;
+        writeln!(out, "{cancelled} jobs are cancelled")?;
+        if cancelled == 0 || running > 0 {
+            outcome = Outcome::Missed;
+        }
+    }
     Ok(outcome)
+}
+
+/// The user has said no.
+fn unchanged() -> Outcome {
+    eprintln!("tickwheel-jobs: nothing was changed");
+    Outcome::Missed
 }
 
 pub(crate) fn move_to(
@@ -38,23 +162,29 @@ pub(crate) fn move_to(
     to: &Move,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let when = match (to.to.delay, to.to.at) {
-        (Some(delay), _) => When::after(delay),
-        // No job is due before 1970, and each such time has passed.
-        (None, Some(at)) => When::wall(at.max(UNIX_EPOCH)),
-        (None, None) => unreachable!("the command line has --in or --at"),
-    };
-    if !client.reset(to.id, when)? {
-        not_pending(client, to.id)?;
+    let Some(when) = to.to.given() else { return Err("--in or --at says when".into()) };
+    let Some(id) = find::id(client, &to.id)? else { return Ok(Outcome::Missed) };
+    if to.dry_run {
+        let job = client.get(id)?.filter(|job| job.state == JobState::Pending);
+        let Some(job) = job else {
+            not_pending(client, id)?;
+            return Ok(Outcome::Missed);
+        };
+        let due = shown(job.deadline);
+        writeln!(out, "{id}, due {due}, would be due {}", to.to.shown())?;
+        return Ok(Outcome::Done);
+    }
+    if !client.reset(id, when)? {
+        not_pending(client, id)?;
         return Ok(Outcome::Missed);
     }
-    match client.get(to.id)? {
+    match client.get(id)? {
         Some(job) => {
             let due = job.deadline;
-            writeln!(out, "{} is due {} ({})", to.id, utc(due), relative(due, now()))?;
+            writeln!(out, "{id} is due {} ({})", shown(due), relative(due, now()))?;
         }
         // It was due at once, and is done.
-        None => writeln!(out, "{} was moved", to.id)?,
+        None => writeln!(out, "{id} was moved")?,
     }
     Ok(Outcome::Done)
 }
@@ -64,6 +194,7 @@ fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
     let why = match client.get(id)?.map(|job| job.state) {
         None => format!("there is no job {id}: it is done, was cancelled, or never was"),
         Some(JobState::Dead) => format!("{id} is dead: revive it, or discard it"),
+        Some(JobState::Claimed) => format!("{id} was claimed: it runs, or is about to"),
         Some(JobState::Running) => format!("{id} runs"),
         Some(JobState::Pending) => format!("{id} was claimed, and is pending again"),
     };
@@ -73,63 +204,68 @@ fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
 
 pub(crate) fn revive(
     client: &Client,
-    dead: &Dead,
+    jobs: &Bulk,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    each_dead(client, dead, "revived", Client::revive, out)
+    let Chosen { ids, outcome, is_over } = choose(client, jobs, Set::Dead, "revived", out)?;
+    if is_over {
+        return Ok(outcome);
+    }
+    each_dead(client, &ids, outcome, jobs.all, ("revived", Client::revive), out)
 }
 
 pub(crate) fn discard(
     client: &Client,
-    dead: &Dead,
+    Removal { jobs, yes }: &Removal,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    each_dead(client, dead, "discarded", Client::discard, out)
+    let Chosen { ids, outcome, is_over } = choose(client, jobs, Set::Dead, "discarded", out)?;
+    if is_over || !confirm(ids.len(), "discarded", *yes)? {
+        return Ok(if is_over { outcome } else { unchanged() });
+    }
+    each_dead(client, &ids, outcome, jobs.all, ("discarded", Client::discard), out)
 }
+
+/// A change of a dead job, and the word for what it is then.
+type Change = (&'static str, fn(&Client, JobId) -> Result<bool, StoreError>);
 
 fn each_dead(
     client: &Client,
-    dead: &Dead,
-    done: &str,
-    change: fn(&Client, JobId) -> Result<bool, StoreError>,
+    ids: &[JobId],
+    mut outcome: Outcome,
+    all: bool,
+    (done, change): Change,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let mut outcome = Outcome::Done;
-    for &id in &dead.ids {
-        if change(client, id)? {
-            writeln!(out, "{id} is {done}")?;
-        } else {
-            eprintln!("tickwheel-jobs: there is no dead job {id}");
-            outcome = Outcome::Missed;
+    let mut changed = 0;
+    for &id in ids {
+        match change(client, id) {
+            Ok(true) => {
+                changed += 1;
+                if !all {
+                    writeln!(out, "{id} is {done}")?;
+                }
+            }
+            // With --all somebody else was faster.
+            Ok(false) if all => {}
+            Ok(false) => {
+                Set::Dead.tell_missed(client, id)?;
+                outcome = Outcome::Missed;
+            }
+            Err(StoreError::KeyTaken { key, by }) => {
+                let key = plain(&key);
+                eprintln!("tickwheel-jobs: {id} stays dead: its key {key} belongs to {by} now");
+                outcome = Outcome::Missed;
+            }
+            Err(error) => return Err(error.into()),
         }
     }
-    if dead.all {
-        let changed = all_dead(client, dead.kind.as_deref(), change)?;
+    if all {
+        client.flush()?;
         writeln!(out, "{changed} jobs are {done}")?;
         if changed == 0 {
             outcome = Outcome::Missed;
         }
     }
     Ok(outcome)
-}
-
-fn all_dead(
-    client: &Client,
-    kind: Option<&str>,
-    change: fn(&Client, JobId) -> Result<bool, StoreError>,
-) -> Result<u64, StoreError> {
-    let pages = client.dead();
-    let mut pages = match kind {
-        Some(kind) => pages.kind_named(kind),
-        None => pages,
-    };
-    let mut changed = 0;
-    // Pages go on behind the last id, so a job that dies again meanwhile is not taken twice.
-    for job in pages.by_ref() {
-        changed += u64::from(change(client, job.id)?);
-    }
-    match pages.error() {
-        Some(error) => Err(error.clone()),
-        None => client.flush().map(|()| changed),
-    }
 }

@@ -2,35 +2,24 @@
 
 use std::error::Error;
 use std::io::Write;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tickwheel_jobs::{Client, JobId, StoreError};
+use tickwheel_jobs::{Client, Counts, StoreError};
 
 use crate::args::{List, What};
 use crate::open::{Place, Sizes};
-use crate::text::{bytes, now, plain, relative, span, utc};
-use crate::{Outcome, rows, text};
+use crate::text::{bytes, now, plain, relative, shown, span, utc};
+use crate::{Outcome, find, rows, text};
 
 /// A kind whose earliest pending job is overdue by more than this waits for a handler, or for a slot.
 const OVERDUE: Duration = Duration::from_secs(2);
-
-/// The end of the year 9999.
-const LATEST: Duration = Duration::from_millis(253_402_300_799_999);
-
-#[derive(Serialize)]
-struct JsonCounts {
-    pending: u64,
-    running: u64,
-    dead: u64,
-    schedules: u64,
-}
 
 #[derive(Serialize)]
 struct JsonStats<'a> {
     queue: Option<&'a str>,
     #[serde(flatten)]
-    counts: JsonCounts,
+    counts: Counts,
     next_due: Option<String>,
     kinds: Vec<JsonKind<'a>>,
     #[serde(flatten)]
@@ -63,7 +52,7 @@ struct JsonKind<'a> {
 struct JsonLine {
     time: String,
     #[serde(flatten)]
-    counts: JsonCounts,
+    counts: Counts,
 }
 
 pub(crate) fn list(
@@ -71,31 +60,28 @@ pub(crate) fn list(
     list: &List,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let from = list.from.unwrap_or(UNIX_EPOCH);
-    let to = list.to.unwrap_or(UNIX_EPOCH + LATEST);
+    let filter = &list.filter;
+    find::check_kind(client, filter.kind.as_deref())?;
     let pages = match list.what {
         What::Pending => client.pending(),
         What::Running => client.running(),
         What::Dead => client.dead(),
-        What::Schedules => return schedules(client, list, from, to, out),
+        What::Schedules => return schedules(client, list, out),
     };
-    let pages = pages.between(from, to);
-    let mut pages = match &list.kind {
-        Some(kind) => pages.kind_named(kind),
-        None => pages,
-    };
+    let mut pages = find::narrowed(pages, filter);
     let now = now();
     let mut jobs = Vec::new();
     let mut listed = 0;
-    for job in pages.by_ref().take(list.limit) {
+    let mut wanted = pages.by_ref().filter(|job| find::takes(filter, job));
+    for job in wanted.by_ref().take(list.limit) {
         listed += 1;
         match list.json {
             // A list of millions need not fit into memory.
-            true => writeln!(out, "{}", rows::json_job(&job)?)?,
+            true => writeln!(out, "{}", text::json(&job)?)?,
             false => jobs.push(job),
         }
     }
-    let more = listed == list.limit && pages.next().is_some();
+    let more = listed == list.limit && wanted.next().is_some();
     if let Some(error) = pages.error() {
         return Err(error.clone().into());
     }
@@ -109,20 +95,23 @@ pub(crate) fn list(
 fn schedules(
     client: &Client,
     list: &List,
-    from: SystemTime,
-    to: SystemTime,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
+    let filter = &list.filter;
+    if filter.key.is_some() || filter.error.is_some() {
+        return Err("--key, --error: a schedule has neither".into());
+    }
+    let (from, to) = find::times(filter);
     let mut schedules = client.repeats()?;
     schedules.retain(|schedule| {
-        list.kind.as_ref().is_none_or(|kind| schedule.kind == *kind)
+        filter.kind.as_ref().is_none_or(|kind| schedule.kind == *kind)
             && (from..=to).contains(&schedule.next)
     });
     let more = schedules.len() > list.limit;
     schedules.truncate(list.limit);
     if list.json {
         for schedule in &schedules {
-            writeln!(out, "{}", rows::json_schedule(schedule)?)?;
+            writeln!(out, "{}", text::json(schedule)?)?;
         }
     } else {
         rows::schedules(&schedules, now(), out)?;
@@ -139,16 +128,13 @@ fn tell_more(more: bool, limit: usize) {
 
 pub(crate) fn show(
     client: &Client,
-    id: JobId,
+    text: &str,
     json: bool,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let Some(job) = client.get(id)? else {
-        eprintln!("tickwheel-jobs: there is no job {id}: it is done, was cancelled, or never was");
-        return Ok(Outcome::Missed);
-    };
+    let Some(job) = find::job(client, text)? else { return Ok(Outcome::Missed) };
     match json {
-        true => writeln!(out, "{}", rows::json_job(&job)?)?,
+        true => writeln!(out, "{}", text::json(&job)?)?,
         false => rows::page(&job, now(), out)?,
     }
     Ok(Outcome::Done)
@@ -175,19 +161,13 @@ fn kinds(client: &Client) -> Result<Vec<Kind>, StoreError> {
     Ok(kinds)
 }
 
-fn counts(client: &Client) -> Result<JsonCounts, StoreError> {
-    let counts = client.count()?;
-    let (pending, running, dead) = (counts.pending, counts.running, counts.dead);
-    Ok(JsonCounts { pending, running, dead, schedules: counts.schedules })
-}
-
 pub(crate) fn stats(
     client: &Client,
     place: &Place,
     json: bool,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let counts = counts(client)?;
+    let counts = client.count()?;
     let kinds = kinds(client)?;
     let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let now = now();
@@ -219,7 +199,7 @@ pub(crate) fn stats(
     }
     let due = |due: Option<SystemTime>| match due {
         None => "-".to_owned(),
-        Some(due) => format!("{} ({})", utc(due), relative(due, now)),
+        Some(due) => format!("{} ({})", shown(due), relative(due, now)),
     };
     match place.sizes {
         Sizes::File { file, log } => {
@@ -238,7 +218,11 @@ pub(crate) fn stats(
         writeln!(out, "queues     the default one, {}", plain(&place.queues.join(", ")))?;
     }
     writeln!(out, "pending    {}", counts.pending)?;
-    writeln!(out, "running    {}", counts.running)?;
+    match place.sizes {
+        Sizes::File { .. } => writeln!(out, "claimed    {}", counts.claimed)?,
+        #[cfg(feature = "redis")]
+        Sizes::Server(_) => writeln!(out, "running    {}", counts.running)?,
+    }
     writeln!(out, "dead       {}", counts.dead)?;
     writeln!(out, "schedules  {}", counts.schedules)?;
     writeln!(out, "next due   {}", due(next_due))?;
@@ -265,7 +249,12 @@ pub(crate) fn stats(
 pub(crate) fn check(client: &Client, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
     client.check()?;
     let counts = client.count()?;
-    writeln!(out, "ok: {} jobs, {} dead", counts.pending + counts.running, counts.dead)?;
+    writeln!(
+        out,
+        "ok: {} jobs, {} dead",
+        counts.pending + counts.claimed + counts.running,
+        counts.dead
+    )?;
     Ok(Outcome::Done)
 }
 
@@ -276,15 +265,17 @@ pub(crate) fn watch(
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
     if !json {
-        writeln!(out, "{:<25}{:>12}{:>12}{:>12}", "TIME", "PENDING", "RUNNING", "DEAD")?;
+        writeln!(out, "{:<30}{:>12}{:>12}{:>12}", "TIME", "PENDING", "RUNNING", "DEAD")?;
     }
     for line in 1.. {
-        let (time, counts) = (utc(now()), counts(client)?);
+        let (time, counts) = (now(), client.count()?);
         match json {
-            true => writeln!(out, "{}", text::json(&JsonLine { time, counts })?)?,
+            true => writeln!(out, "{}", text::json(&JsonLine { time: utc(time), counts })?)?,
             false => {
-                let JsonCounts { pending, running, dead, .. } = counts;
-                writeln!(out, "{time:<25}{pending:>12}{running:>12}{dead:>12}")?;
+                let (pending, dead) = (counts.pending, counts.dead);
+                let running = counts.claimed + counts.running;
+                let time = shown(time);
+                writeln!(out, "{time:<30}{pending:>12}{running:>12}{dead:>12}")?;
             }
         }
         out.flush()?;

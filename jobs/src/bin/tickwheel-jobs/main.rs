@@ -3,7 +3,7 @@
 //!
 //! Ground rules:
 //!
-//! - A file or a queue that does not exist is an error. The command makes neither.
+//! - A file, a queue or a kind that does not exist is an error. The command makes none of them.
 //! - Results go to the standard output, everything else to the standard error.
 //! - What comes from a store (a job, a schedule, the name of a queue, an error) is printed without the
 //!   characters that steer a terminal, as JSON too.
@@ -16,9 +16,12 @@
 //! | `url.rs` | the URL of a server, and its password |
 //! | `args.rs` | the command line |
 //! | `open.rs`, `file.rs`, `server.rs` | opens a store that is there |
-//! | `rows.rs` | a job or a schedule as a line, as a page, as JSON |
+//! | `rows.rs` | a job or a schedule as a line, and as a page |
+//! | `find.rs` | jobs by id, by the beginning of an id, by key, by a filter |
 //! | `look.rs` | `list`, `show`, `stats`, `check`, `watch` |
+//! | `confirm.rs` | asks before many jobs are lost |
 //! | `change.rs` | `cancel`, `move`, `revive`, `discard` |
+//! | `make.rs` | `insert`, `run-schedule` |
 
 #![forbid(unsafe_code)]
 
@@ -31,8 +34,11 @@ mod file;
 mod server;
 mod args;
 mod rows;
+mod find;
 mod look;
+mod confirm;
 mod change;
+mod make;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -59,10 +65,19 @@ const MISSED: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = match parse(std::env::args_os().collect()) {
-        Ok(args) => args,
-        Err(error) => error.exit(),
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let parsed = match parse(args.clone()) {
+        // Times are read once more, as those of the zone.
+        Ok(parsed) if parsed.local => match text::set_local() {
+            Ok(()) => parse(args),
+            Err(error) => {
+                eprintln!("tickwheel-jobs: --local: {error}");
+                return ExitCode::from(FAILED);
+            }
+        },
+        other => other,
     };
+    let args = parsed.unwrap_or_else(|error| error.exit());
     let mut out = BufWriter::new(io::stdout().lock());
     let ended = run(args, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
     match ended {
@@ -94,31 +109,29 @@ fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
 }
 
 fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
-    let Args { store, store_password_file, queue, command } = args;
-    let durability = match &command {
+    let Args { store, store_password_file, queue, command, local: _ } = args;
+    let access = match (command.only_looks(), command.changes_many()) {
+        (true, _) => Access::Look,
         // Many commits: one wait for the disk at their end.
-        Command::Revive(dead) | Command::Discard(dead) if dead.all => Durability::Written,
-        _ => Durability::Synced,
+        (false, true) => Access::Change(Durability::Written),
+        (false, false) => Access::Change(Durability::Synced),
     };
     let password_file = store_password_file.as_deref();
-    let access = match &command {
-        Command::List(_) | Command::Show { .. } | Command::Stats { .. } => Access::Look,
-        Command::Check | Command::Watch { .. } => Access::Look,
-        _ => Access::Change(durability),
-    };
     // Upper and lower case are the same.
     let queue = queue.map(|queue| queue.to_ascii_lowercase());
     let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
     match command {
         Command::List(list) => look::list(&client, &list, out),
-        Command::Show { id, json } => look::show(&client, id, json, out),
+        Command::Show { job, json } => look::show(&client, &job, json, out),
         Command::Stats { json } => look::stats(&client, &place, json, out),
         Command::Check => look::check(&client, out),
         Command::Watch { times, json } => look::watch(&client, times, json, out),
-        Command::Cancel { ids } => change::cancel(&client, &ids, out),
+        Command::Cancel(jobs) => change::cancel(&client, &jobs, out),
         Command::Move(to) => change::move_to(&client, &to, out),
-        Command::Revive(dead) => change::revive(&client, &dead, out),
-        Command::Discard(dead) => change::discard(&client, &dead, out),
+        Command::Revive(jobs) => change::revive(&client, &jobs, out),
+        Command::Discard(jobs) => change::discard(&client, &jobs, out),
+        Command::Insert(job) => make::insert(&client, &job, out),
+        Command::RunSchedule { name, dry_run } => make::run_schedule(&client, &name, dry_run, out),
     }
 }
 

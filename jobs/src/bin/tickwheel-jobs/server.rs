@@ -33,7 +33,7 @@ pub(crate) fn client(
     server.set_clock()?;
     if !server.exists(&name)? {
         let queues = server.queues()?;
-        let queues = if queues.is_empty() { "none".to_owned() } else { quoted(&queues) };
+        let queues = if queues.is_empty() { "none".to_owned() } else { text::quoted(&queues) };
         return Err(format!("{} has no queue {name:?}; it has {queues}", server.name).into());
     }
     let client = match queue {
@@ -44,11 +44,6 @@ pub(crate) fn client(
     queues.retain(|queue| queue != DEFAULT_QUEUE);
     let sizes = Sizes::Server(server.memory(&name));
     Ok((client, Place { name: server.name, queue: queue.map(str::to_owned), queues, sizes }))
-}
-
-fn quoted(queues: &[String]) -> String {
-    let quoted: Vec<String> = queues.iter().map(|queue| format!("{queue:?}")).collect();
-    quoted.join(", ")
 }
 
 struct Server {

@@ -6,11 +6,28 @@ use std::time::{Duration, SystemTime};
 
 use jiff::civil::{DateTime, Time};
 use jiff::fmt::temporal::Pieces;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Unit, Zoned};
 use serde::Serialize;
 
 /// How far the clock of the store is ahead of this machine's.
 static AHEAD: OnceLock<SignedDuration> = OnceLock::new();
+
+/// The zone of the times that are printed for people, and of those that are read and name none. UTC if it is not
+/// set.
+static ZONE: OnceLock<TimeZone> = OnceLock::new();
+
+/// Makes this machine's zone that of the times.
+pub(crate) fn set_local() -> Result<(), jiff::Error> {
+    let zone = TimeZone::try_system()?;
+    ZONE.get_or_init(|| zone);
+    Ok(())
+}
+
+/// Returns what the head of a column of times says about their zone.
+pub(crate) fn zone_name() -> &'static str {
+    if ZONE.get().is_some() { "local" } else { "UTC" }
+}
 
 /// Returns the present, by the clock of the store.
 pub(crate) fn now() -> SystemTime {
@@ -27,34 +44,63 @@ pub(crate) fn set_present(reads: Duration) {
     AHEAD.get_or_init(|| ahead);
 }
 
-/// Reads a time: with an offset or a zone, or of UTC, or a distance from the present.
-pub(crate) fn time(text: &str) -> Result<SystemTime, String> {
+/// A time of the command line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moment {
+    At(SystemTime),
+    /// So long after the present of the store, which is known once the store is open.
+    FromNow(SignedDuration),
+}
+
+impl Moment {
+    /// Returns the time, by the clock of the store.
+    pub(crate) fn resolve(self) -> SystemTime {
+        match self {
+            Moment::At(time) => time,
+            Moment::FromNow(distance) => {
+                let ahead = AHEAD.get().copied().unwrap_or_default();
+                let time = Timestamp::now().checked_add(distance.saturating_add(ahead));
+                let end = if distance.is_negative() { Timestamp::MIN } else { Timestamp::MAX };
+                time.unwrap_or(end).into()
+            }
+        }
+    }
+}
+
+/// Reads a time: with an offset or a zone, or of UTC or the zone that is set, or a distance from the present.
+pub(crate) fn time(text: &str) -> Result<Moment, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(time.into());
+        return Ok(Moment::At(time.into()));
     }
     if let Ok(time) = text.parse::<Zoned>() {
-        return Ok(time.timestamp().into());
+        return Ok(Moment::At(time.timestamp().into()));
     }
     if let Some(time) = civil_time(text) {
-        return Ok(time);
+        return Ok(Moment::At(time));
     }
     let wrong =
         || format!("{text:?} is no time: 2026-11-22T10:00:00Z, 2026-11-22, or 2h 30m from now on");
     let distance = text.parse::<Span>().map_err(|_| wrong())?;
     let distance = distance.to_duration(SpanRelativeTo::days_are_24_hours());
-    let time = distance.and_then(|distance| Timestamp::now().checked_add(distance));
-    time.map(SystemTime::from).map_err(|error| format!("{text:?}: {error}"))
+    let is_a_time = |distance| Timestamp::now().checked_add(distance).map(|_| distance);
+    let distance = distance.and_then(is_a_time);
+    distance.map(Moment::FromNow).map_err(|error| format!("{text:?}: {error}"))
 }
 
 /// 1970, without a zone.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// Reads a time of UTC, or one with an offset that a `Timestamp` does not take: that ends 26 hours before
+/// Reads a time of UTC or of the zone that is set, or one with an offset that a `Timestamp` does not take: that ends 26 hours before
 /// the year 9999 does.
 fn civil_time(text: &str) -> Option<SystemTime> {
     let pieces =
         Pieces::parse(text).ok().filter(|pieces| pieces.time_zone_annotation().is_none())?;
     let civil = pieces.date().to_datetime(pieces.time().unwrap_or(Time::midnight()));
+    if let Some(zone) = ZONE.get()
+        && pieces.offset().is_none()
+    {
+        return civil.to_zoned(zone.clone()).ok().map(|time| time.timestamp().into());
+    }
     let offset = pieces.to_numeric_offset().map_or(0, |offset| offset.seconds());
     let since = civil.duration_since(EPOCH) - SignedDuration::from_secs(offset.into());
     match Duration::try_from(since) {
@@ -78,6 +124,17 @@ pub(crate) fn utc(time: SystemTime) -> String {
     let civil =
         SignedDuration::try_from(since).ok().and_then(|since| EPOCH.checked_add(since).ok());
     format!("{:.3}Z", civil.unwrap_or(DateTime::MAX))
+}
+
+/// Returns the time for people: as UTC, or in the zone that is set, `2026-11-22T11:00:00.000+01:00`.
+pub(crate) fn shown(time: SystemTime) -> String {
+    match (ZONE.get(), Timestamp::try_from(time)) {
+        (Some(zone), Ok(time)) => {
+            let time = time.to_zoned(zone.clone());
+            time.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
+        }
+        _ => utc(time),
+    }
 }
 
 /// Returns where a time lies, seen from the present: `in 2h 5m`, `3s ago`, `now`.
@@ -163,6 +220,12 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
+/// Returns the texts in quotation marks.
+pub(crate) fn quoted(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
+    quoted.join(", ")
+}
+
 /// Returns the beginning of a text.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
@@ -182,7 +245,8 @@ mod tests {
 
     #[test]
     fn a_time_is_read_in_every_form() {
-        let at = |text: &str| utc(time(text).unwrap());
+        let read = |text: &str| time(text).unwrap().resolve();
+        let at = |text: &str| utc(read(text));
         assert_eq!(at("2026-11-22T10:00:00Z"), "2026-11-22T10:00:00.000Z");
         assert_eq!(at("2026-11-22T11:00:00.5+01:00"), "2026-11-22T10:00:00.500Z");
         assert_eq!(at("2026-11-22T11:00[Europe/Berlin]"), "2026-11-22T10:00:00.000Z");
@@ -190,10 +254,10 @@ mod tests {
         assert_eq!(at("2026-11-22 10:30"), "2026-11-22T10:30:00.000Z");
         assert_eq!(at("9999-12-31"), "9999-12-31T00:00:00.000Z");
         assert_eq!(at("9999-12-31T23:59:59.999Z"), "9999-12-31T23:59:59.999Z");
-        assert!(time("1969-07-20").unwrap() < SystemTime::UNIX_EPOCH);
-        let hour = time("1h").unwrap().duration_since(now()).unwrap();
+        assert!(read("1969-07-20") < SystemTime::UNIX_EPOCH);
+        let hour = read("1h").duration_since(now()).unwrap();
         assert!(hour > Duration::from_secs(3590) && hour <= Duration::from_secs(3600), "{hour:?}");
-        assert!(time("-1h").unwrap() < now());
+        assert!(read("-1h") < now());
         for wrong in ["", "tomorrow", "2026-13-01", "5", "1mo", "99999999d"] {
             assert!(time(wrong).unwrap_err().contains(&format!("{wrong:?}")), "{wrong}");
         }

@@ -7,11 +7,12 @@ use super::work::{Then, Work};
 use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, Start, Turn};
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
-use crate::dispatch::questions::correct;
-use crate::dispatch::run::RunState;
-use crate::store::words::{Answer, ApplyError, NewJob, Op, Outcome, Unreadable};
+use crate::dispatch::questions::{correct, seen_by_others};
+use crate::dispatch::run::{Cancellation, RunState};
+use crate::store::words::{Answer, ApplyError, NewJob, Op, Outcome, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
+use crate::values::schedule::Rule;
 use crate::values::time::{Millis, Now};
 
 impl Machine {
@@ -25,6 +26,7 @@ impl Machine {
         let now = present.millis();
         let mut failed = Work::default();
         let mut failure = None;
+        let mut unreadable = outcome.unreadable;
         for ((op, then), answer) in work.ops.into_iter().zip(work.then).zip(outcome.answers) {
             // Nobody else has it, unless a caller waits: it is kept.
             if let Answer::Refused(error) | Answer::Unsure(error) = &answer
@@ -64,7 +66,7 @@ impl Machine {
                 }
                 Then::SchedulesLoaded => {
                     if let Answer::Schedules(schedules) = answer {
-                        self.schedules = schedules;
+                        unreadable.extend(self.load(schedules));
                         if self.clock_was_set && !self.schedules.is_empty() {
                             turn.wake_by(now);
                         }
@@ -79,15 +81,15 @@ impl Machine {
                 }
             }
         }
-        for Unreadable { what, error } in outcome.unreadable {
-            if self.unreadable.insert(what.clone()) {
+        for Unreadable { what, error } in unreadable {
+            if self.told.is_new(&what) {
                 turn.events.push(Event::Unreadable { what, error });
             }
         }
         for id in work.asking {
             if let Some(run) = self.runs.get(&id) {
                 self.asked.insert(id);
-                run.tell_lost(&mut self.wakers);
+                run.tell(Cancellation::Requested, &mut self.wakers);
             }
         }
         for claimed in outcome.claimed {
@@ -117,11 +119,26 @@ impl Machine {
         }
     }
 
+    /// Takes the schedules. A rule that another version or another set of features wrote is left as it is:
+    /// returned are those of kinds that are handled here.
+    fn load(&mut self, schedules: Vec<StoredSchedule>) -> Vec<Unreadable> {
+        let is_known = |schedule: &StoredSchedule| !matches!(schedule.schedule.rule, Rule::Unknown);
+        let (known, unknown) = schedules.into_iter().partition(is_known);
+        self.schedules = known;
+        let unknown: Vec<StoredSchedule> = unknown;
+        let handled = |of: &StoredSchedule| self.settings.policies.contains_key(&*of.kind);
+        let told = |StoredSchedule { name, rule_text, .. }| {
+            let error = StoreError::Damaged(format!("its rule makes no sense here: {rule_text:?}"));
+            Unreadable { what: format!("schedule {name:?}"), error }
+        };
+        unknown.into_iter().filter(handled).map(told).collect()
+    }
+
     /// Forgets a run whose claim has ended.
     pub(super) fn forget(&mut self, id: JobId) {
         self.asked.remove(&id);
         if let Some(run) = self.runs.remove(&id) {
-            self.blocking -= usize::from(!run.is_async);
+            self.count(&run, -1);
             self.forget_key(&run);
         }
     }
@@ -135,8 +152,11 @@ impl Machine {
         }
     }
 
-    /// Says of claimed jobs which of them run.
+    /// Says of claimed jobs which of them run, as far as this process knows.
     pub(super) fn seen_from_here(&self, answer: Answer) -> Answer {
+        if self.settings.policies.is_empty() && self.settings.lease.is_none() {
+            return seen_by_others(answer);
+        }
         let waits = |id: JobId| self.runs.get(&id).is_some_and(|run| !run.has_started());
         let waiting = match answer {
             Answer::Counts(_) => self.runs.values().filter(|run| !run.has_started()).count(),

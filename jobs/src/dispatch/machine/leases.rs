@@ -17,7 +17,7 @@ use super::{CLOCK_STEP, Machine, Turn};
 use crate::dispatch::capacity::START_WITHIN;
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
-use crate::dispatch::run::RunState;
+use crate::dispatch::run::{Cancellation, RunState};
 use crate::store::words::{Fence, Op};
 use crate::values::id::JobId;
 use crate::values::time::Now;
@@ -41,11 +41,23 @@ impl Machine {
                 self.lose(run.id, turn);
             }
         }
-        self.blocking += usize::from(!run.is_async);
+        self.count(&run, 1);
         if self.settings.capacity.is_some() && !run.is_async {
+            self.forget_started();
             self.to_start.push_back((now, run.id, run.fence));
         }
         self.runs.insert(run.id, run);
+    }
+
+    /// Forgets which runs had to start soon and have, when that is most of the list. What is left are runs
+    /// that are claimed, so the list is never longer than twice their limit, however fast runs end.
+    fn forget_started(&mut self) {
+        if self.to_start.len() >= self.settings.in_flight.saturating_mul(2) {
+            let runs = &self.runs;
+            self.to_start.retain(|(_, id, fence)| {
+                runs.get(id).is_some_and(|run| run.fence == *fence && run.is_waiting())
+            });
+        }
     }
 
     /// Gives back the jobs that wait for a thread, once one of them has waited for [`START_WITHIN`]: another
@@ -89,10 +101,11 @@ impl Machine {
             return;
         }
         self.renew_at = None;
+        let ended = work.ended();
         let held: Vec<(JobId, Fence)> = self
             .runs
             .values()
-            .filter(|run| !work.ends(run.id))
+            .filter(|run| !ended.contains(&run.id))
             .map(|run| (run.id, run.fence))
             .collect();
         if !held.is_empty() {
@@ -149,7 +162,7 @@ impl Machine {
         self.forget(id);
         if !run.withdraw() && run.has_started() {
             self.lost.insert(run.fence);
-            run.tell_lost(&mut self.wakers);
+            run.tell(Cancellation::LeaseLost, &mut self.wakers);
             turn.events.push(Event::LeaseLost { id });
         }
     }
@@ -162,5 +175,61 @@ impl Machine {
             let wait = at.saturating_duration_since(present.instant);
             turn.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::*;
+    use crate::dispatch::capacity::Capacity;
+    use crate::dispatch::machine::Settings;
+    use crate::store::words::Claimed;
+    use crate::values::time::Millis;
+
+    /// Promise: the list of the runs that must start soon has a bound, however many runs end in a second.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+    fn the_list_of_runs_that_must_start_soon_has_a_bound() {
+        let now = Instant::now();
+        let settings = Settings {
+            in_flight: 8,
+            ahead: Duration::ZERO,
+            lease: Some(Duration::from_secs(30)),
+            patience: Duration::ZERO,
+            retention: Duration::ZERO,
+            synced: false,
+            policies: HashMap::new(),
+            async_kinds: HashSet::new(),
+            max_async_runs: 1,
+            capacity: Some(Arc::new(Capacity::new(2, now))),
+        };
+        let mut machine = Machine::new(settings, Millis::ZERO);
+        let kind: Arc<str> = Arc::from("task");
+        let run = |machine: &mut Machine, n: u64| {
+            let claimed = Claimed {
+                id: JobId::from_u128(n.into()),
+                kind: Arc::clone(&kind),
+                due: Millis::ZERO,
+                tries: 0,
+                interruptions: 0,
+                runs: 0,
+                key: None,
+                payload: Vec::new(),
+                extra: None,
+                fence: Fence::new(n, 0),
+            };
+            let mut turn = Turn::default();
+            machine.hold(Arc::new(RunState::new(&claimed, false)), now, &mut turn);
+        };
+        // The first one does not start, and stays.
+        run(&mut machine, 1);
+        for n in 2..1000 {
+            run(&mut machine, n);
+            machine.forget(JobId::from_u128(n.into()));
+            assert!(machine.to_start.len() <= 2 * 8, "{}", machine.to_start.len());
+        }
+        assert_eq!(machine.to_start.front().map(|(_, id, _)| *id), Some(JobId::from_u128(1)));
     }
 }

@@ -20,11 +20,13 @@
 //! | `leases.rs` | leases: renewed in time, or lost |
 //! | `unsettled.rs` | a commit without an answer: it is asked for again |
 //! | `suspects.rs` | jobs that may be what ended a process |
+//! | `told.rs` | what was told already |
 
 mod commit;
 mod leases;
 mod suspects;
 mod take;
+mod told;
 mod unsettled;
 mod work;
 
@@ -43,6 +45,7 @@ use crate::values::id::JobId;
 use crate::values::retry::Retry;
 use crate::values::time::{Millis, Now};
 use suspects::Suspect;
+use told::Told;
 use unsettled::Unsettled;
 use work::{Then, Work};
 
@@ -65,6 +68,8 @@ pub(crate) struct Settings {
     pub(crate) policies: HashMap<Arc<str>, Retry>,
     /// Those of them whose handlers take no thread.
     pub(crate) async_kinds: HashSet<Arc<str>>,
+    /// How many runs of each of those kinds may be claimed at once.
+    pub(crate) max_async_runs: usize,
     /// What the threads can start, if other processes would start the rest.
     pub(crate) capacity: Option<Arc<Capacity>>,
 }
@@ -75,6 +80,9 @@ pub(crate) struct Machine {
     runs: HashMap<JobId, Arc<RunState>>,
     /// How many of the runs take a thread.
     blocking: usize,
+    /// How many of them take none, of each kind. One that has lost its lease is not counted: it was told to
+    /// stop.
+    not_blocking: HashMap<Arc<str>, usize>,
     /// Runs that take a thread, and when they were claimed: they must start soon.
     to_start: VecDeque<(Instant, JobId, Fence)>,
     by_key: HashMap<String, JobId>,
@@ -97,7 +105,7 @@ pub(crate) struct Machine {
     /// Claimed jobs that were interrupted before.
     suspects: Vec<Suspect>,
     /// What could not be read, and was told.
-    unreadable: HashSet<String>,
+    told: Told,
     schedules: Vec<StoredSchedule>,
     load_schedules: bool,
     /// The schedules may be ahead of the clock: at the start, and when the clock was set back.
@@ -148,7 +156,7 @@ const CLAIMS_PER_STEP: usize = 1024;
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// An occurrence that is found later than this was missed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How many occurrences of one schedule a step makes.
+/// How many occurrences of schedules a step makes.
 const OCCURRENCES_PER_STEP: usize = 1000;
 const PURGE_INTERVAL: Duration = Duration::from_secs(600);
 const FIRST_RETRY: Duration = Duration::from_millis(20);
@@ -162,6 +170,7 @@ impl Machine {
             settings,
             runs: HashMap::new(),
             blocking: 0,
+            not_blocking: HashMap::new(),
             to_start: VecDeque::new(),
             by_key: HashMap::new(),
             asked: HashSet::new(),
@@ -174,7 +183,7 @@ impl Machine {
             wakers: Vec::new(),
             batches: 0,
             suspects: Vec::new(),
-            unreadable: HashSet::new(),
+            told: Told::default(),
             schedules: Vec::new(),
             load_schedules: true,
             clock_was_set: true,
@@ -243,7 +252,7 @@ impl Machine {
         }
         self.batches += 1;
         let number = self.batches;
-        let batch = work.batch(number, claim, self.until, now);
+        let batch = work.batch(number, claim.clone(), self.until, now);
         crate::values::hook::at("before the commit");
         match store.apply(&batch) {
             Ok(outcome) => {

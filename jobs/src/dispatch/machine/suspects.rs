@@ -10,6 +10,7 @@
 //!   within that time.
 //! - Jobs that were never interrupted wait for no suspect: a claim passes over those that wait.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::Machine;
@@ -49,12 +50,13 @@ impl Machine {
         work: &Work,
     ) -> ClaimRequest {
         let (mut on_trial, mut on_last_trial) = (0, false);
+        let ended = if self.suspects.is_empty() { HashSet::new() } else { work.ended() };
         let runs = &self.runs;
         self.suspects.retain(|suspect| {
             let run = runs.get(&suspect.id).filter(|run| run.fence == suspect.fence);
             // A suspect whose run this commit ends has survived it, so the next one may be claimed in the
             // same commit. There need not be another step: nothing else may be in flight.
-            let Some(run) = run.filter(|_| !work.ends(suspect.id)) else { return false };
+            let Some(run) = run.filter(|_| !ended.contains(&suspect.id)) else { return false };
             let age = run.age(now).unwrap_or_default();
             on_trial += usize::from(age < TRIAL);
             on_last_trial |= suspect.is_last_try && age < LAST_TRIAL;

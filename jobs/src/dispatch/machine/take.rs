@@ -11,12 +11,13 @@ use super::{
 use crate::dispatch::call;
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
+use crate::dispatch::run::{Cancellation, RunState};
 use crate::store::words::{
     Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, Store,
 };
 use crate::values::error::{StoreError, Violation};
+use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
-use crate::values::retry::{Fail, Fate, truncated};
 use crate::values::time::{Millis, Now};
 
 impl Machine {
@@ -59,8 +60,7 @@ impl Machine {
                 }
             },
             Command::Close { reply } => {
-                self.closing = Some(reply);
-                self.withdraw_all();
+                self.close(reply);
                 for command in core::mem::take(&mut self.backlog) {
                     if let Command::GiveBack(id) = command {
                         self.give_back(id, work);
@@ -68,6 +68,7 @@ impl Machine {
                 }
             }
             Command::Check(reply, checked) => answer_check(reply, checked, store),
+            Command::TellRuns => self.tell_runs(),
             Command::Abandon => {
                 self.abandon();
                 for run in self.runs.values() {
@@ -96,22 +97,38 @@ impl Machine {
                     self.withdraw(id, work);
                 }
             }
-            Op::Insert(NewJob { key: Some((key, if_taken)), .. }) => {
-                if let Some(id) = self.by_key.get(key).copied() {
-                    let waits = self.runs.get(&id).is_some_and(|run| run.is_waiting());
-                    if waits && *if_taken == IfTaken::Leave {
-                        turn.answer(reply, Answer::Inserted(Inserted::Occupied));
-                        return;
-                    }
-                    self.withdraw(id, work);
+            Op::Insert(job) => {
+                if let Some(holder) = self.left_as_it_is(job) {
+                    turn.answer(reply, Answer::Inserted(Inserted::Taken(holder)));
+                    return;
                 }
+                self.withdraw_holder(job, work);
             }
+            Op::InsertMany(jobs) => jobs.iter().for_each(|job| self.withdraw_holder(job, work)),
             Op::PutSchedule(_) | Op::DropSchedule(_) => self.load_schedules = true,
             _ => {}
         }
         let flush = matches!(op, Op::Flush);
         work.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
         work.push(op, Then::Answer(reply));
+    }
+
+    /// Returns the job that has this one's key, if it is to be left, and waits here for a thread: the store
+    /// need not be asked.
+    fn left_as_it_is(&self, new: &NewJob) -> Option<JobId> {
+        let Some((key, IfTaken::Leave)) = &new.key else { return None };
+        // The store knows whether it knows the id.
+        let holder = self.by_key.get(key).filter(|_| !new.callers_id)?;
+        self.runs.get(holder).filter(|run| run.is_waiting()).map(|run| run.id)
+    }
+
+    /// A job with this key that has not started is pending, whatever the store knows of its claim.
+    fn withdraw_holder(&mut self, new: &NewJob, work: &mut Work) {
+        if let Some((key, _)) = &new.key
+            && let Some(holder) = self.by_key.get(key).copied()
+        {
+            self.withdraw(holder, work);
+        }
     }
 
     /// Makes sure that a claimed job which has not started never does, and gives its claim back.
@@ -129,20 +146,33 @@ impl Machine {
         }
     }
 
+    /// Starts nothing more.
+    pub(super) fn close(&mut self, reply: Option<Reply>) {
+        self.closing = Some(reply);
+        self.withdraw_all();
+    }
+
+    /// Tells every run that the program shuts down.
+    pub(super) fn tell_runs(&mut self) {
+        for run in self.runs.values() {
+            run.tell(Cancellation::Shutdown, &mut self.wakers);
+        }
+    }
+
     /// Waits for no run any more.
     pub(super) fn abandon(&mut self) {
+        self.tell_runs();
         for run in self.runs.values() {
-            run.tell_lost(&mut self.wakers);
             self.abandoned += usize::from(run.has_started());
         }
         self.abandoned += self.lost.len();
         self.given_up = true;
     }
 
-    /// Tells every run to stop, and starts no other.
+    /// Tells every run that its claim is lost, and starts no other.
     pub(crate) fn tell_all_lost(&mut self, wakers: &mut Vec<Waker>) {
         for run in self.runs.values().filter(|run| !run.withdraw()) {
-            run.tell_lost(wakers);
+            run.tell(Cancellation::LeaseLost, wakers);
         }
     }
 
@@ -158,7 +188,9 @@ impl Machine {
     pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, at: Millis, work: &mut Work) {
         let Some(run) = self.runs.get(&id) else { return };
         let fence = run.fence;
-        let policy = self.settings.policies.get(&run.kind).copied().unwrap_or_default();
+        let its_own = run.extra.as_ref().and_then(|extra| extra.retry);
+        let of_kind = || self.settings.policies.get(&run.kind).copied().unwrap_or_default();
+        let policy = its_own.unwrap_or_else(of_kind);
         let (kind, failures) = (run.kind.to_string(), run.tries.saturating_add(1));
         let died = |error: &str| {
             let error = truncated(error.to_owned());
@@ -179,7 +211,7 @@ impl Machine {
             _ if self.asked.contains(&id) || work.asking.contains(&id) => (End::Gone, None),
             RunEnd::Undecodable(error) => died(error),
             RunEnd::Failed(Fail { fate, error }) => match fate {
-                Fate::Lost if run.is_lost() => {
+                Fate::Lost if run.is_told() => {
                     work.ends_claim(run);
                     let then = Then::Ended { id, fence, end, at, event: None };
                     work.push(Op::Release(id, fence), then);
@@ -187,6 +219,7 @@ impl Machine {
                 }
                 Fate::Policy | Fate::Lost => again(policy.draw_wait(failures, draw), error),
                 Fate::After(wait) => again(policy.wait(failures).map(|_| *wait), error),
+                Fate::Snooze(wait) => (End::Snoozed { due: at.plus(*wait) }, None),
                 Fate::Dead => died(error),
             },
         };
@@ -200,7 +233,7 @@ impl Machine {
         let until = now.plus(self.settings.ahead);
         let in_order = until.plus(CLOCK_STEP);
         let clock_was_set = self.clock_was_set && !self.schedules.is_empty();
-        self.clock_was_set &= !clock_was_set;
+        let mut made = 0;
         for schedule in &mut self.schedules {
             let Some((kind, _)) = self.settings.policies.get_key_value(&*schedule.kind) else {
                 continue;
@@ -218,14 +251,20 @@ impl Machine {
                 }
                 continue;
             }
-            let (times, next) =
-                schedule.schedule.due(expected, now.minus(GRACE), until, OCCURRENCES_PER_STEP);
+            // The next step makes the rest: its time has come.
+            let room = OCCURRENCES_PER_STEP.saturating_sub(made);
+            if room == 0 {
+                return;
+            }
+            let (times, next) = schedule.schedule.due(expected, now.minus(GRACE), until, room);
+            made += times.len().max(1);
             let job = |due: Millis| NewJob {
                 id: JobId::named(&format!("{} {}", schedule.name, due.get())),
                 kind: Arc::clone(kind),
                 due,
                 key: None,
                 callers_id: true,
+                extra: None,
                 payload: schedule.payload.clone(),
             };
             let jobs = times.into_iter().map(job).collect();
@@ -234,6 +273,7 @@ impl Machine {
             schedule.next = next.unwrap_or(Millis::MAX);
             work.push(Op::Occur { name, expected, jobs, next }, Then::Occurred);
         }
+        self.clock_was_set &= !clock_was_set;
     }
 
     pub(super) fn purge(&mut self, now: Millis, work: &mut Work) {
@@ -255,12 +295,34 @@ impl Machine {
                 capacity.room(held, present.instant).min(limit)
             }
         };
+        let rooms = self.rooms(work);
         // The end of a run makes the next step.
-        if blocking == 0 && self.settings.async_kinds.is_empty() {
+        if blocking == 0 && rooms.iter().all(|(_, room)| *room == 0) {
             return None;
         }
         let until = present.millis().plus(self.settings.ahead);
-        Some(self.admit_suspects(ClaimRequest::new(until, limit, blocking), present.instant, work))
+        let request = ClaimRequest::new(until, limit, blocking, rooms);
+        Some(self.admit_suspects(request, present.instant, work))
+    }
+
+    /// Returns how many more jobs of each kind whose handlers are futures may be claimed.
+    fn rooms(&self, work: &Work) -> Vec<(Arc<str>, usize)> {
+        let room = |kind: &Arc<str>| {
+            let held = self.not_blocking.get(kind).copied().unwrap_or(0);
+            let ending = work.ending_async.iter().filter(|its| *its == kind).count();
+            let room = self.settings.max_async_runs.saturating_sub(held.saturating_sub(ending));
+            (Arc::clone(kind), room)
+        };
+        self.settings.async_kinds.iter().map(room).collect()
+    }
+
+    /// A run is held from now on (1), or not any more (-1).
+    pub(super) fn count(&mut self, run: &RunState, by: isize) {
+        let held = match run.is_async {
+            true => self.not_blocking.entry(Arc::clone(&run.kind)).or_insert(0),
+            false => &mut self.blocking,
+        };
+        *held = held.saturating_add_signed(by);
     }
 }
 

@@ -108,7 +108,7 @@ impl Machine {
         }
         let Some(unsettled) = self.unsettled.take() else { return true };
         let Unsettled { number, work, claim, failed } = unsettled;
-        let batch = work.batch(number, claim, self.until, now);
+        let batch = work.batch(number, claim.clone(), self.until, now);
         match store.apply(&batch) {
             Ok(outcome) => {
                 (self.failures, self.retry_at) = (0, None);
@@ -145,10 +145,8 @@ impl Machine {
 
     fn let_wait(&mut self, command: Command, store: &mut dyn Store) {
         match command {
-            Command::Close { reply } => {
-                self.closing = Some(reply);
-                self.withdraw_all();
-            }
+            Command::Close { reply } => self.close(reply),
+            Command::TellRuns => self.tell_runs(),
             Command::Abandon => self.abandon(),
             Command::Check(reply, checked) => take::answer_check(reply, checked, store),
             Command::Look | Command::Wake => {}

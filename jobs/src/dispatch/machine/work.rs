@@ -1,6 +1,7 @@
 //! What one step of the machine gathers: the operations of its commit, and what it leads to.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::Turn;
@@ -17,9 +18,10 @@ pub(super) struct Work {
     pub(super) ops: Vec<Op>,
     pub(super) then: Vec<Then>,
     pub(super) synced: bool,
-    /// How many claims these operations end, and how many of those take a thread.
+    /// How many claims these operations end; how many of those take a thread; and the kind of each other one.
     pub(super) ending: usize,
     pub(super) ending_blocking: usize,
+    pub(super) ending_async: Vec<Arc<str>>,
     /// Runs that have started, and that these operations cancel.
     pub(super) asking: HashSet<JobId>,
 }
@@ -71,7 +73,10 @@ impl Work {
     /// A claim ends with these operations.
     pub(super) fn ends_claim(&mut self, run: &RunState) {
         self.ending += 1;
-        self.ending_blocking += usize::from(!run.is_async);
+        match run.is_async {
+            true => self.ending_async.push(Arc::clone(&run.kind)),
+            false => self.ending_blocking += 1,
+        }
     }
 
     pub(super) fn release(&mut self, run: &RunState) {
@@ -79,10 +84,13 @@ impl Work {
         self.push(Op::Release(run.id, run.fence), Then::Released(run.id));
     }
 
-    /// Says whether the run of this job has ended, and the operations say so.
-    pub(super) fn ends(&self, id: JobId) -> bool {
-        let finish = |op: &Op| matches!(op, Op::Finish(finish) if finish.id == id);
-        self.ops.iter().any(finish)
+    /// Returns the jobs whose runs have ended, as the operations say.
+    pub(super) fn ended(&self) -> HashSet<JobId> {
+        let finished = |op: &Op| match op {
+            Op::Finish(finish) => Some(finish.id),
+            _ => None,
+        };
+        self.ops.iter().filter_map(finished).collect()
     }
 }
 

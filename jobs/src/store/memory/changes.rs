@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::{Memory, Record};
 use crate::store::words::{
-    End, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest, StoredSchedule,
+    Answer, End, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
+    StoredSchedule,
 };
+use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
 use crate::values::time::Millis;
@@ -22,12 +24,19 @@ impl Memory {
         let mut due = new.due;
         if let Some((key, if_taken)) = &new.key {
             if let Some(&holder) = self.keys.get(key) {
-                if self.claims.contains_key(&holder) {
+                let is_claimed = self.claims.contains_key(&holder);
+                let holds = |record: &Record| record.extra.as_ref().is_some_and(|it| it.holds_key);
+                let keeps = match is_claimed {
+                    true => self.alive.get(&holder).is_some_and(holds),
+                    false => *if_taken == IfTaken::Leave,
+                };
+                if keeps {
+                    return Inserted::Taken(holder);
+                }
+                if is_claimed {
                     if let Some(record) = self.alive.get_mut(&holder) {
                         record.key = None;
                     }
-                } else if *if_taken == IfTaken::Leave {
-                    return Inserted::Occupied;
                 } else {
                     if *if_taken == IfTaken::ReplaceKeepingTime {
                         due = self.alive.get(&holder).map_or(due, |record| record.due);
@@ -47,6 +56,7 @@ impl Memory {
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             error: None,
             callers_id: new.callers_id,
+            extra: new.extra.clone(),
             payload: new.payload.clone(),
         };
         self.alive.insert(id, record);
@@ -95,18 +105,23 @@ impl Memory {
         true
     }
 
-    pub(super) fn revive(&mut self, id: JobId, due: Millis) -> bool {
-        let Some((mut record, _)) = self.dead.remove(&id) else { return false };
+    pub(super) fn revive(&mut self, id: JobId, due: Millis) -> Answer {
+        let Some((record, _)) = self.dead.get(&id) else { return Answer::Changed(false) };
+        if let Some(key) = &record.key
+            && let Some(&by) = self.keys.get(key)
+        {
+            return Answer::Refused(StoreError::KeyTaken { key: key.clone(), by });
+        }
+        let Some((mut record, _)) = self.dead.remove(&id) else { return Answer::Changed(false) };
         record.due = due;
         record.tries = 0;
         record.interruptions = 0;
-        record.key = record.key.filter(|key| !self.keys.contains_key(key));
         if let Some(key) = &record.key {
             self.keys.insert(key.clone(), id);
         }
         self.alive.insert(id, record);
         self.wait(id);
-        true
+        Answer::Changed(true)
     }
 
     pub(super) fn put_schedule(&mut self, new: &NewSchedule) -> bool {
@@ -166,6 +181,14 @@ impl Memory {
                     record.interruptions = 0;
                     record.runs = record.runs.saturating_add(1);
                     record.error = Some(error.clone());
+                }
+                self.wait(id);
+            }
+            End::Snoozed { due } => {
+                self.claims.remove(&id);
+                if let Some(record) = self.alive.get_mut(&id) {
+                    record.due = *due;
+                    record.interruptions = 0;
                 }
                 self.wait(id);
             }

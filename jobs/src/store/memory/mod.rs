@@ -16,6 +16,7 @@ use super::words::{
     MOST_INTERRUPTIONS, Op, Outcome, Page, Store, StoredSchedule,
 };
 use crate::values::error::{StoreError, Violation};
+use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, JobInfo, JobState};
 use crate::values::time::Millis;
@@ -58,6 +59,7 @@ struct Record {
     key: Option<String>,
     error: Option<String>,
     callers_id: bool,
+    extra: Option<Box<Extra>>,
     payload: Vec<u8>,
 }
 
@@ -83,10 +85,13 @@ impl Memory {
         match op {
             Op::Insert(job) => Answer::Inserted(self.insert(job, now)),
             Op::InsertMany(jobs) => {
-                for job in jobs {
-                    self.insert(job, now);
+                let mut taken = Vec::new();
+                for (n, job) in jobs.iter().enumerate() {
+                    if let Inserted::Taken(by) = self.insert(job, now) {
+                        taken.push((n, by));
+                    }
                 }
-                Answer::Inserted(Inserted::New)
+                Answer::InsertedMany(taken)
             }
             Op::Cancel(id) => Answer::Cancelled(self.cancel(*id, now)),
             Op::CancelKey(key) => {
@@ -101,7 +106,7 @@ impl Memory {
                 Some(id) => self.relocate(id, *due),
                 None => false,
             }),
-            Op::Revive(id, due) => Answer::Changed(self.revive(*id, *due)),
+            Op::Revive(id, due) => self.revive(*id, *due),
             Op::Discard(id) => {
                 let found = self.dead.remove(id);
                 if let Some((record, _)) = &found
@@ -147,6 +152,7 @@ impl Memory {
                 let running = self.claims.len() as u64;
                 Answer::Counts(Counts {
                     pending: self.alive.len() as u64 - running,
+                    claimed: 0,
                     running,
                     dead: self.dead.len() as u64,
                     schedules: self.schedules.len() as u64,
@@ -172,18 +178,19 @@ impl Memory {
         }
     }
 
-    fn claim(&mut self, request: ClaimRequest) -> Vec<Claimed> {
-        let (until, limit, mut request) = (request.until, request.limit, request);
+    fn claim(&mut self, request: &mut ClaimRequest) -> Vec<Claimed> {
+        let (until, limit) = (request.until, request.limit);
         let mut taken = Vec::new();
         self.suspects_wait = None;
         for (&(due, id), kind) in &self.waiting {
             if due > until || taken.len() == limit {
                 break;
             }
-            if !self.handled.contains(kind) {
+            if !self.handled.contains(kind) || !request.has_room(kind) {
                 continue;
             }
             if request.admits(self.alive[&id].interruptions) {
+                request.takes(kind);
                 taken.push((due, id));
             } else {
                 self.suspects_wait = Some(until);
@@ -205,6 +212,7 @@ impl Memory {
                     interruptions: record.interruptions,
                     runs: record.runs,
                     key: record.key.clone(),
+                    extra: record.extra.clone(),
                     payload: record.payload.clone(),
                     fence: Fence::new(starts << 40 | self.claimed, 0),
                 }
@@ -212,11 +220,12 @@ impl Memory {
             .collect()
     }
 
-    fn next_due(&self) -> Option<Millis> {
+    fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
         let wakes = |((due, id), kind): &(&(Millis, JobId), &Arc<str>)| {
             let waits = self.suspects_wait.is_some_and(|until| *due <= until)
                 && self.alive[id].interruptions > 0;
-            self.handled.contains(*kind) && !waits
+            let has_room = request.is_none_or(|request| request.has_room(kind));
+            self.handled.contains(*kind) && !waits && has_room
         };
         self.waiting.iter().find(wakes).map(|((due, _), _)| *due)
     }
@@ -256,10 +265,11 @@ impl Store for Memory {
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
         let answers = batch.ops.iter().map(|op| self.apply_one(op, batch.now)).collect();
-        let claimed = batch.claim.map(|request| self.claim(request)).unwrap_or_default();
+        let mut request = batch.claim.clone();
+        let claimed = request.as_mut().map(|request| self.claim(request)).unwrap_or_default();
         let writes = batch.ops.iter().any(|op| !op.is_question()) || !claimed.is_empty();
         self.commits += u64::from(writes);
-        let next_due = self.next_due();
+        let next_due = self.next_due(request.as_ref());
         let (suspects_wait, unreadable) = (self.suspects_wait.is_some(), Vec::new());
         Ok(Outcome { answers, claimed, next_due, suspects_wait, unreadable })
     }

@@ -1,4 +1,4 @@
-//! From the operations of a batch to calls of scripts, and from their answers back.
+//! From the operations of a batch to calls of scripts.
 //!
 //! Ground rules:
 //!
@@ -13,9 +13,7 @@ use redis::Cmd;
 
 use super::records::{id_bytes, missed, record, token};
 use super::scripts::{Name, Scripts};
-use crate::store::words::{Answer, End, Finish, IfTaken, Inserted, NewJob, NewSchedule, Op};
-use crate::values::error::StoreError;
-use crate::values::info::Cancel;
+use crate::store::words::{End, Finish, IfTaken, NewJob, NewSchedule, Op};
 use crate::values::time::Millis;
 
 /// The most items of a call.
@@ -254,6 +252,7 @@ fn push_finish(call: &mut Call, finish: &Finish) {
             return;
         }
         End::Again { due, error } => ("a", *due, &**error),
+        End::Snoozed { due } => ("s", *due, ""),
         End::Dead { error } => ("d", Millis::ZERO, &**error),
     };
     call.begin("F");
@@ -325,56 +324,4 @@ pub(super) fn commands(
         cmd
     };
     calls.iter().map(command).collect()
-}
-
-/// What has come back for one operation.
-#[derive(Clone, Default)]
-pub(super) struct Letters {
-    pub(super) letters: Vec<u8>,
-    pub(super) refusal: Option<Refusal>,
-}
-
-/// Why a call of an operation has no letters.
-#[derive(Clone)]
-pub(super) struct Refusal {
-    pub(super) error: StoreError,
-    /// It may have been done all the same.
-    pub(super) unsure: bool,
-}
-
-/// Returns what the letters of a change mean.
-pub(super) fn answer(op: &Op, found: Letters) -> Answer {
-    let Letters { letters, refusal } = found;
-    if let Some(Refusal { error, unsure }) = refusal {
-        if unsure {
-            return Answer::Unsure(error);
-        }
-        let stored = letters.len();
-        return Answer::Refused(match op {
-            Op::InsertMany(_) if stored > 0 => {
-                StoreError::Incomplete { stored, error: Box::new(error) }
-            }
-            _ => error,
-        });
-    }
-    match op {
-        Op::Extend(claims) => {
-            let lost = claims.iter().zip(&letters).filter(|(_, letter)| **letter == b'0');
-            Answer::Lost(lost.map(|((id, _), _)| *id).collect())
-        }
-        Op::Insert(_) => Answer::Inserted(match &letters[..] {
-            b"o" => Inserted::Occupied,
-            b"k" => Inserted::Known,
-            _ => Inserted::New,
-        }),
-        Op::InsertMany(_) => Answer::Inserted(Inserted::New),
-        Op::Cancel(_) => Answer::Cancelled(match &letters[..] {
-            b"c" => Cancel::Cancelled,
-            b"r" => Cancel::Running,
-            _ => Cancel::Gone,
-        }),
-        Op::Finish(finish) if letters == b"x" => Answer::Lost(vec![finish.id]),
-        Op::Finish(_) | Op::Release(..) | Op::Flush => Answer::Done,
-        _ => Answer::Changed(letters.iter().all(|letter| *letter == b'1')),
-    }
 }

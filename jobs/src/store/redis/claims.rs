@@ -55,7 +55,7 @@ impl Claiming {
         self.again = true;
     }
 
-    pub(super) fn args(&self, request: ClaimRequest, lease: u64) -> Vec<Vec<u8>> {
+    pub(super) fn args(&self, request: &ClaimRequest, lease: u64) -> Vec<Vec<u8>> {
         let text = |number: u64| number.to_string().into_bytes();
         let mut args = vec![
             text(self.number),
@@ -71,6 +71,13 @@ impl Claiming {
         ];
         let letter = |kind: &Arc<str>| if self.async_kinds.contains(kind) { b'a' } else { b'b' };
         args.push(self.handled.iter().map(letter).collect());
+        // It is not cut to what one claim takes: a kind without a room is one that is full.
+        let room = |kind: &Arc<str>| {
+            let its = request.rooms.iter().find(|(its, _)| its == kind);
+            its.map_or(request.limit, |(_, room)| *room).to_string()
+        };
+        let rooms: Vec<String> = self.handled.iter().map(room).collect();
+        args.push(rooms.join(" ").into_bytes());
         args.extend(self.handled.iter().map(|kind| kind.as_bytes().to_vec()));
         args
     }

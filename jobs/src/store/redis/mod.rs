@@ -24,7 +24,7 @@
 //! | `keys.rs`, `records.rs` | what is stored where, and how |
 //! | `scripts.rs`, `scripts/*.lua` | the scripts |
 //! | `exchange.rs` | what is asked until the server knows all that it needs |
-//! | `calls.rs` | from operations to calls, and from answers back |
+//! | `calls.rs`, `answers.rs` | from operations to calls; from what comes back to answers |
 //! | `replicas.rs` | how many replicas have it |
 //! | `replies.rs` | what the server says |
 //! | `claims.rs` | claims |
@@ -43,6 +43,7 @@ pub(crate) mod place;
 mod connection;
 pub(crate) mod open;
 mod calls;
+mod answers;
 mod claims;
 mod replicas;
 mod exchange;
@@ -61,7 +62,7 @@ use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
-use calls::{Call, Letters, Refusal};
+use calls::Call;
 use claims::Claiming;
 use connection::Connection;
 use hints::Listener;
@@ -151,14 +152,14 @@ impl Redis {
         self.make_known(&needed).map_err(|fault| fault.into_apply_error(false))?;
         let calls = calls::calls(batch.ops);
         let lease = self.lease_ms();
-        let claim = batch.claim.filter(|_| self.claiming.handles_any());
+        let claim = batch.claim.as_ref().filter(|_| self.claiming.handles_any());
         if claim.is_some() {
             self.claiming.prepare(batch.number, random());
         }
         // What a question finds must be as of before the claim, of which the asker knows nothing.
         let asks = batch.ops.iter().any(|op| op.is_question() && !matches!(op, Op::Schedules));
         let waits = batch.awaited && self.replicas.are_waited_for(batch.ops);
-        let commands = |store: &Redis, calls: &[Call], claim: Option<ClaimRequest>| {
+        let commands = |store: &Redis, calls: &[Call], claim: Option<&ClaimRequest>| {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());
             let numbers = (batch.number, lease);
             let mut all = calls::commands(calls, &store.scripts, &keys, &head, numbers);
@@ -198,10 +199,10 @@ impl Redis {
         if waits {
             self.replicas.read(&mut replies, &self.connection.name).map_err(wrong)?;
         }
-        for (op, found) in batch.ops.iter().zip(letters(batch.ops.len(), &calls, replies)) {
+        for (op, found) in batch.ops.iter().zip(answers::found(batch.ops.len(), &calls, replies)) {
             let answer = match op.is_question() {
                 true => self.question(op),
-                false => Ok(calls::answer(op, found)),
+                false => Ok(answers::answer(op, found)),
             };
             outcome.answers.push(match answer {
                 Ok(answer) => answer,
@@ -238,44 +239,6 @@ fn take_passing(replies: &mut Vec<Reply>) -> Option<Fault> {
         Reply::Wrong(fault) => Some(fault),
         _ => None,
     }
-}
-
-/// Returns what has come back for each operation.
-fn letters(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Letters> {
-    let mut found = vec![Letters::default(); ops];
-    let mut wanted = vec![0; ops];
-    for (call, reply) in calls.iter().zip(replies) {
-        let mut refusal = None;
-        match reply {
-            Reply::Done(fields) => {
-                let mut letters = bytes(&fields[2]).unwrap_or_default();
-                for part in &call.parts {
-                    // A part of something that was refused before is refused too.
-                    let (taken, rest) = letters.split_at(part.letters.min(letters.len()));
-                    found[part.op].letters.extend(taken);
-                    letters = rest;
-                }
-            }
-            Reply::Full => refusal = Some(Refusal { error: StoreError::Full, unsure: false }),
-            Reply::Wrong(Fault { error, sent, .. }) => {
-                refusal = Some(Refusal { error, unsure: sent });
-            }
-            Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => {}
-        }
-        for part in &call.parts {
-            wanted[part.op] += part.letters;
-            if let Some(refusal) = &refusal {
-                found[part.op].refusal.get_or_insert_with(|| refusal.clone());
-            }
-        }
-    }
-    for (found, wanted) in found.iter_mut().zip(wanted) {
-        if found.refusal.is_none() && found.letters.len() != wanted {
-            let error = records::damaged("is no answer to a change");
-            found.refusal = Some(Refusal { error, unsure: true });
-        }
-    }
-    found
 }
 
 /// Returns bits that no other process has drawn.

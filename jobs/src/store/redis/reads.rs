@@ -170,7 +170,8 @@ impl Redis {
     pub(super) fn counted(&mut self) -> Result<Counted, Fault> {
         let reply = self.run(Name::Count, &[])?;
         let at = |n: usize| number(&reply[n]).map(|number| number as u64);
-        let counts = Counts { pending: at(2)?, running: at(3)?, dead: at(4)?, schedules: at(5)? };
+        let (pending, running) = (at(2)?, at(3)?);
+        let counts = Counts { pending, claimed: 0, running, dead: at(4)?, schedules: at(5)? };
         let mut kinds = Vec::new();
         for pair in array(&reply[6])?.chunks(2) {
             if let [kind, jobs] = pair {

@@ -2,10 +2,11 @@
 //!
 //! | record | bytes |
 //! | --- | --- |
-//! | flags: 1 the id is the caller's, 2 the job is dead | 1 |
+//! | flags: 1 the id is the caller's, 2 the job is dead, 4 it has an extra | 1 |
 //! | failures, interruptions, runs | 4 each |
 //! | lengths of kind and key; of the error | 1 each; 2 |
 //! | kind, key, error; of a dead job its deadline | 8 for the deadline |
+//! | of a job with an extra (`values/extra.rs`): its length; the extra | 2; as said |
 //! | payload | the rest |
 //!
 //! | fence | bytes |
@@ -26,12 +27,14 @@ use std::sync::Arc;
 
 use crate::store::words::{Claimed, Fence, NewJob, NewSchedule, StoredSchedule};
 use crate::values::error::StoreError;
+use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
 
 const CALLERS_ID: u8 = 1;
 const DEAD: u8 = 2;
+const EXTRA: u8 = 4;
 
 /// The record of a job as it is read.
 pub(super) struct Record {
@@ -41,6 +44,7 @@ pub(super) struct Record {
     pub(super) kind: String,
     pub(super) key: Option<String>,
     pub(super) error: Option<String>,
+    extra: Option<Vec<u8>>,
     pub(super) payload: Vec<u8>,
 }
 
@@ -84,13 +88,19 @@ fn some(text: String) -> Option<String> {
 pub(super) fn record(job: &NewJob) -> Vec<u8> {
     let key = job.key.as_ref().map_or("", |(key, _)| key);
     let mut record = Vec::with_capacity(17 + job.kind.len() + key.len() + job.payload.len());
-    record.push(u8::from(job.callers_id) * CALLERS_ID);
+    let extra = job.extra.as_ref().map(|extra| extra.to_bytes());
+    let callers_id = if job.callers_id { CALLERS_ID } else { 0 };
+    record.push(callers_id | if extra.is_some() { EXTRA } else { 0 });
     record.extend([0; 12]);
     record.push(job.kind.len() as u8);
     record.push(key.len() as u8);
     record.extend([0; 2]);
     record.extend(job.kind.as_bytes());
     record.extend(key.as_bytes());
+    if let Some(extra) = extra {
+        record.extend((extra.len() as u16).to_be_bytes());
+        record.extend(extra);
+    }
     record.extend(&job.payload);
     record
 }
@@ -106,8 +116,13 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
     if flags & DEAD != 0 {
         reader.bytes(8)?;
     }
+    let mut extra = None;
+    if flags & EXTRA != 0 {
+        let bytes = reader.short(2)? as usize;
+        extra = Some(reader.bytes(bytes)?.to_vec());
+    }
     let payload = reader.0.to_vec();
-    Ok(Record { tries, interruptions, runs, kind, key, error, payload })
+    Ok(Record { tries, interruptions, runs, kind, key, error, extra, payload })
 }
 
 pub(super) fn id_of(bytes: &[u8]) -> Result<JobId, StoreError> {
@@ -163,6 +178,7 @@ pub(super) fn claimed(
         interruptions: record.interruptions,
         runs: record.runs,
         key: record.key.filter(|_| has_key),
+        extra: Extra::read(record.extra.as_deref())?,
         payload: record.payload,
         fence,
     })

@@ -2,8 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use rusqlite::types::Value;
+
 use super::claims::Claims;
-use super::rows::{KindRow, Place, hour_of, id_bytes, store_error};
+use super::rows::{KindRow, Place, hour_of, id_bytes, millis_of, store_error};
+use super::statement::first_unreadable;
 use super::tables::Tables;
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
@@ -28,6 +31,8 @@ struct Seen {
 /// | F7 | every job of `later` is in its hour, and that is after the last hour that is in `job` |
 /// | F8 | every claim of this process is in the file, for a job that is there |
 /// | F9 | a row of `asked` names a job that is there and claimed: by this process, if it runs the jobs |
+/// | F10 | every row of a job can be read |
+/// | F11 | every row of `outbox` is a job that a statement has left |
 pub(crate) fn check(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     // One transaction, so that all tables are seen as of one moment.
     tables.execute("BEGIN", [])?;
@@ -44,9 +49,14 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     ensure(report == "ok", || format!("F1: {report}"))?;
 
     let kinds = tables.kinds()?;
-    let mut jobs = tables.all(&tables.sql.all_jobs, [], |row| seen(row, false))?;
-    let later = tables
-        .all(&tables.sql.all_later, [], |row| Ok((seen(row, true)?, row.get::<_, i64>(5)?)))?;
+    let read = |row: &rusqlite::Row<'_>, later| {
+        Ok(seen(row, later).map_err(|error| (row.get(2).unwrap_or(Value::Null), error)))
+    };
+    let mut jobs = readable(tables.all(&tables.sql.all_jobs, [], |row| read(row, false))?)?;
+    let later = readable(tables.all(&tables.sql.all_later, [], |row| {
+        let hour: i64 = row.get(10)?;
+        Ok(read(row, true)?.map(|job| (job, hour)))
+    })?)?;
     let last = tables.hour()?;
     for (job, hour) in later {
         let (id, of) = (job.place.id, hour_of(job.place.due));
@@ -74,13 +84,34 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
             format!("F9: a cancel of {id} was asked for, and it is not claimed")
         })?;
     }
-    Ok(())
+    let unreadable = first_unreadable(tables)?;
+    ensure(unreadable.is_none(), || format!("F11: row {unreadable:?} of the outbox is no job"))
+}
+
+/// Names the first row that cannot be read, if there is one.
+fn readable<T>(rows: Vec<Result<T, (Value, rusqlite::Error)>>) -> Result<Vec<T>, Violation> {
+    let named = |(id, error): (Value, rusqlite::Error)| {
+        let id = match id {
+            Value::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            other => format!("{other:?}"),
+        };
+        Violation(format!("F10: job {id} cannot be read: {error}"))
+    };
+    rows.into_iter().map(|row| row.map_err(named)).collect()
 }
 
 fn seen(row: &rusqlite::Row<'_>, later: bool) -> rusqlite::Result<Seen> {
     let id: [u8; 16] = row.get(2)?;
     let id = JobId::from_u128(u128::from_be_bytes(id));
-    let due = Millis::clamped(row.get(1)?);
+    let due = millis_of(row, 1)?;
+    for count in 5..8 {
+        let _: u32 = row.get(count)?;
+    }
+    let (error, payload): (String, String) = (row.get(8)?, row.get(9)?);
+    if !matches!(&*error, "null" | "text") || payload != "blob" {
+        let what = format!("an error that is {error}, a payload that is {payload}");
+        return Err(rusqlite::Error::InvalidColumnName(what));
+    }
     let place = Place { kind: row.get(0)?, due, id, later };
     Ok(Seen { place, callers_id: row.get(3)?, key: row.get(4)? })
 }

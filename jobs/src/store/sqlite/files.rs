@@ -6,14 +6,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
+
 use crate::store::words::Hurry;
 
-/// How often a transaction looks whether that of another connection has ended: 10 seconds in all.
-const BUSY_TRIES: i32 = 10_000;
-/// How many of these looks come soon after each other.
+/// How long a transaction waits for that of another connection, unless it has less time.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// How many looks whether the other one has ended come soon after each other.
 const BUSY_EAGER_TRIES: i32 = 1_000;
 const BUSY_EAGER_WAIT: Duration = Duration::from_micros(100);
 const BUSY_WAIT: Duration = Duration::from_millis(1);
+/// How long a question waits for the transaction of another connection.
+const BRIEF_WAIT: Duration = Duration::from_millis(100);
 
 /// Returns the path with a suffix: of a file that belongs to another.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -49,38 +53,80 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-thread_local! {
-    /// When this thread stops waiting for transactions of other connections.
-    static WAIT: RefCell<(Option<Instant>, Hurry)> = RefCell::default();
+/// How long a thread waits for transactions of other connections.
+#[derive(Clone)]
+struct Wait {
+    /// When it stops waiting, whatever it does.
+    until: Option<Instant>,
+    /// How long one wait lasts.
+    longest: Duration,
+    hurry: Hurry,
+    /// When the wait began that is under way.
+    since: Option<Instant>,
 }
 
-/// Runs `body`, which waits for other connections until then at most, or until it has to hurry. SQLite
-/// calls the handler with nothing but a count, so the times are left beside it.
+impl Default for Wait {
+    fn default() -> Wait {
+        Wait { until: None, longest: LONGEST_WAIT, hurry: Hurry::default(), since: None }
+    }
+}
+
+thread_local! {
+    static WAIT: RefCell<Wait> = RefCell::default();
+}
+
+/// Runs `body`, which waits for other connections until then at most, for `longest` at a time, or until it
+/// has to hurry. SQLite calls the handler with nothing but a count, so the times are left beside it.
 pub(super) fn waiting_until<T>(
     until: Option<Instant>,
+    longest: Duration,
     hurry: &Hurry,
     body: impl FnOnce() -> T,
 ) -> T {
-    let before = WAIT.replace((until, hurry.clone()));
+    let before = WAIT.replace(Wait { until, longest, hurry: hurry.clone(), since: None });
     let done = body();
     WAIT.set(before);
     done
 }
 
-/// Waits for a transaction of another connection: until [`waiting_until`] says, or for 10 s. SQLite's own
-/// handler waits for up to 100 ms at a time. A process that inserts in a loop takes the lock many times
-/// meanwhile, and would keep the one that runs the jobs from its turn for seconds.
+/// Runs `body`, which waits for other connections for a moment at most.
+pub(super) fn waiting_briefly<T>(body: impl FnOnce() -> T) -> T {
+    let Wait { until, hurry, .. } = WAIT.with_borrow(Clone::clone);
+    waiting_until(until, BRIEF_WAIT, &hurry, body)
+}
+
+/// Sets whether a connection waits for the transactions of others. The later ones of the versions of
+/// rusqlite want a connection that can be changed: so this one says that it can, and no caller need.
+pub(super) fn set_waiting(conn: &mut Connection, waits: bool) -> rusqlite::Result<()> {
+    let handler: fn(i32) -> bool = wait_for_others;
+    conn.busy_handler(waits.then_some(handler))
+}
+
+/// Returns the end of a wait that begins now.
+#[expect(clippy::disallowed_methods, reason = "a wait for other connections is one of real time")]
+pub(super) fn from_now(patience: Duration) -> Option<Instant> {
+    Instant::now().checked_add(patience)
+}
+
+/// Waits for a transaction of another connection, as long as [`waiting_until`] says. SQLite's own handler
+/// waits for up to 100 ms at a time. A process that inserts in a loop takes the lock many times meanwhile,
+/// and would keep the one that runs the jobs from its turn for seconds.
 #[expect(clippy::disallowed_methods, reason = "nobody tells the end of a foreign transaction")]
-pub(super) fn wait_for_others(tries: i32) -> bool {
+fn wait_for_others(tries: i32) -> bool {
     let now = Instant::now();
-    let is_over = WAIT.with_borrow(|(until, hurry)| {
-        until.is_some_and(|until| until <= now) || hurry.is_over(now)
+    let is_over = WAIT.with_borrow_mut(|wait| {
+        let since = match wait.since {
+            Some(since) if tries > 0 => since,
+            _ => *wait.since.insert(now),
+        };
+        wait.until.is_some_and(|until| until <= now)
+            || now.saturating_duration_since(since) >= wait.longest
+            || wait.hurry.is_over(now)
     });
-    if is_over {
-        return false;
+    if !is_over {
+        std::thread::sleep(if tries < BUSY_EAGER_TRIES { BUSY_EAGER_WAIT } else { BUSY_WAIT });
     }
-    std::thread::sleep(if tries < BUSY_EAGER_TRIES { BUSY_EAGER_WAIT } else { BUSY_WAIT });
-    tries < BUSY_TRIES
+    !is_over
 }
 
 #[cfg(test)]
@@ -96,9 +142,11 @@ mod tests {
         let (calm, hurry) = (Hurry::default(), Hurry::default());
         hurry.by(now);
         let later = Some(now + Duration::from_secs(3600));
-        assert!(!waiting_until(Some(now), &calm, || wait_for_others(0)));
-        assert!(waiting_until(later, &calm, || wait_for_others(0)));
-        assert!(!waiting_until(later, &hurry, || wait_for_others(0)));
+        let hour = Duration::from_secs(3600);
+        assert!(!waiting_until(Some(now), hour, &calm, || wait_for_others(0)));
+        assert!(waiting_until(later, hour, &calm, || wait_for_others(0)));
+        assert!(!waiting_until(later, hour, &hurry, || wait_for_others(0)));
+        assert!(!waiting_until(later, Duration::ZERO, &calm, || wait_for_others(0)));
         assert!(wait_for_others(0), "the limit is the batch's alone");
     }
 }

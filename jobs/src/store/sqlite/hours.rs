@@ -6,18 +6,20 @@
 //!   misses nothing. A job of an hour after `last` may be in either table.
 //! - `last` rises in the transaction that moves the last row of its hour. It never falls.
 //! - An hour moves before it begins, some rows a commit, so that no commit takes long. If it has begun
-//!   already (nobody ran for a while), more rows move at once.
+//!   already (nobody ran for a while), as many rows move at once as [`Pace`] says.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::State;
-use super::rows::{JobRow, MILLIS_PER_HOUR, hour_of, id_bytes};
+use super::pace::Pace;
+use super::rows::{JobRow, MILLIS_PER_HOUR, hour_of};
 use super::tables::Tables;
 use crate::store::words::ClaimRequest;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 use rusqlite::params;
+use rusqlite::types::Value;
 
 /// How far the hours have moved.
 pub(crate) struct Hours {
@@ -26,26 +28,27 @@ pub(crate) struct Hours {
     first_later: Option<i64>,
     /// An upper bound of the latest deadline in the table of jobs, by kind.
     newest: HashMap<i64, Option<Millis>>,
+    pub(crate) pace: Pace,
 }
 
 /// How long before it begins an hour starts to move.
 const LEAD: Duration = Duration::from_secs(600);
 /// How many rows a commit moves.
 const ROWS_PER_COMMIT: usize = 512;
-/// How many rows a commit moves of an hour that has begun.
-const OVERDUE_ROWS_PER_COMMIT: usize = 16_384;
 
 impl Default for Hours {
     fn default() -> Hours {
-        Hours { last: -1, first_later: Some(0), newest: HashMap::new() }
+        Hours { last: -1, first_later: Some(0), newest: HashMap::new(), pace: Pace::default() }
     }
 }
 
 impl Hours {
     /// Reads how far the hours of a file have moved. Which hour comes next is looked for when it is
     /// needed.
-    pub(crate) fn read(tables: Tables<'_>) -> Result<Hours, StoreError> {
-        Ok(Hours { last: tables.hour()?, ..Hours::default() })
+    pub(crate) fn read(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        self.last = tables.hour()?;
+        self.forget();
+        Ok(())
     }
 
     /// Nothing is known for sure.
@@ -99,9 +102,9 @@ impl State {
         moves || self.hours.end() < until || self.claims.may_have_due(request)
     }
 
-    /// Returns when there is something to claim, or to move, next.
-    pub(crate) fn next_due(&self) -> Option<Millis> {
-        self.claims.next_due().into_iter().chain(self.hours.next_move()).min()
+    /// Returns when there is something to claim, or to move, next. `request`: what could be claimed.
+    pub(crate) fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
+        self.claims.next_due(request).into_iter().chain(self.hours.next_move()).min()
     }
 
     /// Moves rows of the hours that begin soon. Returns whether anything has changed.
@@ -115,7 +118,8 @@ impl State {
             return Ok(false);
         }
         let overdue = self.hours.last < hour_of(until);
-        let mut room = if overdue { OVERDUE_ROWS_PER_COMMIT } else { ROWS_PER_COMMIT };
+        let most = self.hours.pace.rows();
+        let mut room = if overdue { most } else { most.min(ROWS_PER_COMMIT) };
         let kinds: Vec<i64> = self.kinds.iter().map(|kind| kind.n).collect();
         let before = self.hours.last;
         let all = room;
@@ -138,6 +142,7 @@ impl State {
             self.hours.last = self.hours.last.max(wanted);
         }
         self.hours.first_later = first;
+        self.hours.pace.takes(all - room);
         if self.hours.last != before {
             tables.execute(&tables.sql.set_hour, [self.hours.last])?;
         }
@@ -154,9 +159,17 @@ impl State {
     ) -> Result<usize, StoreError> {
         let limit = i64::try_from(room).unwrap_or(i64::MAX);
         let key = params![kind, hour, limit];
-        let mut jobs = tables.all(&tables.sql.hour_rows, key, JobRow::read)?;
-        let Some(last) = jobs.last().map(|job| job.id) else { return Ok(0) };
-        tables.execute(&tables.sql.delete_hour_rows, params![kind, hour, id_bytes(last)])?;
+        let rows = tables.all(&tables.sql.hour_rows, key, |row| {
+            Ok((row.get::<_, Value>(1)?, JobRow::read(row).ok()))
+        })?;
+        let Some(last) = rows.last().map(|(id, _)| id.clone()) else { return Ok(0) };
+        // What cannot be read is moved as it is: a claim meets it, and tells.
+        for (id, _) in rows.iter().filter(|(_, job)| job.is_none()) {
+            tables.execute(&tables.sql.move_unread, params![kind, hour, id])?;
+        }
+        tables.execute(&tables.sql.delete_hour_rows, params![kind, hour, last])?;
+        let moved = rows.len();
+        let mut jobs: Vec<JobRow> = rows.into_iter().filter_map(|(_, job)| job).collect();
         jobs.sort_unstable_by_key(|job| (job.due, job.id));
         for job in &jobs {
             tables.put_row_alone(kind, job, &job.payload, false)?;
@@ -170,6 +183,6 @@ impl State {
             let place = super::rows::Place { kind, due: first.due, id: first.id, later: false };
             self.claims.appeared(place);
         }
-        Ok(jobs.len())
+        Ok(moved)
     }
 }

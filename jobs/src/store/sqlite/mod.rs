@@ -20,57 +20,63 @@
 //! | `claims.rs` | what is claimed, and how far each kind was read |
 //! | `scan.rs` | a scan of the due jobs of a kind |
 //! | `hours.rs` | the jobs of later hours, and how they move |
+//! | `pace.rs` | how many rows a commit moves or deletes |
 //! | `ops.rs` | each operation of the store |
 //! | `recovery.rs` | what a process before left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
 //! | `pages.rs` | pages of the jobs that are alive |
 //! | `reads.rs` | the other questions |
-//! | `outbox.rs` | an insert in a transaction of the caller's |
+//! | `outbox.rs` | what is done in a transaction of the caller's |
+//! | `statement.rs` | an insert as a statement of any SQLite library |
 //! | `check.rs` | the slow truth |
 
 pub(crate) mod schema;
 pub(crate) mod rows;
 pub(crate) mod tables;
 mod files;
+mod temporary;
 pub(crate) mod open;
 mod settings;
 pub(crate) mod claims;
 mod scan;
 pub(crate) mod hours;
 pub(crate) mod ops;
+mod pace;
 mod recovery;
 mod transact;
 mod pages;
 mod reads;
 mod schedules;
 pub(crate) mod outbox;
+pub(crate) mod statement;
 mod check;
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::words::{ApplyError, Batch, ClaimRequest, Facts, Hurry, Look, Op, Outcome, Store};
+use super::words::{ApplyError, Batch, Facts, Hurry, Look, Op, Outcome, Store, Unreadable};
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 use claims::Claims;
-use files::{Identity, waiting_until};
+use files::{Identity, set_waiting, waiting_until};
 use hours::Hours;
 use open::Location;
+use pace::Pace;
 use pages::Ahead;
 use rows::{KindRow, store_error};
 use schema::Sql;
+use statement::Filed;
 use tables::Tables;
 use transact::Access;
 
 /// The store on a file.
 pub(crate) struct Sqlite {
-    location: Location,
     sql: Sql,
     /// None after an error, until the next batch opens it anew.
     conn: Option<Connection>,
@@ -92,6 +98,8 @@ pub(crate) struct Sqlite {
     untidy: bool,
     /// The log has commits that were not moved to the file.
     behind: bool,
+    /// Dropped after the connection and the lock, since it may be the last user of a temporary file.
+    location: Location,
 }
 
 /// What is remembered beside the file.
@@ -101,6 +109,8 @@ pub(crate) struct State {
     pub(crate) deltas: Vec<(i64, i64)>,
     pub(crate) claims: Claims,
     pub(crate) hours: Hours,
+    /// How many rows a purge deletes at once.
+    pub(crate) purges: Pace,
     /// The kinds are to be read again.
     pub(crate) reload: bool,
     pub(crate) data_version: i64,
@@ -110,10 +120,36 @@ pub(crate) struct State {
     pub(crate) unknown: HashSet<JobId>,
     /// The rows of `asked`, once they were read: none after another process has changed the file.
     pub(crate) asked: Option<HashSet<JobId>>,
+    /// Statements of the application's may have left jobs.
+    pub(crate) outbox: bool,
     /// Another process runs the jobs of the file now.
     pub(crate) overtaken: bool,
     /// What was read ahead for the pages of a list.
     pub(crate) ahead: Vec<Ahead>,
+    /// Rows that could not be read in this batch.
+    pub(crate) unreadable: Vec<Unreadable>,
+}
+
+impl State {
+    /// Returns what a process remembers that has not read the file yet.
+    fn new(runs_jobs: bool) -> State {
+        State {
+            kinds: Vec::new(),
+            deltas: Vec::new(),
+            claims: Claims::new(runs_jobs),
+            hours: Hours::default(),
+            purges: Pace::default(),
+            reload: true,
+            data_version: -1,
+            changed: false,
+            unknown: HashSet::new(),
+            asked: None,
+            outbox: true,
+            overtaken: false,
+            ahead: Vec::new(),
+            unreadable: Vec::new(),
+        }
+    }
 }
 
 /// How many pages a tidy gives back to the file system at once.
@@ -138,19 +174,7 @@ impl Sqlite {
             compared: Millis::ZERO,
             removed: false,
             hurry: Hurry::default(),
-            state: State {
-                kinds: Vec::new(),
-                deltas: Vec::new(),
-                claims: Claims::new(runs_jobs),
-                hours: Hours::default(),
-                reload: true,
-                data_version: -1,
-                changed: false,
-                unknown: HashSet::new(),
-                asked: None,
-                overtaken: false,
-                ahead: Vec::new(),
-            },
+            state: State::new(runs_jobs),
             location,
             sql,
             conn: Some(conn),
@@ -197,11 +221,15 @@ impl Sqlite {
 
     /// Moves the log to the file, as far as no reader keeps it from that.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
-        let conn = self.connect()?;
         crate::values::hook::at("checkpoint: before");
-        let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        let moved = self.move_log();
         crate::values::hook::at("checkpoint: after");
-        moved.map_err(store_error)
+        moved
+    }
+
+    fn move_log(&mut self) -> Result<(), StoreError> {
+        let conn = self.connect()?;
+        conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).map_err(store_error)
     }
 }
 
@@ -209,25 +237,28 @@ impl Store for Sqlite {
     fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
         // The process before may have ended because of an fsync that failed. A connection that reads
         // is no reason not to start.
-        self.connect()?;
-        let Some(conn) = &mut self.conn else { return Err(StoreError::Closed) };
-        self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
-        let taken = self.transact(Access::Write, true, |tables, state| {
-            state.take_over(tables, kinds, now)?;
-            crate::values::hook::at("recovery: before the commit");
-            Ok(((), true))
+        let (until, longest) = (self.location.start_until, self.location.longest_wait());
+        let taken = waiting_until(until, longest, &self.hurry.clone(), || {
+            self.connect()?;
+            let Some(conn) = &mut self.conn else { return Err(StoreError::Closed.into()) };
+            self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
+            self.transact(Access::Write, true, |tables, state| {
+                state.take_over(tables, kinds, now)?;
+                crate::values::hook::at("recovery: before the commit");
+                Ok(((), true))
+            })
         });
         taken.map_err(|failed| failed.error)
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
         self.compare_file(batch.now);
-        let claim = batch.claim.filter(|claim| self.state.may_have_due(claim));
+        let claim = batch.claim.as_ref().filter(|claim| self.state.may_have_due(claim));
         if batch.ops.is_empty() && claim.is_none() {
             return Ok(Outcome {
                 answers: Vec::new(),
                 claimed: Vec::new(),
-                next_due: self.state.next_due(),
+                next_due: self.state.next_due(batch.claim.as_ref()),
                 suspects_wait: self.state.claims.suspects_wait(),
                 unreadable: Vec::new(),
             });
@@ -235,25 +266,39 @@ impl Store for Sqlite {
         let writes = batch.ops.iter().any(|op| !op.is_question());
         let access = if writes || claim.is_some() { Access::Write } else { Access::Read };
         let body = |tables: Tables<'_>, state: &mut State| {
+            let begun = now();
+            let filed = match access {
+                Access::Write => state.file_outbox(tables, batch.now)?,
+                Access::Read => Filed::default(),
+            };
             let mut answers = Vec::with_capacity(batch.ops.len());
             for op in batch.ops {
                 answers.push(state.apply(tables, op, batch.now)?);
             }
             let mut moved = false;
             let mut claimed = Vec::new();
-            if let Some(claim) = claim {
-                moved = state.move_hours(tables, claim.until)?;
-                let until = claim.until.min(state.hours.end());
-                claimed = state.claim(tables, ClaimRequest { until, ..claim })?;
+            let mut request = batch.claim.clone();
+            if let (Some(_), Some(request)) = (claim, &mut request) {
+                moved = state.move_hours(tables, request.until)?;
+                request.until = request.until.min(state.hours.end());
+                claimed = state.claim(tables, request)?;
             }
             state.write_claims(tables)?;
-            let changed = writes || moved || !claimed.is_empty();
-            let next_due = state.next_due();
+            let took = begun.elapsed();
+            state.hours.pace.took(took);
+            state.purges.took(took);
+            let changed = writes || moved || filed.any || !claimed.is_empty();
+            let next_due = state.next_due(request.as_ref());
             let suspects_wait = state.claims.suspects_wait();
-            let unreadable = Vec::new();
+            let mut unreadable = core::mem::take(&mut state.unreadable);
+            unreadable.extend(filed.unreadable);
             Ok((Outcome { answers, claimed, next_due, suspects_wait, unreadable }, changed))
         };
-        let applied = waiting_until(batch.until, &self.hurry.clone(), || {
+        let (longest, hurry) = (self.location.longest_wait(), self.hurry.clone());
+        let applied = waiting_until(batch.until, longest, &hurry, || {
+            if access == Access::Read {
+                self.file_for_question(batch.now);
+            }
             self.transact(access, batch.synced, body)
         });
         if applied.as_ref().is_err_and(|failed| failed.unknown) {
@@ -297,7 +342,13 @@ impl Store for Sqlite {
     fn check(&mut self) -> Result<(), Violation> {
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
-        check::check(Tables { conn, sql: &self.sql }, &self.state.claims)
+        let checked = check::check(Tables { conn, sql: &self.sql }, &self.state.claims);
+        if !self.state.claims.of_runner() && !self.location.only_looks {
+            // What was written meanwhile could not be moved to the file. The process that runs the jobs
+            // would do so in its next commit, and would do nothing else for as long.
+            let _ = self.move_log().inspect_err(|error| self.after(error));
+        }
+        checked
     }
 
     fn hurry(&self) -> Hurry {
@@ -317,7 +368,7 @@ impl Store for Sqlite {
         // Another process that reads or writes keeps the log from being emptied, which loses nothing:
         // nobody waits for it. What was written without an fsync is to be on stable storage then too.
         let _ = conn.pragma_update(None, "synchronous", "FULL");
-        let _ = conn.busy_handler(None::<fn(i32) -> bool>);
+        let _ = set_waiting(&mut conn, false);
         crate::values::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         if !matches!(emptied, Ok(false)) && self.location.vfs.is_none() {
@@ -344,6 +395,12 @@ impl Drop for Sqlite {
             core::mem::forget(conn);
         }
     }
+}
+
+/// For how long a transaction takes, and for nothing that is stored.
+#[expect(clippy::disallowed_methods, reason = "no decision about a job depends on it")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 fn pragma_of(conn: &Connection, name: &str) -> Result<i64, StoreError> {

@@ -18,13 +18,18 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, ffi};
 
-use super::files::{Identity, beside, identity, sync_folder, wait_for_others};
+use super::files::{
+    Identity, LONGEST_WAIT, beside, from_now, identity, set_waiting, sync_folder, waiting_until,
+};
 use super::rows::store_error;
 use super::schema::{APPLICATION_ID, Sql, VERSION};
 use super::tables::Tables;
+use super::temporary::TemporaryFolder;
+use crate::store::words::Hurry;
 use crate::values::error::{OpenError, StoreError};
 
 /// Where a store is, and how it is opened.
@@ -41,23 +46,67 @@ pub(crate) struct Location {
     pub(crate) vfs: Option<String>,
     /// A file that this process may only read is taken as well.
     pub(crate) only_looks: bool,
+    /// The number that tells the file from others, once it was opened.
+    pub(super) number: Option<i64>,
+    /// How long other connections are waited for, at most.
+    pub(crate) patience: Duration,
+    /// When the wait of a start ends.
+    pub(super) start_until: Option<Instant>,
+    /// The folder of a file that is removed with its last user.
+    _folder: Option<Arc<TemporaryFolder>>,
 }
 
 /// The oldest SQLite that loses no commit when two connections meet in a checkpoint.
 const OLDEST_SQLITE: i32 = 3_051_003;
 /// A file of at most so many bytes is checked as a whole when it is opened.
 const CHECKED_BYTES: u64 = 8 << 20;
+/// After so many links a path is refused, as Linux does.
+const MOST_LINKS: usize = 40;
 
 impl Location {
     pub(crate) fn new(path: PathBuf, vfs: Option<String>) -> Location {
         let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         let file = if vfs.is_some() { path.clone() } else { file };
-        Location { file, path, queue: None, vfs, only_looks: false }
+        let patience = LONGEST_WAIT;
+        let (number, start_until) = (None, None);
+        Location {
+            file,
+            path,
+            queue: None,
+            vfs,
+            only_looks: false,
+            number,
+            patience,
+            start_until,
+            _folder: None,
+        }
+    }
+
+    /// Returns the place of a file that is removed with its last user.
+    pub(crate) fn temporary() -> Result<Location, OpenError> {
+        let folder = Arc::new(TemporaryFolder::new()?);
+        let location = Location::new(folder.path().join("jobs.db"), None);
+        Ok(Location { _folder: Some(folder), ..location })
+    }
+
+    /// Returns the file by its real name.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Opens the file, makes it if it is absent, and refuses it if it is not ours. From then on the
     /// file is meant, by its real name, whatever becomes of links and of the working directory.
     pub(crate) fn open(&mut self) -> Result<Connection, OpenError> {
+        self.start_until = from_now(self.patience);
+        waiting_until(self.start_until, self.longest_wait(), &Hurry::default(), || self.open_now())
+    }
+
+    /// Returns how long one wait for other connections lasts.
+    pub(super) fn longest_wait(&self) -> Duration {
+        self.patience.min(LONGEST_WAIT)
+    }
+
+    fn open_now(&mut self) -> Result<Connection, OpenError> {
         let found = rusqlite::version_number();
         if found < OLDEST_SQLITE {
             return Err(OpenError::OldSqlite { found: rusqlite::version().to_owned() });
@@ -65,6 +114,7 @@ impl Location {
         if self.vfs.is_none() {
             let found = fs::metadata(&self.file);
             if matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound) {
+                self.file = follow(&self.file).map_err(|error| self.io(error))?;
                 self.make()?;
             }
             self.file = self.file.canonicalize().map_err(|error| self.io(error))?;
@@ -80,6 +130,9 @@ impl Location {
         let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE | self.create_flag())?;
         self.settle(&conn)?;
         self.prepare_tables(&conn)?;
+        let sql = Sql::new(self.queue.as_deref());
+        let number = Tables { conn: &conn, sql: &sql }.one(&sql.file_number, [], |row| row.get(0));
+        self.number = number.map_err(|error| self.refine(error))?;
         Ok(conn)
     }
 
@@ -111,9 +164,9 @@ impl Location {
     pub(crate) fn renew_log(&self, conn: &mut Connection) -> Result<bool, OpenError> {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         // Not for a reader, which may sit for an hour.
-        conn.busy_handler(None::<fn(i32) -> bool>).map_err(|error| self.sqlite(error))?;
+        set_waiting(conn, false).map_err(|error| self.sqlite(error))?;
         let blocked: rusqlite::Result<bool> = conn.query_row(checkpoint, [], |row| row.get(0));
-        conn.busy_handler(Some(wait_for_others)).map_err(|error| self.sqlite(error))?;
+        set_waiting(conn, true).map_err(|error| self.sqlite(error))?;
         if blocked.map_err(|error| self.sqlite(error))? {
             return Ok(false);
         }
@@ -257,7 +310,7 @@ impl Location {
             Some(vfs) => Connection::open_with_flags_and_vfs(&self.file, flags, vfs.as_str()),
         };
         let mut conn = opened.map_err(|error| self.sqlite(error))?;
-        conn.busy_handler(Some(wait_for_others)).map_err(|error| self.sqlite(error))?;
+        set_waiting(&mut conn, true).map_err(|error| self.sqlite(error))?;
         conn.set_prepared_statement_cache_capacity(128);
         Ok(conn)
     }
@@ -314,6 +367,9 @@ impl Location {
             Some(version) if version > VERSION => {
                 Err(OpenError::Newer { path: self.path.clone(), version, known: VERSION })
             }
+            Some(version) if (1..VERSION).contains(&version) => {
+                Err(OpenError::Older { path: self.path.clone(), version, known: VERSION })
+            }
             _ => Err(self.damaged(&format!("its tables have the version {version:?}"))),
         }
     }
@@ -342,6 +398,19 @@ impl Location {
             other => OpenError::Store(other),
         }
     }
+}
+
+/// Returns where a path leads that may be a symbolic link to a file which is absent.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("/")).join(target),
+            // It is no link, or nothing.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
 }
 
 /// Says whether a process died in the middle of a transaction and left a rollback journal, so that

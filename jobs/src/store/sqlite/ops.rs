@@ -19,9 +19,6 @@ use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::time::Millis;
 
-/// How many rows a purge deletes at once.
-const ROWS_PER_PURGE: usize = 1000;
-
 impl State {
     fn count(&mut self, kind: i64, by: i64) {
         match self.deltas.iter_mut().find(|(of, _)| *of == kind) {
@@ -39,10 +36,13 @@ impl State {
         Ok(match op {
             Op::Insert(job) => Answer::Inserted(self.insert(tables, job, now)?),
             Op::InsertMany(jobs) => {
-                for job in jobs {
-                    self.insert(tables, job, now)?;
+                let mut taken = Vec::new();
+                for (n, job) in jobs.iter().enumerate() {
+                    if let Inserted::Taken(by) = self.insert(tables, job, now)? {
+                        taken.push((n, by));
+                    }
                 }
-                Answer::Inserted(Inserted::New)
+                Answer::InsertedMany(taken)
             }
             Op::Cancel(id) => Answer::Cancelled(self.cancel(tables, *id, now)?),
             Op::CancelKey(key) => {
@@ -62,7 +62,7 @@ impl State {
                 Some(place) => self.relocate(tables, place, *due)?,
                 None => false,
             }),
-            Op::Revive(id, due) => Answer::Changed(self.revive(tables, *id, *due)?),
+            Op::Revive(id, due) => self.revive(tables, *id, *due)?,
             Op::Discard(id) => Answer::Changed(self.discard(tables, *id, now)?),
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(tables, new)?),
             Op::DropSchedule(name) => {
@@ -83,7 +83,7 @@ impl State {
                 Answer::Done
             }
             Op::Extend(_) => Answer::Lost(Vec::new()),
-            Op::Purge(before) => Answer::Changed(purge(tables, *before)?),
+            Op::Purge(before) => Answer::Changed(self.purge(tables, *before)?),
             Op::Flush => {
                 tables.execute(&tables.sql.flush, [])?;
                 Answer::Done
@@ -116,7 +116,7 @@ impl State {
                 let kinds = self.kinds.iter().map(|kind| (kind.name.clone(), count(kind)));
                 Answer::Kinds(kinds.collect())
             }
-            Op::Schedules => Answer::Schedules(tables.schedules(&self.kinds)?),
+            Op::Schedules => Answer::Schedules(self.schedules(tables)?),
         })
     }
 
@@ -229,24 +229,23 @@ impl State {
         Ok(true)
     }
 
-    fn revive(&mut self, tables: Tables<'_>, id: JobId, due: Millis) -> Result<bool, StoreError> {
-        let Some((mut job, n, _)) = tables.dead(id)? else { return Ok(false) };
+    fn revive(&mut self, tables: Tables<'_>, id: JobId, due: Millis) -> Result<Answer, StoreError> {
+        let Some((job, n, _)) = tables.dead(id)? else { return Ok(Answer::Changed(false)) };
+        if let Some(key) = &job.key {
+            if let Some(by) = tables.key_holder(key)? {
+                return Ok(Answer::Refused(StoreError::KeyTaken { key: key.clone(), by }));
+            }
+            tables.put_key(key, id)?;
+        }
         tables.execute(&tables.sql.drop_dead, [id_bytes(id)])?;
         self.take_asked(tables, id)?;
-        if let Some(key) = &job.key {
-            if tables.key_holder(key)?.is_some() {
-                job.key = None;
-            } else {
-                tables.put_key(key, id)?;
-            }
-        }
         let kind = kind_row(&self.kinds, n)?;
         let later = self.hours.is_later(tables, n, due)?;
         let alive = JobRow { due, tries: 0, interruptions: 0, ..job };
         let place = tables.put_job(kind, &alive, later)?;
         self.count(n, 1);
         self.appeared(place);
-        Ok(true)
+        Ok(Answer::Changed(true))
     }
 
     fn discard(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<bool, StoreError> {
@@ -282,14 +281,16 @@ impl State {
             }
             End::Again { due, error } => {
                 let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
-                tables.delete_job(&kind, place)?;
                 let error = Some(error.clone());
                 let tries = job.tries.saturating_add(1);
                 let runs = job.runs.saturating_add(1);
                 let again = JobRow { due: *due, tries, interruptions: 0, runs, error, ..job };
-                let later = self.hours.is_later(tables, kind.n, *due)?;
-                let place = tables.put_job(&kind, &again, later)?;
-                self.appeared(place);
+                self.file_again(tables, &kind, place, &again)?;
+            }
+            End::Snoozed { due } => {
+                let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
+                let again = JobRow { due: *due, interruptions: 0, ..job };
+                self.file_again(tables, &kind, place, &again)?;
             }
             End::Dead { error } => {
                 let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
@@ -300,6 +301,21 @@ impl State {
             }
         }
         Ok(if cancelled { Answer::Cancelled(Cancel::Cancelled) } else { Answer::Done })
+    }
+
+    /// Moves a job whose claim has ended to its next time.
+    fn file_again(
+        &mut self,
+        tables: Tables<'_>,
+        kind: &KindRow,
+        place: Place,
+        again: &JobRow,
+    ) -> Result<(), StoreError> {
+        tables.delete_job(kind, place)?;
+        let later = self.hours.is_later(tables, kind.n, again.due)?;
+        let place = tables.put_job(kind, again, later)?;
+        self.appeared(place);
+        Ok(())
     }
 
     pub(super) fn die(
@@ -324,11 +340,13 @@ impl State {
             self.claims.appeared(place);
         }
     }
-}
-
-fn purge(tables: Tables<'_>, before: Millis) -> Result<bool, StoreError> {
-    let limit = params![before.get(), ROWS_PER_PURGE as i64];
-    let dead = tables.execute(&tables.sql.purge_dead, limit)?;
-    let done = tables.execute(&tables.sql.purge_done, limit)?;
-    Ok(dead.max(done) == ROWS_PER_PURGE)
+    /// Returns whether there may be more to delete.
+    fn purge(&mut self, tables: Tables<'_>, before: Millis) -> Result<bool, StoreError> {
+        let rows = self.purges.rows();
+        let limit = params![before.get(), i64::try_from(rows).unwrap_or(i64::MAX)];
+        let dead = tables.execute(&tables.sql.purge_dead, limit)?;
+        let done = tables.execute(&tables.sql.purge_done, limit)?;
+        self.purges.takes(dead.max(done));
+        Ok(dead.max(done) >= rows)
+    }
 }

@@ -1,4 +1,4 @@
-//! An insert in a transaction of the caller's, on the caller's connection.
+//! What is done in a transaction of the caller's, on the caller's connection.
 
 #[cfg(unix)]
 use std::ffi::OsStr;
@@ -7,12 +7,15 @@ use std::path::PathBuf;
 use rusqlite::Transaction;
 use rusqlite::types::ValueRef;
 
+use super::State;
 use super::open::Location;
-use super::rows::{hour_of, kind_row, store_error};
+use super::rows::store_error;
 use super::schema::Sql;
 use super::tables::Tables;
-use crate::store::words::NewJob;
+use crate::store::words::{Answer, Inserted, NewJob, Op};
 use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::info::Cancel;
 use crate::values::time::Millis;
 
 /// Inserts the job. Nothing is known to the dispatcher until it looks.
@@ -21,7 +24,78 @@ pub(crate) fn insert_in(
     transaction: &Transaction<'_>,
     new: NewJob,
     now: Millis,
-) -> Result<(), StoreError> {
+) -> Result<Inserted, StoreError> {
+    let sql = Sql::new(location_of(file, transaction)?.queue.as_deref());
+    let tables = Tables { conn: transaction, sql: &sql };
+    tables.add_kind(&new.kind)?;
+    match change(tables, &Op::Insert(new), now)? {
+        Answer::Inserted(inserted) => Ok(inserted),
+        other => Err(strange(&other)),
+    }
+}
+
+/// Cancels a job, as a process that does not run the jobs does: a job that is claimed is asked to stop.
+pub(crate) fn cancel_in(
+    file: &Option<Location>,
+    transaction: &Transaction<'_>,
+    id: JobId,
+    now: Millis,
+) -> Result<Cancel, StoreError> {
+    match write_in(file, transaction, &Op::Cancel(id), now)? {
+        Answer::Cancelled(cancel) => Ok(cancel),
+        other => Err(strange(&other)),
+    }
+}
+
+/// Gives a job that is not claimed another time.
+pub(crate) fn reschedule_in(
+    file: &Option<Location>,
+    transaction: &Transaction<'_>,
+    id: JobId,
+    due: Millis,
+    now: Millis,
+) -> Result<bool, StoreError> {
+    match write_in(file, transaction, &Op::Reset(id, due), now)? {
+        Answer::Changed(changed) => Ok(changed),
+        other => Err(strange(&other)),
+    }
+}
+
+/// The number of no kind.
+const NO_KIND: i64 = -1;
+
+fn write_in(
+    file: &Option<Location>,
+    transaction: &Transaction<'_>,
+    op: &Op,
+    now: Millis,
+) -> Result<Answer, StoreError> {
+    let sql = Sql::new(location_of(file, transaction)?.queue.as_deref());
+    let tables = Tables { conn: transaction, sql: &sql };
+    // The first statement writes, though it changes nothing. If it read, SQLite would refuse the write
+    // that follows whenever another connection has written in between.
+    tables.add_jobs(NO_KIND, 0)?;
+    change(tables, op, now)
+}
+
+/// Does what a process does that does not run the jobs, in a transaction that has begun with its write.
+fn change(tables: Tables<'_>, op: &Op, now: Millis) -> Result<Answer, StoreError> {
+    let mut state = State::new(false);
+    state.begin(tables)?;
+    let answer = state.apply(tables, op, now)?;
+    state.write_counts(tables)?;
+    Ok(answer)
+}
+
+fn strange(answer: &Answer) -> StoreError {
+    StoreError::Other(format!("the store gave a strange answer: {answer:?}"))
+}
+
+/// Returns where the jobs are, if the transaction is there too.
+fn location_of<'a>(
+    file: &'a Option<Location>,
+    transaction: &Transaction<'_>,
+) -> Result<&'a Location, StoreError> {
     let Some(location) = file else {
         return Err(StoreError::Other("these jobs are not on a file".to_owned()));
     };
@@ -35,17 +109,7 @@ pub(crate) fn insert_in(
             )));
         }
     }
-    let sql = Sql::new(location.queue.as_deref());
-    let tables = Tables { conn: transaction, sql: &sql };
-    tables.add_kind(&new.kind)?;
-    let kinds = tables.kinds()?;
-    let number = kinds.iter().find(|kind| *kind.name == *new.kind).map_or(-1, |kind| kind.n);
-    let kind = kind_row(&kinds, number)?;
-    let is_claimed = |id| Ok(tables.claimed_ids()?.contains(&id));
-    let hour = tables.hour()?;
-    let is_later = |_, due| Ok(hour_of(due) > hour);
-    tables.insert(&kinds, kind, &new, is_claimed, is_later, now)?;
-    tables.add_jobs(kind.n, 1)
+    Ok(location)
 }
 
 /// Returns the path of the transaction's file. Only for one that is no UTF-8 a statement is needed: it would

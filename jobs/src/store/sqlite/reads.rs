@@ -48,7 +48,7 @@ impl State {
         while let Some(row) = found.next().map_err(store_error)?
             && bytes < BYTES_PER_PAGE
         {
-            let read = |row| Ok((JobRow::read(row)?, row.get::<_, i64>(9)?, millis_of(row, 10)?));
+            let read = |row| Ok((JobRow::read(row)?, row.get::<_, i64>(10)?, millis_of(row, 11)?));
             let (job, kind, died) = read(row).map_err(store_error)?;
             bytes += job.payload.len();
             rows.push((job, kind, died));
@@ -75,6 +75,7 @@ impl State {
         })?;
         let (dead, schedules) = others.unwrap_or((0, 0));
         let (dead, schedules) = (u64::from(dead), u64::from(schedules));
-        Ok(Counts { pending: alive.saturating_sub(running), running, dead, schedules })
+        let pending = alive.saturating_sub(running);
+        Ok(Counts { pending, claimed: 0, running, dead, schedules })
     }
 }

@@ -1,11 +1,12 @@
 //! The rows of the tables, and how values are written in them.
 
-use rusqlite::Row;
+use rusqlite::{Row, ffi};
 
-use crate::store::words::Inserted;
+use crate::store::words::{Inserted, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
+use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
 
 /// A kind and its number.
@@ -38,6 +39,8 @@ pub(crate) struct JobRow {
     pub(crate) callers_id: bool,
     pub(crate) key: Option<String>,
     pub(crate) error: Option<String>,
+    /// What few jobs have, as `Extra` writes it.
+    pub(crate) extra: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
 }
 
@@ -53,6 +56,9 @@ pub(crate) struct InsertedAt {
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     use rusqlite::ErrorCode;
     let text = error.to_string();
+    if error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_BUSY_SNAPSHOT) {
+        return StoreError::BusySnapshot;
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
@@ -120,6 +126,7 @@ impl JobRow {
             error: row.get(6)?,
             payload: row.get(7)?,
             runs: row.get(8)?,
+            extra: row.get(9)?,
         })
     }
 
@@ -142,6 +149,28 @@ impl JobRow {
             payload: self.payload,
         }
     }
+}
+
+/// Says that the row of a job cannot be read, whose second column is the id.
+pub(super) fn unreadable_job(row: &Row<'_>, error: rusqlite::Error) -> Unreadable {
+    let id = id_of(row, 1).map_or_else(|_| "without an id".to_owned(), |id| id.to_string());
+    Unreadable { what: format!("job {id}"), error: store_error(error) }
+}
+
+/// Reads a schedule.
+pub(super) fn schedule_of(row: &Row<'_>, kinds: &[KindRow]) -> rusqlite::Result<StoredSchedule> {
+    let kind: i64 = row.get(1)?;
+    let name = kinds.iter().find(|known| known.n == kind).map(|kind| kind.name.clone());
+    let rule_text: String = row.get(2)?;
+    let missed = Missed::from_number(row.get(3)?);
+    Ok(StoredSchedule {
+        name: row.get(0)?,
+        kind: name.unwrap_or_default(),
+        schedule: Schedule { rule: Rule::from_text(&rule_text), missed },
+        rule_text,
+        next: millis_of(row, 4)?,
+        payload: row.get(5)?,
+    })
 }
 
 /// Returns the row of a kind's number.

@@ -3,8 +3,9 @@
 use rusqlite::params;
 
 use super::State;
+use super::rows::{KindRow, millis_of, schedule_of, store_error};
 use super::tables::Tables;
-use crate::store::words::{NewJob, NewSchedule};
+use crate::store::words::{NewJob, NewSchedule, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
@@ -21,6 +22,21 @@ impl State {
         let next = same.as_ref().map_or(new.first, |(_, _, next)| *next);
         tables.put_schedule(kind.n, new, next)?;
         Ok(same.is_none())
+    }
+
+    /// Returns the schedules that can be read. One that cannot be costs no other.
+    pub(super) fn schedules(
+        &mut self,
+        tables: Tables<'_>,
+    ) -> Result<Vec<StoredSchedule>, StoreError> {
+        let mut schedules = Vec::new();
+        for read in tables.schedules(&self.kinds)? {
+            match read {
+                Ok(schedule) => schedules.push(schedule),
+                Err(unreadable) => self.unreadable.push(unreadable),
+            }
+        }
+        Ok(schedules)
     }
 
     pub(super) fn occur(
@@ -44,5 +60,34 @@ impl State {
             None => tables.execute(&tables.sql.drop_schedule, [name])?,
         };
         Ok(true)
+    }
+}
+
+impl Tables<'_> {
+    fn put_schedule(&self, kind: i64, new: &NewSchedule, next: Millis) -> Result<(), StoreError> {
+        let missed = new.schedule.missed.to_number();
+        let rule = new.schedule.rule.to_text();
+        let row = params![new.name, kind, rule, missed, next.get(), new.payload];
+        self.execute(&self.sql.put_schedule, row).map(drop)
+    }
+
+    /// Returns the kind, the rule and the next occurrence of a schedule.
+    fn schedule(&self, name: &str) -> Result<Option<(i64, String, Millis)>, StoreError> {
+        self.one(&self.sql.schedule, [name], |row| {
+            Ok((row.get(0)?, row.get(1)?, millis_of(row, 3)?))
+        })
+    }
+
+    /// Returns the schedules, each of them or why it cannot be read.
+    fn schedules(
+        &self,
+        kinds: &[KindRow],
+    ) -> Result<Vec<Result<StoredSchedule, Unreadable>>, StoreError> {
+        self.all(&self.sql.schedules, [], |row| {
+            Ok(schedule_of(row, kinds).map_err(|error| {
+                let name: String = row.get(0).unwrap_or_default();
+                Unreadable { what: format!("schedule {name:?}"), error: store_error(error) }
+            }))
+        })
     }
 }

@@ -12,16 +12,19 @@
 //! | `done` | an id of a caller's whose job has ended | such jobs, until their retention |
 //! | `kind` | the number of a kind, its name, and how many rows of `job` it has | kinds |
 //! | `schedule` | a repeated job, and when it occurs next | schedules |
-//! | `meta` | the version of the tables; how often a process took the file over; the last hour that is in `job` | nothing |
+//! | `outbox` | a job that a statement of the application's has stored (`statement.rs`) | such jobs, until the next transaction of these jobs |
+//! | `meta` | the version of the tables; how often a process took the file over; the last hour that is in `job`; a number that tells the file from others | nothing |
 //!
 //! A tree costs a page for each job that is written at a random place of it. So a job of a later hour
 //! goes to `later`, where the jobs of an hour lie in the order in which they came: a place to write for
 //! each hour, not for each job. `hours.rs` moves an hour to `job`, sorted, before it begins. A job that
 //! is due after all that are in `job` goes there at once, to the end: if every delay is the same, no
 //! job is ever moved. There is no index of ids (see `values/id.rs`).
+//!
+//! `extra` is what few jobs have (`values/extra.rs`): NULL for all others.
 
 /// The version of the tables that this code writes and reads.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// The application id of a file that was made here: "TWJ1".
 pub(crate) const APPLICATION_ID: i64 = 0x5457_4a31;
@@ -36,14 +39,14 @@ CREATE TABLE {p}job (
     kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
     tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    key TEXT, error TEXT, payload BLOB NOT NULL,
+    key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
 CREATE TABLE {p}later (
     kind INTEGER NOT NULL, hour INTEGER NOT NULL, id BLOB NOT NULL, due INTEGER NOT NULL,
     tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    key TEXT, error TEXT, payload BLOB NOT NULL,
+    key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, hour, id)
 ) WITHOUT ROWID;
 CREATE TABLE {p}moved (
@@ -56,7 +59,7 @@ CREATE TABLE {p}dead (
     id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL, died INTEGER NOT NULL,
     tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    key TEXT, error TEXT, payload BLOB NOT NULL
+    key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX {p}dead_died ON {p}dead (died);
 CREATE TABLE {p}done (id BLOB PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
@@ -65,7 +68,12 @@ CREATE TABLE {p}schedule (
     name TEXT PRIMARY KEY, kind INTEGER NOT NULL, rule TEXT NOT NULL, missed INTEGER NOT NULL,
     next INTEGER NOT NULL, payload BLOB NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO {p}meta VALUES ('version', 1), ('starts', 0), ('flushes', 0), ('hour', -1);
+CREATE TABLE {p}outbox (
+    n INTEGER PRIMARY KEY, made_for_this_file INTEGER NOT NULL,
+    job BLOB NOT NULL CHECK (typeof(job) = 'blob' AND substr(job, 1, 4) IS X'54574a31')
+);
+INSERT INTO {p}meta VALUES
+    ('version', 2), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
 ";
 
 /// Every statement, with the prefix of the queue's tables in it.
@@ -106,6 +114,7 @@ pub(crate) struct Sql {
     pub(crate) first_hour: String,
     pub(crate) hour_rows: String,
     pub(crate) delete_hour_rows: String,
+    pub(crate) move_unread: String,
 
     pub(crate) moved: String,
     pub(crate) put_moved: String,
@@ -144,6 +153,12 @@ pub(crate) struct Sql {
     pub(crate) move_schedule: String,
     pub(crate) schedules: String,
     pub(crate) counts: String,
+
+    pub(crate) file_number: String,
+    pub(crate) leave: String,
+    pub(crate) has_left: String,
+    pub(crate) left: String,
+    pub(crate) drop_left: String,
 }
 
 impl Sql {
@@ -154,7 +169,8 @@ impl Sql {
             Some(queue) => format!("tickwheel_{queue}_"),
         };
         let sql = |text: &str| text.replace("{p}", &prefix);
-        let row = "due, id, tries, interruptions, callers_id, key, error, payload, runs";
+        let row = "due, id, tries, interruptions, callers_id, key, error, payload, runs, extra";
+        let more = "tries, interruptions, runs, typeof(error), typeof(payload)";
         Sql {
             tables: sql(TABLES),
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
@@ -168,7 +184,8 @@ impl Sql {
             add_kind: sql("INSERT OR IGNORE INTO {p}kind (name, jobs) VALUES (?1, 0)"),
             kind_jobs: sql("UPDATE {p}kind SET jobs = jobs + ?2 WHERE n = ?1"),
 
-            insert: sql("INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+            insert: sql("INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
+                 ?11)"),
             job: sql(&format!(
                 "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND due = ?2 AND id = ?3"
             )),
@@ -181,14 +198,14 @@ impl Sql {
             clear_key: sql("UPDATE {p}job SET key = NULL WHERE kind = ?1 AND due = ?2 AND id = ?3"),
             page: sql("SELECT due, id FROM {p}job WHERE kind = ?1 AND (due, id) > (?2, ?3) \
                  AND due <= ?4 ORDER BY due, id LIMIT ?5"),
-            all_jobs: sql("SELECT kind, due, id, callers_id, key FROM {p}job"),
+            all_jobs: sql(&format!("SELECT kind, due, id, callers_id, key, {more} FROM {{p}}job")),
 
             newest: sql("SELECT max(due) FROM {p}job WHERE kind = ?1"),
 
             hour: sql("SELECT value FROM {p}meta WHERE name = 'hour'"),
             set_hour: sql("UPDATE {p}meta SET value = ?1 WHERE name = 'hour'"),
             insert_later: sql(
-                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             ),
             later: sql(&format!(
                 "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"
@@ -202,7 +219,9 @@ impl Sql {
             ),
             later_page: sql("SELECT due, id, hour FROM {p}later WHERE kind = ?1 \
                  AND hour BETWEEN ?2 AND ?3 ORDER BY hour, id"),
-            all_later: sql("SELECT kind, due, id, callers_id, key, hour FROM {p}later"),
+            all_later: sql(&format!(
+                "SELECT kind, due, id, callers_id, key, {more}, hour FROM {{p}}later"
+            )),
             first_hour: sql("SELECT min(hour) FROM {p}later WHERE kind = ?1"),
             hour_rows: sql(&format!(
                 "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour = ?2 ORDER BY id LIMIT ?3"
@@ -210,6 +229,10 @@ impl Sql {
             delete_hour_rows: sql(
                 "DELETE FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id <= ?3",
             ),
+
+            move_unread: sql("INSERT INTO {p}job \
+                 SELECT kind, due, id, tries, interruptions, runs, callers_id, key, error, extra, payload \
+                 FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"),
 
             moved: sql("SELECT kind, due FROM {p}moved WHERE id = ?1"),
             put_moved: sql("INSERT OR REPLACE INTO {p}moved VALUES (?1, ?2, ?3)"),
@@ -233,16 +256,16 @@ impl Sql {
             drop_all_asked: sql("DELETE FROM {p}asked"),
 
             put_dead: sql("INSERT OR REPLACE INTO {p}dead VALUES \
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
             dead: sql(
                 "SELECT due, id, tries, interruptions, callers_id, key, error, payload, runs, \
-                 kind, died \
+                 extra, kind, died \
                  FROM {p}dead WHERE id = ?1",
             ),
             drop_dead: sql("DELETE FROM {p}dead WHERE id = ?1"),
             dead_page: sql(
                 "SELECT due, id, tries, interruptions, callers_id, key, error, payload, runs, \
-                 kind, died \
+                 extra, kind, died \
                  FROM {p}dead WHERE id > ?1 AND due BETWEEN ?2 AND ?3 \
                  AND (?4 IS NULL OR kind = ?4) ORDER BY id LIMIT ?5",
             ),
@@ -264,6 +287,15 @@ impl Sql {
             counts: sql(
                 "SELECT (SELECT count(*) FROM {p}dead), (SELECT count(*) FROM {p}schedule)",
             ),
+
+            file_number: sql("SELECT value FROM {p}meta WHERE name = 'file'"),
+            leave: sql("INSERT INTO {p}outbox (made_for_this_file, job) VALUES ((\
+                 SELECT file.value FROM {p}meta AS file JOIN {p}meta AS version \
+                 WHERE file.name = 'file' AND file.value = {file} \
+                 AND version.name = 'version' AND version.value = {version}), ?1)"),
+            has_left: sql("SELECT EXISTS (SELECT 1 FROM {p}outbox)"),
+            left: sql("SELECT n, job FROM {p}outbox WHERE n > ?1 ORDER BY n LIMIT ?2"),
+            drop_left: sql("DELETE FROM {p}outbox WHERE n = ?1"),
         }
     }
 }

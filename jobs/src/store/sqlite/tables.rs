@@ -14,10 +14,10 @@ use super::rows::{
     out_of_range, store_error,
 };
 use super::schema::Sql;
-use crate::store::words::{IfTaken, Inserted, NewJob, NewSchedule, StoredSchedule};
+use crate::store::words::{IfTaken, Inserted, NewJob};
 use crate::values::error::StoreError;
+use crate::values::extra::Extra;
 use crate::values::id::JobId;
-use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
 
 /// No kind has more jobs than this, so that counts can be added.
@@ -150,7 +150,7 @@ impl Tables<'_> {
         later: bool,
     ) -> Result<(), StoreError> {
         let (due, id) = (job.due.get(), id_bytes(job.id));
-        let JobRow { tries, interruptions, runs, callers_id, key, error, .. } = job;
+        let JobRow { tries, interruptions, runs, callers_id, key, error, extra, .. } = job;
         if later {
             let hour = hour_of(job.due);
             self.execute(
@@ -166,13 +166,26 @@ impl Tables<'_> {
                     callers_id,
                     key,
                     error,
+                    extra,
                     payload
                 ],
             )?;
         } else {
             self.execute(
                 &self.sql.insert,
-                params![kind, due, id, tries, interruptions, runs, callers_id, key, error, payload],
+                params![
+                    kind,
+                    due,
+                    id,
+                    tries,
+                    interruptions,
+                    runs,
+                    callers_id,
+                    key,
+                    error,
+                    extra,
+                    payload
+                ],
             )?;
         }
         Ok(())
@@ -240,12 +253,16 @@ impl Tables<'_> {
             if let Some(holder) = self.key_holder(key)?
                 && let Some(place) = self.find(kinds, holder)?
             {
-                if is_claimed(holder)? {
+                let is_claimed = is_claimed(holder)?;
+                let keeps =
+                    if is_claimed { self.holds_key(place)? } else { *if_taken == IfTaken::Leave };
+                if keeps {
+                    return Ok(refused(Inserted::Taken(holder)));
+                }
+                if is_claimed {
                     let later = &self.sql.clear_later_key;
                     let sql = if place.later { later } else { &self.sql.clear_key };
                     self.execute(sql, place.key())?;
-                } else if *if_taken == IfTaken::Leave {
-                    return Ok(refused(Inserted::Occupied));
                 } else {
                     if *if_taken == IfTaken::ReplaceKeepingTime {
                         due = place.due;
@@ -267,13 +284,20 @@ impl Tables<'_> {
             callers_id: new.callers_id,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             error: None,
+            extra: new.extra.as_ref().map(|extra| extra.to_bytes()),
             payload: Vec::new(),
         };
         let place = self.put_row(kind, &row, &new.payload, is_later(kind.n, due)?)?;
         Ok(InsertedAt { inserted: Inserted::New, place: Some(place), replaced })
     }
 
-    fn is_known(&self, kinds: &[KindRow], id: JobId) -> Result<bool, StoreError> {
+    /// Says whether a job holds its key until its end.
+    fn holds_key(&self, place: Place) -> Result<bool, StoreError> {
+        let extra = self.job(place)?.and_then(|job| job.extra);
+        Ok(Extra::read(extra.as_deref())?.is_some_and(|extra| extra.holds_key))
+    }
+
+    pub(super) fn is_known(&self, kinds: &[KindRow], id: JobId) -> Result<bool, StoreError> {
         let bytes = [id_bytes(id)];
         Ok(self.find(kinds, id)?.is_some()
             || self.one(&self.sql.dead, bytes, |_| Ok(()))?.is_some()
@@ -295,6 +319,7 @@ impl Tables<'_> {
                 job.callers_id,
                 job.key,
                 job.error,
+                job.extra,
                 job.payload
             ],
         )
@@ -304,7 +329,7 @@ impl Tables<'_> {
     /// Returns a dead job, the number of its kind, and when it died.
     pub(crate) fn dead(&self, id: JobId) -> Result<Option<(JobRow, i64, Millis)>, StoreError> {
         self.one(&self.sql.dead, [id_bytes(id)], |row| {
-            Ok((JobRow::read(row)?, row.get(9)?, millis_of(row, 10)?))
+            Ok((JobRow::read(row)?, row.get(10)?, millis_of(row, 11)?))
         })
     }
 
@@ -343,41 +368,5 @@ impl Tables<'_> {
             .filter_map(|id| id.try_into().ok())
             .map(|id| JobId::from_u128(u128::from_be_bytes(id)))
             .collect())
-    }
-
-    pub(crate) fn put_schedule(
-        &self,
-        kind: i64,
-        new: &NewSchedule,
-        next: Millis,
-    ) -> Result<(), StoreError> {
-        let missed = new.schedule.missed.to_number();
-        let rule = new.schedule.rule.to_text();
-        let row = params![new.name, kind, rule, missed, next.get(), new.payload];
-        self.execute(&self.sql.put_schedule, row).map(drop)
-    }
-
-    /// Returns the kind, the rule and the next occurrence of a schedule.
-    pub(crate) fn schedule(&self, name: &str) -> Result<Option<(i64, String, Millis)>, StoreError> {
-        self.one(&self.sql.schedule, [name], |row| {
-            Ok((row.get(0)?, row.get(1)?, millis_of(row, 3)?))
-        })
-    }
-
-    pub(crate) fn schedules(&self, kinds: &[KindRow]) -> Result<Vec<StoredSchedule>, StoreError> {
-        self.all(&self.sql.schedules, [], |row| {
-            let kind: i64 = row.get(1)?;
-            let name = kinds.iter().find(|known| known.n == kind).map(|kind| kind.name.clone());
-            let rule_text: String = row.get(2)?;
-            let missed = Missed::from_number(row.get(3)?);
-            Ok(StoredSchedule {
-                name: row.get(0)?,
-                kind: name.unwrap_or_default(),
-                schedule: Schedule { rule: Rule::from_text(&rule_text), missed },
-                rule_text,
-                next: millis_of(row, 4)?,
-                payload: row.get(5)?,
-            })
-        })
     }
 }

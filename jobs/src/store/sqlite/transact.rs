@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::hours::Hours;
 use super::rows::store_error;
 use super::tables::Tables;
 use super::{Sqlite, State};
@@ -144,7 +143,7 @@ impl State {
         self.notice_changes(tables)?;
         if self.reload {
             self.kinds = tables.kinds()?;
-            self.hours = Hours::read(tables)?;
+            self.hours.read(tables)?;
             self.overtaken |= self.claims.starts > 0 && tables.starts()? != self.claims.starts;
             self.reload = false;
         }
@@ -161,6 +160,7 @@ impl State {
             self.reload = true;
             self.changed = true;
             self.asked = None;
+            self.outbox = true;
             self.claims.rewind();
             self.hours.forget();
         }
@@ -178,6 +178,7 @@ impl State {
         self.hours.forget();
         self.deltas.clear();
         self.asked = None;
+        self.outbox = true;
         self.reload = true;
     }
 

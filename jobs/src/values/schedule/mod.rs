@@ -54,7 +54,7 @@ pub(crate) enum Rule {
     Cron(Cron),
     /// What another version or another set of features wrote.
     #[cfg_attr(
-        not(any(feature = "sqlite", feature = "redis")),
+        not(any(feature = "sqlite-unbundled", feature = "redis")),
         expect(dead_code, reason = "memory has no such")
     )]
     Unknown,
@@ -125,8 +125,8 @@ impl Schedule {
 const MOST_MISSED: usize = 10_000;
 
 impl Schedule {
-    /// Returns which occurrences become jobs, of those from `next` to `until`, and the one after
-    /// them. Those before `missed_before` were missed. Of the others there are `most` at most.
+    /// Returns which occurrences become jobs, of those from `next` to `until`, `most` at most, and the one
+    /// after them. Those before `missed_before` were missed.
     pub(crate) fn due(
         &self,
         next: Millis,
@@ -139,8 +139,11 @@ impl Schedule {
         let mut times = self.rule.latest(next, limit, kept.max(1));
         let mut next = times.last().map_or(Some(next), |last| self.rule.after(*last));
         times.truncate(if kept == 0 { 0 } else { times.len() });
-        let missed = times.len();
-        while let Some(time) = next.filter(|time| *time <= until && times.len() < missed + most) {
+        if let Some(rest) = times.get(most).copied() {
+            times.truncate(most);
+            return (times, Some(rest));
+        }
+        while let Some(time) = next.filter(|time| *time <= until && times.len() < most) {
             times.push(time);
             next = self.rule.after(time);
         }
@@ -230,7 +233,7 @@ impl Rule {
         }
     }
 
-    #[cfg(any(feature = "sqlite", feature = "redis"))]
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn from_text(text: &str) -> Rule {
         if let Some(ms) = text.strip_prefix("every ").and_then(|rest| rest.strip_suffix(" ms")) {
             return ms.parse().map_or(Rule::Unknown, Rule::Every);
@@ -246,7 +249,7 @@ impl Rule {
 }
 
 impl Missed {
-    #[cfg(any(feature = "sqlite", feature = "redis"))]
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn to_number(self) -> i64 {
         match self {
             Missed::Skip => 0,
@@ -255,7 +258,7 @@ impl Missed {
         }
     }
 
-    #[cfg(any(feature = "sqlite", feature = "redis"))]
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn from_number(number: i64) -> Missed {
         match u32::try_from(number) {
             Ok(0) => Missed::Skip,

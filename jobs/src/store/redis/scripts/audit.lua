@@ -41,6 +41,9 @@ for n = at, #ARGV do
     if has(job.flags, DEAD) ~= (is_dead ~= false) then
       say('R3: the record of a dead job says that it is dead')
     end
+    if not is_dead and holds_key(job) and redis.call('HGET', keys, job.key) ~= id then
+      say('R15: a job that holds its key until its end has it')
+    end
     if is_dead and redis.call('HGET', keys, job.key) == id then
       say('R4: a dead job has no key')
     end

@@ -77,19 +77,31 @@ local function waiting(id)
   return job
 end
 
--- The job that waits and has this key, and what its record says. There is none if somebody has removed
--- the record by hand, or if it makes no sense.
+-- The job that has this key, and what its record says. There is none if somebody has removed the record by
+-- hand, or if it makes no sense.
 local function holder_of(key)
   local id = redis.call('HGET', keys, key)
   local record = id and redis.call('HGET', jobs, id)
-  if not record or is_claimed(id) then
-    return nil
-  end
-  local job = read(record)
+  local job = record and read(record)
   if not job then
     return nil
   end
   return id, job
+end
+
+-- The same of a job that waits.
+local function waiting_holder_of(key)
+  local id, job = holder_of(key)
+  if not id or is_claimed(id) then
+    return nil
+  end
+  return id, job
+end
+
+-- The answer of what was not done, because this job has the key.
+local function taken(id, key)
+  local detail = id .. key
+  return 't' .. struct.pack('>I2', #detail) .. detail
 end
 
 local function insert(id, kind, time, mode, key, record)
@@ -102,10 +114,11 @@ local function insert(id, kind, time, mode, key, record)
   learn_head(kind)
   if mode ~= '' then
     local holder, other = holder_of(key)
-    if holder then
-      if mode == 'L' then
-        return 'o'
-      end
+    local runs = holder and is_claimed(holder)
+    if runs and holds_key(other) or holder and not runs and mode == 'L' then
+      return taken(holder, '')
+    end
+    if holder and not runs then
       if mode == 'K' then
         local score = redis.call('ZSCORE', due[other.kind], holder)
         time = score and time_of(tonumber(score)) or time
@@ -181,7 +194,7 @@ end
 
 -- Cancel the job with a key.
 operations.c = function()
-  local id, job = holder_of(ARGV[at + 1])
+  local id, job = waiting_holder_of(ARGV[at + 1])
   at = at + 2
   if not id then
     return '0'
@@ -207,7 +220,7 @@ operations.R = function()
 end
 
 operations.r = function()
-  local id, time = holder_of(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local id, time = waiting_holder_of(ARGV[at + 1]), tonumber(ARGV[at + 2])
   at = at + 3
   return move(id, time)
 end
@@ -224,14 +237,20 @@ operations.V = function()
   if record and not job then
     return '0'
   end
+  if job and job.key ~= '' then
+    local holder = holder_of(job.key)
+    if holder then
+      return taken(holder, job.key)
+    end
+  end
   redis.call('ZREM', dead, id)
   redis.call('ZREM', died, id)
   if not record then
     return '0'
   end
   job.flags, job.tries, job.interruptions = job.flags - DEAD, 0, 0
-  if job.key ~= '' and redis.call('HSETNX', keys, job.key, id) == 0 then
-    job.key = ''
+  if job.key ~= '' then
+    redis.call('HSET', keys, job.key, id)
   end
   redis.call('HSET', jobs, id, write(job))
   file(job.kind, id, time, 0)

@@ -17,13 +17,26 @@ local last_try = ARGV[at + 8] == '1'
 -- How many of the jobs may be of kinds whose handlers block a thread; and a letter for each kind, which
 -- says whether its do.
 local blocking, letters = tonumber(ARGV[at + 9]), ARGV[at + 10]
-at = at + 11
+-- How many of them may be of each kind.
+local rooms = ARGV[at + 11]
+at = at + 12
 local reply = {}
 local waits = 0
 
 local is_blocking = {}
 for n = at, #ARGV do
   is_blocking[ARGV[n]] = string.sub(letters, n - at + 1, n - at + 1) == 'b'
+end
+
+local room, next_kind = {}, at
+for number in string.gmatch(rooms, '%d+') do
+  room[ARGV[next_kind]] = tonumber(number)
+  next_kind = next_kind + 1
+end
+
+-- Whether jobs of a kind may be claimed.
+local function has_room(kind)
+  return room[kind] > 0 and (blocking > 0 or not is_blocking[kind])
 end
 
 -- Whether suspects of a kind wait.
@@ -36,11 +49,8 @@ local function has_suspects(kind)
   return suspected[kind]
 end
 
--- Whether a job may be claimed that was interrupted this often; `ClaimRequest::admits` says the same.
+-- Whether a suspect may be claimed that was interrupted this often; `ClaimRequest::admits` says the same.
 local function admits(interruptions)
-  if interruptions == 0 then
-    return true
-  end
   if interruptions == 1 then
     return suspects > 0
   end
@@ -50,7 +60,7 @@ end
 local function take_note(interruptions)
   if interruptions == 1 then
     suspects, repeat_offender = suspects - 1, false
-  elseif interruptions > 1 then
+  else
     suspects, repeat_offender = 0, false
   end
 end
@@ -63,13 +73,13 @@ local function give(id, fence, record)
 end
 
 -- When the next job is due that this caller could claim, or -1. A suspect that is due and has to wait is
--- none. While every thread is busy, no job of a kind that blocks one is: the end of a run leads to the
--- next claim.
+-- none. While every thread is busy, no job of a kind that blocks one is, and while a kind has no room, none
+-- of its jobs is: the end of a run leads to the next claim.
 local function next_due()
   local earliest = math.huge
   for n = at, #ARGV do
     local kind = ARGV[n]
-    if blocking > 0 or not is_blocking[kind] then
+    if has_room(kind) then
       local head = tonumber(redis.call('ZRANGE', due[kind], 0, 0, 'WITHSCORES')[2]) or math.huge
       if head < BAND then
         earliest = math.min(earliest, head)
@@ -124,7 +134,7 @@ end
 
 for n = at, #ARGV do
   local kind = ARGV[n]
-  local most = is_blocking[kind] and math.min(limit, blocking) or limit
+  local most = math.min(limit, room[kind], is_blocking[kind] and blocking or limit)
   if most > 0 then
     read_list(kind, 0, most)
     if has_suspects(kind) then
@@ -164,14 +174,22 @@ local function earliest_list()
   return best, time
 end
 
--- Whether a record is that of a job of this kind which waits, and makes sense.
-local function is_sound(id, record, kind)
-  if #id ~= 16 or #record < HEAD_BYTES or string.byte(record, 1) > CALLERS_ID then
-    return false
+-- How long the key is in the record of a job of this kind which waits. Nil if the record makes no sense.
+local function key_bytes_of(id, record, kind)
+  if #id ~= 16 or #record < HEAD_BYTES then
+    return nil
+  end
+  local flags = string.byte(record, 1)
+  if flags > CALLERS_ID and (has(flags, DEAD) or flags > CALLERS_ID + EXTRA) then
+    return nil
   end
   local kind_bytes, key_bytes, high, low = string.byte(record, 14, 17)
-  return #record >= HEAD_BYTES + kind_bytes + key_bytes + high * 256 + low
+  local needed = HEAD_BYTES + kind_bytes + key_bytes + high * 256 + low
+  local is_sound = kind_bytes == #kind
+    and #record >= needed
+    and (flags <= CALLERS_ID or has_extra(record, needed))
     and string.sub(record, HEAD_BYTES + 1, HEAD_BYTES + kind_bytes) == kind
+  return is_sound and key_bytes or nil
 end
 
 local function add(lists_of, kind, id)
@@ -190,28 +208,33 @@ while #ids < limit and bytes < most_bytes do
     break
   end
   local kind, interruptions = list.kind, list.interruptions
-  if is_blocking[kind] and blocking == 0 then
+  if not has_room(kind) then
     list.is_passed_over = true
-  elseif not admits(interruptions) then
+  elseif interruptions > 0 and not admits(interruptions) then
     list.is_passed_over = true
     waits = 1
   else
     local id, record = list.found[list.cursor], record_of(list)
+    local key_bytes = record and key_bytes_of(id, record, kind)
     list.cursor = list.cursor + 2
     if not record then
       add(empty, kind, id)
-    elseif not is_sound(id, record, kind) then
+    elseif not key_bytes then
       add(empty, kind, id)
       senseless[#senseless + 1] = id
       senseless_records[#senseless] = record
     else
-      take_note(interruptions)
-      blocking = blocking - (is_blocking[kind] and 1 or 0)
+      if interruptions > 0 then
+        take_note(interruptions)
+      end
+      if is_blocking[kind] then
+        blocking = blocking - 1
+      end
+      room[kind] = room[kind] - 1
       bytes = bytes + #record
       local n = #ids + 1
       ids[n], deadlines[n], taken[n] = id, time, record
-      local kind_bytes, key_bytes = string.byte(record, 14, 15)
-      local from = HEAD_BYTES + kind_bytes
+      local from = HEAD_BYTES + #kind
       has_key[n] = key_bytes > 0
         and redis.call('HGET', keys, string.sub(record, from + 1, from + key_bytes)) == id
       add(of_kind, kind, id)
@@ -241,21 +264,26 @@ if #ids > 0 then
   redis.call('HLEN', meta)
   -- A full server still runs what it has.
   write_on_a_full_server()
+  local ends = {}
+  local lease_end = string.format('%.0f', now + lease)
+  for n, id in ipairs(ids) do
+    ends[2 * n - 1], ends[2 * n] = lease_end, id
+  end
+  -- First, so that a job is in a set wherever this ends for want of a right. Without `ZADD` nothing has
+  -- changed; without `HSET` it is due again when its lease ends.
+  call_all('ZADD', run, ends)
   for kind, its in pairs(of_kind) do
     call_all('ZREM', due[kind], its)
   end
   local first = redis.call('HINCRBY', meta, 'claims', #ids) - #ids
-  local tokens, ends = {}, {}
-  local lease_end = string.format('%.0f', now + lease)
+  local tokens = {}
   for n, id in ipairs(ids) do
     local record = taken[n]
     local fence = write_fence(first + n, nonce, deadlines[n], has_key[n], record)
     tokens[2 * n - 1], tokens[2 * n] = id, fence
-    ends[2 * n - 1], ends[2 * n] = lease_end, id
     give(id, fence, record)
   end
   call_all('HSET', fences, tokens)
-  call_all('ZADD', run, ends)
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
   redis.call('PEXPIRE', sent, SENT_KEPT_MS)
 elseif again then

@@ -1,7 +1,6 @@
 -- Changes to claimed jobs: each bears the token of its claim, and without it does nothing.
 
--- Ends a claim if it is held with this token. Answers what its fence says, the deadline, and how often
--- the job was interrupted.
+-- Ends a claim if it is held with this token. Answers what its fence says, and the fence.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
   if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
@@ -9,7 +8,7 @@ local function end_claim(id, token)
   end
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
-  return read_fence(fence), deadline_of(fence), interruptions_of(fence)
+  return read_fence(fence), fence
 end
 
 -- A claimed job is no more, but for its record.
@@ -19,9 +18,9 @@ local function forget(id, claim)
   count(claim.kind, -1)
 end
 
--- A run has failed.
+-- A run has failed, or has put its job off.
 local function finish(id, token, fate, time, reason)
-  local claim, deadline = end_claim(id, token)
+  local claim, fence = end_claim(id, token)
   if not claim then
     return 'x'
   end
@@ -37,11 +36,13 @@ local function finish(id, token, fate, time, reason)
     forget(id, claim)
     return 'd'
   end
-  job.tries = job.tries + 1
-  job.runs = job.runs + 1
-  job.error = reason
+  if fate ~= 's' then
+    job.tries = job.tries + 1
+    job.runs = job.runs + 1
+    job.error = reason
+  end
   if fate == 'd' then
-    die(id, job, deadline)
+    die(id, job, deadline_of(fence))
   else
     job.interruptions = 0
     redis.call('HSET', jobs, id, write(job))
@@ -89,7 +90,7 @@ end
 operations.L = function()
   local id, token = ARGV[at + 1], ARGV[at + 2]
   at = at + 3
-  local claim, deadline, interruptions = end_claim(id, token)
+  local claim, fence = end_claim(id, token)
   if not claim then
     return 'd'
   end
@@ -97,7 +98,7 @@ operations.L = function()
     redis.call('HDEL', jobs, id)
     forget(id, claim)
   else
-    file(claim.kind, id, deadline, interruptions)
+    file(claim.kind, id, deadline_of(fence), interruptions_of(fence))
   end
   return 'd'
 end

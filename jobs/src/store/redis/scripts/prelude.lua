@@ -30,7 +30,7 @@ end
 -- Where the arguments of the script begin.
 local at = 5 + known
 
-local CALLERS_ID, DEAD = 1, 2
+local CALLERS_ID, DEAD, EXTRA = 1, 2, 4
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 local MOST_INTERRUPTIONS = 5
 -- How long the last answers of a process are kept.
@@ -49,8 +49,15 @@ local function has(flags, flag)
   return math.floor(flags / flag) % 2 == 1
 end
 
+-- Whether an extra is in a record behind so many bytes.
+local function has_extra(record, bytes)
+  local high, low = string.byte(record, bytes + 1, bytes + 2)
+  return low and #record >= bytes + 2 + high * 256 + low
+end
+
 -- The record of a job: how often it failed, was interrupted and ran; kind, key and error; of a dead
--- job the deadline; the payload. Nil if it makes no sense: another version has written it, or a hand.
+-- job the deadline; the payload, and before it the extra with its length, if there is one. Nil if it makes
+-- no sense: another version has written it, or a hand.
 local function read(record)
   if #record < HEAD_BYTES then
     return nil
@@ -58,7 +65,10 @@ local function read(record)
   local flags, tries, interruptions, runs, kind_bytes, key_bytes, error_bytes =
     struct.unpack(HEAD, record)
   local needed = HEAD_BYTES + kind_bytes + key_bytes + error_bytes + (has(flags, DEAD) and 8 or 0)
-  if flags > CALLERS_ID + DEAD or #record < needed then
+  if flags > CALLERS_ID + DEAD + EXTRA or #record < needed then
+    return nil
+  end
+  if has(flags, EXTRA) and not has_extra(record, needed) then
     return nil
   end
   local from = HEAD_BYTES
@@ -75,6 +85,11 @@ local function read(record)
   end
   job.payload = string.sub(record, from + 1)
   return due[job.kind] and job
+end
+
+-- Whether a job holds its key until its end: the second byte of its extra has the mark.
+local function holds_key(job)
+  return has(job.flags, EXTRA) and has(string.byte(job.payload, 4) or 0, 1)
 end
 
 local function write(job)

@@ -1,0 +1,121 @@
+//! The insert of a job as a statement, for a transaction on a connection of another library.
+
+use core::fmt;
+use std::sync::Arc;
+
+use super::client::Client;
+use super::insert::to_store;
+use super::new_job::NewJob;
+use crate::store::sqlite::statement;
+use crate::values::error::{InsertError, InsertErrorKind, StoreError};
+use crate::values::id::{JobId, JobIds};
+use crate::values::job::Job;
+
+/// An SQL statement that stores a job: a text, and the bytes that are its one parameter. Any SQLite
+/// library can run it, in a transaction of the caller's on the file of the jobs: sqlx, diesel, sea-orm, or
+/// the one of another language. [`Client::statement`] makes it.
+///
+/// Run it once, in the transaction that writes what the job belongs to. Then the job is there with the
+/// commit, or not at all.
+#[must_use = "the job is stored when the statement is run"]
+#[derive(Clone, PartialEq, Eq)]
+pub struct Statement {
+    sql: String,
+    parameter: Vec<u8>,
+    id: JobId,
+}
+
+impl Statement {
+    /// Returns the text. It has one parameter, `?1`, and is the same for all statements of these jobs, so
+    /// a library that keeps prepared statements prepares it once.
+    #[must_use]
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// Returns the parameter, to be bound as a blob.
+    #[must_use]
+    pub fn parameter(&self) -> &[u8] {
+        &self.parameter
+    }
+
+    /// Returns the id of the job.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+}
+
+impl fmt::Debug for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sql, id) = (&self.sql, &self.id);
+        f.debug_struct("Statement").field("sql", sql).field("id", id).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Returns the insert of a job as an SQL statement, for a transaction on the file of these jobs that
+    /// `insert_in` cannot use: that of sqlx, diesel or sea-orm, or of another program. Writes nothing, and
+    /// does not wait.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// use std::time::Duration;
+    /// use tickwheel_jobs::rusqlite::Connection; // stands for any other library
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct CloseOrder { order: u64 }
+    /// # impl Job for CloseOrder { const NAME: &'static str = "close-order"; }
+    /// # let folder = std::env::temp_dir().join(format!("tickwheel-statement-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("shop.db");
+    /// let jobs = Jobs::open(&path)?.on(|_: CloseOrder, _| Ok(())).start()?;
+    /// let mut shop = Connection::open(&path)?;
+    /// let transaction = shop.transaction()?;
+    /// let close = jobs.statement((Duration::from_secs(72 * 3600), CloseOrder { order: 1001 }))?;
+    /// transaction.execute(close.sql(), [close.parameter()])?;
+    /// transaction.commit()?;
+    /// jobs.nudge(); // else the process that runs the jobs looks within a second
+    /// assert!(jobs.get(close.id())?.is_some());
+    /// # drop(shop);
+    /// # jobs.shutdown()?;
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The time counts from this call, not from the commit. The statement says of the job all that an
+    /// insert says, and what it asks for (the key, the id) is decided when the job is filed: in the next
+    /// transaction of these jobs after the commit, which any call, [`Client::nudge`] or the look within a
+    /// second makes. If the store knows the id by then, nothing is filed: so a statement that was run twice
+    /// is one job, as long as the id is known ([`Client::insert_with_id`]). A call that only asks files it
+    /// too, unless another transaction holds the file: it does not wait for that one.
+    ///
+    /// On another file SQLite refuses the statement, because the table is not there, or with `NOT NULL
+    /// constraint failed: tickwheel_outbox.made_for_this_file`. So it does once a later version of this
+    /// crate has changed the tables: make statements when they are needed, and do not keep them.
+    ///
+    /// A transaction that reads first and writes later may be refused with `SQLITE_BUSY_SNAPSHOT`. Begin it
+    /// as `IMMEDIATE`.
+    ///
+    /// # Errors
+    ///
+    /// The job comes back, if it does not encode or its time lies outside of the years 1970 to 9999.
+    /// [`StoreError::Other`] if these jobs are not on a file.
+    pub fn statement<J: Job>(
+        &self,
+        new: impl Into<NewJob<J>>,
+    ) -> Result<Statement, InsertError<NewJob<J>>> {
+        let new = new.into();
+        self.statement_of(&new).map_err(|kind| InsertError::new(kind, new))
+    }
+
+    fn statement_of<J: Job>(&self, new: &NewJob<J>) -> Result<Statement, InsertErrorKind> {
+        let Some(location) = &self.link.file else {
+            return Err(StoreError::Other("these jobs are not on a file".to_owned()).into());
+        };
+        let (ids, now) = (JobIds::of_this_process(), self.link.clock.latest());
+        let new = to_store(&ids, now, &Arc::from(J::NAME), new)?;
+        let (sql, parameter) = (statement::text(location), statement::parameter(&new)?);
+        Ok(Statement { sql, parameter, id: new.id })
+    }
+}

@@ -1,0 +1,155 @@
+//! A run that no store has claimed, so that a test can call a handler.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::client::Client;
+use crate::dispatch::run::{Cancellation, Run, RunState};
+use crate::dispatch::states::States;
+use crate::store::claim::Claimed;
+use crate::values::fence::Fence;
+use crate::values::id::JobId;
+use crate::values::job::Job;
+use crate::values::time::Millis;
+
+/// Makes a [`Run`] for a test that calls a handler itself: no job needs to be stored, claimed or due.
+///
+/// What the handler inserts by [`Run::client`] goes to the jobs that the run was made for. What it returns
+/// is the test's to look at: no store learns of it.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use tickwheel_jobs::{Cancellation, Fail, Job, Jobs, Run, TestRun};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Remind(u64);
+/// impl Job for Remind {
+///     const NAME: &'static str = "remind";
+/// }
+///
+/// fn remind(job: Remind, run: &Run) -> Result<(), Fail> {
+///     match run.attempt() {
+///         3.. => Err(Fail::dead(format!("order {} is silent", job.0))),
+///         _ => Ok(()),
+///     }
+/// }
+///
+/// let (jobs, _driver) = Jobs::memory().on(remind).manual()?;
+/// let run = TestRun::new::<Remind>(&jobs);
+/// assert!(remind(Remind(1001), &run.clone().build()).is_ok());
+/// assert!(remind(Remind(1001), &run.attempt(3).build()).is_err());
+/// # Ok::<(), tickwheel_jobs::OpenError>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "a test run is nothing until it is built"]
+pub struct TestRun {
+    client: Client,
+    id: JobId,
+    kind: &'static str,
+    attempt: u32,
+    key: Option<String>,
+    due: SystemTime,
+    late: Duration,
+    cancellation: Option<Cancellation>,
+    states: States,
+}
+
+impl TestRun {
+    /// Returns the first attempt at a job of this kind, which is due now and has no key.
+    pub fn new<J: Job>(client: &Client) -> TestRun {
+        TestRun {
+            client: client.clone(),
+            id: JobId::new(),
+            kind: J::NAME,
+            attempt: 1,
+            key: None,
+            due: client.link.clock.now().wall,
+            late: Duration::ZERO,
+            cancellation: None,
+            states: States::default(),
+        }
+    }
+
+    /// Sets the job's id: see [`Run::id`].
+    pub fn id(self, id: JobId) -> TestRun {
+        TestRun { id, ..self }
+    }
+
+    /// Sets which attempt it is, counted from 1: see [`Run::attempt`].
+    pub fn attempt(self, attempt: u32) -> TestRun {
+        TestRun { attempt, ..self }
+    }
+
+    /// Sets the job's key: see [`Run::key`].
+    pub fn key(self, key: &str) -> TestRun {
+        TestRun { key: Some(key.to_owned()), ..self }
+    }
+
+    /// Sets the job's time: see [`Run::deadline`]. A time outside of the years 1970 to 9999 becomes the
+    /// nearest one within.
+    pub fn due(self, due: SystemTime) -> TestRun {
+        TestRun { due, ..self }
+    }
+
+    /// Sets how late it has started: see [`Run::late`].
+    pub fn late(self, late: Duration) -> TestRun {
+        TestRun { late, ..self }
+    }
+
+    /// Gives the handler what [`Run::state`] returns, as [`Builder::state`](crate::Builder::state) would: the
+    /// last one of each type.
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> TestRun {
+        self.states.add(value);
+        self
+    }
+
+    /// Makes a run that was told to stop before it began: see [`Run::cancellation`].
+    pub fn cancelled(self, why: Cancellation) -> TestRun {
+        TestRun { cancellation: Some(why), ..self }
+    }
+
+    /// Returns the run. Each run of one `TestRun` has a fence that is greater than those before it.
+    #[must_use]
+    pub fn build(&self) -> Run {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static FENCES: AtomicU64 = AtomicU64::new(1);
+        let claimed = Claimed {
+            id: self.id,
+            kind: Arc::from(self.kind),
+            due: Millis::present(self.due),
+            tries: 0,
+            interruptions: 0,
+            runs: self.attempt.saturating_sub(1),
+            key: self.key.clone(),
+            payload: Vec::new(),
+            extra: Default::default(),
+            fence: Fence::new(FENCES.fetch_add(1, Ordering::Relaxed), 0),
+        };
+        let state = Arc::new(RunState::new(&claimed, false));
+        let now: Instant = self.client.link.clock.now().instant;
+        state.start(self.late, now);
+        let run = Run::new(state, Arc::clone(&self.client.link), self.states.clone());
+        if let Some(why) = self.cancellation {
+            TestRun::cancel(&run, why);
+        }
+        run
+    }
+
+    /// Tells a run that is under way to stop, as the jobs would: [`Run::cancellation`] says why from then
+    /// on, and [`Run::lost`] is ready.
+    pub fn cancel(run: &Run, why: Cancellation) {
+        let mut wakers = Vec::new();
+        run.state.tell(why, &mut wakers);
+        wakers.into_iter().for_each(core::task::Waker::wake);
+    }
+}
+
+impl core::fmt::Debug for TestRun {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("TestRun")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+//! Finds jobs by what a user writes: an id, the beginning of an id, a key, a filter.
+//!
+//! Ground rules:
+//!
+//! - The store has no index of ids by their beginning. So all jobs are read: pending ones, then running, then dead
+//!   ones, because a job moves that way. One that goes back meanwhile may be missed.
+//! - A text that nothing is found by may be a URL with a password in the wrong place, so it is not quoted then.
+
+use std::error::Error;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tickwheel_jobs::{Client, JobId, JobInfo, Pages, StoreError};
+
+use crate::args::Filter;
+use crate::text::{Moment, plain, quoted};
+use crate::url::ServerUrl;
+
+/// The end of the year 9999.
+const LATEST: Duration = Duration::from_millis(253_402_300_799_999);
+
+/// How many jobs are listed that a text may mean.
+const MOST_LISTED: usize = 10;
+
+/// How many digits an id has.
+const ID_DIGITS: usize = 32;
+
+/// Returns the first and the last time that the filter lets through.
+pub(crate) fn times(filter: &Filter) -> (SystemTime, SystemTime) {
+    let from = filter.from.map_or(UNIX_EPOCH, Moment::resolve);
+    (from, filter.to.map_or(UNIX_EPOCH + LATEST, Moment::resolve))
+}
+
+/// Returns the pages without what the store itself can leave out.
+pub(crate) fn narrowed(pages: Pages, filter: &Filter) -> Pages {
+    let (from, to) = times(filter);
+    let pages = pages.between(from, to);
+    match &filter.kind {
+        Some(kind) => pages.kind_named(kind),
+        None => pages,
+    }
+}
+
+/// Says whether the filter lets a job of narrowed pages through.
+pub(crate) fn takes(filter: &Filter, job: &JobInfo) -> bool {
+    let has = |text: &String| job.error.as_ref().is_some_and(|error| error.contains(text));
+    filter.key.as_ref().is_none_or(|key| job.key.as_ref() == Some(key))
+        && filter.error.as_ref().is_none_or(has)
+}
+
+/// Refuses a kind that the store has never had: a typing error would find nothing, and say so of another kind.
+pub(crate) fn check_kind(client: &Client, kind: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let Some(kind) = kind else { return Ok(()) };
+    let kinds: Vec<String> = client.kinds()?.into_iter().map(|(name, _)| name).collect();
+    if kinds.iter().any(|name| name == kind) {
+        return Ok(());
+    }
+    let known = if kinds.is_empty() { "none".to_owned() } else { quoted(&kinds) };
+    Err(format!("there is no kind {}; there is {known}", quotable(kind)).into())
+}
+
+/// Returns what may be printed of a text of the command line.
+pub(crate) fn quotable(text: &str) -> String {
+    match ServerUrl::parse(text) {
+        Some(url) => url.printable(),
+        None => format!("{text:?}"),
+    }
+}
+
+/// Returns the id of a job: of the whole one, or of the beginning of one. If there is none, says so and returns
+/// `None`.
+pub(crate) fn id(client: &Client, text: &str) -> Result<Option<JobId>, Box<dyn Error>> {
+    if let Ok(id) = text.parse() {
+        return Ok(Some(id));
+    }
+    let Some(beginning) = beginning(text) else {
+        let text = quotable(text);
+        let is = format!("{ID_DIGITS} hexadecimal digits, or the first of them");
+        return Err(format!("{text} is not the id of a job: that is {is}").into());
+    };
+    let begins = |job: &JobInfo| job.id.to_string().starts_with(&beginning);
+    let pages = [client.pending(), client.running(), client.dead()];
+    let found = only(text, search(pages, begins)?)?;
+    if found.is_none() {
+        eprintln!("tickwheel-jobs: there is no job whose id begins with {text}");
+    }
+    Ok(found.map(|job| job.id))
+}
+
+/// Returns a job by its id, its key, or the beginning of its id: the pending job of a key goes before everything
+/// else that a short text may mean. If there is none, says so and returns `None`.
+pub(crate) fn job(client: &Client, text: &str) -> Result<Option<JobInfo>, Box<dyn Error>> {
+    if let Ok(id) = text.parse::<JobId>()
+        && let Some(job) = client.get(id)?
+    {
+        return Ok(Some(job));
+    }
+    match client.keyed(text).get() {
+        Ok(Some(job)) => return Ok(Some(job)),
+        // Too long for a key.
+        Ok(None) | Err(StoreError::TooLong { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let beginning = beginning(text);
+    let means = |job: &JobInfo| {
+        job.key.as_deref() == Some(text)
+            || beginning.as_ref().is_some_and(|digits| job.id.to_string().starts_with(digits))
+    };
+    let (running, dead) = (client.running(), client.dead());
+    let found = match &beginning {
+        Some(_) => search([client.pending(), running, dead], means)?,
+        None => search([running, dead], means)?,
+    };
+    let found = only(text, found)?;
+    if found.is_none() {
+        let text = match text.parse::<JobId>() {
+            Ok(id) => format!("job {id}"),
+            Err(_) => format!("job with the id or the key {}", quotable(text)),
+        };
+        let text = plain(&text);
+        eprintln!("tickwheel-jobs: there is no {text}: it is done, was cancelled, or never was");
+    }
+    Ok(found)
+}
+
+/// Returns the text as the first digits of an id, if it may be that.
+fn beginning(text: &str) -> Option<String> {
+    let is_short = (1..ID_DIGITS).contains(&text.len());
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_short && is_hex).then(|| text.to_ascii_lowercase())
+}
+
+/// Returns the jobs that are meant, each once, up to one more than are listed.
+fn search<const N: usize>(
+    sets: [Pages; N],
+    means: impl Fn(&JobInfo) -> bool,
+) -> Result<Vec<JobInfo>, StoreError> {
+    let mut found: Vec<JobInfo> = Vec::new();
+    for mut pages in sets {
+        for job in pages.by_ref().filter(|job| means(job)) {
+            if found.iter().all(|known| known.id != job.id) {
+                found.push(job);
+            }
+            if found.len() > MOST_LISTED {
+                return Ok(found);
+            }
+        }
+        if let Some(error) = pages.error() {
+            return Err(error.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the one job that was found. If there are several, lists them.
+fn only(text: &str, mut found: Vec<JobInfo>) -> Result<Option<JobInfo>, Box<dyn Error>> {
+    if found.len() < 2 {
+        return Ok(found.pop());
+    }
+    for JobInfo { id, kind, state, key, .. } in found.iter().take(MOST_LISTED) {
+        let key = key.as_ref().map_or(String::new(), |key| format!("  {key}"));
+        eprintln!("  {id}  {state}  {}{}", plain(kind), plain(&key));
+    }
+    let more = if found.len() > MOST_LISTED { ", and more" } else { "" };
+    let text = quotable(text);
+    Err(format!("{text} may be any of the jobs above{more}: the whole id tells them apart").into())
+}

@@ -1,0 +1,284 @@
+//! Jobs, schedules and counts for people and for programs: times as RFC 3339, a payload of JSON as JSON.
+//!
+//! Ground rules:
+//!
+//! - The names of the fields are an interface: scripts read them. They are those of `--json` of the command
+//!   `tickwheel-jobs`.
+//! - A payload is in one of three fields: `payload` has JSON, `payload_text` other text, `payload_hex` bytes that
+//!   are no text. Text in `payload` would be taken for a JSON string.
+//! - A time is UTC, in milliseconds, to the end of the year 9999.
+
+use core::fmt;
+use std::time::SystemTime;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use super::info::{Counts, JobInfo, JobState, ScheduleInfo};
+use super::time::Millis;
+
+/// A time, printed as RFC 3339: `2026-11-22T10:00:00.000Z`.
+struct Rfc3339(SystemTime);
+
+impl fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = Millis::present(self.0).get();
+        let (days, of_day) = (ms / 86_400_000, ms % 86_400_000);
+        let (year, month, day) = date(days);
+        let (seconds, ms) = (of_day / 1000, of_day % 1000);
+        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+    }
+}
+
+impl fmt::Debug for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Rfc3339 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Returns year, month and day of a day, counted from 1970-01-01 on. The algorithm is `civil_from_days` of Howard
+/// Hinnant: years begin in March, so that a leap day is the last day of one.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468; // since 0000-03-01
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153; // 0 is March
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next_year, month, day)
+}
+
+/// A payload, as what it is.
+enum Payload<'a> {
+    Json(serde_json::Value),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+}
+
+impl Payload<'_> {
+    fn of(bytes: &[u8]) -> Payload<'_> {
+        match (serde_json::from_slice(bytes), str::from_utf8(bytes)) {
+            (Ok(json), _) => Payload::Json(json),
+            (Err(_), Ok(text)) => Payload::Text(text),
+            (Err(_), Err(_)) => Payload::Bytes(bytes),
+        }
+    }
+}
+
+/// Bytes, printed as hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Payload<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Payload::Json(json) => fmt::Display::fmt(json, f),
+            Payload::Text(text) => fmt::Debug::fmt(text, f),
+            Payload::Bytes(bytes) => write!(f, "0x{}", Hex(bytes)),
+        }
+    }
+}
+
+impl JobState {
+    /// Returns the state in a word: `pending`, `claimed`, `running`, `dead`.
+    fn word(self) -> &'static str {
+        match self {
+            JobState::Pending => "pending",
+            JobState::Claimed => "claimed",
+            JobState::Running => "running",
+            JobState::Dead => "dead",
+        }
+    }
+}
+
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl Serialize for JobState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl Serialize for JobInfo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let payload = Payload::of(&self.payload);
+        let is_json = matches!(payload, Payload::Json(_));
+        let mut job = serializer.serialize_struct("JobInfo", if is_json { 10 } else { 11 })?;
+        job.serialize_field("id", &self.id)?;
+        job.serialize_field("kind", &self.kind)?;
+        job.serialize_field("state", &self.state)?;
+        job.serialize_field("due", &Rfc3339(self.deadline))?;
+        job.serialize_field("tries", &self.tries)?;
+        job.serialize_field("interruptions", &self.interruptions)?;
+        job.serialize_field("key", &self.key)?;
+        job.serialize_field("error", &self.error)?;
+        job.serialize_field("died", &self.died.map(Rfc3339))?;
+        match payload {
+            Payload::Json(json) => job.serialize_field("payload", &json)?,
+            Payload::Text(text) => {
+                job.serialize_field("payload", &None::<()>)?;
+                job.serialize_field("payload_text", text)?;
+            }
+            Payload::Bytes(bytes) => {
+                job.serialize_field("payload", &None::<()>)?;
+                job.serialize_field("payload_hex", &Hex(bytes).to_string())?;
+            }
+        }
+        job.end()
+    }
+}
+
+impl fmt::Debug for JobInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobInfo")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .field("state", &self.state)
+            .field("deadline", &Rfc3339(self.deadline))
+            .field("tries", &self.tries)
+            .field("interruptions", &self.interruptions)
+            .field("key", &self.key)
+            .field("error", &self.error)
+            .field("died", &self.died.map(Rfc3339))
+            .field("payload", &Payload::of(&self.payload))
+            .finish()
+    }
+}
+
+impl Serialize for ScheduleInfo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut schedule = serializer.serialize_struct("ScheduleInfo", 4)?;
+        schedule.serialize_field("name", &self.name)?;
+        schedule.serialize_field("kind", &self.kind)?;
+        schedule.serialize_field("rule", &self.rule)?;
+        schedule.serialize_field("next", &Rfc3339(self.next))?;
+        schedule.end()
+    }
+}
+
+impl fmt::Debug for ScheduleInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduleInfo")
+            .field("name", &self.name)
+            .field("kind", &self.kind)
+            .field("rule", &self.rule)
+            .field("next", &Rfc3339(self.next))
+            .finish()
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut counts = serializer.serialize_struct("Counts", 5)?;
+        counts.serialize_field("pending", &self.pending)?;
+        counts.serialize_field("claimed", &self.claimed)?;
+        counts.serialize_field("running", &self.running)?;
+        counts.serialize_field("dead", &self.dead)?;
+        counts.serialize_field("schedules", &self.schedules)?;
+        counts.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::id::JobId;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn job(payload: &[u8]) -> JobInfo {
+        JobInfo {
+            id: JobId::from_u128(7),
+            kind: "push".to_owned(),
+            state: JobState::Dead,
+            deadline: UNIX_EPOCH + Duration::from_millis(1_795_341_600_250),
+            tries: 2,
+            interruptions: 0,
+            key: Some("user 7".to_owned()),
+            error: None,
+            died: Some(UNIX_EPOCH),
+            payload: payload.to_vec(),
+        }
+    }
+
+    /// A time is printed as RFC 3339 in every year, leap or not.
+    #[test]
+    fn times_print_as_rfc_3339() {
+        let cases = [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (951_868_799_999, "2000-02-29T23:59:59.999Z"),
+            (951_868_800_000, "2000-03-01T00:00:00.000Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+            (1_795_341_600_250, "2026-11-22T10:00:00.250Z"),
+            (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        ];
+        for (ms, text) in cases {
+            let time = UNIX_EPOCH + Duration::from_millis(ms);
+            assert_eq!(Rfc3339(time).to_string(), text);
+        }
+        let mut last = (1969, 12, 31);
+        for day in 0..2_932_897 {
+            let next = date(day);
+            let (year, month, of_month) = next;
+            let follows = next == (last.0, last.1, last.2 + 1)
+                || (next == (last.0, last.1 + 1, 1) && last.2 >= 28)
+                || (next == (last.0 + 1, 1, 1) && (last.1, last.2) == (12, 31));
+            assert!(follows && of_month <= 31 && month <= 12, "{last:?} and {year}");
+            last = next;
+        }
+        assert_eq!(last, (9999, 12, 31));
+    }
+
+    /// A job is an object with the fields of `--json`, and its payload JSON if it is JSON.
+    #[test]
+    fn job_info_serializes_with_its_payload() {
+        let json = |payload: &[u8]| serde_json::to_value(job(payload)).unwrap();
+        let whole = serde_json::json!({
+            "id": "00000000000000000000000000000007",
+            "kind": "push",
+            "state": "dead",
+            "due": "2026-11-22T10:00:00.250Z",
+            "tries": 2,
+            "interruptions": 0,
+            "key": "user 7",
+            "error": null,
+            "died": "1970-01-01T00:00:00.000Z",
+            "payload": { "to": "ann" },
+        });
+        assert_eq!(json(br#"{"to":"ann"}"#), whole);
+        assert_eq!(json(b"\"ann\"")["payload"], "ann");
+        let text = json(b"ann");
+        assert_eq!((&text["payload"], &text["payload_text"]), (&None::<()>.into(), &"ann".into()));
+        let bytes = json(&[0xff, 0]);
+        assert_eq!(
+            (&bytes["payload"], &bytes["payload_hex"]),
+            (&None::<()>.into(), &"ff00".into())
+        );
+    }
+
+    /// What `{:?}` prints can be read: times are no seconds since 1970, and the payload is no list of bytes.
+    #[test]
+    fn job_info_debug_can_be_read() {
+        let text = format!("{:?}", job(br#"{"to":"ann"}"#));
+        assert!(text.contains("deadline: 2026-11-22T10:00:00.250Z"), "{text}");
+        assert!(text.contains(r#"payload: {"to":"ann"}"#), "{text}");
+        assert!(format!("{:?}", job(&[0xff])).contains("payload: 0xff"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Jobs that are made by hand, kinds that are not there, and the page that says all of it.
+
+use super::*;
+
+/// A job that is inserted by hand runs as any other, at its time and under its key.
+#[test]
+fn insert_makes_a_job_from_json() {
+    let app = application();
+    // The runner has made the kinds known; so it may be the first job of its kind.
+    let said = ok(&app.file, &["insert", "close-order", "7"]);
+    assert!(said.contains("is inserted, due now"), "{said}");
+    assert_eq!(app.closed.recv_timeout(LONG), Ok(7));
+
+    let at = "2126-11-22T10:00:00Z";
+    let args = ["insert", "push", " {\"to\": \"ann\"} ", "--at", at, "--key", "ann"];
+    let said = ok(&app.file, &args);
+    let job = &json(&app.file, &["show", "ann", "--json"])[0];
+    assert!(
+        said.starts_with(job["id"].as_str().unwrap()) && said.contains("2126-11-22T10"),
+        "{said}"
+    );
+    assert_eq!(
+        (&job["payload"]["to"], &job["due"]),
+        (&"ann".into(), &"2126-11-22T10:00:00.000Z".into())
+    );
+    let taken = call(&app.file, &args);
+    assert_eq!((taken.code, &*taken.out), (1, ""));
+    assert!(taken.err.contains(job["id"].as_str().unwrap()), "{}", taken.err);
+    ok(&app.file, &[&args[..], &["--replace"]].concat());
+    let jobs = json(&app.file, &["list", "--json"]);
+    assert!(jobs.len() == 1 && jobs[0]["id"] != job["id"], "{jobs:?}");
+    let in_time = ok(&app.file, &["insert", "close-order", "-1", "--in", "2h"]);
+    assert!(in_time.contains("in 1h 59m") || in_time.contains("in 2h"), "{in_time}");
+
+    for (args, named) in [
+        (&["insert", "close-order", "seven"] as &[&str], "no JSON"),
+        (&["insert", "close-order", "{\"a\":1"], "no JSON"),
+        (&["insert", "close", "7"], "\"close-order\""),
+        (&["insert", "close-order", "7", "--in", "1h", "--at", at], "--at"),
+        (&["insert", "close-order", "7", "--replace"], "--key"),
+        (&["insert", "close-order", "7", "--key", &"k".repeat(256)], "256"),
+        (&["insert", "close-order", "7", "--in", "70000000h"], "9999"),
+    ] {
+        let refused = call(&app.file, args);
+        assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?}");
+        assert!(refused.err.contains(named), "{args:?}: {}", refused.err);
+    }
+    assert_eq!(app.jobs.count().unwrap().pending, 2);
+    app.jobs.check().unwrap();
+}
+
+/// Data that the handler does not read makes the job dead, with the data.
+#[test]
+fn insert_of_what_does_not_decode_is_dead() {
+    let app = application();
+    ok(&app.file, &["insert", "close-order", "{\"order\":7}"]);
+    app.wait_for_dead(1);
+    let dead = &json(&app.file, &["list", "dead", "--json"])[0];
+    assert_eq!(dead["payload"]["order"], 7);
+    assert!(dead["error"].as_str().unwrap().contains("does not decode"), "{dead}");
+}
+
+/// A schedule runs now, as often as it is told to, and goes on as it was.
+#[test]
+fn run_schedule_makes_an_occurrence_now() {
+    let app = application();
+    app.jobs.repeat("sweep", HOUR, Close(3)).unwrap();
+    let before = app.jobs.repeats().unwrap();
+    for _ in 0..2 {
+        assert!(ok(&app.file, &["run-schedule", "sweep"]).contains("is inserted"));
+        assert_eq!(app.closed.recv_timeout(LONG), Ok(3));
+    }
+    assert_eq!(app.jobs.repeats().unwrap(), before);
+    let absent = call(&app.file, &["run-schedule", "sweeps"]);
+    assert_eq!((absent.code, &*absent.out), (1, ""));
+    assert!(absent.err.contains("\"sweeps\"; there is \"sweep\""), "{}", absent.err);
+}
+
+/// A kind that the store never had is an error that names those that there are, for every verb with `--kind`.
+#[test]
+fn unknown_kinds_are_named() {
+    let app = application();
+    app.jobs.insert(HOUR, Close(1)).unwrap();
+    for args in [
+        &["list", "--kind", "close-ordre"] as &[&str],
+        &["list", "dead", "--kind", "close-ordre"],
+        &["list", "schedules", "--kind", "close-ordre"],
+        &["revive", "--all", "--kind", "close-ordre"],
+        &["discard", "--all", "--kind", "close-ordre", "--yes"],
+        &["cancel", "--all", "--kind", "close-ordre", "--dry-run"],
+    ] {
+        let refused = call(&app.file, args);
+        assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?}");
+        assert!(refused.err.contains("no kind \"close-ordre\"; there is"), "{}", refused.err);
+        assert!(refused.err.contains("\"close-order\""), "{}", refused.err);
+    }
+    let folder = Folder::new();
+    let empty = folder.file("empty.db");
+    Jobs::open(&empty).unwrap().client().unwrap();
+    assert!(call(&empty, &["list", "--kind", "push"]).err.contains("there is none"));
+}
+
+/// The page of the command names every command and every option that `--help` has, and no other.
+#[test]
+fn page_has_what_help_has() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/command.md");
+    let page = fs::read_to_string(page).unwrap();
+    let folder = Folder::new();
+    let file = folder.file("jobs.db");
+    let options = |text: &str| {
+        let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+        let words = words.map(|word| word.trim_end_matches('-').to_owned());
+        words.filter(|word| word.starts_with("--") && word.len() > 2).collect::<Vec<String>>()
+    };
+    let help = ok(&file, &["--help"]);
+    let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let commands: Vec<&str> = names.map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert!(commands.contains(&"run-schedule") && commands.len() == 12, "{commands:?}");
+    let mut known = vec![options(&help)];
+    for command in commands.iter().filter(|command| **command != "help") {
+        assert!(page.contains(&format!("`{command}")), "`{command}` is not on the page");
+        known.push(options(&ok(&file, &[command, "--help"])));
+    }
+    let known: Vec<String> = known.concat();
+    for option in known.iter().filter(|option| !["--help", "--version"].contains(&&***option)) {
+        assert!(page.contains(&format!("`{option}")), "{option} is not on the page");
+    }
+    let install = ["--path", "--features"];
+    for option in options(&page) {
+        let is_known = known.contains(&option) || install.contains(&&*option);
+        assert!(is_known, "{option} is on the page, and not in --help");
+    }
+}

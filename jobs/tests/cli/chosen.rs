@@ -1,0 +1,211 @@
+//! Which jobs a command is about: ids that are cut short, keys, filters, a question before many are lost, a dry run;
+//! and the times, in the zone of the machine.
+
+use super::*;
+
+/// Returns how many digits two ids begin with together.
+fn common(one: &str, two: &str) -> usize {
+    one.bytes().zip(two.bytes()).take_while(|(one, two)| one == two).count()
+}
+
+fn push(to: &str) -> Push {
+    Push { to: to.to_owned() }
+}
+
+/// The beginning of an id is enough for every verb, as long as one job has it: one that waits, runs or is dead. If
+/// several have it they are listed, and nothing is done.
+#[test]
+fn ids_are_cut_short_as_long_as_they_are_unique() {
+    let app = application();
+    let first = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let second = app.jobs.insert(2 * HOUR, Close(2)).unwrap().to_string();
+    let dead = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    app.wait_for_dead(1);
+    let digits = common(&first, &second);
+    let unique = digits.max(common(&first, &dead)).max(common(&second, &dead));
+    let (first_digits, second_digits) = (&first[..=unique], &second[..=unique]);
+    assert_eq!(json(&app.file, &["show", "--json", first_digits])[0]["id"], *first);
+    assert!(
+        ok(&app.file, &["move", &second_digits.to_uppercase(), "--in", "3h"]).contains(&second)
+    );
+    for args in [
+        &["cancel", &first[..digits], "--yes"] as &[&str],
+        &["show", &first[..digits]],
+        &["move", &first[..digits], "--in", "1s"],
+    ] {
+        let several = call(&app.file, args);
+        assert_eq!((several.code, &*several.out), (2, ""), "{args:?}");
+        let listed = [&*first, &*second].iter().all(|id| several.err.contains(id));
+        assert!(listed && several.err.contains("close-order"), "{}", several.err);
+    }
+    assert_eq!(app.jobs.count().unwrap().pending, 2);
+    let absent = call(&app.file, &["cancel", "fffffff"]);
+    assert_eq!(absent.code, 1);
+    assert!(absent.err.contains("begins with fffffff"), "{}", absent.err);
+    ok(&app.file, &["cancel", first_digits]);
+    assert!(ok(&app.file, &["discard", &dead[..=unique]]).contains(&dead));
+    assert_eq!(app.jobs.count().unwrap().dead, 0);
+
+    // More jobs than are listed.
+    app.jobs.insert_batch((0..20).map(|n| (HOUR, Close(n)))).unwrap();
+    let many = call(&app.file, &["show", &first[..4]]);
+    assert_eq!((many.code, many.err.lines().count()), (2, 11), "{}", many.err);
+    assert!(many.err.contains("and more"), "{}", many.err);
+}
+
+/// A job is shown by its key, whether it waits or is dead; the one that waits goes first.
+#[test]
+fn show_takes_a_key() {
+    let app = application();
+    let shown = |text: &str| json(&app.file, &["show", "--json", text])[0]["id"].clone();
+    // A key may look like the beginning of an id, or like a whole one.
+    let keys = ["user 7", "1a", "0123456789abcdef0123456789abcdef"];
+    for key in keys {
+        let waits = app.jobs.keyed(key).insert(HOUR, Close(1)).unwrap().to_string();
+        assert_eq!(shown(key), *waits, "{key}");
+        assert_eq!(
+            app.jobs.cancel(waits.parse().unwrap()).unwrap(),
+            tickwheel_jobs::Cancel::Cancelled
+        );
+    }
+    let dead = app.jobs.keyed("user 7").insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    app.wait_for_dead(1);
+    assert_eq!(shown("user 7"), *dead);
+    let waits = app.jobs.keyed("user 7").insert(HOUR, push("ann")).unwrap().to_string();
+    assert_eq!(shown("user 7"), *waits);
+    for absent in ["user 8", "ffffff", &"k".repeat(300)] {
+        let missed = call(&app.file, &["show", absent]);
+        assert_eq!((missed.code, &*missed.out), (1, ""), "{}", missed.err);
+        assert!(missed.err.contains(absent), "{}", missed.err);
+    }
+}
+
+/// A list and `--all` leave out what the filters say: by kind, time, key and error, also all of them together.
+#[test]
+fn filters_leave_jobs_out() {
+    let app = application();
+    let insert =
+        |key: &str, to: &str| app.jobs.keyed(key).insert(Duration::ZERO, push(to)).unwrap();
+    let (ann, bob) = (insert("ann", "ann").to_string(), insert("bob", "bob").to_string());
+    let late = app.jobs.insert(SystemTime::now() - 2 * HOUR, push("ann")).unwrap().to_string();
+    app.wait_for_dead(3);
+    let list = |filter: &[&str]| {
+        let lines = json(&app.file, &[&["list", "dead", "--json"], filter].concat());
+        ids(&lines).into_iter().map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(list(&["--key", "bob"]), [&*bob]);
+    assert_eq!(list(&["--error", "to \"ann\""]), [&*ann, &*late]);
+    assert_eq!(list(&["--error", "ann", "--from", "-1h", "--kind", "push"]), [&*ann]);
+    assert_eq!(list(&["--error", "ann", "--limit", "2"]).len(), 2);
+    assert!(list(&["--error", "ann", "--key", "bob"]).is_empty());
+    let revived = ["revive", "--all", "--error", "ann", "--to", "-1h"];
+    assert!(ok(&app.file, &[&revived[..], &["--dry-run"]].concat()).contains(&late));
+    assert_eq!(app.jobs.count().unwrap().dead, 3);
+    app.allow.send(()).unwrap();
+    assert_eq!(ok(&app.file, &revived), "1 jobs are revived\n");
+    app.wait_for_gone(&late);
+    assert_eq!(ok(&app.file, &["discard", "--all", "--key", "ann"]), "1 jobs are discarded\n");
+    assert_eq!(list(&[]), [&*bob]);
+    let key = call(&app.file, &["list", "schedules", "--key", "bob"]);
+    assert!(key.code == 2 && key.err.contains("--key"), "{}", key.err);
+    for filter in ["--key", "--error", "--from", "--to", "--kind"] {
+        let value = if filter == "--kind" { "push" } else { "1h" };
+        let one = call(&app.file, &["discard", &bob, filter, value]);
+        assert!(one.code == 2 && one.err.contains(filter), "{}", one.err);
+    }
+    assert_eq!(app.jobs.count().unwrap().dead, 1);
+}
+
+/// More than one job is lost only after a yes: with `--yes`, or at a terminal, which these calls have none of. What is
+/// asked for names the number.
+#[test]
+fn many_jobs_are_lost_only_after_a_yes() {
+    let app = application();
+    app.jobs.insert_batch((0..3).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
+    app.jobs.insert_batch((0..4).map(|n| (HOUR, Close(n)))).unwrap();
+    app.wait_for_dead(3);
+    let dead = json(&app.file, &["list", "dead", "--json"]);
+    let dead = ids(&dead);
+    let pending = json(&app.file, &["list", "--json"]);
+    let pending = ids(&pending);
+    for (args, number) in [
+        (&["discard", "--all"] as &[&str], "3 jobs would be discarded"),
+        (&["discard", dead[0], dead[1]], "2 jobs would be discarded"),
+        (&["cancel", "--all", "--kind", "close-order"], "4 jobs would be cancelled"),
+        (&["cancel", pending[0], pending[1]], "2 jobs would be cancelled"),
+    ] {
+        let refused = call(&app.file, args);
+        assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?}");
+        assert!(refused.err.contains(number) && refused.err.contains("--yes"), "{}", refused.err);
+    }
+    let counts = app.jobs.count().unwrap();
+    assert_eq!((counts.dead, counts.pending), (3, 4));
+    // One job, and one that is named twice, needs none.
+    ok(&app.file, &["discard", dead[0], dead[0]]);
+    ok(&app.file, &["cancel", pending[0]]);
+    ok(&app.file, &["discard", dead[1], dead[2], "--yes"]);
+    assert_eq!(ok(&app.file, &["cancel", "--all", "--yes"]), "3 jobs are cancelled\n");
+    let none = call(&app.file, &["cancel", "--all"]);
+    assert_eq!((none.code, &*none.out), (1, "0 jobs are cancelled\n"));
+    let counts = app.jobs.count().unwrap();
+    assert_eq!((counts.dead, counts.pending), (0, 0));
+    app.jobs.check().unwrap();
+}
+
+/// A dry run lists the jobs, says what would be done, and changes nothing.
+#[test]
+fn dry_runs_change_nothing() {
+    let app = application();
+    let waits = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    app.jobs.insert_batch((0..120).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
+    app.jobs.repeat("sweep", HOUR, Close(2)).unwrap();
+    app.wait_for_dead(120);
+    let dead = json(&app.file, &["list", "dead", "--json", "--limit", "120"]).swap_remove(0);
+    let dead = dead["id"].as_str().unwrap();
+    let before = (app.jobs.count().unwrap(), app.jobs.get(waits.parse().unwrap()).unwrap());
+    for (args, said) in [
+        (&["cancel", &waits] as &[&str], "1 jobs would be cancelled"),
+        (&["cancel", "--all"], "1 jobs would be cancelled"),
+        (&["discard", "--all"], "120 jobs would be discarded"),
+        (&["revive", "--all", "--kind", "push"], "120 jobs would be revived"),
+        (&["revive", dead], "1 jobs would be revived"),
+        (&["move", &waits, "--in", "5m"], "would be due"),
+        (&["insert", "close-order", "7", "--at", "2126-11-22"], "2126-11-22T00:00:00.000Z"),
+        (&["run-schedule", "sweep"], "close-order of the schedule"),
+    ] {
+        let out = ok(&app.file, &[args, &["--dry-run"]].concat());
+        assert!(out.contains(said), "{args:?}: {out}");
+        assert!(out.lines().count() <= 103, "{out}");
+    }
+    for args in [&["cancel", dead] as &[&str], &["revive", &waits], &["move", dead, "--in", "1s"]] {
+        assert_eq!(call(&app.file, &[args, &["--dry-run"]].concat()).code, 1, "{args:?}");
+    }
+    let after = (app.jobs.count().unwrap(), app.jobs.get(waits.parse().unwrap()).unwrap());
+    assert_eq!(after, before);
+    assert!(app.closed.try_recv().is_err());
+}
+
+/// With `--local` times are printed in the zone of the machine, and those that name none are read as times of it.
+/// JSON stays UTC.
+#[test]
+fn times_are_local_by_choice() {
+    let app = application();
+    let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let berlin = |args: &[&str]| {
+        let mut command = command(&app.file, args);
+        let ended = command.env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3").output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    let moved = berlin(&["move", &id, "--at", "2126-07-01 10:00", "--local"]);
+    assert!(moved.contains("2126-07-01T10:00:00.000+02:00"), "{moved}");
+    assert!(berlin(&["show", &id]).contains("2126-07-01T08:00:00.000Z"));
+    let list = berlin(&["--local", "list"]);
+    assert!(list.contains("DUE (local)") && list.contains("T10:00:00.000+02:00"), "{list}");
+    let json = berlin(&["list", "--json", "--local", "--from", "2126-07-01 10:00"]);
+    assert!(json.contains("2126-07-01T08:00:00.000Z"), "{json}");
+    assert!(berlin(&["list", "--json", "--local", "--from", "2126-07-01T10:00:01"]).is_empty());
+    // An offset goes before the zone.
+    berlin(&["move", &id, "--at", "2126-01-01T10:00:00Z", "--local"]);
+    assert!(berlin(&["--local", "show", &id]).contains("2126-01-01T11:00:00.000+01:00"));
+}

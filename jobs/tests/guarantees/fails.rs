@@ -1,0 +1,297 @@
+//! What a handler may return: every error by `?`, and what becomes of its job.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{
+    Cancel, Event, Fail, InsertError, Job, JobState, Jobs, Retry, Run, StoreError,
+};
+
+use super::support::{Close, Folder, HOUR, MS, Push, SECOND, close, on_each_store};
+
+/// A job whose type is not `Sync`.
+#[derive(Serialize, Deserialize)]
+struct NotSync(Cell<u64>);
+
+impl Job for NotSync {
+    const NAME: &'static str = "not-sync";
+}
+
+fn refused() -> Result<(), InsertError<NotSync>> {
+    let (jobs, _driver) = Jobs::memory().on(|_: Close, _| Ok(())).manual().expect("in memory");
+    let client = jobs.client();
+    drop(jobs);
+    client.insert(SECOND, NotSync(Cell::new(1))).map(drop)
+}
+
+/// `?` makes a failure of every error that can be boxed, which is tried again by the policy. Its text has
+/// the sources.
+#[test]
+fn every_error_becomes_a_failure_by_a_question_mark() {
+    fn no_disk() -> io::Error {
+        io::Error::other("no disk")
+    }
+    fn boxed() -> Box<dyn Error + Send + Sync> {
+        Box::new(no_disk())
+    }
+    type Handler = fn() -> Result<(), Fail>;
+    let handlers: [(Handler, &str); 10] = [
+        (|| Err(anyhow::Error::from(no_disk()).context("no mail"))?, "no mail: no disk"),
+        (|| Err(anyhow::anyhow!("no {}", "route"))?, "no route"),
+        (|| Err(boxed())?, "no disk"),
+        (|| Err("no answer")?, "no answer"),
+        (|| Err(format!("status {}", 500))?, "status 500"),
+        (|| Err(no_disk())?, "no disk"),
+        (|| Ok(refused()?), "the insert was refused: the jobs are shut down"),
+        (|| Err(StoreError::Full)?, "the store is full"),
+        // A failure stays what it was.
+        (|| Err(Fail::retry("nested"))?, "nested"),
+        (
+            || Err(Fail::retry(anyhow::Error::from(no_disk()).context("made here"))),
+            "made here: no disk",
+        ),
+    ];
+    on_each_store(|builder| {
+        let (jobs, driver) = builder
+            .retry(Retry::fixed(HOUR).times(1))
+            .on(move |job: Close, _| handlers[job.order as usize].0())
+            .manual()
+            .unwrap();
+        let insert = |order: usize| jobs.insert(Duration::ZERO, close(order as u64)).unwrap();
+        let ids: Vec<_> = (0..handlers.len()).map(insert).collect();
+        driver.advance(MS);
+        for (id, (_, error)) in ids.iter().zip(&handlers) {
+            let job = jobs.get(*id).unwrap().unwrap();
+            let found = (job.state, job.tries, job.error.as_deref());
+            assert_eq!(found, (JobState::Pending, 1, Some(*error)));
+        }
+        driver.advance(HOUR);
+        assert_eq!(jobs.count().unwrap().dead, handlers.len() as u64);
+    });
+}
+
+/// A failure that was made with another fate keeps it through `?`.
+#[test]
+fn a_failure_keeps_its_fate_through_a_question_mark() {
+    fn outer(inner: fn() -> Fail) -> Result<(), Fail> {
+        Err(inner())?
+    }
+    let (jobs, driver) = Jobs::memory()
+        .on(|job: Close, _| match job.order {
+            0 => outer(|| Fail::dead("dies")),
+            _ => outer(|| Fail::snooze(HOUR)),
+        })
+        .manual()
+        .unwrap();
+    let ids = [0, 1].map(|order| jobs.insert(Duration::ZERO, close(order)).unwrap());
+    driver.advance(MS);
+    let [dead, put_off] = ids.map(|id| jobs.get(id).unwrap().unwrap());
+    assert_eq!((dead.state, dead.error.as_deref()), (JobState::Dead, Some("dies")));
+    assert_eq!((put_off.state, put_off.tries, put_off.error), (JobState::Pending, 0, None));
+}
+
+/// A limit of so many in each second, as a service states it.
+struct Limiter {
+    each_second: u32,
+    /// The second, and how many were let through in it.
+    state: Mutex<(u64, u32)>,
+}
+
+impl Limiter {
+    /// Lets a call through, or says how long it is to the next second.
+    fn take(&self, now: SystemTime) -> Result<(), Duration> {
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        let mut state = self.state.lock().expect("no handler panics");
+        if state.0 != since.as_secs() {
+            *state = (since.as_secs(), 0);
+        }
+        if state.1 < self.each_second {
+            state.1 += 1;
+            return Ok(());
+        }
+        Err(Duration::from_secs(since.as_secs() + 1) - since)
+    }
+}
+
+fn now(run: &Run) -> SystemTime {
+    run.deadline() + run.late()
+}
+
+/// 100 mails through a limiter of 10 a second: all are sent, none is dead or has failed, no second has
+/// more than 10, and what was put off counts nowhere else.
+#[test]
+fn a_limiter_puts_jobs_off_and_kills_none() {
+    on_each_store(|builder| {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&sent);
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&events);
+        let (jobs, driver) = builder
+            .state(Limiter { each_second: 10, state: Mutex::new((0, 0)) })
+            .retry(Retry::fixed(SECOND).times(2))
+            .on(move |job: Close, run| {
+                assert_eq!(run.attempt(), 1);
+                run.state::<Limiter>()?.take(now(run)).map_err(Fail::snooze)?;
+                noted.lock().unwrap().push((job.order, now(run)));
+                Ok(())
+            })
+            .on_event(move |event: Event| told.lock().unwrap().push(format!("{event:?}")))
+            .manual()
+            .unwrap();
+        jobs.insert_batch((0..100).map(|order| (Duration::ZERO, close(order)))).unwrap();
+        driver.advance(12 * SECOND);
+        let mut sent = sent.lock().unwrap().clone();
+        for (at, (_, time)) in sent.iter().enumerate().skip(10) {
+            let ten_before = sent[at - 10].1;
+            let second =
+                |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+            assert!(second(*time) > second(ten_before), "more than 10 a second: {sent:?}");
+        }
+        sent.sort_unstable();
+        let orders: Vec<u64> = sent.iter().map(|(order, _)| *order).collect();
+        assert_eq!(orders, (0..100).collect::<Vec<u64>>());
+        let (stats, counts) = (jobs.stats(), jobs.count().unwrap());
+        assert_eq!((stats.completed, stats.failed, stats.died), (100, 0, 0));
+        assert_eq!((counts.pending, counts.running, counts.dead), (0, 0, 0));
+        assert_eq!(stats.snoozed + stats.completed, stats.started);
+        assert!((450..=550).contains(&stats.snoozed), "{stats:?}");
+        assert_eq!(*events.lock().unwrap(), Vec::<String>::new());
+        jobs.check().unwrap();
+    });
+}
+
+/// A snooze leaves everything of a job as it was, but its time: the failures before it, their text, the key,
+/// the number of the attempt. The policy counts on from there. The fences ascend.
+#[test]
+fn a_snooze_changes_the_time_of_a_job_and_nothing_else() {
+    on_each_store(|builder| {
+        let runs = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&runs);
+        let (jobs, driver) = builder
+            .retry(Retry::fixed(SECOND).times(2))
+            .on(move |_: Close, run| {
+                let mut runs = noted.lock().unwrap();
+                runs.push((run.attempt(), run.fence()));
+                match runs.len() {
+                    1 => Err("fails once")?,
+                    2..=4 => Err(Fail::snooze(HOUR)),
+                    _ => Err("fails again")?,
+                }
+            })
+            .manual()
+            .unwrap();
+        let id = jobs.keyed("order-1").insert(Duration::ZERO, close(1)).unwrap();
+        driver.advance(SECOND + MS);
+        let after_one = jobs.get(id).unwrap().unwrap();
+        driver.advance(2 * HOUR);
+        let after_three = jobs.get(id).unwrap().unwrap();
+        assert_eq!(after_three.deadline, after_one.deadline + 2 * HOUR);
+        let mut before = after_three.clone();
+        before.deadline = after_one.deadline;
+        assert_eq!(before, after_one);
+        assert_eq!((after_three.tries, after_three.key.as_deref()), (1, Some("order-1")));
+        assert_eq!(after_three.error.as_deref(), Some("fails once"));
+        assert_eq!(jobs.keyed("order-1").get().unwrap(), Some(after_three));
+        // The second and the third failure.
+        driver.advance(2 * HOUR);
+        let dead = jobs.get(id).unwrap().unwrap();
+        assert_eq!((dead.state, dead.tries), (JobState::Dead, 3));
+        let runs = runs.lock().unwrap();
+        let attempts: Vec<u32> = runs.iter().map(|(attempt, _)| *attempt).collect();
+        assert_eq!(attempts, [1, 2, 2, 2, 2, 3]);
+        assert!(runs.is_sorted_by(|a, b| a.1 < b.1), "{runs:?}");
+        jobs.check().unwrap();
+    });
+}
+
+/// A job that was asked to stop ends, whatever time its run puts it off to.
+#[test]
+fn a_cancelled_job_is_not_put_off() {
+    on_each_store(|builder| {
+        let (jobs, driver) = builder
+            .on(|_: Close, run| {
+                assert_eq!(run.client().cancel(run.id())?, Cancel::Running);
+                Err(Fail::snooze(HOUR))
+            })
+            .manual()
+            .unwrap();
+        let id = jobs.insert(Duration::ZERO, close(1)).unwrap();
+        driver.advance(2 * HOUR);
+        assert_eq!((jobs.get(id).unwrap(), jobs.stats().started), (None, 1));
+        jobs.check().unwrap();
+    });
+}
+
+/// What is put off is in the store, and comes back after a restart; a delay without end ends with the year
+/// 9999.
+#[test]
+fn a_job_that_was_put_off_survives_a_restart() {
+    let folder = Folder::new();
+    let open = |run: fn(Close, &Run) -> Result<(), Fail>| {
+        Jobs::open(folder.file("jobs.db")).unwrap().on(run).manual().unwrap()
+    };
+    let (jobs, driver) = open(|job, _| match job.order {
+        1 => Err(Fail::snooze(HOUR)),
+        _ => Err(Fail::snooze(Duration::MAX)),
+    });
+    let ids = [1, 2].map(|order| jobs.insert(Duration::ZERO, close(order)).unwrap());
+    driver.advance(MS);
+    let put_off = jobs.get(ids[0]).unwrap().unwrap();
+    jobs.shutdown().unwrap();
+    drop(driver);
+    let (jobs, driver) = open(|_, _| Ok(()));
+    assert_eq!(jobs.get(ids[0]).unwrap(), Some(put_off));
+    assert_eq!(driver.advance(2 * HOUR), 1);
+    assert_eq!(jobs.get(ids[0]).unwrap(), None);
+    let last = jobs.get(ids[1]).unwrap().unwrap().deadline;
+    assert_eq!(last.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(), 253_402_300_799);
+    jobs.check().unwrap();
+}
+
+/// Handlers share a value of each type. One that nobody gave fails the run by its policy, and two of a type
+/// are refused at the start.
+#[test]
+fn handlers_share_the_state_of_the_builder() {
+    struct Pool(&'static str);
+    #[derive(Clone)]
+    struct Missing;
+
+    fn named(job: Close, run: &Run) -> Result<(), Fail> {
+        let pool: &Pool = run.state()?;
+        assert_eq!((pool.0, run.state::<u64>()?), ("pool", &7));
+        if job.order == 2 {
+            let Missing = run.state::<Missing>()?.clone();
+        }
+        Ok(())
+    }
+
+    let dropped = Arc::new(());
+    let (jobs, driver) = Jobs::memory()
+        .state(Pool("pool"))
+        .state(7_u64)
+        .state(Arc::clone(&dropped))
+        .on(named)
+        .on(|_: Push, run| run.state::<Pool>().map(drop))
+        .manual()
+        .unwrap();
+    let ids = [1, 2].map(|order| jobs.insert(Duration::ZERO, close(order)).unwrap());
+    let push = jobs.insert(Duration::ZERO, Push { to: "Ada".to_owned() }).unwrap();
+    assert_eq!(driver.advance(MS), 3);
+    assert_eq!((jobs.get(ids[0]).unwrap(), jobs.get(push).unwrap()), (None, None));
+    let failed = jobs.get(ids[1]).unwrap().unwrap();
+    let error = failed.error.unwrap();
+    assert_eq!((failed.state, failed.tries), (JobState::Pending, 1));
+    assert!(error.contains("Missing") && error.contains("no state of the type"), "{error}");
+    // A client that outlives the jobs does not keep it.
+    let _client = jobs.client();
+    drop((jobs, driver));
+    assert_eq!(Arc::strong_count(&dropped), 1);
+
+    let twice = Jobs::memory().state(1_u64).state(2_u64).on(named).manual();
+    let error = twice.map(drop).unwrap_err().to_string();
+    assert!(error.contains("two values of the type u64"), "{error}");
+}

@@ -1,0 +1,133 @@
+//! Handlers that are futures: where they run, and how many of them at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tickwheel_jobs::{Builder, Fail, Jobs, OpenError, Retry, Run};
+use tokio::runtime::Runtime;
+
+use super::support::{Close, HOUR, MS, Push, close, on_each_store, wait_until};
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
+}
+
+/// Runs that wait until they are released, and how many of them there are.
+#[derive(Default)]
+struct Gate {
+    open: AtomicBool,
+    running: AtomicUsize,
+    most: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+impl Gate {
+    async fn pass(&self) {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        while !self.open.load(Ordering::SeqCst) {
+            tokio::time::sleep(MS).await;
+        }
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn running(&self) -> usize {
+        self.running.load(Ordering::SeqCst)
+    }
+
+    fn ended(&self) -> usize {
+        self.ended.load(Ordering::SeqCst)
+    }
+}
+
+/// A named function, with the state of the builder.
+async fn wait(_: Close, run: Run) -> Result<(), Fail> {
+    run.state::<Arc<Gate>>()?.pass().await;
+    Ok(())
+}
+
+fn insert(jobs: &Jobs, many: u64) {
+    jobs.insert_batch((0..many).map(|order| (Duration::ZERO, close(order)))).unwrap();
+}
+
+/// Of a kind whose handler is a future so many runs are under way at once and no more: 64 unless it is set.
+/// The jobs behind them wait, those of other kinds do not, and the ends of runs start the rest.
+#[test]
+fn so_many_futures_of_a_kind_run_at_once_and_keep_no_other_kind_back() {
+    fn holds(builder: Builder, most: usize) {
+        let runtime = runtime();
+        let (gate, pushed) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
+        let noted = Arc::clone(&pushed);
+        let jobs = builder
+            .runtime(runtime.handle().clone())
+            .state(Arc::clone(&gate))
+            .handle_async(wait)
+            .handle_async_with(Retry::never(), move |_: Push, _| {
+                noted.fetch_add(1, Ordering::SeqCst);
+                async { Ok(()) }
+            })
+            .start()
+            .unwrap();
+        insert(&jobs, 150);
+        wait_until("as many run as may", || gate.running() == most);
+        let push = |to: u64| (Duration::ZERO, Push { to: to.to_string() });
+        jobs.insert_batch((0..200).map(push)).unwrap();
+        wait_until("the other kind has run", || pushed.load(Ordering::SeqCst) == 200);
+        assert_eq!(gate.running(), most);
+        gate.open.store(true, Ordering::SeqCst);
+        wait_until("all have run", || gate.ended() == 150);
+        assert!(gate.most.load(Ordering::SeqCst) <= most);
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+    }
+    on_each_store(|builder| holds(builder, 64));
+    on_each_store(|builder| holds(builder.max_async_runs(3), 3));
+}
+
+/// The same on a manual clock. While a kind has no room, its due jobs do not hold the clock up.
+#[test]
+fn due_futures_without_room_do_not_hold_a_manual_clock_up() {
+    on_each_store(|builder| {
+        let (runtime, gate) = (runtime(), Arc::new(Gate::default()));
+        let builder = builder.runtime(runtime.handle().clone()).max_async_runs(10);
+        let (jobs, driver) = builder.state(Arc::clone(&gate)).handle_async(wait).manual().unwrap();
+        insert(&jobs, 25);
+        // A step a millisecond would take ten million of them.
+        assert_eq!(driver.advance(3 * HOUR), 10);
+        assert_eq!(driver.advance(HOUR), 0);
+        gate.open.store(true, Ordering::SeqCst);
+        let mut started = 10;
+        wait_until("all have started", || {
+            started += driver.advance(Duration::ZERO);
+            started == 25
+        });
+        wait_until("all have run", || jobs.stats().completed == 25);
+        jobs.check().unwrap();
+    });
+}
+
+/// Without a runtime of its own the builder takes the one that it starts in. Outside of any it refuses to
+/// start, and says what to do. A limit of no run at all is refused as well.
+#[test]
+fn futures_run_where_the_jobs_were_started() {
+    let gate = Arc::new(Gate::default());
+    gate.open.store(true, Ordering::SeqCst);
+    let builder = || Jobs::memory().state(Arc::clone(&gate)).handle_async(wait);
+    for refused in [
+        builder().start().map(drop),
+        builder().manual().map(drop),
+        builder().max_async_runs(0).runtime(runtime().handle().clone()).start().map(drop),
+    ] {
+        let Err(OpenError::Config(reason)) = refused else { panic!("{refused:?}") };
+        assert!(reason.contains("Builder::runtime") || reason.contains("max_async_runs(0)"));
+    }
+    let runtime = runtime();
+    let jobs = runtime.block_on(async { builder().start() }).unwrap();
+    insert(&jobs, 1);
+    wait_until("it has run", || gate.ended() == 1);
+    jobs.shutdown().unwrap();
+    // Handlers that block need none.
+    Jobs::memory().on(|_: Close, _| Ok(())).start().unwrap().shutdown().unwrap();
+}

@@ -1,0 +1,138 @@
+//! What is promised of a cancel, a new time and an insert in a transaction of the caller's.
+
+use std::sync::mpsc;
+
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{Cancel, Fail, JobId, Jobs, NewJob, Retry, StoreError};
+
+use super::support::*;
+
+fn note(log: &Log, job: &Close) -> Result<(), Fail> {
+    log.add(job.order);
+    Ok(())
+}
+
+/// Promise: a cancel and a new time in a transaction of the caller's are there with its commit, and are
+/// not if it is rolled back.
+#[test]
+fn a_cancel_in_a_transaction_of_the_caller_is_there_with_the_commit() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let log = Log::default();
+    let noted = log.clone();
+    let builder = Jobs::open(&path).unwrap();
+    let (jobs, driver) = builder.on(move |job: Close, _| note(&noted, &job)).manual().unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    let ids: Vec<JobId> = (0..4).map(|n| jobs.insert(HOUR, close(n)).unwrap()).collect();
+    let named = jobs.insert_with_id(JobId::named("order 9"), HOUR, close(9)).unwrap().id;
+
+    let transaction = shop.transaction().unwrap();
+    assert_eq!(jobs.cancel_in(&transaction, ids[0]).unwrap(), Cancel::Cancelled);
+    assert!(jobs.reschedule_in(&transaction, ids[1], SECOND).unwrap());
+    transaction.rollback().unwrap();
+    assert_eq!(jobs.count().unwrap().pending, 5);
+    jobs.check().unwrap();
+
+    let transaction = shop.transaction().unwrap();
+    assert_eq!(jobs.cancel_in(&transaction, ids[0]).unwrap(), Cancel::Cancelled);
+    assert_eq!(jobs.cancel_in(&transaction, ids[0]).unwrap(), Cancel::Gone);
+    assert_eq!(jobs.cancel_in(&transaction, named).unwrap(), Cancel::Cancelled);
+    assert!(jobs.reschedule_in(&transaction, ids[1], SECOND).unwrap());
+    assert!(jobs.reschedule_in(&transaction, ids[2], 2 * HOUR).unwrap());
+    assert!(!jobs.reschedule_in(&transaction, JobId::new(), HOUR).unwrap());
+    transaction.commit().unwrap();
+    jobs.check().unwrap();
+    jobs.nudge();
+    assert_eq!(driver.advance(SECOND), 1);
+    assert_eq!(driver.advance(HOUR), 1);
+    assert_eq!(driver.advance(HOUR), 1);
+    assert_eq!(log.get(), [1, 3, 2]);
+    // The id of a job that was cancelled is remembered.
+    assert!(!jobs.insert_with_id(named, HOUR, close(9)).unwrap().is_new);
+    jobs.check().unwrap();
+}
+
+/// Promise: a job that runs is asked to stop with the commit, and is not moved.
+#[test]
+fn a_cancel_in_a_transaction_reaches_the_run_with_the_commit() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (started, at_start) = mpsc::channel();
+    let builder = Jobs::open(&path).unwrap();
+    let jobs = builder
+        .on(move |_: Close, run| {
+            started.send(())?;
+            wait_until("the run is told", || run.is_lost());
+            Err(Fail::after(MS, "told"))
+        })
+        .start()
+        .unwrap();
+    let id = jobs.insert(MS, close(1)).unwrap();
+    at_start.recv_timeout(LONG).unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    let transaction = shop.transaction().unwrap();
+    assert!(!jobs.reschedule_in(&transaction, id, HOUR).unwrap());
+    assert_eq!(jobs.cancel_in(&transaction, id).unwrap(), Cancel::Running);
+    transaction.commit().unwrap();
+    jobs.nudge();
+    wait_until("it is gone, and not tried again", || jobs.get(id).unwrap().is_none());
+    jobs.check().unwrap();
+}
+
+/// Promise: the first statement of each verb writes, so another connection that has written in between is
+/// no reason to refuse it.
+#[test]
+fn a_cancel_in_a_deferred_transaction_begins_with_its_write() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let jobs = Jobs::open(&path).unwrap().client().unwrap();
+    let id = jobs.insert(HOUR, close(1)).unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    for n in 0..3 {
+        let transaction = shop.transaction().unwrap();
+        jobs.insert(HOUR, close(2)).unwrap();
+        match n {
+            0 => assert!(jobs.reschedule_in(&transaction, id, 2 * HOUR).unwrap()),
+            1 => assert!(jobs.insert_job_in(&transaction, NewJob::new(close(3))).unwrap().is_new),
+            _ => assert!(jobs.cancel_in(&transaction, id).unwrap().is_cancelled()),
+        }
+        transaction.commit().unwrap();
+    }
+    let mut elsewhere = Connection::open(folder.file("other.db")).unwrap();
+    let transaction = elsewhere.transaction().unwrap();
+    assert!(matches!(jobs.cancel_in(&transaction, id), Err(StoreError::Other(_))));
+    assert!(matches!(jobs.reschedule_in(&transaction, id, HOUR), Err(StoreError::Other(_))));
+    assert!(jobs.insert_job_in(&transaction, NewJob::new(close(4))).is_err());
+    jobs.check().unwrap();
+}
+
+/// Promise: key, id and policy go with a job into a transaction of the caller's.
+#[test]
+fn key_id_and_policy_go_into_a_transaction_of_the_caller() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let builder = Jobs::open(&path).unwrap().retry(Retry::never());
+    let failing = builder.on(|_: Close, _| Err(std::io::Error::other("no"))?);
+    let (jobs, driver) = failing.manual().unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    let id = JobId::named("order 1");
+    let replaced = jobs.keyed("order-1").insert(HOUR, close(1)).unwrap();
+    let new = || {
+        let new = NewJob::new(close(2)).at(HOUR).key("order-1").id(id);
+        new.retry(Retry::fixed(HOUR).times(1))
+    };
+    for is_new in [true, false] {
+        let transaction = shop.transaction().unwrap();
+        let inserted = jobs.insert_job_in(&transaction, new()).unwrap();
+        assert_eq!((inserted.id, inserted.is_new), (id, is_new));
+        transaction.commit().unwrap();
+        jobs.check().unwrap();
+    }
+    assert_eq!(jobs.get(replaced).unwrap(), None);
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    jobs.nudge();
+    assert_eq!(driver.advance(HOUR), 1);
+    assert_eq!(driver.advance(HOUR), 1);
+    assert_eq!(jobs.count().unwrap().dead, 1);
+    jobs.check().unwrap();
+}

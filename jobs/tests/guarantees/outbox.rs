@@ -1,0 +1,274 @@
+//! Transactions of the caller's: a job as a statement, and what stands in the way of a write.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use tickwheel_jobs::rusqlite::{Connection, Error, ErrorCode, TransactionBehavior, ffi};
+use tickwheel_jobs::{Client, InsertErrorKind, Jobs, OpenError, Statement, StoreError};
+
+use super::support::*;
+
+fn client(path: &Path) -> Client {
+    Jobs::open(path).unwrap().client().unwrap()
+}
+
+fn leave(conn: &Connection, statement: &Statement) -> Result<usize, Error> {
+    conn.execute(statement.sql(), [statement.parameter()])
+}
+
+/// Promise: a statement of the application's stores its job with the commit of the application's
+/// transaction, or not at all. The job is there at once, is counted, runs, and can be cancelled.
+#[test]
+fn a_statement_stores_its_job_with_the_commit() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let (sender, receiver) = mpsc::channel();
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .on(move |job: Close, _| Ok(sender.send(job.order)?))
+        .start()
+        .unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
+
+    let never = jobs.statement((MS, close(1))).unwrap();
+    let transaction = shop.transaction().unwrap();
+    transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
+    assert_eq!(leave(&transaction, &never).unwrap(), 1);
+    drop(transaction); // rolled back
+    assert_eq!(jobs.get(never.id()).unwrap(), None);
+
+    let later = jobs.statement((HOUR, close(2))).unwrap();
+    let next = jobs.statement((2 * HOUR, close(3))).unwrap();
+    let now = jobs.statement((MS, close(4))).unwrap();
+    assert_eq!((later.sql(), later.id() < next.id()), (now.sql(), true));
+    let transaction = shop.transaction().unwrap();
+    for statement in [&later, &next, &now] {
+        leave(&transaction, statement).unwrap();
+    }
+    assert_eq!(jobs.get(later.id()).unwrap(), None, "it is not committed");
+    transaction.commit().unwrap();
+    assert_eq!(jobs.get(later.id()).unwrap().unwrap().job::<Close>().unwrap(), close(2));
+    jobs.nudge();
+    assert_eq!(receiver.recv_timeout(LONG), Ok(4));
+    wait_until("the job is done", || jobs.get(now.id()).unwrap().is_none());
+    assert!(jobs.cancel(next.id()).unwrap().is_cancelled());
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    assert!(receiver.try_recv().is_err(), "what was rolled back never ran");
+}
+
+/// Promise: the process that runs the jobs finds what a statement has left without being told.
+#[test]
+fn a_job_of_a_statement_is_seen_within_a_second_or_so() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let (sender, receiver) = mpsc::channel();
+    let jobs = Jobs::open(&path).unwrap().on(move |job: Close, _| Ok(sender.send(job.order)?));
+    let jobs = jobs.start().unwrap();
+    leave(&Connection::open(&path).unwrap(), &jobs.statement((MS, close(7))).unwrap()).unwrap();
+    assert_eq!(receiver.recv_timeout(LONG), Ok(7));
+    jobs.check().unwrap();
+}
+
+/// Promise: a statement that was run twice is one job, and what was left while nobody ran the jobs is
+/// there for the next who looks.
+#[test]
+fn a_statement_that_is_run_twice_is_one_job() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let statement = client(&path).statement((HOUR, close(1))).unwrap();
+    let shop = Connection::open(&path).unwrap();
+    leave(&shop, &statement).unwrap();
+    leave(&shop, &statement).unwrap();
+    let client = client(&path);
+    assert_eq!(client.count().unwrap().pending, 1);
+    leave(&shop, &statement).unwrap();
+    assert!(client.cancel(statement.id()).unwrap().is_cancelled());
+    assert_eq!(client.count().unwrap().pending, 0);
+    client.check().unwrap();
+}
+
+/// Promise: a question does not wait for a foreign transaction because of what statements have left.
+#[test]
+fn a_question_waits_for_no_writer_although_a_statement_has_left_a_job() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let client = client(&path);
+    let shop = Connection::open(&path).unwrap();
+    let statement = client.statement((HOUR, close(1))).unwrap();
+    leave(&shop, &statement).unwrap();
+    shop.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(client.get(statement.id()).unwrap(), None, "it cannot be filed now");
+    shop.execute_batch("COMMIT").unwrap();
+    assert!(client.get(statement.id()).unwrap().is_some());
+}
+
+/// Promise: a statement does nothing in a file or a queue that it was not made for, nor after the tables
+/// have changed: SQLite refuses it.
+#[test]
+fn a_statement_is_refused_by_any_other_file_and_version() {
+    let folder = Folder::new();
+    let (path, other) = (folder.file("shop.db"), folder.file("other.db"));
+    let statement = client(&path).statement((HOUR, close(1))).unwrap();
+    let foreign = Connection::open(folder.file("foreign.db")).unwrap();
+    let refused = leave(&foreign, &statement).unwrap_err().to_string();
+    assert!(refused.contains("no such table: tickwheel_"), "{refused}");
+
+    let others = client(&other);
+    let refused = leave(&Connection::open(&other).unwrap(), &statement).unwrap_err().to_string();
+    assert!(refused.contains("made_for_this_file"), "{refused}");
+    assert_eq!(others.count().unwrap().pending, 0);
+
+    let shop = Connection::open(&path).unwrap();
+    shop.execute("UPDATE tickwheel_meta SET value = 2 WHERE name = 'version'", []).unwrap();
+    let refused = leave(&shop, &statement).unwrap_err().to_string();
+    assert!(refused.contains("made_for_this_file"), "{refused}");
+    shop.execute("UPDATE tickwheel_meta SET value = 1 WHERE name = 'version'", []).unwrap();
+
+    let mail = Jobs::open(&path).unwrap().queue("mail").client().unwrap();
+    leave(&shop, &mail.statement((HOUR, close(2))).unwrap()).unwrap();
+    assert_eq!((mail.count().unwrap().pending, client(&path).count().unwrap().pending), (1, 0));
+
+    let refused = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap().0;
+    let refused = refused.statement((HOUR, close(3))).unwrap_err();
+    assert_eq!(refused.into_inner().into_job(), close(3));
+}
+
+/// Promise: rows of the outbox that no statement has left are refused, or stay and are named. They are in
+/// no other job's way.
+#[test]
+fn what_is_no_job_stays_in_the_outbox_and_harms_no_other() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let (client, shop) = (client(&path), Connection::open(&path).unwrap());
+    let insert = |job: &str| {
+        let sql =
+            format!("INSERT INTO tickwheel_outbox (made_for_this_file, job) VALUES (1, {job})");
+        shop.execute(&sql, [])
+    };
+    for foreign in ["'TWJ1'", "X''", "X'00'", "NULL", "1"] {
+        let refused = insert(foreign).unwrap_err();
+        assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::ConstraintViolation), "{foreign}");
+    }
+    insert("X'54574a31'").unwrap();
+    let statement = client.statement((HOUR, close(1))).unwrap();
+    leave(&shop, &statement).unwrap();
+    assert!(client.get(statement.id()).unwrap().is_some());
+    let found = client.check().unwrap_err().to_string();
+    assert!(found.contains("outbox"), "{found}");
+    shop.execute("DELETE FROM tickwheel_outbox", []).unwrap();
+    client.check().unwrap();
+}
+
+/// Promise: an insert on a thread that has a transaction of its own open ends within the patience, and
+/// says how to do it instead. It waited for 10 seconds on a manual clock, or for longer on a busy machine.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
+fn an_insert_in_the_midst_of_a_transaction_of_its_own_says_what_to_do() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let patience = 100 * MS;
+    let builder = || Jobs::open(&path).unwrap().patience(patience).on(|_: Close, _| Ok(()));
+    let is_told = |refused: StoreError| {
+        assert_eq!(refused, StoreError::Busy);
+        assert!(refused.to_string().contains("insert_in"), "{refused}");
+    };
+    let store_error = |refused: &InsertErrorKind| match refused {
+        InsertErrorKind::Store(error) => error.clone(),
+        other => panic!("{other:?}"),
+    };
+    let started = builder().start().unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    let begin = TransactionBehavior::Immediate;
+    let since = Instant::now();
+    let transaction = shop.transaction_with_behavior(begin).unwrap();
+    is_told(store_error(started.insert(HOUR, close(1)).unwrap_err().kind()));
+    let id = started.insert_in(&transaction, HOUR, close(1)).unwrap();
+    transaction.commit().unwrap();
+    assert!(started.get(id).unwrap().is_some());
+    started.shutdown().unwrap();
+
+    let (manual, _driver) = builder().manual().unwrap();
+    let transaction = shop.transaction_with_behavior(begin).unwrap();
+    is_told(store_error(manual.insert(HOUR, close(2)).unwrap_err().kind()));
+    drop(transaction);
+    manual.insert(HOUR, close(2)).unwrap();
+    assert!(since.elapsed() < 8 * SECOND, "{:?}", since.elapsed());
+}
+
+/// Promise: a start waits for other connections no longer than the patience says.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
+fn a_start_waits_for_a_writer_no_longer_than_its_patience() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    client(&path).insert(HOUR, close(1)).unwrap();
+    let shop = Connection::open(&path).unwrap();
+    shop.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let since = Instant::now();
+    let builder = Jobs::open(&path).unwrap().patience(100 * MS).on(|_: Close, _| Ok(()));
+    match builder.start() {
+        Err(OpenError::Store(StoreError::Busy) | OpenError::InUse { .. }) => {}
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    assert!(since.elapsed() < 8 * SECOND, "{:?}", since.elapsed());
+}
+
+/// Promise: what SQLite calls busy has two names, because they have two cures. A transaction that has read
+/// before another connection wrote can never write; one that meets a writer may wait.
+#[test]
+fn a_transaction_that_read_first_is_told_to_begin_as_immediate() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let client = client(&path);
+    client.insert(HOUR, close(1)).unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    shop.busy_timeout(MS).unwrap();
+    let count = "SELECT count(*) FROM tickwheel_kind";
+
+    let transaction = shop.transaction().unwrap();
+    let _: i64 = transaction.query_row(count, [], |row| row.get(0)).unwrap();
+    client.insert(HOUR, close(2)).unwrap();
+    let refused = client.insert_in(&transaction, HOUR, close(3)).unwrap_err();
+    assert_eq!(*refused.kind(), InsertErrorKind::Store(StoreError::BusySnapshot));
+    assert!(refused.to_string().contains("IMMEDIATE"), "{refused}");
+    let statement = client.statement((HOUR, close(3))).unwrap();
+    let refused = leave(&transaction, &statement).unwrap_err();
+    let code = refused.sqlite_error().unwrap().extended_code;
+    assert_eq!(code, ffi::SQLITE_BUSY_SNAPSHOT);
+    drop(transaction);
+
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let transaction = shop.transaction().unwrap();
+    let refused = client.insert_in(&transaction, HOUR, close(3)).unwrap_err();
+    assert_eq!(*refused.kind(), InsertErrorKind::Store(StoreError::Busy));
+    drop(transaction);
+    other.execute_batch("COMMIT").unwrap();
+
+    // A statement is a write from its beginning, so a transaction that begins with it is never refused so.
+    let transaction = shop.transaction().unwrap();
+    client.insert(HOUR, close(4)).unwrap();
+    leave(&transaction, &statement).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(client.count().unwrap().pending, 4);
+    client.check().unwrap();
+}
+
+/// Promise: an SQLite that may lose commits is refused by name, with the cure.
+#[test]
+fn an_sqlite_that_may_lose_commits_is_refused() {
+    let folder = Folder::new();
+    let opened = Jobs::open(folder.file("shop.db")).and_then(|builder| builder.client());
+    if tickwheel_jobs::rusqlite::version_number() >= 3_051_003 {
+        opened.unwrap();
+    } else {
+        let refused = opened.unwrap_err();
+        assert!(matches!(refused, OpenError::OldSqlite { .. }), "{refused:?}");
+        assert!(refused.to_string().contains("feature `sqlite`"), "{refused}");
+        assert!(!folder.file("shop.db").exists());
+    }
+}

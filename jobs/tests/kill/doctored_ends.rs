@@ -1,0 +1,186 @@
+//! R14 for the rules R15 to R18, and for calls that were refused.
+
+use std::collections::BTreeSet;
+
+use crate::checker::check;
+use crate::child::named;
+use crate::handmade::{DUE, Log, dead, ids};
+use crate::record::{Answer, How, Level, Mode, Record, Verb};
+
+/// Says that exactly this rule is broken, or none.
+#[track_caller]
+fn is_broken(rule: Option<&'static str>, doctor: impl FnOnce(&mut Log)) {
+    let mut log = Log::new(Level::Synced);
+    doctor(&mut log);
+    let wanted: BTreeSet<_> = rule.into_iter().collect();
+    assert_eq!(log.broken(), wanted, "{:#?}", check(&log.events, &log.end));
+}
+
+fn ending(log: &mut Log) {
+    log.add(Record::Ending { at: log.at() });
+}
+
+fn told(log: &mut Log, tag: u64, fence: u64) {
+    log.add(Record::Told { at: log.at(), tag, fence });
+}
+
+fn refused() -> Answer {
+    Answer::Refused("the jobs are shut down".to_owned())
+}
+
+#[test]
+fn r15_a_call_after_the_end_that_is_answered() {
+    let after = |end: Record, answer: Answer| {
+        move |log: &mut Log| {
+            ending(log);
+            log.add(end);
+            log.asked(Verb::Get { tag: 1 }, answer);
+        }
+    };
+    is_broken(None, after(Record::Closed, refused()));
+    is_broken(Some("R15"), after(Record::Closed, Answer::Gone));
+    is_broken(Some("R15"), after(Record::Dropped, Answer::Unknown));
+}
+
+#[test]
+fn r15_a_run_that_starts_after_a_shutdown() {
+    is_broken(Some("R15"), |log| {
+        log.insert(1, DUE);
+        ending(log);
+        log.add(Record::Closed);
+        log.run(1, DUE, 1);
+    });
+}
+
+/// The call crosses the end, is refused, and has done something all the same.
+#[test]
+fn a_refused_call_leaves_nothing_behind() {
+    for verb in [Verb::Cancel { tag: 1 }, Verb::CancelKey { key: 7 }] {
+        is_broken(Some("R1"), |log| {
+            log.keyed(1, DUE);
+            log.asked(verb, refused());
+            ending(log);
+            log.closed();
+        });
+    }
+    is_broken(Some("R2"), |log| {
+        log.insert(1, DUE);
+        log.asked(Verb::Reset { tag: 1, due: DUE + 900 }, refused());
+        log.run(1, DUE + 900, 1);
+        log.closed();
+    });
+    is_broken(Some("R1"), |log| {
+        log.keyed(1, DUE);
+        log.asked(Verb::Keyed { key: 7, tag: 2, due: DUE, mode: Mode::Replace }, refused());
+        log.closed();
+    });
+}
+
+/// What was inserted without waiting, just before the end, is stored or named.
+#[test]
+fn r1_a_buffered_insert_that_an_end_has_lost_without_a_word() {
+    for end in [Record::Closed, Record::Dropped] {
+        for is_named in [true, false] {
+            let mut log = Log::new(Level::Buffered);
+            log.insert(1, DUE);
+            ending(&mut log);
+            if is_named {
+                log.add(Record::InsertsLost { ids: vec![named(1)] });
+            }
+            log.add(end.clone());
+            log.killed();
+            assert_eq!(log.broken().is_empty(), is_named, "{end:?}: {:?}", log.broken());
+        }
+    }
+}
+
+#[test]
+fn r5_a_run_that_a_drop_left_under_way_runs_again() {
+    let again = |end: Record| {
+        move |log: &mut Log| {
+            log.insert(1, DUE);
+            log.start(1, DUE, 1);
+            ending(log);
+            log.ended(1, 1, How::Done);
+            log.add(end);
+            log.add(Record::Gone { by: "exit status: 0".to_owned() });
+            log.born(Level::Synced);
+            // It does not count as an attempt.
+            log.start_now(1, DUE, 2, if log.has_dropped() { 1 } else { 2 });
+            log.ended(1, 2, How::Done);
+            log.closed();
+        }
+    };
+    is_broken(None, again(Record::Dropped));
+    is_broken(Some("R5"), again(Record::Closed));
+}
+
+#[test]
+fn r16_a_run_that_is_told_to_stop_without_a_cause() {
+    let run = |between: fn(&mut Log)| {
+        move |log: &mut Log| {
+            log.insert(1, DUE);
+            log.start(1, DUE, 1);
+            between(log);
+            told(log, 1, 1);
+            log.again();
+            log.run(1, DUE, 2);
+            log.closed();
+        }
+    };
+    is_broken(Some("R16"), run(|_| {}));
+    is_broken(None, run(ending));
+    is_broken(None, run(|log| log.call(Verb::Cancel { tag: 1 })));
+    is_broken(Some("R16"), run(|log| log.asked(Verb::Cancel { tag: 1 }, refused())));
+}
+
+#[test]
+fn r17_what_is_set_aside_and_what_was_written_by_hand() {
+    let by_hand = |log: &mut Log| log.add(Record::Foreign { what: "job 1".to_owned() });
+    let said = |log: &mut Log| log.add(Record::Unreadable { what: "job 1".to_owned() });
+    let aside = |log: &mut Log| log.add(Record::SetAside { what: vec!["job 1".to_owned()] });
+    is_broken(None, |log| {
+        by_hand(log);
+        said(log);
+        aside(log);
+    });
+    is_broken(Some("R17"), said);
+    // A claim that fails names what it would have claimed.
+    let due = |log: &mut Log| {
+        log.add(Record::Unreadable { what: "the jobs that are due".to_owned() });
+    };
+    is_broken(Some("R17"), due);
+    is_broken(None, |log| {
+        log.add(Record::Rights { is_denied: true, half_done: false });
+        due(log);
+    });
+    is_broken(Some("R17"), aside);
+    is_broken(Some("R17"), |log| {
+        by_hand(log);
+        log.add(Record::SetAside { what: Vec::new() });
+    });
+}
+
+#[test]
+fn r18_a_job_that_makes_no_sense() {
+    let senseless = |log: &mut Log| log.asked(Verb::Senseless { tag: 1, due: DUE }, ids(1, 1));
+    let dies = |log: &mut Log| {
+        let mut dead = dead(1, 0);
+        dead.tries = 1;
+        log.end.jobs.push(dead);
+    };
+    is_broken(None, |log| {
+        senseless(log);
+        dies(log);
+        log.closed();
+    });
+    is_broken(Some("R1"), |log| {
+        senseless(log);
+        log.closed();
+    });
+    is_broken(Some("R18"), |log| {
+        senseless(log);
+        log.run(1, DUE, 1);
+        log.closed();
+    });
+}

@@ -1,0 +1,220 @@
+//! How the operations of a history are drawn.
+
+use proptest::prelude::*;
+
+use crate::new_job::said;
+use crate::ops::{
+    BROKEN, DAY, Ending, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set, Stop, Time, Verb,
+};
+
+const DELAYS: [u64; 14] = [0, 0, 1, 10, 40, 49, 50, 51, 100, 1000, 1001, 3000, 60_000, 3_600_000];
+
+fn delay() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => prop::sample::select(&DELAYS[..]), 2 => 0..200_u64, 1 => Just(DAY)]
+}
+
+fn time() -> impl Strategy<Value = Time> {
+    prop_oneof![
+        20 => delay().prop_map(Time::After),
+        2 => (0..3000_u64).prop_map(Time::AfterMicros),
+        3 => delay().prop_map(Time::At),
+        5 => delay().prop_map(|ms| Time::Wall(ms as i64)),
+        4 => delay().prop_map(|ms| Time::Wall(-(ms as i64))),
+        1 => Just(Time::After(51 * DAY)),
+        1 => prop::sample::select(vec![0, 1, 900_000, 2_932_000]).prop_map(Time::Day),
+        1 => prop::sample::select(vec![Time::Before1970, Time::After9999, Time::TooLong]),
+    ]
+}
+
+fn kind() -> impl Strategy<Value = usize> {
+    prop_oneof![5 => Just(0_usize), 5 => Just(1), 2 => Just(LATE), 1 => Just(BROKEN)]
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![
+        6 => Just(Ending::Done),
+        4 => Just(Ending::Fails),
+        2 => delay().prop_map(Ending::FailsAfter),
+        2 => Just(Ending::Dies),
+        1 => Just(Ending::Panics),
+    ]
+}
+
+fn plan(acts: impl Strategy<Value = Vec<Op>>) -> impl Strategy<Value = Box<Plan>> {
+    let early = prop_oneof![13 => ending(), 3 => delay().prop_map(Ending::Snoozes)];
+    (acts, prop::collection::vec(early, 0..3), ending()).prop_map(|(acts, mut ends, last)| {
+        ends.push(last);
+        Box::new(Plan { tag: 0, acts, ends })
+    })
+}
+
+fn pick() -> impl Strategy<Value = Pick> {
+    prop_oneof![
+        6 => (0..40_usize).prop_map(Pick::Nth),
+        4 => Just(Pick::Latest),
+        1 => Just(Pick::Nobody),
+    ]
+}
+
+fn verb() -> impl Strategy<Value = Verb> {
+    prop_oneof![3 => Just(Verb::Replace), 1 => Just(Verb::KeepTime), 2 => Just(Verb::IfAbsent)]
+}
+
+/// What a caller does to the jobs, from outside, from a handler, or from another process.
+fn call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> impl Strategy<Value = Op> {
+    let id = prop_oneof![4 => (0..2_usize).prop_map(Ok), 1 => pick().prop_map(Err)];
+    let size = prop_oneof![1 => Just(0_usize), 8 => 1..4_usize];
+    let step = prop::sample::select(vec![0, 0, 1, 20, 1000, -30]);
+    prop_oneof![
+        10 => (kind(), time(), plan.clone()).prop_map(|(k, t, p)| Op::Insert(k, t, p)),
+        8 => (id, kind(), time(), plan.clone()).prop_map(|(i, k, t, p)| Op::InsertWithId(i, k, t, p)),
+        2 => (kind(), time(), size, step, prop::bool::weighted(0.1), plan.clone()).prop_map(
+            |(kind, time, jobs, step, wrong, plan)| Op::Batch { kind, time, jobs, step, wrong, plan }
+        ),
+        8 => (0..3_usize, verb(), kind(), time(), plan.clone())
+            .prop_map(|(key, v, k, t, p)| Op::Key(key, v, k, t, p)),
+        2 => (0..3_usize).prop_map(Op::CancelKey),
+        2 => (0..3_usize, time()).prop_map(|(key, t)| Op::ResetKey(key, t)),
+        5 => pick().prop_map(Op::Cancel),
+        5 => (pick(), time()).prop_map(|(p, t)| Op::Reset(p, t)),
+        4 => pick().prop_map(Op::Revive),
+        2 => pick().prop_map(Op::Discard),
+    ]
+}
+
+/// The same, and what says more of a job, or is done in a transaction of the caller's.
+fn any_call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> impl Strategy<Value = Op> {
+    prop_oneof![
+        46 => call(plan.clone()),
+        6 => new_job(plan.clone()),
+        3 => (in_transaction(plan), prop::bool::weighted(0.7))
+            .prop_map(|(op, committed)| Op::InTransaction(Box::new(op), committed)),
+    ]
+}
+
+fn new_job(plan: impl Strategy<Value = Box<Plan>> + 'static) -> impl Strategy<Value = Op> {
+    (said(), kind(), time(), plan).prop_map(|(said, k, t, p)| Op::New(said, k, t, p))
+}
+
+fn in_transaction(plan: impl Strategy<Value = Box<Plan>> + 'static) -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => new_job(plan),
+        1 => pick().prop_map(Op::Cancel),
+        1 => (pick(), time()).prop_map(|(p, t)| Op::Reset(p, t)),
+    ]
+}
+
+fn act() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => any_call(plan(Just(Vec::new())).boxed()),
+        1 => Just(Op::Cancel(Pick::Own)),
+        1 => Just(Op::Reset(Pick::Own, Time::After(10))),
+        1 => Just(Op::CrashHere),
+    ]
+}
+
+fn full_plan() -> BoxedStrategy<Box<Plan>> {
+    let acts = prop_oneof![3 => Just(Vec::new()), 2 => prop::collection::vec(act(), 1..3)];
+    plan(acts).boxed()
+}
+
+/// What a hook calls: a schedule that it makes is a slow one, because it may come in a long wait.
+fn hook_call() -> impl Strategy<Value = Op> {
+    let period = prop::sample::select(vec![3_600_000, DAY]);
+    let late = (0..2_usize, kind(), period, plan(Just(Vec::new())));
+    prop_oneof![
+        8 => call(plan(Just(Vec::new())).boxed()),
+        1 => late.prop_map(|(name, kind, ms, plan)| Op::Repeat(name, kind, ms, Policy::Once, plan)),
+        1 => (0..2_usize).prop_map(Op::CancelRepeat),
+    ]
+}
+
+fn cross() -> impl Strategy<Value = Op> {
+    let stop = prop::sample::select(vec![Stop::Shutdown, Stop::DropJobs, Stop::DropDriver]);
+    let calls = prop::collection::vec(call(plan(Just(Vec::new())).boxed()), 1..6);
+    let callers = prop::collection::vec(calls, 1..5);
+    (stop, any::<bool>(), 0..40_usize, callers, any::<bool>()).prop_map(
+        |(stop, on_threads, pause, callers, late)| Op::Cross {
+            stop,
+            on_threads,
+            pause,
+            callers,
+            late,
+        },
+    )
+}
+
+/// What comes after the wall clock was set while nobody looked: a call of another process, a restart, or
+/// an insert, whose time is relative mostly.
+fn jump() -> impl Strategy<Value = Op> {
+    let insert = (kind(), delay().prop_map(Time::After), full_plan());
+    let key = (0..3_usize, verb(), kind(), time(), full_plan());
+    let stop = prop::sample::select(vec![Stop::Shutdown, Stop::DropJobs, Stop::Crash]);
+    let next = prop_oneof![
+        4 => insert.prop_map(|(kind, time, plan)| Op::Insert(kind, time, plan)),
+        2 => key.prop_map(|(key, verb, kind, time, plan)| Op::Key(key, verb, kind, time, plan)),
+        1 => (pick(), time()).prop_map(|(pick, time)| Op::Reset(pick, time)),
+        2 => (kind(), delay().prop_map(Time::After), full_plan())
+            .prop_map(|(kind, time, plan)| Op::Outbox(kind, time, true, plan)),
+        4 => call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),
+        3 => (stop, any::<bool>()).prop_map(|(stop, late)| Op::Restart(stop, 0, late)),
+        2 => delay().prop_map(Op::Advance),
+    ];
+    (set(), next).prop_map(|(set, next)| Op::Jump(set, Box::new(next)))
+}
+
+fn foreign() -> impl Strategy<Value = Op> {
+    let what = prop::sample::select(vec![Foreign::Job, Foreign::Schedule]);
+    (what, 0..6_usize, delay()).prop_map(|(what, sort, ms)| Op::Foreign(what, sort, ms))
+}
+
+fn set() -> impl Strategy<Value = Set> {
+    let by = prop_oneof![
+        2 => prop::sample::select(vec![-1, -400, -999, -1001, -60_000, -3_600_000]),
+        2 => prop::sample::select(vec![1, 30, 999, 5000, 3_600_000, 2 * DAY as i64]),
+    ];
+    prop_oneof![5 => by.prop_map(Set::By), 1 => Just(Set::Epoch), 3 => Just(Set::Right)]
+}
+
+/// Returns any step of a history.
+pub(crate) fn op() -> impl Strategy<Value = Op> {
+    let policy =
+        prop_oneof![Just(Policy::Skip), Just(Policy::Once), (0..5_u32).prop_map(Policy::Burst)];
+    let period = prop::sample::select(vec![0, 20, 1000, 1000, 60_000, 3_600_000, DAY]);
+    let stop = prop::sample::select(vec![
+        Stop::Shutdown,
+        Stop::DropJobs,
+        Stop::DropDriver,
+        Stop::Crash,
+        Stop::Crash,
+    ]);
+    let gap = prop::sample::select(vec![0, 0, 1, 40, 5000, 3_600_000, 2 * DAY]);
+    prop_oneof![
+        42 => any_call(full_plan()),
+        1 => (kind(), time(), plan(Just(Vec::new()))).prop_map(|(kind, time, plan)| Op::Batch {
+            kind, time, jobs: 300, step: 1, wrong: false, plan
+        }),
+        1 => plan(Just(Vec::new())).prop_map(Op::LongKey),
+        3 => (prop::option::of(kind()), -5000..200_i64, -200..5000_i64)
+            .prop_map(|(k, from, to)| Op::Pages(k, from, to)),
+        3 => (0..2_usize, kind(), period, policy, full_plan())
+            .prop_map(|(n, k, ms, policy, p)| Op::Repeat(n, k, ms, policy, p)),
+        1 => (0..2_usize).prop_map(Op::CancelRepeat),
+        3 => (kind(), time(), prop::bool::weighted(0.7), full_plan())
+            .prop_map(|(k, t, committed, p)| Op::Outbox(k, t, committed, p)),
+        6 => any_call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),
+        25 => delay().prop_map(Op::Advance),
+        1 => Just(Op::Advance(DAY)),
+        1 => Just(Op::Advance(52 * DAY)),
+        1 => (1..2000_u64).prop_map(Op::AdvanceMicros),
+        5 => set().prop_map(Op::SetWall),
+        4 => jump(),
+        3 => cross(),
+        4 => prop::collection::vec(hook_call(), 1..4).prop_map(Op::OnEvent),
+        2 => prop::sample::select(vec![
+            Name::Own, Name::Link, Name::InLink, Name::Relative, Name::Above,
+        ]).prop_map(Op::Name),
+        3 => foreign(),
+        6 => (stop, gap, any::<bool>()).prop_map(|(s, gap, late)| Op::Restart(s, gap, late)),
+    ]
+}

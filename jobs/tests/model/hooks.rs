@@ -1,0 +1,210 @@
+//! Functions of the program that the jobs call, and that call every verb: `on_event`, and the drop of
+//! what a handler has captured.
+//!
+//! A thread of the jobs cannot wait for itself, so what a hook calls there is refused. A manual clock has
+//! no such thread: what `on_event` calls is done. What is called in a drop at the end is refused, because
+//! the jobs have ended. Whatever is refused has done nothing, which the lists after the step show.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tickwheel_jobs::{
+    Client, Event, InsertError, InsertErrorKind, JobId, StoreError, Violation, tickwheel::When,
+};
+
+use crate::calls::{call, key_name};
+use crate::ops::{Ending, Op, Plan, Task, system};
+use crate::oracle::{Outcome, ensure};
+use crate::repeats;
+use crate::world::Shared;
+
+/// How a call ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Done,
+    Closed,
+    /// Because it was made in a hook.
+    Refused,
+    Else(String),
+}
+
+impl From<StoreError> for End {
+    fn from(error: StoreError) -> End {
+        match error {
+            StoreError::Closed => End::Closed,
+            StoreError::Other(reason) if reason.contains("hook") => End::Refused,
+            other => End::Else(format!("{other:?}")),
+        }
+    }
+}
+
+trait Answer {
+    fn end(self) -> End;
+}
+
+impl<T: Debug> Answer for Result<T, StoreError> {
+    fn end(self) -> End {
+        self.map_or_else(End::from, |_| End::Done)
+    }
+}
+
+impl<T, J> Answer for Result<T, InsertError<J>> {
+    fn end(self) -> End {
+        match self.map_err(|refused| refused.kind().clone()) {
+            Ok(_) => End::Done,
+            Err(InsertErrorKind::Closed) => End::Closed,
+            Err(InsertErrorKind::Store(error)) => error.into(),
+            Err(other) => End::Else(format!("{other:?}")),
+        }
+    }
+}
+
+impl Answer for Result<(), Violation> {
+    fn end(self) -> End {
+        match self.map_err(|violation| violation.to_string()) {
+            Ok(()) => End::Done,
+            Err(text) if text.contains("shut down") => End::Closed,
+            Err(text) if text.contains("hook") => End::Refused,
+            Err(text) => End::Else(text),
+        }
+    }
+}
+
+fn task() -> Task<0> {
+    Task(Plan { tag: 11, acts: Vec::new(), ends: vec![Ending::Done] })
+}
+
+/// Calls every verb, those that name a job with each of these, and says how each call ended.
+pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&str, End)) {
+    let when = || When::wall(system(4_000_000_000_000_000));
+    client.nudge();
+    let _ = client.stats();
+    ended("insert", client.insert(when(), task()).end());
+    ended("insert_with_id", client.insert_with_id(JobId::new(), when(), task()).end());
+    ended("insert_batch", client.insert_batch([(when(), task())]).end());
+    for id in ids {
+        ended("cancel", client.cancel(*id).end());
+        ended("reset", client.reset(*id, when()).end());
+        ended("revive", client.revive(*id).end());
+        ended("discard", client.discard(*id).end());
+        ended("get", client.get(*id).end());
+    }
+    for key in 0..3 {
+        let keyed = client.keyed(&key_name(key));
+        ended("keyed insert", keyed.insert(when(), task()).end());
+        ended("insert_keeping_time", keyed.insert_keeping_time(when(), task()).end());
+        ended("insert_if_absent", keyed.insert_if_absent(when(), task()).end());
+        ended("keyed reset", keyed.reset(when()).end());
+        ended("keyed get", keyed.get().end());
+        ended("remaining", keyed.remaining().end());
+        ended("keyed cancel", keyed.cancel().end());
+    }
+    for name in ["repeat-0", "repeat-1"] {
+        ended("repeat", client.repeat(name, Duration::from_secs(7), task()).end());
+        ended("cancel_repeat", client.cancel_repeat(name).end());
+    }
+    ended("repeats", client.repeats().end());
+    ended("count", client.count().end());
+    ended("kinds", client.kinds().end());
+    ended("unhandled", client.unhandled().end());
+    ended("pending", client.pending().next_page().end());
+    ended("running", client.running().next_page().end());
+    ended("dead", client.dead().next_page().end());
+    ended("flush", client.flush().end());
+    ended("check", client.check().end());
+}
+
+/// Says which verb ended otherwise than `right` says.
+pub(crate) fn every_verb_ends(
+    client: &Client,
+    ids: &[JobId],
+    right: impl Fn(&End) -> bool,
+) -> Outcome {
+    let mut wrong = Ok(());
+    every_verb(client, ids, |verb, end| {
+        if !right(&end) && wrong.is_ok() {
+            wrong = Err(format!("{verb} in a hook: {end:?}"));
+        }
+    });
+    wrong
+}
+
+/// The jobs tell something: it is counted, and the calls are made that the history has for it.
+pub(crate) fn told(shared: &Arc<Shared>, event: Event) {
+    match event {
+        Event::Failed { .. } => shared.lock().failures += 1,
+        Event::Died { .. } => shared.lock().deaths += 1,
+        Event::Unreadable { what, .. } => return shared.lock().unreadable.push(what),
+        other => return shared.note(Err(format!("{other:?}"))),
+    }
+    let (client, calls) = {
+        let mut state = shared.lock();
+        if state.crashed() {
+            return;
+        }
+        (state.client.clone(), core::mem::take(&mut state.on_event))
+    };
+    let Some(client) = client.filter(|_| !calls.is_empty()) else { return };
+    for op in &calls {
+        let done = match op {
+            Op::Repeat(name, kind, period, policy, plan) => {
+                repeats::repeat(shared, &client, (*name, *kind), *period, *policy, plan)
+            }
+            Op::CancelRepeat(name) => repeats::cancel_repeat(shared, &client, *name),
+            op => call(shared, &client, op, None, false),
+        };
+        shared.note(done.map_err(|wrong| format!("in on_event: {wrong}")));
+    }
+    if shared.lock().foreign {
+        // A question that meets a row that cannot be read says so.
+        return;
+    }
+    shared.note(questions(shared, &client).map_err(|wrong| format!("in on_event: {wrong}")));
+}
+
+/// Every question, and `flush`, is answered in `on_event` on a manual clock.
+fn questions(shared: &Shared, client: &Client) -> Outcome {
+    let failed = |error: StoreError| error.to_string();
+    client.nudge();
+    client.flush().map_err(failed)?;
+    client.check().map_err(|violation| format!("check: {violation}"))?;
+    let (counts, repeats) = (client.count().map_err(failed)?, client.repeats().map_err(failed)?);
+    client.unhandled().map_err(failed)?;
+    let kinds = client.kinds().map_err(failed)?;
+    let alive: u64 = kinds.iter().map(|(_, jobs)| jobs).sum();
+    ensure(counts.pending + counts.running == alive, || format!("{counts:?}, not {kinds:?}"))?;
+    for pages in [client.pending(), client.running(), client.dead()] {
+        let mut pages = pages;
+        pages.next_page().map_err(failed)?;
+    }
+    let schedules = shared.lock().oracle.schedules.len();
+    ensure(repeats.len() == schedules, || format!("{repeats:?}, not {schedules}"))?;
+    let ids: Vec<JobId> = shared.lock().oracle.ids.iter().rev().take(3).copied().collect();
+    for id in ids {
+        let found = client.get(id).map_err(failed)?.is_some();
+        let oracle = &shared.lock().oracle;
+        let at = oracle.find(id);
+        let perhaps = at.is_some_and(|at| oracle.jobs[at].perhaps);
+        ensure(perhaps || found == at.is_some(), || format!("get {id}: {found}, not {at:?}"))?;
+    }
+    Ok(())
+}
+
+/// What a handler has captured: when it is dropped, it calls every verb.
+pub(crate) struct CallsInDrop(pub(crate) Arc<Shared>);
+
+impl Drop for CallsInDrop {
+    fn drop(&mut self) {
+        let (client, ids) = {
+            let mut state = self.0.lock();
+            let ids: Vec<JobId> = state.oracle.ids.iter().rev().take(3).copied().collect();
+            (state.client.take(), ids)
+        };
+        let Some(client) = client else { return };
+        self.0.lock().dropped = true;
+        let right = |end: &End| matches!(end, End::Closed | End::Refused);
+        self.0
+            .note(every_verb_ends(&client, &ids, right).map_err(|wrong| format!("drop: {wrong}")));
+    }
+}

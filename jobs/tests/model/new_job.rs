@@ -1,0 +1,244 @@
+//! Jobs with all that can be said of one: id, key, how long it is held, a policy; and what is done in a
+//! transaction of the caller's.
+
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::rusqlite::Transaction;
+use tickwheel_jobs::tickwheel::When;
+use tickwheel_jobs::{Client, InsertErrorKind, Inserted, Job, JobId, NewJob, Retry, Until};
+
+use crate::calls::{Call, key_name, ok};
+use crate::insert::Refused;
+use crate::ops::{Op, Plan, Task, Time, Verb};
+use crate::oracle::{Known, Outcome, Own, ensure};
+use crate::world::Shared;
+
+/// What is said of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Said {
+    /// One of a few ids of the history's.
+    id: Option<usize>,
+    key: Option<(usize, Verb)>,
+    held: bool,
+    /// For how many milliseconds it waits after a failure, and how often it is tried again.
+    retry: Option<(i64, u32)>,
+}
+
+pub(crate) fn said() -> impl Strategy<Value = Said> {
+    let verb = prop_oneof![
+        4 => Just(Verb::Replace),
+        1 => Just(Verb::KeepTime),
+        2 => Just(Verb::IfAbsent),
+    ];
+    let key = prop::option::weighted(0.8, (0..3_usize, verb));
+    let retry = prop::sample::select(vec![(0, 1), (30, 3), (2000, 0), (60_000, 9)]);
+    let (id, retry) = (prop::option::weighted(0.3, 0..2_usize), prop::option::of(retry));
+    (id, key, prop::bool::weighted(0.7), retry).prop_map(|(id, key, held, retry)| Said {
+        id,
+        key,
+        held,
+        retry,
+    })
+}
+
+impl Said {
+    fn id(&self) -> Option<JobId> {
+        self.id.map(|n| JobId::named(&format!("chosen {n}")))
+    }
+
+    fn own(&self) -> Own {
+        Own { held: self.held, retry: self.retry }
+    }
+
+    fn new_job<J: Job>(&self, job: J, when: When) -> NewJob<J> {
+        let mut new = NewJob::new(job).at(when);
+        if let Some(id) = self.id() {
+            new = new.id(id);
+        }
+        if let Some((key, verb)) = self.key {
+            new = new.key(key_name(key));
+            new = match verb {
+                Verb::Replace => new,
+                Verb::KeepTime => new.keeping_time(),
+                Verb::IfAbsent => new.if_absent(),
+            };
+        }
+        if self.held {
+            new = new.unique_until(Until::Ended);
+        }
+        match self.retry {
+            None => new,
+            Some((wait, times)) => {
+                let wait = std::time::Duration::from_millis(wait as u64);
+                new.retry(Retry::fixed(wait).times(times))
+            }
+        }
+    }
+}
+
+/// Inserts a job, and does nothing else.
+fn insert(
+    client: &Client,
+    transaction: Option<&Transaction<'_>>,
+    kind: usize,
+    (said, when, plan): (&Said, When, Plan),
+) -> Result<Inserted, Refused> {
+    macro_rules! insert {
+        ($n:literal) => {{
+            let new = said.new_job(Task::<$n>(plan), when);
+            let inserted = match transaction {
+                None => client.insert_job(new),
+                Some(transaction) => client.insert_job_in(transaction, new),
+            };
+            inserted.map_err(|error| (error.kind().clone(), error.into_inner().into_job().0.tag))
+        }};
+    }
+    match kind {
+        0 => insert!(0),
+        1 => insert!(1),
+        2 => insert!(2),
+        _ => insert!(3),
+    }
+}
+
+impl Call<'_> {
+    pub(crate) fn new_job(&self, said: &Said, kind: usize, time: Time, plan: &Plan) -> Outcome {
+        let plan = self.numbered(plan);
+        let got = insert(self.client, None, kind, (said, self.when(time), plan.clone()));
+        self.new_job_inserted(said, kind, time, plan, got)
+    }
+
+    fn numbered(&self, plan: &Plan) -> Plan {
+        Plan { tag: self.shared.lock().oracle.number(), ..plan.clone() }
+    }
+
+    fn new_job_inserted(
+        &self,
+        said: &Said,
+        kind: usize,
+        time: Time,
+        plan: Plan,
+        got: Result<Inserted, Refused>,
+    ) -> Outcome {
+        let Some(mut due) = time.due(self.wall) else {
+            let wrong = matches!(&got, Err((InsertErrorKind::Time(_), tag)) if *tag == plan.tag);
+            return ensure(wrong, || format!("a time that no job has: {got:?}"));
+        };
+        let got = got.map_err(|refused| format!("refused: {refused:?}"))?;
+        if let Some(id) = said.id() {
+            let known = self.shared.lock().oracle.known(id);
+            if known == Known::Yes || known == Known::Perhaps && (got.id, got.is_new) == (id, false)
+            {
+                return ensure((got.id, got.is_new) == (id, false), || format!("known: {got:?}"));
+            }
+            ensure(!got.is_new || got.id == id, || format!("{got:?}, not {id}"))?;
+        }
+        if let Some((key, verb)) = said.key {
+            let key = key_name(key);
+            match self.key_is_free(&key, verb, &mut due, !got.is_new)? {
+                Some(holder) => {
+                    let left = (got.id, got.is_new) == (holder, false);
+                    return ensure(left, || format!("{got:?}: {holder} has the key"));
+                }
+                None => self.shared.lock().oracle.take_key(&key),
+            }
+        }
+        ensure(got.is_new, || format!("not inserted: {got:?}"))?;
+        let key = said.key.map(|(key, _)| key_name(key));
+        let oracle = &mut self.shared.lock().oracle;
+        let at = oracle.insert(Some(got.id), kind, due, key, said.id.is_some(), plan);
+        oracle.jobs[at].own = said.own();
+        Ok(())
+    }
+
+    /// Returns the job that keeps the key, or makes it give the key up. `left`: the answer says that it
+    /// keeps it, and may be right.
+    pub(crate) fn key_is_free(
+        &self,
+        key: &str,
+        verb: Verb,
+        due: &mut i64,
+        left: bool,
+    ) -> Outcome<Option<JobId>> {
+        let (running, holder) = {
+            let oracle = &self.shared.lock().oracle;
+            let pending = oracle.pending_of(key).map(|at| oracle.jobs[at].clone());
+            (oracle.held_by(key), pending)
+        };
+        if running.is_some() {
+            return Ok(running);
+        }
+        let Some(holder) = holder else { return Ok(None) };
+        let id = holder.id.expect("a job with a key was inserted by a call");
+        // For another process a job counts as running from up to 50 ms before its time on.
+        let runs = self.other && holder.claimable;
+        if left && (verb == Verb::IfAbsent || runs && holder.own.held) {
+            return Ok(Some(id));
+        }
+        let robbed = runs && self.is_there(id)?;
+        ensure(verb != Verb::IfAbsent || robbed, || format!("{holder:?} has the key"))?;
+        ensure(!robbed || !holder.own.held, || format!("{holder:?} holds the key"))?;
+        let oracle = &mut self.shared.lock().oracle;
+        let at = oracle.find(id).expect("it was there");
+        if robbed {
+            oracle.jobs[at].key = None;
+            oracle.jobs[at].robbed = true;
+        } else {
+            *due = if verb == Verb::KeepTime { holder.due } else { *due };
+            let ends = self.ends(oracle);
+            oracle.end(at, ends);
+        }
+        Ok(None)
+    }
+}
+
+/// Does what an operation says in a transaction of the caller's, which is committed or not.
+pub(crate) fn in_transaction(
+    shared: &Shared,
+    client: &Client,
+    op: &Op,
+    own: Option<JobId>,
+    committed: bool,
+) -> Outcome {
+    let Some(path) = shared.place.file() else { return Ok(()) };
+    let (wall, now) = shared.look_at_the_clocks(false);
+    let call = Call { shared, client, other: true, wall, now };
+    let picked = |pick| shared.lock().oracle.picked(pick, own);
+    let mut file = Connection::open(path).map_err(|error| error.to_string())?;
+    let transaction = file.transaction().map_err(|error| error.to_string())?;
+    let end = |transaction: Transaction<'_>| {
+        let ended = if committed { transaction.commit() } else { transaction.rollback() };
+        client.nudge();
+        ended.map_err(|error| error.to_string())
+    };
+    match op {
+        Op::New(said, kind, time, plan) => {
+            let plan = call.numbered(plan);
+            let job = (said, call.when(*time), plan.clone());
+            let got = insert(client, Some(&transaction), *kind, job);
+            end(transaction)?;
+            if committed || got.is_err() {
+                call.new_job_inserted(said, *kind, *time, plan, got)?;
+            }
+        }
+        Op::Cancel(pick) => {
+            let id = picked(*pick);
+            let got = ok(client.cancel_in(&transaction, id))?;
+            end(transaction)?;
+            if committed {
+                call.cancelled(id, got)?;
+            }
+        }
+        Op::Reset(pick, time) => {
+            let id = picked(*pick);
+            let got = client.reschedule_in(&transaction, id, call.when(*time));
+            end(transaction)?;
+            if committed || got.is_err() {
+                call.was_reset(call.pending(id), *time, got)?;
+            }
+        }
+        other => unreachable!("not in a transaction: {other:?}"),
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Repeated jobs, and jobs in a transaction of the caller's: done to the store and told to the oracle.
+
+use std::time::Duration;
+
+use tickwheel_jobs::{Client, Missed, Schedule};
+
+use crate::insert::{Way, insert};
+use crate::ops::{Plan, Policy, Task, Time};
+use crate::oracle::{Outcome, Repeated, ensure};
+use crate::world::{Shared, World};
+
+/// Repeats a job under one of a few names.
+pub(crate) fn repeat(
+    shared: &Shared,
+    client: &Client,
+    (name, kind): (usize, usize),
+    period: u64,
+    policy: Policy,
+    plan: &Plan,
+) -> Outcome {
+    let missed = match policy {
+        Policy::Skip => Missed::Skip,
+        Policy::Once => Missed::Once,
+        Policy::Burst(most) => Missed::Burst(most),
+    };
+    shared.look_at_the_clocks(false);
+    let mut plan = plan.clone();
+    let number = shared.lock().oracle.number();
+    plan.tag = number;
+    let schedule = Schedule::every(Duration::from_millis(period)).missed(missed);
+    let text = format!("repeat-{name}");
+    let repeated = match kind {
+        0 => client.repeat(&text, schedule, Task::<0>(plan.clone())),
+        1 => client.repeat(&text, schedule, Task::<1>(plan.clone())),
+        2 => client.repeat(&text, schedule, Task::<2>(plan.clone())),
+        _ => client.repeat(&text, schedule, Task::<3>(plan.clone())),
+    };
+    if period == 0 {
+        return ensure(repeated.is_err(), || "a period of zero".to_owned());
+    }
+    repeated.map_err(|error| error.to_string())?;
+    let oracle = &mut shared.lock().oracle;
+    let period = period as i64;
+    let known = oracle.schedules.iter().position(|schedule| schedule.name == text);
+    if let Some(at) = known {
+        let known = &mut oracle.schedules[at];
+        if (known.kind, known.period) == (kind, period) {
+            // The same schedule goes on, with other data.
+            known.policy = policy;
+            known.plan = plan.clone();
+            let number = known.number;
+            for job in &mut oracle.jobs {
+                if job.id.is_none() && job.occurs.is_some_and(|(of, _)| of == number) {
+                    job.plan = plan.clone();
+                }
+            }
+            return Ok(());
+        }
+        oracle.schedules.remove(at);
+    }
+    let (number, next) = (number * 10 + name as u64, oracle.now() + period);
+    oracle.schedules.push(Repeated { number, name: text, kind, period, next, policy, plan });
+    Ok(())
+}
+
+pub(crate) fn cancel_repeat(shared: &Shared, client: &Client, name: usize) -> Outcome {
+    let name = format!("repeat-{name}");
+    let got = client.cancel_repeat(&name).map_err(|error| error.to_string())?;
+    let oracle = &mut shared.lock().oracle;
+    let before = oracle.schedules.len();
+    oracle.schedules.retain(|schedule| schedule.name != name);
+    ensure(got == (oracle.schedules.len() < before), || format!("cancel_repeat: {got}"))
+}
+
+impl World {
+    pub(crate) fn outbox(
+        &mut self,
+        kind: usize,
+        time: Time,
+        committed: bool,
+        plan: &Plan,
+    ) -> Outcome {
+        let Some(path) = self.shared.place.file() else { return Ok(()) };
+        let (wall, now) = self.shared.look_at_the_clocks(false);
+        let mut plan = plan.clone();
+        plan.tag = self.shared.lock().oracle.number();
+        let jobs = self.jobs.as_ref().expect("the jobs run");
+        let error = |error: tickwheel_jobs::rusqlite::Error| error.to_string();
+        let mut file = tickwheel_jobs::rusqlite::Connection::open(path).map_err(error)?;
+        let transaction = file.transaction().map_err(error)?;
+        let way = Way::In(&transaction);
+        let got = insert(jobs, &way, kind, time.when(wall, now), plan.clone());
+        let due = time.due(wall);
+        ensure(got.is_ok() == due.is_some(), || format!("insert_in: {got:?}"))?;
+        if committed {
+            transaction.commit().map_err(error)?;
+        } else {
+            transaction.rollback().map_err(error)?;
+        }
+        if let (Ok(id), Some(due), true) = (got, due, committed) {
+            let oracle = &mut self.shared.lock().oracle;
+            oracle.insert(Some(id), kind, due, None, false, plan);
+        }
+        Ok(())
+    }
+}

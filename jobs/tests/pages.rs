@@ -1,0 +1,154 @@
+//! The programs of the pages that need a file run, each in a folder of its own: as a reader runs them.
+//!
+//! Ground rules:
+//!
+//! - The doctests compile every snippet of the pages, and run those that need no file. A doctest runs in the folder
+//!   of the crate, where a file must not be left, so a snippet with a file is `no_run` there.
+//! - Each file in `tests/pages` is such a snippet, letter by letter. After a change of a page,
+//!   `TICKWHEEL_UPDATE_PAGES=1 cargo test -p tickwheel-jobs --test pages` writes them anew.
+//! - A program leaves its file behind, and runs again on it.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program of a page.
+struct Program {
+    /// The name of its file in `tests/pages`.
+    name: &'static str,
+    /// The page, and the heading above the program.
+    page: &'static str,
+    heading: &'static str,
+    main: fn() -> Result<(), Box<dyn Error>>,
+}
+
+macro_rules! programs {
+    ($($name:ident: $page:literal, $heading:literal;)*) => {
+        $(#[allow(dead_code, clippy::all, reason = "as the page has it")]
+        mod $name {
+            include!(concat!("pages/", stringify!($name), ".rs"));
+
+            pub(super) const MAIN: fn() -> Result<(), Box<dyn std::error::Error>> = main;
+        })*
+
+        const PROGRAMS: &[Program] = &[$(Program {
+            name: stringify!($name),
+            page: $page,
+            heading: $heading,
+            main: $name::MAIN,
+        }),*];
+    };
+}
+
+programs! {
+    readme: "README.md", "## Use it";
+    twice: "docs/cookbook.md", "## Handlers that may run twice";
+    client: "docs/cookbook.md", "## A process that only inserts";
+    backup: "docs/cookbook.md", "## Backups";
+    deploy: "docs/cookbook.md", "## Upgrades and rolling deploys";
+    queues: "docs/cookbook.md", "## Two queues in one file";
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the snippets of a page that the doctests do not run, each with the heading above it.
+fn snippets(page: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let mut snippets: Vec<(String, String)> = Vec::new();
+    let mut heading = "";
+    let mut is_inside = false;
+    for line in text.lines() {
+        if line == "```" {
+            is_inside = false;
+        } else if is_inside {
+            let (_, snippet) = snippets.last_mut().unwrap();
+            snippet.push_str(line);
+            snippet.push('\n');
+        } else if line == "```rust,no_run" {
+            is_inside = true;
+            snippets.push((heading.to_owned(), String::new()));
+        } else if line.starts_with("## ") {
+            heading = line;
+        }
+    }
+    snippets
+}
+
+/// The files are the snippets of the pages, and no snippet that does not run elsewhere is missing.
+#[test]
+fn programs_are_those_of_the_pages() {
+    let mut pages: Vec<&str> = PROGRAMS.iter().map(|program| program.page).collect();
+    pages.dedup();
+    for page in pages {
+        let snippets = snippets(page);
+        let programs = PROGRAMS.iter().filter(|program| program.page == page);
+        assert_eq!(snippets.len(), programs.clone().count(), "{page}: a program is missing here");
+        for Program { name, heading, .. } in programs {
+            let shown = snippets.iter().find(|(above, _)| above == heading);
+            let (_, shown) =
+                shown.unwrap_or_else(|| panic!("{page} has no program below {heading}"));
+            let file = root().join(format!("tests/pages/{name}.rs"));
+            if std::env::var_os("TICKWHEEL_UPDATE_PAGES").is_some() {
+                fs::write(&file, shown).unwrap();
+            }
+            let ours = fs::read_to_string(&file).unwrap();
+            assert_eq!(
+                &ours,
+                shown,
+                "{}: write it anew, as the head of this file says",
+                file.display()
+            );
+        }
+    }
+}
+
+/// Each program runs, and runs again on the file that it left.
+#[test]
+fn programs_of_the_pages_run_twice() {
+    for Program { name, .. } in PROGRAMS {
+        let folder = Folder::new(name);
+        for _ in 0..2 {
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            child.args(["--exact", "program_in_the_folder", "--ignored", "--nocapture"]);
+            let child = child.env(PROGRAM, name).current_dir(&folder.0);
+            let ended = child.output().unwrap();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let (out, err) = (text(&ended.stdout), text(&ended.stderr));
+            assert!(ended.status.success(), "{name}: {out}{err}");
+            assert!(folder.0.join("shop.db").exists(), "{name}: {out}");
+        }
+    }
+}
+
+/// The environment variable with the name of the program that a child runs.
+const PROGRAM: &str = "TICKWHEEL_PAGES_PROGRAM";
+
+/// A child of `programs_of_the_pages_run_twice`.
+#[test]
+#[ignore = "a process of its own runs it, in a folder of its own"]
+fn program_in_the_folder() {
+    let Ok(name) = std::env::var(PROGRAM) else { return };
+    let program = PROGRAMS.iter().find(|program| program.name == name);
+    (program.unwrap().main)().unwrap();
+}
+
+/// A folder that is removed when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("tickwheel-jobs-pages-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

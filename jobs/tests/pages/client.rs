@@ -1,0 +1,24 @@
+use std::time::Duration;
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{Cancel, Job, Jobs};
+
+#[derive(Serialize, Deserialize)]
+struct CloseOrder {
+    order: u64,
+}
+
+impl Job for CloseOrder {
+    const NAME: &'static str = "close-order";
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let client = Jobs::open("shop.db")?.client()?; // no handlers, no thread
+    let id = client.insert(Duration::from_secs(3600), CloseOrder { order: 1001 })?;
+    println!("{:?}", client.get(id)?);
+    match client.cancel(id)? {
+        Cancel::Cancelled => {}               // it will never run
+        Cancel::Running => println!("asked"), // it may run to its end
+        Cancel::Gone => println!("too late"),
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Users of the nodes, who lack a right for a moment, and what that leaves behind.
+//!
+//! Without the channel, or without `EVALSHA`, nothing is half done. Without `ZADD` a script may end in its midst: then a
+//! job may be in no set until `reset` files it anew, and the numbers of jobs of a kind may stay wrong.
+
+use std::time::Duration;
+
+use crate::outage::Outage;
+use crate::parent::{NODES, Result, Story};
+use crate::queue;
+use crate::record::{Answer, Record, Verb};
+use crate::server::pause;
+
+/// What is taken, how it is given back, and whether a script may end in its midst without it.
+const RIGHTS: [(&str, &str, bool); 4] = [
+    ("resetchannels", "&tw:{jobs}:wake", false),
+    ("-publish", "+publish", false),
+    ("-evalsha", "+evalsha", false),
+    ("-zadd", "+zadd", true),
+];
+/// The first number of a call of the parent's: those of children are lower.
+const FIRST_NUMBER: u64 = 1 << 60;
+
+impl Story {
+    /// Makes a user for each node: the one of `docs/redis.md`, for this queue.
+    pub(crate) fn make_users(&self) {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/redis.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let line = text.lines().find(|line| line.starts_with("ACL SETUSER shop ")).unwrap();
+        for slot in 0..NODES {
+            let line = line.replace("{shop}", "{jobs}").replace("shop", &user(slot));
+            let words: Vec<&str> = line.split(' ').collect();
+            let _: String = self.server.ask(&words);
+        }
+    }
+
+    pub(crate) fn url_of(&self, slot: usize) -> String {
+        match self.outage {
+            Outage::Rights => {
+                format!("redis://{}:secret@127.0.0.1:{}/", user(slot), self.front.port)
+            }
+            _ => self.front.url(),
+        }
+    }
+
+    /// Takes a right from the user of a node for some time.
+    pub(crate) fn deny(&mut self, time: Duration) -> Result<()> {
+        let user = user(self.draw.below(NODES as u64) as usize);
+        let (without, with, half_done) = RIGHTS[self.draw.below(RIGHTS.len() as u64) as usize];
+        self.note(0, Record::Rights { is_denied: true, half_done });
+        let _: String = self.server.ask(&["ACL", "SETUSER", &user, without]);
+        pause(time);
+        let _: String = self.server.ask(&["ACL", "SETUSER", &user, with]);
+        self.note(0, Record::Rights { is_denied: false, half_done });
+        Ok(())
+    }
+
+    /// Files anew what is in no set. Says whether there was something.
+    pub(crate) fn mend(&mut self) -> Result<bool> {
+        let mended = queue::mend(&self.server)?;
+        for &(tag, due) in &mended {
+            let (n, at) = (FIRST_NUMBER + self.mended, due * 1000);
+            self.mended += 1;
+            self.note(0, Record::Call { n, at, verb: Verb::Reset { tag, due } });
+            self.note(0, Record::Answer { n, at, answer: Answer::Done(true) });
+        }
+        Ok(!mended.is_empty())
+    }
+}
+
+fn user(slot: usize) -> String {
+    format!("node{slot}")
+}
