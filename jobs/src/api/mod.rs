@@ -12,6 +12,7 @@ pub(crate) mod jobs;
 pub(crate) mod driver;
 pub(crate) mod test_run;
 pub(crate) mod builder;
+pub(crate) mod sources;
 #[cfg(feature = "tokio")]
 pub(crate) mod futures;
 pub(crate) mod parts;

@@ -89,6 +89,7 @@ impl Link {
     }
 
     fn ask_dispatcher(&self, op: Op, until: Option<Instant>) -> Result<Answer, ApplyError> {
+        let is_question = op.is_question();
         let (reply, call) = call(until);
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let end = match (self.commands)(Command::Ask { op, reply: Some(reply) }) {
@@ -101,6 +102,11 @@ impl Link {
             CallEnd::Answered(answer) => answer,
             CallEnd::Refused => Err(self.alive.why_ended().into()),
             CallEnd::TimedOut => Err(StoreError::Busy.into()),
+            // A question changes nothing: there is nothing unknown about it.
+            CallEnd::Unknown if is_question && self.alive.refuses() => {
+                Err(self.alive.why_ended().into())
+            }
+            CallEnd::Unknown if is_question => Err(StoreError::Busy.into()),
             CallEnd::Unknown => {
                 Err(ApplyError { error: StoreError::Unknown, unknown: true, again: false })
             }

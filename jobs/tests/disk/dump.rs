@@ -47,7 +47,8 @@ impl Dump {
         let dead = dump.jobs.values().filter(|row| row.dead).count() as u64;
         assert_eq!(counts.dead, dead, "dead jobs are counted as they are listed");
         let alive = dump.jobs.len() as u64 - dead;
-        assert_eq!(counts.pending + counts.running, alive, "jobs are counted as they are listed");
+        let counted = counts.pending + counts.claimed + counts.running;
+        assert_eq!(counted, alive, "jobs are counted as they are listed");
         (dump, claimed)
     }
 }

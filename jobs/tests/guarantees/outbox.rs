@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use tickwheel_jobs::rusqlite::{Connection, Error, ErrorCode, TransactionBehavior, ffi};
-use tickwheel_jobs::{Client, InsertErrorKind, Jobs, OpenError, Statement, StoreError};
+use tickwheel_jobs::{Client, InsertErrorKind, Jobs, NewJob, OpenError, Statement, StoreError};
 
 use super::support::*;
 
@@ -91,6 +91,32 @@ fn a_statement_that_is_run_twice_is_one_job() {
     client.check().unwrap();
 }
 
+/// Promise: of two jobs with one key the later one stays, whichever way they were inserted.
+#[test]
+fn a_job_in_a_transaction_replaces_what_a_statement_left_before() {
+    let folder = Folder::new();
+    let path = folder.file("shop.db");
+    let client = client(&path);
+    let mut shop = Connection::open(&path).unwrap();
+    let first = client.statement(NewJob::new(close(1)).at(HOUR).key("order-1")).unwrap();
+    leave(&shop, &first).unwrap();
+    let transaction = shop.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let second = NewJob::new(close(2)).at(HOUR).key("order-1");
+    let second = client.insert_job_in(&transaction, second).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(client.count().unwrap().pending, 1);
+    assert_eq!(client.get(first.id()).unwrap(), None);
+    let stays = client.get(second.id).unwrap().unwrap();
+    assert_eq!((stays.job::<Close>().unwrap(), stays.key.as_deref()), (close(2), Some("order-1")));
+
+    let third = client.statement((2 * HOUR, close(3))).unwrap();
+    leave(&shop, &third).unwrap();
+    let transaction = shop.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    assert!(client.cancel_in(&transaction, third.id()).unwrap().is_cancelled());
+    transaction.commit().unwrap();
+    client.check().unwrap();
+}
+
 /// Promise: a question does not wait for a foreign transaction because of what statements have left.
 #[test]
 fn a_question_waits_for_no_writer_although_a_statement_has_left_a_job() {
@@ -123,10 +149,10 @@ fn a_statement_is_refused_by_any_other_file_and_version() {
     assert_eq!(others.count().unwrap().pending, 0);
 
     let shop = Connection::open(&path).unwrap();
-    shop.execute("UPDATE tickwheel_meta SET value = 2 WHERE name = 'version'", []).unwrap();
+    shop.execute("UPDATE tickwheel_meta SET value = value + 1 WHERE name = 'version'", []).unwrap();
     let refused = leave(&shop, &statement).unwrap_err().to_string();
     assert!(refused.contains("made_for_this_file"), "{refused}");
-    shop.execute("UPDATE tickwheel_meta SET value = 1 WHERE name = 'version'", []).unwrap();
+    shop.execute("UPDATE tickwheel_meta SET value = value - 1 WHERE name = 'version'", []).unwrap();
 
     let mail = Jobs::open(&path).unwrap().queue("mail").client().unwrap();
     leave(&shop, &mail.statement((HOUR, close(2))).unwrap()).unwrap();

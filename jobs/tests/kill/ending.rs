@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Fail, Jobs, Run, StoreError};
+use tickwheel_jobs::{Cancellation, Fail, Jobs, Run, StoreError};
 
 use crate::child::{Instructions, now_us, report};
 use crate::record::{Record, Tag};
@@ -47,8 +47,12 @@ pub(crate) fn end(jobs: Jobs, life: &Instructions) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Reports that a run was told to stop. What it brings does not count.
+/// Reports that a run was told to stop. What it brings does not count, unless the program ends: then the job is
+/// given back.
 pub(crate) fn told(tag: Tag, run: &Run) -> Fail {
     report(&Record::Told { at: now_us(), tag, fence: run.fence().get() });
-    Fail::dead("told to stop")
+    match run.cancellation() {
+        Some(Cancellation::Shutdown) => Fail::lost(),
+        _ => Fail::dead("told to stop"),
+    }
 }

@@ -16,8 +16,11 @@
 //! | `tables.rs` | single changes, complete in themselves |
 //! | `files.rs` | files beside the store |
 //! | `open.rs` | opens, checks and makes a file |
+//! | `version.rs` | the tables of a file: made, accepted or refused |
 //! | `settings.rs` | the settings that the promises need |
 //! | `claims.rs` | what is claimed, and how far each kind was read |
+//! | `claim.rs` | claims the jobs that are due |
+//! | `state.rs` | what is remembered beside the file |
 //! | `scan.rs` | a scan of the due jobs of a kind |
 //! | `hours.rs` | the jobs of later hours, and how they move |
 //! | `pace.rs` | how many rows a commit moves or deletes |
@@ -37,8 +40,11 @@ pub(crate) mod tables;
 mod files;
 mod temporary;
 pub(crate) mod open;
+mod version;
 mod settings;
 pub(crate) mod claims;
+mod claim;
+mod state;
 mod scan;
 pub(crate) mod hours;
 pub(crate) mod ops;
@@ -52,25 +58,21 @@ pub(crate) mod outbox;
 pub(crate) mod statement;
 mod check;
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::words::{ApplyError, Batch, Facts, Hurry, Look, Op, Outcome, Store, Unreadable};
+use super::words::{ApplyError, Batch, Facts, Hurry, Look, Op, Outcome, Store};
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
-use claims::Claims;
 use files::{Identity, set_waiting, waiting_until};
-use hours::Hours;
 use open::Location;
-use pace::Pace;
-use pages::Ahead;
-use rows::{KindRow, store_error};
+use rows::store_error;
 use schema::Sql;
+pub(crate) use state::State;
 use statement::Filed;
 use tables::Tables;
 use transact::Access;
@@ -100,56 +102,6 @@ pub(crate) struct Sqlite {
     behind: bool,
     /// Dropped after the connection and the lock, since it may be the last user of a temporary file.
     location: Location,
-}
-
-/// What is remembered beside the file.
-pub(crate) struct State {
-    pub(crate) kinds: Vec<KindRow>,
-    /// By how much the number of jobs of a kind has changed in this batch.
-    pub(crate) deltas: Vec<(i64, i64)>,
-    pub(crate) claims: Claims,
-    pub(crate) hours: Hours,
-    /// How many rows a purge deletes at once.
-    pub(crate) purges: Pace,
-    /// The kinds are to be read again.
-    pub(crate) reload: bool,
-    pub(crate) data_version: i64,
-    /// Another process has changed the file since the last look.
-    pub(crate) changed: bool,
-    /// Ids of jobs whose insert may or may not have been committed: remembered when they end.
-    pub(crate) unknown: HashSet<JobId>,
-    /// The rows of `asked`, once they were read: none after another process has changed the file.
-    pub(crate) asked: Option<HashSet<JobId>>,
-    /// Statements of the application's may have left jobs.
-    pub(crate) outbox: bool,
-    /// Another process runs the jobs of the file now.
-    pub(crate) overtaken: bool,
-    /// What was read ahead for the pages of a list.
-    pub(crate) ahead: Vec<Ahead>,
-    /// Rows that could not be read in this batch.
-    pub(crate) unreadable: Vec<Unreadable>,
-}
-
-impl State {
-    /// Returns what a process remembers that has not read the file yet.
-    fn new(runs_jobs: bool) -> State {
-        State {
-            kinds: Vec::new(),
-            deltas: Vec::new(),
-            claims: Claims::new(runs_jobs),
-            hours: Hours::default(),
-            purges: Pace::default(),
-            reload: true,
-            data_version: -1,
-            changed: false,
-            unknown: HashSet::new(),
-            asked: None,
-            outbox: true,
-            overtaken: false,
-            ahead: Vec::new(),
-            unreadable: Vec::new(),
-        }
-    }
 }
 
 /// How many pages a tidy gives back to the file system at once.

@@ -78,10 +78,12 @@ fn write_in(
     change(tables, op, now)
 }
 
-/// Does what a process does that does not run the jobs, in a transaction that has begun with its write.
+/// Does what a process does that does not run the jobs, in a transaction that has begun with its write. What
+/// statements have left comes first, as in every other transaction: the later of two jobs keeps their key.
 fn change(tables: Tables<'_>, op: &Op, now: Millis) -> Result<Answer, StoreError> {
     let mut state = State::new(false);
     state.begin(tables)?;
+    state.file_outbox(tables, now)?;
     let answer = state.apply(tables, op, now)?;
     state.write_counts(tables)?;
     Ok(answer)

@@ -1,0 +1,140 @@
+//! Where jobs are: on a file, on a server, or in memory.
+
+use super::builder::{Builder, Source};
+use super::jobs::Jobs;
+#[cfg(feature = "redis")]
+use crate::store::redis::place::Server;
+#[cfg(feature = "sqlite-unbundled")]
+use crate::store::sqlite::open::Location;
+#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+use crate::values::error::OpenError;
+#[cfg(feature = "redis-tls")]
+use crate::values::tls::Tls;
+
+impl Jobs {
+    /// Opens the jobs on a file, which is made if it is absent. It may be the SQLite database of an
+    /// application, as long as that has no `application_id` of its own: the tables of the jobs begin
+    /// with `tickwheel_`.
+    ///
+    /// The path is made absolute here, so a change of the working directory is none of the file. A symbolic
+    /// link is followed, also if the file that it leads to is absent: then that one is made.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be made or opened, is empty, damaged, no SQLite database, another
+    /// application's, or from a later version. It is left as it was then.
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
+        Builder::on_file(path.as_ref(), false)
+    }
+
+    /// Opens jobs on a file of their own in the system's folder for temporary files. The file is removed
+    /// with the last [`Jobs`] and [`Client`](crate::Client) of it; a program that is killed leaves it. For
+    /// tests of what needs a file: [`Client::file`](crate::Client::file) says where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Io`] if the file cannot be made, and those of [`Jobs::open`].
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn temporary() -> Result<Builder, OpenError> {
+        let mut location = Location::temporary()?;
+        drop(location.open()?);
+        Ok(Builder::new(Source::File(location)))
+    }
+
+    /// The same as [`Jobs::open`], also if this process may only read the file. A change is refused by
+    /// SQLite then. For the command `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn open_to_look(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
+        Builder::on_file(path.as_ref(), true)
+    }
+
+    /// Opens the jobs on a virtual file system of SQLite's.
+    #[doc(hidden)]
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn open_with_vfs(
+        path: impl AsRef<std::path::Path>,
+        vfs: &str,
+    ) -> Result<Builder, OpenError> {
+        let (path, vfs) = (path.as_ref().to_owned(), Some(vfs.to_owned()));
+        Ok(Builder::new(Source::File(Location::new(path, vfs))))
+    }
+
+    /// Opens the jobs on a Redis server, which several machines share: each of them may run jobs. With
+    /// feature `redis`. The URL is one of
+    ///
+    /// ```text
+    /// redis://[user][:password@]host[:port][/database]
+    /// redis-cluster://[user][:password@]host[:port][,host[:port]..]
+    /// redis-sentinel://[user][:password@]host[:port][,host[:port]..][/database]?master=NAME
+    ///                  [&sentinel_user=NAME][&sentinel_password=PASSWORD]
+    /// ```
+    ///
+    /// each with `rediss` for TLS (feature `redis-tls`): a server; some nodes of a cluster, of which
+    /// one that answers is enough; or sentinels, which know by its name where the master is, and have
+    /// a login of their own.
+    ///
+    /// A queue is on one server at any time. In a cluster and behind sentinels that server is looked
+    /// for before each connection, so calls and runs go on after a failover, as soon as there is a
+    /// server that takes writes; meanwhile a call waits, at most as long as [`Builder::patience`] says.
+    /// What a failover may lose is in `docs/redis.md`, and [`Builder::replicas`] makes it less.
+    ///
+    /// The times are those of the server's clock, whatever the clocks of the machines read. A claim is
+    /// a lease ([`Builder::lease`]), which is renewed as long as the process lives.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Server`] if the server cannot be reached, denies access, is no Redis server, is
+    /// older than 6.2, is a replica, or deletes keys when its memory is full; if no node of the cluster
+    /// answers or none has the queue; or if no sentinel answers or none knows the name.
+    /// [`OpenError::Config`] if the URL makes no sense: it says what is wrong, and no password.
+    #[cfg(feature = "redis")]
+    pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
+        Builder::on_server(Server::parse(url.as_ref())?)
+    }
+
+    /// The same as [`Jobs::redis`], by TLS with other certificates than the system's: those of a private
+    /// authority, or one that shows who the client is. They hold for nodes, sentinels and servers alike.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Jobs::redis`]; and [`OpenError::Config`] if the URL does not begin with `rediss`, or a
+    /// certificate or the key cannot be read.
+    #[cfg(feature = "redis-tls")]
+    pub fn redis_with_tls(url: impl AsRef<str>, tls: Tls) -> Result<Builder, OpenError> {
+        Builder::on_server(Server::parse(url.as_ref())?.with_tls(&tls)?)
+    }
+
+    /// Connects to the server of a queue, and to the other masters if that is a cluster. Returns the
+    /// server's address and database, and its connection first. For the command `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[cfg(feature = "redis")]
+    pub fn redis_connections(
+        url: &str,
+        queue: Option<&str>,
+    ) -> Result<(String, Vec<redis::Connection>), OpenError> {
+        Server::parse(url)?.with_queue(queue).connect_to_all()
+    }
+
+    /// Returns jobs in memory, which are lost with the process: for tests.
+    pub fn memory() -> Builder {
+        Builder::new(Source::Memory)
+    }
+}
+
+impl Builder {
+    #[cfg(feature = "sqlite-unbundled")]
+    fn on_file(path: &std::path::Path, only_looks: bool) -> Result<Builder, OpenError> {
+        let mut location = Location::new(path.to_owned(), None);
+        location.only_looks = only_looks;
+        drop(location.open()?);
+        Ok(Builder::new(Source::File(location)))
+    }
+
+    #[cfg(feature = "redis")]
+    fn on_server(server: Server) -> Result<Builder, OpenError> {
+        drop(crate::store::redis::open::open(&server)?);
+        Ok(Builder::new(Source::Server(Box::new(server))))
+    }
+}

@@ -1,0 +1,127 @@
+//! What is remembered beside the file.
+
+use std::collections::HashSet;
+
+use super::claims::Claims;
+use super::hours::Hours;
+use super::pace::Pace;
+use super::pages::Ahead;
+use super::rows::KindRow;
+use super::tables::Tables;
+use crate::store::words::Unreadable;
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+
+/// What is remembered beside the file.
+pub(crate) struct State {
+    pub(crate) kinds: Vec<KindRow>,
+    /// By how much the number of jobs of a kind has changed in this batch.
+    pub(crate) deltas: Vec<(i64, i64)>,
+    pub(crate) claims: Claims,
+    pub(crate) hours: Hours,
+    /// How many rows a purge deletes at once.
+    pub(crate) purges: Pace,
+    /// The kinds are to be read again.
+    pub(crate) reload: bool,
+    pub(crate) data_version: i64,
+    /// Another process has changed the file since the last look.
+    pub(crate) changed: bool,
+    /// Ids of jobs whose insert may or may not have been committed: remembered when they end.
+    pub(crate) unknown: HashSet<JobId>,
+    /// The rows of `asked`, once they were read: none after another process has changed the file.
+    pub(crate) asked: Option<HashSet<JobId>>,
+    /// Statements of the application's may have left jobs.
+    pub(crate) outbox: bool,
+    /// Another process runs the jobs of the file now.
+    pub(crate) overtaken: bool,
+    /// What was read ahead for the pages of a list.
+    pub(crate) ahead: Vec<Ahead>,
+    /// Rows that could not be read in this batch.
+    pub(crate) unreadable: Vec<Unreadable>,
+}
+
+impl State {
+    /// Returns what a process remembers that has not read the file yet.
+    pub(super) fn new(runs_jobs: bool) -> State {
+        State {
+            kinds: Vec::new(),
+            deltas: Vec::new(),
+            claims: Claims::new(runs_jobs),
+            hours: Hours::default(),
+            purges: Pace::default(),
+            reload: true,
+            data_version: -1,
+            changed: false,
+            unknown: HashSet::new(),
+            asked: None,
+            outbox: true,
+            overtaken: false,
+            ahead: Vec::new(),
+            unreadable: Vec::new(),
+        }
+    }
+
+    /// What begins every transaction: learns what other processes have done. If one of them has taken
+    /// the jobs over, nothing is written any more.
+    pub(crate) fn begin(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        self.notice_changes(tables)?;
+        if self.reload {
+            self.kinds = tables.kinds()?;
+            self.hours.read(tables)?;
+            self.overtaken |= self.claims.starts > 0 && tables.starts()? != self.claims.starts;
+            self.reload = false;
+        }
+        if self.overtaken {
+            return Err(StoreError::Overtaken);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn notice_changes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        let version = tables.one("PRAGMA data_version", [], |row| row.get(0))?.unwrap_or(0);
+        if version != self.data_version {
+            self.data_version = version;
+            self.reload = true;
+            self.changed = true;
+            self.asked = None;
+            self.outbox = true;
+            self.claims.rewind();
+            self.hours.forget();
+        }
+        Ok(())
+    }
+
+    /// The transaction was committed.
+    pub(crate) fn keep(&mut self) {
+        self.claims.keep();
+    }
+
+    /// The transaction was rolled back.
+    pub(crate) fn undo(&mut self) {
+        self.claims.undo();
+        self.hours.forget();
+        self.deltas.clear();
+        self.asked = None;
+        self.outbox = true;
+        self.reload = true;
+    }
+
+    /// The file was opened anew.
+    pub(crate) fn forget_the_file(&mut self) {
+        self.reload = true;
+        self.data_version = -1;
+    }
+
+    /// Writes how many jobs of each kind there are.
+    pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        for (kind, by) in self.deltas.drain(..) {
+            if by != 0 {
+                tables.add_jobs(kind, by)?;
+                if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
+                    row.jobs += by;
+                }
+            }
+        }
+        Ok(())
+    }
+}
