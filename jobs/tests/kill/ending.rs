@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Cancellation, Fail, Jobs, Run, StoreError};
 
-use crate::child::{Instructions, now_us, report};
-use crate::record::{Record, Tag};
+use crate::child::{Instructions, ended, now_us, report};
+use crate::record::{How, LATER_MS, Record, Tag};
 
 /// How a child ends its jobs, unless it is killed.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -48,11 +48,14 @@ pub(crate) fn end(jobs: Jobs, life: &Instructions) -> Result<(), Box<dyn Error>>
 }
 
 /// Reports that a run was told to stop. What it brings does not count, unless the program ends: then the job is
-/// given back.
+/// put off.
 pub(crate) fn told(tag: Tag, run: &Run) -> Fail {
     report(&Record::Told { at: now_us(), tag, fence: run.fence().get() });
     match run.cancellation() {
-        Some(Cancellation::Shutdown) => Fail::lost(),
+        Some(Cancellation::Shutdown) => {
+            ended(tag, run, How::Snoozed);
+            Fail::snooze(Duration::from_millis(LATER_MS))
+        }
         _ => Fail::dead("told to stop"),
     }
 }
