@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
+use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name, error_of};
 use crate::store::words::{Answer, ApplyError, IfTaken, Inserted, NewJob, Op, PAYLOAD_BYTES};
 use crate::values::error::{InsertErrorKind, StoreError};
@@ -22,14 +23,22 @@ impl Client {
     /// If the store could not be read or changed. After [`StoreError::Unknown`] the job is there once, or
     /// not at all.
     pub fn run_schedule(&self, name: &str) -> Result<Option<JobId>, StoreError> {
-        let schedules = match self.link.ask(Op::Schedules) {
+        on_thread(self.run_schedule_by(Caller::Thread, name))
+    }
+
+    pub(super) async fn run_schedule_by(
+        &self,
+        caller: Caller,
+        name: &str,
+    ) -> Result<Option<JobId>, StoreError> {
+        let schedules = match self.ask(caller, Op::Schedules).await {
             Ok(Answer::Schedules(schedules)) => schedules,
             other => return Err(error_of(other)),
         };
         let Some(schedule) = schedules.into_iter().find(|schedule| schedule.name == name) else {
             return Ok(None);
         };
-        let now = self.link.latest().map_err(|failed| failed.error)?.millis();
+        let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
         let id = JobIds::of_this_process().next(now, Some((&schedule.kind, now)));
         let occurrence = NewJob {
             id,
@@ -40,7 +49,7 @@ impl Client {
             extra: None,
             payload: schedule.payload,
         };
-        match self.link.ask(Op::Insert(occurrence)) {
+        match self.ask(caller, Op::Insert(occurrence)).await {
             Ok(Answer::Inserted(_)) => Ok(Some(id)),
             other => Err(error_of(other)),
         }
@@ -66,7 +75,7 @@ impl Client {
             let error = StoreError::TooLong { what: "payload", bytes, most: PAYLOAD_BYTES };
             return Err(error.into());
         }
-        let due = self.due(when.into())?;
+        let due = on_thread(self.due(Caller::Thread, when.into()))?;
         let now = self.link.latest().map_err(|failed| failed.error)?.millis();
         let id = JobIds::of_this_process().next(now, Some((kind, due)));
         let if_taken = if replaces { IfTaken::Replace } else { IfTaken::Leave };

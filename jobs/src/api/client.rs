@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
+use super::caller::{Caller, on_thread};
+use crate::dispatch::command::Answered;
 use crate::dispatch::link::Link;
 use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
@@ -13,7 +15,7 @@ use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};
 use crate::values::job::Job;
 use crate::values::schedule::Schedule;
-use crate::values::time::Millis;
+use crate::values::time::{Millis, Now};
 
 /// Inserts, cancels and asks. [`Jobs`](crate::Jobs) has all of its methods;
 /// [`Builder::client`](crate::Builder::client) makes one in a process that runs no jobs.
@@ -51,7 +53,11 @@ impl Client {
     /// If the store could not be changed. The job may run then.
     #[doc(alias("remove", "unschedule", "revoke", "abort"))]
     pub fn cancel(&self, id: JobId) -> Result<Cancel, StoreError> {
-        match self.link.ask(Op::Cancel(id)) {
+        on_thread(self.cancel_by(Caller::Thread, id))
+    }
+
+    pub(super) async fn cancel_by(&self, caller: Caller, id: JobId) -> Result<Cancel, StoreError> {
+        match self.ask(caller, Op::Cancel(id)).await {
             Ok(Answer::Cancelled(cancel)) => Ok(cancel),
             other => Err(error_of(other)),
         }
@@ -64,8 +70,17 @@ impl Client {
     /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
     #[doc(alias("reschedule", "move", "update", "change_delay", "snooze"))]
     pub fn reset(&self, id: JobId, when: impl Into<When>) -> Result<bool, StoreError> {
-        let due = self.due(when.into())?;
-        self.change(Op::Reset(id, due))
+        on_thread(self.reset_by(Caller::Thread, id, when.into()))
+    }
+
+    pub(super) async fn reset_by(
+        &self,
+        caller: Caller,
+        id: JobId,
+        when: When,
+    ) -> Result<bool, StoreError> {
+        let due = self.due(caller, when).await?;
+        self.change(caller, Op::Reset(id, due)).await
     }
 
     /// Makes a job again and again, under a name: once a period, or by a cron expression.
@@ -88,14 +103,23 @@ impl Client {
         every: impl Into<Schedule>,
         job: J,
     ) -> Result<(), StoreError> {
+        on_thread(self.repeat_by(Caller::Thread, name, every.into(), job))
+    }
+
+    pub(super) async fn repeat_by<J: Job>(
+        &self,
+        caller: Caller,
+        name: &str,
+        schedule: Schedule,
+        job: J,
+    ) -> Result<(), StoreError> {
         check_name("name", name)?;
-        let schedule = every.into();
-        let now = self.link.latest().map_err(|failed| failed.error)?.millis();
+        let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
         let first = schedule.first(now).map_err(StoreError::Schedule)?;
         let payload = payload(&job)?;
         let (name, kind) = (name.to_owned(), Arc::from(J::NAME));
         let new = NewSchedule { name, kind, schedule, payload, first };
-        self.change(Op::PutSchedule(new)).map(drop)
+        self.change(caller, Op::PutSchedule(new)).await.map(drop)
     }
 
     /// Ends a repeated job. What it has made already stays. Returns `false` if there is none of this
@@ -106,7 +130,7 @@ impl Client {
     /// If the store could not be changed.
     #[doc(alias("unschedule", "remove_repeatable"))]
     pub fn cancel_repeat(&self, name: &str) -> Result<bool, StoreError> {
-        self.change(Op::DropSchedule(name.to_owned()))
+        on_thread(self.change(Caller::Thread, Op::DropSchedule(name.to_owned())))
     }
 
     /// Returns the repeated jobs.
@@ -116,7 +140,11 @@ impl Client {
     /// If the store could not be read.
     #[doc(alias("schedules"))]
     pub fn repeats(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
-        match self.link.ask(Op::Schedules) {
+        on_thread(self.repeats_by(Caller::Thread))
+    }
+
+    pub(super) async fn repeats_by(&self, caller: Caller) -> Result<Vec<ScheduleInfo>, StoreError> {
+        match self.ask(caller, Op::Schedules).await {
             Ok(Answer::Schedules(schedules)) => {
                 let info = |stored: crate::store::words::StoredSchedule| ScheduleInfo {
                     name: stored.name,
@@ -137,7 +165,7 @@ impl Client {
     /// If the store could not be read.
     #[doc(alias("find", "job", "status", "fetch"))]
     pub fn get(&self, id: JobId) -> Result<Option<JobInfo>, StoreError> {
-        self.info(Op::Get(id))
+        on_thread(self.info(Caller::Thread, Op::Get(id)))
     }
 
     /// Makes a dead job pending, due now, with all its tries before it, under its key if it had one.
@@ -149,7 +177,11 @@ impl Client {
     /// other error if the store could not be changed.
     #[doc(alias("retry", "requeue", "resurrect"))]
     pub fn revive(&self, id: JobId) -> Result<bool, StoreError> {
-        self.change(Op::Revive(id, self.link.clock.now().millis()))
+        on_thread(self.change(Caller::Thread, self.op_revive(id)))
+    }
+
+    pub(super) fn op_revive(&self, id: JobId) -> Op {
+        Op::Revive(id, self.link.clock.now().millis())
     }
 
     /// Deletes a dead job. Returns `false` if there is no such dead job.
@@ -159,7 +191,7 @@ impl Client {
     /// If the store could not be changed.
     #[doc(alias("delete", "remove", "purge"))]
     pub fn discard(&self, id: JobId) -> Result<bool, StoreError> {
-        self.change(Op::Discard(id))
+        on_thread(self.change(Caller::Thread, Op::Discard(id)))
     }
 
     /// Returns how many jobs there are.
@@ -169,7 +201,11 @@ impl Client {
     /// If the store could not be read.
     #[doc(alias("len", "size", "stats"))]
     pub fn count(&self) -> Result<Counts, StoreError> {
-        match self.link.ask(Op::Counts) {
+        on_thread(self.count_by(Caller::Thread))
+    }
+
+    pub(super) async fn count_by(&self, caller: Caller) -> Result<Counts, StoreError> {
+        match self.ask(caller, Op::Counts).await {
             Ok(Answer::Counts(counts)) => Ok(counts),
             other => Err(error_of(other)),
         }
@@ -182,8 +218,12 @@ impl Client {
     ///
     /// If the store could not be read.
     pub fn unhandled(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        Ok(self.without_handler(self.kinds()?))
+    }
+
+    pub(super) fn without_handler(&self, kinds: Vec<(String, u64)>) -> Vec<(String, u64)> {
         let strange = |(kind, jobs): &(String, u64)| *jobs > 0 && !self.link.handles(kind);
-        Ok(self.kinds()?.into_iter().filter(strange).collect())
+        kinds.into_iter().filter(strange).collect()
     }
 
     /// Returns every kind that the store has ever had, each with its number of jobs that are not
@@ -193,7 +233,11 @@ impl Client {
     ///
     /// If the store could not be read.
     pub fn kinds(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        match self.link.ask(Op::Kinds) {
+        on_thread(self.kinds_by(Caller::Thread))
+    }
+
+    pub(super) async fn kinds_by(&self, caller: Caller) -> Result<Vec<(String, u64)>, StoreError> {
+        match self.ask(caller, Op::Kinds).await {
             Ok(Answer::Kinds(kinds)) => Ok(kinds),
             other => Err(error_of(other)),
         }
@@ -206,7 +250,11 @@ impl Client {
     ///
     /// If the store could not be written.
     pub fn flush(&self) -> Result<(), StoreError> {
-        match self.link.ask(Op::Flush) {
+        on_thread(self.flush_by(Caller::Thread))
+    }
+
+    pub(super) async fn flush_by(&self, caller: Caller) -> Result<(), StoreError> {
+        match self.ask(caller, Op::Flush).await {
             Ok(Answer::Done) => Ok(()),
             other => Err(error_of(other)),
         }
@@ -230,23 +278,47 @@ impl Client {
         self.link.check()
     }
 
-    pub(crate) fn due(&self, when: When) -> Result<Millis, StoreError> {
+    pub(super) async fn due(&self, caller: Caller, when: When) -> Result<Millis, StoreError> {
         let draw = draw(JobId::new());
-        let now = self.link.latest().map_err(|failed| failed.error)?;
+        let now = self.latest(caller).await.map_err(|failed| failed.error)?;
         now.resolve(when, draw).map_err(StoreError::Time)
     }
 
-    pub(crate) fn change(&self, op: Op) -> Result<bool, StoreError> {
-        match self.link.ask(op) {
+    pub(super) async fn change(&self, caller: Caller, op: Op) -> Result<bool, StoreError> {
+        match self.ask(caller, op).await {
             Ok(Answer::Changed(changed)) => Ok(changed),
             other => Err(error_of(other)),
         }
     }
 
-    pub(crate) fn info(&self, op: Op) -> Result<Option<JobInfo>, StoreError> {
-        match self.link.ask(op) {
+    pub(super) async fn info(&self, caller: Caller, op: Op) -> Result<Option<JobInfo>, StoreError> {
+        match self.ask(caller, op).await {
             Ok(Answer::Info(info)) => Ok(info),
             other => Err(error_of(other)),
+        }
+    }
+}
+
+impl Client {
+    pub(super) async fn ask(&self, caller: Caller, op: Op) -> Answered {
+        match caller {
+            Caller::Thread => self.link.ask(op),
+            Caller::Future => self.link.ask_async(op).await,
+        }
+    }
+
+    pub(super) async fn post(&self, caller: Caller, op: Op) -> Result<(), ApplyError> {
+        match caller {
+            Caller::Thread => self.link.post(op),
+            Caller::Future => self.link.post_async(op).await,
+        }
+    }
+
+    /// Returns the present as the start of a wait.
+    pub(super) async fn latest(&self, caller: Caller) -> Result<Now, ApplyError> {
+        match caller {
+            Caller::Thread => self.link.latest(),
+            Caller::Future => self.link.latest_async().await,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
+use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name, draw, error_of, payload};
 use super::new_job::{Inserted, NewJob, Until};
 use crate::store::words::{self, Answer, ApplyError, Op};
@@ -33,8 +34,7 @@ impl Client {
     #[doc(alias("enqueue", "push", "add", "perform_in", "perform_at", "schedule", "delay"))]
     pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
         let new = NewJob::new(job).at(when);
-        let inserted = self.insert_new(&new).map(|inserted| inserted.id);
-        inserted.map_err(|kind| InsertError::new(kind, new.into_job()))
+        on_thread(self.insert_by(Caller::Thread, new)).map(|inserted| inserted.id)
     }
 
     /// Stores a job, with all that a [`NewJob`] says of it: an id, a key, how it is tried again.
@@ -44,7 +44,8 @@ impl Client {
     /// As [`Client::insert`]. After [`InsertErrorKind::Unknown`]`(id)` it is safe to insert
     /// `refused.into_inner().id(id)`.
     pub fn insert_job<J: Job>(&self, new: NewJob<J>) -> Result<Inserted, InsertError<NewJob<J>>> {
-        self.insert_new(&new).map_err(|kind| InsertError::new(kind, new))
+        let (inserted, new) = on_thread(self.insert_new(Caller::Thread, new));
+        inserted.map_err(|kind| InsertError::new(kind, new))
     }
 
     /// Stores a job under an id of the caller's, once: if the id is known, nothing happens, and the
@@ -64,7 +65,7 @@ impl Client {
         job: J,
     ) -> Result<Inserted, InsertError<J>> {
         let new = NewJob::new(job).at(when).id(id);
-        self.insert_new(&new).map_err(|kind| InsertError::new(kind, new.into_job()))
+        on_thread(self.insert_by(Caller::Thread, new))
     }
 
     /// Stores many jobs: pairs of a time and a job, or [`NewJob`]s. Returns the id of each, in their order;
@@ -87,8 +88,16 @@ impl Client {
         &self,
         jobs: impl IntoIterator<Item = impl Into<NewJob<J>>>,
     ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> {
-        let jobs: Vec<NewJob<J>> = jobs.into_iter().map(Into::into).collect();
-        let now = match self.link.latest() {
+        let jobs = jobs.into_iter().map(Into::into).collect();
+        on_thread(self.insert_all(Caller::Thread, jobs))
+    }
+
+    pub(super) async fn insert_all<J: Job>(
+        &self,
+        caller: Caller,
+        jobs: Vec<NewJob<J>>,
+    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> {
+        let now = match self.latest(caller).await {
             Ok(now) => now,
             Err(failed) => return Err(InsertError::new(failed.error, jobs)),
         };
@@ -101,7 +110,7 @@ impl Client {
             Err(kind) => return Err(InsertError::new(kind, jobs)),
         };
         let mut ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
-        match self.store_many(new, &mut ids) {
+        match self.store_many(caller, new, &mut ids).await {
             Ok(()) => Ok(ids),
             Err(kind) => Err(InsertError::new(kind, jobs)),
         }
@@ -109,8 +118,9 @@ impl Client {
 
     /// Stores jobs: on a server in parts, so that the dispatcher does other things between them. Writes
     /// to `ids` which jobs are there instead.
-    fn store_many(
+    async fn store_many(
         &self,
+        caller: Caller,
         new: Vec<words::NewJob>,
         ids: &mut [JobId],
     ) -> Result<(), InsertErrorKind> {
@@ -121,7 +131,7 @@ impl Client {
             let jobs: Vec<words::NewJob> = rest.by_ref().take(part).collect();
             let many = jobs.len();
             let waits = jobs.iter().any(|job| job.key.is_some());
-            let answer = self.store(Op::InsertMany(jobs), first, waits);
+            let answer = self.store(caller, Op::InsertMany(jobs), first, waits).await;
             match answer.map_err(|kind| after(stored, kind))? {
                 Some(Answer::InsertedMany(taken)) => {
                     for (n, by) in taken {
@@ -172,15 +182,45 @@ impl Client {
         inserted.map(|inserted| inserted.id).map_err(|kind| InsertError::new(kind, new.into_job()))
     }
 
-    /// Stores a job. It is only lent: the caller hands it back if it is refused.
-    pub(super) fn insert_new<J: Job>(&self, new: &NewJob<J>) -> Result<Inserted, InsertErrorKind> {
-        let now = self.link.latest().map_err(|failed| InsertErrorKind::from(failed.error))?;
-        let kind = Arc::from(J::NAME);
-        let job = to_store(&JobIds::of_this_process(), now, &kind, new)?;
+    /// Stores a job, and gives it alone back if it is refused.
+    pub(super) async fn insert_by<J: Job>(
+        &self,
+        caller: Caller,
+        new: NewJob<J>,
+    ) -> Result<Inserted, InsertError<J>> {
+        let (inserted, new) = self.insert_new(caller, new).await;
+        inserted.map_err(|kind| InsertError::new(kind, new.into_job()))
+    }
+
+    /// Stores a job, and gives it back: the caller knows what to do with it if it is refused.
+    pub(super) async fn insert_new<J: Job>(
+        &self,
+        caller: Caller,
+        new: NewJob<J>,
+    ) -> (Result<Inserted, InsertErrorKind>, NewJob<J>) {
+        let now = match self.latest(caller).await {
+            Ok(now) => now,
+            Err(failed) => return (Err(failed.error.into()), new),
+        };
+        // No reference to the job is held while a future waits: a job need not be `Sync`.
+        let job = to_store(&JobIds::of_this_process(), now, &Arc::from(J::NAME), &new);
+        let inserted = match job {
+            Ok(job) => self.insert_stored(caller, job).await,
+            Err(kind) => Err(kind),
+        };
+        (inserted, new)
+    }
+
+    /// Stores a job that has all that the store needs.
+    async fn insert_stored(
+        &self,
+        caller: Caller,
+        job: words::NewJob,
+    ) -> Result<Inserted, InsertErrorKind> {
         let id = job.id;
         // Only an answer says whether it is new.
         let waits = job.key.is_some() || job.callers_id;
-        match self.store(Op::Insert(job), id, waits)? {
+        match self.store(caller, Op::Insert(job), id, waits).await? {
             None => Ok(Inserted { id, is_new: true }),
             Some(Answer::Inserted(inserted)) => Ok(answer(id, inserted)),
             Some(other) => Err(error_of(Ok(other)).into()),
@@ -189,11 +229,18 @@ impl Client {
 
     /// Does an insert. At [`Durability::Buffered`] there is no answer unless `waits` says that the caller
     /// needs it.
-    fn store(&self, op: Op, id: JobId, waits: bool) -> Result<Option<Answer>, InsertErrorKind> {
+    async fn store(
+        &self,
+        caller: Caller,
+        op: Op,
+        id: JobId,
+        waits: bool,
+    ) -> Result<Option<Answer>, InsertErrorKind> {
         if self.link.durability == Durability::Buffered && !waits {
-            return self.link.post(op).map(|()| None).map_err(|failed| failed.error.into());
+            let posted = self.post(caller, op).await;
+            return posted.map(|()| None).map_err(|failed| failed.error.into());
         }
-        match self.link.ask(op) {
+        match self.ask(caller, op).await {
             Ok(answer) => Ok(Some(answer)),
             Err(ApplyError { unknown: true, .. }) => Err(InsertErrorKind::Unknown(id)),
             Err(failed) => Err(failed.error.into()),

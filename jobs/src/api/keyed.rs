@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tickwheel::When;
 
+use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::new_job::{Inserted, NewJob};
 use crate::store::words::Op;
@@ -55,7 +56,7 @@ impl Keyed {
     /// [`InsertErrorKind::Occupied`] if it runs and holds its key until its end
     /// ([`Until::Ended`](crate::Until::Ended)).
     pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
-        self.put(NewJob::new(job).at(when))
+        self.put_on_thread(NewJob::new(job).at(when))
     }
 
     /// Stores a job under the key, at the time of the pending job that it replaces. If there is none,
@@ -69,7 +70,7 @@ impl Keyed {
         when: impl Into<When>,
         job: J,
     ) -> Result<JobId, InsertError<J>> {
-        self.put(NewJob::new(job).at(when).keeping_time())
+        self.put_on_thread(NewJob::new(job).at(when).keeping_time())
     }
 
     /// Stores a job under the key, if the key has no pending job.
@@ -82,16 +83,25 @@ impl Keyed {
         when: impl Into<When>,
         job: J,
     ) -> Result<JobId, InsertError<J>> {
-        self.put(NewJob::new(job).at(when).if_absent())
+        self.put_on_thread(NewJob::new(job).at(when).if_absent())
     }
 
-    fn put<J: Job>(&self, new: NewJob<J>) -> Result<JobId, InsertError<J>> {
-        let new = new.key(&*self.key);
-        match self.client.insert_new(&new) {
-            Ok(Inserted { id, is_new: true }) => Ok(id),
-            Ok(_) => Err(InsertError::new(InsertErrorKind::Occupied, new.into_job())),
-            Err(kind) => Err(InsertError::new(kind, new.into_job())),
-        }
+    fn put_on_thread<J: Job>(&self, new: NewJob<J>) -> Result<JobId, InsertError<J>> {
+        on_thread(self.put(Caller::Thread, new))
+    }
+
+    pub(super) async fn put<J: Job>(
+        &self,
+        caller: Caller,
+        new: NewJob<J>,
+    ) -> Result<JobId, InsertError<J>> {
+        let (inserted, new) = self.client.insert_new(caller, new.key(&*self.key)).await;
+        let kind = match inserted {
+            Ok(Inserted { id, is_new: true }) => return Ok(id),
+            Ok(_) => InsertErrorKind::Occupied,
+            Err(kind) => kind,
+        };
+        Err(InsertError::new(kind, new.into_job()))
     }
 
     /// Cancels the pending job of the key. Returns `false` if there is none.
@@ -100,7 +110,11 @@ impl Keyed {
     ///
     /// If the store could not be changed.
     pub fn cancel(&self) -> Result<bool, StoreError> {
-        self.client.change(Op::CancelKey(self.key.clone()))
+        on_thread(self.cancel_by(Caller::Thread))
+    }
+
+    pub(super) async fn cancel_by(&self, caller: Caller) -> Result<bool, StoreError> {
+        self.client.change(caller, Op::CancelKey(self.key.clone())).await
     }
 
     /// Gives the pending job of the key another time. Returns `false` if there is none.
@@ -110,8 +124,12 @@ impl Keyed {
     /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
     #[doc(alias("reschedule", "move"))]
     pub fn reset(&self, when: impl Into<When>) -> Result<bool, StoreError> {
-        let due = self.client.due(when.into())?;
-        self.client.change(Op::ResetKey(self.key.clone(), due))
+        on_thread(self.reset_by(Caller::Thread, when.into()))
+    }
+
+    pub(super) async fn reset_by(&self, caller: Caller, when: When) -> Result<bool, StoreError> {
+        let due = self.client.due(caller, when).await?;
+        self.client.change(caller, Op::ResetKey(self.key.clone(), due)).await
     }
 
     /// Returns the pending job of the key.
@@ -120,8 +138,12 @@ impl Keyed {
     ///
     /// If the store could not be read.
     pub fn get(&self) -> Result<Option<JobInfo>, StoreError> {
+        on_thread(self.get_by(Caller::Thread))
+    }
+
+    pub(super) async fn get_by(&self, caller: Caller) -> Result<Option<JobInfo>, StoreError> {
         check_name("key", &self.key)?;
-        let job = self.client.info(Op::GetKey(self.key.clone()))?;
+        let job = self.client.info(caller, Op::GetKey(self.key.clone())).await?;
         Ok(job.filter(|job| job.state == JobState::Pending))
     }
 
@@ -132,7 +154,15 @@ impl Keyed {
     ///
     /// If the store could not be read.
     pub fn remaining(&self) -> Result<Option<Duration>, StoreError> {
+        on_thread(self.remaining_by(Caller::Thread))
+    }
+
+    pub(super) async fn remaining_by(
+        &self,
+        caller: Caller,
+    ) -> Result<Option<Duration>, StoreError> {
         let now = self.client.link.clock.now().wall;
-        Ok(self.get()?.map(|job| job.deadline.duration_since(now).unwrap_or_default()))
+        let job = self.get_by(caller).await?;
+        Ok(job.map(|job| job.deadline.duration_since(now).unwrap_or_default()))
     }
 }

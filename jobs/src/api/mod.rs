@@ -1,4 +1,5 @@
 pub(crate) mod new_job;
+pub(crate) mod caller;
 pub(crate) mod client;
 pub(crate) mod insert;
 #[cfg(feature = "sqlite-unbundled")]
@@ -9,6 +10,7 @@ pub(crate) mod statement;
 pub(crate) mod keyed;
 pub(crate) mod pages;
 pub(crate) mod jobs;
+pub(crate) mod async_verbs;
 pub(crate) mod driver;
 pub(crate) mod test_run;
 pub(crate) mod builder;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
+use super::caller::{Caller, on_thread};
 use super::client::{Client, error_of};
 use crate::store::words::{Answer, JobSet, Op, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
@@ -119,11 +120,18 @@ impl Pages {
     ///
     /// If the store could not be read. The next call tries again.
     pub fn next_page(&mut self) -> Result<Vec<JobInfo>, StoreError> {
+        on_thread(self.next_page_by(Caller::Thread))
+    }
+
+    pub(super) async fn next_page_by(
+        &mut self,
+        caller: Caller,
+    ) -> Result<Vec<JobInfo>, StoreError> {
         if !self.ready.is_empty() {
             return Ok(self.ready.drain(..).collect());
         }
         while !self.finished {
-            let page = self.read()?;
+            let page = self.read(caller).await?;
             self.finished = page.next.is_none();
             self.after = page.next;
             self.limit = (self.limit * 2).min(JOBS_PER_PAGE);
@@ -147,7 +155,7 @@ impl Pages {
         self.error.as_ref()
     }
 
-    fn read(&self) -> Result<Page, StoreError> {
+    async fn read(&self, caller: Caller) -> Result<Page, StoreError> {
         let op = if self.state == Some(JobState::Running) {
             Op::Claimed
         } else {
@@ -161,7 +169,7 @@ impl Pages {
             })
         };
         let claimed = matches!(op, Op::Claimed);
-        match self.client.link.ask(op) {
+        match self.client.ask(caller, op).await {
             Ok(Answer::Page(mut page)) => {
                 if claimed {
                     page.jobs.retain(|job| {

@@ -16,9 +16,11 @@ use crate::dispatch::command::Command;
 use crate::dispatch::events::OnEvent;
 #[cfg(feature = "redis")]
 use crate::dispatch::events::{Event, tell};
+use crate::dispatch::futures::Futures;
 use crate::dispatch::handlers::Handlers;
 use crate::dispatch::inline::Inline;
-use crate::dispatch::link::{self, Link};
+use crate::dispatch::line::Line;
+use crate::dispatch::link::{Link, Way};
 use crate::dispatch::machine::{Machine, Settings};
 use crate::dispatch::metrics::Metrics;
 use crate::dispatch::questions;
@@ -245,17 +247,12 @@ impl Parts {
         crossbeam_channel::never()
     }
 
-    pub(super) fn link(
-        &self,
-        (commands, urgent): (link::Send, link::Send),
-        inline: bool,
-        clock: Clock,
-    ) -> Link {
+    pub(super) fn link(&self, way: Box<dyn Way>, inline: bool, clock: Clock) -> Link {
         let patience = self.settings.patience;
         Link {
-            commands,
-            urgent,
+            way,
             inline,
+            is_manual: false,
             clock,
             metrics: Arc::clone(&self.metrics),
             durability: self.durability,
@@ -268,6 +265,7 @@ impl Parts {
             hurry: self.hurry.clone(),
             nudged: Arc::default(),
             questions: None,
+            futures: Futures::default(),
             pid: std::process::id(),
             kinds: self.handlers.kinds(),
             #[cfg(feature = "sqlite-unbundled")]
@@ -275,24 +273,25 @@ impl Parts {
         }
     }
 
-    /// Puts the machine behind a lock.
+    /// Puts the machine behind a lock. The callers of one that is not manual share its steps.
     pub(super) fn inline(
         mut self,
         machine: Machine,
         clock: Clock,
-        asks_again: bool,
+        is_manual: bool,
     ) -> (Arc<Inline>, Arc<Link>, Handlers) {
         let on_event = self.on_event.take();
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let metrics = Arc::clone(&self.metrics);
         let (its_clock, alive) = (clock.clone(), Arc::clone(&self.alive));
-        let inline = Inline::new(machine, store, its_clock, metrics, on_event, asks_again, alive);
+        let inline = Inline::new(machine, store, its_clock, metrics, on_event, alive);
         let inline = Arc::new(inline);
-        let way = || -> link::Send {
-            let way = Arc::clone(&inline);
-            Box::new(move |command| way.step(&mut vec![command]))
+        let futures = Futures::default();
+        let way: Box<dyn Way> = match is_manual {
+            true => Box::new(Arc::clone(&inline)),
+            false => Box::new(Line::new(Arc::clone(&inline), Arc::clone(&futures.helper))),
         };
-        let link = Arc::new(self.link((way(), way()), true, clock));
-        (inline, link, self.handlers)
+        let link = Link { futures, is_manual, ..self.link(way, true, clock) };
+        (inline, Arc::new(link), self.handlers)
     }
 }

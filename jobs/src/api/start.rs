@@ -3,18 +3,18 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, SendError, SendTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, bounded, unbounded};
 use tickwheel::{ConfigError, Wheel};
 
 use super::builder::Builder;
 use super::client::Client;
 use super::driver::Driver;
 use super::jobs::Jobs;
+use crate::dispatch::channels::{Channels, Room};
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
 use crate::dispatch::execute::{Executor, Lane};
 use crate::dispatch::inline::Inline;
-use crate::dispatch::link::Sent;
 use crate::dispatch::machine::Machine;
 use crate::dispatch::questions::Questions;
 use crate::dispatch::run::RunState;
@@ -56,15 +56,12 @@ impl Builder {
         let (commands, commands_out) = bounded(COMMANDS);
         let (urgent, urgent_out): (_, Receiver<Command>) = unbounded();
         let ends = urgent.clone();
-        let way = Box::new(move |command: Command| send(&commands, command));
-        let urgent = Box::new(move |command| match urgent.send(command) {
-            Ok(()) => Sent::Yes,
-            Err(_) => Sent::Closed,
-        });
-        let mut link = parts.link((way, urgent), false, clock.clone());
+        let room = Arc::<Room>::default();
+        let way = Channels { commands, urgent, room: Arc::clone(&room) };
+        let mut link = parts.link(Box::new(way), false, clock.clone());
         let alive = Arc::clone(&link.alive);
         link.questions =
-            parts.questions.take().map(|open| Questions::new(open, Arc::clone(&alive)));
+            parts.questions.take().map(|open| Arc::new(Questions::new(open, Arc::clone(&alive))));
         let link = Arc::new(link);
         let nudged = Arc::clone(&link.nudged);
         let executor = Arc::new(Executor {
@@ -93,6 +90,7 @@ impl Builder {
             store: parts.store,
             commands: commands_out,
             urgent: urgent_out,
+            room,
             nudged,
             alive,
             clock,
@@ -127,7 +125,7 @@ impl Builder {
         let clock = Clock::of_wheel(wheel.scheduler());
         let machine = parts.take_over(&clock)?;
         let grace = parts.grace;
-        let (inline, link, handlers) = parts.inline(machine, clock.clone(), false);
+        let (inline, link, handlers) = parts.inline(machine, clock.clone(), true);
         let back: Weak<Inline> = Arc::downgrade(&inline);
         let ended = move |run: &RunState, end, at| {
             if let Some(inline) = back.upgrade() {
@@ -152,8 +150,9 @@ impl Builder {
         Ok((jobs, Driver::new(inline, driver, wheel, under_way)))
     }
 
-    /// Returns a client in a process that runs no jobs: it inserts, cancels and asks. It has no
-    /// thread, and a connection of its own to the file.
+    /// Returns a client in a process that runs no jobs: it inserts, cancels and asks. It has
+    /// a connection of its own to the file, and no thread: one starts when several threads call it at once, or a
+    /// future does, and ends with the last clone.
     ///
     /// # Errors
     ///
@@ -163,22 +162,8 @@ impl Builder {
         let parts = self.into_parts(false, false)?;
         let clock = parts.by_store(Clock::of_system());
         let machine = Machine::new(parts.settings.clone(), clock.now().millis());
-        let (_, link, _) = parts.inline(machine, clock, true);
+        let (_, link, _) = parts.inline(machine, clock, false);
         Ok(Client { link })
-    }
-}
-
-/// Sends a command, and waits for room until its call is over.
-fn send(commands: &Sender<Command>, command: Command) -> Sent {
-    let until = command.call().and_then(|(_, until)| until);
-    let sent = match until {
-        Some(until) => commands.send_deadline(command, until),
-        None => commands.send(command).map_err(|SendError(it)| SendTimeoutError::Disconnected(it)),
-    };
-    match sent {
-        Ok(()) => Sent::Yes,
-        Err(SendTimeoutError::Timeout(_)) => Sent::TimedOut,
-        Err(SendTimeoutError::Disconnected(_)) => Sent::Closed,
     }
 }
 

@@ -9,19 +9,24 @@
 //!   have been done.
 //! - A caller learns that the dispatcher has ended although its command lies in a channel that will not
 //!   be read again: it looks at `Alive` while it waits.
+//! - A caller may be a thread, which waits in the channel, or a future, which leaves its waker. Both ends
+//!   wake it: an answer, and a dispatcher's end that is dropped. The waker is called outside of any lock.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use core::task::{Poll, Waker};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
+use super::events::wake;
 use crate::values::error::StoreError;
 
 /// The dispatcher's end of a call. If it is dropped, the call ends without an answer.
 pub(crate) struct Reply<T> {
-    answer: Sender<T>,
-    stage: Arc<AtomicU8>,
+    /// None once it was answered.
+    answer: Option<Sender<T>>,
+    shared: Arc<Shared>,
     /// When the caller stops waiting.
     until: Option<Instant>,
 }
@@ -29,7 +34,17 @@ pub(crate) struct Reply<T> {
 /// The caller's end of a call.
 pub(crate) struct Call<T> {
     answer: Receiver<T>,
-    stage: Arc<AtomicU8>,
+    shared: Arc<Shared>,
+}
+
+/// What both ends share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    stage: AtomicU8,
+    /// The dispatcher's end is gone: there is an answer, or there will be none.
+    ended: AtomicBool,
+    /// Of the future that waits, if one does.
+    waker: Mutex<Option<Waker>>,
 }
 
 /// How a call ended.
@@ -72,35 +87,58 @@ const ENDED: u8 = 1;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// How much longer a caller waits whose call was taken: the dispatcher knows more about its outcome,
 /// and is about to say it.
-const GRACE: Duration = Duration::from_millis(250);
+pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
 /// Returns both ends of a call.
 pub(crate) fn call<T>(until: Option<Instant>) -> (Reply<T>, Call<T>) {
     let (sender, receiver) = bounded(1);
-    let stage = Arc::new(AtomicU8::new(WAITING));
-    let reply = Reply { answer: sender, stage: Arc::clone(&stage), until };
-    (reply, Call { answer: receiver, stage })
+    let shared = Arc::<Shared>::default();
+    let reply = Reply { answer: Some(sender), shared: Arc::clone(&shared), until };
+    (reply, Call { answer: receiver, shared })
 }
 
-fn leave_waiting(stage: &AtomicU8, to: u8) -> bool {
-    stage.compare_exchange(WAITING, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+impl Shared {
+    fn leave_waiting(&self, to: u8) -> bool {
+        self.stage.compare_exchange(WAITING, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Sets what wakes the future that waits.
+    pub(crate) fn leave(&self, waker: &Waker) {
+        let waker = waker.clone();
+        let before = self.waker().replace(waker);
+        drop(before);
+    }
+
+    /// Wakes the future that waits, if one does.
+    pub(crate) fn wake(&self) {
+        let waker = self.waker().take();
+        wake(waker.into_iter().collect(), true);
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<T> Reply<T> {
     /// Takes the call. Returns `false` if the caller has given it up: it must not be done then.
     pub(crate) fn take(&self) -> bool {
-        leave_waiting(&self.stage, TAKEN) || self.stage.load(Ordering::Acquire) == TAKEN
+        let shared = &self.shared;
+        shared.leave_waiting(TAKEN) || shared.stage.load(Ordering::Acquire) == TAKEN
     }
 
     /// Gives a call back that was taken and not done.
     pub(crate) fn put_back(&self) {
-        let _ = self.stage.compare_exchange(TAKEN, WAITING, Ordering::AcqRel, Ordering::Acquire);
+        let stage = &self.shared.stage;
+        let _ = stage.compare_exchange(TAKEN, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    pub(crate) fn answer(self, answer: T) {
-        self.stage.store(ANSWERED, Ordering::Release);
-        // A caller that is gone is not told.
-        let _ = self.answer.send(answer);
+    pub(crate) fn answer(mut self, answer: T) {
+        self.shared.stage.store(ANSWERED, Ordering::Release);
+        if let Some(sender) = self.answer.take() {
+            // A caller that is gone is not told.
+            let _ = sender.send(answer);
+        }
     }
 
     /// Returns when the caller stops waiting.
@@ -110,7 +148,7 @@ impl<T> Reply<T> {
 
     /// Returns what tells whether the call was answered.
     pub(crate) fn stage(&self) -> Stage {
-        Stage(Arc::clone(&self.stage))
+        Stage(Arc::clone(&self.shared))
     }
 
     pub(crate) fn is_over(&self, now: Instant) -> bool {
@@ -118,7 +156,59 @@ impl<T> Reply<T> {
     }
 }
 
+impl<T> Drop for Reply<T> {
+    fn drop(&mut self) {
+        drop(self.answer.take());
+        self.shared.ended.store(true, Ordering::Release);
+        self.shared.wake();
+    }
+}
+
 impl<T> Call<T> {
+    /// Returns what wakes the future that waits for the call.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    /// Waits as [`Call::wait`] does, as a future. Whoever polls it sees to it that it is woken once `until`
+    /// has come, and `GRACE` later once more.
+    pub(crate) fn poll(
+        &self,
+        waker: &Waker,
+        until: Option<Instant>,
+        taken: TakenCall,
+        alive: &Alive,
+    ) -> Poll<CallEnd<T>> {
+        if let Some(end) = self.try_answer() {
+            return Poll::Ready(end);
+        }
+        self.shared.leave(waker);
+        // What came before the waker was there has woken nobody.
+        if let Some(end) = self.try_answer() {
+            return Poll::Ready(end);
+        }
+        if alive.has_ended() {
+            let end = self.try_answer();
+            return Poll::Ready(end.unwrap_or_else(|| self.give_up(CallEnd::Refused)));
+        }
+        let Some(until) = until else { return Poll::Pending };
+        let now = present();
+        if until <= now && self.shared.leave_waiting(GIVEN_UP) {
+            return Poll::Ready(CallEnd::TimedOut);
+        }
+        if until + GRACE <= now && taken == TakenCall::IsUnknown {
+            return Poll::Ready(self.give_up(CallEnd::TimedOut));
+        }
+        Poll::Pending
+    }
+
+    /// The caller does not wait any more. What was not taken is not done.
+    pub(crate) fn abandon(&self) {
+        let _ = self.shared.leave_waiting(GIVEN_UP);
+        let waker = self.shared.waker().take();
+        drop(waker);
+    }
+
     /// Returns the answer if it is there, or the end of a call that will have none.
     pub(crate) fn try_answer(&self) -> Option<CallEnd<T>> {
         match self.answer.try_recv() {
@@ -138,7 +228,7 @@ impl<T> Call<T> {
         if let Some(end) = self.wait_until(until, alive) {
             return end;
         }
-        if leave_waiting(&self.stage, GIVEN_UP) {
+        if self.shared.leave_waiting(GIVEN_UP) {
             return CallEnd::TimedOut;
         }
         let longer = until.map(|until| until + GRACE).filter(|_| taken == TakenCall::IsUnknown);
@@ -169,7 +259,7 @@ impl<T> Call<T> {
 
     /// Ends a call that has no answer: as `refused` says if it was not taken.
     pub(crate) fn give_up(&self, refused: CallEnd<T>) -> CallEnd<T> {
-        match leave_waiting(&self.stage, GIVEN_UP) {
+        match self.shared.leave_waiting(GIVEN_UP) {
             true => refused,
             false => CallEnd::Unknown,
         }
@@ -177,11 +267,13 @@ impl<T> Call<T> {
 }
 
 /// How far a call is.
-pub(crate) struct Stage(Arc<AtomicU8>);
+pub(crate) struct Stage(Arc<Shared>);
 
 impl Stage {
-    pub(crate) fn is_answered(&self) -> bool {
-        self.0.load(Ordering::Acquire) == ANSWERED
+    /// Says whether nothing more is to be done for the call: it was answered, its dispatcher's end is gone,
+    /// or its caller does not wait any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.ended.load(Ordering::Acquire) || self.0.stage.load(Ordering::Acquire) == GIVEN_UP
     }
 }
 

@@ -17,6 +17,9 @@ pub(crate) type Answered = Result<Answer, ApplyError>;
 /// Where the answer to a command goes.
 pub(crate) type Reply = call::Reply<Answered>;
 
+/// What a check has found.
+pub(crate) type Found = Result<(), Violation>;
+
 /// Something that the dispatcher is told.
 pub(crate) enum Command {
     /// A caller wants this, and waits for the answer; or does not wait.
@@ -32,7 +35,7 @@ pub(crate) enum Command {
     /// Start no more runs. With a reply: answer once all have ended.
     Close { reply: Option<Reply> },
     /// Walk the whole store, or only what this process knows of it.
-    Check(call::Reply<Result<(), Violation>>, Checked),
+    Check(call::Reply<Found>, Checked),
     /// Tell the runs that the program shuts down.
     TellRuns,
     /// Do not wait for runs any longer.
@@ -73,6 +76,7 @@ impl Command {
     pub(crate) fn call(&self) -> Option<(Stage, Option<Instant>)> {
         match self {
             Command::Ask { reply: Some(reply), .. } => Some((reply.stage(), reply.until())),
+            Command::Check(reply, _) => Some((reply.stage(), reply.until())),
             _ => None,
         }
     }

@@ -6,20 +6,20 @@
 //! Ground rules:
 //!
 //! - Handlers, events, wakers and answers are outside the lock.
-//! - A caller waits for the lock, for the store and for the next attempt as long as its call lasts, and
-//!   no longer.
+//! - A caller waits for the lock and for the store as long as its call lasts, and no longer.
 //! - A step's starts go to the executor before the lock is released, so nothing that comes later
 //!   starts sooner.
 
+use core::task::Waker;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::call::Alive;
 use super::clock::Clock;
 use super::command::{Command, RunEnd};
 use super::events::{Event, OnEvent, tell, wake};
 use super::execute::Executor;
-use super::link::Sent;
+use super::link::{Sent, Way};
 use super::machine::{Machine, Turn};
 use super::metrics::Metrics;
 use super::run::RunState;
@@ -28,18 +28,12 @@ use crate::store::words::Store;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
-/// How long a caller waits before it asks again, at most.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
-
 /// A machine that whoever calls it drives.
 pub(crate) struct Inline {
     inner: TimedLock<Inner>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     on_event: Option<OnEvent>,
-    /// Callers wait for a store that does not answer. Not on a manual clock, which stands still
-    /// meanwhile.
-    asks_again: bool,
     /// Callers learn here why the machine has ended by itself.
     alive: Arc<Alive>,
 }
@@ -60,12 +54,11 @@ impl Inline {
         clock: Clock,
         metrics: Arc<Metrics>,
         on_event: Option<OnEvent>,
-        asks_again: bool,
         alive: Arc<Alive>,
     ) -> Inline {
         let wake_at = Some(Millis::ZERO);
         let inner = Inner { machine, store: Some(store), wake_at, executor: None };
-        Inline { inner: TimedLock::new(inner), clock, metrics, on_event, asks_again, alive }
+        Inline { inner: TimedLock::new(inner), clock, metrics, on_event, alive }
     }
 
     /// Sets what runs the jobs.
@@ -75,33 +68,17 @@ impl Inline {
         }
     }
 
-    /// Makes a step with these commands; and, if the first of them is a call, as many as it takes to
-    /// answer it within its time.
+    /// Makes a step with these commands.
     pub(crate) fn step(&self, commands: &mut Vec<Command>) -> Sent {
-        let call = commands.first().and_then(Command::call);
-        let until = call.as_ref().and_then(|(_, until)| *until);
-        loop {
-            let is_over = until.is_some_and(|until| until <= self.clock.now().instant);
-            let wake_at = match self.step_once(commands, until) {
-                Ok(wake_at) => wake_at,
-                Err(sent) => return sent,
-            };
-            let is_answered = call.as_ref().is_none_or(|(stage, _)| stage.is_answered());
-            if is_answered || is_over || !self.asks_again {
-                return Sent::Yes;
-            }
-            // The store has not answered, and no other thread asks it again.
-            let now = self.clock.now();
-            let next =
-                wake_at.map(|at| at.to_system().duration_since(now.wall).unwrap_or_default());
-            let left = until.map(|until| until.saturating_duration_since(now.instant));
-            let wait = next.into_iter().chain(left).fold(LONGEST_WAIT, Duration::min);
-            let _ = crossbeam_channel::after(wait).recv();
+        let until = commands.first().and_then(Command::call).and_then(|(_, until)| until);
+        match self.step_once(commands, until) {
+            Ok(_) => Sent::Done,
+            Err(sent) => sent,
         }
     }
 
-    /// Returns when the next step is due.
-    fn step_once(
+    /// Makes a step with these commands, once the lock is had. Returns when the next step is due.
+    pub(crate) fn step_once(
         &self,
         commands: &mut Vec<Command>,
         until: Option<Instant>,
@@ -123,7 +100,7 @@ impl Inline {
             let next = turn.wake_at;
             (turn, next)
         };
-        let Turn { answers, events, wakers, finished, stopped, .. } = turn;
+        let Turn { answers, checks, events, wakers, finished, stopped, .. } = turn;
         wake(wakers, false);
         for event in events {
             tell(event, &self.metrics, self.on_event.as_ref(), false);
@@ -131,6 +108,9 @@ impl Inline {
         if let Some(error) = stopped {
             self.alive.stop(error.clone());
             tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), false);
+        }
+        for (reply, found) in checks {
+            reply.answer(found);
         }
         let closed = if finished { self.close() } else { Ok(()) };
         for (reply, answer) in answers {
@@ -174,5 +154,20 @@ impl Inline {
     /// Waits for the lock, which without a limit is always had.
     fn lock(&self) -> Option<Guard<'_, Inner>> {
         self.inner.lock_until(None)
+    }
+}
+
+/// On a manual clock: whoever calls makes the step.
+impl Way for Arc<Inline> {
+    fn send(&self, command: Command) -> Sent {
+        self.step(&mut vec![command])
+    }
+
+    fn urge(&self, command: Command) -> Sent {
+        self.step(&mut vec![command])
+    }
+
+    fn try_send(&self, command: &mut Option<Command>, _: &Waker) -> Option<Sent> {
+        Some(self.step(&mut vec![command.take()?]))
     }
 }

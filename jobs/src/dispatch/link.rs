@@ -8,6 +8,7 @@
 //!   the answer. On a file or in memory a commit that has begun with the call is waited for to its end.
 //! - What must not wait goes by `urge`: it finds room in any case.
 
+use core::task::Waker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use super::call::{Alive, Call, CallEnd, TakenCall, call};
 use super::clock::Clock;
 use super::command::{Answered, Checked, Command};
 use super::events::is_in_hook;
+use super::futures::Futures;
 use super::metrics::Metrics;
 use super::questions::Questions;
 use crate::store::words::{Answer, ApplyError, Hurry, Op};
@@ -24,13 +26,25 @@ use crate::values::id::JobId;
 use crate::values::info::Durability;
 use crate::values::time::Now;
 
-/// Sends a command.
-pub(crate) type Send = Box<dyn Fn(Command) -> Sent + core::marker::Send + Sync>;
+/// How commands come to the dispatcher.
+pub(crate) trait Way: Send + Sync {
+    /// Sends a command, and waits for room.
+    fn send(&self, command: Command) -> Sent;
+
+    /// Sends what must not wait for room.
+    fn urge(&self, command: Command) -> Sent;
+
+    /// Takes the command of a future, which must not wait, and sends it. If there is no room it leaves the
+    /// command, and returns `None`: the waker is woken once there is.
+    fn try_send(&self, command: &mut Option<Command>, waker: &Waker) -> Option<Sent>;
+}
 
 /// What became of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     Yes,
+    /// This thread has made the step.
+    Done,
     /// There is no dispatcher any more.
     Closed,
     /// The time of the call was over first.
@@ -42,11 +56,11 @@ const YIELDS: u32 = 64;
 
 /// The way to a dispatcher.
 pub(crate) struct Link {
-    pub(crate) commands: Send,
-    /// For what must not wait for room.
-    pub(crate) urgent: Send,
-    /// The caller of `commands` makes the step itself.
+    pub(crate) way: Box<dyn Way>,
+    /// There is no dispatcher's thread: callers make the steps.
     pub(crate) inline: bool,
+    /// Time stands still while a caller waits: futures make their steps themselves, as threads do.
+    pub(crate) is_manual: bool,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     /// What an insert waits for.
@@ -64,7 +78,9 @@ pub(crate) struct Link {
     /// A nudge is under way.
     pub(crate) nudged: Arc<AtomicBool>,
     /// What answers questions without the dispatcher.
-    pub(crate) questions: Option<Questions>,
+    pub(crate) questions: Option<Arc<Questions>>,
+    /// What calls of futures need beside it.
+    pub(crate) futures: Futures,
     pub(crate) pid: u32,
     /// The kinds that are handled here.
     pub(crate) kinds: Vec<Arc<str>>,
@@ -92,12 +108,18 @@ impl Link {
         let is_question = op.is_question();
         let (reply, call) = call(until);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let end = match (self.commands)(Command::Ask { op, reply: Some(reply) }) {
+        let end = match self.way.send(Command::Ask { op, reply: Some(reply) }) {
             Sent::Yes => self.early(&call).unwrap_or_else(|| self.wait(&call, until)),
+            Sent::Done => answered(&call),
             Sent::Closed => CallEnd::Refused,
             Sent::TimedOut => CallEnd::TimedOut,
         };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.answer_of(end, is_question)
+    }
+
+    /// Returns what the caller learns of a call that has ended.
+    pub(super) fn answer_of(&self, end: CallEnd<Answered>, is_question: bool) -> Answered {
         match end {
             CallEnd::Answered(answer) => answer,
             CallEnd::Refused => Err(self.alive.why_ended().into()),
@@ -114,15 +136,15 @@ impl Link {
     }
 
     fn wait<T>(&self, call: &Call<T>, until: Option<Instant>) -> CallEnd<T> {
-        if self.inline {
-            // The step was made, and did not answer in time.
-            return call.try_answer().unwrap_or_else(|| call.give_up(CallEnd::TimedOut));
-        }
-        let taken = if self.shared { TakenCall::IsUnknown } else { TakenCall::IsAwaited };
-        call.wait(until, taken, &self.alive)
+        call.wait(until, self.taken(), &self.alive)
     }
 
-    fn until(&self) -> Option<Instant> {
+    /// Returns what a caller does about a call that was taken, when its time is over.
+    pub(super) fn taken(&self) -> TakenCall {
+        if self.shared { TakenCall::IsUnknown } else { TakenCall::IsAwaited }
+    }
+
+    pub(super) fn until(&self) -> Option<Instant> {
         let patience = self.patience?;
         self.clock.now().instant.checked_add(patience)
     }
@@ -130,7 +152,7 @@ impl Link {
     /// Returns the answer if it comes within the time that a commit without a disk takes. A lone caller
     /// who slept meanwhile would wait longer for being woken than for the commit.
     fn early(&self, call: &Call<Answered>) -> Option<CallEnd<Answered>> {
-        if self.inline || self.durability == Durability::Synced {
+        if self.durability == Durability::Synced {
             return None;
         }
         for _ in 0..YIELDS {
@@ -160,8 +182,8 @@ impl Link {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed.into());
         }
-        match (self.commands)(Command::Ask { op, reply: None }) {
-            Sent::Yes => Ok(()),
+        match self.way.send(Command::Ask { op, reply: None }) {
+            Sent::Yes | Sent::Done => Ok(()),
             Sent::Closed => Err(StoreError::Closed.into()),
             Sent::TimedOut => Err(StoreError::Busy.into()),
         }
@@ -169,7 +191,7 @@ impl Link {
 
     /// Sends what must not wait. Returns `false` if there is no dispatcher any more.
     pub(crate) fn urge(&self, command: Command) -> bool {
-        (self.urgent)(command) == Sent::Yes
+        matches!(self.way.urge(command), Sent::Yes | Sent::Done)
     }
 
     /// Makes the dispatcher look, and does not wait.
@@ -194,19 +216,25 @@ impl Link {
             None => Checked::Everything,
         };
         let (reply, call) = call(None);
-        match (self.commands)(Command::Check(reply, checked)) {
-            Sent::Yes => {}
+        let end = match self.way.send(Command::Check(reply, checked)) {
+            Sent::Yes => self.wait(&call, None),
+            Sent::Done => answered(&call),
             Sent::Closed => return Err(self.alive.why_ended().into()),
             Sent::TimedOut => return Err(StoreError::Busy.into()),
-        }
-        match self.wait(&call, None) {
+        };
+        self.checked(end)
+    }
+
+    /// Returns what a caller learns of a check.
+    pub(super) fn checked(&self, end: CallEnd<Result<(), Violation>>) -> Result<(), Violation> {
+        match end {
             CallEnd::Answered(found) => found,
             _ => Err(self.alive.why_ended().into()),
         }
     }
 
     /// Refuses a process that was forked, and a thread that is in a hook of the jobs.
-    fn refuse_here(&self) -> Result<(), ApplyError> {
+    pub(super) fn refuse_here(&self) -> Result<(), ApplyError> {
         if std::process::id() != self.pid {
             return Err(StoreError::Forked.into());
         }
@@ -220,4 +248,9 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// Returns the end of a call whose step this thread has made.
+fn answered<T>(call: &Call<T>) -> CallEnd<T> {
+    call.try_answer().unwrap_or_else(|| call.give_up(CallEnd::TimedOut))
 }

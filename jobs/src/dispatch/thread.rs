@@ -23,6 +23,7 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use tickwheel::Wheel;
 
 use super::call::Alive;
+use super::channels::Room;
 use super::clock::Clock;
 use super::command::{Command, Reply};
 use super::events::{Event, OnEvent, call_hook, tell, wake};
@@ -49,7 +50,7 @@ const LONE_YIELDS: u32 = 64;
 const ENDS_PER_STEP: usize = 2048;
 /// How many jobs of callers one step writes, unless a batch of one caller has more: see
 /// [`Command::weight`].
-const JOBS_PER_STEP: usize = 2048;
+pub(crate) const JOBS_PER_STEP: usize = 2048;
 
 /// What the thread is given.
 pub(crate) struct Dispatcher {
@@ -57,6 +58,8 @@ pub(crate) struct Dispatcher {
     pub(crate) store: Box<dyn Store>,
     pub(crate) commands: Receiver<Command>,
     pub(crate) urgent: Receiver<Command>,
+    /// Futures that wait for room in the channel of callers.
+    pub(crate) room: Arc<Room>,
     /// A nudge is under way.
     pub(crate) nudged: Arc<AtomicBool>,
     /// Callers look here whether this thread lives.
@@ -103,6 +106,7 @@ impl Dispatcher {
         loop {
             self.wait(wake_at, stepped_at, &mut commands);
             self.gather(&mut commands);
+            self.room.made();
             let now = self.clock.now();
             stepped_at = Some(now.instant);
             // Callers who never pause must not keep this process from seeing what others ask for.
@@ -131,6 +135,9 @@ impl Dispatcher {
             if let Some(error) = turn.stopped {
                 self.alive.stop(error.clone());
                 tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
+            }
+            for (reply, found) in turn.checks {
+                reply.answer(found);
             }
             if turn.finished {
                 return turn.answers;
@@ -257,7 +264,7 @@ impl Dispatcher {
     fn end(mut self, answers: Vec<(Reply, Result<Answer, ApplyError>)>) {
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let closed = store.close();
-        let alive = Arc::clone(&self.alive);
+        let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
         let commands = self.disband();
         for (reply, answer) in answers {
             reply.answer(match &closed {
@@ -268,6 +275,7 @@ impl Dispatcher {
         alive.end();
         // A command that comes after this is not read, and its caller finds out by itself.
         commands.try_iter().for_each(drop);
+        room.made();
     }
 
     /// Ends after a panic: nothing is written any more, and no run of this process counts.
@@ -279,10 +287,11 @@ impl Dispatcher {
         drop(core::mem::replace(&mut self.store, Box::new(Memory::default())));
         wake(wakers, true);
         tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
-        let alive = Arc::clone(&self.alive);
+        let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
         let commands = self.disband();
         alive.end();
         commands.try_iter().for_each(drop);
+        room.made();
     }
 
     /// Drops everything but the channel of callers. With it go values of the user's, whose drops may call
@@ -294,9 +303,11 @@ impl Dispatcher {
         if !lost.is_empty() {
             tell(Event::Lost { ids: lost }, &metrics, on_event.as_ref(), true);
         }
-        if let Some(questions) = &executor.link.questions {
+        let link = &executor.link;
+        if let Some(questions) = &link.questions {
             questions.close();
         }
+        link.futures.end();
         call_hook(|| drop((wheels, executor, urgent, machine, on_event)));
         commands
     }

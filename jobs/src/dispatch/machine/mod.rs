@@ -35,8 +35,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::call;
 use super::capacity::Capacity;
-use super::command::{Command, Reply};
+use super::command::{Command, Found, Reply};
 use super::events::Event;
 use super::run::RunState;
 use crate::store::words::{Answer, ApplyError, Fence, Op, Store, StoredSchedule};
@@ -131,6 +132,7 @@ pub(crate) struct Machine {
 #[derive(Default)]
 pub(crate) struct Turn {
     pub(crate) answers: Vec<(Reply, Result<Answer, ApplyError>)>,
+    pub(crate) checks: Vec<(call::Reply<Found>, Found)>,
     /// In the order of deadline, then of id.
     pub(crate) starts: Vec<Start>,
     pub(crate) events: Vec<Event>,

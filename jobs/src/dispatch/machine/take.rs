@@ -8,7 +8,6 @@ use super::work::{Then, Work};
 use super::{
     CLAIMS_PER_STEP, CLOCK_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, Turn,
 };
-use crate::dispatch::call;
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run::{Cancellation, RunState};
@@ -67,7 +66,7 @@ impl Machine {
                     }
                 }
             }
-            Command::Check(reply, checked) => answer_check(reply, checked, store),
+            Command::Check(reply, checked) => turn.checks.push((reply, check(checked, store))),
             Command::TellRuns => self.tell_runs(),
             Command::Abandon => {
                 self.abandon();
@@ -327,15 +326,11 @@ impl Machine {
 }
 
 /// Compares what should agree.
-pub(super) fn answer_check(
-    reply: call::Reply<Result<(), Violation>>,
-    checked: Checked,
-    store: &mut dyn Store,
-) {
-    reply.answer(match checked {
+pub(super) fn check(checked: Checked, store: &mut dyn Store) -> Result<(), Violation> {
+    match checked {
         Checked::Everything => store.check(),
         Checked::Claims => store.check_claims(),
-    });
+    }
 }
 
 /// Returns a number that differs from job to job and from try to try, and is the same each time.

@@ -94,7 +94,7 @@ impl Machine {
             return true;
         }
         for command in commands.drain(..) {
-            self.let_wait(command, store);
+            self.let_wait(command, store, turn);
         }
         let now = present.millis();
         let is_manual = self.settings.patience.is_zero();
@@ -143,12 +143,14 @@ impl Machine {
         }
     }
 
-    fn let_wait(&mut self, command: Command, store: &mut dyn Store) {
+    fn let_wait(&mut self, command: Command, store: &mut dyn Store, turn: &mut Turn) {
         match command {
             Command::Close { reply } => self.close(reply),
             Command::TellRuns => self.tell_runs(),
             Command::Abandon => self.abandon(),
-            Command::Check(reply, checked) => take::answer_check(reply, checked, store),
+            Command::Check(reply, checked) => {
+                turn.checks.push((reply, take::check(checked, store)));
+            }
             Command::Look | Command::Wake => {}
             other => self.waiting.push(other),
         }

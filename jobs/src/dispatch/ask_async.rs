@@ -1,0 +1,221 @@
+//! The way from a future to the dispatcher, and back: what `link.rs` is for a thread.
+//!
+//! Ground rules:
+//!
+//! - A poll never waits: what would wait is done by the dispatcher's thread, or by the helper's.
+//! - The limit of a call is a timer, which wakes the future; the future finds out by itself what that means.
+//! - A future that is dropped gives its call up. What the dispatcher has not taken is not done then; what it has
+//!   taken is done or not, as if the answer had been lost.
+//! - On a manual clock a future does what a thread would do, at its first poll: nothing happens there unless
+//!   somebody makes it happen.
+
+use core::future::poll_fn;
+use core::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tickwheel::Handle;
+
+use super::call::{Call, CallEnd, GRACE, TakenCall, call};
+use super::command::{Answered, Checked, Command};
+use super::link::{Link, Sent};
+use super::questions::Questions;
+use crate::store::words::{ApplyError, Op};
+use crate::values::error::{StoreError, Violation};
+use crate::values::id::JobId;
+use crate::values::info::Durability;
+use crate::values::time::Now;
+
+/// A future's call while it waits.
+struct Waiting<'a, T> {
+    link: &'a Link,
+    call: Call<T>,
+    until: Option<Instant>,
+    timer: Option<Handle>,
+    /// The time of the call is over, and the timer was set for what it waits longer.
+    is_over: bool,
+}
+
+impl<'a, T> Waiting<'a, T> {
+    fn new(
+        link: &'a Link,
+        call: Call<T>,
+        until: Option<Instant>,
+    ) -> Result<Waiting<'a, T>, StoreError> {
+        link.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut waiting = Waiting { link, call, until, timer: None, is_over: false };
+        if let Some(until) = until {
+            waiting.timer = link.futures.wake_at(until, waiting.call.shared())?;
+        }
+        Ok(waiting)
+    }
+
+    /// Sends the command, once there is room.
+    async fn send(&self, command: Command) -> Sent {
+        let mut command = Some(command);
+        let send = |context: &mut Context<'_>| {
+            // The timer wakes it too.
+            self.call.shared().leave(context.waker());
+            let sent = self.link.way.try_send(&mut command, context.waker());
+            match sent {
+                Some(sent) => Poll::Ready(sent),
+                None if self.link.alive.has_ended() => Poll::Ready(Sent::Closed),
+                None if self.until.is_some_and(|until| until <= self.link.present()) => {
+                    Poll::Ready(Sent::TimedOut)
+                }
+                None => Poll::Pending,
+            }
+        };
+        poll_fn(send).await
+    }
+
+    /// Waits for the end of the call.
+    async fn end(&mut self, taken: TakenCall) -> CallEnd<T> {
+        poll_fn(|context| {
+            let polled = self.call.poll(context.waker(), self.until, taken, &self.link.alive);
+            if polled.is_pending() {
+                self.wait_longer();
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Sets the timer once more for a call that was taken before its time was over.
+    fn wait_longer(&mut self) {
+        let Some(until) = self.until.filter(|_| !self.is_over) else { return };
+        if until <= self.link.present() {
+            self.is_over = true;
+            let timer = self.link.futures.wake_at(until + GRACE, self.call.shared());
+            self.link.futures.forget(self.timer.take());
+            self.timer = timer.unwrap_or_default();
+        }
+    }
+}
+
+impl<T> Drop for Waiting<'_, T> {
+    fn drop(&mut self) {
+        self.link.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.link.futures.forget(self.timer.take());
+        self.call.abandon();
+    }
+}
+
+impl Link {
+    /// Asks, as a future.
+    pub(crate) async fn ask_async(&self, op: Op) -> Answered {
+        if self.is_manual {
+            return self.ask(op);
+        }
+        self.refuse_here()?;
+        let until = self.until();
+        if let Some(questions) = self.questions.as_ref().filter(|_| op.is_question()) {
+            if self.durability == Durability::Buffered {
+                // What was inserted before is in the store once the dispatcher answers this.
+                self.ask_dispatcher_async(Op::Kinds, until).await?;
+            }
+            return self.question_async(questions, op, until).await;
+        }
+        self.ask_dispatcher_async(op, until).await
+    }
+
+    async fn ask_dispatcher_async(&self, op: Op, until: Option<Instant>) -> Answered {
+        let is_question = op.is_question();
+        let (reply, call) = call(until);
+        let mut waiting = Waiting::new(self, call, until)?;
+        let end = match waiting.send(Command::Ask { op, reply: Some(reply) }).await {
+            Sent::Yes | Sent::Done => waiting.end(self.taken()).await,
+            Sent::Closed => CallEnd::Refused,
+            Sent::TimedOut => CallEnd::TimedOut,
+        };
+        self.answer_of(end, is_question)
+    }
+
+    /// Has the helper ask what the dispatcher need not know of.
+    async fn question_async(
+        &self,
+        questions: &Arc<Questions>,
+        op: Op,
+        until: Option<Instant>,
+    ) -> Answered {
+        let (reply, call) = call(until);
+        let (questions, now) = (Arc::clone(questions), self.clock.now().millis());
+        let mut waiting = Waiting::new(self, call, until)?;
+        self.futures.helper.run(Box::new(move || {
+            if reply.take() {
+                let answer = questions.ask(&op, until, now);
+                reply.answer(answer);
+            }
+        }))?;
+        // A question that was taken ends by itself.
+        let end = waiting.end(TakenCall::IsAwaited).await;
+        self.answer_of(end, true)
+    }
+
+    /// The same as [`Link::latest`], as a future.
+    pub(crate) async fn latest_async(&self) -> Result<Now, ApplyError> {
+        if !self.is_manual && self.clock.is_stale() && !self.closed.load(Ordering::Acquire) {
+            self.refuse_here()?;
+            self.ask_dispatcher_async(Op::Get(JobId::from_u128(0)), self.until()).await?;
+        }
+        Ok(self.clock.latest())
+    }
+
+    /// Asks, and does not wait for the answer: only for room. Where callers make the steps, the future waits for
+    /// the step all the same, because no other thread makes it soon.
+    pub(crate) async fn post_async(&self, op: Op) -> Result<(), ApplyError> {
+        if self.is_manual {
+            return self.post(op);
+        }
+        if self.inline {
+            return self.ask_async(op).await.map(drop);
+        }
+        self.refuse_here()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed.into());
+        }
+        let until = self.until();
+        let (_reply, call) = call::<()>(until);
+        let waiting = Waiting::new(self, call, until)?;
+        match waiting.send(Command::Ask { op, reply: None }).await {
+            Sent::Yes | Sent::Done => Ok(()),
+            Sent::Closed => Err(StoreError::Closed.into()),
+            Sent::TimedOut => Err(StoreError::Busy.into()),
+        }
+    }
+
+    /// The same as [`Link::check`], as a future.
+    pub(crate) async fn check_async(&self) -> Result<(), Violation> {
+        if self.is_manual {
+            return self.check();
+        }
+        self.refuse_here().map_err(|failed| failed.error)?;
+        let mut checked = Checked::Everything;
+        if let Some(questions) = &self.questions {
+            checked = Checked::Claims;
+            let questions = Arc::clone(questions);
+            let (reply, call) = call(None);
+            let mut waiting = Waiting::new(self, call, None)?;
+            self.futures.helper.run(Box::new(move || {
+                if reply.take() {
+                    let found = questions.check();
+                    reply.answer(found);
+                }
+            }))?;
+            let end = waiting.end(TakenCall::IsAwaited).await;
+            self.checked(end)?;
+        }
+        let (reply, call) = call(None);
+        let mut waiting = Waiting::new(self, call, None)?;
+        let end = match waiting.send(Command::Check(reply, checked)).await {
+            Sent::Yes | Sent::Done => waiting.end(TakenCall::IsAwaited).await,
+            Sent::Closed | Sent::TimedOut => CallEnd::Refused,
+        };
+        self.checked(end)
+    }
+
+    fn present(&self) -> Instant {
+        self.clock.now().instant
+    }
+}

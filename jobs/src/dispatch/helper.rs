@@ -1,0 +1,46 @@
+//! A thread that does for futures what would block theirs: it starts with the first of them, and ends with
+//! the last client.
+
+use std::sync::{Mutex, PoisonError};
+
+use crossbeam_channel::{Sender, unbounded};
+
+use crate::values::error::StoreError;
+
+/// What the thread does, one after the other.
+pub(crate) type Task = Box<dyn FnOnce() + Send>;
+
+/// The way to the thread.
+#[derive(Default)]
+pub(crate) struct Helper {
+    tasks: Mutex<Option<Sender<Task>>>,
+}
+
+impl Helper {
+    /// Gives the thread something to do, and starts it if it does not run yet.
+    pub(crate) fn run(&self, task: Task) -> Result<(), StoreError> {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = match &*tasks {
+            Some(sender) => sender,
+            None => tasks.insert(start()?),
+        };
+        // The thread lives as long as the sender does.
+        let _ = sender.send(task);
+        Ok(())
+    }
+
+    /// Ends the thread, once it has done what it was given.
+    pub(crate) fn end(&self) {
+        drop(self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+fn start() -> Result<Sender<Task>, StoreError> {
+    let (sender, tasks) = unbounded::<Task>();
+    let work = move || tasks.iter().for_each(|task| task());
+    let started = std::thread::Builder::new().name("tickwheel-jobs-ask".to_owned()).spawn(work);
+    match started {
+        Ok(_) => Ok(sender),
+        Err(error) => Err(StoreError::Other(format!("no thread for asynchronous calls: {error}"))),
+    }
+}
