@@ -2,6 +2,7 @@
 //! `tests/kill/` and `tests/crash_points/`; what only a history can show is in `tests/model/`.
 
 mod asked;
+mod async_calls;
 mod bad_input;
 mod cancel;
 mod crossing;

@@ -1,0 +1,411 @@
+//! Verbs as futures.
+
+use core::cell::Cell;
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::task::Wake;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{
+    Builder, Cancel, Client, Durability, InsertErrorKind, Job, JobId, JobState, Jobs, NewJob,
+    StoreError, Until,
+};
+use tokio::runtime::Runtime;
+
+use super::support::*;
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
+}
+
+fn one_thread() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+/// Calls each verb on jobs that are empty, and that run none which is due in an hour.
+async fn every_verb(client: &Client, runs: bool) {
+    let id = client.insert_async(HOUR, close(1)).await.unwrap();
+    assert_eq!(client.get_async(id).await.unwrap().unwrap().state, JobState::Pending);
+    assert!(client.reset_async(id, 2 * HOUR).await.unwrap());
+    assert_eq!(client.cancel_async(id).await.unwrap(), Cancel::Cancelled);
+    assert_eq!(client.get_async(id).await.unwrap(), None);
+
+    let named = JobId::named("one");
+    let first = client.insert_with_id_async(named, HOUR, close(2)).await.unwrap();
+    let again = client.insert_with_id_async(named, HOUR, close(2)).await.unwrap();
+    assert_eq!((first.is_new, again.is_new, again.id), (true, false, named));
+    let new = NewJob::new(close(3)).at(HOUR).key("3").unique_until(Until::Ended);
+    assert!(client.insert_job_async(new).await.unwrap().is_new);
+    let ids = client.insert_batch_async([(HOUR, close(4)), (HOUR, close(5))]).await.unwrap();
+    assert_eq!(client.count_async().await.unwrap().pending, 4);
+    let mut pages = client.pending();
+    let mut listed = Vec::new();
+    loop {
+        let page = pages.next_page_async().await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page.into_iter().map(|job| job.id));
+    }
+    assert!(listed.len() == 4 && ids.iter().all(|id| listed.contains(id)), "{listed:?}");
+
+    let keyed = client.keyed("order-6");
+    let before = keyed.insert_async(HOUR, close(6)).await.unwrap();
+    let refused = keyed.insert_if_absent_async(HOUR, close(7)).await.unwrap_err();
+    assert_eq!(refused.kind(), &InsertErrorKind::Occupied);
+    assert_eq!(refused.into_inner(), close(7));
+    let after = keyed.insert_keeping_time_async(2 * HOUR, close(7)).await.unwrap();
+    assert_ne!(before, after);
+    assert!(keyed.remaining_async().await.unwrap().unwrap() <= HOUR + SECOND);
+    assert!(keyed.reset_async(2 * HOUR).await.unwrap());
+    assert_eq!(keyed.get_async().await.unwrap().unwrap().job::<Close>().unwrap(), close(7));
+    assert!(keyed.cancel_async().await.unwrap());
+
+    client.repeat_async("night", 24 * HOUR, close(8)).await.unwrap();
+    assert_eq!(client.repeats_async().await.unwrap().len(), 1);
+    assert!(client.run_schedule_async("noon").await.unwrap().is_none());
+    assert!(client.cancel_repeat_async("night").await.unwrap());
+    assert!(!client.revive_async(named).await.unwrap());
+    assert!(!client.discard_async(named).await.unwrap());
+    let kinds = client.kinds_async().await.unwrap();
+    assert_eq!(kinds, [(Close::NAME.to_owned(), 4)]);
+    let unhandled = client.unhandled_async().await.unwrap();
+    assert_eq!(unhandled.is_empty(), runs);
+    client.flush_async().await.unwrap();
+    client.check_async().await.unwrap();
+}
+
+/// Promise: each verb has a form for futures, which does what the other form does: on every store, in the process
+/// that runs the jobs, in one that does not, and on a manual clock.
+#[test]
+fn every_verb_has_a_form_for_futures() {
+    for durability in [Durability::Buffered, Durability::Written, Durability::Synced] {
+        on_each_store(|builder| {
+            let jobs = builder.durability(durability).on(|_: Close, _| Ok(())).start().unwrap();
+            one_thread().block_on(every_verb(&jobs, true));
+            jobs.shutdown().unwrap();
+        });
+        let folder = Folder::new();
+        let client = Jobs::open(folder.file("jobs.db")).unwrap().durability(durability).client();
+        one_thread().block_on(every_verb(&client.unwrap(), false));
+    }
+    on_manual(|jobs, _, _| {
+        // Each future ends with its first poll.
+        let mut verbs = pin!(every_verb(jobs, true));
+        assert_eq!(verbs.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+    });
+}
+
+/// A job that is `Send` and not `Sync`.
+#[derive(Serialize, Deserialize)]
+struct Counter(Cell<u64>);
+impl Job for Counter {
+    const NAME: &'static str = "counter";
+}
+
+/// Promise: a future may be spawned on a runtime of several threads, whatever the job is.
+#[test]
+fn futures_are_send() {
+    let jobs = Jobs::memory().on(|_: Counter, _| Ok(())).start().unwrap();
+    let client = jobs.client();
+    runtime().block_on(async {
+        let insert = async move {
+            let counter = || Counter(Cell::new(1));
+            client.insert_async(HOUR, counter()).await.unwrap();
+            client.insert_batch_async([(HOUR, counter())]).await.unwrap();
+            client.keyed("1").insert_async(HOUR, counter()).await.unwrap();
+            client.insert_job_async(NewJob::new(counter()).at(HOUR)).await.map(drop).unwrap();
+            client.check_async().await.unwrap();
+            client.pending().next_page_async().await.unwrap().len()
+        };
+        assert_eq!(tokio::spawn(insert).await.unwrap(), 4);
+    });
+}
+
+type Verb = fn(&Client) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + '_>>;
+
+fn of(refused: &InsertErrorKind) -> StoreError {
+    match refused {
+        InsertErrorKind::Closed => StoreError::Closed,
+        InsertErrorKind::Unknown(_) => StoreError::Unknown,
+        other => panic!("{other}"),
+    }
+}
+
+const VERBS: [(&str, Verb); 8] = [
+    ("insert", |client| {
+        Box::pin(async {
+            let inserted = client.insert_async(HOUR, close(1)).await;
+            inserted.map(drop).map_err(|refused| of(refused.kind()))
+        })
+    }),
+    ("insert_batch", |client| {
+        Box::pin(async {
+            let inserted = client.insert_batch_async([(HOUR, close(1))]).await;
+            inserted.map(drop).map_err(|refused| of(refused.kind()))
+        })
+    }),
+    ("cancel", |client| Box::pin(async { client.cancel_async(JobId::new()).await.map(drop) })),
+    ("get", |client| Box::pin(async { client.get_async(JobId::new()).await.map(drop) })),
+    ("repeat", |client| Box::pin(client.repeat_async("night", HOUR, close(1)))),
+    ("pending", |client| Box::pin(async { client.pending().next_page_async().await.map(drop) })),
+    ("flush", |client| Box::pin(client.flush_async())),
+    ("check", |client| {
+        Box::pin(async {
+            match client.check_async().await {
+                Err(found) if found.to_string().contains("shut down") => Err(StoreError::Closed),
+                other => {
+                    other.unwrap();
+                    Ok(())
+                }
+            }
+        })
+    }),
+];
+
+fn all_futures_end(builder: Builder, end: fn(Jobs)) {
+    let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+    let runtime = runtime();
+    let callers: Vec<_> = VERBS
+        .into_iter()
+        .cycle()
+        .take(4 * VERBS.len())
+        .map(|(name, verb)| {
+            let client = jobs.client();
+            let caller = runtime.spawn(async move {
+                loop {
+                    if let Err(refused) = verb(&client).await {
+                        return refused;
+                    }
+                }
+            });
+            (name, caller)
+        })
+        .collect();
+    jobs.insert(MS, close(2)).map(drop).unwrap();
+    end(jobs);
+    runtime.block_on(async {
+        for (name, caller) in callers {
+            let ended = tokio::time::timeout(LONG, caller).await;
+            let refused = ended.unwrap_or_else(|_| panic!("{name} does not end")).unwrap();
+            assert_eq!(refused, StoreError::Closed, "{name}");
+        }
+    });
+}
+
+/// Promise: every call of a future ends, also one that crosses the end of the jobs.
+#[test]
+fn futures_end_when_the_jobs_end() {
+    for _ in 0..20 {
+        on_each_store(|builder| all_futures_end(builder, |jobs| jobs.shutdown().unwrap()));
+        on_each_store(|builder| all_futures_end(builder, drop));
+    }
+}
+
+/// Holds the lock of the file until it is dropped.
+fn hold(path: &Path) -> Connection {
+    let conn = Connection::open(path).unwrap();
+    conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+    conn
+}
+
+/// Both who can call on a file: the process that runs the jobs, and a client.
+fn both(path: &Path, patience: std::time::Duration) -> [(Option<Jobs>, Client); 2] {
+    let open = || Jobs::open(path).unwrap().patience(patience);
+    let jobs = open().on(|_: Close, _| Ok(())).start().unwrap();
+    let client = jobs.client();
+    [(Some(jobs), client), (None, open().client().unwrap())]
+}
+
+/// Promise: a future keeps the limit of its call, and holds up no other future of its thread meanwhile.
+#[test]
+fn futures_keep_the_limit_of_their_calls() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    for (_jobs, client) in both(&path, 300 * MS) {
+        let held = hold(&path);
+        one_thread().block_on(async {
+            let calls = (0..20).map(|n| {
+                let client = client.clone();
+                tokio::task::spawn_local(async move { client.insert_async(HOUR, close(n)).await })
+            });
+            let local = tokio::task::LocalSet::new();
+            let turns = local
+                .run_until(async {
+                    let calls: Vec<_> = calls.collect();
+                    let mut turns = 0;
+                    while !calls.iter().all(tokio::task::JoinHandle::is_finished) {
+                        tokio::time::sleep(MS).await;
+                        turns += 1;
+                    }
+                    for call in calls {
+                        let refused = call.await.unwrap().unwrap_err();
+                        assert_eq!(refused.kind(), &InsertErrorKind::Store(StoreError::Busy));
+                    }
+                    turns
+                })
+                .await;
+            assert!(turns > 5, "the thread stood still: {turns}");
+        });
+        drop(held);
+        assert_eq!(client.count().unwrap().pending, 0);
+    }
+}
+
+/// Promise: what a future asks for is not done if the future is dropped before the jobs have taken it.
+#[test]
+fn a_future_that_is_dropped_in_time_does_nothing() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    for (_jobs, client) in both(&path, LONG) {
+        drop(client.insert_async(HOUR, close(1)));
+        let held = hold(&path);
+        let first = client.clone();
+        let first = thread::spawn(move || first.insert(HOUR, close(2)).unwrap());
+        // It is taken, and waits for the lock.
+        thread::sleep(200 * MS);
+        {
+            let mut dropped = pin!(client.insert_async(HOUR, close(3)));
+            let polled = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+        }
+        drop(held);
+        let first = first.join().unwrap();
+        client.flush().unwrap();
+        let pending: Vec<JobId> = client.pending().map(|job| job.id).collect();
+        assert_eq!(pending, [first]);
+        client.cancel(first).unwrap();
+    }
+}
+
+/// Promise: futures wait for room while the disk is slow, at every durability.
+#[test]
+fn more_futures_than_there_is_room_for_are_all_answered() {
+    const MANY: u64 = 10_000;
+    let folder = Folder::new();
+    for durability in [Durability::Buffered, Durability::Written] {
+        let path = folder.file(&format!("{durability:?}.db"));
+        let open = || Jobs::open(&path).unwrap().durability(durability).patience(LONG);
+        let jobs = open().on(|_: Close, _| Ok(())).start().unwrap();
+        let held = hold(&path);
+        let runtime = runtime();
+        let calls: Vec<_> = (0..MANY)
+            .map(|n| {
+                let client = jobs.client();
+                runtime.spawn(async move { client.insert_async(HOUR, close(n)).await.map(drop) })
+            })
+            .collect();
+        thread::sleep(100 * MS);
+        drop(held);
+        runtime.block_on(async {
+            for call in calls {
+                call.await.unwrap().unwrap();
+            }
+        });
+        assert_eq!(jobs.count().unwrap().pending, MANY);
+        jobs.shutdown().unwrap();
+    }
+}
+
+/// A waker that calls the jobs, and notes what they said.
+struct Calls(Client, Mutex<Vec<StoreError>>);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        let refused = self.0.count().unwrap_err();
+        self.1.lock().unwrap().push(refused);
+    }
+}
+
+/// Promise: a waker that calls a verb which waits is refused, and nothing stands still.
+#[test]
+fn a_waker_that_calls_is_refused() {
+    let folder = Folder::new();
+    for (_jobs, client) in both(&folder.file("jobs.db"), LONG) {
+        let calls = Arc::new(Calls(client.clone(), Mutex::default()));
+        let waker = Waker::from(Arc::clone(&calls));
+        let mut insert = pin!(client.insert_async(HOUR, close(1)));
+        if insert.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            wait_until("it was woken", || !calls.1.lock().unwrap().is_empty());
+            let refused = calls.1.lock().unwrap().clone();
+            assert!(matches!(&*refused, [StoreError::Other(_)]), "{refused:?}");
+        }
+        client.count().unwrap();
+    }
+}
+
+/// Promise: threads and futures share one client. Each call is answered, and what was stored is there.
+#[test]
+fn threads_and_futures_share_a_client() {
+    const EACH: u64 = 50;
+    let folder = Folder::new();
+    let client = Jobs::open(folder.file("jobs.db")).unwrap().client().unwrap();
+    let runtime = runtime();
+    thread::scope(|scope| {
+        for caller in 0..16 {
+            let client = &client;
+            scope.spawn(move || {
+                for n in 0..EACH {
+                    let id = client.insert(HOUR, close(caller * EACH + n)).unwrap();
+                    if n % 3 == 0 {
+                        assert!(client.cancel(id).unwrap().is_cancelled());
+                    }
+                }
+            });
+        }
+        let tasks: Vec<_> = (16..64)
+            .map(|caller| {
+                let client = client.clone();
+                runtime.spawn(async move {
+                    for n in 0..EACH {
+                        let id = client.insert_async(HOUR, close(caller * EACH + n)).await.unwrap();
+                        if n % 3 == 0 {
+                            assert!(client.cancel_async(id).await.unwrap().is_cancelled());
+                        }
+                    }
+                })
+            })
+            .collect();
+        runtime.block_on(async {
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+    });
+    let cancelled = EACH.div_ceil(3);
+    assert_eq!(client.count().unwrap().pending, 64 * (EACH - cancelled));
+    client.check().unwrap();
+    // Nobody leads now, so a lone thread does.
+    client.insert(HOUR, close(0)).unwrap();
+}
+
+/// Promise: a call of a future in a handler that is a future is answered although all threads of its runtime poll
+/// such handlers.
+#[test]
+#[cfg(feature = "tokio")]
+fn handlers_that_are_futures_call_the_jobs() {
+    let runtime = one_thread();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let follow = move |job: Close, run: tickwheel_jobs::Run| {
+        let sender = sender.clone();
+        async move {
+            match job.order {
+                100 => sender.send(()).unwrap(),
+                n => drop(run.client().insert_async(MS, close(n + 1)).await?),
+            }
+            Ok(())
+        }
+    };
+    let jobs =
+        Jobs::memory().runtime(runtime.handle().clone()).handle_async(follow).start().unwrap();
+    runtime.block_on(async {
+        jobs.insert_async(MS, close(1)).await.unwrap();
+        let mut done = pin!(tokio::task::spawn_blocking(move || receiver.recv_timeout(LONG)));
+        poll_fn(|context| done.as_mut().poll(context)).await.unwrap().unwrap();
+    });
+}
