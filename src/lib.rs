@@ -64,7 +64,8 @@ mod adapters;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-#[doc = include_str!("../docs/cookbook.md")]
+// Its async recipes compile with the feature alone.
+#[cfg_attr(any(not(doctest), feature = "async"), doc = include_str!("../docs/cookbook.md"))]
 #[doc(alias("backoff", "cron", "debounce", "retry", "throttle", "ttl"))]
 pub mod cookbook {}
 

@@ -118,7 +118,7 @@ fn threads(client: &Client, many: usize, length: Duration) -> Measured {
             inserted
         };
         let threads: Vec<_> = (0..many).map(|_| scope.spawn(insert)).collect();
-        thread::sleep(length);
+        pause(length);
         is_over.store(true, Ordering::Relaxed);
         threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
     });
@@ -129,7 +129,7 @@ fn tasks(client: &Client, many: usize, length: Duration) -> Result<Measured, Box
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
     let is_over = Arc::new(AtomicBool::new(false));
-    let measured = runtime.block_on(async {
+    runtime.block_on(async {
         let began = now();
         let tasks: Vec<_> = (0..many)
             .map(|_| {
@@ -173,8 +173,12 @@ fn tasks(client: &Client, many: usize, length: Duration) -> Result<Measured, Box
         sleeps.sort_by(f64::total_cmp);
         let sleep = sleeps.get(sleeps.len() * 99 / 100).copied();
         Ok::<_, Box<dyn Error>>(Measured { a_second, sleep })
-    });
-    measured
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "the callers work meanwhile")]
+fn pause(time: Duration) {
+    thread::sleep(time);
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]

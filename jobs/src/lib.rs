@@ -120,7 +120,7 @@ mod readme {}
 #[cfg(feature = "sqlite-unbundled")]
 // Its recipes compile with the features that they name.
 #[cfg_attr(
-    any(not(doctest), all(feature = "cron", feature = "tokio")),
+    any(not(doctest), all(feature = "cron", feature = "redis", feature = "tokio")),
     doc = include_str!("../docs/cookbook.md")
 )]
 #[doc(alias("backup", "cron", "idempotent", "outbox", "retry"))]

@@ -7,6 +7,7 @@
 //! - Each file in `tests/pages` is such a snippet, letter by letter. After a change of a page,
 //!   `TICKWHEEL_UPDATE_PAGES=1 cargo test -p tickwheel-jobs --test pages` writes them anew.
 //! - A program leaves its file behind, and runs again on it.
+//! - A program that needs a server runs in `tests/redis/pages.rs`. Its file is compared here.
 
 use std::error::Error;
 use std::fs;
@@ -50,6 +51,10 @@ programs! {
     queues: "docs/cookbook.md", "## Two queues in one file";
 }
 
+/// The programs that need a server: the names of their files, the pages, and the headings.
+const ON_A_SERVER: &[(&str, &str, &str)] =
+    &[("machines", "docs/cookbook.md", "## Several machines on Redis")];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -80,13 +85,15 @@ fn snippets(page: &str) -> Vec<(String, String)> {
 /// The files are the snippets of the pages, and no snippet that does not run elsewhere is missing.
 #[test]
 fn programs_are_those_of_the_pages() {
-    let mut pages: Vec<&str> = PROGRAMS.iter().map(|program| program.page).collect();
+    let here = PROGRAMS.iter().map(|program| (program.name, program.page, program.heading));
+    let programs: Vec<_> = here.chain(ON_A_SERVER.iter().copied()).collect();
+    let mut pages: Vec<&str> = programs.iter().map(|(_, page, _)| *page).collect();
     pages.dedup();
     for page in pages {
         let snippets = snippets(page);
-        let programs = PROGRAMS.iter().filter(|program| program.page == page);
+        let programs = programs.iter().filter(|(_, of, _)| *of == page);
         assert_eq!(snippets.len(), programs.clone().count(), "{page}: a program is missing here");
-        for Program { name, heading, .. } in programs {
+        for (name, _, heading) in programs {
             let shown = snippets.iter().find(|(above, _)| above == heading);
             let (_, shown) =
                 shown.unwrap_or_else(|| panic!("{page} has no program below {heading}"));

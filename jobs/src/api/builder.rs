@@ -15,8 +15,8 @@ use crate::values::info::Durability;
 use crate::values::job::Job;
 use crate::values::retry::Retry;
 
-/// Says how jobs are run, and starts them. [`Jobs::open`], `Jobs::redis` and
-/// [`Jobs::memory`] make one.
+/// Says how jobs are run, and starts them. [`Jobs::open`](crate::Jobs::open), `Jobs::redis` and
+/// [`Jobs::memory`](crate::Jobs::memory) make one.
 #[must_use = "a builder does nothing until it starts"]
 pub struct Builder {
     pub(super) source: Source,
@@ -176,7 +176,7 @@ impl Builder {
     /// Says how long a call waits for others: 10 seconds unless it is said. The time counts from the call
     /// on, for everything that it waits for: a server that does not answer, another program's transaction
     /// on the file, calls of other threads before it. A start waits no longer for other connections to the
-    /// file. [`Jobs::open`] comes before this choice, and waits for 10 seconds at most.
+    /// file. [`Jobs::open`](crate::Jobs::open) comes before this choice, and waits for 10 seconds at most.
     ///
     /// A call that was not begun by then has done nothing, and ends with
     /// [`StoreError::Busy`](crate::StoreError::Busy) or the error of the connection. On a server a call
@@ -197,7 +197,7 @@ impl Builder {
 
     /// Says how many replicas of the server must have a change before the call returns that made it:
     /// none unless it is said. It is for jobs on a Redis server; for others, more than none is an
-    /// [`OpenError::Config`] at the start.
+    /// [`OpenError::Config`](crate::OpenError::Config) at the start.
     ///
     /// With `n`, each of these calls returns when `n` replicas have what it changed: insert, cancel, reset,
     /// revive, discard, repeat and `cancel_repeat`. An insert at [`Durability::Buffered`] waits for no
@@ -205,7 +205,7 @@ impl Builder {
     /// for is sent again, which changes nothing the second time; it ends with
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (of other calls:
     /// [`StoreError::Unknown`](crate::StoreError::Unknown)) once [`Builder::patience`] is over. A
-    /// [`Jobs`] that has made such a call claims none and renews none meanwhile: a [`Builder::client`] of
+    /// [`Jobs`](crate::Jobs) that has made such a call claims none and renews none meanwhile: a [`Builder::client`] of
     /// its own for the inserts keeps the runs apart from them.
     ///
     /// Claims, renewals and ends do not wait. A failover that forgets one of those runs a job again,

@@ -1,6 +1,7 @@
 //! The owner of what runs the jobs.
 
 use core::fmt;
+use core::future::poll_fn;
 use core::ops::Deref;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -8,10 +9,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::client::{Client, error_of};
-use crate::dispatch::call::{CallEnd, call};
+use crate::dispatch::call::{Alive, CallEnd, TakenCall, call};
 use crate::dispatch::command::Command;
 use crate::dispatch::events::is_in_hook;
 use crate::dispatch::execute::is_in_handler_of;
+use crate::dispatch::helper::Helper;
 use crate::store::words::Answer;
 use crate::values::error::StoreError;
 
@@ -60,6 +62,8 @@ impl Jobs {
     /// limit lies below the 30 seconds that Kubernetes gives a program; Docker gives 10:
     /// [`Jobs::shutdown_timeout`].
     ///
+    /// In async code use [`Jobs::shutdown_async`].
+    ///
     /// In a handler of these jobs it does not wait for runs. In [`Builder::on_event`], and in a waker of
     /// [`Run::lost`](crate::Run::lost), it waits for nothing: the jobs end after it has returned.
     ///
@@ -90,6 +94,46 @@ impl Jobs {
     pub fn shutdown_timeout(self, limit: Duration) -> Result<(), StoreError> {
         let in_handler = is_in_handler_of(&self.client.link);
         self.end(if in_handler { Duration::ZERO } else { limit })
+    }
+
+    /// The same as [`Jobs::shutdown`], as a future: on a thread of its own, so that handlers that are futures can
+    /// end on the thread that awaits this. On a runtime of one thread [`Jobs::shutdown`] would wait for them in
+    /// vain, until its limit is over.
+    ///
+    /// If the future is dropped, the shutdown goes on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Jobs::shutdown`].
+    #[doc(alias("stop", "close", "graceful", "drain", "quit"))]
+    pub async fn shutdown_async(self) -> Result<(), StoreError> {
+        self.shutdown_timeout_async(SHUTDOWN_LIMIT).await
+    }
+
+    /// The same as [`Jobs::shutdown_async`], and waits for runs this long at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`Jobs::shutdown`].
+    pub async fn shutdown_timeout_async(self, limit: Duration) -> Result<(), StoreError> {
+        let in_handler = is_in_handler_of(&self.client.link);
+        let limit = if in_handler { Duration::ZERO } else { limit };
+        if self.client.link.inline || is_in_hook() {
+            return self.end(limit);
+        }
+        let (reply, call) = call(None);
+        Helper::default().run(Box::new(move || {
+            let ended = self.end(limit);
+            drop(self);
+            reply.answer(ended);
+        }))?;
+        let alive = Alive::default();
+        let ended =
+            poll_fn(|context| call.poll(context.waker(), None, TakenCall::IsAwaited, &alive));
+        match ended.await {
+            CallEnd::Answered(ended) => ended,
+            _ => Err(StoreError::Unknown),
+        }
     }
 
     fn end(&self, limit: Duration) -> Result<(), StoreError> {

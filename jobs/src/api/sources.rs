@@ -80,6 +80,12 @@ impl Jobs {
     /// server that takes writes; meanwhile a call waits, at most as long as [`Builder::patience`] says.
     /// What a failover may lose is in `docs/redis.md`, and [`Builder::replicas`] makes it less.
     ///
+    /// A node takes what it can start, so the nodes share the work. It claims a job for each free thread
+    /// and as many more as its threads end within 100 ms, [`Builder::in_flight`] at most (2,048 unless it is
+    /// set); a claimed job that has not started after a second goes back to the others. Handlers that are
+    /// futures take no thread: of each such kind a node claims 64 jobs, or as many as
+    /// `Builder::max_async_runs` says.
+    ///
     /// The times are those of the server's clock, whatever the clocks of the machines read. A claim is
     /// a lease ([`Builder::lease`]), which is renewed as long as the process lives.
     ///

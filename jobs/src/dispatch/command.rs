@@ -9,6 +9,9 @@ use crate::values::fail::Fail;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
+/// How many jobs of callers one step writes, unless a batch of one caller has more: see
+/// [`Command::weight`].
+pub(crate) const JOBS_PER_STEP: usize = 2048;
 /// So many bytes of a payload take about as long as a job of few.
 const BYTES_PER_WEIGHT: usize = 4096;
 

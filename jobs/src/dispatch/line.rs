@@ -15,11 +15,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::Stage;
-use super::command::Command;
+use super::command::{Command, JOBS_PER_STEP};
 use super::helper::Helper;
 use super::inline::Inline;
 use super::link::{Sent, Way};
-use super::thread::JOBS_PER_STEP;
 use crate::values::time::{Millis, Now};
 
 /// The calls of a client.

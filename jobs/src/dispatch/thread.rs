@@ -25,7 +25,7 @@ use tickwheel::Wheel;
 use super::call::Alive;
 use super::channels::Room;
 use super::clock::Clock;
-use super::command::{Command, Reply};
+use super::command::{Command, JOBS_PER_STEP, Reply};
 use super::events::{Event, OnEvent, call_hook, tell, wake};
 use super::execute::Executor;
 use super::machine::Machine;
@@ -48,9 +48,6 @@ const YIELDS: u32 = 16;
 const LONE_YIELDS: u32 = 64;
 /// How many ends of runs one step takes, so that no commit takes long.
 const ENDS_PER_STEP: usize = 2048;
-/// How many jobs of callers one step writes, unless a batch of one caller has more: see
-/// [`Command::weight`].
-pub(crate) const JOBS_PER_STEP: usize = 2048;
 
 /// What the thread is given.
 pub(crate) struct Dispatcher {

@@ -115,3 +115,9 @@ pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     drop(sender);
     panic!("waited in vain until {what}");
 }
+
+/// Lets others run for so long. Nothing may depend on whether it was long enough.
+pub(crate) fn pause(time: Duration) {
+    let (_sender, receiver) = std::sync::mpsc::channel::<()>();
+    let _ = receiver.recv_timeout(time);
+}

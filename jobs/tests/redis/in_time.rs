@@ -44,6 +44,54 @@ fn all_are_answered_in_time(client: &Client) {
     assert!(took < LIMIT + LOADED, "{took:?}");
 }
 
+/// The same for futures, whose thread goes on meanwhile.
+fn all_futures_are_answered_in_time(client: &Client) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let begun = now();
+    runtime.block_on(async {
+        let calls: Vec<_> = (0..16)
+            .map(|n| {
+                let client = client.clone();
+                tokio::spawn(async move {
+                    match n % 4 {
+                        0 => drop(client.insert_async(HOUR, Order(n)).await.unwrap_err()),
+                        1 => drop(client.count_async().await.unwrap_err()),
+                        2 => drop(client.cancel_async(JobId::new()).await.unwrap_err()),
+                        _ => drop(client.pending().next_page_async().await.unwrap_err()),
+                    }
+                })
+            })
+            .collect();
+        let mut turns = 0;
+        while !calls.iter().all(tokio::task::JoinHandle::is_finished) {
+            tokio::time::sleep(MS).await;
+            turns += 1;
+        }
+        assert!(turns > 5, "the thread stood still: {turns}");
+        for call in calls {
+            call.await.unwrap();
+        }
+    });
+    let took = begun.elapsed();
+    assert!(took < LIMIT + LOADED, "{took:?}");
+}
+
+/// Futures are answered within the limit of their own call, on a client and on a node.
+#[test]
+fn futures_are_answered_in_time_while_the_server_stands_still() {
+    let server = Server::start();
+    let client = open(&server).patience(LIMIT).client().unwrap();
+    let log = Log::default();
+    let jobs = noting(open(&server).patience(LIMIT), &log);
+    for client in [client, jobs.client()] {
+        client.insert(HOUR, Order(100)).unwrap();
+        signal(&server, Signal::SIGSTOP);
+        all_futures_are_answered_in_time(&client);
+        signal(&server, Signal::SIGCONT);
+        wait_until("the server answers again", || client.count().is_ok());
+    }
+}
+
 /// Callers who share a client are answered within the limit of their own call, not one after the other.
 #[test]
 fn callers_of_one_client_are_answered_in_time_while_the_server_stands_still() {

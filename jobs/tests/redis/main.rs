@@ -30,6 +30,7 @@
 //! | `tls.rs` | connections by TLS |
 //! | `replicas.rs` | inserts that wait for replicas |
 //! | `share.rs` | nodes that share the work |
+//! | `pages.rs` | programs of the pages, which need a server |
 //! | `in_time.rs` | calls and shutdowns that keep their limit |
 
 mod by_hand;
@@ -53,6 +54,7 @@ mod lost;
 #[cfg(unix)]
 mod neighbours;
 mod nodes;
+mod pages;
 mod pauses;
 mod proxy;
 #[cfg(unix)]
