@@ -57,7 +57,7 @@ async fn show(State(jobs): State<Client>, Path(order): Path<u64>) -> Answer<Json
     job.map(Json).ok_or(StatusCode::NOT_FOUND)
 }
 
-async fn pay(State(jobs): State<Client>, Path(order): Path<u64>) -> Result<StatusCode, StatusCode> {
+async fn pay(State(jobs): State<Client>, Path(order): Path<u64>) -> Answer<StatusCode> {
     match jobs.cancel_async(CloseOrder::id(order)).await.map_err(unavailable)? {
         Cancel::Cancelled => Ok(StatusCode::NO_CONTENT), // it will never be closed
         Cancel::Running => Err(StatusCode::CONFLICT),    // it is being closed
