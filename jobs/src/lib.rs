@@ -54,6 +54,9 @@
 //! - **A handler returns [`Fail`]**, which `?` makes of nearly every error: tried again by the policy, after
 //!   a time, never, or put off without a failure ([`Fail::snooze`]).
 //!
+//! - **Each verb that waits has a form for async code**: [`insert_async`](Client::insert_async),
+//!   [`cancel_async`](Client::cancel_async) and so on, on any runtime. The other form holds up the thread.
+//!
 //! The `cookbook` has recipes.
 //!
 //! # Features

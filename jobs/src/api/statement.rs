@@ -86,9 +86,11 @@ impl Client {
     /// The time counts from this call, not from the commit. The statement says of the job all that an
     /// insert says, and what it asks for (the key, the id) is decided when the job is filed: in the next
     /// transaction of these jobs after the commit, which any call, [`Client::nudge`] or the look within a
-    /// second makes. If the store knows the id by then, nothing is filed: so a statement that was run twice
-    /// is one job, as long as the id is known ([`Client::insert_with_id`]). A call that only asks files it
-    /// too, unless another transaction holds the file: it does not wait for that one.
+    /// second makes. If another job holds the key then, or has it and this one is to be inserted only if
+    /// there is none, nothing is filed, and nobody is told. If the store knows the id by then, nothing is filed
+    /// either: so a statement that was run twice is one job, as long as the id is known
+    /// ([`Client::insert_with_id`]). A call that only asks files it too, unless another transaction holds the
+    /// file: it does not wait for that one.
     ///
     /// On another file SQLite refuses the statement, because the table is not there, or with `NOT NULL
     /// constraint failed: tickwheel_outbox.made_for_this_file`. So it does once a later version of this

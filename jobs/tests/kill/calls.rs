@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tickwheel_jobs::{Cancel, Client, InsertError, InsertErrorKind, JobId, JobState};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::child::{
     Act, Instructions, Other, Senseless, Tick, Waits, Work, done, failed, named, now_us, number,
@@ -16,6 +17,16 @@ use crate::record::{Answer, Mode, Record, Tag, Verb};
 const KEYS: u64 = 6;
 /// How many calls a caller makes more than it was told, at most, while it waits for the end of the jobs.
 const BEYOND: usize = 500;
+
+/// Calls a verb as the caller does: on its thread, or as a future.
+macro_rules! by {
+    ($caller:expr, $on:expr, $verb:ident | $as_future:ident ($($argument:expr),*)) => {
+        match &$caller.runtime {
+            Some(runtime) => runtime.block_on($on.$as_future($($argument),*)),
+            None => $on.$verb($($argument),*),
+        }
+    };
+}
 
 /// Reports a call, makes it, and reports its answer.
 pub(crate) fn call(verb: Verb, make: impl FnOnce() -> Answer) -> Answer {
@@ -60,6 +71,8 @@ struct Caller<'a> {
     deadly: bool,
     long_ms: u64,
     is_closed: bool,
+    /// Every other caller is a future.
+    runtime: Option<Runtime>,
     /// Jobs that may be there.
     known: Vec<(Tag, JobId)>,
 }
@@ -71,7 +84,9 @@ pub(crate) fn some(client: &Client, life: &Instructions, caller: u32) {
     let known = if caller == 0 { life.known.clone() } else { Vec::new() };
     let first_key = caller * KEYS as u32;
     let (deadly, long_ms, is_closed) = (life.deadly, life.long_ms, false);
-    let mut caller = Caller { client, draw, first_key, deadly, long_ms, is_closed, known };
+    let runtime = || Builder::new_current_thread().build().unwrap();
+    let runtime = (caller % 2 == 1).then(runtime);
+    let mut caller = Caller { client, draw, first_key, deadly, long_ms, is_closed, runtime, known };
     if first_key == 0 {
         for &(tag, due) in &life.again {
             caller.with_id(tag, due);
@@ -108,12 +123,14 @@ impl Caller<'_> {
             62..66 => {
                 let key = self.key();
                 let keyed = self.client.keyed(&key.to_string());
-                call(Verb::CancelKey { key }, || done(keyed.cancel()));
+                call(Verb::CancelKey { key }, || done(by!(self, keyed, cancel | cancel_async())));
             }
             66..78 => self.cancel(),
             78..88 => self.reset(due),
             88..95 => self.get(),
-            95..97 => drop(call(Verb::Flush, || done(self.client.flush().map(|()| true)))),
+            95..97 => drop(call(Verb::Flush, || {
+                done(by!(self, self.client, flush | flush_async()).map(|()| true))
+            })),
             97 => self.senseless(due),
             _ => std::thread::sleep(Duration::from_millis(self.draw.below(8))),
         }
@@ -158,11 +175,17 @@ impl Caller<'_> {
             let job = Work { tag, act };
             let when = time(due);
             match kind {
-                0 | 1 => inserted(self.client.insert(when, Other(job)).map(|id| vec![id])),
-                2 if waits(act) => {
-                    inserted(self.client.insert(when, Waits(job)).map(|id| vec![id]))
-                }
-                _ => inserted(self.client.insert(when, job).map(|id| vec![id])),
+                0 | 1 => inserted(
+                    by!(self, self.client, insert | insert_async(when, Other(job)))
+                        .map(|id| vec![id]),
+                ),
+                2 if waits(act) => inserted(
+                    by!(self, self.client, insert | insert_async(when, Waits(job)))
+                        .map(|id| vec![id]),
+                ),
+                _ => inserted(
+                    by!(self, self.client, insert | insert_async(when, job)).map(|id| vec![id]),
+                ),
             }
         });
         self.learn(tag, &answer);
@@ -171,7 +194,10 @@ impl Caller<'_> {
     fn senseless(&mut self, due: u64) {
         let tag = number();
         let answer = call(Verb::Senseless { tag, due }, || {
-            inserted(self.client.insert(time(due), Senseless { tag }).map(|id| vec![id]))
+            inserted(
+                by!(self, self.client, insert | insert_async(time(due), Senseless { tag }))
+                    .map(|id| vec![id]),
+            )
         });
         self.learn(tag, &answer);
     }
@@ -181,7 +207,14 @@ impl Caller<'_> {
         let act = if tag.is_multiple_of(5) { Act::Fail(1) } else { Act::Done };
         let answer = call(Verb::WithId { tag, due }, || {
             let job = Work { tag, act };
-            inserted(self.client.insert_with_id(named(tag), time(due), job).map(|job| vec![job.id]))
+            inserted(
+                by!(
+                    self,
+                    self.client,
+                    insert_with_id | insert_with_id_async(named(tag), time(due), job)
+                )
+                .map(|job| vec![job.id]),
+            )
         });
         self.learn(tag, &answer);
     }
@@ -191,8 +224,9 @@ impl Caller<'_> {
         let first = numbers(count);
         let jobs: Vec<_> =
             (first..first + count).map(|tag| (time(due), Work { tag, act: Act::Done })).collect();
-        let answer =
-            call(Verb::Batch { first, count, due }, || inserted(self.client.insert_batch(jobs)));
+        let answer = call(Verb::Batch { first, count, due }, || {
+            inserted(by!(self, self.client, insert_batch | insert_batch_async(jobs)))
+        });
         if self.draw.below(2) == 0 {
             self.learn(first, &answer);
         }
@@ -213,9 +247,13 @@ impl Caller<'_> {
         let answer = call(Verb::Keyed { key, tag, due, mode }, || {
             let (when, job) = (time(due), Work { tag, act });
             let answer = match mode {
-                Mode::Replace => keyed.insert(when, job),
-                Mode::KeepTime => keyed.insert_keeping_time(when, job),
-                Mode::Absent => keyed.insert_if_absent(when, job),
+                Mode::Replace => by!(self, keyed, insert | insert_async(when, job)),
+                Mode::KeepTime => {
+                    by!(self, keyed, insert_keeping_time | insert_keeping_time_async(when, job))
+                }
+                Mode::Absent => {
+                    by!(self, keyed, insert_if_absent | insert_if_absent_async(when, job))
+                }
             };
             inserted(answer.map(|id| vec![id]))
         });
@@ -232,7 +270,7 @@ impl Caller<'_> {
 
     fn cancel(&mut self) {
         let Some((tag, id)) = self.any() else { return };
-        call(Verb::Cancel { tag }, || match self.client.cancel(id) {
+        call(Verb::Cancel { tag }, || match by!(self, self.client, cancel | cancel_async(id)) {
             Ok(Cancel::Cancelled) => Answer::Cancelled,
             Ok(Cancel::Running) => Answer::Running,
             Ok(Cancel::Gone) => Answer::Gone,
@@ -242,12 +280,14 @@ impl Caller<'_> {
 
     fn reset(&mut self, due: u64) {
         let Some((tag, id)) = self.any() else { return };
-        call(Verb::Reset { tag, due }, || done(self.client.reset(id, time(due))));
+        call(Verb::Reset { tag, due }, || {
+            done(by!(self, self.client, reset | reset_async(id, time(due))))
+        });
     }
 
     fn get(&mut self) {
         let Some((tag, id)) = self.any() else { return };
-        call(Verb::Get { tag }, || match self.client.get(id) {
+        call(Verb::Get { tag }, || match by!(self, self.client, get | get_async(id)) {
             Ok(None) => Answer::Gone,
             Ok(Some(job)) => match job.state {
                 JobState::Pending => Answer::Pending,
