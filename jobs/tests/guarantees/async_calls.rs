@@ -1,7 +1,6 @@
 //! Verbs as futures.
 
 use core::cell::Cell;
-use core::future::poll_fn;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use std::path::Path;
@@ -443,6 +442,6 @@ fn handlers_that_are_futures_call_the_jobs() {
     runtime.block_on(async {
         jobs.insert_async(MS, close(1)).await.unwrap();
         let mut done = pin!(tokio::task::spawn_blocking(move || receiver.recv_timeout(LONG)));
-        poll_fn(|context| done.as_mut().poll(context)).await.unwrap().unwrap();
+        core::future::poll_fn(|context| done.as_mut().poll(context)).await.unwrap().unwrap();
     });
 }
