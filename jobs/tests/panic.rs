@@ -3,6 +3,7 @@
 //! The panic is planted at a named point of the code, in a process of its own: the point is every
 //! dispatcher's.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -21,9 +22,15 @@ const LONG: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 static PANICS: AtomicBool = AtomicBool::new(false);
+static CLIENT_PANICS: AtomicBool = AtomicBool::new(false);
 
 fn panic_at(point: &'static str) {
-    if point == "before the answers" && PANICS.swap(false, Ordering::SeqCst) {
+    let planted = match point {
+        "before the answers" => &PANICS,
+        "before the commit" => &CLIENT_PANICS,
+        _ => return,
+    };
+    if planted.swap(false, Ordering::SeqCst) {
         panic!("planted");
     }
 }
@@ -62,6 +69,43 @@ fn a_panic_is_noticed(builder: Builder) {
     assert_eq!(jobs.shutdown(), Err(why));
 }
 
+/// All who share a client learn of a panic in a step of it, on threads and in futures, and a new client goes on.
+fn a_panic_of_a_client_is_noticed(path: &Path, is_future: bool) {
+    let client = Jobs::open(path).unwrap().client().unwrap();
+    let callers: Vec<_> = (0..8)
+        .map(|_| {
+            let client = client.clone();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                loop {
+                    let inserted = match is_future {
+                        true => runtime.block_on(client.insert_async(HOUR, Close)),
+                        false => client.insert(HOUR, Close),
+                    };
+                    if let Err(refused) = inserted {
+                        return refused.kind().clone();
+                    }
+                }
+            })
+        })
+        .collect();
+    CLIENT_PANICS.store(true, Ordering::SeqCst);
+    let ends: Vec<_> = callers.into_iter().map(|caller| caller.join()).collect();
+    // The thread that made the step.
+    assert!(ends.iter().filter(|end| end.is_err()).count() <= usize::from(!is_future));
+    let is_known = |kind: &InsertErrorKind| match kind {
+        InsertErrorKind::Unknown(_) => true,
+        InsertErrorKind::Store(StoreError::Other(text)) => text.contains("panicked"),
+        _ => false,
+    };
+    for kind in ends.into_iter().flatten() {
+        assert!(is_known(&kind), "{kind:?}");
+    }
+    let refused = client.insert(HOUR, Close).unwrap_err();
+    assert!(is_known(refused.kind()), "{refused}");
+    Jobs::open(path).unwrap().client().unwrap().check().unwrap();
+}
+
 /// After a panic of the dispatcher every call ends, the runs under way are told, an event says so, and
 /// the file has another runner.
 #[test]
@@ -76,5 +120,8 @@ fn a_panic_of_the_dispatcher_is_noticed_by_callers_runs_and_the_program() {
     assert_eq!(jobs.count().unwrap().pending, 2);
     jobs.check().unwrap();
     drop(jobs);
+    for is_future in [false, true] {
+        a_panic_of_a_client_is_noticed(&path, is_future);
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,6 +1,7 @@
 //! A thread that does for futures what would block theirs: it starts with the first of them, and ends with
 //! the last client.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use crossbeam_channel::{Sender, unbounded};
@@ -37,7 +38,9 @@ impl Helper {
 
 fn start() -> Result<Sender<Task>, StoreError> {
     let (sender, tasks) = unbounded::<Task>();
-    let work = move || tasks.iter().for_each(|task| task());
+    // A panic is the end of its task alone: whoever waits for that learns of it.
+    let done = |task: Task| drop(catch_unwind(AssertUnwindSafe(task)));
+    let work = move || tasks.iter().for_each(done);
     let started = std::thread::Builder::new().name("tickwheel-jobs-ask".to_owned()).spawn(work);
     match started {
         Ok(_) => Ok(sender),

@@ -122,6 +122,12 @@ impl Inline {
         Ok(next)
     }
 
+    /// A step has panicked: what the machine knows may be wrong, so every call is refused from now on.
+    pub(crate) fn has_panicked(&self) {
+        self.alive.stop(StoreError::Other("a step of this client has panicked".to_owned()));
+        self.alive.end();
+    }
+
     /// Tells that a run has ended.
     pub(crate) fn ended(&self, run: &RunState, end: RunEnd, at: Millis) {
         let (id, fence) = (run.id, run.fence);

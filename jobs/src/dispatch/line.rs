@@ -7,6 +7,7 @@
 //! - If others still wait then, the helper leads on: a thread that starts when it is first needed. It leads for
 //!   futures, too, because no thread of theirs may wait.
 //! - Whoever leads makes the steps without the lock of the line, which is held for moments only.
+//! - A panic in a step ends the client: whoever waits learns of it, and every later call is refused.
 //! - Nothing is left behind: a leader that stops has seen under the lock that no command lies there and that nobody
 //!   waits, or has handed over.
 
@@ -80,6 +81,7 @@ impl Line {
 
     /// Makes steps until the leader is done.
     fn lead(&self, leader: &Leader) {
+        let _end = EndOnPanic(self);
         let until = match leader {
             Leader::Caller(Some((_, until))) => *until,
             Leader::Caller(None) | Leader::Helper => None,
@@ -163,6 +165,19 @@ impl Line {
             if state.commands.len() >= 2 {
                 return;
             }
+        }
+    }
+}
+
+/// Ends the lead of a thread that panics.
+struct EndOnPanic<'a>(&'a Line);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.0.inline.has_panicked();
+            let state = core::mem::take(&mut *self.0.lock());
+            drop(state);
         }
     }
 }
