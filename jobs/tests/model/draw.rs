@@ -1,4 +1,6 @@
 //! How the operations of a history are drawn.
+//!
+//! Each function returns a box: the trees of nested choices would not fit the stack of a test's thread.
 
 use proptest::prelude::*;
 
@@ -61,7 +63,7 @@ fn verb() -> impl Strategy<Value = Verb> {
 }
 
 /// What a caller does to the jobs, from outside, from a handler, or from another process.
-fn call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> impl Strategy<Value = Op> {
+fn call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedStrategy<Op> {
     let id = prop_oneof![4 => (0..2_usize).prop_map(Ok), 1 => pick().prop_map(Err)];
     let size = prop_oneof![1 => Just(0_usize), 8 => 1..4_usize];
     let step = prop::sample::select(vec![0, 0, 1, 20, 1000, -30]);
@@ -80,37 +82,41 @@ fn call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> impl Strate
         4 => pick().prop_map(Op::Revive),
         2 => pick().prop_map(Op::Discard),
     ]
+    .boxed()
 }
 
 /// The same, and what says more of a job, or is done in a transaction of the caller's.
-fn any_call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> impl Strategy<Value = Op> {
+fn any_call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedStrategy<Op> {
     prop_oneof![
         46 => call(plan.clone()),
         6 => new_job(plan.clone()),
         3 => (in_transaction(plan), prop::bool::weighted(0.7))
             .prop_map(|(op, committed)| Op::InTransaction(Box::new(op), committed)),
     ]
+    .boxed()
 }
 
 fn new_job(plan: impl Strategy<Value = Box<Plan>> + 'static) -> impl Strategy<Value = Op> {
     (said(), kind(), time(), plan).prop_map(|(said, k, t, p)| Op::New(said, k, t, p))
 }
 
-fn in_transaction(plan: impl Strategy<Value = Box<Plan>> + 'static) -> impl Strategy<Value = Op> {
+fn in_transaction(plan: impl Strategy<Value = Box<Plan>> + 'static) -> BoxedStrategy<Op> {
     prop_oneof![
         2 => new_job(plan),
         1 => pick().prop_map(Op::Cancel),
         1 => (pick(), time()).prop_map(|(p, t)| Op::Reset(p, t)),
     ]
+    .boxed()
 }
 
-fn act() -> impl Strategy<Value = Op> {
+fn act() -> BoxedStrategy<Op> {
     prop_oneof![
         6 => any_call(plan(Just(Vec::new())).boxed()),
         1 => Just(Op::Cancel(Pick::Own)),
         1 => Just(Op::Reset(Pick::Own, Time::After(10))),
         1 => Just(Op::CrashHere),
     ]
+    .boxed()
 }
 
 fn full_plan() -> BoxedStrategy<Box<Plan>> {
@@ -129,24 +135,24 @@ fn hook_call() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn cross() -> impl Strategy<Value = Op> {
+fn cross() -> BoxedStrategy<Op> {
     let stop = prop::sample::select(vec![Stop::Shutdown, Stop::DropJobs, Stop::DropDriver]);
     let calls = prop::collection::vec(call(plan(Just(Vec::new())).boxed()), 1..6);
     let callers = prop::collection::vec(calls, 1..5);
-    (stop, any::<bool>(), 0..40_usize, callers, any::<bool>()).prop_map(
-        |(stop, on_threads, pause, callers, late)| Op::Cross {
+    (stop, any::<bool>(), 0..40_usize, callers, any::<bool>())
+        .prop_map(|(stop, on_threads, pause, callers, late)| Op::Cross {
             stop,
             on_threads,
             pause,
             callers,
             late,
-        },
-    )
+        })
+        .boxed()
 }
 
 /// What comes after the wall clock was set while nobody looked: a call of another process, a restart, or
 /// an insert, whose time is relative mostly.
-fn jump() -> impl Strategy<Value = Op> {
+fn jump() -> BoxedStrategy<Op> {
     let insert = (kind(), delay().prop_map(Time::After), full_plan());
     let key = (0..3_usize, verb(), kind(), time(), full_plan());
     let stop = prop::sample::select(vec![Stop::Shutdown, Stop::DropJobs, Stop::Crash]);
@@ -160,7 +166,7 @@ fn jump() -> impl Strategy<Value = Op> {
         3 => (stop, any::<bool>()).prop_map(|(stop, late)| Op::Restart(stop, 0, late)),
         2 => delay().prop_map(Op::Advance),
     ];
-    (set(), next).prop_map(|(set, next)| Op::Jump(set, Box::new(next)))
+    (set(), next).prop_map(|(set, next)| Op::Jump(set, Box::new(next))).boxed()
 }
 
 fn foreign() -> impl Strategy<Value = Op> {
@@ -177,7 +183,7 @@ fn set() -> impl Strategy<Value = Set> {
 }
 
 /// Returns any step of a history.
-pub(crate) fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> BoxedStrategy<Op> {
     let policy =
         prop_oneof![Just(Policy::Skip), Just(Policy::Once), (0..5_u32).prop_map(Policy::Burst)];
     let period = prop::sample::select(vec![0, 20, 1000, 1000, 60_000, 3_600_000, DAY]);
@@ -217,4 +223,5 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         3 => foreign(),
         6 => (stop, gap, any::<bool>()).prop_map(|(s, gap, late)| Op::Restart(s, gap, late)),
     ]
+    .boxed()
 }
