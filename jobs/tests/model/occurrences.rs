@@ -66,7 +66,11 @@ impl Oracle {
             return Err(format!("nobody inserted {id}, a job of the kind {kind}"));
         };
         self.jobs[at].id = Some(id);
-        self.jobs[at].perhaps = false;
+        if self.jobs[at].perhaps {
+            // It is made up to 50 ms before its time: it may have come just now, behind what was claimed before.
+            self.jobs[at].change = self.number();
+            self.jobs[at].perhaps = false;
+        }
         self.remembered.retain(|remembered| remembered.id != id);
         self.ids.push(id);
         let name = self.name_of(&self.jobs[at]);
