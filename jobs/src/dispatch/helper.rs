@@ -14,25 +14,35 @@ pub(crate) type Task = Box<dyn FnOnce() + Send>;
 /// The way to the thread.
 #[derive(Default)]
 pub(crate) struct Helper {
-    tasks: Mutex<Option<Sender<Task>>>,
+    stage: Mutex<Stage>,
+}
+
+#[derive(Default)]
+enum Stage {
+    /// The first task starts the thread.
+    #[default]
+    Idle,
+    /// The thread lives as long as the sender does.
+    Runs(Sender<Task>),
+    Ended,
 }
 
 impl Helper {
-    /// Gives the thread something to do, and starts it if it does not run yet.
+    /// Gives the thread something to do, and starts it if it does not run yet. Refused once it was ended.
     pub(crate) fn run(&self, task: Task) -> Result<(), StoreError> {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = match &*tasks {
-            Some(sender) => sender,
-            None => tasks.insert(start()?),
-        };
-        // The thread lives as long as the sender does.
-        let _ = sender.send(task);
-        Ok(())
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*stage, Stage::Idle) {
+            *stage = Stage::Runs(start()?);
+        }
+        match &*stage {
+            Stage::Runs(sender) => sender.send(task).map_err(|_| StoreError::Closed),
+            Stage::Idle | Stage::Ended => Err(StoreError::Closed),
+        }
     }
 
     /// Ends the thread, once it has done what it was given.
     pub(crate) fn end(&self) {
-        drop(self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take());
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage::Ended;
     }
 }
 

@@ -304,7 +304,7 @@ impl Dispatcher {
         if let Some(questions) = &link.questions {
             questions.close();
         }
-        link.futures.end();
+        call_hook(|| link.futures.end());
         call_hook(|| drop((wheels, executor, urgent, machine, on_event)));
         commands
     }

@@ -48,7 +48,7 @@ impl Machine {
                 },
                 Then::Ended { id, fence, event, .. } => {
                     // It may have been lost since.
-                    if !self.lost.remove(&fence) {
+                    if self.lost.is_empty() || !self.lost.remove(&fence) {
                         self.forget(id);
                     }
                     match answer {
@@ -136,7 +136,9 @@ impl Machine {
 
     /// Forgets a run whose claim has ended.
     pub(super) fn forget(&mut self, id: JobId) {
-        self.asked.remove(&id);
+        if !self.asked.is_empty() {
+            self.asked.remove(&id);
+        }
         if let Some(run) = self.runs.remove(&id) {
             self.count(&run, -1);
             self.forget_key(&run);

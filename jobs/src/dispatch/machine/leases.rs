@@ -152,7 +152,7 @@ impl Machine {
         {
             self.lose(id, turn);
         }
-        let lost = self.lost.remove(&fence);
+        let lost = !self.lost.is_empty() && self.lost.remove(&fence);
         !lost && self.runs.get(&id).is_some_and(|run| run.fence == fence)
     }
 

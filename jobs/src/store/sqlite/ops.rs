@@ -167,8 +167,11 @@ impl State {
 
     /// Says whether a cancel of this job was asked for, here or in another process, and forgets it.
     pub(super) fn take_asked(&mut self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
-        self.asked(tables)?;
-        let asked = self.asked.as_mut().is_some_and(|asked| asked.remove(&id));
+        if self.asked.is_none() {
+            self.asked(tables)?;
+        }
+        // Mostly there is none, and nothing to hash.
+        let asked = self.asked.as_mut().is_some_and(|asked| !asked.is_empty() && asked.remove(&id));
         if asked {
             tables.execute(&tables.sql.drop_asked, [id_bytes(id)])?;
         }
