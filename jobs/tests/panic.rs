@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Event, InsertErrorKind, Job, Jobs, StoreError, hook};
+use tickwheel_jobs::{Builder, Client, Event, InsertErrorKind, Job, Jobs, StoreError, hook};
 
 #[derive(Serialize, Deserialize)]
 struct Close;
@@ -69,6 +69,24 @@ fn a_panic_is_noticed(builder: Builder) {
     assert_eq!(jobs.shutdown(), Err(why));
 }
 
+/// A drop may call the jobs while its thread unwinds, and the client goes on.
+fn a_call_of_a_thread_that_panics_harms_no_client(path: &Path) {
+    struct Inserts(Client);
+    impl Drop for Inserts {
+        fn drop(&mut self) {
+            self.0.insert(HOUR, Close).map(drop).unwrap();
+        }
+    }
+    let client = Jobs::open(path).unwrap().client().unwrap();
+    let inserts = Inserts(client.clone());
+    let thread = std::thread::spawn(move || {
+        let _inserts = inserts;
+        panic!("of the program's own");
+    });
+    assert!(thread.join().is_err());
+    assert_eq!(client.count().unwrap().pending, 3);
+}
+
 /// All who share a client learn of a panic in a step of it, on threads and in futures, and a new client goes on.
 fn a_panic_of_a_client_is_noticed(path: &Path, is_future: bool) {
     let client = Jobs::open(path).unwrap().client().unwrap();
@@ -120,6 +138,7 @@ fn a_panic_of_the_dispatcher_is_noticed_by_callers_runs_and_the_program() {
     assert_eq!(jobs.count().unwrap().pending, 2);
     jobs.check().unwrap();
     drop(jobs);
+    a_call_of_a_thread_that_panics_harms_no_client(&path);
     for is_future in [false, true] {
         a_panic_of_a_client_is_noticed(&path, is_future);
     }

@@ -81,7 +81,13 @@ impl Line {
 
     /// Makes steps until the leader is done.
     fn lead(&self, leader: &Leader) {
-        let _end = EndOnPanic(self);
+        let end = EndOnPanic(self);
+        self.make_steps(leader);
+        // It has not panicked, although its thread may be unwinding: in a drop that calls.
+        core::mem::forget(end);
+    }
+
+    fn make_steps(&self, leader: &Leader) {
         let until = match leader {
             Leader::Caller(Some((_, until))) => *until,
             Leader::Caller(None) | Leader::Helper => None,
@@ -174,11 +180,9 @@ struct EndOnPanic<'a>(&'a Line);
 
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.0.inline.has_panicked();
-            let state = core::mem::take(&mut *self.0.lock());
-            drop(state);
-        }
+        self.0.0.inline.has_panicked();
+        let state = core::mem::take(&mut *self.0.lock());
+        drop(state);
     }
 }
 
