@@ -42,7 +42,7 @@
 //! - **A job runs at least once**, and twice if its process ended between what the handler did and the
 //!   commit that says so. Handlers use [`Run::id`] as the idempotency key of what they call.
 //! - **One process runs the jobs of a file**, and any number of them those on a Redis server. Others
-//!   insert, cancel and look as a [`Client`], which needs no thread; so does the command
+//!   insert, cancel and look as a [`Client`], which needs no thread unless several callers share it; so does the command
 //!   `tickwheel-jobs` (feature `cli`) on a file.
 //! - **Times are those of the wall clock**, in whole milliseconds. If it is set, the jobs move along.
 //! - **Pending jobs are in the file.** In memory are those that are due within 50 ms and those that

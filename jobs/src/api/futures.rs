@@ -41,8 +41,8 @@ impl Builder {
     /// #[tokio::main]
     /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ///     let jobs = Jobs::memory().handle_async(send).start()?; // on the runtime of `main`
-    ///     jobs.insert(Duration::from_millis(1), Mail { to: "ann".to_owned() })?;
-    ///     tokio::task::spawn_blocking(|| jobs.shutdown()).await??;
+    ///     jobs.insert_async(Duration::from_millis(1), Mail { to: "ann".to_owned() }).await?;
+    ///     jobs.shutdown_async().await?;
     ///     Ok(())
     /// }
     /// ```
