@@ -27,6 +27,8 @@ fn an_order_and_its_job_are_one_transaction_of_diesel() {
     let folder = Folder::new("diesel");
     let (jobs, closed) = folder.jobs();
     let mut shop = SqliteConnection::establish(folder.shop().to_str().unwrap()).unwrap();
+    // The start of the jobs writes too.
+    sql_query("PRAGMA busy_timeout = 60000").execute(&mut shop).unwrap();
     let create = "CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT)";
     sql_query(create).execute(&mut shop).unwrap();
     assert_eq!(order(&mut shop, &jobs, 1001, false), Err(Error::RollbackTransaction));
