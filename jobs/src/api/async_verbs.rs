@@ -20,7 +20,7 @@ use crate::values::schedule::Schedule;
 ///
 /// Each verb that waits has a form for async code, which does the same, with the same errors and the same limit
 /// ([`Builder::patience`](crate::Builder::patience)). It runs on any runtime, and needs none. Callers share commits
-/// without a thread each: a few hundred tasks insert as fast as as many threads do. Never call the other form in
+/// without a thread each: some hundred tasks insert faster than as many threads do. Never call the other form in
 /// an `async fn`: it holds up the runtime's thread for as long as the disk takes.
 ///
 /// A future does nothing until it is polled. **If it is dropped before it has ended**, the call may have been done or
