@@ -99,7 +99,7 @@ impl Link {
                 // What was inserted before is in the store once the dispatcher answers this.
                 self.ask_dispatcher(Op::Kinds, until)?;
             }
-            return questions.ask(&op, until, self.clock.now().millis());
+            return of_question(questions.ask(&op, until, self.clock.now().millis()));
         }
         self.ask_dispatcher(op, until)
     }
@@ -121,10 +121,11 @@ impl Link {
     /// Returns what the caller learns of a call that has ended.
     pub(super) fn answer_of(&self, end: CallEnd<Answered>, is_question: bool) -> Answered {
         match end {
+            // A question changes nothing: there is nothing unknown about it.
+            CallEnd::Answered(answer) if is_question => of_question(answer),
             CallEnd::Answered(answer) => answer,
             CallEnd::Refused => Err(self.alive.why_ended().into()),
             CallEnd::TimedOut => Err(StoreError::Busy.into()),
-            // A question changes nothing: there is nothing unknown about it.
             CallEnd::Unknown if is_question && self.alive.refuses() => {
                 Err(self.alive.why_ended().into())
             }
@@ -248,6 +249,10 @@ impl Link {
         }
         Ok(())
     }
+}
+
+fn of_question(answer: Answered) -> Answered {
+    answer.map_err(|failed| ApplyError { unknown: false, ..failed })
 }
 
 /// Returns the end of a call whose step this thread has made.

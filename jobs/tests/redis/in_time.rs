@@ -34,7 +34,7 @@ fn all_are_answered_in_time(client: &Client) {
                     );
                     assert!(is_known, "{kind:?}");
                 }
-                1 => drop(client.count().unwrap_err()),
+                1 => assert_ne!(client.count().unwrap_err(), StoreError::Unknown),
                 2 => drop(client.cancel(JobId::new()).unwrap_err()),
                 _ => drop(client.pending().next_page().unwrap_err()),
             });
@@ -55,7 +55,10 @@ fn all_futures_are_answered_in_time(client: &Client) {
                 tokio::spawn(async move {
                     match n % 4 {
                         0 => drop(client.insert_async(HOUR, Order(n)).await.unwrap_err()),
-                        1 => drop(client.count_async().await.unwrap_err()),
+                        1 => {
+                            let refused = client.count_async().await.unwrap_err();
+                            assert_ne!(refused, StoreError::Unknown);
+                        }
                         2 => drop(client.cancel_async(JobId::new()).await.unwrap_err()),
                         _ => drop(client.pending().next_page_async().await.unwrap_err()),
                     }
