@@ -34,7 +34,7 @@ impl Story {
             Outage::BeforeTheWrite => {
                 let disk = SlowDisk::of(&self.server);
                 let is_unwritten =
-                    disk.as_ref().is_some_and(|disk| disk.wait_for_unwritten(20_000));
+                    disk.as_ref().is_some_and(|disk| disk.wait_for_unwritten(40_000));
                 self.unwritten += usize::from(is_unwritten);
                 if let Some(disk) = disk {
                     disk.kill(&mut self.server);
