@@ -32,7 +32,7 @@ enum How {
     Tasks(usize),
 }
 
-/// What one round of a row has measured.
+/// The figures of one round of a row.
 struct Measured {
     a_second: f64,
     /// The 99th percentile of the sleeps, in ms.

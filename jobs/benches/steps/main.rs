@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use open::{Filled, Level, Place};
 
-/// What was asked for.
+/// The options of the command line.
 pub(crate) struct Options {
     pub(crate) jobs: usize,
     pub(crate) dir: PathBuf,
@@ -87,7 +87,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
                     |name: &str| Level::named(name).ok_or_else(|| format!("no level {name}"));
                 options.levels = value()?.split(',').map(level).collect::<Result<_, _>>()?;
             }
-            // What cargo adds, and the short run of the CI.
+            // Cargo adds it, and so does the short run of the CI.
             "--bench" => {}
             "--test" => options.jobs = 2_000,
             other => return Err(format!("no option {other}").into()),

@@ -193,7 +193,7 @@ fn start_server(folder: &Path) -> Result<(Child, u16), Box<dyn Error>> {
     Err("redis-server does not answer".into())
 }
 
-/// Returns the time in so long.
+/// Returns the time after a wait.
 #[expect(clippy::disallowed_methods, reason = "jobs are filed by the wall clock")]
 pub(crate) fn in_time(wait: Duration) -> SystemTime {
     SystemTime::now() + wait

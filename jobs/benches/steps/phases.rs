@@ -120,7 +120,7 @@ pub(crate) fn run(phase: &Phase, place: &Place, jobs: usize) -> Fallible<Found> 
     });
     worked?;
     let took = begun.elapsed();
-    // What waits for an idle moment.
+    // The dispatcher checkpoints and shrinks the file when it is idle.
     pause(Duration::from_millis(700));
     let stats = jobs.stats();
     jobs.shutdown_timeout(Duration::from_secs(10))?;

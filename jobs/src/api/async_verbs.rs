@@ -19,9 +19,9 @@ use crate::values::schedule::Schedule;
 /// # Futures
 ///
 /// Each verb that waits has a form for async code, which does the same, with the same errors and the same limit
-/// ([`Builder::patience`](crate::Builder::patience)). It runs on any runtime, and needs none. Callers share commits
-/// without a thread each: some hundred tasks insert faster than as many threads do. Never call the other form in
-/// an `async fn`: it holds up the runtime's thread for as long as the disk takes.
+/// ([`Builder::patience`](crate::Builder::patience)). It runs on any runtime, and needs none. Futures share commits:
+/// 200 of them insert about twice as fast as 64 threads (`docs/performance.md`). Do not call the other form in an
+/// `async fn`: it blocks the runtime's thread until the disk has written.
 ///
 /// A future does nothing until it is polled. **If it is dropped before it has ended**, the call may have been done or
 /// not: as after an answer that was lost. To repeat it safely, give the job an id

@@ -136,7 +136,7 @@ fn of(refused: &InsertErrorKind) -> StoreError {
     }
 }
 
-const VERBS: [(&str, Verb); 8] = [
+const VERBS: [(&str, Verb); 12] = [
     ("insert", |client| {
         Box::pin(async {
             let inserted = client.insert_async(HOUR, close(1)).await;
@@ -150,6 +150,15 @@ const VERBS: [(&str, Verb); 8] = [
         })
     }),
     ("cancel", |client| Box::pin(async { client.cancel_async(JobId::new()).await.map(drop) })),
+    ("reset", |client| Box::pin(async { client.reset_async(JobId::new(), HOUR).await.map(drop) })),
+    ("revive", |client| Box::pin(async { client.revive_async(JobId::new()).await.map(drop) })),
+    ("count", |client| Box::pin(async { client.count_async().await.map(drop) })),
+    ("keyed", |client| {
+        Box::pin(async {
+            let inserted = client.keyed("1").insert_async(HOUR, close(1)).await;
+            inserted.map(drop).map_err(|refused| of(refused.kind()))
+        })
+    }),
     ("get", |client| Box::pin(async { client.get_async(JobId::new()).await.map(drop) })),
     ("repeat", |client| Box::pin(client.repeat_async("night", HOUR, close(1)))),
     ("pending", |client| Box::pin(async { client.pending().next_page_async().await.map(drop) })),
@@ -203,6 +212,11 @@ fn futures_end_when_the_jobs_end() {
     for _ in 0..20 {
         on_each_store(|builder| all_futures_end(builder, |jobs| jobs.shutdown().unwrap()));
         on_each_store(|builder| all_futures_end(builder, drop));
+        on_each_store(|builder| {
+            all_futures_end(builder, |jobs| {
+                one_thread().block_on(jobs.shutdown_async()).unwrap();
+            });
+        });
     }
 }
 

@@ -215,6 +215,12 @@ fn a_shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
 #[cfg(feature = "tokio")]
 #[test]
 fn a_shutdown_in_a_handler_that_is_a_future_does_not_wait_for_it() {
+    a_shutdown_in_a_handler(false);
+    a_shutdown_in_a_handler(true);
+}
+
+#[cfg(feature = "tokio")]
+fn a_shutdown_in_a_handler(is_awaited: bool) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let slot: Arc<Mutex<Option<Jobs>>> = Arc::default();
     let (ended, told) = mpsc::channel();
@@ -226,7 +232,10 @@ fn a_shutdown_in_a_handler_that_is_a_future_does_not_wait_for_it() {
             let (its, ended) = (Arc::clone(&its), ended.clone());
             async move {
                 let jobs = its.lock().unwrap().take();
-                let _ = ended.send(jobs.map(|jobs| jobs.shutdown()));
+                let _ = ended.send(match jobs {
+                    Some(jobs) if is_awaited => Some(jobs.shutdown_async().await),
+                    jobs => jobs.map(Jobs::shutdown),
+                });
                 Ok(())
             }
         })

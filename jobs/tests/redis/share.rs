@@ -8,6 +8,17 @@ use tickwheel_jobs::{Jobs, Run};
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, noting, now, open};
 
+/// Starts a node whose handler takes 300 ms.
+fn slow_node(server: &Server, threads: usize, log: &Log) -> Jobs {
+    let log = log.clone();
+    let slow = move |order: Order, _: &Run| {
+        log.add(order.0);
+        pause(300 * MS);
+        Ok(())
+    };
+    open(server).threads(threads).on(slow).start().unwrap()
+}
+
 /// Jobs that take a while run on all nodes, not on the one that saw them first.
 #[test]
 fn nodes_share_jobs_that_take_a_while() {
@@ -15,15 +26,7 @@ fn nodes_share_jobs_that_take_a_while() {
     let log = Log::default();
     let client = open(&server).client().unwrap();
     client.insert_batch((0..36).map(|n| (Duration::ZERO, Order(n)))).unwrap();
-    let node = || -> Jobs {
-        let log = log.clone();
-        let slow = move |order: Order, _: &Run| {
-            log.add(order.0);
-            pause(300 * MS);
-            Ok(())
-        };
-        open(&server).threads(2).on(slow).start().unwrap()
-    };
+    let node = || slow_node(&server, 2, &log);
     let nodes = [node(), node(), node()];
     wait_until("all ran", || log.len() == 36);
     wait_until("all ended", || client.count().unwrap().running == 0);
@@ -44,15 +47,7 @@ fn three_nodes_of_one_thread_have_a_fair_share_each() {
         let log = Log::default();
         let client = open(&server).client().unwrap();
         client.insert_batch((0..90).map(|n| (Duration::ZERO, Order(n)))).unwrap();
-        let node = || -> Jobs {
-            let log = log.clone();
-            let slow = move |order: Order, _: &Run| {
-                log.add(order.0);
-                pause(300 * MS);
-                Ok(())
-            };
-            open(&server).threads(1).on(slow).start().unwrap()
-        };
+        let node = || slow_node(&server, 1, &log);
         let begun = now();
         let mut nodes = vec![node(), node()];
         pause(late);
