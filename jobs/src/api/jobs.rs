@@ -150,10 +150,7 @@ impl Jobs {
             self.abandon();
             return if sent { Ok(()) } else { Err(StoreError::Closed) };
         }
-        let wait = |limit: Duration| {
-            let until = link.clock.now().instant.checked_add(limit);
-            call.wait_until(until, &link.alive)
-        };
+        let wait = |limit: Duration| call.wait_for(limit, &link.alive);
         let grace = self.grace.min(limit);
         let undisturbed = if link.inline || grace.is_zero() { None } else { wait(grace) };
         let told = undisturbed.or_else(|| {
@@ -162,11 +159,9 @@ impl Jobs {
         });
         let ended = told.or_else(|| {
             self.abandon();
-            if link.inline {
-                return call.try_answer();
-            }
-            // A file is always there, and nothing of others is waited for any more.
-            wait(if link.shared { GRACE } else { Duration::MAX })
+            // On a manual clock the last step is made already, or another thread makes it now. A file is
+            // always there, and nothing of others is waited for any more.
+            wait(if link.shared || link.inline { GRACE } else { Duration::MAX })
         });
         let thread = {
             let mut dispatcher =

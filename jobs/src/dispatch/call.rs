@@ -235,6 +235,11 @@ impl<T> Call<T> {
         self.wait_until(longer, alive).unwrap_or(CallEnd::Unknown)
     }
 
+    /// Waits for the end of the call, this long at most. The call goes on after that.
+    pub(crate) fn wait_for(&self, limit: Duration, alive: &Alive) -> Option<CallEnd<T>> {
+        self.wait_until(present().checked_add(limit), alive)
+    }
+
     /// Waits for the end of the call. Returns `None` at `until`; the call goes on then.
     pub(crate) fn wait_until(&self, until: Option<Instant>, alive: &Alive) -> Option<CallEnd<T>> {
         loop {

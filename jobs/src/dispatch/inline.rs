@@ -83,7 +83,7 @@ impl Inline {
         commands: &mut Vec<Command>,
         until: Option<Instant>,
     ) -> Result<Option<Millis>, Sent> {
-        let (turn, next) = {
+        let (turn, ending) = {
             let mut inner = self.inner.lock_until(until).ok_or(Sent::TimedOut)?;
             let Inner { machine, store: Some(store), wake_at, executor } = &mut *inner else {
                 return Err(Sent::Closed);
@@ -97,10 +97,11 @@ impl Inline {
             if let Some(executor) = executor {
                 executor.arm(core::mem::take(&mut turn.starts));
             }
-            let next = turn.wake_at;
-            (turn, next)
+            // The thread that made the last step has the end to itself: it answers when all is closed.
+            let ending = turn.finished.then(|| (inner.store.take(), inner.executor.take()));
+            (turn, ending)
         };
-        let Turn { answers, checks, events, wakers, finished, stopped, .. } = turn;
+        let Turn { answers, checks, events, wakers, wake_at, stopped, .. } = turn;
         wake(wakers, false);
         for event in events {
             tell(event, &self.metrics, self.on_event.as_ref(), false);
@@ -112,14 +113,17 @@ impl Inline {
         for (reply, found) in checks {
             reply.answer(found);
         }
-        let closed = if finished { self.close() } else { Ok(()) };
+        let closed = ending.map_or(Ok(()), |(store, executor)| {
+            drop(executor);
+            store.map_or(Ok(()), Store::close)
+        });
         for (reply, answer) in answers {
             reply.answer(match &closed {
-                Err(error) if finished => answer.and(Err(error.clone().into())),
-                _ => answer,
+                Err(error) => answer.and(Err(error.clone().into())),
+                Ok(()) => answer,
             });
         }
-        Ok(next)
+        Ok(wake_at)
     }
 
     /// A step has panicked: what the machine knows may be wrong, so every call is refused from now on.
@@ -146,15 +150,6 @@ impl Inline {
         let inner = self.lock().filter(|inner| inner.store.is_some())?;
         let next_start = inner.executor.as_ref().and_then(|executor| executor.next_start());
         inner.wake_at.into_iter().chain(next_start).min()
-    }
-
-    fn close(&self) -> Result<(), StoreError> {
-        let (store, executor) = {
-            let Some(mut inner) = self.lock() else { return Ok(()) };
-            (inner.store.take(), inner.executor.take())
-        };
-        drop(executor);
-        store.map_or(Ok(()), Store::close)
     }
 
     /// Waits for the lock, which without a limit is always had.

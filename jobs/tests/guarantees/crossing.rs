@@ -1,9 +1,12 @@
 //! Calls that cross the end of the jobs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Client, Durability, InsertErrorKind, JobId, Jobs, StoreError};
+use tickwheel_jobs::{Builder, Client, Durability, InsertErrorKind, JobId, Jobs, Run, StoreError};
 
 use super::support::*;
 
@@ -92,6 +95,48 @@ fn calls_that_cross_the_end_of_the_jobs_end() {
             });
             on_each_store(|builder| all_calls_end(builder.durability(durability), drop));
         }
+    }
+}
+
+/// What a handler has captured. Its drop takes a moment.
+struct Captured(Arc<AtomicBool>);
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        pause(5 * MS);
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// On a manual clock every caller makes steps, so the last step of the jobs may be another thread's. Both
+/// ends wait for it all the same: when they return, the handlers are dropped.
+#[test]
+fn an_end_on_a_manual_clock_waits_for_the_last_step_of_another_thread() {
+    for round in 0..60 {
+        on_each_store(|builder| {
+            let dropped = Arc::<AtomicBool>::default();
+            let captured = Captured(Arc::clone(&dropped));
+            let handler = move |_: Close, _: &Run| {
+                let _ = &captured;
+                Ok(())
+            };
+            let (jobs, driver) = builder.on(handler).manual().unwrap();
+            // Claimed and not started: the step that gives it back is not the one that begins the end.
+            jobs.insert(20 * MS, close(1)).unwrap();
+            driver.advance(Duration::ZERO);
+            let callers: Vec<_> = (0..3)
+                .map(|_| {
+                    let client = jobs.client();
+                    thread::spawn(move || while client.count().is_ok() {})
+                })
+                .collect();
+            match round % 2 {
+                0 => jobs.shutdown().unwrap(),
+                _ => drop(jobs),
+            }
+            assert!(dropped.load(Ordering::Acquire), "round {round}");
+            callers.into_iter().for_each(|caller| caller.join().unwrap());
+        });
     }
 }
 
