@@ -85,7 +85,7 @@ pub use api::scheduler::Scheduler;
 pub use api::turner::Turner;
 pub use api::unfired::{Unfired, UnfiredJob};
 pub use api::wheel::Wheel;
-pub use engine::metrics::{Lateness, Stats};
+pub use engine::metrics::{Histogram, Lateness, Stats};
 pub use host::unwind::Panic;
 pub use structure::{Geometry, Hierarchy, Key, Location, Turn, Violation};
 pub use values::error::{ConfigError, GeometryError, InsertError, InsertErrorKind};

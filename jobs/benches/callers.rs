@@ -89,7 +89,7 @@ fn round(
     let place = Place::new(&env::temp_dir(), level, &filled)?;
     let runner: Option<Jobs> = match is_client {
         true => None,
-        false => Some(place.open()?.on(|_: open::Task, _| Ok(())).start()?),
+        false => Some(place.open()?.handle(|_: open::Task, _| Ok(())).start()?),
     };
     let client = match &runner {
         Some(jobs) => jobs.client(),

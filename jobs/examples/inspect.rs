@@ -1,5 +1,5 @@
 //! Two processes and one file: a worker runs the jobs, and this process inserts, lists, cancels,
-//! moves and revives them through a client, while the worker runs.
+//! moves and retries them through a client, while the worker runs.
 //!
 //! ```sh
 //! cargo run --release -p tickwheel-jobs --example inspect
@@ -38,7 +38,7 @@ struct Push {
 }
 
 impl Job for Push {
-    const NAME: &'static str = "push";
+    const KIND: &'static str = "push";
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -74,7 +74,7 @@ fn work(file: &Path) -> Result<(), Box<dyn Error>> {
     let known = Arc::new(Mutex::new(HashSet::from(["ann".to_owned()])));
     let addresses = Arc::clone(&known);
     let jobs = Jobs::open(file)?
-        .on(move |push: Push, _| {
+        .handle(move |push: Push, _| {
             let known = addresses.lock().unwrap_or_else(PoisonError::into_inner);
             if !known.contains(&push.to) {
                 return Err(Fail::dead(format!("no address of {}", push.to)));
@@ -156,7 +156,7 @@ fn look(file: &Path) -> Result<(), Box<dyn Error>> {
     let client = Jobs::open(file)?.client()?;
     let mut worker = Worker::start(file)?;
     worker.says("ready")?;
-    let second = Jobs::open(file)?.on(|_: Push, _| Ok(())).start();
+    let second = Jobs::open(file)?.handle(|_: Push, _| Ok(())).start();
     let refused = matches!(second, Err(OpenError::InUse { .. }));
     promise("a second worker is refused", refused)?;
 
@@ -177,16 +177,16 @@ fn look(file: &Path) -> Result<(), Box<dyn Error>> {
     promise("it will never run", client.cancel(bob)?.is_cancelled())?;
 
     println!("move: the push to Eve is due now, and nobody knows her address");
-    promise("it was moved", client.reset(eve, Duration::ZERO)?)?;
+    promise("it was moved", client.reschedule(eve, Duration::ZERO)?)?;
     worker.says("died no address of eve")?;
     for dead in client.dead() {
-        println!("    {} {:?}, tries: {}", dead.id, dead.error, dead.tries);
+        println!("    {} {:?}, failures: {}", dead.id, dead.error, dead.failures);
     }
     promise("it is dead, with its reason", dead_is(&client, "no address of eve"))?;
 
-    println!("revive: once the worker knows the address");
+    println!("retry: once the worker knows the address");
     worker.learn("eve")?;
-    promise("it is pending again", client.revive(eve)?)?;
+    promise("it is pending again", client.retry(eve)?)?;
     worker.says("sent eve")?;
 
     println!("the end");

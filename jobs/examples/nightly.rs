@@ -40,7 +40,7 @@ struct Report {
 }
 
 impl Job for Report {
-    const NAME: &'static str = "report";
+    const KIND: &'static str = "report";
 }
 
 const ZONE: &str = "Europe/Berlin";
@@ -70,8 +70,8 @@ fn main() -> ExitCode {
 fn start(file: &Path, at: &str, runs: &Runs) -> Result<(Jobs, Driver), Box<dyn Error>> {
     let runs = Arc::clone(runs);
     let (jobs, driver) = Jobs::open(file)?
-        .on(move |report: Report, run| {
-            let at = Timestamp::try_from(run.deadline())?.in_tz(ZONE)?;
+        .handle(move |report: Report, run| {
+            let at = Timestamp::try_from(run.due())?.in_tz(ZONE)?;
             println!("    {:<10} {}", report.schedule, at.strftime("%a %d %b %H:%M %Z"));
             let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
             let at = at.strftime("%m-%d %H:%M %Z").to_string();
@@ -87,24 +87,24 @@ fn clocks_change(file: &Path) -> Result<(), Box<dyn Error>> {
     let runs = Runs::default();
     let (jobs, driver) = start(file, "2027-03-27T00:00:00Z", &runs)?;
     let report = |schedule: &str| Report { schedule: schedule.to_owned() };
-    jobs.repeat("nightly", Cron::new("30 2 * * *", ZONE)?, report("nightly"))?;
+    jobs.schedule("nightly", Cron::new("30 2 * * *", ZONE)?, report("nightly"))?;
     println!("28 March: at 02:00 in Berlin it is 03:00");
     driver.advance(72 * HOUR);
     expect(&runs, "nightly", &["03-27 02:30 CET", "03-28 03:00 CEST", "03-29 02:30 CEST"])?;
 
     println!("31 October: at 03:00 in Berlin it is 02:00 again");
-    jobs.cancel_repeat("nightly")?;
+    jobs.unschedule("nightly")?;
     driver.set_wall(SystemTime::from("2027-10-29T22:00:00Z".parse::<Timestamp>()?));
-    jobs.repeat("nightly", Cron::new("30 2 * * *", ZONE)?, report("nightly"))?;
+    jobs.schedule("nightly", Cron::new("30 2 * * *", ZONE)?, report("nightly"))?;
     driver.advance(24 * HOUR);
-    jobs.repeat("each hour", Cron::new("30 * * * *", ZONE)?, report("each hour"))?;
+    jobs.schedule("each hour", Cron::new("30 * * * *", ZONE)?, report("each hour"))?;
     driver.advance(5 * HOUR);
     expect(&runs, "nightly", &["10-30 02:30 CEST", "10-31 02:30 CEST"])?;
     let hours = ["00:30 CEST", "01:30 CEST", "02:30 CEST", "02:30 CET", "03:30 CET"];
     let hours: Vec<String> = hours.iter().map(|hour| format!("10-31 {hour}")).collect();
     expect(&runs, "each hour", &hours)?;
-    jobs.cancel_repeat("nightly")?;
-    jobs.cancel_repeat("each hour")?;
+    jobs.unschedule("nightly")?;
+    jobs.unschedule("each hour")?;
     Ok(jobs.shutdown()?)
 }
 
@@ -115,7 +115,7 @@ fn a_holiday(file: &Path) -> Result<(), Box<dyn Error>> {
     let repeat = |jobs: &Jobs| {
         for (name, missed) in policies {
             let each_morning = Cron::new("0 7 * * *", ZONE)?.missed(missed);
-            jobs.repeat(name, each_morning, Report { schedule: name.to_owned() })?;
+            jobs.schedule(name, each_morning, Report { schedule: name.to_owned() })?;
         }
         Ok::<(), Box<dyn Error>>(())
     };

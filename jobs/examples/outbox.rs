@@ -41,7 +41,7 @@ struct CloseOrder {
 }
 
 impl Job for CloseOrder {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 /// The next step after an order was closed.
@@ -51,7 +51,7 @@ struct Mail {
 }
 
 impl Job for Mail {
-    const NAME: &'static str = "mail";
+    const KIND: &'static str = "mail";
 }
 
 /// Longer than anything here takes on a loaded machine.
@@ -79,11 +79,11 @@ fn sell(file: &Path) -> Result<(), Box<dyn Error>> {
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT NOT NULL)")?;
     let closing = Mutex::new(Connection::open(file)?);
     let jobs = builder
-        .on(move |close: CloseOrder, run| {
+        .handle(move |close: CloseOrder, run| {
             let mut shop = closing.lock().unwrap_or_else(|broken| broken.into_inner());
             close_order(&mut shop, close.order, run)
         })
-        .on(move |mail: Mail, _| {
+        .handle(move |mail: Mail, _| {
             println!("    mail: order {} was closed, because nobody paid", mail.order);
             Ok(mailed.send(mail.order)?)
         })

@@ -2,7 +2,7 @@
 #![warn(missing_docs)]
 //! Durable delayed jobs on a file, without a server; or on a Redis server that several machines share.
 //!
-//! A job is data: a type with a [name](Job::NAME), encoded by serde, with a time of the wall clock and
+//! A job is data: a type with a [name](Job::KIND), encoded by serde, with a time of the wall clock and
 //! perhaps a key. [`Jobs::open`] keeps jobs in a file, runs each at its time with the handler of its
 //! kind, tries failed ones again, and finds them there after a crash.
 //!
@@ -17,14 +17,14 @@
 //! }
 //!
 //! impl Job for CloseOrder {
-//!     const NAME: &'static str = "close-order";
+//!     const KIND: &'static str = "close-order";
 //! }
 //!
 //! # let folder = std::env::temp_dir().join(format!("tickwheel-jobs-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
 //! # let path = folder.join("shop.db");
 //! let jobs = Jobs::open(&path)?
-//!     .on(|close: CloseOrder, run| {
+//!     .handle(|close: CloseOrder, run| {
 //!         println!("order {} closes, {:?} late", close.order, run.late());
 //!         Ok(())
 //!     })
@@ -46,7 +46,7 @@
 //!   `tickwheel-jobs` (feature `cli`) on a file.
 //! - **Times are those of the wall clock**, in whole milliseconds. If it is set, the jobs move along.
 //! - **Pending jobs are in the file.** In memory are those that are due within 50 ms and those that
-//!   run: [`Builder::in_flight`] at most.
+//!   run: [`Builder::max_in_flight`] at most.
 //! - **A transaction that somebody else holds open on the file** holds up every insert and every end
 //!   of a run, because SQLite has one writer at a time. On a thread whose own transaction is open, use
 //!   `insert_in`: `insert` would wait for that transaction in vain.
@@ -99,14 +99,14 @@ pub use api::statement::Statement;
 pub use api::test_run::TestRun;
 pub use dispatch::events::Event;
 pub use dispatch::metrics::Stats;
-pub use dispatch::run::{Cancellation, Lost, Run};
+pub use dispatch::run::{Cancellation, Cancelled, Run};
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };
 pub use values::fail::Fail;
 pub use values::fence::Fence;
 pub use values::id::{JobId, ParseIdError};
-pub use values::info::{Cancel, Counts, Durability, JobInfo, JobState, Lateness, ScheduleInfo};
+pub use values::info::{Cancel, Counts, Durability, JobInfo, JobState, ScheduleInfo};
 pub use values::job::{DecodeError, EncodeError, Job};
 pub use values::retry::Retry;
 #[cfg(feature = "cron")]
@@ -132,3 +132,4 @@ pub mod cookbook {}
 #[cfg(feature = "sqlite-unbundled")]
 pub use rusqlite;
 pub use tickwheel;
+pub use tickwheel::Lateness;

@@ -31,7 +31,7 @@ const LONG: Duration = Duration::from_secs(60);
 struct Close(u64);
 
 impl Job for Close {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 #[derive(Serialize, Deserialize)]
@@ -40,7 +40,7 @@ struct Push {
 }
 
 impl Job for Push {
-    const NAME: &'static str = "push";
+    const KIND: &'static str = "push";
 }
 
 /// A job whose payload is no text.
@@ -48,7 +48,7 @@ impl Job for Push {
 struct Raw;
 
 impl Job for Raw {
-    const NAME: &'static str = "raw";
+    const KIND: &'static str = "raw";
 
     fn encode(&self) -> Result<Vec<u8>, tickwheel_jobs::EncodeError> {
         Ok(vec![0xff, 0x00, 0x1b])
@@ -131,8 +131,8 @@ fn application() -> Application {
     let allowed = std::sync::Mutex::new(allowed);
     let jobs = Jobs::open(&file)
         .unwrap()
-        .on(move |close: Close, _| Ok(closing.send(close.0)?))
-        .on_with(Retry::never(), move |push: Push, _| {
+        .handle(move |close: Close, _| Ok(closing.send(close.0)?))
+        .handle_with(Retry::never(), move |push: Push, _| {
             let allowed = allowed.lock().unwrap().try_recv();
             allowed.map_err(|_| Fail::dead(format!("no route to {:?}", push.to)))
         })
@@ -200,7 +200,7 @@ fn show_prints_everything_and_bytes_that_are_no_text_in_hex() {
     let app = application();
     let id = app.jobs.insert(HOUR, Raw).unwrap().to_string();
     let shown = ok(&app.file, &["show", &id]);
-    for part in [&*id, "raw", "pending", "in 59m", "tries", "interruptions", "0xff001b"] {
+    for part in [&*id, "raw", "pending", "in 59m", "failures", "interruptions", "0xff001b"] {
         assert!(shown.contains(part), "{part:?} in {shown}");
     }
     let shown = json(&app.file, &["show", &id, "--json"]);
@@ -223,14 +223,16 @@ fn a_job_that_is_cancelled_never_runs_and_one_that_is_moved_runs_then() {
     assert!(again.err.contains(&cancelled), "{}", again.err);
 
     let at = "2126-11-22T10:00:00Z";
-    assert!(ok(&app.file, &["move", &moved, "--at", at]).contains("2126-11-22T10:00:00.000Z"));
-    let later = ok(&app.file, &["move", &moved, "--in", "2h 30m"]);
+    assert!(
+        ok(&app.file, &["reschedule", &moved, "--at", at]).contains("2126-11-22T10:00:00.000Z")
+    );
+    let later = ok(&app.file, &["reschedule", &moved, "--in", "2h 30m"]);
     assert!(later.contains("in 2h 29m") || later.contains("in 2h 30m"), "{later}");
     assert!(app.closed.try_recv().is_err());
-    ok(&app.file, &["move", &moved, "--in", "200ms"]);
+    ok(&app.file, &["reschedule", &moved, "--in", "200ms"]);
     assert_eq!(app.closed.recv_timeout(LONG), Ok(2));
     app.wait_for_gone(&moved);
-    let gone = call(&app.file, &["move", &moved, "--in", "1s"]);
+    let gone = call(&app.file, &["reschedule", &moved, "--in", "1s"]);
     assert_eq!(gone.code, 1);
     assert!(gone.err.contains(&moved), "{}", gone.err);
     app.jobs.shutdown().unwrap();
@@ -246,18 +248,18 @@ fn a_run_is_told_that_its_job_is_cancelled() {
     let may_go_on = std::sync::Mutex::new(may_go_on);
     let jobs = Jobs::open(&file)
         .unwrap()
-        .on(move |_: Close, run| {
+        .handle(move |_: Close, run| {
             started.send(())?;
             may_go_on.lock().unwrap().recv()?;
-            wait_until(|| run.is_lost());
-            Err(Fail::lost())
+            wait_until(|| run.is_cancelled());
+            Err(Fail::interrupted())
         })
         .start()
         .unwrap();
     let id = jobs.insert(Duration::ZERO, Close(1)).unwrap().to_string();
     starts.recv_timeout(LONG).unwrap();
     assert_eq!(ids(&json(&file, &["list", "running", "--json"])), [&*id]);
-    let moved = call(&file, &["move", &id, "--in", "1h"]);
+    let moved = call(&file, &["reschedule", &id, "--in", "1h"]);
     assert_eq!(moved.code, 1);
     assert!(moved.err.contains(&format!("{id} was claimed")), "{}", moved.err);
     let late = call(&file, &["cancel", &id]);
@@ -269,32 +271,32 @@ fn a_run_is_told_that_its_job_is_cancelled() {
 }
 
 #[test]
-fn dead_jobs_are_listed_revived_and_discarded() {
+fn dead_jobs_are_listed_retried_and_deleted() {
     let app = application();
     let push = |to: &str| Push { to: to.to_owned() };
-    let revived = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    let retried = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
     let other = app.jobs.insert(Duration::ZERO, push("bob")).unwrap().to_string();
     app.wait_for_dead(2);
     let listed = json(&app.file, &["list", "dead", "--json"]);
-    assert_eq!(ids(&listed), [&*revived, &*other]);
+    assert_eq!(ids(&listed), [&*retried, &*other]);
     assert_eq!(listed[0]["error"], "no route to \"ann\"");
-    assert_eq!((&listed[0]["tries"], &listed[0]["state"]), (&1.into(), &"dead".into()));
+    assert_eq!((&listed[0]["failures"], &listed[0]["state"]), (&1.into(), &"dead".into()));
     assert!(listed[0]["died"].is_string());
     assert!(ok(&app.file, &["list", "dead"]).contains("no route to"));
-    let wrong = call(&app.file, &["cancel", &revived]);
+    let wrong = call(&app.file, &["cancel", &retried]);
     assert_eq!(wrong.code, 1);
-    assert!(wrong.err.contains("is dead: revive it"), "{}", wrong.err);
+    assert!(wrong.err.contains("is dead: retry it"), "{}", wrong.err);
 
     app.allow.send(()).unwrap();
-    assert!(ok(&app.file, &["revive", &revived]).contains("revived"));
-    app.wait_for_gone(&revived);
-    assert_eq!(call(&app.file, &["revive", &revived]).code, 1);
-    assert!(ok(&app.file, &["discard", &other]).contains("discarded"));
+    assert!(ok(&app.file, &["retry", &retried]).contains("retried"));
+    app.wait_for_gone(&retried);
+    assert_eq!(call(&app.file, &["retry", &retried]).code, 1);
+    assert!(ok(&app.file, &["delete", &other]).contains("deleted"));
     assert_eq!(app.jobs.count().unwrap().dead, 0);
-    assert_eq!(call(&app.file, &["discard", &other]).code, 1);
+    assert_eq!(call(&app.file, &["delete", &other]).code, 1);
 }
 
-/// Promise: a dead job whose key another job has is named, and the others are revived.
+/// Promise: a dead job whose key another job has is named, and the others are retried.
 #[test]
 fn a_dead_job_whose_key_is_taken_is_named_and_passed_over() {
     let app = application();
@@ -303,31 +305,31 @@ fn a_dead_job_whose_key_is_taken_is_named_and_passed_over() {
     app.jobs.insert(Duration::ZERO, push("bob")).unwrap();
     app.wait_for_dead(2);
     app.jobs.keyed("ann").insert(HOUR, push("ann")).unwrap();
-    let refused = call(&app.file, &["revive", &taken]);
+    let refused = call(&app.file, &["retry", &taken]);
     assert_eq!(refused.code, 1);
     assert!(refused.err.contains("its key ann belongs to"), "{}", refused.err);
     app.allow.send(()).unwrap();
-    let all = call(&app.file, &["revive", "--all"]);
-    assert_eq!(all.out, "1 jobs are revived\n");
+    let all = call(&app.file, &["retry", "--all"]);
+    assert_eq!(all.out, "1 jobs are retried\n");
     assert!(all.err.contains(&taken), "{}", all.err);
 }
 
 #[test]
-fn all_dead_jobs_of_a_kind_are_revived_or_discarded_at_once() {
+fn all_dead_jobs_of_a_kind_are_retried_or_deleted_at_once() {
     let app = application();
     let push = |n: u64| (Duration::ZERO, Push { to: n.to_string() });
     // More than a page has.
     app.jobs.insert_batch((0..300).map(push)).unwrap();
     app.wait_for_dead(300);
-    let none = call(&app.file, &["revive", "--all", "--kind", "close-order"]);
-    assert_eq!((none.code, &*none.out), (1, "0 jobs are revived\n"));
+    let none = call(&app.file, &["retry", "--all", "--kind", "close-order"]);
+    assert_eq!((none.code, &*none.out), (1, "0 jobs are retried\n"));
     (0..300).for_each(|_| app.allow.send(()).unwrap());
-    let all = ok(&app.file, &["revive", "--all", "--kind", "push"]);
-    assert_eq!(all, "300 jobs are revived\n");
+    let all = ok(&app.file, &["retry", "--all", "--kind", "push"]);
+    assert_eq!(all, "300 jobs are retried\n");
     wait_until(|| app.jobs.stats().completed == 300);
     app.jobs.insert_batch((0..2).map(push)).unwrap();
     app.wait_for_dead(2);
-    assert_eq!(ok(&app.file, &["discard", "--all", "--yes"]), "2 jobs are discarded\n");
+    assert_eq!(ok(&app.file, &["delete", "--all", "--yes"]), "2 jobs are deleted\n");
     assert_eq!(app.jobs.count().unwrap().dead, 0);
     app.jobs.check().unwrap();
 }
@@ -338,7 +340,7 @@ fn stats_counts_kinds_and_tells_those_that_nobody_handles() {
     app.jobs.insert(HOUR, Close(1)).unwrap();
     app.jobs.insert(2 * HOUR, Close(2)).unwrap();
     app.jobs.insert(SystemTime::now() - HOUR, Raw).unwrap();
-    app.jobs.repeat("sweep", HOUR, Push { to: "all".into() }).unwrap();
+    app.jobs.schedule("sweep", HOUR, Push { to: "all".into() }).unwrap();
     let stats = &json(&app.file, &["stats", "--json"])[0];
     assert_eq!((&stats["pending"], &stats["dead"]), (&3.into(), &0.into()));
     assert_eq!(stats["schedules"], 1);
@@ -446,17 +448,17 @@ fn a_wrong_argument_is_named() {
     let id = id.as_str();
     for (args, named) in [
         (&["cancel", "seventeen"] as &[&str], "\"seventeen\""),
-        (&["move", id, "--in", "soon"], "\"soon\""),
-        (&["move", id, "--in", "-5m"], "\"-5m\""),
-        (&["move", id, "--at", "tomorrow"], "\"tomorrow\""),
-        (&["move", id, "--in", "70000000h"], "9999"),
-        (&["move", id], "--in"),
-        (&["move", id, "--in", "1h", "--at", "2030-01-01"], "--at"),
+        (&["reschedule", id, "--in", "soon"], "\"soon\""),
+        (&["reschedule", id, "--in", "-5m"], "\"-5m\""),
+        (&["reschedule", id, "--at", "tomorrow"], "\"tomorrow\""),
+        (&["reschedule", id, "--in", "70000000h"], "9999"),
+        (&["reschedule", id], "--in"),
+        (&["reschedule", id, "--in", "1h", "--at", "2030-01-01"], "--at"),
         (&["list", "--from", "then"], "\"then\""),
         (&["list", "late"], "late"),
-        (&["revive"], "ID"),
-        (&["revive", id, "--all"], "--all"),
-        (&["discard", id, "--kind", "push"], "--kind"),
+        (&["retry"], "ID"),
+        (&["retry", id, "--all"], "--all"),
+        (&["delete", id, "--kind", "push"], "--kind"),
         (&["watch", "--times", "0"], "0"),
         (&["--queue", "a b", "list"], "\"a b\""),
     ] {

@@ -31,7 +31,7 @@ const LONG: Duration = Duration::from_secs(60);
 struct Close(u64);
 
 impl Job for Close {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 #[derive(Serialize, Deserialize)]
@@ -40,7 +40,7 @@ struct Push {
 }
 
 impl Job for Push {
-    const NAME: &'static str = "push";
+    const KIND: &'static str = "push";
 }
 
 /// What a call of the command gave.
@@ -92,8 +92,8 @@ fn application(server: &Server) -> Application {
     let allowed = std::sync::Mutex::new(allowed);
     let jobs = Jobs::redis(server.url())
         .unwrap()
-        .on(move |close: Close, _| Ok(closing.send(close.0)?))
-        .on_with(Retry::never(), move |push: Push, _| {
+        .handle(move |close: Close, _| Ok(closing.send(close.0)?))
+        .handle_with(Retry::never(), move |push: Push, _| {
             let allowed = allowed.lock().unwrap().try_recv();
             allowed.map_err(|_| Fail::dead(format!("no route to {:?}", push.to)))
         })
@@ -166,9 +166,9 @@ fn a_distance_counts_by_the_clock_of_the_server() {
         let listed: Vec<Value> =
             listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(ids(&listed), made[1..2], "{clock}");
-        far_off(&["move", &made[2], "--at", "5h"]);
+        far_off(&["reschedule", &made[2], "--at", "5h"]);
         let moved = app.jobs.get(made[2].parse().unwrap()).unwrap().unwrap();
-        let left = moved.deadline.duration_since(SystemTime::now()).unwrap();
+        let left = moved.due.duration_since(SystemTime::now()).unwrap();
         assert!(left > 4 * HOUR && left <= 5 * HOUR, "{clock}: {left:?}");
     }
 }
@@ -186,14 +186,14 @@ fn jobs_are_cancelled_and_moved() {
     assert!(again.err.contains(&cancelled), "{}", again.err);
 
     let at = "2126-11-22T10:00:00Z";
-    assert!(ok(&app.url, &["move", &moved, "--at", at]).contains("2126-11-22T10:00:00.000Z"));
-    let later = ok(&app.url, &["move", &moved, "--in", "2h 30m"]);
+    assert!(ok(&app.url, &["reschedule", &moved, "--at", at]).contains("2126-11-22T10:00:00.000Z"));
+    let later = ok(&app.url, &["reschedule", &moved, "--in", "2h 30m"]);
     assert!(later.contains("in 2h 29m") || later.contains("in 2h 30m"), "{later}");
     assert!(app.closed.try_recv().is_err());
-    ok(&app.url, &["move", &moved, "--in", "200ms"]);
+    ok(&app.url, &["reschedule", &moved, "--in", "200ms"]);
     assert_eq!(app.closed.recv_timeout(LONG), Ok(2));
     app.wait_for_gone(&moved);
-    let gone = call(&app.url, &["move", &moved, "--in", "1s"]);
+    let gone = call(&app.url, &["reschedule", &moved, "--in", "1s"]);
     assert_eq!(gone.code, 1);
     assert!(gone.err.contains(&moved), "{}", gone.err);
     app.jobs.shutdown().unwrap();
@@ -206,17 +206,17 @@ fn a_run_is_told_that_its_job_is_cancelled() {
     let (started, starts) = mpsc::channel();
     let jobs = Jobs::redis(server.url())
         .unwrap()
-        .on(move |_: Close, run| {
+        .handle(move |_: Close, run| {
             started.send(())?;
-            wait_until("the run is told", || run.is_lost());
-            Err(Fail::lost())
+            wait_until("the run is told", || run.is_cancelled());
+            Err(Fail::interrupted())
         })
         .start()
         .unwrap();
     let id = jobs.insert(Duration::ZERO, Close(1)).unwrap().to_string();
     starts.recv_timeout(LONG).unwrap();
     assert_eq!(ids(&json(&server.url(), &["list", "running", "--json"])), [&*id]);
-    let moved = call(&server.url(), &["move", &id, "--in", "1h"]);
+    let moved = call(&server.url(), &["reschedule", &id, "--in", "1h"]);
     assert_eq!(moved.code, 1);
     assert!(moved.err.contains(&format!("{id} runs")), "{}", moved.err);
     let late = call(&server.url(), &["cancel", &id]);
@@ -227,39 +227,39 @@ fn a_run_is_told_that_its_job_is_cancelled() {
 }
 
 #[test]
-fn dead_jobs_are_listed_revived_and_discarded() {
+fn dead_jobs_are_listed_retried_and_deleted() {
     let Some(server) = server(&[]) else { return };
     let app = application(&server);
     let push = |to: &str| Push { to: to.to_owned() };
-    let revived = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    let retried = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
     let other = app.jobs.insert(Duration::ZERO, push("bob")).unwrap().to_string();
     app.wait_for_dead(2);
     let listed = json(&app.url, &["list", "dead", "--json"]);
-    assert_eq!(ids(&listed), [&*revived, &*other]);
+    assert_eq!(ids(&listed), [&*retried, &*other]);
     assert_eq!(listed[0]["error"], "no route to \"ann\"");
     assert!(listed[0]["died"].is_string());
-    let wrong = call(&app.url, &["cancel", &revived]);
+    let wrong = call(&app.url, &["cancel", &retried]);
     assert_eq!(wrong.code, 1);
-    assert!(wrong.err.contains("is dead: revive it"), "{}", wrong.err);
+    assert!(wrong.err.contains("is dead: retry it"), "{}", wrong.err);
 
     app.allow.send(()).unwrap();
-    assert!(ok(&app.url, &["revive", &revived]).contains("revived"));
-    app.wait_for_gone(&revived);
-    assert_eq!(call(&app.url, &["revive", &revived]).code, 1);
-    assert!(ok(&app.url, &["discard", &other]).contains("discarded"));
-    assert_eq!(call(&app.url, &["discard", &other]).code, 1);
+    assert!(ok(&app.url, &["retry", &retried]).contains("retried"));
+    app.wait_for_gone(&retried);
+    assert_eq!(call(&app.url, &["retry", &retried]).code, 1);
+    assert!(ok(&app.url, &["delete", &other]).contains("deleted"));
+    assert_eq!(call(&app.url, &["delete", &other]).code, 1);
 
     // More than a page has.
     app.jobs.insert_batch((0..300).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
     app.wait_for_dead(300);
-    let none = call(&app.url, &["revive", "--all", "--kind", "close-order"]);
-    assert_eq!((none.code, &*none.out), (1, "0 jobs are revived\n"));
+    let none = call(&app.url, &["retry", "--all", "--kind", "close-order"]);
+    assert_eq!((none.code, &*none.out), (1, "0 jobs are retried\n"));
     (0..200).for_each(|_| app.allow.send(()).unwrap());
-    assert_eq!(ok(&app.url, &["revive", "--all"]), "300 jobs are revived\n");
+    assert_eq!(ok(&app.url, &["retry", "--all"]), "300 jobs are retried\n");
     app.wait_for_dead(100);
     assert_eq!(
-        ok(&app.url, &["discard", "--all", "--kind", "push", "--yes"]),
-        "100 jobs are discarded\n"
+        ok(&app.url, &["delete", "--all", "--kind", "push", "--yes"]),
+        "100 jobs are deleted\n"
     );
     assert_eq!(app.jobs.count().unwrap().dead, 0);
     app.jobs.check().unwrap();
@@ -271,7 +271,7 @@ fn stats_check_and_watch() {
     let app = application(&server);
     app.jobs.insert(HOUR, Close(1)).unwrap();
     app.jobs.insert(2 * HOUR, Close(2)).unwrap();
-    app.jobs.repeat("sweep", HOUR, Push { to: "all".into() }).unwrap();
+    app.jobs.schedule("sweep", HOUR, Push { to: "all".into() }).unwrap();
     let stats = &json(&app.url, &["stats", "--json"])[0];
     assert_eq!((&stats["pending"], &stats["schedules"]), (&2.into(), &1.into()));
     let kinds = stats["kinds"].as_array().unwrap();
@@ -514,17 +514,16 @@ fn by_hand_on_a_server() {
         app.jobs.insert(Duration::ZERO, push(to)).unwrap();
     }
     app.wait_for_dead(3);
-    let bobs = ["discard", "--all", "--error", "\"bob\""];
+    let bobs = ["delete", "--all", "--error", "\"bob\""];
     let refused = call(&app.url, &bobs);
     assert_eq!((refused.code, &*refused.out), (2, ""));
-    assert!(refused.err.contains("2 jobs would be discarded"), "{}", refused.err);
+    assert!(refused.err.contains("2 jobs would be deleted"), "{}", refused.err);
     assert_eq!(app.jobs.count().unwrap().dead, 3);
     assert!(
-        ok(&app.url, &[&bobs[..], &["--dry-run"]].concat())
-            .ends_with("2 jobs would be discarded\n")
+        ok(&app.url, &[&bobs[..], &["--dry-run"]].concat()).ends_with("2 jobs would be deleted\n")
     );
-    assert_eq!(ok(&app.url, &[&bobs[..], &["--yes"]].concat()), "2 jobs are discarded\n");
-    assert_eq!(ok(&app.url, &["discard", "--all"]), "1 jobs are discarded\n");
+    assert_eq!(ok(&app.url, &[&bobs[..], &["--yes"]].concat()), "2 jobs are deleted\n");
+    assert_eq!(ok(&app.url, &["delete", "--all"]), "1 jobs are deleted\n");
     let unknown = call(&app.url, &["list", "--kind", "pusch"]);
     assert!(unknown.code == 2 && unknown.err.contains("\"push\""), "{}", unknown.err);
 
@@ -534,11 +533,11 @@ fn by_hand_on_a_server() {
     assert!(taken.code == 1 && taken.err.contains("--replace"), "{}", taken.err);
     ok(&app.url, &["insert", "close-order", "8", "--key", "order-7", "--replace"]);
     assert_eq!(app.closed.recv_timeout(LONG), Ok(8));
-    app.jobs.repeat("sweep", HOUR, Close(9)).unwrap();
-    let next = app.jobs.repeats().unwrap()[0].next;
+    app.jobs.schedule("sweep", HOUR, Close(9)).unwrap();
+    let next = app.jobs.schedules().unwrap()[0].next;
     ok(&app.url, &["run-schedule", "sweep"]);
     assert_eq!(app.closed.recv_timeout(LONG), Ok(9));
-    assert_eq!(app.jobs.repeats().unwrap()[0].next, next);
+    assert_eq!(app.jobs.schedules().unwrap()[0].next, next);
     assert_eq!(ids(&json(&app.url, &["list", "--json"])), [&*order]);
     app.jobs.check().unwrap();
 }

@@ -14,7 +14,7 @@ struct Close {
 }
 
 impl Job for Close {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn every_query_of_the_cookbook_finds_its_rows() {
     let file = folder.join("shop.db");
     let (jobs, driver) = Jobs::open(&file)
         .unwrap()
-        .on(|close: Close, _| match close.order {
+        .handle(|close: Close, _| match close.order {
             0 => Err(Fail::dead("no such order")),
             _ => Ok(()),
         })

@@ -18,7 +18,7 @@ use tickwheel_jobs::{Client, InsertErrorKind, Job, JobId, Jobs, StoreError};
 struct Close(u64);
 
 impl Job for Close {
-    const NAME: &'static str = "close";
+    const KIND: &'static str = "close";
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -30,7 +30,7 @@ fn first_that_is_not_refused(client: &Client, id: JobId) -> i32 {
     let calls = [
         refused == Some(InsertErrorKind::Store(StoreError::Forked)),
         client.cancel(id) == Err(StoreError::Forked),
-        client.reset(id, Duration::ZERO) == Err(StoreError::Forked),
+        client.reschedule(id, Duration::ZERO) == Err(StoreError::Forked),
         client.get(id) == Err(StoreError::Forked),
         client.keyed("k").cancel() == Err(StoreError::Forked),
         client.count().is_err_and(|error| error == StoreError::Forked),
@@ -45,7 +45,7 @@ fn a_forked_process_is_refused_and_the_parent_goes_on() {
     let folder = std::env::temp_dir().join(format!("tickwheel-fork-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("jobs.db");
-    let jobs = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let id = jobs.insert(HOUR, Close(1)).unwrap();
 
@@ -82,7 +82,7 @@ fn a_forked_process_is_refused_and_the_parent_goes_on() {
     };
     assert_eq!(status, WaitStatus::Exited(child, 0));
 
-    assert!(jobs.reset(id, 2 * HOUR).unwrap());
+    assert!(jobs.reschedule(id, 2 * HOUR).unwrap());
     assert_eq!(client.count().unwrap().pending, 1);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();

@@ -24,7 +24,7 @@ const FILE: &str = "TICKWHEEL_NEIGHBOURS_FILE";
 struct Long(u32);
 
 impl Job for Long {
-    const NAME: &'static str = "long";
+    const KIND: &'static str = "long";
 }
 
 /// Ends its process after so many milliseconds.
@@ -32,7 +32,7 @@ impl Job for Long {
 struct Killer(u64);
 
 impl Job for Killer {
-    const NAME: &'static str = "killer";
+    const KIND: &'static str = "killer";
 }
 
 /// Was inserted after the crash.
@@ -40,7 +40,7 @@ impl Job for Killer {
 struct Fresh;
 
 impl Job for Fresh {
-    const NAME: &'static str = "fresh";
+    const KIND: &'static str = "fresh";
 }
 
 fn say(what: &str) {
@@ -53,24 +53,24 @@ fn say(what: &str) {
 fn a_child() {
     let Some(path) = env::var_os(FILE) else { return };
     let wait = |run: &Run| {
-        while !run.is_lost() {
+        while !run.is_cancelled() {
             thread::sleep(5 * MS);
         }
     };
     let jobs = Jobs::open(PathBuf::from(path))
         .unwrap()
         .threads(80)
-        .on(move |Long(n): Long, run| {
+        .handle(move |Long(n): Long, run| {
             say(&format!("long {n}"));
             wait(run);
             Ok(())
         })
-        .on(|Killer(ms): Killer, _| {
+        .handle(|Killer(ms): Killer, _| {
             thread::sleep(Duration::from_millis(ms));
             say("killed");
             std::process::abort()
         })
-        .on(|_: Fresh, _| {
+        .handle(|_: Fresh, _| {
             say("fresh");
             Ok(())
         })

@@ -15,7 +15,7 @@ use tickwheel_jobs::{Builder, Client, Event, InsertErrorKind, Job, Jobs, StoreEr
 struct Close;
 
 impl Job for Close {
-    const NAME: &'static str = "close";
+    const KIND: &'static str = "close";
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -40,9 +40,9 @@ fn a_panic_is_noticed(builder: Builder) {
     let (started, at_start) = mpsc::channel();
     let (ended, at_end) = mpsc::channel();
     let jobs = builder
-        .on(move |_: Close, run| {
+        .handle(move |_: Close, run| {
             started.send(()).unwrap();
-            while !run.is_lost() {
+            while !run.is_cancelled() {
                 std::thread::yield_now();
             }
             ended.send(()).unwrap();
@@ -134,7 +134,7 @@ fn a_panic_of_the_dispatcher_is_noticed_by_callers_runs_and_the_program() {
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("jobs.db");
     a_panic_is_noticed(Jobs::open(&path).unwrap());
-    let (jobs, _driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    let (jobs, _driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     assert_eq!(jobs.count().unwrap().pending, 2);
     jobs.check().unwrap();
     drop(jobs);

@@ -12,7 +12,7 @@ use tickwheel_jobs::{Job, Jobs};
 #[derive(Serialize, Deserialize)]
 struct Close;
 impl Job for Close {
-    const NAME: &'static str = "close";
+    const KIND: &'static str = "close";
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -52,7 +52,7 @@ fn the_threads_of_futures_end_with_the_jobs() {
     drop(clone);
     wait_for(before);
 
-    let jobs = Jobs::temporary().unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = Jobs::temporary().unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let client = jobs.client();
     block_on(async {
         client.insert_async(HOUR, Close).await.unwrap();

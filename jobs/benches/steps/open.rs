@@ -21,7 +21,7 @@ pub(crate) struct Task {
 }
 
 impl Job for Task {
-    const NAME: &'static str = "task";
+    const KIND: &'static str = "task";
 }
 
 /// A job that fails once, or for good.
@@ -32,7 +32,7 @@ pub(crate) struct Fails {
 }
 
 impl Job for Fails {
-    const NAME: &'static str = "fails";
+    const KIND: &'static str = "fails";
 }
 
 /// A job whose handler is a future that waits for a second.
@@ -40,7 +40,7 @@ impl Job for Fails {
 pub(crate) struct Waits;
 
 impl Job for Waits {
-    const NAME: &'static str = "waits";
+    const KIND: &'static str = "waits";
 }
 
 pub(crate) fn task(number: u64) -> Task {
@@ -121,7 +121,7 @@ impl<'a> Place<'a> {
         Ok(self
             .open()?
             .durability(Durability::Written)
-            .patience(Duration::from_secs(60))
+            .call_timeout(Duration::from_secs(60))
             .client()?)
     }
 
@@ -132,8 +132,11 @@ impl<'a> Place<'a> {
             (false, 0 | 1) => Err(Fail::after(Duration::from_millis(300), job.text)),
             _ => Ok(()),
         };
-        let retry = Retry::fixed(Duration::from_millis(300)).times(3);
-        Ok(self.open()?.on(|_: Task, _: &tickwheel_jobs::Run| Ok(())).on_with(retry, failed))
+        let retry = Retry::fixed(Duration::from_millis(300)).max_retries(3);
+        Ok(self
+            .open()?
+            .handle(|_: Task, _: &tickwheel_jobs::Run| Ok(()))
+            .handle_with(retry, failed))
     }
 
     /// Fills the store, or copies the file that was filled before.

@@ -75,7 +75,7 @@ pub(crate) const PHASES: &[Phase] = &[
         name: "purge",
         title: "150,000 dead jobs and 150,000 remembered ids are past their retention",
         prepare: past_retention,
-        open: |place| Ok(place.handlers()?.retention(Duration::ZERO)),
+        open: |place| Ok(place.handlers()?.keep_dead(Duration::ZERO)),
         work: purged,
         ..PHASE
     },
@@ -90,7 +90,7 @@ pub(crate) const PHASES: &[Phase] = &[
         name: "leases",
         title: "5,000 leases are renewed three times a second",
         is_for: |level| level == Level::Server,
-        open: |place| Ok(place.handlers()?.in_flight(6_000).lease(Duration::from_secs(1))),
+        open: |place| Ok(place.handlers()?.max_in_flight(6_000).lease(Duration::from_secs(1))),
         work: leases,
         ..PHASE
     },

@@ -18,7 +18,7 @@ pub(crate) struct Alarm {
     pub(crate) report: u64,
     pub(crate) start: u64,
     /// By the server's clock.
-    pub(crate) deadline: u64,
+    pub(crate) due: u64,
     pub(crate) node: usize,
 }
 
@@ -36,9 +36,9 @@ impl Alarms {
 
     /// Records that a device was found silent.
     pub(crate) fn append(&self, silent: &Silent, run: &Run) -> io::Result<()> {
-        let (start, deadline) = (micros(SystemTime::now()), micros(run.deadline()));
+        let (start, due) = (micros(SystemTime::now()), micros(run.due()));
         let Silent { device, report } = silent;
-        let line = format!("{device} {report} {start} {deadline} {}\n", self.node);
+        let line = format!("{device} {report} {start} {due} {}\n", self.node);
         (&self.file).write_all(line.as_bytes())
     }
 }
@@ -52,10 +52,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Alarm>> {
     let alarm = |line: &str| {
         let words: Vec<u64> =
             line.split(' ').map(str::parse).collect::<std::result::Result<_, _>>()?;
-        let &[device, report, start, deadline, node] = &words[..] else {
+        let &[device, report, start, due, node] = &words[..] else {
             return Err(format!("a line of the log is cut off: {line:?}").into());
         };
-        Ok(Alarm { device, report, start, deadline, node: usize::try_from(node)? })
+        Ok(Alarm { device, report, start, due, node: usize::try_from(node)? })
     };
     text.lines().map(alarm).collect()
 }

@@ -63,7 +63,7 @@ struct Silent {
 }
 
 impl Job for Silent {
-    const NAME: &'static str = "silent";
+    const KIND: &'static str = "silent";
 }
 
 /// What a run of the program is to do.

@@ -26,7 +26,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let silence = Duration::from_millis(silence_ms.parse()?);
     let jobs = Queue::from_args(url, name, lease_ms)?
         .builder()?
-        .on(move |silent: Silent, run| Ok(alarms.append(&silent, run)?))
+        .handle(move |silent: Silent, run| Ok(alarms.append(&silent, run)?))
         .start()?;
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {

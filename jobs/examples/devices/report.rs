@@ -47,12 +47,12 @@ pub(crate) fn print(plan: &Plan, field: &Field, log: &Path) -> Result<bool> {
     let mut after_kill = None;
     for mut alarm in alarms::read(log)? {
         // From the server's clock to the one that everything else goes by.
-        alarm.deadline = alarm.deadline.saturating_add_signed(-field.skew);
+        alarm.due = alarm.due.saturating_add_signed(-field.skew);
         of_node[alarm.node] += 1;
-        let spans = |kill: &u64| alarm.deadline <= *kill && alarm.start > *kill;
+        let spans = |kill: &u64| alarm.due <= *kill && alarm.start > *kill;
         match kills(field).find(spans) {
             Some(kill) => after_kill = after_kill.max(Some(alarm.start - kill)),
-            None => late.push(alarm.start.saturating_sub(alarm.deadline)),
+            None => late.push(alarm.start.saturating_sub(alarm.due)),
         }
         match devices.get_mut(&alarm.device) {
             Some(device) => device.alarms.push(alarm),
@@ -129,13 +129,13 @@ impl Found {
         for (n, alarm) in alarms.iter().enumerate() {
             let about = reports.iter().find(|(number, _)| *number == alarm.report);
             let in_time = |(number, report): &&(u64, Report)| {
-                *number > alarm.report && report.stored.is_some_and(|at| at < alarm.deadline)
+                *number > alarm.report && report.stored.is_some_and(|at| at < alarm.due)
             };
             let is_founded = about.is_some() && !reports.iter().any(|report| in_time(&report));
             self.unfounded += usize::from(!is_founded);
             let sent = about.map_or(0, |(_, report)| report.sent);
-            self.early += usize::from(alarm.start < alarm.deadline);
-            self.cut_short = self.cut_short.max((sent + silence).saturating_sub(alarm.deadline));
+            self.early += usize::from(alarm.start < alarm.due);
+            self.cut_short = self.cut_short.max((sent + silence).saturating_sub(alarm.due));
             let first = alarms[..n].iter().find(|other| other.report == alarm.report);
             if let Some(first) = first {
                 self.second += 1;

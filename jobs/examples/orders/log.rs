@@ -18,7 +18,7 @@ pub(crate) struct Record {
     /// Microseconds since 1970.
     pub(crate) start: u64,
     /// Microseconds since 1970.
-    pub(crate) deadline: u64,
+    pub(crate) due: u64,
     pub(crate) attempt: u32,
     /// The number of the process: see `worker.rs`.
     pub(crate) worker: u32,
@@ -45,7 +45,7 @@ impl Log {
         bytes[..8].copy_from_slice(&order.to_le_bytes());
         bytes[8..16].copy_from_slice(&run.fence().get().to_le_bytes());
         bytes[16..24].copy_from_slice(&start.to_le_bytes());
-        bytes[24..32].copy_from_slice(&micros(run.deadline()).to_le_bytes());
+        bytes[24..32].copy_from_slice(&micros(run.due()).to_le_bytes());
         bytes[32..36].copy_from_slice(&run.attempt().to_le_bytes());
         bytes[36..].copy_from_slice(&self.worker.to_le_bytes());
         match (&self.file).write(&bytes)? {
@@ -64,14 +64,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Record>> {
     let record = |bytes: &[u8]| {
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let (attempt, worker) = (word(32) as u32, (word(32) >> 32) as u32);
-        Record {
-            order: word(0),
-            fence: word(8),
-            start: word(16),
-            deadline: word(24),
-            attempt,
-            worker,
-        }
+        Record { order: word(0), fence: word(8), start: word(16), due: word(24), attempt, worker }
     };
     Ok(bytes.chunks_exact(BYTES).map(record).collect())
 }

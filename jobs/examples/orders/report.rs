@@ -30,7 +30,7 @@ pub(crate) fn print(plan: &Plan, day: &Day, log: &Path) -> Result<bool> {
     let mut records = log::read(log)?;
     for record in &mut records {
         // From the store's clock to the one that the log goes by.
-        record.deadline = record.deadline.saturating_add_signed(-day.skew);
+        record.due = record.due.saturating_add_signed(-day.skew);
     }
     let mut runs: Vec<Vec<&Record>> = vec![Vec::new(); day.orders.len()];
     for record in &records {
@@ -101,8 +101,7 @@ fn compare(day: &Day, runs: &[Vec<&Record>]) -> Found {
             State::Open | State::Closed => found.lost += usize::from(runs.is_empty()),
             State::TooLate | State::Unknown => {}
         }
-        let early =
-            |run: &&Record| run.start < run.deadline || later(run) && run.start < order.deadline;
+        let early = |run: &&Record| run.start < run.due || later(run) && run.start < order.due;
         found.early += usize::from(runs.iter().any(early));
         found.twice += usize::from(runs.len() > 1);
         for pair in runs.windows(2) {
@@ -159,20 +158,19 @@ fn lateness(day: &Day, records: &[Record]) -> Vec<u64> {
         gaps.extend(process.killed.map(|at| (at, at + until)));
         gaps.extend(process.stopped.map(|(from, _)| (from, from)));
     }
-    let counts =
-        |run: &&Record| gaps.iter().all(|(from, to)| run.start < *from || run.deadline > *to);
-    let late = |run: &Record| run.start.saturating_sub(run.deadline);
+    let counts = |run: &&Record| gaps.iter().all(|(from, to)| run.start < *from || run.due > *to);
+    let late = |run: &Record| run.start.saturating_sub(run.due);
     records.iter().filter(counts).map(late).collect()
 }
 
 /// Returns how long after a kill the last run started that was due before it.
 fn after_kills(day: &Day, records: &[Record]) -> Option<u64> {
     let away = |run: &Record| {
-        day.away.iter().any(|(from, to)| run.start >= *from && run.deadline <= to + SETTLED)
+        day.away.iter().any(|(from, to)| run.start >= *from && run.due <= to + SETTLED)
     };
     let kills = day.processes.iter().filter_map(|process| process.killed);
     let last = |at: u64| {
-        let spans = records.iter().filter(|run| run.deadline <= at && run.start > at && !away(run));
+        let spans = records.iter().filter(|run| run.due <= at && run.start > at && !away(run));
         spans.map(|run| run.start - at).max()
     };
     kills.filter_map(last).max()
@@ -182,7 +180,7 @@ fn after_kills(day: &Day, records: &[Record]) -> Option<u64> {
 fn restarts(day: &Day, records: &[Record]) -> Vec<u64> {
     let first_overdue = |number: usize, started: u64| {
         let its = records.iter().filter(|run| run.worker as usize == number);
-        its.filter(|run| run.deadline < started).map(|run| run.start.saturating_sub(started)).min()
+        its.filter(|run| run.due < started).map(|run| run.start.saturating_sub(started)).min()
     };
     let processes = day.processes.iter().enumerate().skip(1);
     let mut waits: Vec<u64> =

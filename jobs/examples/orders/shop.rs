@@ -18,7 +18,7 @@ use crate::{CloseOrder, Plan, Result, incidents};
 pub(crate) struct Order {
     id: JobId,
     /// The earliest time at which it may be closed, in microseconds since 1970.
-    pub(crate) deadline: u64,
+    pub(crate) due: u64,
     pub(crate) state: State,
     /// A reset of it answered `true`.
     pub(crate) was_reset: bool,
@@ -69,7 +69,7 @@ enum Act {
     Pay,
     Withdraw,
     /// Asks for more time.
-    Reset,
+    Reschedule,
 }
 
 /// How many orders one insert takes.
@@ -159,20 +159,20 @@ fn insert_all(
     begun: SystemTime,
     draw: &mut Draw,
 ) -> Result<Vec<Order>> {
-    let deadline = |draw: &mut Draw| {
+    let due = |draw: &mut Draw| {
         let after = plan.lead + (plan.window - plan.lead).mul_f64(draw.fraction());
         micros(begun + after)
     };
-    let deadlines: Vec<u64> = (0..plan.orders).map(|_| deadline(draw)).collect();
+    let dues: Vec<u64> = (0..plan.orders).map(|_| due(draw)).collect();
     let mut orders = Vec::new();
-    for deadlines in deadlines.chunks(ORDERS_PER_BATCH) {
+    for dues in dues.chunks(ORDERS_PER_BATCH) {
         let first = orders.len() as u64;
-        let jobs = (first..).zip(deadlines);
-        let jobs = jobs.map(|(order, deadline)| (shop.at(*deadline), CloseOrder { order }));
+        let jobs = (first..).zip(dues);
+        let jobs = jobs.map(|(order, due)| (shop.at(*due), CloseOrder { order }));
         let ids = shop.client.insert_batch(jobs)?;
-        orders.extend(ids.into_iter().zip(deadlines).map(|(id, &deadline)| Order {
+        orders.extend(ids.into_iter().zip(dues).map(|(id, &due)| Order {
             id,
-            deadline,
+            due,
             state: State::Open,
             was_reset: false,
             since: 0,
@@ -189,13 +189,13 @@ fn acts(plan: &Plan, orders: &[Order], draw: &mut Draw) -> Vec<(u64, usize, Act)
         let act = match draw.below(100) {
             0..20 => Act::Pay,
             20..22 => Act::Withdraw,
-            22..27 => Act::Reset,
+            22..27 => Act::Reschedule,
             _ => continue,
         };
         let lead = micros(SystemTime::UNIX_EPOCH + plan.lead);
         let at = match draw.below(10) {
-            0 => order.deadline - 100_000 + draw.below(150_000),
-            _ => order.deadline - draw.below(lead.min(4_000_000)),
+            0 => order.due - 100_000 + draw.below(150_000),
+            _ => order.due - draw.below(lead.min(4_000_000)),
         };
         acts.push((at, n, act));
     }
@@ -239,17 +239,17 @@ fn serve(
                 };
                 order.since = micros(SystemTime::now());
             }
-            Act::Reset => {
-                let later = last.min(before + Duration::from_secs(3)).max(time(order.deadline));
+            Act::Reschedule => {
+                let later = last.min(before + Duration::from_secs(3)).max(time(order.due));
                 let later = micros(later);
-                match shop.client.reset(order.id, shop.at(later)) {
+                match shop.client.reschedule(order.id, shop.at(later)) {
                     Ok(true) => {
-                        order.deadline = later;
+                        order.due = later;
                         order.was_reset = true;
                         order.since = micros(SystemTime::now());
                     }
                     Ok(false) => {}
-                    Err(error) => served.failed("reset", &error),
+                    Err(error) => served.failed("reschedule", &error),
                 }
             }
         }

@@ -37,7 +37,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         }
         Ok(())
     };
-    let start = || Ok(place.builder()?.on(close.clone()).start()?);
+    let start = || Ok(place.builder()?.handle(close.clone()).start()?);
     let mut started: Result<Jobs> = start();
     for _ in 0..STARTS {
         // The server may be away for a moment. A file is there.

@@ -19,7 +19,7 @@ use crate::values::schedule::Schedule;
 /// # Futures
 ///
 /// Each verb that waits has a form for async code, which does the same, with the same errors and the same limit
-/// ([`Builder::patience`](crate::Builder::patience)). It runs on any runtime, and needs none. Futures share commits:
+/// ([`Builder::call_timeout`](crate::Builder::call_timeout)). It runs on any runtime, and needs none. Futures share commits:
 /// 200 of them insert about twice as fast as 64 threads (`docs/performance.md`). Do not call the other form in an
 /// `async fn`: it blocks the runtime's thread until the disk has written.
 ///
@@ -41,7 +41,7 @@ use crate::values::schedule::Schedule;
 ///     order: u64,
 /// }
 /// impl Job for CloseOrder {
-///     const NAME: &'static str = "close-order";
+///     const KIND: &'static str = "close-order";
 /// }
 ///
 /// async fn ordered(jobs: &Client, order: u64) -> Result<JobId, InsertErrorKind> {
@@ -117,23 +117,27 @@ impl Client {
         self.cancel_by(Caller::Future, id).await
     }
 
-    /// [`Client::reset`], as a future.
+    /// [`Client::reschedule`], as a future.
     ///
     /// # Errors
     ///
-    /// As [`Client::reset`].
+    /// As [`Client::reschedule`].
     #[doc(alias("reschedule", "move", "update", "change_delay", "snooze"))]
-    pub async fn reset_async(&self, id: JobId, when: impl Into<When>) -> Result<bool, StoreError> {
-        self.reset_by(Caller::Future, id, when.into()).await
+    pub async fn reschedule_async(
+        &self,
+        id: JobId,
+        when: impl Into<When>,
+    ) -> Result<bool, StoreError> {
+        self.reschedule_by(Caller::Future, id, when.into()).await
     }
 
-    /// [`Client::repeat`], as a future.
+    /// [`Client::schedule`], as a future.
     ///
     /// # Errors
     ///
-    /// As [`Client::repeat`].
+    /// As [`Client::schedule`].
     #[doc(alias("schedule", "every", "cron", "recurring", "periodic"))]
-    pub async fn repeat_async<J: Job>(
+    pub async fn schedule_async<J: Job>(
         &self,
         name: &str,
         every: impl Into<Schedule>,
@@ -142,12 +146,12 @@ impl Client {
         self.repeat_by(Caller::Future, name, every.into(), job).await
     }
 
-    /// [`Client::cancel_repeat`], as a future.
+    /// [`Client::unschedule`], as a future.
     ///
     /// # Errors
     ///
-    /// As [`Client::cancel_repeat`].
-    pub async fn cancel_repeat_async(&self, name: &str) -> Result<bool, StoreError> {
+    /// As [`Client::unschedule`].
+    pub async fn unschedule_async(&self, name: &str) -> Result<bool, StoreError> {
         self.change(Caller::Future, Op::DropSchedule(name.to_owned())).await
     }
 
@@ -160,12 +164,12 @@ impl Client {
         self.run_schedule_by(Caller::Future, name).await
     }
 
-    /// [`Client::repeats`], as a future.
+    /// [`Client::schedules`], as a future.
     ///
     /// # Errors
     ///
-    /// As [`Client::repeats`].
-    pub async fn repeats_async(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
+    /// As [`Client::schedules`].
+    pub async fn schedules_async(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
         self.repeats_by(Caller::Future).await
     }
 
@@ -179,24 +183,24 @@ impl Client {
         self.info(Caller::Future, Op::Get(id)).await
     }
 
-    /// [`Client::revive`], as a future.
+    /// [`Client::retry`], as a future.
     ///
     /// # Errors
     ///
-    /// As [`Client::revive`].
+    /// As [`Client::retry`].
     #[doc(alias("retry", "requeue", "resurrect"))]
-    pub async fn revive_async(&self, id: JobId) -> Result<bool, StoreError> {
-        self.change(Caller::Future, self.op_revive(id)).await
+    pub async fn retry_async(&self, id: JobId) -> Result<bool, StoreError> {
+        self.change(Caller::Future, self.op_retry(id)).await
     }
 
-    /// [`Client::discard`], as a future.
+    /// [`Client::delete`], as a future.
     ///
     /// # Errors
     ///
-    /// As [`Client::discard`].
+    /// As [`Client::delete`].
     #[doc(alias("delete", "remove", "purge"))]
-    pub async fn discard_async(&self, id: JobId) -> Result<bool, StoreError> {
-        self.change(Caller::Future, Op::Discard(id)).await
+    pub async fn delete_async(&self, id: JobId) -> Result<bool, StoreError> {
+        self.change(Caller::Future, Op::Delete(id)).await
     }
 
     /// [`Client::count`], as a future.
@@ -296,14 +300,14 @@ impl Keyed {
         self.cancel_by(Caller::Future).await
     }
 
-    /// [`Keyed::reset`], as a future.
+    /// [`Keyed::reschedule`], as a future.
     ///
     /// # Errors
     ///
-    /// As [`Keyed::reset`].
+    /// As [`Keyed::reschedule`].
     #[doc(alias("reschedule", "move"))]
-    pub async fn reset_async(&self, when: impl Into<When>) -> Result<bool, StoreError> {
-        self.reset_by(Caller::Future, when.into()).await
+    pub async fn reschedule_async(&self, when: impl Into<When>) -> Result<bool, StoreError> {
+        self.reschedule_by(Caller::Future, when.into()).await
     }
 
     /// [`Keyed::get`], as a future.

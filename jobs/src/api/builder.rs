@@ -24,12 +24,12 @@ pub struct Builder {
     pub(super) durability: Durability,
     pub(super) queue: Option<String>,
     pub(super) lease: Duration,
-    pub(super) in_flight: usize,
+    pub(super) max_in_flight: usize,
     pub(super) max_async_runs: usize,
     pub(super) threads: Option<usize>,
     pub(super) retry: Retry,
-    pub(super) retention: Duration,
-    pub(super) patience: Duration,
+    pub(super) keep_dead: Duration,
+    pub(super) call_timeout: Duration,
     pub(super) shutdown_grace: Duration,
     pub(super) replicas: usize,
     pub(super) on_event: Option<OnEvent>,
@@ -59,12 +59,12 @@ impl Builder {
             durability: Durability::default(),
             queue: None,
             lease: DEFAULT_LEASE,
-            in_flight: DEFAULT_IN_FLIGHT,
+            max_in_flight: DEFAULT_IN_FLIGHT,
             max_async_runs: DEFAULT_ASYNC_RUNS,
             threads: None,
             retry: Retry::default(),
-            retention: DEFAULT_RETENTION,
-            patience: DEFAULT_PATIENCE,
+            keep_dead: DEFAULT_RETENTION,
+            call_timeout: DEFAULT_PATIENCE,
             shutdown_grace: Duration::ZERO,
             replicas: 0,
             on_event: None,
@@ -74,8 +74,8 @@ impl Builder {
     /// Handles the jobs of a kind, the type of the closure's first argument, on a thread of the pool.
     ///
     /// `Ok` ends the job. An error fails the run: see [`Fail`]. So does a panic, as an error.
-    #[doc(alias("handle", "register", "worker", "process", "consume", "perform"))]
-    pub fn on<J, F>(self, handler: F) -> Builder
+    #[doc(alias("on", "register", "worker", "process", "consume", "perform"))]
+    pub fn handle<J, F>(self, handler: F) -> Builder
     where
         J: Job,
         F: Fn(J, &Run) -> Result<(), Fail> + Send + Sync + 'static,
@@ -83,8 +83,8 @@ impl Builder {
         self.add_blocking(None, handler)
     }
 
-    /// The same as [`Builder::on`], with a policy of its own for failed runs.
-    pub fn on_with<J, F>(self, retry: Retry, handler: F) -> Builder
+    /// The same as [`Builder::handle`], with a policy of its own for failed runs.
+    pub fn handle_with<J, F>(self, retry: Retry, handler: F) -> Builder
     where
         J: Job,
         F: Fn(J, &Run) -> Result<(), Fail> + Send + Sync + 'static,
@@ -101,7 +101,7 @@ impl Builder {
             Ok(job) => Called::Ended(handler(job, &run)),
             Err(error) => Called::Undecodable(error),
         };
-        self.handlers.add(J::NAME, Handler { call: Box::new(call), retry, is_async: false });
+        self.handlers.add(J::KIND, Handler { call: Box::new(call), retry, is_async: false });
         self
     }
 
@@ -130,7 +130,7 @@ impl Builder {
     ///     to: String,
     /// }
     /// impl Job for Mail {
-    ///     const NAME: &'static str = "mail";
+    ///     const KIND: &'static str = "mail";
     /// }
     ///
     /// fn send(mail: Mail, run: &Run) -> Result<(), Fail> {
@@ -140,7 +140,7 @@ impl Builder {
     /// }
     ///
     /// let mailer = Mailer { from: "shop@example.org".to_owned() };
-    /// let (jobs, driver) = Jobs::memory().state(mailer).on(send).manual()?;
+    /// let (jobs, driver) = Jobs::memory().state(mailer).handle(send).manual()?;
     /// jobs.insert(Duration::ZERO, Mail { to: "ann".to_owned() })?;
     /// assert_eq!(driver.advance(Duration::ZERO), 1);
     /// assert_eq!(jobs.stats().completed, 1);
@@ -183,9 +183,9 @@ impl Builder {
     /// that was sent ends with [`StoreError::Unknown`](crate::StoreError::Unknown), an insert with
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); it is sent again until it is
     /// answered, also after that. On a file a commit that has begun is waited for.
-    #[doc(alias("timeout", "call_timeout"))]
-    pub fn patience(self, patience: Duration) -> Builder {
-        Builder { patience, ..self }
+    #[doc(alias("timeout", "patience"))]
+    pub fn call_timeout(self, call_timeout: Duration) -> Builder {
+        Builder { call_timeout, ..self }
     }
 
     /// Says for how long a shutdown lets the runs under way be before it tells them
@@ -199,12 +199,12 @@ impl Builder {
     /// none unless it is said. It is for jobs on a Redis server; for others, more than none is an
     /// [`OpenError::Config`](crate::OpenError::Config) at the start.
     ///
-    /// With `n`, each of these calls returns when `n` replicas have what it changed: insert, cancel, reset,
-    /// revive, discard, repeat and `cancel_repeat`. An insert at [`Durability::Buffered`] waits for no
+    /// With `n`, each of these calls returns when `n` replicas have what it changed: insert, cancel, reschedule,
+    /// retry, delete, schedule and unschedule. An insert at [`Durability::Buffered`] waits for no
     /// answer, so for no replica. While fewer than `n` have the change, the call waits, and what it asked
     /// for is sent again, which changes nothing the second time; it ends with
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (of other calls:
-    /// [`StoreError::Unknown`](crate::StoreError::Unknown)) once [`Builder::patience`] is over. A
+    /// [`StoreError::Unknown`](crate::StoreError::Unknown)) once [`Builder::call_timeout`] is over. A
     /// [`Jobs`](crate::Jobs) that has made such a call claims none and renews none meanwhile: a [`Builder::client`] of
     /// its own for the inserts keeps the runs apart from them.
     ///
@@ -229,9 +229,9 @@ impl Builder {
     /// each free thread, and as many more as they end in 100 ms at the rate of the latest runs. A claimed
     /// job that has not started after a second is given back. Handlers that are futures take no thread: of
     /// each such kind at most 64 jobs are claimed (`Builder::max_async_runs`).
-    #[doc(alias("max_in_flight", "prefetch", "concurrency"))]
-    pub fn in_flight(self, jobs: usize) -> Builder {
-        Builder { in_flight: jobs, ..self }
+    #[doc(alias("in_flight", "prefetch", "concurrency"))]
+    pub fn max_in_flight(self, jobs: usize) -> Builder {
+        Builder { max_in_flight: jobs, ..self }
     }
 
     /// Says how many threads handlers run on: one for each processor unless it is said.
@@ -248,9 +248,9 @@ impl Builder {
 
     /// Says how long dead jobs are kept, and ids that callers chose are remembered: 30 days unless it
     /// is said.
-    #[doc(alias("keep_dead", "ttl", "cleanup"))]
-    pub fn retention(self, retention: Duration) -> Builder {
-        Builder { retention, ..self }
+    #[doc(alias("retention", "ttl", "cleanup"))]
+    pub fn keep_dead(self, keep_dead: Duration) -> Builder {
+        Builder { keep_dead, ..self }
     }
 
     /// Calls a function with what happens to jobs.

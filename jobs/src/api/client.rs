@@ -68,19 +68,19 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
-    #[doc(alias("reschedule", "move", "update", "change_delay", "snooze"))]
-    pub fn reset(&self, id: JobId, when: impl Into<When>) -> Result<bool, StoreError> {
-        on_thread(self.reset_by(Caller::Thread, id, when.into()))
+    #[doc(alias("move", "reset", "update", "change_delay", "snooze"))]
+    pub fn reschedule(&self, id: JobId, when: impl Into<When>) -> Result<bool, StoreError> {
+        on_thread(self.reschedule_by(Caller::Thread, id, when.into()))
     }
 
-    pub(super) async fn reset_by(
+    pub(super) async fn reschedule_by(
         &self,
         caller: Caller,
         id: JobId,
         when: When,
     ) -> Result<bool, StoreError> {
         let due = self.due(caller, when).await?;
-        self.change(caller, Op::Reset(id, due)).await
+        self.change(caller, Op::Reschedule(id, due)).await
     }
 
     /// Makes a job again and again, under a name: once a period, or by a cron expression.
@@ -91,13 +91,13 @@ impl Client {
     /// another schedule replaces the one of this name. Occurrences are made where the job's kind is
     /// handled. If the clock was ahead and is right again, the occurrences go on with the time that comes
     /// next. Those that were made too early are not made again, as long as their ids are remembered
-    /// ([`Builder::retention`](crate::Builder::retention)).
+    /// ([`Builder::keep_dead`](crate::Builder::keep_dead)).
     ///
     /// # Errors
     ///
     /// If the schedule makes no sense, the job does not encode, or the store could not be changed.
-    #[doc(alias("schedule", "every", "cron", "recurring", "periodic"))]
-    pub fn repeat<J: Job>(
+    #[doc(alias("repeat", "every", "cron", "recurring", "periodic"))]
+    pub fn schedule<J: Job>(
         &self,
         name: &str,
         every: impl Into<Schedule>,
@@ -117,7 +117,7 @@ impl Client {
         let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
         let first = schedule.first(now).map_err(StoreError::Schedule)?;
         let payload = payload(&job)?;
-        let (name, kind) = (name.to_owned(), Arc::from(J::NAME));
+        let (name, kind) = (name.to_owned(), Arc::from(J::KIND));
         let new = NewSchedule { name, kind, schedule, payload, first };
         self.change(caller, Op::PutSchedule(new)).await.map(drop)
     }
@@ -128,8 +128,8 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be changed.
-    #[doc(alias("unschedule", "remove_repeatable"))]
-    pub fn cancel_repeat(&self, name: &str) -> Result<bool, StoreError> {
+    #[doc(alias("cancel_repeat", "remove_repeatable"))]
+    pub fn unschedule(&self, name: &str) -> Result<bool, StoreError> {
         on_thread(self.change(Caller::Thread, Op::DropSchedule(name.to_owned())))
     }
 
@@ -138,8 +138,8 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be read.
-    #[doc(alias("schedules"))]
-    pub fn repeats(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
+    #[doc(alias("repeats", "repeatable"))]
+    pub fn schedules(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
         on_thread(self.repeats_by(Caller::Thread))
     }
 
@@ -168,20 +168,20 @@ impl Client {
         on_thread(self.info(Caller::Thread, Op::Get(id)))
     }
 
-    /// Makes a dead job pending, due now, with all its tries before it, under its key if it had one.
+    /// Makes a dead job pending, due now, with its retry count reset, under its key if it had one.
     /// Returns `false` if there is no such dead job.
     ///
     /// # Errors
     ///
     /// [`StoreError::KeyTaken`] if another job has the key, pending or running: the job stays dead then. Any
     /// other error if the store could not be changed.
-    #[doc(alias("retry", "requeue", "resurrect"))]
-    pub fn revive(&self, id: JobId) -> Result<bool, StoreError> {
-        on_thread(self.change(Caller::Thread, self.op_revive(id)))
+    #[doc(alias("revive", "requeue", "resurrect"))]
+    pub fn retry(&self, id: JobId) -> Result<bool, StoreError> {
+        on_thread(self.change(Caller::Thread, self.op_retry(id)))
     }
 
-    pub(super) fn op_revive(&self, id: JobId) -> Op {
-        Op::Revive(id, self.link.clock.now().millis())
+    pub(super) fn op_retry(&self, id: JobId) -> Op {
+        Op::Retry(id, self.link.clock.now().millis())
     }
 
     /// Deletes a dead job. Returns `false` if there is no such dead job.
@@ -189,9 +189,9 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be changed.
-    #[doc(alias("delete", "remove", "purge"))]
-    pub fn discard(&self, id: JobId) -> Result<bool, StoreError> {
-        on_thread(self.change(Caller::Thread, Op::Discard(id)))
+    #[doc(alias("discard", "remove", "purge"))]
+    pub fn delete(&self, id: JobId) -> Result<bool, StoreError> {
+        on_thread(self.change(Caller::Thread, Op::Delete(id)))
     }
 
     /// Returns how many jobs there are.
@@ -355,7 +355,7 @@ pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), StoreErro
 }
 
 pub(super) fn payload<J: Job>(job: &J) -> Result<Vec<u8>, StoreError> {
-    check_name("kind's name", J::NAME)?;
+    check_name("kind's name", J::KIND)?;
     let payload = job.encode().map_err(StoreError::Encode)?;
     let bytes = payload.len();
     if bytes > PAYLOAD_BYTES {

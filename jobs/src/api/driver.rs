@@ -22,10 +22,10 @@ use crate::values::time::Millis;
 /// #[derive(Serialize, Deserialize)]
 /// struct CloseOrder(u64);
 /// impl Job for CloseOrder {
-///     const NAME: &'static str = "close-order";
+///     const KIND: &'static str = "close-order";
 /// }
 ///
-/// let (jobs, driver) = Jobs::memory().on(|_: CloseOrder, _| Ok(())).manual()?;
+/// let (jobs, driver) = Jobs::memory().handle(|_: CloseOrder, _| Ok(())).manual()?;
 /// let hour = Duration::from_secs(3600);
 /// jobs.insert(72 * hour, CloseOrder(1001))?;
 /// assert_eq!(driver.advance(71 * hour), 0);
@@ -87,10 +87,10 @@ impl Driver {
     /// # #[derive(Serialize, Deserialize)]
     /// # struct CloseOrder(u64);
     /// # impl Job for CloseOrder {
-    /// #     const NAME: &'static str = "close-order";
+    /// #     const KIND: &'static str = "close-order";
     /// # }
     /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (jobs, driver) = Jobs::memory().on(|_: CloseOrder, _| Ok(())).manual()?;
+    /// let (jobs, driver) = Jobs::memory().handle(|_: CloseOrder, _| Ok(())).manual()?;
     /// jobs.insert(Duration::from_secs(3600), CloseOrder(1001))?;
     /// assert_eq!(driver.advance_async(Duration::from_secs(3600)).await, 1);
     /// assert_eq!(jobs.count()?.pending, 0);

@@ -30,7 +30,7 @@ impl Builder {
     ///     to: String,
     /// }
     /// impl Job for Mail {
-    ///     const NAME: &'static str = "mail";
+    ///     const KIND: &'static str = "mail";
     /// }
     ///
     /// async fn send(mail: Mail, run: Run) -> Result<(), Fail> {
@@ -77,7 +77,7 @@ impl Builder {
             Ok(job) => Called::Future(Box::pin(handler(job, run))),
             Err(error) => Called::Undecodable(error),
         };
-        self.handlers.add(J::NAME, Handler { call: Box::new(call), retry, is_async: true });
+        self.handlers.add(J::KIND, Handler { call: Box::new(call), retry, is_async: true });
         self
     }
 
@@ -98,7 +98,7 @@ impl Builder {
     /// Such a run holds no thread, so nothing else keeps a thousand due jobs from asking the same service at
     /// the same moment. More jobs of the kind wait in the store, where another process of a server may claim
     /// them, and keep no job of another kind back. Claimed jobs whose time comes within 50 ms are counted as
-    /// well. [`Builder::in_flight`] bounds the runs of all kinds together.
+    /// well. [`Builder::max_in_flight`] bounds the runs of all kinds together.
     #[doc(alias("concurrency", "max_concurrent", "parallelism", "limit"))]
     pub fn max_async_runs(self, runs: usize) -> Builder {
         Builder { max_async_runs: runs, ..self }

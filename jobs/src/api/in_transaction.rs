@@ -88,7 +88,7 @@ impl Client {
         new: &NewJob<J>,
     ) -> Result<Inserted, InsertErrorKind> {
         let now = self.link.clock.latest();
-        let kind = Arc::from(J::NAME);
+        let kind = Arc::from(J::KIND);
         let job = to_store(&JobIds::of_this_process(), now, &kind, new)?;
         let id = job.id;
         let inserted = outbox::insert_in(&self.link.file, transaction, job, now.millis())?;

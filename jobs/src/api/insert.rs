@@ -52,7 +52,7 @@ impl Client {
     /// answer says so.
     ///
     /// An id is known while its job is pending, runs or is dead, and for the
-    /// [retention](crate::Builder::retention) after it ended, however it ended.
+    /// [retention](crate::Builder::keep_dead) after it ended, however it ended.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Client {
             Err(failed) => return Err(InsertError::new(failed.error, jobs)),
         };
         let ids = JobIds::of_this_process();
-        let kind: Arc<str> = Arc::from(J::NAME);
+        let kind: Arc<str> = Arc::from(J::KIND);
         let made: Result<Vec<words::NewJob>, InsertErrorKind> =
             jobs.iter().map(|job| to_store(&ids, now, &kind, job)).collect();
         let new = match made {
@@ -203,7 +203,7 @@ impl Client {
             Err(failed) => return (Err(failed.error.into()), new),
         };
         // No reference to the job is held while a future waits: a job need not be `Sync`.
-        let job = to_store(&JobIds::of_this_process(), now, &Arc::from(J::NAME), &new);
+        let job = to_store(&JobIds::of_this_process(), now, &Arc::from(J::KIND), &new);
         let inserted = match job {
             Ok(job) => self.insert_stored(caller, job).await,
             Err(kind) => Err(kind),

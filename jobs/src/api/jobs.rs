@@ -25,7 +25,7 @@ use crate::values::error::StoreError;
 ///
 /// [`Jobs::shutdown`] waits for the runs under way. Dropping it does not: no further run starts,
 /// claims that have not started are given back, the runs under way are told
-/// ([`Run::is_lost`](crate::Run::is_lost)), and their jobs run again at the next start, because their ends
+/// ([`Run::is_cancelled`](crate::Run::is_cancelled)), and their jobs run again at the next start, because their ends
 /// are not recorded. Nothing is lost either way.
 #[doc(alias("Queue", "Worker", "Scheduler", "Server"))]
 pub struct Jobs {
@@ -65,7 +65,7 @@ impl Jobs {
     /// In async code use [`Jobs::shutdown_async`].
     ///
     /// In a handler of these jobs it does not wait for runs. In [`Builder::on_event`], and in a waker of
-    /// [`Run::lost`](crate::Run::lost), it waits for nothing: the jobs end after it has returned.
+    /// [`Run::cancelled`](crate::Run::cancelled), it waits for nothing: the jobs end after it has returned.
     ///
     /// A handler that waits for another thread which shuts its jobs down waits for itself, until the limit
     /// is over.

@@ -21,7 +21,7 @@ use crate::values::job::Job;
 ///
 /// A job that fails keeps its key while it waits for its next try, unless another job has taken the
 /// key meanwhile: then both run, and the key is the newer job's. A dead job has no key, but keeps its name
-/// for it: it is not [revived](Client::revive) while another job has the key. From another process than the one
+/// for it: it is not [retried](Client::retry) while another job has the key. From another process than the one
 /// that runs the jobs, a job counts as started from up to 50 ms before its time on.
 #[derive(Clone, Debug)]
 pub struct Keyed {
@@ -122,14 +122,18 @@ impl Keyed {
     /// # Errors
     ///
     /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
-    #[doc(alias("reschedule", "move"))]
-    pub fn reset(&self, when: impl Into<When>) -> Result<bool, StoreError> {
-        on_thread(self.reset_by(Caller::Thread, when.into()))
+    #[doc(alias("move", "reset"))]
+    pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, StoreError> {
+        on_thread(self.reschedule_by(Caller::Thread, when.into()))
     }
 
-    pub(super) async fn reset_by(&self, caller: Caller, when: When) -> Result<bool, StoreError> {
+    pub(super) async fn reschedule_by(
+        &self,
+        caller: Caller,
+        when: When,
+    ) -> Result<bool, StoreError> {
         let due = self.client.due(caller, when).await?;
-        self.client.change(caller, Op::ResetKey(self.key.clone(), due)).await
+        self.client.change(caller, Op::RescheduleKey(self.key.clone(), due)).await
     }
 
     /// Returns the pending job of the key.
@@ -163,6 +167,6 @@ impl Keyed {
     ) -> Result<Option<Duration>, StoreError> {
         let now = self.client.link.clock.now().wall;
         let job = self.get_by(caller).await?;
-        Ok(job.map(|job| job.deadline.duration_since(now).unwrap_or_default()))
+        Ok(job.map(|job| job.due.duration_since(now).unwrap_or_default()))
     }
 }

@@ -27,15 +27,15 @@ use crate::values::retry::Retry;
 /// use tickwheel_jobs::{NewJob, Retry, Until};
 /// # #[derive(Serialize, Deserialize)]
 /// # struct CloseOrder { order: u64 }
-/// # impl Job for CloseOrder { const NAME: &'static str = "close-order"; }
-/// # let (jobs, driver) = Jobs::memory().on(|_: CloseOrder, _| Ok(())).manual()?;
+/// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
+/// # let (jobs, driver) = Jobs::memory().handle(|_: CloseOrder, _| Ok(())).manual()?;
 /// let hour = Duration::from_secs(3600);
 /// let close = NewJob::new(CloseOrder { order: 1001 })
 ///     .at(72 * hour)
 ///     .key("order-1001") // at most one job of this order waits,
 ///     .unique_until(Until::Ended) // and none while one runs
 ///     .id(JobId::named("close order 1001")) // once, however often this is called
-///     .retry(Retry::fixed(hour).times(3));
+///     .retry(Retry::fixed(hour).max_retries(3));
 /// let inserted = jobs.insert_job(close)?;
 /// assert!(inserted.is_new);
 /// # drop((jobs, driver));

@@ -89,7 +89,7 @@ impl Pages {
     /// Leaves out the jobs of other kinds.
     #[must_use]
     pub fn kind<J: Job>(self) -> Pages {
-        self.kind_named(J::NAME)
+        self.kind_named(J::KIND)
     }
 
     /// Leaves out the jobs of other kinds.
@@ -102,7 +102,7 @@ impl Pages {
     #[must_use]
     pub fn between(self, from: SystemTime, to: SystemTime) -> Pages {
         // Whole milliseconds: the first at or after `from`, the last at or before `to`.
-        let from = Millis::deadline(from).unwrap_or(Millis::present(from));
+        let from = Millis::due(from).unwrap_or(Millis::present(from));
         Pages { from, to: Millis::present(to), ..self }
     }
 
@@ -173,7 +173,7 @@ impl Pages {
             Ok(Answer::Page(mut page)) => {
                 if claimed {
                     page.jobs.retain(|job| {
-                        let due = Millis::present(job.deadline);
+                        let due = Millis::present(job.due);
                         self.kind.as_ref().is_none_or(|kind| job.kind == *kind)
                             && (self.from..=self.to).contains(&due)
                     });

@@ -51,8 +51,8 @@ impl Builder {
         if self.lease.is_zero() {
             return wrong("lease(0): a claim needs a lease above zero");
         }
-        if self.in_flight == 0 {
-            return wrong("in_flight(0): no job could run");
+        if self.max_in_flight == 0 {
+            return wrong("max_in_flight(0): no job could run");
         }
         if self.max_async_runs == 0 {
             return wrong("max_async_runs(0): no handler that is a future could run");
@@ -77,15 +77,15 @@ impl Builder {
             false => self.handlers,
         };
         // On a manual clock nothing would come of waiting.
-        let patience = if manual { Duration::ZERO } else { self.patience };
+        let call_timeout = if manual { Duration::ZERO } else { self.call_timeout };
         let is_shared = self.source.is_shared();
         let lease = self.lease.min(LONGEST_LEASE);
         let settings = Settings {
-            in_flight: self.in_flight,
+            max_in_flight: self.max_in_flight,
             ahead: if is_shared { Duration::ZERO } else { AHEAD },
             lease: is_shared.then_some(lease),
-            patience,
-            retention: self.retention,
+            call_timeout,
+            keep_dead: self.keep_dead,
             synced: self.durability == Durability::Synced,
             policies: handlers.policies(self.retry),
             async_kinds: handlers.async_kinds(),
@@ -125,9 +125,9 @@ impl Builder {
             #[cfg(feature = "sqlite-unbundled")]
             Source::File(mut location) => {
                 location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
-                // Without a patience a call waits for ever, and a transaction as long as by itself.
-                if !self.patience.is_zero() {
-                    location.patience = self.patience;
+                // Without a call timeout a call waits for ever, and a transaction as long as by itself.
+                if !self.call_timeout.is_zero() {
+                    location.call_timeout = self.call_timeout;
                 }
                 // `Jobs::open` has resolved the path already; the lock lies beside the real file.
                 let runner = match runs_jobs {
@@ -248,7 +248,7 @@ impl Parts {
     }
 
     pub(super) fn link(&self, way: Box<dyn Way>, inline: bool, clock: Clock) -> Link {
-        let patience = self.settings.patience;
+        let call_timeout = self.settings.call_timeout;
         Link {
             way,
             inline,
@@ -257,7 +257,7 @@ impl Parts {
             metrics: Arc::clone(&self.metrics),
             durability: self.durability,
             // On a manual clock nothing would come of waiting.
-            patience: (!patience.is_zero()).then_some(patience),
+            call_timeout: (!call_timeout.is_zero()).then_some(call_timeout),
             shared: self.settings.lease.is_some(),
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),

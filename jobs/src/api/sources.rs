@@ -77,11 +77,11 @@ impl Jobs {
     ///
     /// A queue is on one server at any time. In a cluster and behind sentinels that server is looked
     /// for before each connection, so calls and runs go on after a failover, as soon as there is a
-    /// server that takes writes; meanwhile a call waits, at most as long as [`Builder::patience`] says.
+    /// server that takes writes; meanwhile a call waits, at most as long as [`Builder::call_timeout`] says.
     /// What a failover may lose is in `docs/redis.md`, and [`Builder::replicas`] makes it less.
     ///
     /// A node takes what it can start, so the nodes share the work. It claims a job for each free thread
-    /// and as many more as its threads end within 100 ms, [`Builder::in_flight`] at most (2,048 unless it is
+    /// and as many more as its threads end within 100 ms, [`Builder::max_in_flight`] at most (2,048 unless it is
     /// set); a claimed job that has not started after a second goes back to the others. Handlers that are
     /// futures take no thread: of each such kind a node claims 64 jobs, or as many as
     /// `Builder::max_async_runs` says.

@@ -107,7 +107,7 @@ impl Builder {
         let thread = std::thread::Builder::new()
             .name("tickwheel-jobs".to_owned())
             .spawn(move || dispatcher.run())
-            .map_err(|error| refused(ConfigError::Ticker(error)))?;
+            .map_err(|error| OpenError::Dispatcher(Arc::new(error)))?;
         Ok(Jobs::new(Client { link }, Some(thread), parts.grace))
     }
 

@@ -65,11 +65,11 @@ impl Client {
     /// use tickwheel_jobs::rusqlite::Connection; // stands for any other library
     /// # #[derive(Serialize, Deserialize)]
     /// # struct CloseOrder { order: u64 }
-    /// # impl Job for CloseOrder { const NAME: &'static str = "close-order"; }
+    /// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
     /// # let folder = std::env::temp_dir().join(format!("tickwheel-statement-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder)?;
     /// # let path = folder.join("shop.db");
-    /// let jobs = Jobs::open(&path)?.on(|_: CloseOrder, _| Ok(())).start()?;
+    /// let jobs = Jobs::open(&path)?.handle(|_: CloseOrder, _| Ok(())).start()?;
     /// let mut shop = Connection::open(&path)?;
     /// let transaction = shop.transaction()?;
     /// let close = jobs.statement((Duration::from_secs(72 * 3600), CloseOrder { order: 1001 }))?;
@@ -116,7 +116,7 @@ impl Client {
             return Err(StoreError::Other("these jobs are not on a file".to_owned()).into());
         };
         let (ids, now) = (JobIds::of_this_process(), self.link.clock.latest());
-        let new = to_store(&ids, now, &Arc::from(J::NAME), new)?;
+        let new = to_store(&ids, now, &Arc::from(J::KIND), new)?;
         let (sql, parameter) = (statement::text(location), statement::parameter(&new)?);
         Ok(Statement { sql, parameter, id: new.id })
     }

@@ -24,7 +24,7 @@ use crate::values::time::Millis;
 /// #[derive(Serialize, Deserialize)]
 /// struct Remind(u64);
 /// impl Job for Remind {
-///     const NAME: &'static str = "remind";
+///     const KIND: &'static str = "remind";
 /// }
 ///
 /// fn remind(job: Remind, run: &Run) -> Result<(), Fail> {
@@ -34,7 +34,7 @@ use crate::values::time::Millis;
 ///     }
 /// }
 ///
-/// let (jobs, _driver) = Jobs::memory().on(remind).manual()?;
+/// let (jobs, _driver) = Jobs::memory().handle(remind).manual()?;
 /// let run = TestRun::new::<Remind>(&jobs);
 /// assert!(remind(Remind(1001), &run.clone().build()).is_ok());
 /// assert!(remind(Remind(1001), &run.attempt(3).build()).is_err());
@@ -60,7 +60,7 @@ impl TestRun {
         TestRun {
             client: client.clone(),
             id: JobId::new(),
-            kind: J::NAME,
+            kind: J::KIND,
             attempt: 1,
             key: None,
             due: client.link.clock.now().wall,
@@ -85,7 +85,7 @@ impl TestRun {
         TestRun { key: Some(key.to_owned()), ..self }
     }
 
-    /// Sets the job's time: see [`Run::deadline`]. A time outside of the years 1970 to 9999 becomes the
+    /// Sets the job's time: see [`Run::due`]. A time outside of the years 1970 to 9999 becomes the
     /// nearest one within.
     pub fn due(self, due: SystemTime) -> TestRun {
         TestRun { due, ..self }
@@ -117,9 +117,9 @@ impl TestRun {
             id: self.id,
             kind: Arc::from(self.kind),
             due: Millis::present(self.due),
-            tries: 0,
+            failures: 0,
             interruptions: 0,
-            runs: self.attempt.saturating_sub(1),
+            attempts: self.attempt.saturating_sub(1),
             key: self.key.clone(),
             payload: Vec::new(),
             extra: Default::default(),
@@ -136,7 +136,7 @@ impl TestRun {
     }
 
     /// Tells a run that is under way to stop, as the jobs would: [`Run::cancellation`] says why from then
-    /// on, and [`Run::lost`] is ready.
+    /// on, and [`Run::cancelled`] is ready.
     pub fn cancel(run: &Run, why: Cancellation) {
         let mut wakers = Vec::new();
         run.state.tell(why, &mut wakers);

@@ -39,7 +39,7 @@ pub enum Event {
     },
     /// A commit failed. What had an answer was refused with this error, and what runs had brought is
     /// tried again. On a server all of it is tried again, and told of each time, until a caller's
-    /// [patience](crate::Builder::patience) is at its end.
+    /// [call timeout](crate::Builder::call_timeout) is at its end.
     CommitFailed {
         /// What the store said.
         error: StoreError,
@@ -51,7 +51,7 @@ pub enum Event {
         bytes: u64,
     },
     /// A run has lost its lease, because the store was out of reach for too long or the process stood
-    /// still. It was told ([`Run::is_lost`](crate::Run::is_lost)), its end is not recorded, and its job
+    /// still. It was told ([`Run::is_cancelled`](crate::Run::is_cancelled)), its end is not recorded, and its job
     /// runs again, here or elsewhere.
     LeaseLost {
         /// The job.
@@ -73,7 +73,7 @@ pub enum Event {
         error: StoreError,
     },
     /// The jobs of this process have ended by themselves. No run starts any more, those under way were
-    /// told ([`Run::is_lost`](crate::Run::is_lost)), and every call is refused with
+    /// told ([`Run::is_cancelled`](crate::Run::is_cancelled)), and every call is refused with
     /// this error. Nothing is lost: another process, or the next start, runs the jobs.
     Stopped {
         /// Why.
@@ -81,7 +81,7 @@ pub enum Event {
     },
     /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost,
     /// because the store has failed for too long, or because the jobs ended just when they came.
-    Lost {
+    InsertsDropped {
         /// The jobs.
         ids: Vec<JobId>,
     },
@@ -108,7 +108,7 @@ pub(crate) fn call_hook(hook: impl FnOnce()) {
     IN_HOOK.set(outer);
 }
 
-/// Wakes the futures that wait for the end of a run ([`Run::lost`](crate::Run::lost)).
+/// Wakes the futures that wait for the end of a run ([`Run::cancelled`](crate::Run::cancelled)).
 pub(crate) fn wake(wakers: Vec<Waker>, threaded: bool) {
     for waker in wakers {
         if threaded {
@@ -125,7 +125,7 @@ pub(crate) fn tell(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, 
         Event::Died { .. } => metrics.died(),
         Event::CommitFailed { .. } => metrics.commit_failed(),
         Event::Failed { .. }
-        | Event::Lost { .. }
+        | Event::InsertsDropped { .. }
         | Event::LeaseLost { .. }
         | Event::Warning { .. }
         | Event::Unreadable { .. }

@@ -281,7 +281,7 @@ impl Executor {
         if let Some(capacity) = self.capacity_of(state) {
             capacity.ended(state.age(now.instant).unwrap_or_default(), now.instant);
         }
-        let at = Millis::deadline(now.wall).unwrap_or(now.millis());
+        let at = Millis::due(now.wall).unwrap_or(now.millis());
         (self.ended)(state, end, at);
     }
 

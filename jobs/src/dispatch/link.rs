@@ -66,7 +66,7 @@ pub(crate) struct Link {
     /// What an insert waits for.
     pub(crate) durability: Durability,
     /// How long a call waits for others; without it, for ever.
-    pub(crate) patience: Option<Duration>,
+    pub(crate) call_timeout: Option<Duration>,
     /// The store is a server: its answers may not come.
     pub(crate) shared: bool,
     /// How many callers wait for an answer.
@@ -146,8 +146,8 @@ impl Link {
     }
 
     pub(super) fn until(&self) -> Option<Instant> {
-        let patience = self.patience?;
-        self.clock.now().instant.checked_add(patience)
+        let call_timeout = self.call_timeout?;
+        self.clock.now().instant.checked_add(call_timeout)
     }
 
     /// Returns the answer if it comes within the time that a commit without a disk takes. A lone caller

@@ -3,11 +3,12 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tickwheel::{Histogram, Lateness};
+
 use crate::store::words::Facts;
-use crate::values::info::Lateness;
 
 /// What has happened since the jobs were started, in this process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Jobs that are claimed: they run, or are about to.
@@ -30,7 +31,8 @@ pub struct Stats {
     pub failed_commits: u64,
     /// The size of the store's log, in bytes.
     pub wal_bytes: u64,
-    /// How late runs started.
+    /// How late runs started: the time from a job's due time to the start of its handler. A job that was
+    /// overdue when the process started is late from then on.
     pub lateness: Lateness,
     /// The longest step of the dispatcher: how long it worked, in a commit or between two, without looking
     /// at what has come meanwhile. Waits for the disk, for a server and for another program's transaction
@@ -62,7 +64,7 @@ impl Metrics {
 
     pub(crate) fn started(&self, late: Duration) {
         Metrics::add(&self.started);
-        self.lateness.add(late);
+        self.lateness.record(late);
     }
 
     pub(crate) fn died(&self) {
@@ -100,87 +102,8 @@ impl Metrics {
             syncs: read(&self.syncs),
             failed_commits: read(&self.failed_commits),
             wal_bytes: read(&self.wal_bytes),
-            lateness: self.lateness.snapshot(),
+            lateness: self.lateness.lateness(),
             longest_step: Duration::from_nanos(read(&self.longest_step_nanos)),
         }
-    }
-}
-
-/// How many buckets a doubling has.
-const PER_DOUBLING: u32 = 8;
-const BUCKETS: usize = 40 * PER_DOUBLING as usize;
-
-/// Counts durations in buckets whose width is an eighth of a power of two, in microseconds.
-struct Histogram {
-    buckets: [AtomicU64; BUCKETS],
-    max_micros: AtomicU64,
-}
-
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram { buckets: [const { AtomicU64::new(0) }; BUCKETS], max_micros: AtomicU64::new(0) }
-    }
-}
-
-impl Histogram {
-    fn add(&self, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        self.max_micros.fetch_max(micros, Ordering::Relaxed);
-        Metrics::add(&self.buckets[bucket(micros)]);
-    }
-
-    fn snapshot(&self) -> Lateness {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counts: Vec<u64> = self.buckets.iter().map(read).collect();
-        let count: u64 = counts.iter().sum();
-        let max = Duration::from_micros(read(&self.max_micros));
-        let quantile = |hundredths: u64| {
-            let wanted = (count * hundredths).div_ceil(100);
-            let mut seen = 0;
-            for (index, bucket) in counts.iter().enumerate() {
-                seen += bucket;
-                if seen >= wanted {
-                    return Duration::from_micros(upper_bound(index)).min(max);
-                }
-            }
-            max
-        };
-        Lateness { count, p50: quantile(50), p99: quantile(99), max }
-    }
-}
-
-/// Returns the bucket of a number: exact below 16, and within an eighth above.
-fn bucket(micros: u64) -> usize {
-    if micros < u64::from(2 * PER_DOUBLING) {
-        return micros as usize;
-    }
-    let doublings = micros.ilog2() - PER_DOUBLING.ilog2();
-    let index = u64::from(doublings * PER_DOUBLING) + (micros >> doublings);
-    usize::try_from(index).unwrap_or(usize::MAX).min(BUCKETS - 1)
-}
-
-/// Returns the greatest number of a bucket.
-fn upper_bound(index: usize) -> u64 {
-    let per_doubling = PER_DOUBLING as usize;
-    if index < 2 * per_doubling {
-        return index as u64;
-    }
-    let doublings = index / per_doubling - 1;
-    let within = (index % per_doubling + per_doubling) as u64;
-    ((within + 1) << doublings) - 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_number_lies_in_its_bucket() {
-        for micros in (0..5_000).chain([1 << 20, (1 << 30) + 12_345, 1 << 39]) {
-            let index = bucket(micros);
-            assert!(micros <= upper_bound(index), "{micros}");
-            assert!(index == 0 || micros > upper_bound(index - 1), "{micros}");
-        }
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
     }
 }

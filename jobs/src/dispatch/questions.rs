@@ -16,7 +16,7 @@ use super::timed_lock::TimedLock;
 use crate::store::words::{Answer, ApplyError, Batch, Op, Store};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
-use crate::values::info::JobState;
+use crate::values::info::{JobInfo, JobState};
 use crate::values::time::Millis;
 
 /// Opens the store of the jobs once more.
@@ -117,16 +117,15 @@ pub(crate) fn seen_by_others(mut answer: Answer) -> Answer {
 
 /// Says of claimed jobs which of them run: `waits` says which have not started, `waiting` how many.
 pub(crate) fn correct(mut answer: Answer, waits: impl Fn(JobId) -> bool, waiting: u64) -> Answer {
-    let correct = |state: &mut JobState, id: JobId| {
-        if *state == JobState::Running && waits(id) {
-            *state = JobState::Pending;
+    let correct = |job: &mut JobInfo| {
+        if job.state == JobState::Running && waits(job.id) {
+            job.state = JobState::Pending;
+            job.attempt = job.attempt.saturating_sub(1);
         }
     };
     match &mut answer {
-        Answer::Info(Some(job)) => correct(&mut job.state, job.id),
-        Answer::Page(page) => {
-            page.jobs.iter_mut().for_each(|job| correct(&mut job.state, job.id));
-        }
+        Answer::Info(Some(job)) => correct(job),
+        Answer::Page(page) => page.jobs.iter_mut().for_each(correct),
         Answer::Counts(counts) => {
             let waiting = waiting.min(counts.running);
             counts.running -= waiting;

@@ -35,7 +35,7 @@ pub(crate) struct RunState {
     pub(crate) id: JobId,
     pub(crate) kind: Arc<str>,
     pub(crate) due: Millis,
-    pub(crate) tries: u32,
+    pub(crate) failures: u32,
     pub(crate) attempt: u32,
     pub(crate) key: Option<String>,
     pub(crate) extra: Option<Box<Extra>>,
@@ -63,8 +63,8 @@ impl RunState {
             id: claimed.id,
             kind: Arc::clone(&claimed.kind),
             due: claimed.due,
-            tries: claimed.tries,
-            attempt: claimed.runs.saturating_add(1),
+            failures: claimed.failures,
+            attempt: claimed.attempts.saturating_add(1),
             key: claimed.key.clone(),
             extra: claimed.extra.clone(),
             fence: claimed.fence,
@@ -141,7 +141,7 @@ impl RunState {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cancellation {
     /// The program shuts down. The end of the run counts if it comes before the shutdown's limit is over. A
-    /// handler that cannot end by then returns [`Fail::lost`](crate::Fail::lost): another process, or the
+    /// handler that cannot end by then returns [`Fail::interrupted`](crate::Fail::interrupted): another process, or the
     /// next start, runs the job again at once.
     Shutdown = 1,
     /// Somebody has cancelled the job. It is gone when the run has ended, whatever the handler returns.
@@ -180,7 +180,7 @@ impl Run {
     /// a shutdown did not wait for does not. Nor does one that was [put off](crate::Fail::snooze): the next
     /// run has the same number, and a greater [fence](Run::fence).
     #[must_use]
-    #[doc(alias("retry_count", "tries"))]
+    #[doc(alias("retry_count", "failures"))]
     pub fn attempt(&self) -> u32 {
         self.state.attempt
     }
@@ -199,7 +199,7 @@ impl Run {
 
     /// Returns the time from which on the job was to run.
     #[must_use]
-    pub fn deadline(&self) -> SystemTime {
+    pub fn due(&self) -> SystemTime {
         self.state.due.to_system()
     }
 
@@ -223,8 +223,8 @@ impl Run {
     /// Says whether the run should stop: its job was cancelled, it has lost its lease, or the program
     /// shuts down. A handler that runs for long asks now and then; [`Run::cancellation`] says why.
     #[must_use]
-    #[doc(alias("is_cancelled", "should_stop"))]
-    pub fn is_lost(&self) -> bool {
+    #[doc(alias("should_stop", "is_lost"))]
+    pub fn is_cancelled(&self) -> bool {
         self.cancellation().is_some()
     }
 
@@ -239,9 +239,9 @@ impl Run {
     }
 
     /// Returns a future that is ready once the run should stop. It needs no runtime.
-    #[doc(alias("cancelled", "cancellation_token"))]
-    pub fn lost(&self) -> Lost {
-        Lost { state: Arc::clone(&self.state) }
+    #[doc(alias("cancellation_token", "lost"))]
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled { state: Arc::clone(&self.state) }
     }
 }
 
@@ -255,13 +255,13 @@ impl fmt::Debug for Run {
     }
 }
 
-/// The future of [`Run::lost`].
+/// The future of [`Run::cancelled`].
 #[must_use = "a future does nothing until it is awaited"]
-pub struct Lost {
+pub struct Cancelled {
     state: Arc<RunState>,
 }
 
-impl Future for Lost {
+impl Future for Cancelled {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -281,8 +281,8 @@ impl Future for Lost {
     }
 }
 
-impl fmt::Debug for Lost {
+impl fmt::Debug for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lost").field("id", &self.state.id).finish_non_exhaustive()
+        f.debug_struct("Cancelled").field("id", &self.state.id).finish_non_exhaustive()
     }
 }

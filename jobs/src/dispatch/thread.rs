@@ -298,7 +298,7 @@ impl Dispatcher {
             self;
         let lost: Vec<JobId> = commands.try_iter().flat_map(Command::buffered_ids).collect();
         if !lost.is_empty() {
-            tell(Event::Lost { ids: lost }, &metrics, on_event.as_ref(), true);
+            tell(Event::InsertsDropped { ids: lost }, &metrics, on_event.as_ref(), true);
         }
         let link = &executor.link;
         if let Some(questions) = &link.questions {

@@ -86,10 +86,10 @@ pub(crate) struct Claimed {
     pub(crate) id: JobId,
     pub(crate) kind: Arc<str>,
     pub(crate) due: Millis,
-    pub(crate) tries: u32,
+    pub(crate) failures: u32,
     pub(crate) interruptions: u32,
     /// How often it has run before, whatever became of those runs.
-    pub(crate) runs: u32,
+    pub(crate) attempts: u32,
     pub(crate) key: Option<String>,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) payload: Vec<u8>,

@@ -198,13 +198,13 @@ pub(crate) enum Op {
     /// Of the pending job with the key. Answer::Changed.
     CancelKey(String),
     /// Of a job that is not claimed. Answer::Changed.
-    Reset(JobId, Millis),
+    Reschedule(JobId, Millis),
     /// Answer::Changed.
-    ResetKey(String, Millis),
+    RescheduleKey(String, Millis),
     /// A dead job becomes pending. Answer::Changed, or Answer::Refused if another job has its key.
-    Revive(JobId, Millis),
+    Retry(JobId, Millis),
     /// A dead job is deleted. Answer::Changed.
-    Discard(JobId),
+    Delete(JobId),
     /// Answer::Changed: whether the schedule is new, or differs from the one of this name.
     PutSchedule(NewSchedule),
     /// Answer::Changed.

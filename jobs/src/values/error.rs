@@ -94,8 +94,10 @@ pub enum OpenError {
     },
     /// The store failed while it was opened.
     Store(StoreError),
-    /// The threads could not be started.
+    /// The pool for the handlers could not be started.
     Threads(Arc<tickwheel::ConfigError>),
+    /// The system refused the dispatcher's thread.
+    Dispatcher(Arc<std::io::Error>),
 }
 
 impl fmt::Display for OpenError {
@@ -137,6 +139,9 @@ impl fmt::Display for OpenError {
             OpenError::NoHandlers => f.write_str("no handler: no job could run"),
             OpenError::Store(error) => write!(f, "the store could not be opened: {error}"),
             OpenError::Threads(error) => write!(f, "the threads could not be started: {error}"),
+            OpenError::Dispatcher(error) => {
+                write!(f, "the dispatcher's thread could not be started: {error}")
+            }
         }
     }
 }
@@ -158,6 +163,7 @@ impl std::error::Error for OpenError {
             OpenError::Io { error, .. } => Some(&**error),
             OpenError::Store(error) => Some(error),
             OpenError::Threads(error) => Some(&**error),
+            OpenError::Dispatcher(error) => Some(&**error),
             _ => None,
         }
     }
@@ -178,7 +184,7 @@ pub enum StoreError {
     /// The disk is full, or the memory that the server may use.
     Full,
     /// The time of the call was over before the store was free
-    /// ([`Builder::patience`](crate::Builder::patience)): another transaction holds the write lock of the
+    /// ([`Builder::call_timeout`](crate::Builder::call_timeout)): another transaction holds the write lock of the
     /// file, or calls before this one wait for a server that does not answer.
     ///
     /// If that transaction is open on the calling thread, the call waits for it in vain: use `insert_in`,
@@ -200,7 +206,7 @@ pub enum StoreError {
         /// The longest one that the store takes.
         most: usize,
     },
-    /// A dead job was to be revived, and another job has its key. The job stays dead.
+    /// A dead job was to be retried, and another job has its key. The job stays dead.
     KeyTaken {
         /// The key.
         key: String,

@@ -123,7 +123,7 @@ mod tests {
             None,
             Some(Retry::never()),
             Some(Retry::fixed(Duration::from_nanos(1))),
-            Some(Retry::exponential(second).at_most(Duration::MAX).times(u32::MAX)),
+            Some(Retry::exponential(second).max_delay(Duration::MAX).max_retries(u32::MAX)),
         ] {
             for holds_key in [false, true] {
                 let extra = Extra { retry, holds_key };

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// | [`Fail::after`] | failed | is tried again after this delay, or is dead after its last try |
 /// | [`Fail::dead`] | failed | is dead at once |
 /// | [`Fail::snooze`] | did not fail | runs again after this delay, as often as it takes |
-/// | [`Fail::lost`] | was told to stop | runs again, and the run does not count |
+/// | [`Fail::interrupted`] | was told to stop | runs again, and the run does not count |
 ///
 /// ```
 /// use std::time::Duration;
@@ -81,7 +81,7 @@ pub(crate) enum Fate {
     /// It is dead.
     Dead,
     /// It goes back as it was, and the run does not count.
-    Lost,
+    Interrupted,
 }
 
 impl Fail {
@@ -112,7 +112,7 @@ impl Fail {
     ///
     /// Nothing but the handler bounds how often a job is put off. One that must not wait for ever says in its
     /// data until when it is of use, and its handler returns [`Fail::dead`] after that time: the
-    /// `cookbook` shows it beside a limiter. [`JobInfo::deadline`](crate::JobInfo::deadline) is the time of
+    /// `cookbook` shows it beside a limiter. [`JobInfo::due`](crate::JobInfo::due) is the time of
     /// the next run, and so says nothing of the job's age.
     ///
     /// A snooze costs what a failed run costs: one claim and one change of the job in the store. So the delay
@@ -129,11 +129,11 @@ impl Fail {
         Fail { fate: Fate::Dead, error: chain(&*error.into()) }
     }
 
-    /// Returns the failure of a run that was told to stop ([`Run::is_lost`](crate::Run::is_lost)).
+    /// Returns the failure of a run that was told to stop ([`Run::is_cancelled`](crate::Run::is_cancelled)).
     /// It does not count as a try: a job that is still the store's to run is tried again at once.
     #[must_use]
-    pub fn lost() -> Fail {
-        Fail { fate: Fate::Lost, error: "the run was told to stop".to_owned() }
+    pub fn interrupted() -> Fail {
+        Fail { fate: Fate::Interrupted, error: "the run was told to stop".to_owned() }
     }
 }
 

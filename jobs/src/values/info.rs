@@ -1,6 +1,6 @@
 //! What the store says about jobs: one job, counts, the answer of a cancel.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::id::JobId;
 use super::job::{DecodeError, Job};
@@ -32,7 +32,7 @@ pub enum Durability {
 pub enum Cancel {
     /// The job will never start.
     Cancelled,
-    /// The job may have started. Its run was told ([`Run::is_lost`](crate::Run::is_lost)), and it is
+    /// The job may have started. Its run was told ([`Run::is_cancelled`](crate::Run::is_cancelled)), and it is
     /// not tried again if it fails.
     Running,
     /// There is nothing to cancel: the job is done, dead, was cancelled before, or never was.
@@ -58,14 +58,14 @@ pub enum JobState {
     /// Its handler has started and not ended. On a server a job that another node has claimed is here too:
     /// it starts within 100 ms, and is given back if it has not started within a second.
     Running,
-    /// It is not tried again. It stays until it is revived, discarded, or past its retention.
+    /// It is not tried again. It stays until it is retried, deleted, or older than [`Builder::keep_dead`](crate::Builder::keep_dead).
     Dead,
 }
 
 /// A job as the store has it.
 ///
 /// Serialized, it is what the command `tickwheel-jobs` prints with `--json`: `id`, `kind`, `state` (`pending`,
-/// `running`, `dead`), `due`, `tries`, `interruptions`, `key`, `error`, `died`, and `payload`. Times are RFC 3339 in
+/// `running`, `dead`), `due`, `failures`, `attempt`, `interruptions`, `key`, `error`, `died`, and `payload`. Times are RFC 3339 in
 /// UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON; its objects are sorted by name, and a
 /// number of more than 64 bits is rounded. If the payload is not JSON, `payload` is `null`, and `payload_text` or
 /// `payload_hex` has it.
@@ -79,10 +79,13 @@ pub struct JobInfo {
     /// What becomes of it next.
     pub state: JobState,
     /// The time from which on it may run.
-    pub deadline: SystemTime,
-    /// How often its handler has failed.
-    pub tries: u32,
-    /// How often in a row its process ended while the job was claimed.
+    pub due: SystemTime,
+    /// How many of its runs have failed.
+    pub failures: u32,
+    /// How many attempts there were, the one under way included, as [`Run::attempt`](crate::Run::attempt)
+    /// counts them: 0 before the first.
+    pub attempt: u32,
+    /// How many of its latest attempts, in a row, ended with their process.
     pub interruptions: u32,
     /// Its key, if it has one.
     pub key: Option<String>,
@@ -94,6 +97,17 @@ pub struct JobInfo {
     pub payload: Vec<u8>,
 }
 
+impl JobState {
+    /// Returns how many attempts there were of a job in this state, if the store has counted `attempts` that
+    /// have ended.
+    pub(crate) fn attempts(self, attempts: u32) -> u32 {
+        match self {
+            JobState::Pending | JobState::Dead => attempts,
+            JobState::Claimed | JobState::Running => attempts.saturating_add(1),
+        }
+    }
+}
+
 impl JobInfo {
     /// Returns the job itself.
     ///
@@ -101,11 +115,11 @@ impl JobInfo {
     ///
     /// If it is of another kind, or does not decode.
     pub fn job<J: Job>(&self) -> Result<J, DecodeError> {
-        if self.kind != J::NAME {
+        if self.kind != J::KIND {
             return Err(DecodeError::new(format_args!(
                 "the job is of the kind {:?}, not {:?}",
                 self.kind,
-                J::NAME
+                J::KIND
             )));
         }
         J::decode(&self.payload)
@@ -141,19 +155,4 @@ pub struct ScheduleInfo {
     pub rule: String,
     /// When the next occurrence is due that is no job yet.
     pub next: SystemTime,
-}
-
-/// How late jobs started: the time from a job's deadline, or from its insert or the start of the
-/// process if that was later, to its handler's start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Lateness {
-    /// How many runs started.
-    pub count: u64,
-    /// Half of them were at most this late.
-    pub p50: Duration,
-    /// 99 of 100 were at most this late.
-    pub p99: Duration,
-    /// The latest one was this late, at most.
-    pub max: Duration,
 }

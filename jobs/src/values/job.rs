@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 /// }
 ///
 /// impl Job for Reprice {
-///     const NAME: &'static str = "reprice";
+///     const KIND: &'static str = "reprice";
 ///
 ///     fn encode(&self) -> Result<Vec<u8>, EncodeError> {
 ///         match self.factor.is_finite() {
@@ -50,7 +50,7 @@ use serde::de::DeserializeOwned;
 /// }
 ///
 /// impl Job for CloseOrder {
-///     const NAME: &'static str = "close-order";
+///     const KIND: &'static str = "close-order";
 /// }
 /// # assert_eq!(CloseOrder { order: 7 }.encode()?, br#"{"order":7}"#);
 /// # Ok::<(), tickwheel_jobs::EncodeError>(())
@@ -60,11 +60,11 @@ use serde::de::DeserializeOwned;
     message = "`{Self}` is no job: it has no name under which it could be stored",
     label = "`Job` is not implemented for this type",
     note = "a job is data with a name: `#[derive(serde::Serialize, serde::Deserialize)]` on the type, and \
-            `impl tickwheel_jobs::Job for {Self} {{ const NAME: &'static str = \"a-name-that-stays\"; }}`"
+            `impl tickwheel_jobs::Job for {Self} {{ const KIND: &'static str = \"a-name-that-stays\"; }}`"
 )]
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The name of the kind: 1 to 255 bytes.
-    const NAME: &'static str;
+    const KIND: &'static str;
 
     /// Returns the payload: JSON, unless an implementation chooses otherwise. The store keeps
     /// exactly these bytes.

@@ -120,12 +120,13 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let mut job = serializer.serialize_struct("JobInfo", if is_json { 10 } else { 11 })?;
+        let mut job = serializer.serialize_struct("JobInfo", if is_json { 11 } else { 12 })?;
         job.serialize_field("id", &self.id)?;
         job.serialize_field("kind", &self.kind)?;
         job.serialize_field("state", &self.state)?;
-        job.serialize_field("due", &Rfc3339(self.deadline))?;
-        job.serialize_field("tries", &self.tries)?;
+        job.serialize_field("due", &Rfc3339(self.due))?;
+        job.serialize_field("failures", &self.failures)?;
+        job.serialize_field("attempt", &self.attempt)?;
         job.serialize_field("interruptions", &self.interruptions)?;
         job.serialize_field("key", &self.key)?;
         job.serialize_field("error", &self.error)?;
@@ -151,8 +152,9 @@ impl fmt::Debug for JobInfo {
             .field("id", &self.id)
             .field("kind", &self.kind)
             .field("state", &self.state)
-            .field("deadline", &Rfc3339(self.deadline))
-            .field("tries", &self.tries)
+            .field("due", &Rfc3339(self.due))
+            .field("failures", &self.failures)
+            .field("attempt", &self.attempt)
             .field("interruptions", &self.interruptions)
             .field("key", &self.key)
             .field("error", &self.error)
@@ -207,8 +209,9 @@ mod tests {
             id: JobId::from_u128(7),
             kind: "push".to_owned(),
             state: JobState::Dead,
-            deadline: UNIX_EPOCH + Duration::from_millis(1_795_341_600_250),
-            tries: 2,
+            due: UNIX_EPOCH + Duration::from_millis(1_795_341_600_250),
+            failures: 2,
+            attempt: 3,
             interruptions: 0,
             key: Some("user 7".to_owned()),
             error: None,
@@ -255,7 +258,8 @@ mod tests {
             "kind": "push",
             "state": "dead",
             "due": "2026-11-22T10:00:00.250Z",
-            "tries": 2,
+            "failures": 2,
+            "attempt": 3,
             "interruptions": 0,
             "key": "user 7",
             "error": null,
@@ -277,7 +281,7 @@ mod tests {
     #[test]
     fn job_info_debug_can_be_read() {
         let text = format!("{:?}", job(br#"{"to":"ann"}"#));
-        assert!(text.contains("deadline: 2026-11-22T10:00:00.250Z"), "{text}");
+        assert!(text.contains("due: 2026-11-22T10:00:00.250Z"), "{text}");
         assert!(text.contains(r#"payload: {"to":"ann"}"#), "{text}");
         assert!(format!("{:?}", job(&[0xff])).contains("payload: 0xff"));
     }

@@ -10,21 +10,21 @@ use std::time::Duration;
 
 /// How often and when a job is tried again after its handler failed.
 ///
-/// The wait before the `n`-th further try is `base * 2^(n - 1)`, at most [`Retry::at_most`], plus a
+/// The wait before the `n`-th further try is `base * 2^(n - 1)`, at most [`Retry::max_delay`], plus a
 /// random part of at most a quarter of that, so that jobs which failed together do not come back
 /// together. A wait that leads past the year 9999 ends with that year.
 ///
 /// | policy | first wait | waits in all, without and with the whole jitter |
 /// | --- | --- | --- |
 /// | `Retry::default()`: 1 s doubled, at most 1 h, 20 times | 1 s to 1.25 s | 9.14 h to 11.42 h |
-/// | `exponential(1 s).at_most(1 h).times(12)` | 1 s to 1.25 s | 1.14 h to 1.42 h |
-/// | `fixed(10 s).times(3)` | 10 s | 30 s |
+/// | `exponential(1 s).max_delay(1 h).max_retries(12)` | 1 s to 1.25 s | 1.14 h to 1.42 h |
+/// | `fixed(10 s).max_retries(3)` | 10 s | 30 s |
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickwheel_jobs::Retry;
 /// let second = Duration::from_secs(1);
-/// let policy = Retry::exponential(second).at_most(60 * second).times(10);
+/// let policy = Retry::exponential(second).max_delay(60 * second).max_retries(10);
 /// assert_eq!(policy.wait(1), Some((second, 1250 * second / 1000)));
 /// assert_eq!(policy.wait(10), Some((60 * second, 75 * second)));
 /// assert_eq!(policy.wait(11), None);
@@ -34,8 +34,8 @@ use std::time::Duration;
 pub struct Retry {
     base: Duration,
     growth: Growth,
-    cap: Duration,
-    times: u32,
+    max_delay: Duration,
+    max_retries: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,43 +48,48 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 impl Retry {
     /// Returns the policy whose waits begin with `base` and double: at most an hour each, 20 times,
-    /// unless [`Retry::at_most`] and [`Retry::times`] say otherwise.
+    /// unless [`Retry::max_delay`] and [`Retry::max_retries`] say otherwise.
     #[must_use]
     pub const fn exponential(base: Duration) -> Retry {
-        Retry { base, growth: Growth::Doubled, cap: HOUR, times: 20 }
+        Retry { base, growth: Growth::Doubled, max_delay: HOUR, max_retries: 20 }
     }
 
     /// Returns the policy that always waits for `delay`, without jitter: 20 times, unless
-    /// [`Retry::times`] says otherwise.
+    /// [`Retry::max_retries`] says otherwise.
     #[must_use]
     pub const fn fixed(delay: Duration) -> Retry {
-        Retry { base: delay, growth: Growth::Constant, cap: delay, times: 20 }
+        Retry { base: delay, growth: Growth::Constant, max_delay: delay, max_retries: 20 }
     }
 
-    /// Returns the policy that tries no job again: the first failure makes it dead.
+    /// Returns the policy without retries: the first failure makes the job dead.
     #[must_use]
     pub const fn never() -> Retry {
-        Retry { base: Duration::ZERO, growth: Growth::Constant, cap: Duration::ZERO, times: 0 }
+        Retry {
+            base: Duration::ZERO,
+            growth: Growth::Constant,
+            max_delay: Duration::ZERO,
+            max_retries: 0,
+        }
     }
 
     /// Limits each wait, before jitter.
     #[must_use]
-    pub const fn at_most(self, cap: Duration) -> Retry {
-        Retry { cap, ..self }
+    pub const fn max_delay(self, max_delay: Duration) -> Retry {
+        Retry { max_delay, ..self }
     }
 
-    /// Limits how often a job is tried again. A job that failed once more often is dead: it has run
-    /// `times + 1` times.
+    /// Limits how often a job is tried again. After `max_retries` retries the job is dead: it has run
+    /// `max_retries + 1` times.
     #[must_use]
-    pub const fn times(self, times: u32) -> Retry {
-        Retry { times, ..self }
+    pub const fn max_retries(self, max_retries: u32) -> Retry {
+        Retry { max_retries, ..self }
     }
 
     /// Returns the shortest and the longest wait after the `failures`-th failure, counted from 1; or
     /// `None` if the job is dead then.
     #[must_use]
     pub fn wait(&self, failures: u32) -> Option<(Duration, Duration)> {
-        if failures > self.times {
+        if failures > self.max_retries {
             return None;
         }
         let shortest = match self.growth {
@@ -93,11 +98,11 @@ impl Retry {
                 let doublings = failures.saturating_sub(1).min(63);
                 let factor = 1_u128 << doublings;
                 let nanos = self.base.as_nanos().saturating_mul(factor);
-                let most = self.cap.as_nanos();
+                let most = self.max_delay.as_nanos();
                 duration_from_nanos(nanos.min(most))
             }
         };
-        let shortest = shortest.min(self.cap);
+        let shortest = shortest.min(self.max_delay);
         let longest = match self.growth {
             Growth::Constant => shortest,
             Growth::Doubled => shortest.saturating_add(shortest / 4),
@@ -109,19 +114,19 @@ impl Retry {
     /// whether the waits double.
     #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
     pub(crate) const fn parts(&self) -> (Duration, Duration, u32, bool) {
-        (self.base, self.cap, self.times, matches!(self.growth, Growth::Doubled))
+        (self.base, self.max_delay, self.max_retries, matches!(self.growth, Growth::Doubled))
     }
 
     /// Returns the policy that is made of these parts.
     #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
     pub(crate) const fn from_parts(
         base: Duration,
-        cap: Duration,
-        times: u32,
+        max_delay: Duration,
+        max_retries: u32,
         doubles: bool,
     ) -> Retry {
         let growth = if doubles { Growth::Doubled } else { Growth::Constant };
-        Retry { base, growth, cap, times }
+        Retry { base, growth, max_delay, max_retries }
     }
 
     /// Returns how long to wait after the `failures`-th failure; `draw` is a number at random.
@@ -165,15 +170,15 @@ mod tests {
         let least = Duration::from_secs(4095 + 8 * 3600);
         assert_eq!(window(Retry::default()), (least, least + least / 4));
         assert_eq!(least.as_secs(), 32_895); // 9.14 hours
-        let twelve = Retry::exponential(second).at_most(HOUR).times(12);
+        let twelve = Retry::exponential(second).max_delay(HOUR).max_retries(12);
         assert_eq!(window(twelve), (4095 * second, 4095 * second * 5 / 4));
-        assert_eq!(window(Retry::fixed(10 * second).times(3)), (30 * second, 30 * second));
+        assert_eq!(window(Retry::fixed(10 * second).max_retries(3)), (30 * second, 30 * second));
         assert_eq!(window(Retry::never()), (Duration::ZERO, Duration::ZERO));
     }
 
     #[test]
     fn a_drawn_wait_lies_in_the_window_and_reaches_both_ends() {
-        let policy = Retry::exponential(Duration::from_millis(4)).at_most(HOUR).times(3);
+        let policy = Retry::exponential(Duration::from_millis(4)).max_delay(HOUR).max_retries(3);
         let drawn = |draw| policy.draw_wait(1, draw).unwrap().as_millis();
         assert_eq!((drawn(0), drawn(1), drawn(2)), (4, 5, 4));
         assert_eq!(policy.draw_wait(4, 0), None);
@@ -181,7 +186,8 @@ mod tests {
 
     #[test]
     fn extreme_policies_saturate() {
-        let policy = Retry::exponential(Duration::MAX).at_most(Duration::MAX).times(u32::MAX);
+        let policy =
+            Retry::exponential(Duration::MAX).max_delay(Duration::MAX).max_retries(u32::MAX);
         assert_eq!(policy.wait(u32::MAX), Some((Duration::MAX, Duration::MAX)));
         assert!(policy.draw_wait(80, 7).is_some());
         assert_eq!(Retry::exponential(Duration::ZERO).draw_wait(5, 3), Some(Duration::ZERO));

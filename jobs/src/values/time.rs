@@ -79,7 +79,7 @@ impl Millis {
     }
 
     /// Returns the first whole millisecond at or after `time`.
-    pub(crate) fn deadline(time: SystemTime) -> Result<Millis, TimeError> {
+    pub(crate) fn due(time: SystemTime) -> Result<Millis, TimeError> {
         let since = time.duration_since(UNIX_EPOCH).map_err(|_| TimeError::Before1970(time))?;
         let ms = since.as_nanos().div_ceil(1_000_000);
         match i64::try_from(ms) {
@@ -125,12 +125,12 @@ impl Now {
         let due = match delay {
             Ok(delay) => {
                 let time = self.wall.checked_add(delay).ok_or(TimeError::TooLong(delay))?;
-                Millis::deadline(time).map_err(|error| match error {
+                Millis::due(time).map_err(|error| match error {
                     TimeError::After9999(_) => TimeError::TooLong(delay),
                     other => other,
                 })?
             }
-            Err(time) => Millis::deadline(time)?,
+            Err(time) => Millis::due(time)?,
         };
         let has_come = match delay {
             Ok(delay) => delay.is_zero(),
@@ -143,7 +143,7 @@ impl Now {
         }
         // Whatever is drawn: the same insert is always taken, or never.
         let latest = due.to_system().checked_add(leeway);
-        if latest.is_none_or(|latest| Millis::deadline(latest).is_err()) {
+        if latest.is_none_or(|latest| Millis::due(latest).is_err()) {
             return Err(TimeError::TooLong(leeway));
         }
         let choices = u64::try_from(leeway.as_millis()).unwrap_or(u64::MAX).saturating_add(1);

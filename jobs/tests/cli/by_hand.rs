@@ -64,13 +64,13 @@ fn insert_of_what_does_not_decode_is_dead() {
 #[test]
 fn run_schedule_makes_an_occurrence_now() {
     let app = application();
-    app.jobs.repeat("sweep", HOUR, Close(3)).unwrap();
-    let before = app.jobs.repeats().unwrap();
+    app.jobs.schedule("sweep", HOUR, Close(3)).unwrap();
+    let before = app.jobs.schedules().unwrap();
     for _ in 0..2 {
         assert!(ok(&app.file, &["run-schedule", "sweep"]).contains("is inserted"));
         assert_eq!(app.closed.recv_timeout(LONG), Ok(3));
     }
-    assert_eq!(app.jobs.repeats().unwrap(), before);
+    assert_eq!(app.jobs.schedules().unwrap(), before);
     let absent = call(&app.file, &["run-schedule", "sweeps"]);
     assert_eq!((absent.code, &*absent.out), (1, ""));
     assert!(absent.err.contains("\"sweeps\"; there is \"sweep\""), "{}", absent.err);
@@ -85,8 +85,8 @@ fn unknown_kinds_are_named() {
         &["list", "--kind", "close-ordre"] as &[&str],
         &["list", "dead", "--kind", "close-ordre"],
         &["list", "schedules", "--kind", "close-ordre"],
-        &["revive", "--all", "--kind", "close-ordre"],
-        &["discard", "--all", "--kind", "close-ordre", "--yes"],
+        &["retry", "--all", "--kind", "close-ordre"],
+        &["delete", "--all", "--kind", "close-ordre", "--yes"],
         &["cancel", "--all", "--kind", "close-ordre", "--dry-run"],
     ] {
         let refused = call(&app.file, args);

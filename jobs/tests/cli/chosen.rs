@@ -26,12 +26,13 @@ fn ids_are_cut_short_as_long_as_they_are_unique() {
     let (first_digits, second_digits) = (&first[..=unique], &second[..=unique]);
     assert_eq!(json(&app.file, &["show", "--json", first_digits])[0]["id"], *first);
     assert!(
-        ok(&app.file, &["move", &second_digits.to_uppercase(), "--in", "3h"]).contains(&second)
+        ok(&app.file, &["reschedule", &second_digits.to_uppercase(), "--in", "3h"])
+            .contains(&second)
     );
     for args in [
         &["cancel", &first[..digits], "--yes"] as &[&str],
         &["show", &first[..digits]],
-        &["move", &first[..digits], "--in", "1s"],
+        &["reschedule", &first[..digits], "--in", "1s"],
     ] {
         let several = call(&app.file, args);
         assert_eq!((several.code, &*several.out), (2, ""), "{args:?}");
@@ -43,7 +44,7 @@ fn ids_are_cut_short_as_long_as_they_are_unique() {
     assert_eq!(absent.code, 1);
     assert!(absent.err.contains("begins with fffffff"), "{}", absent.err);
     ok(&app.file, &["cancel", first_digits]);
-    assert!(ok(&app.file, &["discard", &dead[..=unique]]).contains(&dead));
+    assert!(ok(&app.file, &["delete", &dead[..=unique]]).contains(&dead));
     assert_eq!(app.jobs.count().unwrap().dead, 0);
 
     // More jobs than are listed.
@@ -98,19 +99,19 @@ fn filters_leave_jobs_out() {
     assert_eq!(list(&["--error", "ann", "--from", "-1h", "--kind", "push"]), [&*ann]);
     assert_eq!(list(&["--error", "ann", "--limit", "2"]).len(), 2);
     assert!(list(&["--error", "ann", "--key", "bob"]).is_empty());
-    let revived = ["revive", "--all", "--error", "ann", "--to", "-1h"];
-    assert!(ok(&app.file, &[&revived[..], &["--dry-run"]].concat()).contains(&late));
+    let retried = ["retry", "--all", "--error", "ann", "--to", "-1h"];
+    assert!(ok(&app.file, &[&retried[..], &["--dry-run"]].concat()).contains(&late));
     assert_eq!(app.jobs.count().unwrap().dead, 3);
     app.allow.send(()).unwrap();
-    assert_eq!(ok(&app.file, &revived), "1 jobs are revived\n");
+    assert_eq!(ok(&app.file, &retried), "1 jobs are retried\n");
     app.wait_for_gone(&late);
-    assert_eq!(ok(&app.file, &["discard", "--all", "--key", "ann"]), "1 jobs are discarded\n");
+    assert_eq!(ok(&app.file, &["delete", "--all", "--key", "ann"]), "1 jobs are deleted\n");
     assert_eq!(list(&[]), [&*bob]);
     let key = call(&app.file, &["list", "schedules", "--key", "bob"]);
     assert!(key.code == 2 && key.err.contains("--key"), "{}", key.err);
     for filter in ["--key", "--error", "--from", "--to", "--kind"] {
         let value = if filter == "--kind" { "push" } else { "1h" };
-        let one = call(&app.file, &["discard", &bob, filter, value]);
+        let one = call(&app.file, &["delete", &bob, filter, value]);
         assert!(one.code == 2 && one.err.contains(filter), "{}", one.err);
     }
     assert_eq!(app.jobs.count().unwrap().dead, 1);
@@ -129,8 +130,8 @@ fn many_jobs_are_lost_only_after_a_yes() {
     let pending = json(&app.file, &["list", "--json"]);
     let pending = ids(&pending);
     for (args, number) in [
-        (&["discard", "--all"] as &[&str], "3 jobs would be discarded"),
-        (&["discard", dead[0], dead[1]], "2 jobs would be discarded"),
+        (&["delete", "--all"] as &[&str], "3 jobs would be deleted"),
+        (&["delete", dead[0], dead[1]], "2 jobs would be deleted"),
         (&["cancel", "--all", "--kind", "close-order"], "4 jobs would be cancelled"),
         (&["cancel", pending[0], pending[1]], "2 jobs would be cancelled"),
     ] {
@@ -141,9 +142,9 @@ fn many_jobs_are_lost_only_after_a_yes() {
     let counts = app.jobs.count().unwrap();
     assert_eq!((counts.dead, counts.pending), (3, 4));
     // One job, and one that is named twice, needs none.
-    ok(&app.file, &["discard", dead[0], dead[0]]);
+    ok(&app.file, &["delete", dead[0], dead[0]]);
     ok(&app.file, &["cancel", pending[0]]);
-    ok(&app.file, &["discard", dead[1], dead[2], "--yes"]);
+    ok(&app.file, &["delete", dead[1], dead[2], "--yes"]);
     assert_eq!(ok(&app.file, &["cancel", "--all", "--yes"]), "3 jobs are cancelled\n");
     let none = call(&app.file, &["cancel", "--all"]);
     assert_eq!((none.code, &*none.out), (1, "0 jobs are cancelled\n"));
@@ -158,7 +159,7 @@ fn dry_runs_change_nothing() {
     let app = application();
     let waits = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     app.jobs.insert_batch((0..120).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
-    app.jobs.repeat("sweep", HOUR, Close(2)).unwrap();
+    app.jobs.schedule("sweep", HOUR, Close(2)).unwrap();
     app.wait_for_dead(120);
     let dead = json(&app.file, &["list", "dead", "--json", "--limit", "120"]).swap_remove(0);
     let dead = dead["id"].as_str().unwrap();
@@ -166,10 +167,10 @@ fn dry_runs_change_nothing() {
     for (args, said) in [
         (&["cancel", &waits] as &[&str], "1 jobs would be cancelled"),
         (&["cancel", "--all"], "1 jobs would be cancelled"),
-        (&["discard", "--all"], "120 jobs would be discarded"),
-        (&["revive", "--all", "--kind", "push"], "120 jobs would be revived"),
-        (&["revive", dead], "1 jobs would be revived"),
-        (&["move", &waits, "--in", "5m"], "would be due"),
+        (&["delete", "--all"], "120 jobs would be deleted"),
+        (&["retry", "--all", "--kind", "push"], "120 jobs would be retried"),
+        (&["retry", dead], "1 jobs would be retried"),
+        (&["reschedule", &waits, "--in", "5m"], "would be due"),
         (&["insert", "close-order", "7", "--at", "2126-11-22"], "2126-11-22T00:00:00.000Z"),
         (&["run-schedule", "sweep"], "close-order of the schedule"),
     ] {
@@ -177,7 +178,9 @@ fn dry_runs_change_nothing() {
         assert!(out.contains(said), "{args:?}: {out}");
         assert!(out.lines().count() <= 103, "{out}");
     }
-    for args in [&["cancel", dead] as &[&str], &["revive", &waits], &["move", dead, "--in", "1s"]] {
+    for args in
+        [&["cancel", dead] as &[&str], &["retry", &waits], &["reschedule", dead, "--in", "1s"]]
+    {
         assert_eq!(call(&app.file, &[args, &["--dry-run"]].concat()).code, 1, "{args:?}");
     }
     let after = (app.jobs.count().unwrap(), app.jobs.get(waits.parse().unwrap()).unwrap());
@@ -197,7 +200,7 @@ fn times_are_local_by_choice() {
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
         String::from_utf8(ended.stdout).unwrap()
     };
-    let moved = berlin(&["move", &id, "--at", "2126-07-01 10:00", "--local"]);
+    let moved = berlin(&["reschedule", &id, "--at", "2126-07-01 10:00", "--local"]);
     assert!(moved.contains("2126-07-01T10:00:00.000+02:00"), "{moved}");
     assert!(berlin(&["show", &id]).contains("2126-07-01T08:00:00.000Z"));
     let list = berlin(&["--local", "list"]);
@@ -206,6 +209,6 @@ fn times_are_local_by_choice() {
     assert!(json.contains("2126-07-01T08:00:00.000Z"), "{json}");
     assert!(berlin(&["list", "--json", "--local", "--from", "2126-07-01T10:00:01"]).is_empty());
     // An offset goes before the zone.
-    berlin(&["move", &id, "--at", "2126-01-01T10:00:00Z", "--local"]);
+    berlin(&["reschedule", &id, "--at", "2126-01-01T10:00:00Z", "--local"]);
     assert!(berlin(&["--local", "show", &id]).contains("2126-01-01T11:00:00.000+01:00"));
 }

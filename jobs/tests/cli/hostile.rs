@@ -17,7 +17,7 @@ const STEERING: &str =
 struct Hostile(String);
 
 impl Job for Hostile {
-    const NAME: &'static str = "kind\u{9b}31m\u{202e}\u{2028}";
+    const KIND: &'static str = "kind\u{9b}31m\u{202e}\u{2028}";
 }
 
 /// No text of a job, a schedule or a queue is printed with a character that steers a terminal, neither for
@@ -30,13 +30,13 @@ fn text_of_a_file_is_printed_without_what_steers_a_terminal() {
     let jobs = jobs
         .durability(Durability::Written)
         .retry(Retry::never())
-        .on(|job: Hostile, _| Err(Fail::dead(job.0)))
+        .handle(|job: Hostile, _| Err(Fail::dead(job.0)))
         .start()
         .unwrap();
     let text = format!("a{STEERING}b");
     let id = jobs.keyed(&text).insert(HOUR, Hostile(text.clone())).unwrap().to_string();
     let dead = jobs.insert(Duration::ZERO, Hostile(text.clone())).unwrap().to_string();
-    jobs.repeat(&text, Schedule::every(HOUR), Hostile(text.clone())).unwrap();
+    jobs.schedule(&text, Schedule::every(HOUR), Hostile(text.clone())).unwrap();
     wait_until(|| jobs.count().unwrap().dead == 1);
     let queue = format!("q{STEERING}");
     let conn = Connection::open(&file).unwrap();
@@ -66,13 +66,13 @@ fn text_of_a_file_is_printed_without_what_steers_a_terminal() {
         assert!(!printed.contains(steers), "{args:?}: {printed:?}");
     }
     let shown = &json(&file, &["show", &id, "--json"])[0];
-    assert_eq!((&shown["key"], &shown["kind"]), (&(*text).into(), &Hostile::NAME.into()));
+    assert_eq!((&shown["key"], &shown["kind"]), (&(*text).into(), &Hostile::KIND.into()));
     let payload: Hostile = serde_json::from_value(shown["payload"].clone()).unwrap();
     assert_eq!(payload.0, text);
     assert_eq!(json(&file, &["list", "dead", "--json"])[0]["error"], *text);
     let stats = &json(&file, &["stats", "--json"])[0];
     assert_eq!(stats["queues"], serde_json::json!([queue]));
-    assert_eq!(stats["kinds"][0]["kind"], Hostile::NAME);
+    assert_eq!(stats["kinds"][0]["kind"], Hostile::KIND);
 }
 
 /// A queue is found by its name in upper case and in lower case.
@@ -107,15 +107,15 @@ fn a_job_is_moved_to_the_ends_of_the_calendar() {
         ("1970-01-01", "1970-01-01T00:00:00.000Z"),
     ];
     for (at, due) in ends {
-        let moved = ok(&file, &["move", &id.to_string(), "--at", at]);
+        let moved = ok(&file, &["reschedule", &id.to_string(), "--at", at]);
         assert!(moved.contains(&format!("is due {due}")), "{at}: {moved}");
         let listed = json(&file, &["list", "--json", "--from", due, "--to", due]);
         assert_eq!(listed.len(), 1, "{at}");
         assert_eq!(json(&file, &["show", &id.to_string(), "--json"])[0]["due"], due);
     }
-    assert!(client.get(id).unwrap().unwrap().deadline <= SystemTime::now());
+    assert!(client.get(id).unwrap().unwrap().due <= SystemTime::now());
     for late in ["10000-01-01", "9999-12-31T23:00:00-05:00", "9999-12-31T25:00:00Z"] {
-        assert_eq!(call(&file, &["move", &id.to_string(), "--at", late]).code, 2, "{late}");
+        assert_eq!(call(&file, &["reschedule", &id.to_string(), "--at", late]).code, 2, "{late}");
     }
 }
 
@@ -125,7 +125,7 @@ fn a_job_is_moved_to_the_ends_of_the_calendar() {
 fn a_user_who_may_only_read_the_file_looks() {
     let folder = Folder::new();
     let file = folder.file("jobs.db");
-    let jobs = Jobs::open(&file).unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = Jobs::open(&file).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let id = jobs.insert(HOUR, Close(1)).unwrap().to_string();
     let program = folder.file("tickwheel-jobs");
     fs::copy(env!("CARGO_BIN_EXE_tickwheel-jobs"), &program).unwrap();

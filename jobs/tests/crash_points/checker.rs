@@ -187,8 +187,8 @@ impl<'a> Checker<'a> {
             assert_eq!(taken.interruptions, interruptions, "{id} after event {n}");
         }
         assert!(taken_over.jobs.len() >= seen.dump.jobs.len(), "after event {n}");
-        for (name, ..) in &seen.dump.repeats {
-            assert!(process.jobs.cancel_repeat(name).expect("the disk works"), "{name}");
+        for (name, ..) in &seen.dump.schedules {
+            assert!(process.jobs.unschedule(name).expect("the disk works"), "{name}");
         }
         let taken_over = Dump::of(&process.jobs);
         process.driver.advance(Duration::from_secs(3600));
@@ -199,7 +199,7 @@ impl<'a> Checker<'a> {
             }
             let task = Task::decode(&row.payload).expect("a task");
             let fails = task.plan == Plan::Fail;
-            left.insert(*id, if fails { 2 - row.tries as usize } else { 1 });
+            left.insert(*id, if fails { 2 - row.failures as usize } else { 1 });
         }
         for run in process.take_runs() {
             left.extend(run.inserted.map(|(id, _)| (id, 1)));

@@ -50,24 +50,24 @@ pub(crate) enum Step {
     Cancel {
         back: usize,
     },
-    Reset {
+    Reschedule {
         back: usize,
         ms: u64,
     },
     Advance {
         ms: u64,
     },
-    Repeat {
+    Schedule {
         name: u8,
         ms: u64,
     },
-    CancelRepeat {
+    Unschedule {
         name: u8,
     },
-    Revive {
+    Retry {
         nth: usize,
     },
-    Discard {
+    Delete {
         nth: usize,
     },
     Flush,
@@ -91,7 +91,7 @@ pub(crate) struct Ran {
     pub(crate) id: JobId,
     pub(crate) task: Task,
     pub(crate) at: SystemTime,
-    pub(crate) deadline: SystemTime,
+    pub(crate) due: SystemTime,
     pub(crate) fence: u64,
     /// The end of the record when it started.
     pub(crate) position: usize,
@@ -140,7 +140,7 @@ impl Process {
             let (disk, runs) = (Arc::clone(&disk), Arc::clone(&runs));
             move |task: Task, run: &Run| {
                 let position = disk.position();
-                let started = run.deadline() + run.late();
+                let started = run.due() + run.late();
                 let inserted = (task.plan == Plan::Chain).then(|| {
                     let next = Task::new(task.n + 500_000, Plan::Succeed);
                     let id = run.client().insert(Duration::from_millis(CHAIN_MS), next);
@@ -150,7 +150,7 @@ impl Process {
                     id: run.id(),
                     task: task.clone(),
                     at: started,
-                    deadline: run.deadline(),
+                    due: run.due(),
                     fence: run.fence().get(),
                     position,
                     inserted,
@@ -159,7 +159,7 @@ impl Process {
             }
         };
         let builder = Jobs::open_with_vfs(disk.path(FILE), ffi::NAME).expect("a builder");
-        let builder = builder.durability(durability).on_with(retry(), handler);
+        let builder = builder.durability(durability).handle_with(retry(), handler);
         let (jobs, driver) = builder.manual().expect("the disk has jobs, or nothing");
         if let Some(now) = now {
             driver.set_wall(now);
@@ -323,9 +323,9 @@ impl Recorder {
                 assert_eq!(cancelled, self.ledger.cancelled(id), "the cancel of {id}");
                 cancelled
             }
-            Step::Reset { back, ms } => {
+            Step::Reschedule { back, ms } => {
                 let Some(id) = self.ledger.nth_last(back) else { return false };
-                let moved = self.process().jobs.reset(id, after(ms)).expect("a reset");
+                let moved = self.process().jobs.reschedule(id, after(ms)).expect("a reset");
                 assert_eq!(moved, self.ledger.moved(id, now + after(ms)), "the reset of {id}");
                 moved
             }
@@ -333,29 +333,29 @@ impl Recorder {
                 self.process().driver.advance(after(ms));
                 false
             }
-            Step::Repeat { name, ms } => {
+            Step::Schedule { name, ms } => {
                 let task = Task::new(1_000_000 + u64::from(name), Plan::Succeed);
                 let name = format!("repeat {name}");
-                self.process().jobs.repeat(&name, after(ms), task.clone()).expect("a repeat");
-                self.ledger.repeats(&name, task, ms, now);
+                self.process().jobs.schedule(&name, after(ms), task.clone()).expect("a repeat");
+                self.ledger.schedules(&name, task, ms, now);
                 true
             }
-            Step::CancelRepeat { name } => {
+            Step::Unschedule { name } => {
                 let name = format!("repeat {name}");
-                let ended = self.process().jobs.cancel_repeat(&name).expect("the end of a repeat");
+                let ended = self.process().jobs.unschedule(&name).expect("the end of a repeat");
                 assert_eq!(ended, self.ledger.repeat_cancelled(&name));
                 ended
             }
-            Step::Revive { nth } => {
+            Step::Retry { nth } => {
                 let Some(id) = self.ledger.nth_dead(nth) else { return false };
-                assert!(self.process().jobs.revive(id).expect("a revival"), "{id} is dead");
-                self.ledger.revived(id, now);
+                assert!(self.process().jobs.retry(id).expect("a revival"), "{id} is dead");
+                self.ledger.retried(id, now);
                 true
             }
-            Step::Discard { nth } => {
+            Step::Delete { nth } => {
                 let Some(id) = self.ledger.nth_dead(nth) else { return false };
-                assert!(self.process().jobs.discard(id).expect("a discard"), "{id} is dead");
-                self.ledger.discarded(id);
+                assert!(self.process().jobs.delete(id).expect("a delete"), "{id} is dead");
+                self.ledger.deleted(id);
                 true
             }
             Step::Flush => {
@@ -381,7 +381,7 @@ impl Recorder {
 pub(crate) fn fences_ascend(calls: &[Call]) {
     let mut last: BTreeMap<JobId, u64> = BTreeMap::new();
     for run in calls.iter().flat_map(|call| &call.runs) {
-        assert!(run.at >= run.deadline, "{} starts before its time", run.id);
+        assert!(run.at >= run.due, "{} starts before its time", run.id);
         let before = last.insert(run.id, run.fence);
         assert!(before < Some(run.fence), "the fences of {} ascend", run.id);
     }

@@ -25,7 +25,7 @@ struct Entry {
     task: Task,
     due: SystemTime,
     key: Option<String>,
-    tries: u32,
+    failures: u32,
     dead: bool,
 }
 
@@ -42,7 +42,7 @@ const AHEAD: Duration = Duration::from_millis(50);
 impl Ledger {
     pub(crate) fn inserted(&mut self, id: JobId, task: Task, due: SystemTime, key: Option<String>) {
         self.order.push(id);
-        let entry = Entry { task, due, key, tries: 0, dead: false };
+        let entry = Entry { task, due, key, failures: 0, dead: false };
         assert!(self.jobs.insert(id, entry).is_none(), "{id} is new");
     }
 
@@ -109,21 +109,21 @@ impl Ledger {
         dead.get(nth % dead.len().max(1)).copied()
     }
 
-    pub(crate) fn revived(&mut self, id: JobId, now: SystemTime) {
+    pub(crate) fn retried(&mut self, id: JobId, now: SystemTime) {
         let key = self.jobs.get(&id).and_then(|entry| entry.key.clone());
         let free = key.as_ref().is_none_or(|key| self.holder(key).is_none());
         let entry = self.jobs.get_mut(&id).expect("it is dead");
-        (entry.dead, entry.tries, entry.due) = (false, 0, now);
+        (entry.dead, entry.failures, entry.due) = (false, 0, now);
         if !free {
             entry.key = None;
         }
     }
 
-    pub(crate) fn discarded(&mut self, id: JobId) {
+    pub(crate) fn deleted(&mut self, id: JobId) {
         self.jobs.remove(&id);
     }
 
-    pub(crate) fn repeats(&mut self, name: &str, task: Task, ms: u64, now: SystemTime) {
+    pub(crate) fn schedules(&mut self, name: &str, task: Task, ms: u64, now: SystemTime) {
         match self.schedules.get_mut(name) {
             Some(schedule) if schedule.ms == ms => schedule.task = task,
             _ => {
@@ -141,16 +141,16 @@ impl Ledger {
     pub(crate) fn ran(&mut self, run: &Ran) {
         let id = run.id;
         if run.task.n >= 1_000_000 && !self.jobs.contains_key(&id) {
-            self.occurs(id, &run.task, run.deadline);
+            self.occurs(id, &run.task, run.due);
         }
         let entry = self.jobs.get_mut(&id).unwrap_or_else(|| panic!("{id} runs: a ghost"));
         assert!(!entry.dead, "{id} is dead, and runs");
         assert_eq!(entry.task, run.task);
-        assert_eq!(entry.due, run.deadline, "{id} runs at its time");
-        entry.tries += 1;
+        assert_eq!(entry.due, run.due, "{id} runs at its time");
+        entry.failures += 1;
         match run.task.plan {
             Plan::Succeed | Plan::Chain => drop(self.jobs.remove(&id)),
-            Plan::Fail if entry.tries == 1 => {
+            Plan::Fail if entry.failures == 1 => {
                 entry.due = run.at + Duration::from_millis(RETRY_MS);
             }
             Plan::Fail | Plan::Die => entry.dead = true,
@@ -174,34 +174,34 @@ impl Ledger {
         assert_eq!(due, schedule.next, "{name} occurs at each of its times, in order");
         schedule.next += Duration::from_millis(schedule.ms);
         let (task, key) = (task.clone(), None);
-        self.jobs.insert(id, Entry { task, due, key, tries: 0, dead: false });
+        self.jobs.insert(id, Entry { task, due, key, failures: 0, dead: false });
     }
 
     /// Compares what there should be with what the store says.
     pub(crate) fn compare(&mut self, dump: &Dump, now: SystemTime) {
         let mut strange: Vec<_> =
             dump.jobs.iter().filter(|(id, _)| !self.jobs.contains_key(id)).collect();
-        strange.sort_by_key(|(_, row)| row.deadline);
+        strange.sort_by_key(|(_, row)| row.due);
         for (id, row) in strange {
             let task = Task::decode(&row.payload).expect("a task");
             assert!(task.n >= 1_000_000, "{id} is in the store: a ghost ({task:?})");
-            self.occurs(*id, &task, row.deadline);
+            self.occurs(*id, &task, row.due);
         }
         for (id, entry) in &self.jobs {
             let row = dump.jobs.get(id).unwrap_or_else(|| panic!("{id} is lost"));
             let task = Task::decode(&row.payload).expect("a task");
             assert_eq!(task, entry.task);
-            assert_eq!((row.dead, row.tries), (entry.dead, entry.tries), "{id}: {row:?}");
+            assert_eq!((row.dead, row.failures), (entry.dead, entry.failures), "{id}: {row:?}");
             assert_eq!(row.key, entry.key, "{id}");
-            assert!(row.dead || row.deadline == entry.due, "{id}: {row:?}, not {:?}", entry.due);
+            assert!(row.dead || row.due == entry.due, "{id}: {row:?}, not {:?}", entry.due);
         }
         for (name, schedule) in &self.schedules {
             assert!(schedule.next > now, "{name} has occurred at each time that has come");
-            let stored = dump.repeats.iter().find(|(stored, ..)| stored == name);
+            let stored = dump.schedules.iter().find(|(stored, ..)| stored == name);
             let (.., next) = stored.unwrap_or_else(|| panic!("{name} is lost"));
             assert_eq!(*next, schedule.next, "{name}");
             assert!(schedule.next + Duration::from_millis(schedule.ms) > now - AHEAD);
         }
-        assert_eq!(dump.repeats.len(), self.schedules.len(), "schedules");
+        assert_eq!(dump.schedules.len(), self.schedules.len(), "schedules");
     }
 }

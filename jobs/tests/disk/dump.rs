@@ -10,15 +10,15 @@ use tickwheel_jobs::{Client, JobId, JobInfo, JobState, Pages};
 pub(crate) struct Dump {
     pub(crate) jobs: BTreeMap<JobId, Row>,
     /// Of each schedule: its name, its rule, and its next occurrence.
-    pub(crate) repeats: Vec<(String, String, SystemTime)>,
+    pub(crate) schedules: Vec<(String, String, SystemTime)>,
 }
 
 /// A job, whether it is claimed or not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     pub(crate) dead: bool,
-    pub(crate) deadline: SystemTime,
-    pub(crate) tries: u32,
+    pub(crate) due: SystemTime,
+    pub(crate) failures: u32,
     pub(crate) interruptions: u32,
     pub(crate) key: Option<String>,
     pub(crate) error: Option<String>,
@@ -40,9 +40,9 @@ impl Dump {
             let (id, row) = (job.id, Row::new(job));
             assert!(dump.jobs.insert(id, row).is_none(), "{id} is listed twice");
         }
-        let repeats = client.repeats().expect("the schedules are read");
-        dump.repeats =
-            repeats.into_iter().map(|repeat| (repeat.name, repeat.rule, repeat.next)).collect();
+        let schedules = client.schedules().expect("the schedules are read");
+        dump.schedules =
+            schedules.into_iter().map(|repeat| (repeat.name, repeat.rule, repeat.next)).collect();
         let counts = client.count().expect("the jobs are counted");
         let dead = dump.jobs.values().filter(|row| row.dead).count() as u64;
         assert_eq!(counts.dead, dead, "dead jobs are counted as they are listed");
@@ -63,8 +63,8 @@ impl Row {
     fn new(job: JobInfo) -> Row {
         Row {
             dead: job.state == JobState::Dead,
-            deadline: job.deadline,
-            tries: job.tries,
+            due: job.due,
+            failures: job.failures,
             interruptions: job.interruptions,
             key: job.key,
             error: job.error,

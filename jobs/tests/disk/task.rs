@@ -26,7 +26,7 @@ pub(crate) enum Plan {
 }
 
 impl Job for Task {
-    const NAME: &'static str = "task";
+    const KIND: &'static str = "task";
 }
 
 /// How long after a failure the second and last try is due.
@@ -35,7 +35,7 @@ pub(crate) const RETRY_MS: u64 = 2_000;
 pub(crate) const CHAIN_MS: u64 = 600_000;
 
 pub(crate) fn retry() -> Retry {
-    Retry::fixed(Duration::from_millis(RETRY_MS)).times(1)
+    Retry::fixed(Duration::from_millis(RETRY_MS)).max_retries(1)
 }
 
 impl Task {

@@ -39,7 +39,7 @@ fn every_kind_of_page() -> (Vec<u8>, u64) {
         let key = format!("key {n}");
         jobs.keyed(&key).insert(HOUR, Task::new(n, Plan::Succeed)).expect("an insert");
     }
-    jobs.repeat("repeat", HOUR, Task::new(1, Plan::Succeed)).expect("a repeat");
+    jobs.schedule("schedule", HOUR, Task::new(1, Plan::Succeed)).expect("a repeat");
     // Pages that become free.
     for id in jobs.insert_batch(batch(200, 400)).expect("a batch") {
         assert!(jobs.cancel(id).expect("a cancel").is_cancelled());

@@ -11,7 +11,7 @@ use crate::disk::task::{Plan, Task};
 use crate::folder::Folder;
 
 pub(crate) fn start(path: &Path) -> Result<(Jobs, Driver), OpenError> {
-    Jobs::open(path)?.on(|_: Task, _: &Run| Ok(())).manual()
+    Jobs::open(path)?.handle(|_: Task, _: &Run| Ok(())).manual()
 }
 
 /// Makes a file with jobs on it.
@@ -88,9 +88,9 @@ fn a_later_version_is_refused() {
     let path = folder.path().join("jobs.db");
     make(&path, 10);
     let conn = Connection::open(&path).expect("the file");
-    conn.execute("UPDATE tickwheel_meta SET value = 3 WHERE name = 'version'", []).expect("a row");
+    conn.execute("UPDATE tickwheel_meta SET value = 4 WHERE name = 'version'", []).expect("a row");
     drop(conn);
-    let is = |error: &OpenError| matches!(error, OpenError::Newer { version: 3, known: 2, .. });
+    let is = |error: &OpenError| matches!(error, OpenError::Newer { version: 4, known: 3, .. });
     is_refused(&folder, &path, is);
 }
 

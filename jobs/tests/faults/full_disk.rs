@@ -39,7 +39,7 @@ fn a_full_file_system_refuses_jobs_and_takes_them_again() {
     let path = small.0.join("jobs.db");
     let open = || {
         let builder = Jobs::open(&path).expect("the file is in order");
-        builder.on(|_: Task, _: &_| Ok(())).manual().expect("the jobs start")
+        builder.handle(|_: Task, _: &_| Ok(())).manual().expect("the jobs start")
     };
     let (jobs, driver) = open();
     let filler = small.0.join("filler");

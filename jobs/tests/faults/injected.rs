@@ -52,7 +52,7 @@ impl Scene {
         let runs = Arc::new(Mutex::new(BTreeMap::new()));
         let ran = Arc::clone(&runs);
         let (jobs, driver) = Jobs::open_with_vfs(disk.path(FILE), ffi::NAME)?
-            .on_with(retry(), move |task: Task, _| {
+            .handle_with(retry(), move |task: Task, _| {
                 *ran.lock().expect("no handler panics").entry(task.n).or_default() += 1;
                 task.result()
             })
@@ -130,9 +130,9 @@ impl Scene {
         }
     }
 
-    fn reset(&mut self, n: u64, delay: u64) {
+    fn reschedule(&mut self, n: u64, delay: u64) {
         let Known::Stored(id) = self.tasks[&n].1 else { return };
-        match self.jobs.reset(id, ms(delay)) {
+        match self.jobs.reschedule(id, ms(delay)) {
             Ok(moved) => assert!(moved, "it is pending"),
             Err(StoreError::Full | StoreError::Io(_) | StoreError::Unknown) => {}
             Err(other) => panic!("a reset: {other}"),
@@ -151,7 +151,7 @@ impl Scene {
         self.cancel(3);
         self.driver.advance(ms(250));
         self.insert(6, 500, Plan::Succeed);
-        self.reset(6, 700);
+        self.reschedule(6, 700);
         self.driver.advance(ms(400));
         self.insert(7, 30_000, Plan::Succeed);
         self.batch(200, 40_000);

@@ -33,7 +33,7 @@ fn counted(path: &Path, count: &Arc<AtomicU64>) -> (Jobs, Driver) {
         count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     };
-    builder.on(count).manual().expect("the jobs start")
+    builder.handle(count).manual().expect("the jobs start")
 }
 
 /// Promise (P10): no other process can take a claim. The lock lay beside the name that was used, so a
@@ -114,7 +114,7 @@ fn child_that_changes_its_directory() {
     let Some(folder) = std::env::var_os(CHDIR) else { return };
     let builder = Jobs::open("jobs.db").expect("a file");
     std::env::set_current_dir(Path::new(&folder).join("second")).expect("another directory");
-    let jobs = builder.on(|_: Task, _: &Run| Ok(())).start().expect("the jobs start");
+    let jobs = builder.handle(|_: Task, _: &Run| Ok(())).start().expect("the jobs start");
     jobs.insert(HOUR, Task::new(1, Plan::Succeed)).expect("an insert");
     // A question opens the file once more, and a client has a path of its own.
     assert_eq!(jobs.pending().next_page().expect("a page").len(), 1);
@@ -271,5 +271,5 @@ fn a_dead_job_with_the_id_0_is_listed() {
 fn start_to_die(path: &Path) -> (Jobs, Driver) {
     let builder = Jobs::open(path).expect("a new file");
     let dies = |_: Task, _: &Run| Err(tickwheel_jobs::Fail::dead("as planned"));
-    builder.on(dies).manual().expect("the jobs start")
+    builder.handle(dies).manual().expect("the jobs start")
 }

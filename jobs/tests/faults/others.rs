@@ -26,7 +26,7 @@ fn a_reader_that_sits_lets_the_log_grow_and_no_longer_than_it_sits() {
                 count.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             };
-            builder.on(count).manual()
+            builder.handle(count).manual()
         })
         .expect("a new file");
     jobs.insert(Duration::ZERO, Task::new(0, Plan::Succeed)).expect("an insert");
@@ -72,9 +72,9 @@ fn a_second_runner_is_refused_and_a_client_is_not() {
     let folder = Folder::new("runners");
     let path = folder.path().join("jobs.db");
     let builder = Jobs::open(&path).expect("a new file");
-    let first = builder.on(|_: Task, _: &Run| Ok(())).start().expect("the first runner");
+    let first = builder.handle(|_: Task, _: &Run| Ok(())).start().expect("the first runner");
     let second = Jobs::open(&path).expect("the file is in order");
-    match second.on(|_: Task, _: &Run| Ok(())).start() {
+    match second.handle(|_: Task, _: &Run| Ok(())).start() {
         Err(OpenError::InUse { path: of }) => assert_eq!(of, path),
         other => panic!("a second runner: {other:?}"),
     }
@@ -102,7 +102,7 @@ fn a_clock_that_jumps_loses_nothing() {
         Ok(())
     };
     let builder = Jobs::open(&path).expect("a new file");
-    let (jobs, driver) = builder.on(count).manual().expect("the jobs start");
+    let (jobs, driver) = builder.handle(count).manual().expect("the jobs start");
     let (hour, start) = (Duration::from_secs(3600), driver.wall_now());
     // One of them is claimed already when the clock is set.
     for (n, ms) in [(1, 40), (2, 3_000_000), (3, 5_000_000)] {
@@ -130,7 +130,7 @@ fn a_shutdown_waits_for_no_reader_and_for_no_writer() {
         let folder = Folder::new("sitting");
         let path = folder.path().join("jobs.db");
         let builder = Jobs::open(&path).expect("a new file").durability(Durability::Written);
-        let jobs = builder.on(|_: Task, _: &Run| Ok(())).start().expect("the jobs start");
+        let jobs = builder.handle(|_: Task, _: &Run| Ok(())).start().expect("the jobs start");
         let later = Duration::from_secs(3600);
         jobs.insert(later, Task::new(1, Plan::Succeed)).expect("an insert");
         let other = Connection::open(&path).expect("the file");

@@ -16,7 +16,7 @@ fn cancelled_from_elsewhere(folder: &Folder) -> (Jobs, Driver, Client, Log) {
     let noted = log.clone();
     let builder = Jobs::open(&path).unwrap();
     let (jobs, driver) = builder
-        .on(move |job: Close, run| {
+        .handle(move |job: Close, run| {
             noted.add(job.order);
             if job.order == 1 {
                 assert_eq!(inside.get().unwrap().cancel(run.id()).unwrap(), Cancel::Running);
@@ -40,7 +40,7 @@ fn a_run_that_another_process_cancelled_is_not_tried_again_although_its_retry_wa
     let elsewhere = client.clone();
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |_: Close, run| {
+        .handle(move |_: Close, run| {
             // A second run is told that there is nothing to cancel, or cancels again.
             let _ = elsewhere.cancel(run.id());
             Err(Fail::after(std::time::Duration::ZERO, "stopped"))
@@ -57,17 +57,17 @@ fn a_run_that_another_process_cancelled_is_not_tried_again_although_its_retry_wa
 }
 
 /// Promise: such a job is gone, and not dead. It became dead, and the row of its cancel stayed: once
-/// an operator had revived it, the next look deleted it before it ran.
+/// an operator had retried it, the next look deleted it before it ran.
 #[test]
-fn a_job_that_another_process_cancelled_and_that_fails_for_good_is_gone_and_cannot_be_revived() {
+fn a_job_that_another_process_cancelled_and_that_fails_for_good_is_gone_and_cannot_be_retried() {
     let folder = Folder::new();
     let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
     let cancelled = jobs.insert(MS, close(1)).unwrap();
     let dead = jobs.insert(MS, close(2)).unwrap();
     driver.advance(SECOND / 2);
     assert_eq!(client.get(cancelled).unwrap(), None);
-    assert!(!client.revive(cancelled).unwrap());
-    assert!(client.revive(dead).unwrap());
+    assert!(!client.retry(cancelled).unwrap());
+    assert!(client.retry(dead).unwrap());
     jobs.check().unwrap();
     client.check().unwrap();
     driver.advance(10 * SECOND);
@@ -99,7 +99,7 @@ fn a_job_under_an_id_that_was_cancelled_from_elsewhere_runs_after_the_retention(
 fn a_cancel_that_names_no_claimed_job_is_found_by_the_check_and_dropped_by_the_runner() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
-    let jobs = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let id = jobs.insert(HOUR, close(1)).unwrap();
     jobs.check().unwrap();
     let client = Jobs::open(&path).unwrap().client().unwrap();

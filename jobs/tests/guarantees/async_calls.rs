@@ -30,7 +30,7 @@ fn one_thread() -> Runtime {
 async fn every_verb(client: &Client, runs: bool) {
     let id = client.insert_async(HOUR, close(1)).await.unwrap();
     assert_eq!(client.get_async(id).await.unwrap().unwrap().state, JobState::Pending);
-    assert!(client.reset_async(id, 2 * HOUR).await.unwrap());
+    assert!(client.reschedule_async(id, 2 * HOUR).await.unwrap());
     assert_eq!(client.cancel_async(id).await.unwrap(), Cancel::Cancelled);
     assert_eq!(client.get_async(id).await.unwrap(), None);
 
@@ -61,18 +61,18 @@ async fn every_verb(client: &Client, runs: bool) {
     let after = keyed.insert_keeping_time_async(2 * HOUR, close(7)).await.unwrap();
     assert_ne!(before, after);
     assert!(keyed.remaining_async().await.unwrap().unwrap() <= HOUR + SECOND);
-    assert!(keyed.reset_async(2 * HOUR).await.unwrap());
+    assert!(keyed.reschedule_async(2 * HOUR).await.unwrap());
     assert_eq!(keyed.get_async().await.unwrap().unwrap().job::<Close>().unwrap(), close(7));
     assert!(keyed.cancel_async().await.unwrap());
 
-    client.repeat_async("night", 24 * HOUR, close(8)).await.unwrap();
-    assert_eq!(client.repeats_async().await.unwrap().len(), 1);
+    client.schedule_async("night", 24 * HOUR, close(8)).await.unwrap();
+    assert_eq!(client.schedules_async().await.unwrap().len(), 1);
     assert!(client.run_schedule_async("noon").await.unwrap().is_none());
-    assert!(client.cancel_repeat_async("night").await.unwrap());
-    assert!(!client.revive_async(named).await.unwrap());
-    assert!(!client.discard_async(named).await.unwrap());
+    assert!(client.unschedule_async("night").await.unwrap());
+    assert!(!client.retry_async(named).await.unwrap());
+    assert!(!client.delete_async(named).await.unwrap());
     let kinds = client.kinds_async().await.unwrap();
-    assert_eq!(kinds, [(Close::NAME.to_owned(), 4)]);
+    assert_eq!(kinds, [(Close::KIND.to_owned(), 4)]);
     let unhandled = client.unhandled_async().await.unwrap();
     assert_eq!(unhandled.is_empty(), runs);
     client.flush_async().await.unwrap();
@@ -85,7 +85,7 @@ async fn every_verb(client: &Client, runs: bool) {
 fn every_verb_has_a_form_for_futures() {
     for durability in [Durability::Buffered, Durability::Written, Durability::Synced] {
         on_each_store(|builder| {
-            let jobs = builder.durability(durability).on(|_: Close, _| Ok(())).start().unwrap();
+            let jobs = builder.durability(durability).handle(|_: Close, _| Ok(())).start().unwrap();
             one_thread().block_on(every_verb(&jobs, true));
             jobs.shutdown().unwrap();
         });
@@ -104,13 +104,13 @@ fn every_verb_has_a_form_for_futures() {
 #[derive(Serialize, Deserialize)]
 struct Counter(Cell<u64>);
 impl Job for Counter {
-    const NAME: &'static str = "counter";
+    const KIND: &'static str = "counter";
 }
 
 /// Promise: a future may be spawned on a runtime of several threads, whatever the job is.
 #[test]
 fn futures_are_send() {
-    let jobs = Jobs::memory().on(|_: Counter, _| Ok(())).start().unwrap();
+    let jobs = Jobs::memory().handle(|_: Counter, _| Ok(())).start().unwrap();
     let client = jobs.client();
     runtime().block_on(async {
         let insert = async move {
@@ -150,8 +150,10 @@ const VERBS: [(&str, Verb); 12] = [
         })
     }),
     ("cancel", |client| Box::pin(async { client.cancel_async(JobId::new()).await.map(drop) })),
-    ("reset", |client| Box::pin(async { client.reset_async(JobId::new(), HOUR).await.map(drop) })),
-    ("revive", |client| Box::pin(async { client.revive_async(JobId::new()).await.map(drop) })),
+    ("reschedule", |client| {
+        Box::pin(async { client.reschedule_async(JobId::new(), HOUR).await.map(drop) })
+    }),
+    ("retry", |client| Box::pin(async { client.retry_async(JobId::new()).await.map(drop) })),
     ("count", |client| Box::pin(async { client.count_async().await.map(drop) })),
     ("keyed", |client| {
         Box::pin(async {
@@ -160,7 +162,7 @@ const VERBS: [(&str, Verb); 12] = [
         })
     }),
     ("get", |client| Box::pin(async { client.get_async(JobId::new()).await.map(drop) })),
-    ("repeat", |client| Box::pin(client.repeat_async("night", HOUR, close(1)))),
+    ("schedule", |client| Box::pin(client.schedule_async("night", HOUR, close(1)))),
     ("pending", |client| Box::pin(async { client.pending().next_page_async().await.map(drop) })),
     ("flush", |client| Box::pin(client.flush_async())),
     ("check", |client| {
@@ -177,7 +179,7 @@ const VERBS: [(&str, Verb); 12] = [
 ];
 
 fn all_futures_end(builder: Builder, end: fn(Jobs)) {
-    let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
     let runtime = runtime();
     let callers: Vec<_> = VERBS
         .into_iter()
@@ -229,8 +231,8 @@ fn hold(path: &Path) -> Connection {
 
 /// Both who can call on a file: the process that runs the jobs, and a client.
 fn both(path: &Path, patience: std::time::Duration) -> [(Option<Jobs>, Client); 2] {
-    let open = || Jobs::open(path).unwrap().patience(patience);
-    let jobs = open().on(|_: Close, _| Ok(())).start().unwrap();
+    let open = || Jobs::open(path).unwrap().call_timeout(patience);
+    let jobs = open().handle(|_: Close, _| Ok(())).start().unwrap();
     let client = jobs.client();
     [(Some(jobs), client), (None, open().client().unwrap())]
 }
@@ -310,8 +312,8 @@ fn more_futures_than_there_is_room_for_are_all_answered() {
     let folder = Folder::new();
     for durability in [Durability::Buffered, Durability::Written] {
         let path = folder.file(&format!("{durability:?}.db"));
-        let open = || Jobs::open(&path).unwrap().durability(durability).patience(LONG);
-        let jobs = open().on(|_: Close, _| Ok(())).start().unwrap();
+        let open = || Jobs::open(&path).unwrap().durability(durability).call_timeout(LONG);
+        let jobs = open().handle(|_: Close, _| Ok(())).start().unwrap();
         let held = hold(&path);
         let runtime = runtime();
         let calls: Vec<_> = (0..MANY)
@@ -414,7 +416,7 @@ fn a_shutdown_on_a_runtime_of_one_thread_waits_for_its_handlers() {
         let sender = sender.clone();
         async move {
             sender.send("started").unwrap();
-            run.lost().await;
+            run.cancelled().await;
             tokio::time::sleep(20 * MS).await;
             sender.send("ended").unwrap();
             Ok(())

@@ -69,7 +69,7 @@ fn the_database_of_an_application_is_taken() {
     let path = folder.file("shop.db");
     let shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id); PRAGMA user_version = 7").unwrap();
-    let jobs = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     jobs.insert(HOUR, close(1)).unwrap();
     jobs.shutdown().unwrap();
     let version: i64 = shop.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
@@ -78,18 +78,18 @@ fn the_database_of_an_application_is_taken() {
 
 #[test]
 fn choices_that_make_no_sense_are_refused() {
-    let builder = || Jobs::memory().on(|_: Close, _| Ok(()));
+    let builder = || Jobs::memory().handle(|_: Close, _| Ok(()));
     let config = |builder: tickwheel_jobs::Builder| match builder.start() {
         Err(OpenError::Config(reason)) => reason,
         other => panic!("{other:?}"),
     };
     assert!(config(builder().lease(Duration::ZERO)).contains("lease"));
-    assert!(config(builder().in_flight(0)).contains("in_flight"));
+    assert!(config(builder().max_in_flight(0)).contains("in_flight"));
     assert!(config(builder().threads(0)).contains("threads(0)"));
     assert!(config(builder().queue("")).contains("queue"));
     assert!(config(builder().queue("a-b; DROP")).contains("a-b; DROP"));
     assert!(matches!(Jobs::memory().start(), Err(OpenError::NoHandlers)));
-    let twice = builder().on(|_: Close, _| Ok(())).start();
+    let twice = builder().handle(|_: Close, _| Ok(())).start();
     assert!(matches!(twice, Err(OpenError::SameKind(kind)) if kind == "close-order"));
     assert!(matches!(Jobs::memory().client(), Err(OpenError::Config(_))));
     assert!(matches!(builder().client(), Err(OpenError::Config(_))));
@@ -105,7 +105,7 @@ impl serde::Serialize for Stubborn {
 }
 
 impl Job for Stubborn {
-    const NAME: &'static str = "stubborn";
+    const KIND: &'static str = "stubborn";
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn a_refused_job_comes_back() {
             assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::TooLong(long)));
         }
         let last = jobs.insert(far - MS, close(1)).unwrap();
-        assert!(jobs.reset(last, far).is_err());
-        assert!(jobs.reset(last, UNIX_EPOCH).unwrap());
+        assert!(jobs.reschedule(last, far).is_err());
+        assert!(jobs.reschedule(last, UNIX_EPOCH).unwrap());
         assert_eq!(driver.advance(MS), 1);
 
         let key = "k".repeat(256);
@@ -154,7 +154,7 @@ fn a_refused_job_comes_back() {
 struct Nest(Vec<Nest>);
 
 impl Job for Nest {
-    const NAME: &'static str = "nest";
+    const KIND: &'static str = "nest";
 }
 
 fn nest(levels: usize) -> Nest {
@@ -165,7 +165,7 @@ fn nest(levels: usize) -> Nest {
 struct Number(f64);
 
 impl Job for Number {
-    const NAME: &'static str = "number";
+    const KIND: &'static str = "number";
 }
 
 /// What does not decode is refused at the insert if it is nested too deep. A number that JSON cannot say
@@ -175,7 +175,7 @@ fn a_job_that_json_cannot_say_is_refused_or_dead() {
     let levels = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let seen = std::sync::Arc::clone(&levels);
     let (jobs, driver) = Jobs::memory()
-        .on(move |mut nest: Nest, _| {
+        .handle(move |mut nest: Nest, _| {
             seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             while let Some(inner) = nest.0.pop() {
                 nest = inner;
@@ -183,7 +183,7 @@ fn a_job_that_json_cannot_say_is_refused_or_dead() {
             }
             Ok(())
         })
-        .on(|_: Number, _| Ok(()))
+        .handle(|_: Number, _| Ok(()))
         .manual()
         .unwrap();
     jobs.insert(SECOND, nest(127)).unwrap();
@@ -206,7 +206,7 @@ fn a_setting_is_read_back() {
     let jobs = Jobs::open(&path)
         .unwrap()
         .durability(Durability::Synced)
-        .on(|_: Close, _| Ok(()))
+        .handle(|_: Close, _| Ok(()))
         .start()
         .unwrap();
     let conn = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();

@@ -29,7 +29,7 @@ fn a_claimed_job_that_has_not_started_is_cancelled_and_moved() {
         assert_eq!(driver.advance(SECOND - MS), 0);
         assert_eq!(jobs.stats().in_flight, 3);
         assert_eq!(jobs.cancel(one).unwrap(), Cancel::Cancelled);
-        assert!(jobs.reset(two, HOUR).unwrap());
+        assert!(jobs.reschedule(two, HOUR).unwrap());
         assert_eq!(driver.advance(MS), 1);
         assert_eq!(driver.advance(HOUR), 1);
         assert_eq!(log.get(), [3, 2]);
@@ -41,16 +41,16 @@ fn a_run_that_is_cancelled_is_told_and_not_tried_again() {
     on_each_store(|builder| {
         let (started, at_start) = mpsc::channel();
         let jobs = builder
-            .on(move |_: Close, run| {
+            .handle(move |_: Close, run| {
                 started.send(run.id()).unwrap();
-                wait_until("the run is told", || run.is_lost());
+                wait_until("the run is told", || run.is_cancelled());
                 Err(Fail::after(MS, "stopped"))
             })
             .start()
             .unwrap();
         let id = jobs.insert(MS, close(1)).unwrap();
         assert_eq!(at_start.recv_timeout(LONG), Ok(id));
-        assert!(!jobs.reset(id, HOUR).unwrap());
+        assert!(!jobs.reschedule(id, HOUR).unwrap());
         assert_eq!(jobs.cancel(id).unwrap(), Cancel::Running);
         wait_until("the job is gone", || jobs.get(id).unwrap().is_none());
         assert_eq!(jobs.stats().started, 1);
@@ -65,9 +65,9 @@ fn a_cancel_of_another_process_reaches_the_run() {
     let (started, at_start) = mpsc::channel();
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |_: Close, run| {
+        .handle(move |_: Close, run| {
             started.send(run.id()).unwrap();
-            wait_until("the run is told", || run.is_lost());
+            wait_until("the run is told", || run.is_cancelled());
             Err(Fail::after(MS, "stopped"))
         })
         .start()
@@ -76,7 +76,7 @@ fn a_cancel_of_another_process_reaches_the_run() {
     let id = client.insert(MS, close(1)).unwrap();
     assert_eq!(at_start.recv_timeout(LONG), Ok(id));
     assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
-    assert!(!client.reset(id, HOUR).unwrap());
+    assert!(!client.reschedule(id, HOUR).unwrap());
     wait_until("the job is gone", || client.get(id).unwrap().is_none());
     jobs.check().unwrap();
 }
@@ -91,11 +91,11 @@ fn a_cancel_of_another_process_reaches_the_run_while_callers_never_pause() {
     let (told, was_told) = mpsc::channel();
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |_: Close, run| {
+        .handle(move |_: Close, run| {
             started.send(run.id()).unwrap();
-            wait_until("the run is told", || run.is_lost());
+            wait_until("the run is told", || run.is_cancelled());
             told.send(run.cancellation()).unwrap();
-            Err(Fail::lost())
+            Err(Fail::interrupted())
         })
         .start()
         .unwrap();
@@ -111,13 +111,13 @@ fn a_cancel_of_another_process_reaches_the_run_while_callers_never_pause() {
 fn a_reset_moves_a_job_both_ways() {
     on_manual(|jobs, driver, log| {
         let id = jobs.insert(SECOND, close(1)).unwrap();
-        assert!(jobs.reset(id, HOUR).unwrap());
+        assert!(jobs.reschedule(id, HOUR).unwrap());
         assert_eq!(driver.advance(SECOND), 0);
-        assert!(jobs.reset(id, driver.now() + SECOND).unwrap());
-        assert!(jobs.reset(id, driver.wall_now() + 2 * SECOND).unwrap());
+        assert!(jobs.reschedule(id, driver.now() + SECOND).unwrap());
+        assert!(jobs.reschedule(id, driver.wall_now() + 2 * SECOND).unwrap());
         assert_eq!(driver.advance(2 * SECOND - MS), 0);
         assert_eq!(driver.advance(MS), 1);
-        assert!(!jobs.reset(id, HOUR).unwrap());
+        assert!(!jobs.reschedule(id, HOUR).unwrap());
         assert_eq!(log.get(), [1]);
     });
 }

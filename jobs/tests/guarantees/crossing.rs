@@ -17,10 +17,10 @@ const VERBS: [(&str, Verb); 13] = [
     ("insert", |client| inserted(client.insert(HOUR, close(1)).map(drop))),
     ("insert_batch", |client| inserted(client.insert_batch([(HOUR, close(1))]).map(drop))),
     ("cancel", |client| client.cancel(JobId::new()).map(drop)),
-    ("reset", |client| client.reset(JobId::new(), HOUR).map(drop)),
-    ("revive", |client| client.revive(JobId::new()).map(drop)),
-    ("repeat", |client| client.repeat("night", HOUR, close(1))),
-    ("cancel_repeat", |client| client.cancel_repeat("night").map(drop)),
+    ("reschedule", |client| client.reschedule(JobId::new(), HOUR).map(drop)),
+    ("retry", |client| client.retry(JobId::new()).map(drop)),
+    ("schedule", |client| client.schedule("night", HOUR, close(1))),
+    ("unschedule", |client| client.unschedule("night").map(drop)),
     ("get", |client| client.get(JobId::new()).map(drop)),
     ("count", |client| client.count().map(drop)),
     ("kinds", |client| client.kinds().map(drop)),
@@ -65,7 +65,7 @@ fn callers(client: &Client, ended: &mpsc::Sender<&'static str>) -> Vec<JoinHandl
 }
 
 fn all_calls_end(builder: Builder, end: fn(Jobs)) {
-    let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
     let (sender, ended) = mpsc::channel();
     let callers = callers(&jobs.client(), &sender);
     drop(sender);
@@ -120,7 +120,7 @@ fn an_end_on_a_manual_clock_waits_for_the_last_step_of_another_thread() {
                 let _ = &captured;
                 Ok(())
             };
-            let (jobs, driver) = builder.on(handler).manual().unwrap();
+            let (jobs, driver) = builder.handle(handler).manual().unwrap();
             // Claimed and not started: the step that gives it back is not the one that begins the end.
             jobs.insert(20 * MS, close(1)).unwrap();
             driver.advance(Duration::ZERO);
@@ -147,7 +147,7 @@ fn a_shutdown_overtakes_no_buffered_insert() {
     for round in 0..10 {
         let path = folder.file(&format!("{round}.db"));
         let builder = Jobs::open(&path).unwrap().durability(Durability::Buffered);
-        let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+        let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
         for order in 0..3000 {
             jobs.insert(HOUR, close(order)).unwrap();
         }

@@ -18,7 +18,7 @@ fn a_shutdown_waits_for_runs_and_gives_back_the_rest() {
     let jobs = Jobs::open(&path)
         .unwrap()
         .threads(1)
-        .on(move |job: Close, _| {
+        .handle(move |job: Close, _| {
             started.send(job.order).unwrap();
             released.lock().unwrap().recv()?;
             Ok(())
@@ -41,7 +41,7 @@ fn a_shutdown_waits_for_runs_and_gives_back_the_rest() {
     ending.join().unwrap().unwrap();
     assert_eq!(client.cancel(tickwheel_jobs::JobId::new()), Err(StoreError::Closed));
     // One has run. The others were claimed, and were never interrupted.
-    let (jobs, driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     assert!(jobs.pending().all(|job| job.interruptions == 0));
     assert!(jobs.count().unwrap().pending >= 9);
     driver.advance(SECOND);
@@ -56,7 +56,7 @@ fn a_shutdown_does_not_wait_longer_than_its_limit() {
         let (release, released) = mpsc::channel::<()>();
         let released = std::sync::Mutex::new(released);
         let jobs = builder
-            .on(move |_: Close, _| {
+            .handle(move |_: Close, _| {
                 started.send(()).unwrap();
                 let _ = released.lock().unwrap().recv();
                 Ok(())
@@ -78,11 +78,11 @@ fn a_shutdown_tells_the_runs_at_its_start_and_their_ends_count() {
     let (started, at_start) = mpsc::channel();
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |job: Close, run| {
+        .handle(move |job: Close, run| {
             started.send(()).unwrap();
-            wait_until("the run is told", || run.is_lost());
+            wait_until("the run is told", || run.is_cancelled());
             assert_eq!(run.cancellation(), Some(Cancellation::Shutdown));
-            if job.order == 1 { Ok(()) } else { Err(Fail::lost()) }
+            if job.order == 1 { Ok(()) } else { Err(Fail::interrupted()) }
         })
         .threads(2)
         .start()
@@ -93,7 +93,7 @@ fn a_shutdown_tells_the_runs_at_its_start_and_their_ends_count() {
     jobs.shutdown_timeout(LONG).unwrap();
     // The one that ended is gone; the other one is pending as it was.
     let left: Vec<_> = Jobs::open(&path).unwrap().client().unwrap().pending().collect();
-    let left: Vec<_> = left.iter().map(|job| (job.tries, job.interruptions)).collect();
+    let left: Vec<_> = left.iter().map(|job| (job.failures, job.interruptions)).collect();
     assert_eq!(left, [(0, 0)]);
 }
 
@@ -108,10 +108,10 @@ fn a_shutdown_lets_the_runs_be_for_its_grace() {
             let (seen, saw) = mpsc::channel();
             let jobs = builder
                 .shutdown_grace(grace)
-                .on(move |_: Close, run| {
+                .handle(move |_: Close, run| {
                     started.send(()).unwrap();
                     if told.is_some() {
-                        wait_until("the run is told", || run.is_lost());
+                        wait_until("the run is told", || run.is_cancelled());
                     }
                     let _ = released.lock().unwrap().recv();
                     seen.send(run.cancellation()).unwrap();
@@ -140,7 +140,7 @@ fn a_drop_loses_nothing_and_waits_for_no_run() {
     let released = std::sync::Mutex::new(released);
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |_: Close, run| {
+        .handle(move |_: Close, run| {
             started.send(run.id()).unwrap();
             let _ = released.lock().unwrap().recv();
             Ok(())
@@ -150,7 +150,7 @@ fn a_drop_loses_nothing_and_waits_for_no_run() {
     let id = jobs.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     drop(jobs);
-    let (jobs, driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     assert_eq!(jobs.get(id).unwrap().unwrap().interruptions, 0);
     assert_eq!(driver.advance(SECOND), 1);
     drop(release);
@@ -166,7 +166,7 @@ fn the_owner_may_end_in_a_handler() {
         let (done, at_end) = mpsc::channel();
         let jobs = Jobs::open(folder.file("jobs.db"))
             .unwrap()
-            .on(move |_: Close, _| {
+            .handle(move |_: Close, _| {
                 wait_until("the owner is there", || owned.lock().unwrap().is_some());
                 let jobs = owned.lock().unwrap().take().unwrap();
                 if by_drop {
@@ -188,7 +188,7 @@ fn the_owner_may_end_in_a_handler() {
 fn one_process_runs_the_jobs_of_a_file() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
-    let builder = || Jobs::open(&path).unwrap().on(|_: Close, _| Ok(()));
+    let builder = || Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(()));
     let jobs = builder().start().unwrap();
     assert!(matches!(builder().start(), Err(OpenError::InUse { path: named }) if named == path));
     assert!(builder().queue("other").start().is_ok());
@@ -206,7 +206,7 @@ fn queues_of_a_file_know_nothing_of_each_other() {
         let (jobs, driver) = Jobs::open(&path)
             .unwrap()
             .queue(queue)
-            .on(move |job: Close, _| {
+            .handle(move |job: Close, _| {
                 noted.add(job.order);
                 Ok(())
             })
@@ -237,7 +237,7 @@ fn a_shutdown_keeps_its_limit_while_another_program_holds_the_file() {
     let released = std::sync::Mutex::new(released);
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |_: Close, _| {
+        .handle(move |_: Close, _| {
             started.send(()).unwrap();
             released.lock().unwrap().recv()?;
             Ok(())
@@ -256,7 +256,7 @@ fn a_shutdown_keeps_its_limit_while_another_program_holds_the_file() {
     let closed = at_end.recv_timeout(8 * SECOND).expect("the shutdown keeps its limit");
     assert_eq!(closed, Err(StoreError::Busy));
     other.execute_batch("COMMIT").unwrap();
-    let (jobs, _driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    let (jobs, _driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     assert_eq!(jobs.count().unwrap().pending, 1);
     jobs.check().unwrap();
 }

@@ -18,11 +18,11 @@ use super::support::{Close, Folder, HOUR, MS, Push, SECOND, close, on_each_store
 struct NotSync(Cell<u64>);
 
 impl Job for NotSync {
-    const NAME: &'static str = "not-sync";
+    const KIND: &'static str = "not-sync";
 }
 
 fn refused() -> Result<(), InsertError<NotSync>> {
-    let (jobs, _driver) = Jobs::memory().on(|_: Close, _| Ok(())).manual().expect("in memory");
+    let (jobs, _driver) = Jobs::memory().handle(|_: Close, _| Ok(())).manual().expect("in memory");
     let client = jobs.client();
     drop(jobs);
     client.insert(SECOND, NotSync(Cell::new(1))).map(drop)
@@ -57,8 +57,8 @@ fn every_error_becomes_a_failure_by_a_question_mark() {
     ];
     on_each_store(|builder| {
         let (jobs, driver) = builder
-            .retry(Retry::fixed(HOUR).times(1))
-            .on(move |job: Close, _| handlers[job.order as usize].0())
+            .retry(Retry::fixed(HOUR).max_retries(1))
+            .handle(move |job: Close, _| handlers[job.order as usize].0())
             .manual()
             .unwrap();
         let insert = |order: usize| jobs.insert(Duration::ZERO, close(order as u64)).unwrap();
@@ -66,7 +66,7 @@ fn every_error_becomes_a_failure_by_a_question_mark() {
         driver.advance(MS);
         for (id, (_, error)) in ids.iter().zip(&handlers) {
             let job = jobs.get(*id).unwrap().unwrap();
-            let found = (job.state, job.tries, job.error.as_deref());
+            let found = (job.state, job.failures, job.error.as_deref());
             assert_eq!(found, (JobState::Pending, 1, Some(*error)));
         }
         driver.advance(HOUR);
@@ -81,7 +81,7 @@ fn a_failure_keeps_its_fate_through_a_question_mark() {
         Err(inner())?
     }
     let (jobs, driver) = Jobs::memory()
-        .on(|job: Close, _| match job.order {
+        .handle(|job: Close, _| match job.order {
             0 => outer(|| Fail::dead("dies")),
             _ => outer(|| Fail::snooze(HOUR)),
         })
@@ -91,7 +91,31 @@ fn a_failure_keeps_its_fate_through_a_question_mark() {
     driver.advance(MS);
     let [dead, put_off] = ids.map(|id| jobs.get(id).unwrap().unwrap());
     assert_eq!((dead.state, dead.error.as_deref()), (JobState::Dead, Some("dies")));
-    assert_eq!((put_off.state, put_off.tries, put_off.error), (JobState::Pending, 0, None));
+    assert_eq!((put_off.state, put_off.failures, put_off.error), (JobState::Pending, 0, None));
+}
+
+/// `JobInfo::attempt` counts as `Run::attempt` does: 0 before the first run, and the run under way counts.
+#[test]
+fn the_attempt_of_a_job_counts_the_run_under_way() {
+    on_each_store(|builder| {
+        let seen = Arc::<Mutex<Vec<(u32, u32)>>>::default();
+        let noted = Arc::clone(&seen);
+        let handler = move |_: Close, run: &Run| {
+            let info = run.client().get(run.id())?.ok_or("it is gone")?;
+            noted.lock().unwrap().push((run.attempt(), info.attempt));
+            Err(Fail::retry("again"))
+        };
+        let policy = Retry::fixed(HOUR).max_retries(1);
+        let (jobs, driver) = builder.handle_with(policy, handler).manual().unwrap();
+        let id = jobs.insert(SECOND, close(1)).unwrap();
+        let attempt = || jobs.get(id).unwrap().unwrap().attempt;
+        assert_eq!(attempt(), 0);
+        driver.advance(SECOND);
+        assert_eq!(attempt(), 1);
+        driver.advance(HOUR);
+        assert_eq!(attempt(), 2);
+        assert_eq!(*seen.lock().unwrap(), [(1, 1), (2, 2)]);
+    });
 }
 
 /// A limit of so many in each second, as a service states it.
@@ -118,7 +142,7 @@ impl Limiter {
 }
 
 fn now(run: &Run) -> SystemTime {
-    run.deadline() + run.late()
+    run.due() + run.late()
 }
 
 /// 100 mails through a limiter of 10 a second: all are sent, none is dead or has failed, no second has
@@ -132,8 +156,8 @@ fn a_limiter_puts_jobs_off_and_kills_none() {
         let told = Arc::clone(&events);
         let (jobs, driver) = builder
             .state(Limiter { each_second: 10, state: Mutex::new((0, 0)) })
-            .retry(Retry::fixed(SECOND).times(2))
-            .on(move |job: Close, run| {
+            .retry(Retry::fixed(SECOND).max_retries(2))
+            .handle(move |job: Close, run| {
                 assert_eq!(run.attempt(), 1);
                 run.state::<Limiter>()?.take(now(run)).map_err(Fail::snooze)?;
                 noted.lock().unwrap().push((job.order, now(run)));
@@ -172,8 +196,8 @@ fn a_snooze_changes_the_time_of_a_job_and_nothing_else() {
         let runs = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&runs);
         let (jobs, driver) = builder
-            .retry(Retry::fixed(SECOND).times(2))
-            .on(move |_: Close, run| {
+            .retry(Retry::fixed(SECOND).max_retries(2))
+            .handle(move |_: Close, run| {
                 let mut runs = noted.lock().unwrap();
                 runs.push((run.attempt(), run.fence()));
                 match runs.len() {
@@ -189,17 +213,17 @@ fn a_snooze_changes_the_time_of_a_job_and_nothing_else() {
         let after_one = jobs.get(id).unwrap().unwrap();
         driver.advance(2 * HOUR);
         let after_three = jobs.get(id).unwrap().unwrap();
-        assert_eq!(after_three.deadline, after_one.deadline + 2 * HOUR);
+        assert_eq!(after_three.due, after_one.due + 2 * HOUR);
         let mut before = after_three.clone();
-        before.deadline = after_one.deadline;
+        before.due = after_one.due;
         assert_eq!(before, after_one);
-        assert_eq!((after_three.tries, after_three.key.as_deref()), (1, Some("order-1")));
+        assert_eq!((after_three.failures, after_three.key.as_deref()), (1, Some("order-1")));
         assert_eq!(after_three.error.as_deref(), Some("fails once"));
         assert_eq!(jobs.keyed("order-1").get().unwrap(), Some(after_three));
         // The second and the third failure.
         driver.advance(2 * HOUR);
         let dead = jobs.get(id).unwrap().unwrap();
-        assert_eq!((dead.state, dead.tries), (JobState::Dead, 3));
+        assert_eq!((dead.state, dead.failures), (JobState::Dead, 3));
         let runs = runs.lock().unwrap();
         let attempts: Vec<u32> = runs.iter().map(|(attempt, _)| *attempt).collect();
         assert_eq!(attempts, [1, 2, 2, 2, 2, 3]);
@@ -213,7 +237,7 @@ fn a_snooze_changes_the_time_of_a_job_and_nothing_else() {
 fn a_cancelled_job_is_not_put_off() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
-            .on(|_: Close, run| {
+            .handle(|_: Close, run| {
                 assert_eq!(run.client().cancel(run.id())?, Cancel::Running);
                 Err(Fail::snooze(HOUR))
             })
@@ -232,7 +256,7 @@ fn a_cancelled_job_is_not_put_off() {
 fn a_job_that_was_put_off_survives_a_restart() {
     let folder = Folder::new();
     let open = |run: fn(Close, &Run) -> Result<(), Fail>| {
-        Jobs::open(folder.file("jobs.db")).unwrap().on(run).manual().unwrap()
+        Jobs::open(folder.file("jobs.db")).unwrap().handle(run).manual().unwrap()
     };
     let (jobs, driver) = open(|job, _| match job.order {
         1 => Err(Fail::snooze(HOUR)),
@@ -247,7 +271,7 @@ fn a_job_that_was_put_off_survives_a_restart() {
     assert_eq!(jobs.get(ids[0]).unwrap(), Some(put_off));
     assert_eq!(driver.advance(2 * HOUR), 1);
     assert_eq!(jobs.get(ids[0]).unwrap(), None);
-    let last = jobs.get(ids[1]).unwrap().unwrap().deadline;
+    let last = jobs.get(ids[1]).unwrap().unwrap().due;
     assert_eq!(last.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(), 253_402_300_799);
     jobs.check().unwrap();
 }
@@ -274,8 +298,8 @@ fn handlers_share_the_state_of_the_builder() {
         .state(Pool("pool"))
         .state(7_u64)
         .state(Arc::clone(&dropped))
-        .on(named)
-        .on(|_: Push, run| run.state::<Pool>().map(drop))
+        .handle(named)
+        .handle(|_: Push, run| run.state::<Pool>().map(drop))
         .manual()
         .unwrap();
     let ids = [1, 2].map(|order| jobs.insert(Duration::ZERO, close(order)).unwrap());
@@ -284,14 +308,14 @@ fn handlers_share_the_state_of_the_builder() {
     assert_eq!((jobs.get(ids[0]).unwrap(), jobs.get(push).unwrap()), (None, None));
     let failed = jobs.get(ids[1]).unwrap().unwrap();
     let error = failed.error.unwrap();
-    assert_eq!((failed.state, failed.tries), (JobState::Pending, 1));
+    assert_eq!((failed.state, failed.failures), (JobState::Pending, 1));
     assert!(error.contains("Missing") && error.contains("no state of the type"), "{error}");
     // A client that outlives the jobs does not keep it.
     let _client = jobs.client();
     drop((jobs, driver));
     assert_eq!(Arc::strong_count(&dropped), 1);
 
-    let twice = Jobs::memory().state(1_u64).state(2_u64).on(named).manual();
+    let twice = Jobs::memory().state(1_u64).state(2_u64).handle(named).manual();
     let error = twice.map(drop).unwrap_err().to_string();
     assert!(error.contains("two values of the type u64"), "{error}");
 }

@@ -129,5 +129,5 @@ fn futures_run_where_the_jobs_were_started() {
     wait_until("it has run", || gate.ended() == 1);
     jobs.shutdown().unwrap();
     // Handlers that block need none.
-    Jobs::memory().on(|_: Close, _| Ok(())).start().unwrap().shutdown().unwrap();
+    Jobs::memory().handle(|_: Close, _| Ok(())).start().unwrap().shutdown().unwrap();
 }

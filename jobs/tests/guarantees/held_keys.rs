@@ -26,7 +26,7 @@ fn keyed(order: u64) -> NewJob<Close> {
 fn a_key_that_is_held_takes_no_second_job_while_the_first_runs() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
-            .on(|job: Close, run| {
+            .handle(|job: Close, run| {
                 if job.order > 1 {
                     return Ok(());
                 }
@@ -62,7 +62,7 @@ fn a_key_that_is_held_takes_no_second_job_while_the_first_runs() {
 fn a_pending_job_is_replaced_although_it_holds_its_key() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
-            .on(|job: Close, _| match job.order {
+            .handle(|job: Close, _| match job.order {
                 3 => Err(Fail::after(HOUR, "no")),
                 _ => Ok(()),
             })
@@ -87,14 +87,14 @@ fn a_pending_job_is_replaced_although_it_holds_its_key() {
     });
 }
 
-/// Promise: a dead job has no key. It is revived under its key, or not at all if another job has that:
+/// Promise: a dead job has no key. It is retried under its key, or not at all if another job has that:
 /// then the error names the key and the job. So it is for each way to have a key.
 #[test]
-fn a_dead_job_whose_key_is_taken_is_not_revived() {
+fn a_dead_job_whose_key_is_taken_is_not_retried() {
     for until in [Until::Started, Until::Ended] {
         on_each_store(|builder| {
             let (jobs, driver) = builder
-                .on(|job: Close, _| match job.order {
+                .handle(|job: Close, _| match job.order {
                     1 => Err(Fail::dead("no")),
                     _ => Ok(()),
                 })
@@ -106,12 +106,12 @@ fn a_dead_job_whose_key_is_taken_is_not_revived() {
             let other = jobs.insert_job(held(2)).unwrap();
             assert!(other.is_new, "dead counts as ended");
             let taken = StoreError::KeyTaken { key: "order-1".to_owned(), by: other.id };
-            assert_eq!(jobs.revive(dead).unwrap_err(), taken);
+            assert_eq!(jobs.retry(dead).unwrap_err(), taken);
             assert!(taken.to_string().contains("order-1"), "{taken}");
             assert_eq!(jobs.get(dead).unwrap().unwrap().state, JobState::Dead);
             jobs.check().unwrap();
             assert!(jobs.cancel(other.id).unwrap().is_cancelled());
-            assert!(jobs.revive(dead).unwrap());
+            assert!(jobs.retry(dead).unwrap());
             let alive = jobs.get(dead).unwrap().unwrap();
             assert_eq!((alive.state, alive.key.as_deref()), (JobState::Pending, Some("order-1")));
             jobs.check().unwrap();
@@ -125,7 +125,7 @@ fn while_it_runs(builder: Builder, body: impl Fn(&Jobs, JobId)) -> Jobs {
     let (end, at_end) = mpsc::channel::<()>();
     let at_end = std::sync::Mutex::new(at_end);
     let jobs = builder
-        .on(move |job: Close, _| {
+        .handle(move |job: Close, _| {
             if job.order == 1 {
                 started.send(())?;
                 at_end.lock().unwrap().recv_timeout(LONG)?;
@@ -193,7 +193,7 @@ fn a_key_is_held_over_interruptions_until_the_job_is_dead() {
         assert_eq!(client.insert_job(keyed(2)).unwrap().id, first, "as if it ran");
         drop(client);
         // The process that claimed it is gone.
-        let builder = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(()));
+        let builder = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(()));
         let (jobs, driver) = builder.manual().unwrap();
         driver.advance(MS);
         let inserted = jobs.insert_job(keyed(3).if_absent()).unwrap();
@@ -244,15 +244,15 @@ fn key_id_and_policy_go_together_in_a_batch() {
 }
 
 /// Promise: a policy that was given with a job is that of the job, whatever its handler says; also when
-/// another process runs it, and after a revive.
+/// another process runs it, and after a retry.
 #[test]
 fn a_job_has_a_policy_of_its_own() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
-            .on_with(Retry::never(), |_: Close, _| Err(Fail::after(SECOND, "no")))
+            .handle_with(Retry::never(), |_: Close, _| Err(Fail::after(SECOND, "no")))
             .manual()
             .unwrap();
-        let own = NewJob::new(close(1)).at(SECOND).retry(Retry::fixed(HOUR).times(2));
+        let own = NewJob::new(close(1)).at(SECOND).retry(Retry::fixed(HOUR).max_retries(2));
         let own = jobs.insert_job(own).unwrap().id;
         let of_kind = jobs.insert(SECOND, close(2)).unwrap();
         assert_eq!(driver.advance(SECOND), 2);
@@ -263,7 +263,7 @@ fn a_job_has_a_policy_of_its_own() {
                 assert_eq!(driver.advance(SECOND), 1);
             }
             assert_eq!(jobs.get(own).unwrap().unwrap().state, JobState::Dead);
-            assert!(jobs.revive(own).unwrap());
+            assert!(jobs.retry(own).unwrap());
             assert_eq!(driver.advance(MS), 1);
         }
         jobs.check().unwrap();
@@ -276,8 +276,9 @@ fn a_policy_of_a_job_is_there_after_a_restart() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     {
-        let (jobs, _driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
-        let own = NewJob::new(close(1)).at(SECOND).retry(Retry::fixed(SECOND).times(1));
+        let (jobs, _driver) =
+            Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
+        let own = NewJob::new(close(1)).at(SECOND).retry(Retry::fixed(SECOND).max_retries(1));
         jobs.insert_job(own).unwrap();
         jobs.insert(SECOND, close(2)).unwrap();
         jobs.keyed("order-3").insert(SECOND, close(3)).unwrap();
@@ -288,7 +289,7 @@ fn a_policy_of_a_job_is_there_after_a_restart() {
     drop(conn);
     let builder = Jobs::open(&path).unwrap().retry(Retry::never());
     let (jobs, driver) =
-        builder.on(|_: Close, _| Err(Fail::from(StoreError::Full))).manual().unwrap();
+        builder.handle(|_: Close, _| Err(Fail::from(StoreError::Full))).manual().unwrap();
     driver.advance(2 * SECOND);
     assert_eq!(jobs.count().unwrap().dead, 3);
     assert_eq!(jobs.stats().started, 4);

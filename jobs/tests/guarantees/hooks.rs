@@ -31,7 +31,7 @@ fn an_event_may_nudge_and_every_call_that_waits_is_refused() {
         let jobs = builder
             .durability(Durability::Buffered)
             .retry(Retry::never())
-            .on(|_: Close, _| Err(Fail::dead("no")))
+            .handle(|_: Close, _| Err(Fail::dead("no")))
             .on_event(move |_| {
                 let Some(client) = its.lock().unwrap().clone() else { return };
                 (0..5000).for_each(|_| client.nudge());
@@ -68,7 +68,7 @@ fn an_event_may_drop_any_jobs() {
             let (its, both) = (Arc::clone(slot), Arc::clone(both));
             Jobs::memory()
                 .retry(Retry::never())
-                .on(|_: Close, _| Err(Fail::dead("no")))
+                .handle(|_: Close, _| Err(Fail::dead("no")))
                 .on_event(move |_| {
                     both.wait();
                     let jobs = its.lock().unwrap().take();
@@ -111,7 +111,7 @@ impl Wake for Calls {
     }
 }
 
-/// A waker of [`Run::lost`](tickwheel_jobs::Run::lost) may call the jobs: what would wait is refused.
+/// A waker of [`Run::cancelled`](tickwheel_jobs::Run::cancelled) may call the jobs: what would wait is refused.
 #[test]
 fn a_waker_of_a_run_may_call_the_jobs() {
     on_each_store(|builder| {
@@ -119,13 +119,13 @@ fn a_waker_of_a_run_may_call_the_jobs() {
         let (refused, told) = mpsc::channel();
         let refused = Mutex::new(refused);
         let jobs = builder
-            .on(move |_: Close, run| {
+            .handle(move |_: Close, run| {
                 let refused = Mutex::new(refused.lock().unwrap().clone());
                 let waker = Waker::from(Arc::new(Calls { client: run.client(), refused }));
-                let mut lost = pin!(run.lost());
+                let mut lost = pin!(run.cancelled());
                 assert_eq!(lost.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
                 started.send(run.id()).unwrap();
-                wait_until("the run is told", || run.is_lost());
+                wait_until("the run is told", || run.is_cancelled());
                 Ok(())
             })
             .start()
@@ -160,7 +160,7 @@ fn a_captured_value_may_call_the_jobs_in_its_drop() {
         let (one, other) = (value(), value());
         let (in_handler, in_event) = (Arc::clone(&one), Arc::clone(&other));
         let jobs = builder
-            .on(move |_: Close, _| {
+            .handle(move |_: Close, _| {
                 let _value = &in_handler;
                 Ok(())
             })
@@ -186,7 +186,7 @@ fn a_shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
     let ending = Jobs::memory()
-        .on(move |_: Close, _| {
+        .handle(move |_: Close, _| {
             started.send(()).unwrap();
             released.lock().unwrap().recv()?;
             Ok(())
@@ -198,7 +198,7 @@ fn a_shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
     let client = ending.client();
     let (slot, (ended, told)) = (Mutex::new(Some(ending)), mpsc::channel());
     let other = Jobs::memory()
-        .on(move |_: Close, _| {
+        .handle(move |_: Close, _| {
             let ending = slot.lock().unwrap().take();
             let _ = ended.send(ending.map(|jobs| jobs.shutdown()));
             Ok(())

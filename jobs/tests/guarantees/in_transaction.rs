@@ -21,7 +21,7 @@ fn a_cancel_in_a_transaction_of_the_caller_is_there_with_the_commit() {
     let log = Log::default();
     let noted = log.clone();
     let builder = Jobs::open(&path).unwrap();
-    let (jobs, driver) = builder.on(move |job: Close, _| note(&noted, &job)).manual().unwrap();
+    let (jobs, driver) = builder.handle(move |job: Close, _| note(&noted, &job)).manual().unwrap();
     let mut shop = Connection::open(&path).unwrap();
     let ids: Vec<JobId> = (0..4).map(|n| jobs.insert(HOUR, close(n)).unwrap()).collect();
     let named = jobs.insert_with_id(JobId::named("order 9"), HOUR, close(9)).unwrap().id;
@@ -60,9 +60,9 @@ fn a_cancel_in_a_transaction_reaches_the_run_with_the_commit() {
     let (started, at_start) = mpsc::channel();
     let builder = Jobs::open(&path).unwrap();
     let jobs = builder
-        .on(move |_: Close, run| {
+        .handle(move |_: Close, run| {
             started.send(())?;
-            wait_until("the run is told", || run.is_lost());
+            wait_until("the run is told", || run.is_cancelled());
             Err(Fail::after(MS, "told"))
         })
         .start()
@@ -112,14 +112,14 @@ fn key_id_and_policy_go_into_a_transaction_of_the_caller() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let builder = Jobs::open(&path).unwrap().retry(Retry::never());
-    let failing = builder.on(|_: Close, _| Err(std::io::Error::other("no"))?);
+    let failing = builder.handle(|_: Close, _| Err(std::io::Error::other("no"))?);
     let (jobs, driver) = failing.manual().unwrap();
     let mut shop = Connection::open(&path).unwrap();
     let id = JobId::named("order 1");
     let replaced = jobs.keyed("order-1").insert(HOUR, close(1)).unwrap();
     let new = || {
         let new = NewJob::new(close(2)).at(HOUR).key("order-1").id(id);
-        new.retry(Retry::fixed(HOUR).times(1))
+        new.retry(Retry::fixed(HOUR).max_retries(1))
     };
     for is_new in [true, false] {
         let transaction = shop.transaction().unwrap();

@@ -14,20 +14,20 @@ fn what_was_inserted_is_there_after_a_restart() {
         let folder = Folder::new();
         let open = || {
             let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(durability);
-            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+            builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
         let id = jobs.insert(HOUR, close(1)).unwrap();
-        let deadline = driver.wall_now() + HOUR;
+        let due = driver.wall_now() + HOUR;
         // What a killed process leaves: nothing is closed.
         std::mem::forget((jobs, driver));
         let (copied, log) = (folder.file("copy.db"), folder.file("copy.db-wal"));
         std::fs::copy(folder.file("jobs.db"), &copied).unwrap();
         std::fs::copy(folder.file("jobs.db-wal"), log).unwrap();
         let builder = Jobs::open(&copied).unwrap();
-        let (jobs, _) = builder.on(|_: Close, _| Ok(())).manual().unwrap();
+        let (jobs, _) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
         let job = jobs.get(id).unwrap().unwrap();
-        assert_eq!((job.state, job.deadline), (JobState::Pending, deadline));
+        assert_eq!((job.state, job.due), (JobState::Pending, due));
         assert_eq!(job.job::<Close>().unwrap(), close(1));
         jobs.check().unwrap();
     }
@@ -37,7 +37,7 @@ fn what_was_inserted_is_there_after_a_restart() {
 fn a_buffered_insert_is_there_once_a_flush_is_answered() {
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Buffered);
-    let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
     let ids: Vec<JobId> = (0..100).map(|n| jobs.insert(HOUR, close(n)).unwrap()).collect();
     jobs.flush().unwrap();
     let other = Jobs::open(folder.file("jobs.db")).unwrap().client().unwrap();
@@ -108,7 +108,7 @@ fn a_job_in_a_transaction_of_the_caller_is_there_with_the_commit() {
     let (sender, receiver) = mpsc::channel();
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |job: Close, _| Ok(sender.send(job.order)?))
+        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
         .start()
         .unwrap();
     let transaction = shop.transaction().unwrap();
@@ -138,7 +138,7 @@ fn a_job_of_another_process_is_seen_within_a_second_or_so() {
     let (sender, receiver) = mpsc::channel();
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |job: Close, _| Ok(sender.send(job.order)?))
+        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
         .start()
         .unwrap();
     let client = Jobs::open(&path).unwrap().client().unwrap();
@@ -155,7 +155,7 @@ fn a_window_is_kept_and_used() {
         let at = driver.wall_now() + HOUR;
         let due = |when: When| {
             let id = jobs.insert(when, close(1)).unwrap();
-            jobs.get(id).unwrap().unwrap().deadline
+            jobs.get(id).unwrap().unwrap().due
         };
         let drawn: Vec<_> = (0..200).map(|_| due(When::wall(at).jitter(100 * MS))).collect();
         assert!(drawn.iter().all(|due| (at..=at + 100 * MS).contains(due)));

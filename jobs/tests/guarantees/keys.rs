@@ -24,11 +24,11 @@ fn a_key_has_at_most_one_pending_job() {
         assert_eq!(log.get(), [4]);
         assert_eq!(order.remaining().unwrap(), None);
         order.insert_if_absent(SECOND, close(5)).unwrap();
-        assert!(order.reset(2 * SECOND).unwrap());
+        assert!(order.reschedule(2 * SECOND).unwrap());
         assert_eq!(driver.advance(SECOND), 0);
         assert!(order.cancel().unwrap());
         assert!(!order.cancel().unwrap());
-        assert!(!order.reset(SECOND).unwrap());
+        assert!(!order.reschedule(SECOND).unwrap());
         assert_eq!(driver.advance(HOUR), 0);
     });
 }
@@ -52,7 +52,7 @@ fn a_key_is_free_when_its_job_has_started() {
     on_each_store(|builder| {
         let (done, at_end) = mpsc::channel();
         let jobs = builder
-            .on(move |job: Close, run| {
+            .handle(move |job: Close, run| {
                 if job.order < 3 {
                     let next = run.client().keyed(run.key().unwrap());
                     next.insert_if_absent(MS, close(job.order + 1))?;
@@ -75,13 +75,13 @@ fn a_key_is_free_when_its_job_has_started() {
 fn a_failed_job_keeps_its_key_unless_another_took_it() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
-            .on(|job: Close, run| {
+            .handle(|job: Close, run| {
                 if job.order == 2 {
                     run.client().keyed("b").insert(HOUR, close(3))?;
                 }
                 Err(std::io::Error::other("no"))?
             })
-            .retry(tickwheel_jobs::Retry::fixed(SECOND).times(5))
+            .retry(tickwheel_jobs::Retry::fixed(SECOND).max_retries(5))
             .manual()
             .unwrap();
         let one = jobs.keyed("a").insert(SECOND, close(1)).unwrap();

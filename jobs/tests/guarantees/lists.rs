@@ -11,7 +11,7 @@ fn a_page_of_large_payloads_is_short_and_the_list_is_complete() {
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap();
     let dies = |_: Push, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("no"));
-    let (jobs, driver) = builder.on(dies).manual().unwrap();
+    let (jobs, driver) = builder.handle(dies).manual().unwrap();
     let large = || Push { to: "Ada!".repeat(64 << 10) };
     jobs.insert_batch((0..40).map(|_| (SECOND, large()))).unwrap();
     let (mut pending, mut listed) = (jobs.pending(), 0);
@@ -36,7 +36,7 @@ fn a_list_of_an_hour_of_many_jobs_shows_each_once_while_others_end_and_move() {
     const JOBS: u64 = 9000;
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap();
-    let (jobs, driver) = builder.on(|_: Close, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
     let start = driver.wall_now() + 5 * HOUR;
     // The latest first, so that all others lie in the table of later hours.
     let due = |n: u64| start + MS * u32::try_from(JOBS - n).unwrap();
@@ -48,7 +48,7 @@ fn a_list_of_an_hour_of_many_jobs_shows_each_once_while_others_end_and_move() {
     assert_eq!(seen, (0..JOBS).rev().take(seen.len()).collect::<Vec<_>>());
     // Neither of them was shown yet.
     assert!(jobs.cancel(ids[10]).unwrap().is_cancelled());
-    assert!(jobs.reset(ids[20], due(JOBS)).unwrap());
+    assert!(jobs.reschedule(ids[20], due(JOBS)).unwrap());
     loop {
         let page = list.next_page().unwrap();
         if page.is_empty() {
@@ -78,7 +78,7 @@ fn a_number_that_no_program_writes_is_a_damaged_file() {
         let folder = Folder::new();
         let path = folder.file("jobs.db");
         let builder = Jobs::open(&path).unwrap();
-        let (jobs, driver) = builder.on(|_: Close, _| Ok(())).manual().unwrap();
+        let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
         jobs.insert(HOUR, close(1)).unwrap();
         let conn = Connection::open(&path).unwrap();
         assert!(conn.execute(wrong, []).unwrap() > 0, "{wrong}");

@@ -18,7 +18,7 @@ mod insert;
 mod keys;
 mod lists;
 mod outbox;
-mod repeats;
+mod schedules;
 mod runs;
 mod support;
 mod suspects;

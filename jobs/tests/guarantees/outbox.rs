@@ -26,7 +26,7 @@ fn a_statement_stores_its_job_with_the_commit() {
     let (sender, receiver) = mpsc::channel();
     let jobs = Jobs::open(&path)
         .unwrap()
-        .on(move |job: Close, _| Ok(sender.send(job.order)?))
+        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
         .start()
         .unwrap();
     let mut shop = Connection::open(&path).unwrap();
@@ -66,7 +66,7 @@ fn a_job_of_a_statement_is_seen_within_a_second_or_so() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let (sender, receiver) = mpsc::channel();
-    let jobs = Jobs::open(&path).unwrap().on(move |job: Close, _| Ok(sender.send(job.order)?));
+    let jobs = Jobs::open(&path).unwrap().handle(move |job: Close, _| Ok(sender.send(job.order)?));
     let jobs = jobs.start().unwrap();
     leave(&Connection::open(&path).unwrap(), &jobs.statement((MS, close(7))).unwrap()).unwrap();
     assert_eq!(receiver.recv_timeout(LONG), Ok(7));
@@ -158,7 +158,7 @@ fn a_statement_is_refused_by_any_other_file_and_version() {
     leave(&shop, &mail.statement((HOUR, close(2))).unwrap()).unwrap();
     assert_eq!((mail.count().unwrap().pending, client(&path).count().unwrap().pending), (1, 0));
 
-    let refused = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap().0;
+    let refused = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap().0;
     let refused = refused.statement((HOUR, close(3))).unwrap_err();
     assert_eq!(refused.into_inner().into_job(), close(3));
 }
@@ -189,7 +189,7 @@ fn what_is_no_job_stays_in_the_outbox_and_harms_no_other() {
     client.check().unwrap();
 }
 
-/// Promise: an insert on a thread that has a transaction of its own open ends within the patience, and
+/// Promise: an insert on a thread that has a transaction of its own open ends within the call timeout, and
 /// says how to do it instead. It waited for 10 seconds on a manual clock, or for longer on a busy machine.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
@@ -197,7 +197,7 @@ fn an_insert_in_the_midst_of_a_transaction_of_its_own_says_what_to_do() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let patience = 100 * MS;
-    let builder = || Jobs::open(&path).unwrap().patience(patience).on(|_: Close, _| Ok(()));
+    let builder = || Jobs::open(&path).unwrap().call_timeout(patience).handle(|_: Close, _| Ok(()));
     let is_told = |refused: StoreError| {
         assert_eq!(refused, StoreError::Busy);
         assert!(refused.to_string().contains("insert_in"), "{refused}");
@@ -225,7 +225,7 @@ fn an_insert_in_the_midst_of_a_transaction_of_its_own_says_what_to_do() {
     assert!(since.elapsed() < 8 * SECOND, "{:?}", since.elapsed());
 }
 
-/// Promise: a start waits for other connections no longer than the patience says.
+/// Promise: a start waits for other connections no longer than the call timeout says.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
 fn a_start_waits_for_a_writer_no_longer_than_its_patience() {
@@ -235,7 +235,7 @@ fn a_start_waits_for_a_writer_no_longer_than_its_patience() {
     let shop = Connection::open(&path).unwrap();
     shop.execute_batch("BEGIN IMMEDIATE").unwrap();
     let since = Instant::now();
-    let builder = Jobs::open(&path).unwrap().patience(100 * MS).on(|_: Close, _| Ok(()));
+    let builder = Jobs::open(&path).unwrap().call_timeout(100 * MS).handle(|_: Close, _| Ok(()));
     match builder.start() {
         Err(OpenError::Store(StoreError::Busy) | OpenError::InUse { .. }) => {}
         other => panic!("{:?}", other.map(|_| ())),

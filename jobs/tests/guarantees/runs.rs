@@ -13,9 +13,9 @@ fn no_run_starts_before_its_time() {
     on_each_store(|builder| {
         let (started, starts) = mpsc::channel();
         let jobs = builder
-            .on(move |_: Close, run| {
+            .handle(move |_: Close, run| {
                 let now = std::time::SystemTime::now();
-                Ok(started.send((run.id(), run.deadline(), now, run.late()))?)
+                Ok(started.send((run.id(), run.due(), now, run.late()))?)
             })
             .start()
             .unwrap();
@@ -25,12 +25,12 @@ fn no_run_starts_before_its_time() {
             .map(|(earliest, id)| (id, earliest))
             .collect();
         for _ in 0..200 {
-            let (id, deadline, now, late) = starts.recv_timeout(LONG).unwrap();
+            let (id, due, now, late) = starts.recv_timeout(LONG).unwrap();
             assert!(now >= asked[&id], "{:?} early", asked[&id].duration_since(now));
             // Only what was to start at once may have a deadline in the millisecond that had begun.
-            assert!(deadline + MS > asked[&id]);
-            assert!(now >= deadline, "{:?} early", deadline.duration_since(now));
-            assert!(late <= now.duration_since(deadline).unwrap());
+            assert!(due + MS > asked[&id]);
+            assert!(now >= due, "{:?} early", due.duration_since(now));
+            assert!(late <= now.duration_since(due).unwrap());
         }
     });
 }
@@ -92,7 +92,7 @@ fn a_failed_job_is_tried_again_by_its_policy_and_dies() {
         let attempts = Log::default();
         let noted = attempts.clone();
         let (jobs, driver) = builder
-            .on_with(Retry::exponential(SECOND).times(3), move |_: Close, run| {
+            .handle_with(Retry::exponential(SECOND).max_retries(3), move |_: Close, run| {
                 noted.add(run.attempt().into());
                 Err(std::io::Error::other("no answer"))?
             })
@@ -104,20 +104,20 @@ fn a_failed_job_is_tried_again_by_its_policy_and_dies() {
         for wait in [SECOND, 2 * SECOND, 4 * SECOND] {
             let job = jobs.get(id).unwrap().unwrap();
             assert_eq!(job.state, JobState::Pending);
-            let from_now = job.deadline.duration_since(driver.wall_now()).unwrap();
+            let from_now = job.due.duration_since(driver.wall_now()).unwrap();
             assert!((wait..=wait + wait / 4).contains(&from_now), "{from_now:?}");
             assert_eq!(driver.advance(from_now - MS), 0);
             assert_eq!(driver.advance(MS), 1);
         }
         let job = jobs.get(id).unwrap().unwrap();
-        assert_eq!((job.state, job.tries), (JobState::Dead, 4));
+        assert_eq!((job.state, job.failures), (JobState::Dead, 4));
         assert_eq!(job.error.as_deref(), Some("no answer"));
         assert_eq!(attempts.get(), [1, 2, 3, 4]);
         assert_eq!(driver.advance(HOUR), 0);
-        assert!(jobs.revive(id).unwrap());
-        assert!(!jobs.revive(id).unwrap());
+        assert!(jobs.retry(id).unwrap());
+        assert!(!jobs.retry(id).unwrap());
         assert_eq!(driver.advance(MS), 1);
-        assert_eq!(jobs.get(id).unwrap().unwrap().tries, 1);
+        assert_eq!(jobs.get(id).unwrap().unwrap().failures, 1);
         jobs.check().unwrap();
     });
 }
@@ -126,11 +126,11 @@ fn a_failed_job_is_tried_again_by_its_policy_and_dies() {
 fn a_failure_says_what_becomes_of_its_job() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
-            .on_with(Retry::fixed(SECOND).times(1), |job: Close, _| match job.order {
+            .handle_with(Retry::fixed(SECOND).max_retries(1), |job: Close, _| match job.order {
                 1 => Err(Fail::dead("never")),
                 2 => Err(Fail::after(HOUR, "later")),
                 3 => panic!("a defect of {}", job.order),
-                _ => Err(Fail::lost()),
+                _ => Err(Fail::interrupted()),
             })
             .manual()
             .unwrap();
@@ -148,8 +148,8 @@ fn a_failure_says_what_becomes_of_its_job() {
         assert_eq!(state(2).0, JobState::Pending);
         assert_eq!(driver.advance(MS), 1);
         assert_eq!(jobs.count().unwrap().dead, 4);
-        assert!(jobs.discard(ids[0]).unwrap());
-        assert!(!jobs.discard(ids[0]).unwrap());
+        assert!(jobs.delete(ids[0]).unwrap());
+        assert!(!jobs.delete(ids[0]).unwrap());
         assert_eq!(jobs.get(ids[0]).unwrap(), None);
         jobs.check().unwrap();
     });
@@ -159,14 +159,14 @@ fn a_failure_says_what_becomes_of_its_job() {
 fn an_unknown_kind_waits_and_is_listed() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
-    let (jobs, driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     let push = jobs.insert(SECOND, Push { to: "Ada".to_owned() }).unwrap();
     jobs.insert(SECOND, close(1)).unwrap();
     assert_eq!(driver.advance(HOUR), 1);
     assert_eq!(jobs.unhandled().unwrap(), [("push".to_owned(), 1)]);
     assert_eq!(jobs.pending().kind::<Push>().count(), 1);
     jobs.shutdown().unwrap();
-    let (jobs, driver) = Jobs::open(&path).unwrap().on(|_: Push, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Push, _| Ok(())).manual().unwrap();
     assert_eq!(driver.advance(HOUR), 1);
     assert_eq!(jobs.get(push).unwrap(), None);
     assert_eq!(jobs.unhandled().unwrap(), []);
@@ -179,13 +179,14 @@ fn a_payload_that_does_not_decode_is_dead_with_its_bytes() {
         order: String,
     }
     impl tickwheel_jobs::Job for Changed {
-        const NAME: &'static str = "close-order";
+        const KIND: &'static str = "close-order";
     }
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let id = client.insert(MS, close(7)).unwrap();
-    let (jobs, driver) = Jobs::open(&path).unwrap().on(|_: Changed, _| Ok(())).manual().unwrap();
+    let (jobs, driver) =
+        Jobs::open(&path).unwrap().handle(|_: Changed, _| Ok(())).manual().unwrap();
     driver.advance(HOUR);
     let job = jobs.get(id).unwrap().unwrap();
     assert_eq!((job.state, job.payload.as_slice()), (JobState::Dead, &br#"{"order":7}"#[..]));
@@ -197,7 +198,7 @@ fn a_payload_that_does_not_decode_is_dead_with_its_bytes() {
 fn the_dead_stay_until_their_retention() {
     on_each_store(|builder| {
         let (jobs, driver) =
-            builder.on(|_: Close, _| Err(Fail::dead("no"))).retention(HOUR).manual().unwrap();
+            builder.handle(|_: Close, _| Err(Fail::dead("no"))).keep_dead(HOUR).manual().unwrap();
         let id = jobs.insert(SECOND, close(1)).unwrap();
         let pending = jobs.insert(100 * HOUR, close(2)).unwrap();
         driver.advance(HOUR);
@@ -217,7 +218,7 @@ fn the_fences_of_a_job_ascend_through_restarts() {
         let noted = Arc::clone(&fences);
         let (jobs, driver) = Jobs::open(folder.file("jobs.db"))
             .unwrap()
-            .on(move |_: Close, run| {
+            .handle(move |_: Close, run| {
                 noted.lock().unwrap().push(run.fence());
                 Err(Fail::after(SECOND, "again"))
             })
@@ -240,7 +241,9 @@ fn events_tell_what_failed_and_died() {
         let events = Arc::new(Mutex::new(HashMap::new()));
         let noted = Arc::clone(&events);
         let (jobs, driver) = builder
-            .on_with(Retry::fixed(SECOND).times(1), |_: Close, _| Err(std::io::Error::other("no"))?)
+            .handle_with(Retry::fixed(SECOND).max_retries(1), |_: Close, _| {
+                Err(std::io::Error::other("no"))?
+            })
             .on_event(move |event| {
                 let name = match event {
                     Event::Failed { error, .. } => format!("failed: {error}"),
@@ -276,7 +279,7 @@ fn one_thread_starts_overdue_jobs_in_order() {
     let jobs = Jobs::open(&path)
         .unwrap()
         .threads(1)
-        .on(move |job: Close, _| {
+        .handle(move |job: Close, _| {
             noted.add(job.order / 2);
             Ok(())
         })
@@ -301,7 +304,7 @@ fn a_job_that_ends_its_process_is_dead_after_five() {
         let (from, to) = (path.clone(), next.clone());
         let (jobs, driver) = Jobs::open(&path)
             .unwrap()
-            .on(move |job: Close, run| {
+            .handle(move |job: Close, run| {
                 if job.order == 1 {
                     assert_eq!(run.attempt(), crash);
                     std::fs::copy(&from, &to)?;
@@ -315,7 +318,7 @@ fn a_job_that_ends_its_process_is_dead_after_five() {
         drop(jobs);
         path = next;
     }
-    let (jobs, driver) = Jobs::open(&path).unwrap().on(|_: Close, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     let job = jobs.get(id).unwrap().unwrap();
     assert_eq!((job.state, job.interruptions), (JobState::Dead, 5));
     assert!(job.error.unwrap().contains("ended 5 times"));
@@ -334,7 +337,7 @@ fn no_try_is_sooner_than_its_wait() {
     on_each_store(|builder| {
         let (started, starts) = mpsc::channel();
         let jobs = builder
-            .on_with(Retry::fixed(3 * MS).times(20), move |_: Close, _| {
+            .handle_with(Retry::fixed(3 * MS).max_retries(20), move |_: Close, _| {
                 started.send(std::time::SystemTime::now())?;
                 Err(std::io::Error::other("no"))?
             })

@@ -22,7 +22,7 @@ pub(crate) struct Close {
 }
 
 impl Job for Close {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 pub(crate) fn close(order: u64) -> Close {
@@ -35,7 +35,7 @@ pub(crate) struct Push {
 }
 
 impl Job for Push {
-    const NAME: &'static str = "push";
+    const KIND: &'static str = "push";
 }
 
 /// A folder that is removed when it is dropped.
@@ -92,7 +92,7 @@ pub(crate) fn on_manual(test: impl Fn(&Jobs, &Driver, &Log)) {
         let log = Log::default();
         let noted = log.clone();
         let (jobs, driver) = builder
-            .on(move |job: Close, _| {
+            .handle(move |job: Close, _| {
                 noted.add(job.order);
                 Ok(())
             })

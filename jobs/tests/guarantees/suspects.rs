@@ -43,7 +43,7 @@ fn a_new_job_does_not_wait_for_suspects_that_run_long() {
     let jobs = Jobs::open(&path)
         .unwrap()
         .threads(80)
-        .on(move |job: Close, _| {
+        .handle(move |job: Close, _| {
             if job.order < 300 {
                 wait_until("the suspects may end", || go_on.load(Ordering::Relaxed));
             }
@@ -69,7 +69,7 @@ fn a_job_does_not_die_of_its_fifth_interruption_if_a_suspect_was_claimed_after_i
         let ids = interrupted(&path, &[4, 1, 0]);
         claimed(&path, &order.map(|at: usize| ids[at]));
         let builder = Jobs::open(&path).unwrap();
-        let (jobs, _driver) = builder.on(|_: Push, _| Ok(())).manual().unwrap();
+        let (jobs, _driver) = builder.handle(|_: Push, _| Ok(())).manual().unwrap();
         let found = |at: usize| {
             let job = jobs.get(ids[at]).unwrap().unwrap();
             (job.state, job.interruptions)

@@ -12,7 +12,7 @@ use super::support::*;
 /// transactions of the program's as any file does.
 #[test]
 fn a_temporary_file_goes_with_its_last_user() {
-    let jobs = Jobs::temporary().unwrap().on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = Jobs::temporary().unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let client = jobs.client();
     let file = client.file().unwrap().to_owned();
     let mut connection = rusqlite::Connection::open(&file).unwrap();
@@ -27,20 +27,20 @@ fn a_temporary_file_goes_with_its_last_user() {
     drop(client);
     assert!(!file.exists());
     assert!(!file.parent().unwrap().exists());
-    assert_eq!(Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap().0.file(), None);
+    assert_eq!(Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap().0.file(), None);
 }
 
 /// A run that a test makes says what the test has chosen, and is told to stop when the test says so.
 #[test]
 fn a_test_makes_a_run_of_its_own() {
     fn handler(job: Close, run: &Run) -> Result<(), Fail> {
-        if run.is_lost() {
-            return Err(Fail::lost());
+        if run.is_cancelled() {
+            return Err(Fail::interrupted());
         }
         run.client().insert(HOUR, close(job.order + u64::from(run.attempt())))?;
         Ok(())
     }
-    let (jobs, _driver) = Jobs::memory().on(handler).manual().unwrap();
+    let (jobs, _driver) = Jobs::memory().handle(handler).manual().unwrap();
     let test = TestRun::new::<Close>(&jobs).attempt(3).key("order-7").late(SECOND).state(7_u8);
     let (first, second) = (test.build(), test.build());
     assert!(first.fence() < second.fence());
@@ -129,7 +129,7 @@ mod futures {
             driver.advance(HOUR);
             driver.wait_idle();
             runtime.block_on(driver.wait_idle_async());
-            let left: Vec<_> = jobs.pending().map(|job| job.tries).collect();
+            let left: Vec<_> = jobs.pending().map(|job| job.failures).collect();
             // The first run has failed; the second one, which was due at once, may have begun since.
             assert!(left == [1] || left.is_empty(), "{left:?}");
             driver.advance(Duration::ZERO);

@@ -14,7 +14,7 @@ fn callers_on_eight_threads_lose_nothing() {
         let counted = Arc::clone(&ran);
         let jobs = builder
             .durability(Durability::Written)
-            .on(move |_: Close, _| {
+            .handle(move |_: Close, _| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             })
@@ -48,8 +48,8 @@ fn more_jobs_than_may_be_in_flight_all_run() {
         let ran = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&ran);
         let (jobs, driver) = builder
-            .in_flight(7)
-            .on(move |job: Close, _| {
+            .max_in_flight(7)
+            .handle(move |job: Close, _| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 if job.order.is_multiple_of(100) { Err(Fail::dead("a hundredth")) } else { Ok(()) }
             })
@@ -88,7 +88,7 @@ fn a_file_shrinks_when_its_jobs_are_gone() {
     let jobs = Jobs::open(&path)
         .unwrap()
         .durability(Durability::Written)
-        .on(|_: Push, _| Ok(()))
+        .handle(|_: Push, _| Ok(()))
         .start()
         .unwrap();
     let long = || Push { to: "Ada".repeat(500) };
@@ -113,7 +113,7 @@ fn an_event_handler_that_panics_or_asks_harms_nobody() {
         let asked = Arc::new(AtomicU64::new(0));
         let (inside, counted) = (Arc::clone(&client), Arc::clone(&asked));
         let jobs = Jobs::memory()
-            .on(|_: Close, _| Err(Fail::dead("no")))
+            .handle(|_: Close, _| Err(Fail::dead("no")))
             .on_event(move |_| {
                 let refused = inside.get().unwrap().count().is_err();
                 counted.fetch_add(u64::from(refused), Ordering::Relaxed);
@@ -137,7 +137,7 @@ fn a_step_takes_some_thousand_jobs_of_callers_and_leaves_the_rest() {
     const CALLERS: u64 = 24;
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Written);
-    let jobs = builder.on(|_: Close, _| Ok(())).start().unwrap();
+    let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
     let before = jobs.stats().commits;
     std::thread::scope(|scope| {
         for caller in 0..CALLERS {

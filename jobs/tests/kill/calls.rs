@@ -49,17 +49,17 @@ pub(crate) fn inserted<J>(answer: Result<Vec<JobId>, InsertError<J>>) -> Answer 
     }
 }
 
-/// Sets the repeats, as a program does at each start; or ends them.
-pub(crate) fn repeats(jobs: &Client, life: &Instructions) {
-    for repeat in &life.repeats {
+/// Sets the schedules, as a program does at each start; or ends them.
+pub(crate) fn schedules(jobs: &Client, life: &Instructions) {
+    for repeat in &life.schedules {
         let name = repeat.name.to_string();
         if life.drain {
-            let verb = Verb::EndRepeat { name: repeat.name };
-            call(verb, || done(jobs.cancel_repeat(&name)));
+            let verb = Verb::Unschedule { name: repeat.name };
+            call(verb, || done(jobs.unschedule(&name)));
         } else {
-            let verb = Verb::Repeat { name: repeat.name, period: repeat.period_ms };
+            let verb = Verb::Schedule { name: repeat.name, period: repeat.period_ms };
             let tick = Tick { name: repeat.name };
-            call(verb, || done(jobs.repeat(&name, schedule(repeat), tick).map(|()| true)));
+            call(verb, || done(jobs.schedule(&name, schedule(repeat), tick).map(|()| true)));
         }
     }
 }
@@ -126,7 +126,7 @@ impl Caller<'_> {
                 call(Verb::CancelKey { key }, || done(by!(self, keyed, cancel | cancel_async())));
             }
             66..78 => self.cancel(),
-            78..88 => self.reset(due),
+            78..88 => self.reschedule(due),
             88..95 => self.get(),
             95..97 => drop(call(Verb::Flush, || {
                 done(by!(self, self.client, flush | flush_async()).map(|()| true))
@@ -278,10 +278,10 @@ impl Caller<'_> {
         });
     }
 
-    fn reset(&mut self, due: u64) {
+    fn reschedule(&mut self, due: u64) {
         let Some((tag, id)) = self.any() else { return };
-        call(Verb::Reset { tag, due }, || {
-            done(by!(self, self.client, reset | reset_async(id, time(due))))
+        call(Verb::Reschedule { tag, due }, || {
+            done(by!(self, self.client, reschedule | reschedule_async(id, time(due))))
         });
     }
 

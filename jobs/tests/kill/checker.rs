@@ -11,7 +11,7 @@
 //! | R7 keys | a job that was replaced under its key never starts; no two jobs wait under one key |
 //! | R8 batches | all of a batch, or none |
 //! | R9 in time | a run starts within [`BOUND_US`] after its deadline and the start of its process |
-//! | R10 repeats | each occurrence at its time, none missing but in an outage, none after the end |
+//! | R10 schedules | each occurrence at its time, none missing but in an outage, none after the end |
 //! | R11 nothing left | in the end no rows, an empty log, a small file |
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |
@@ -30,7 +30,7 @@ use crate::record::{
     Answer, Event, FileEnd, How, LATER_MS, Level, Mode, RETRIES, RETRY_MS, Start, Tag, Verb,
     occurrence_of,
 };
-use crate::repeats::repeats;
+use crate::schedules::r10_schedules;
 
 /// How late a run may start on a loaded machine, in microseconds.
 pub(crate) const BOUND_US: u64 = 15_000_000;
@@ -86,7 +86,7 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
     keys(&history, &mut found);
     batches(&history, &mut found);
     found.about([]);
-    repeats(&history, &mut found);
+    r10_schedules(&history, &mut found);
     ends::ends(&history, &mut found);
     nothing_left(&history, &mut found);
     looks(&history, &mut found);
@@ -124,23 +124,23 @@ fn early(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
     let by_key =
         |&n: &usize| matches!(history.calls[n].verb, Verb::Keyed { mode: Mode::KeepTime, .. });
     for &(place, _, start) in &job.starts {
-        if start.at < start.deadline * 1000 {
-            found.add("R2", format!("job {tag:x} starts before its deadline: {start:?}"));
+        if start.at < start.due * 1000 {
+            found.add("R2", format!("job {tag:x} starts before its due: {start:?}"));
         }
         if job.inserts.is_empty() || job.inserts.iter().any(by_key) {
             continue;
         }
-        let (dues, retry) = deadlines(history, job, place, &start);
-        let retried = retry.is_some_and(|at| start.deadline * 1000 + ROUNDING_US >= at);
-        if !dues.contains(&start.deadline) && !retried {
+        let (dues, retry) = due_times(history, job, place, &start);
+        let retried = retry.is_some_and(|at| start.due * 1000 + ROUNDING_US >= at);
+        if !dues.contains(&start.due) && !retried {
             let asked = format!("{dues:?}, after a failure {retry:?}");
-            found.add("R2", format!("job {tag:x} runs for {}, not for {asked}", start.deadline));
+            found.add("R2", format!("job {tag:x} runs for {}, not for {asked}", start.due));
         }
     }
 }
 
 /// Returns the deadlines that a run may have: by inserts and resets, and by a failure before it.
-fn deadlines(
+fn due_times(
     history: &History<'_>,
     job: &JobHistory,
     place: usize,
@@ -148,7 +148,7 @@ fn deadlines(
 ) -> (Vec<u64>, Option<u64>) {
     let mut dues = history.dues(job);
     for call in history.calls_on(job).filter(|call| call.place < place) {
-        let Verb::Reset { due, .. } = call.verb else { continue };
+        let Verb::Reschedule { due, .. } = call.verb else { continue };
         match &call.answer {
             _ if call.is_answered(&Answer::Done(false)) || call.is_refused() => {}
             Some(answered)
@@ -204,8 +204,8 @@ fn cancelled(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Foun
 fn dead(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &mut Found) {
     let Some(dead) = &job.dead else { return };
     let of = |how: &[How]| job.ends.iter().filter(|(.., end)| how.contains(&end.how)).count();
-    let asked = (of(&[How::Dead]) > 0 || history.is_senseless(job)) && dead.tries > 0;
-    let failed = dead.tries > RETRIES && of(&[How::Failed, How::Later]) > RETRIES as usize;
+    let asked = (of(&[How::Dead]) > 0 || history.is_senseless(job)) && dead.failures > 0;
+    let failed = dead.failures > RETRIES && of(&[How::Failed, How::Later]) > RETRIES as usize;
     let first = job.inserts.iter().map(|&n| history.calls[n].place).min().unwrap_or(0);
     let kills = history.kills_between(first, end) + history.cuts();
     let interrupted =
@@ -255,7 +255,7 @@ fn ghosts(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) 
     let Some((first, ..)) = job.starts.first() else { return };
     let inserts = job.inserts.iter().map(|&n| &history.calls[n]);
     if let Some((name, _)) = occurrence_of(tag) {
-        let asked = |c: &Call<'_>| matches!(c.verb, Verb::Repeat { name: n, .. } if *n == name);
+        let asked = |c: &Call<'_>| matches!(c.verb, Verb::Schedule { name: n, .. } if *n == name);
         if !history.calls.iter().any(|call| asked(call) && call.place < *first) {
             found.add("R6", format!("an occurrence of schedule {name}, which nobody has made"));
         }
@@ -296,12 +296,12 @@ fn keys(history: &History<'_>, found: &mut Found) {
             // A run that a kill cut off before it could report its start is not in the log. It began at
             // any of the times that the job has had: a reset may have made one earlier.
             let resets = history.calls_on(job).filter_map(|call| match call.verb {
-                Verb::Reset { due, .. } => Some(*due),
+                Verb::Reschedule { due, .. } => Some(*due),
                 _ => None,
             });
             let dues: Vec<_> = history.dues(job).into_iter().chain(resets).collect();
             let certain = |start: &Start| {
-                let mut times = dues.iter().chain([&start.deadline]);
+                let mut times = dues.iter().chain([&start.due]);
                 history.lives[&call.life].closed && !history.is_shared
                     || times.all(|due| due * 1000 > answered.at)
             };
@@ -342,7 +342,7 @@ fn batches(history: &History<'_>, found: &mut Found) {
 fn in_time(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
     for (_, life, start) in &job.starts {
         let ready = history.lives[life].ready.map_or(0, |(at, _)| at);
-        let late = start.at.saturating_sub(ready.max(start.deadline * 1000));
+        let late = start.at.saturating_sub(ready.max(start.due * 1000));
         if late > BOUND_US {
             found.add("R9", format!("job {tag:x} starts {} ms late: {start:?}", late / 1000));
         }

@@ -47,7 +47,7 @@ pub(crate) struct Instructions {
     pub(crate) long_ms: u64,
     /// A right may be missing, also in a shutdown, which says so.
     pub(crate) rights_change: bool,
-    /// Nothing new: end the repeats, and wait until no job is left.
+    /// Nothing new: end the schedules, and wait until no job is left.
     pub(crate) drain: bool,
     /// Jobs end the process, in one of a hundred inserts.
     pub(crate) deadly: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Instructions {
     pub(crate) known: Vec<(Tag, JobId)>,
     /// Inserts of earlier lives under ids of the caller's that were not answered: to be repeated.
     pub(crate) again: Vec<(Tag, u64)>,
-    pub(crate) repeats: Vec<Repeat>,
+    pub(crate) schedules: Vec<Periodic>,
 }
 
 /// Where the child kills itself.
@@ -70,7 +70,7 @@ pub(crate) struct Doom {
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-pub(crate) struct Repeat {
+pub(crate) struct Periodic {
     pub(crate) name: u32,
     pub(crate) period_ms: u64,
     /// Below zero: `Once`. Zero: `Skip`. Above: `Burst`.
@@ -122,19 +122,19 @@ pub(crate) struct Senseless {
 }
 
 impl Job for Waits {
-    const NAME: &'static str = "waits";
+    const KIND: &'static str = "waits";
 }
 impl Job for Senseless {
-    const NAME: &'static str = "work";
+    const KIND: &'static str = "work";
 }
 impl Job for Work {
-    const NAME: &'static str = "work";
+    const KIND: &'static str = "work";
 }
 impl Job for Other {
-    const NAME: &'static str = "other";
+    const KIND: &'static str = "other";
 }
 impl Job for Tick {
-    const NAME: &'static str = "tick";
+    const KIND: &'static str = "tick";
 }
 
 static REPORT: OnceLock<File> = OnceLock::new();
@@ -173,14 +173,14 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
     };
     let hooked = Arc::new(OnceLock::new());
     let jobs = place::start(|| {
-        let builder = place::open(&life.path)?.durability(durability).in_flight(life.in_flight);
+        let builder = place::open(&life.path)?.durability(durability).max_in_flight(life.in_flight);
         Ok(hooks::listening(handlers(builder).threads(3), &hooked))
     })?;
     report(&Record::Ready { at: now_us(), level: life.level });
     let _ = hooked.set(jobs.client());
     let client = jobs.client();
     let client = &client;
-    calls::repeats(client, &life);
+    calls::schedules(client, &life);
     place::watch(&life.path);
     if life.drain {
         let until = SystemTime::now() + Duration::from_secs(60);
@@ -213,13 +213,13 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
 
 /// Adds the handlers of every kind.
 pub(crate) fn handlers(builder: Builder) -> Builder {
-    let retry = Retry::fixed(Duration::from_millis(RETRY_MS)).times(RETRIES);
+    let retry = Retry::fixed(Duration::from_millis(RETRY_MS)).max_retries(RETRIES);
     let builder = hooks::futures(builder, retry);
     builder
-        .on_with(retry, |job: Work, run: &Run| work(&job, run))
-        .on_with(retry, |job: Other, run: &Run| work(&job.0, run))
-        .on_with(retry, |job: Tick, run: &Run| {
-            let tag = occurrence(job.name, ms(run.deadline()));
+        .handle_with(retry, |job: Work, run: &Run| work(&job, run))
+        .handle_with(retry, |job: Other, run: &Run| work(&job.0, run))
+        .handle_with(retry, |job: Tick, run: &Run| {
+            let tag = occurrence(job.name, ms(run.due()));
             started(tag, run);
             ended(tag, run, How::Done);
             Ok(())
@@ -238,7 +238,7 @@ fn work(job: &Work, run: &Run) -> Result<(), Fail> {
         Act::Long(ms) => {
             let until = now_us() + ms * 1000;
             while now_us() < until {
-                if run.is_lost() {
+                if run.is_cancelled() {
                     return Err(told(tag, run));
                 }
                 thread::sleep(Duration::from_millis(10));
@@ -299,7 +299,7 @@ pub(crate) fn started(tag: Tag, run: &Run) {
         id: run.id(),
         fence: run.fence().get(),
         attempt: run.attempt(),
-        deadline: ms(run.deadline()),
+        due: ms(run.due()),
         late: u64::try_from(run.late().as_micros()).unwrap_or(u64::MAX),
     }));
 }
@@ -366,7 +366,7 @@ pub(crate) fn ms(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(crate) fn schedule(repeat: &Repeat) -> Schedule {
+pub(crate) fn schedule(repeat: &Periodic) -> Schedule {
     Schedule::every(Duration::from_millis(repeat.period_ms)).missed(match repeat.missed {
         0 => Missed::Skip,
         cap if cap > 0 => Missed::Burst(cap as u32),

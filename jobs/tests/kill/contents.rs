@@ -15,7 +15,7 @@ struct Contents {
     pending: Vec<JobInfo>,
     running: Vec<JobInfo>,
     dead: Vec<JobInfo>,
-    repeats: Vec<ScheduleInfo>,
+    schedules: Vec<ScheduleInfo>,
     counts: Counts,
 }
 
@@ -27,7 +27,7 @@ impl Contents {
             pending: pending.by_ref().collect(),
             running: running.by_ref().collect(),
             dead: dead.by_ref().collect(),
-            repeats: client.repeats()?,
+            schedules: client.schedules()?,
             counts: client.count()?,
         };
         match [&pending, &running, &dead].iter().find_map(|pages| pages.error()) {
@@ -43,23 +43,23 @@ impl Contents {
 }
 
 pub(crate) fn seen(job: &JobInfo) -> Seen {
-    let deadline = ms(job.deadline);
+    let due = ms(job.due);
     let tag = match &*job.kind {
-        Work::NAME => {
+        Work::KIND => {
             let work = job.job::<Work>().map(|job| job.tag);
             work.or_else(|_| job.job::<Senseless>().map(|job| job.tag))
         }
-        Other::NAME => job.job::<Other>().map(|job| job.0.tag),
-        Waits::NAME => job.job::<Waits>().map(|job| job.0.tag),
-        _ => job.job::<Tick>().map(|tick| occurrence(tick.name, deadline)),
+        Other::KIND => job.job::<Other>().map(|job| job.0.tag),
+        Waits::KIND => job.job::<Waits>().map(|job| job.0.tag),
+        _ => job.job::<Tick>().map(|tick| occurrence(tick.name, due)),
     };
     Seen {
         tag: tag.unwrap_or(u64::MAX),
         id: job.id,
-        deadline,
+        due,
         dead: job.state == JobState::Dead,
         key: job.key.clone(),
-        tries: job.tries,
+        failures: job.failures,
         interruptions: job.interruptions,
     }
 }

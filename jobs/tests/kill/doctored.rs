@@ -20,8 +20,8 @@ fn good() -> Log {
     log.insert(30, DUE);
     log.asked(Verb::Cancel { tag: 30 }, Answer::Cancelled);
     log.insert(40, DUE);
-    log.asked(Verb::Reset { tag: 40, due: DUE + 90 }, Answer::Done(true));
-    log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+    log.asked(Verb::Reschedule { tag: 40, due: DUE + 90 }, Answer::Done(true));
+    log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
     log.call(Verb::Batch { first: 50, count: 2, due: DUE });
     log.again();
     log.looked([1, 10, 11, 12, 21, 40].map(|tag| seen(tag, None)).into());
@@ -38,7 +38,7 @@ fn good() -> Log {
     for n in 1..4 {
         log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, 1);
     }
-    log.asked(Verb::EndRepeat { name: 1 }, Answer::Done(true));
+    log.asked(Verb::Unschedule { name: 1 }, Answer::Done(true));
     log.closed();
     log
 }
@@ -93,7 +93,7 @@ fn r2_a_run_before_its_deadline() {
 fn r2_a_reset_that_was_forgotten() {
     caught("R2", |log| {
         log.insert(1, DUE);
-        log.asked(Verb::Reset { tag: 1, due: DUE + 900 }, Answer::Done(true));
+        log.asked(Verb::Reschedule { tag: 1, due: DUE + 900 }, Answer::Done(true));
         log.run(1, DUE, 1);
         log.closed();
     });
@@ -311,7 +311,7 @@ fn r9_a_run_that_nothing_wakes() {
 #[test]
 fn r10_an_occurrence_that_is_missing() {
     caught("R10", |log| {
-        log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+        log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
         for n in [1, 2, 4] {
             log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, 1);
         }
@@ -322,13 +322,13 @@ fn r10_an_occurrence_that_is_missing() {
 #[test]
 fn r10_a_schedule_that_stops() {
     caught("R10", |log| {
-        log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+        log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
         log.run(occurrence(1, BEGINNING + 100), BEGINNING + 100, 1);
         for n in 1..40 {
             log.now = BEGINNING + n * 100;
             log.asked(Verb::Flush, Answer::Done(true));
         }
-        log.asked(Verb::EndRepeat { name: 1 }, Answer::Done(true));
+        log.asked(Verb::Unschedule { name: 1 }, Answer::Done(true));
         log.closed();
     });
 }
@@ -336,14 +336,14 @@ fn r10_a_schedule_that_stops() {
 #[test]
 fn r10_a_schedule_that_drifts_or_does_not_end() {
     caught("R10", |log| {
-        log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
+        log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
         log.run(occurrence(1, BEGINNING + 100), BEGINNING + 100, 1);
         log.run(occurrence(1, BEGINNING + 203), BEGINNING + 203, 1);
         log.closed();
     });
     caught("R10", |log| {
-        log.asked(Verb::Repeat { name: 1, period: 100 }, Answer::Done(true));
-        log.asked(Verb::EndRepeat { name: 1 }, Answer::Done(true));
+        log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
+        log.asked(Verb::Unschedule { name: 1 }, Answer::Done(true));
         log.run(occurrence(1, BEGINNING + 100), BEGINNING + 100, 1);
         log.closed();
     });

@@ -65,7 +65,7 @@ fn a_refused_call_leaves_nothing_behind() {
     }
     is_broken(Some("R2"), |log| {
         log.insert(1, DUE);
-        log.asked(Verb::Reset { tag: 1, due: DUE + 900 }, refused());
+        log.asked(Verb::Reschedule { tag: 1, due: DUE + 900 }, refused());
         log.run(1, DUE + 900, 1);
         log.closed();
     });
@@ -166,7 +166,7 @@ fn r18_a_job_that_makes_no_sense() {
     let senseless = |log: &mut Log| log.asked(Verb::Senseless { tag: 1, due: DUE }, ids(1, 1));
     let dies = |log: &mut Log| {
         let mut dead = dead(1, 0);
-        dead.tries = 1;
+        dead.failures = 1;
         log.end.jobs.push(dead);
     };
     is_broken(None, |log| {

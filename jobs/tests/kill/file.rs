@@ -27,7 +27,7 @@ pub(crate) fn end(path: &Path) -> Result<FileEnd> {
     let jobs = look(path)?.ok_or("there is no file")?.jobs;
     // The purge leaves what was remembered in the same millisecond.
     std::thread::sleep(Duration::from_millis(3));
-    let purging = handlers(Jobs::open(path)?).retention(Duration::ZERO).start()?;
+    let purging = handlers(Jobs::open(path)?).keep_dead(Duration::ZERO).start()?;
     let limit = SystemTime::now() + Duration::from_secs(10);
     while SystemTime::now() < limit && rows(path)?.iter().any(|(_, rows)| *rows > 0) {
         std::thread::sleep(Duration::from_millis(5));

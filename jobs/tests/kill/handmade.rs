@@ -81,23 +81,23 @@ impl Log {
         self.asked(Verb::Keyed { key: 7, tag, due, mode: Mode::Replace }, ids(tag, 1));
     }
 
-    pub(crate) fn start(&mut self, tag: Tag, deadline: u64, fence: u64) {
-        self.now = self.now.max(deadline);
-        self.start_now(tag, deadline, fence, fence as u32);
+    pub(crate) fn start(&mut self, tag: Tag, due: u64, fence: u64) {
+        self.now = self.now.max(due);
+        self.start_now(tag, due, fence, fence as u32);
     }
 
-    pub(crate) fn start_now(&mut self, tag: Tag, deadline: u64, fence: u64, attempt: u32) {
-        let late = self.at().saturating_sub(deadline * 1000);
+    pub(crate) fn start_now(&mut self, tag: Tag, due: u64, fence: u64, attempt: u32) {
+        let late = self.at().saturating_sub(due * 1000);
         let (at, id) = (self.at(), named(tag));
-        self.add(Record::Start(Start { at, tag, id, fence, attempt, deadline, late }));
+        self.add(Record::Start(Start { at, tag, id, fence, attempt, due, late }));
     }
 
     pub(crate) fn ended(&mut self, tag: Tag, fence: u64, how: How) {
         self.add(Record::End { at: self.at(), tag, fence, how });
     }
 
-    pub(crate) fn run(&mut self, tag: Tag, deadline: u64, fence: u64) {
-        self.start(tag, deadline, fence);
+    pub(crate) fn run(&mut self, tag: Tag, due: u64, fence: u64) {
+        self.start(tag, due, fence);
         self.ended(tag, fence, How::Done);
     }
 
@@ -123,10 +123,10 @@ pub(crate) fn seen(tag: Tag, key: Option<&str>) -> Seen {
     Seen {
         tag,
         id: named(tag),
-        deadline: BEGINNING,
+        due: BEGINNING,
         dead: false,
         key: key.map(str::to_owned),
-        tries: 0,
+        failures: 0,
         interruptions: 0,
     }
 }

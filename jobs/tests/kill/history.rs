@@ -210,7 +210,7 @@ impl<'a> History<'a> {
                 inserts(*tag);
                 self.jobs.entry(*tag).or_default().key = Some(*key);
             }
-            Verb::Cancel { tag } | Verb::Reset { tag, .. } | Verb::Get { tag } => {
+            Verb::Cancel { tag } | Verb::Reschedule { tag, .. } | Verb::Get { tag } => {
                 self.jobs.entry(*tag).or_default().calls.push(n);
             }
             _ => {}
@@ -223,10 +223,10 @@ impl<'a> History<'a> {
             return false;
         };
         let life = &self.lives[&call.life];
-        let is_lost = |ids: &[JobId]| ids.iter().any(|id| self.inserts_lost.contains(id));
+        let is_cancelled = |ids: &[JobId]| ids.iter().any(|id| self.inserts_lost.contains(id));
         life.level != Some(Level::Buffered)
             || (life.closed || life.dropped && !self.is_shared)
-                && !matches!(answered.answer, Answer::Ids(ids) if is_lost(ids))
+                && !matches!(answered.answer, Answer::Ids(ids) if is_cancelled(ids))
             || life.flushes.iter().any(|&flush| flush > answered.place)
     }
 

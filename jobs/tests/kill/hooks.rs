@@ -17,7 +17,7 @@ pub(crate) fn listening(builder: Builder, client: &Arc<OnceLock<Client>>) -> Bui
     let client = Arc::clone(client);
     builder.on_event(move |event| {
         match event {
-            Event::Lost { ids } => {
+            Event::InsertsDropped { ids } => {
                 for ids in ids.chunks(IDS_A_LINE) {
                     report(&Record::InsertsLost { ids: ids.to_vec() });
                 }
@@ -42,17 +42,17 @@ fn every_verb_is_refused(client: &Client) {
     let id = JobId::new();
     let refused = [
         ("cancel", is_refused(client.cancel(id))),
-        ("reset", is_refused(client.reset(id, time(0)))),
-        ("revive", is_refused(client.revive(id))),
-        ("discard", is_refused(client.discard(id))),
+        ("reschedule", is_refused(client.reschedule(id, time(0)))),
+        ("retry", is_refused(client.retry(id))),
+        ("delete", is_refused(client.delete(id))),
         ("get", is_refused(client.get(id))),
         ("count", is_refused(client.count())),
         ("kinds", is_refused(client.kinds())),
         ("pending", is_refused(client.pending().next_page())),
         ("running", is_refused(client.running().next_page())),
         ("dead", is_refused(client.dead().next_page())),
-        ("repeats", is_refused(client.repeats())),
-        ("cancel_repeat", is_refused(client.cancel_repeat("none"))),
+        ("schedules", is_refused(client.schedules())),
+        ("unschedule", is_refused(client.unschedule("none"))),
         ("keyed", is_refused(client.keyed("none").cancel())),
         ("flush", is_refused(client.flush())),
         ("check", client.check().is_err()),
@@ -96,7 +96,7 @@ pub(crate) fn futures(builder: Builder, retry: Retry) -> Builder {
         if let Act::Nap(ms) | Act::Long(ms) = job.act {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(ms)) => {}
-                _ = run.lost() => return Err(told(job.tag, &run)),
+                _ = run.cancelled() => return Err(told(job.tag, &run)),
             }
         }
         ended(job.tag, &run, How::Done);

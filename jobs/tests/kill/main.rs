@@ -9,7 +9,7 @@
 //! | `place.rs` | where the jobs are |
 //! | `parent.rs`, `recall.rs` | the parent: makes children, and kills them |
 //! | `file.rs`, `contents.rs` | what the parent sees in the file |
-//! | `checker.rs`, `repeats.rs`, `shared.rs`, `ends.rs` | the rules R1 to R13, and R15 to R18 |
+//! | `checker.rs`, `schedules.rs`, `shared.rs`, `ends.rs` | the rules R1 to R13, and R15 to R18 |
 //! | `history.rs` | the log as the rules want it |
 //! | `doctored.rs`, `handmade.rs` | R14: logs with a violation each, which the rules must find |
 //! | `scenes.rs` | single deaths, each with what must follow |
@@ -43,7 +43,7 @@ mod parent;
 mod place;
 mod recall;
 mod record;
-mod repeats;
+mod schedules;
 mod scenes;
 mod shared;
 
@@ -53,7 +53,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::SystemTime;
 use std::{env, thread};
 
-use child::{Repeat, now_us};
+use child::{Periodic, now_us};
 use parent::{POINTS, POINTS_OF_A_NEW_FILE, Story};
 use record::Record;
 
@@ -119,8 +119,8 @@ fn tell(story: &mut Story, n: u64) -> Result<(), String> {
     let told = (|| {
         story.deadly = n % 3 == 1;
         if !n.is_multiple_of(3) {
-            let repeat = |name, period_ms, missed| Repeat { name, period_ms, missed };
-            story.repeats = vec![repeat(1, 20, -1), repeat(2, 35, 0), repeat(3, 50, 3)];
+            let repeat = |name, period_ms, missed| Periodic { name, period_ms, missed };
+            story.schedules = vec![repeat(1, 20, -1), repeat(2, 35, 0), repeat(3, 50, 3)];
         }
         for _ in 0..LIVES {
             story.one_life()?;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-use crate::child::{Doom, INSTRUCTIONS, Instructions, Repeat, now_us};
+use crate::child::{Doom, INSTRUCTIONS, Instructions, Periodic, now_us};
 use crate::draw::Draw;
 use crate::ending::Ending;
 use crate::file;
@@ -51,7 +51,7 @@ pub(crate) struct Story {
     pub(crate) path: PathBuf,
     pub(crate) log: Vec<Event>,
     pub(crate) draw: Draw,
-    pub(crate) repeats: Vec<Repeat>,
+    pub(crate) schedules: Vec<Periodic>,
     pub(crate) deadly: bool,
     /// How many children ended without a shutdown.
     pub(crate) kills: usize,
@@ -64,8 +64,8 @@ impl Story {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("jobs.db");
-        let (draw, log, repeats) = (Draw(seed), Vec::new(), Vec::new());
-        Story { path, log, draw, repeats, deadly: false, kills: 0, life: 0 }
+        let (draw, log, schedules) = (Draw(seed), Vec::new(), Vec::new());
+        Story { path, log, draw, schedules, deadly: false, kills: 0, life: 0 }
     }
 
     /// Returns instructions for a child that makes calls.
@@ -92,7 +92,7 @@ impl Story {
             doom: None,
             known: recall::known(&self.log),
             again: recall::unanswered(&self.log, self.life),
-            repeats: self.repeats.clone(),
+            schedules: self.schedules.clone(),
         }
     }
 

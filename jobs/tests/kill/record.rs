@@ -159,18 +159,18 @@ pub(crate) enum Verb {
     CancelKey {
         key: u32,
     },
-    Reset {
+    Reschedule {
         tag: Tag,
         due: u64,
     },
     Get {
         tag: Tag,
     },
-    Repeat {
+    Schedule {
         name: u32,
         period: u64,
     },
-    EndRepeat {
+    Unschedule {
         name: u32,
     },
     Flush,
@@ -208,7 +208,7 @@ pub(crate) struct Start {
     pub(crate) fence: u64,
     pub(crate) attempt: u32,
     /// In milliseconds since 1970.
-    pub(crate) deadline: u64,
+    pub(crate) due: u64,
     /// What `Run::late` says, in microseconds: the clock was read just before the run counted as
     /// started.
     pub(crate) late: u64,
@@ -218,7 +218,7 @@ impl Start {
     /// A time at which the run may not yet have counted as started. Whatever was answered before it
     /// holds for this run. What a child takes for the clock of a server may be ahead of it.
     pub(crate) fn since(&self) -> u64 {
-        self.at.min(self.deadline * 1000 + self.late)
+        self.at.min(self.due * 1000 + self.late)
     }
 }
 
@@ -265,10 +265,10 @@ pub(crate) struct Seen {
     pub(crate) tag: Tag,
     pub(crate) id: JobId,
     /// In milliseconds since 1970.
-    pub(crate) deadline: u64,
+    pub(crate) due: u64,
     pub(crate) dead: bool,
     pub(crate) key: Option<String>,
-    pub(crate) tries: u32,
+    pub(crate) failures: u32,
     pub(crate) interruptions: u32,
 }
 

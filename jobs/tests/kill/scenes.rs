@@ -7,7 +7,7 @@ use std::{env, fs, process, thread};
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{JobId, Jobs};
 
-use crate::child::{Act, Doom, Repeat, Work, handlers, now_us, time};
+use crate::child::{Act, Doom, Periodic, Work, handlers, now_us, time};
 use crate::parent::Story;
 use crate::record::{How, Record, Start, Tag, occurrence_of};
 
@@ -87,8 +87,8 @@ fn occurrences_that_a_dead_process_missed_are_made_up_for_by_policy() {
     const PERIOD_MS: u64 = 100;
     let caps = [(1, 0, 0), (2, -1, 1), (3, 3, 3), (4, 1000, 1000)];
     let mut story = Story::new("missed", now_us());
-    let repeat = |(name, missed, _)| Repeat { name, period_ms: PERIOD_MS, missed };
-    story.repeats = caps.map(repeat).into();
+    let repeat = |(name, missed, _)| Periodic { name, period_ms: PERIOD_MS, missed };
+    story.schedules = caps.map(repeat).into();
     let mut lives = Vec::new();
     for n in 1..=2 {
         let mut life = story.instructions();

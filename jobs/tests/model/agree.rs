@@ -53,8 +53,8 @@ impl World {
         let running = all(jobs.running())?;
         let dead = all(jobs.dead())?;
         ensure(running.is_empty(), || format!("nothing runs, and {running:?}"))?;
-        let sorted = pending.is_sorted_by_key(|job| (job.deadline, job.id));
-        ensure(sorted, || "the pending are not in the order of deadline".to_owned())?;
+        let sorted = pending.is_sorted_by_key(|job| (job.due, job.id));
+        ensure(sorted, || "the pending are not in the order of due".to_owned())?;
         ensure(dead.is_sorted_by_key(|job| job.id), || "the dead are not in order".to_owned())?;
         let oracle = &mut self.shared.lock().oracle;
         let mut seen: HashSet<JobId> = HashSet::new();
@@ -138,12 +138,12 @@ impl World {
     }
 
     fn schedules_agree(&self, jobs: &Client) -> Outcome {
-        let repeats = jobs.repeats().map_err(|error| error.to_string())?;
+        let schedules = jobs.schedules().map_err(|error| error.to_string())?;
         let oracle = &self.shared.lock().oracle;
         let mut expected = oracle.schedules.clone();
         expected.sort_by(|a, b| a.name.cmp(&b.name));
-        ensure(repeats.len() == expected.len(), || format!("{repeats:?}, not {expected:?}"))?;
-        for (found, expected) in repeats.iter().zip(&expected) {
+        ensure(schedules.len() == expected.len(), || format!("{schedules:?}, not {expected:?}"))?;
+        for (found, expected) in schedules.iter().zip(&expected) {
             let next = micros(found.next) / 1000;
             // Those up to 50 ms ahead may have become jobs.
             let in_time = next == expected.next

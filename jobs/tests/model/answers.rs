@@ -30,11 +30,11 @@ pub(crate) enum Crossing {
         plan: Plan,
     },
     Cancel(JobId),
-    Reset(JobId, i64),
+    Reschedule(JobId, i64),
     CancelKey(String),
-    ResetKey(String, i64),
-    Revive(JobId),
-    Discard(JobId),
+    RescheduleKey(String, i64),
+    Retry(JobId),
+    Delete(JobId),
     /// The how-manieth question.
     Ask(u64),
 }
@@ -112,11 +112,13 @@ impl Crossing {
                 }
             }
             Crossing::Cancel(id) => of(client.cancel(*id), Answer::Cancelled),
-            Crossing::Reset(id, due) => of(client.reset(*id, at(*due)), Answer::Changed),
+            Crossing::Reschedule(id, due) => of(client.reschedule(*id, at(*due)), Answer::Changed),
             Crossing::CancelKey(key) => of(client.keyed(key).cancel(), Answer::Changed),
-            Crossing::ResetKey(key, due) => of(client.keyed(key).reset(at(*due)), Answer::Changed),
-            Crossing::Revive(id) => of(client.revive(*id), Answer::Changed),
-            Crossing::Discard(id) => of(client.discard(*id), Answer::Changed),
+            Crossing::RescheduleKey(key, due) => {
+                of(client.keyed(key).reschedule(at(*due)), Answer::Changed)
+            }
+            Crossing::Retry(id) => of(client.retry(*id), Answer::Changed),
+            Crossing::Delete(id) => of(client.delete(*id), Answer::Changed),
             Crossing::Ask(n) => match n % 6 {
                 0 => of(client.count(), |_| Answer::Asked),
                 1 => of(client.pending().next_page(), |_| Answer::Asked),
@@ -233,20 +235,20 @@ impl Applied<'_> {
                 let at = self.oracle.pending_of(key);
                 self.ended(at, answer, &Answer::Changed(at.is_some()))?;
             }
-            Crossing::Discard(id) => {
+            Crossing::Delete(id) => {
                 let at = self.dead(*id);
                 self.ended(at, answer, &Answer::Changed(at.is_some()))?;
             }
-            Crossing::Reset(id, due) => {
+            Crossing::Reschedule(id, due) => {
                 let pending = |at: &usize| self.oracle.jobs[*at].state == JobState::Pending;
                 let at = self.oracle.find(*id).filter(pending);
                 self.moved(at, *due, answer)?;
             }
-            Crossing::ResetKey(key, due) => {
+            Crossing::RescheduleKey(key, due) => {
                 let at = self.oracle.pending_of(key);
                 self.moved(at, *due, answer)?;
             }
-            Crossing::Revive(id) => self.revived(*id, answer)?,
+            Crossing::Retry(id) => self.retried(*id, answer)?,
             Crossing::Ask(_) => {}
         }
         Ok(())
@@ -310,7 +312,7 @@ impl Applied<'_> {
         let id = at.and_then(|at| self.oracle.jobs[at].id);
         let moved = match (answer, id) {
             (Answer::Unknown(_), Some(id)) => {
-                self.get(id)?.is_some_and(|info| micros(info.deadline) == due * 1000)
+                self.get(id)?.is_some_and(|info| micros(info.due) == due * 1000)
             }
             (Answer::Unknown(_), None) => false,
             _ => {
@@ -327,7 +329,7 @@ impl Applied<'_> {
         Ok(())
     }
 
-    fn revived(&mut self, id: JobId, answer: &Answer) -> Outcome {
+    fn retried(&mut self, id: JobId, answer: &Answer) -> Outcome {
         let at = self.dead(id);
         let info = self.get(id)?;
         if !matches!(answer, Answer::Unknown(_)) {
@@ -339,8 +341,8 @@ impl Applied<'_> {
         let key = self.oracle.jobs[at].key.clone();
         let holder = key.as_ref().and_then(|key| self.oracle.pending_of(key));
         let job = &mut self.oracle.jobs[at];
-        (job.tries, job.interruptions, job.perhaps) = (0, 0, false);
-        (job.key, job.due) = (key.filter(|_| holder.is_none()), micros(info.deadline) / 1000);
+        (job.failures, job.interruptions, job.perhaps) = (0, 0, false);
+        (job.key, job.due) = (key.filter(|_| holder.is_none()), micros(info.due) / 1000);
         self.oracle.moved(at);
         Ok(())
     }

@@ -71,14 +71,14 @@ pub(crate) fn call(
             call.batch(*kind, *time, (*jobs, *step, *wrong), plan)
         }
         Op::CancelKey(key) => call.cancel_key(&key_name(*key)),
-        Op::ResetKey(key, time) => call.reset_key(&key_name(*key), *time),
+        Op::RescheduleKey(key, time) => call.reset_key(&key_name(*key), *time),
         Op::Cancel(pick) => call.cancel(picked(*pick)),
-        Op::Reset(pick, time) => call.reset(picked(*pick), *time),
+        Op::Reschedule(pick, time) => call.reschedule(picked(*pick), *time),
         Op::New(said, kind, time, plan) => call.new_job(said, *kind, *time, plan),
         Op::InTransaction(_, _) if other => Ok(()),
         Op::InTransaction(op, committed) => in_transaction(shared, client, op, own, *committed),
-        Op::Revive(pick) => call.revive(picked(*pick)),
-        Op::Discard(pick) => call.discard(picked(*pick)),
+        Op::Retry(pick) => call.retry(picked(*pick)),
+        Op::Delete(pick) => call.delete(picked(*pick)),
         other => unreachable!("no call: {other:?}"),
     };
     done.map_err(|wrong| format!("{op:?}: {wrong}"))
@@ -260,13 +260,13 @@ impl Call<'_> {
     }
 
     fn reset_key(&self, key: &str, time: Time) -> Outcome {
-        let got = self.client.keyed(key).reset(self.when(time));
+        let got = self.client.keyed(key).reschedule(self.when(time));
         let at = self.shared.lock().oracle.pending_of(key);
         self.was_reset(at, time, got)
     }
 
-    fn reset(&self, id: JobId, time: Time) -> Outcome {
-        let got = self.client.reset(id, self.when(time));
+    fn reschedule(&self, id: JobId, time: Time) -> Outcome {
+        let got = self.client.reschedule(id, self.when(time));
         self.was_reset(self.pending(id), time, got)
     }
 
@@ -299,35 +299,35 @@ impl Call<'_> {
         Ok(())
     }
 
-    fn revive(&self, id: JobId) -> Outcome {
-        let got = match self.client.revive(id) {
-            Err(StoreError::KeyTaken { key, by }) => return self.not_revived(id, &key, by),
+    fn retry(&self, id: JobId) -> Outcome {
+        let got = match self.client.retry(id) {
+            Err(StoreError::KeyTaken { key, by }) => return self.not_retried(id, &key, by),
             other => ok(other)?,
         };
         let info = ok(self.client.get(id))?;
         let oracle = &mut self.shared.lock().oracle;
         let at = oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Dead);
         let Some(at) = at else {
-            return ensure(!got, || "revived, and it is not dead".to_owned());
+            return ensure(!got, || "retried, and it is not dead".to_owned());
         };
         if !got && oracle.jobs[at].perhaps {
             oracle.jobs.remove(at);
             return Ok(());
         }
-        ensure(got, || format!("not revived: {:?}", oracle.jobs[at]))?;
+        ensure(got, || format!("not retried: {:?}", oracle.jobs[at]))?;
         let by = oracle.jobs[at].key.as_ref().and_then(|key| oracle.has_key(key));
-        ensure(by.is_none(), || format!("revived, and {by:?} has its key"))?;
+        ensure(by.is_none(), || format!("retried, and {by:?} has its key"))?;
         let due = if self.other { None } else { Some(oracle.now()) };
-        let due = due.or(info.map(|info| micros(info.deadline) / 1000));
+        let due = due.or(info.map(|info| micros(info.due) / 1000));
         let job = &mut oracle.jobs[at];
-        (job.tries, job.interruptions, job.perhaps) = (0, 0, false);
+        (job.failures, job.interruptions, job.perhaps) = (0, 0, false);
         job.due = due.unwrap_or(0);
         oracle.moved(at);
         Ok(())
     }
 
     /// The job stays dead, because another one has its key.
-    fn not_revived(&self, id: JobId, key: &str, by: JobId) -> Outcome {
+    fn not_retried(&self, id: JobId, key: &str, by: JobId) -> Outcome {
         let oracle = &mut self.shared.lock().oracle;
         let at = oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Dead);
         let at = at.ok_or_else(|| format!("{key:?} is taken, and {id} is not dead"))?;
@@ -336,12 +336,12 @@ impl Call<'_> {
         ensure(right, || format!("{by} has {key:?}: {:?}", oracle.jobs[at]))
     }
 
-    fn discard(&self, id: JobId) -> Outcome {
-        let got = ok(self.client.discard(id))?;
+    fn delete(&self, id: JobId) -> Outcome {
+        let got = ok(self.client.delete(id))?;
         let oracle = &mut self.shared.lock().oracle;
         let at = oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Dead);
         let Some(at) = at else {
-            return ensure(!got, || "discarded, and it is not dead".to_owned());
+            return ensure(!got, || "deleted, and it is not dead".to_owned());
         };
         ensure(got || oracle.jobs[at].perhaps, || format!("stays: {:?}", oracle.jobs[at]))?;
         if got {

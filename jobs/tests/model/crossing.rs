@@ -26,7 +26,7 @@ use crate::world::World;
 struct Bystander;
 
 impl Job for Bystander {
-    const NAME: &'static str = "bystander";
+    const KIND: &'static str = "bystander";
 }
 
 /// Calls, and what each was answered.
@@ -91,8 +91,8 @@ impl World {
             .place
             .builder(self.name)
             .durability(self.setup.durability)
-            .retry(Retry::fixed(Duration::ZERO).times(1))
-            .on(|_: Bystander, run| match run.attempt() {
+            .retry(Retry::fixed(Duration::ZERO).max_retries(1))
+            .handle(|_: Bystander, run| match run.attempt() {
                 1 => Err(Fail::from(std::io::Error::other("once"))),
                 _ => Ok(()),
             })
@@ -102,7 +102,7 @@ impl World {
                     let refused = |end: &End| *end == End::Refused;
                     let _ = hooked.send(client.map(|it| every_verb_ends(&it, &ids, refused)));
                 }
-                Event::Lost { ids } => its_lost.lock().unwrap().extend(ids),
+                Event::InsertsDropped { ids } => its_lost.lock().unwrap().extend(ids),
                 Event::Warning { .. } => {}
                 other => drop(hooked.send(Some(Err(format!("{other:?}"))))),
             })
@@ -251,17 +251,17 @@ fn plan_one(oracle: &mut Oracle, taken: &mut Taken, op: &Op) -> Option<Crossing>
             Crossing::Key { key, verb: *verb, kind: *kind, due, plan: tagged(plan, oracle) }
         }
         Op::CancelKey(key) => Crossing::CancelKey(taken.key(oracle, *key)?),
-        Op::ResetKey(key, time) => {
+        Op::RescheduleKey(key, time) => {
             let due = time.due(wall)?;
-            Crossing::ResetKey(taken.key(oracle, *key)?, due)
+            Crossing::RescheduleKey(taken.key(oracle, *key)?, due)
         }
         Op::Cancel(pick) => Crossing::Cancel(picked(oracle, taken, *pick)?),
-        Op::Reset(pick, time) => {
+        Op::Reschedule(pick, time) => {
             let due = time.due(wall)?;
-            Crossing::Reset(picked(oracle, taken, *pick)?, due)
+            Crossing::Reschedule(picked(oracle, taken, *pick)?, due)
         }
-        Op::Revive(pick) => Crossing::Revive(picked(oracle, taken, *pick)?),
-        Op::Discard(pick) => Crossing::Discard(picked(oracle, taken, *pick)?),
+        Op::Retry(pick) => Crossing::Retry(picked(oracle, taken, *pick)?),
+        Op::Delete(pick) => Crossing::Delete(picked(oracle, taken, *pick)?),
         _ => return None,
     })
 }

@@ -76,11 +76,11 @@ fn call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedStrate
         8 => (0..3_usize, verb(), kind(), time(), plan.clone())
             .prop_map(|(key, v, k, t, p)| Op::Key(key, v, k, t, p)),
         2 => (0..3_usize).prop_map(Op::CancelKey),
-        2 => (0..3_usize, time()).prop_map(|(key, t)| Op::ResetKey(key, t)),
+        2 => (0..3_usize, time()).prop_map(|(key, t)| Op::RescheduleKey(key, t)),
         5 => pick().prop_map(Op::Cancel),
-        5 => (pick(), time()).prop_map(|(p, t)| Op::Reset(p, t)),
-        4 => pick().prop_map(Op::Revive),
-        2 => pick().prop_map(Op::Discard),
+        5 => (pick(), time()).prop_map(|(p, t)| Op::Reschedule(p, t)),
+        4 => pick().prop_map(Op::Retry),
+        2 => pick().prop_map(Op::Delete),
     ]
     .boxed()
 }
@@ -104,7 +104,7 @@ fn in_transaction(plan: impl Strategy<Value = Box<Plan>> + 'static) -> BoxedStra
     prop_oneof![
         2 => new_job(plan),
         1 => pick().prop_map(Op::Cancel),
-        1 => (pick(), time()).prop_map(|(p, t)| Op::Reset(p, t)),
+        1 => (pick(), time()).prop_map(|(p, t)| Op::Reschedule(p, t)),
     ]
     .boxed()
 }
@@ -113,7 +113,7 @@ fn act() -> BoxedStrategy<Op> {
     prop_oneof![
         6 => any_call(plan(Just(Vec::new())).boxed()),
         1 => Just(Op::Cancel(Pick::Own)),
-        1 => Just(Op::Reset(Pick::Own, Time::After(10))),
+        1 => Just(Op::Reschedule(Pick::Own, Time::After(10))),
         1 => Just(Op::CrashHere),
     ]
     .boxed()
@@ -130,8 +130,8 @@ fn hook_call() -> impl Strategy<Value = Op> {
     let late = (0..2_usize, kind(), period, plan(Just(Vec::new())));
     prop_oneof![
         8 => call(plan(Just(Vec::new())).boxed()),
-        1 => late.prop_map(|(name, kind, ms, plan)| Op::Repeat(name, kind, ms, Policy::Once, plan)),
-        1 => (0..2_usize).prop_map(Op::CancelRepeat),
+        1 => late.prop_map(|(name, kind, ms, plan)| Op::Schedule(name, kind, ms, Policy::Once, plan)),
+        1 => (0..2_usize).prop_map(Op::Unschedule),
     ]
 }
 
@@ -159,7 +159,7 @@ fn jump() -> BoxedStrategy<Op> {
     let next = prop_oneof![
         4 => insert.prop_map(|(kind, time, plan)| Op::Insert(kind, time, plan)),
         2 => key.prop_map(|(key, verb, kind, time, plan)| Op::Key(key, verb, kind, time, plan)),
-        1 => (pick(), time()).prop_map(|(pick, time)| Op::Reset(pick, time)),
+        1 => (pick(), time()).prop_map(|(pick, time)| Op::Reschedule(pick, time)),
         2 => (kind(), delay().prop_map(Time::After), full_plan())
             .prop_map(|(kind, time, plan)| Op::Outbox(kind, time, true, plan)),
         4 => call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),
@@ -204,8 +204,8 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         3 => (prop::option::of(kind()), -5000..200_i64, -200..5000_i64)
             .prop_map(|(k, from, to)| Op::Pages(k, from, to)),
         3 => (0..2_usize, kind(), period, policy, full_plan())
-            .prop_map(|(n, k, ms, policy, p)| Op::Repeat(n, k, ms, policy, p)),
-        1 => (0..2_usize).prop_map(Op::CancelRepeat),
+            .prop_map(|(n, k, ms, policy, p)| Op::Schedule(n, k, ms, policy, p)),
+        1 => (0..2_usize).prop_map(Op::Unschedule),
         3 => (kind(), time(), prop::bool::weighted(0.7), full_plan())
             .prop_map(|(k, t, committed, p)| Op::Outbox(k, t, committed, p)),
         6 => any_call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),

@@ -17,11 +17,11 @@ use crate::world::World;
 
 /// What is wrong with a row of a job, and with one of a schedule.
 const WRONG_JOBS: [&str; 6] = [
-    "tries = 'many'",
+    "failures = 'many'",
     "interruptions = -1",
     "payload = 'text'",
     "key = x'ff'",
-    "runs = 4294967296",
+    "attempts = 4294967296",
     "callers_id = 'yes'",
 ];
 const WRONG_SCHEDULES: [&str; 6] = [
@@ -197,7 +197,7 @@ mod on_server {
         // Until a claim meets it, it is as if there were no such job.
         let gone = other.get(id).map_err(failed)?.is_none()
             && other.cancel(id).map_err(failed)? == Cancel::Gone
-            && !other.reset(id, std::time::Duration::ZERO).map_err(failed)?
+            && !other.reschedule(id, std::time::Duration::ZERO).map_err(failed)?
             && !other.pending().any(|job| job.id == id);
         ensure(gone, || format!("{id} is there, and makes no sense"))
     }

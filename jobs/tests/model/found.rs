@@ -23,7 +23,7 @@ fn listed(builder: Builder) -> (Jobs, Driver, Arc<Mutex<Vec<u64>>>) {
         list.lock().unwrap().push(job.0.tag);
         Ok(())
     };
-    let (jobs, driver) = builder.on(on).manual().unwrap();
+    let (jobs, driver) = builder.handle(on).manual().unwrap();
     (jobs, driver, ran)
 }
 
@@ -68,21 +68,21 @@ fn a_clock_that_is_set_back_a_little_makes_a_claimed_job_wait() {
 }
 
 /// A job that died left its id in the row of the claims that were made with its own, as long as one
-/// of those was held. Revived meanwhile and claimed again, it was claimed twice in the file: a crash
+/// of those was held. Retryd meanwhile and claimed again, it was claimed twice in the file: a crash
 /// counted as two interruptions. Another process saw it as running although it was not due.
 #[test]
-fn a_job_that_died_and_was_revived_is_not_claimed_by_its_old_claim() {
-    let folder = folder("revived");
+fn a_job_that_died_and_was_retried_is_not_claimed_by_its_old_claim() {
+    let folder = folder("retried");
     let path = folder.join("jobs.db");
     let seen = Arc::new(Mutex::new(None));
     let (see, file) = (Arc::clone(&seen), path.clone());
     let (jobs, driver) = Jobs::open(&path)
         .unwrap()
-        .on(|_: Task<0>, _| Err(tickwheel_jobs::Fail::dead("dies")))
-        .on(move |_: Task<1>, run| {
+        .handle(|_: Task<0>, _| Err(tickwheel_jobs::Fail::dead("dies")))
+        .handle(move |_: Task<1>, run| {
             let client = run.client();
             let dead = client.dead().next().unwrap().id;
-            assert!(client.revive(dead).unwrap() && client.reset(dead, 1000 * MS).unwrap());
+            assert!(client.retry(dead).unwrap() && client.reschedule(dead, 1000 * MS).unwrap());
             let other = Jobs::open(&file).unwrap().client().unwrap();
             *see.lock().unwrap() = other.get(dead).unwrap();
             Ok(())
@@ -117,7 +117,7 @@ fn attempts_increase_over_interruptions_and_failures() {
             }
             Err(tickwheel_jobs::Fail::after(MS, "fails"))
         };
-        Jobs::open(path).unwrap().on(handler).manual().unwrap()
+        Jobs::open(path).unwrap().handle(handler).manual().unwrap()
     };
     let (jobs, driver) = open(&path);
     jobs.insert(Duration::ZERO, task(1)).unwrap();
@@ -143,7 +143,7 @@ fn a_job_keeps_its_key_when_the_one_that_had_it_before_is_moved() {
     let first = jobs.keyed("k").insert(10 * MS, task(1)).unwrap();
     other.keyed("k").insert(driver.wall_now() + 20 * MS, task(2)).unwrap();
     jobs.nudge();
-    assert!(jobs.reset(first, 1000 * MS).unwrap());
+    assert!(jobs.reschedule(first, 1000 * MS).unwrap());
     jobs.keyed("k").insert(30 * MS, task(3)).unwrap();
     driver.advance(2000 * MS);
     assert_eq!(*ran.lock().unwrap(), [3, 1]);
@@ -174,8 +174,8 @@ fn a_row_that_cannot_be_read_keeps_no_other_job_back() {
     let later = jobs.insert(7_200_000 * MS, task(2)).unwrap();
     let suspect = jobs.insert(1030 * MS, task(3)).unwrap();
     jobs.insert(7_100_000 * MS, task(4)).unwrap();
-    jobs.repeat("sound", 3_600_000 * MS, task(5)).unwrap();
-    jobs.repeat("wrong", 1000 * MS, task(6)).unwrap();
+    jobs.schedule("sound", 3_600_000 * MS, task(5)).unwrap();
+    jobs.schedule("wrong", 1000 * MS, task(6)).unwrap();
     let file = Connection::open(&path).unwrap();
     let change = |what: &str, id: tickwheel_jobs::JobId| {
         let table = |table: &str| {
@@ -184,8 +184,8 @@ fn a_row_that_cannot_be_read_keeps_no_other_job_back() {
         };
         assert_eq!(table("job") + table("later"), 1);
     };
-    change("tries = 'many'", wrong);
-    change("runs = -1", later);
+    change("failures = 'many'", wrong);
+    change("attempts = -1", later);
     change("interruptions = 2, payload = 'text'", suspect);
     file.execute("UPDATE tickwheel_schedule SET next = 'soon' WHERE name = 'wrong'", []).unwrap();
     jobs.nudge();
@@ -213,8 +213,8 @@ fn a_schedule_whose_rule_is_unknown_stays_where_it_is() {
     let path = folder.join("jobs.db");
     let (builder, told) = telling(Jobs::open(&path).unwrap());
     let (jobs, driver, ran) = listed(builder);
-    jobs.repeat("moon", 1000 * MS, task(1)).unwrap();
-    jobs.repeat("sound", 2000 * MS, task(2)).unwrap();
+    jobs.schedule("moon", 1000 * MS, task(1)).unwrap();
+    jobs.schedule("sound", 2000 * MS, task(2)).unwrap();
     let file = Connection::open(&path).unwrap();
     let rule = "UPDATE tickwheel_schedule SET rule = 'at full moon' WHERE name = 'moon'";
     assert_eq!(file.execute(rule, []).unwrap(), 1);
@@ -222,7 +222,7 @@ fn a_schedule_whose_rule_is_unknown_stays_where_it_is() {
     driver.advance(5000 * MS);
     assert_eq!(*ran.lock().unwrap(), [2, 2]);
     assert_eq!(*told.lock().unwrap(), ["schedule \"moon\""]);
-    assert_eq!(jobs.repeats().unwrap().len(), 2);
+    assert_eq!(jobs.schedules().unwrap().len(), 2);
     drop((jobs, driver, file));
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -16,7 +16,7 @@ use tickwheel_jobs::{
 use crate::calls::{call, key_name};
 use crate::ops::{Ending, Op, Plan, Task, system};
 use crate::oracle::{Outcome, ensure};
-use crate::repeats;
+use crate::schedules;
 use crate::world::Shared;
 
 /// How a call ended.
@@ -85,9 +85,9 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("insert_batch", client.insert_batch([(when(), task())]).end());
     for id in ids {
         ended("cancel", client.cancel(*id).end());
-        ended("reset", client.reset(*id, when()).end());
-        ended("revive", client.revive(*id).end());
-        ended("discard", client.discard(*id).end());
+        ended("reschedule", client.reschedule(*id, when()).end());
+        ended("retry", client.retry(*id).end());
+        ended("delete", client.delete(*id).end());
         ended("get", client.get(*id).end());
     }
     for key in 0..3 {
@@ -95,16 +95,16 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
         ended("keyed insert", keyed.insert(when(), task()).end());
         ended("insert_keeping_time", keyed.insert_keeping_time(when(), task()).end());
         ended("insert_if_absent", keyed.insert_if_absent(when(), task()).end());
-        ended("keyed reset", keyed.reset(when()).end());
+        ended("keyed reset", keyed.reschedule(when()).end());
         ended("keyed get", keyed.get().end());
         ended("remaining", keyed.remaining().end());
         ended("keyed cancel", keyed.cancel().end());
     }
     for name in ["repeat-0", "repeat-1"] {
-        ended("repeat", client.repeat(name, Duration::from_secs(7), task()).end());
-        ended("cancel_repeat", client.cancel_repeat(name).end());
+        ended("schedule", client.schedule(name, Duration::from_secs(7), task()).end());
+        ended("unschedule", client.unschedule(name).end());
     }
-    ended("repeats", client.repeats().end());
+    ended("schedules", client.schedules().end());
     ended("count", client.count().end());
     ended("kinds", client.kinds().end());
     ended("unhandled", client.unhandled().end());
@@ -148,10 +148,10 @@ pub(crate) fn told(shared: &Arc<Shared>, event: Event) {
     let Some(client) = client.filter(|_| !calls.is_empty()) else { return };
     for op in &calls {
         let done = match op {
-            Op::Repeat(name, kind, period, policy, plan) => {
-                repeats::repeat(shared, &client, (*name, *kind), *period, *policy, plan)
+            Op::Schedule(name, kind, period, policy, plan) => {
+                schedules::schedule(shared, &client, (*name, *kind), *period, *policy, plan)
             }
-            Op::CancelRepeat(name) => repeats::cancel_repeat(shared, &client, *name),
+            Op::Unschedule(name) => schedules::unschedule(shared, &client, *name),
             op => call(shared, &client, op, None, false),
         };
         shared.note(done.map_err(|wrong| format!("in on_event: {wrong}")));
@@ -169,7 +169,8 @@ fn questions(shared: &Shared, client: &Client) -> Outcome {
     client.nudge();
     client.flush().map_err(failed)?;
     client.check().map_err(|violation| format!("check: {violation}"))?;
-    let (counts, repeats) = (client.count().map_err(failed)?, client.repeats().map_err(failed)?);
+    let (counts, schedules) =
+        (client.count().map_err(failed)?, client.schedules().map_err(failed)?);
     client.unhandled().map_err(failed)?;
     let kinds = client.kinds().map_err(failed)?;
     let alive: u64 = kinds.iter().map(|(_, jobs)| jobs).sum();
@@ -178,8 +179,8 @@ fn questions(shared: &Shared, client: &Client) -> Outcome {
         let mut pages = pages;
         pages.next_page().map_err(failed)?;
     }
-    let schedules = shared.lock().oracle.schedules.len();
-    ensure(repeats.len() == schedules, || format!("{repeats:?}, not {schedules}"))?;
+    let expected = shared.lock().oracle.schedules.len();
+    ensure(schedules.len() == expected, || format!("{schedules:?}, not {expected}"))?;
     let ids: Vec<JobId> = shared.lock().oracle.ids.iter().rev().take(3).copied().collect();
     for id in ids {
         let found = client.get(id).map_err(failed)?.is_some();

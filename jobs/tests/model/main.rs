@@ -40,7 +40,7 @@
 //! | `resume.rs` | the model: what a process finds when it starts, and what a store says of a job |
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
 //! | `new_job.rs` | jobs with all that can be said of one; transactions of the caller's |
-//! | `repeats.rs` | schedules, and transactions of the caller's, done to both |
+//! | `schedules.rs` | schedules, and transactions of the caller's, done to both |
 //! | `crossing.rs`, `answers.rs` | calls that cross the end of the jobs, and what becomes of them |
 //! | `hooks.rs` | functions of the program that the jobs call |
 //! | `names.rs` | other names of the file, and of the queue |
@@ -68,7 +68,7 @@ mod ops;
 mod oracle;
 mod place;
 mod record;
-mod repeats;
+mod schedules;
 mod resume;
 #[cfg(feature = "redis")]
 #[path = "../redis/sentinel_servers.rs"]
@@ -167,13 +167,13 @@ impl World {
             Op::Foreign(what, sort, ms) => self.foreign(*what, *sort, *ms),
             Op::Restart(stop, gap, late) => self.restart(*stop, *gap, *late),
             Op::Pages(kind, from, to) => self.pages_agree(*kind, *from, *to),
-            Op::Repeat(name, kind, period, policy, plan) => {
+            Op::Schedule(name, kind, period, policy, plan) => {
                 let jobs = self.jobs.as_ref().expect("the jobs run");
-                repeats::repeat(&self.shared, jobs, (*name, *kind), *period, *policy, plan)
+                schedules::schedule(&self.shared, jobs, (*name, *kind), *period, *policy, plan)
             }
-            Op::CancelRepeat(name) => {
+            Op::Unschedule(name) => {
                 let jobs = self.jobs.as_ref().expect("the jobs run");
-                repeats::cancel_repeat(&self.shared, jobs, *name)
+                schedules::unschedule(&self.shared, jobs, *name)
             }
             Op::Outbox(kind, time, committed, plan) => self.outbox(*kind, *time, *committed, plan),
             Op::Other(op) => {

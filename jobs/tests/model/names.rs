@@ -44,7 +44,7 @@ impl World {
         self.other = None;
         if let Some(path) = place.file() {
             let path = path_by(path, name);
-            let second = place.builder(name).on(|_: Task<0>, _| Ok(())).manual();
+            let second = place.builder(name).handle(|_: Task<0>, _| Ok(())).manual();
             match second.map(drop) {
                 Err(OpenError::InUse { path: named }) if named == path => {}
                 other => return Err(format!("a second runner by the name {path:?}: {other:?}")),

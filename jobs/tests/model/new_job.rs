@@ -71,7 +71,7 @@ impl Said {
             None => new,
             Some((wait, times)) => {
                 let wait = std::time::Duration::from_millis(wait as u64);
-                new.retry(Retry::fixed(wait).times(times))
+                new.retry(Retry::fixed(wait).max_retries(times))
             }
         }
     }
@@ -230,7 +230,7 @@ pub(crate) fn in_transaction(
                 call.cancelled(id, got)?;
             }
         }
-        Op::Reset(pick, time) => {
+        Op::Reschedule(pick, time) => {
             let id = picked(*pick);
             let got = client.reschedule_in(&transaction, id, call.when(*time));
             end(transaction)?;

@@ -19,7 +19,7 @@ pub(crate) const BROKEN: usize = 3;
 pub(crate) const WAITS: [(i64, u32); 4] = [(1000, 2), (40, 6), (0, 1), (5, 3)];
 
 pub(crate) fn retry(kind: usize) -> Retry {
-    Retry::fixed(Duration::from_millis(WAITS[kind].0 as u64)).times(WAITS[kind].1)
+    Retry::fixed(Duration::from_millis(WAITS[kind].0 as u64)).max_retries(WAITS[kind].1)
 }
 
 /// What the handler of a job does. Each of `acts` is done in every run; the n-th run ends as the
@@ -48,19 +48,19 @@ pub(crate) enum Ending {
 pub(crate) struct Task<const KIND: usize>(pub(crate) Plan);
 
 impl Job for Task<0> {
-    const NAME: &'static str = NAMES[0];
+    const KIND: &'static str = NAMES[0];
 }
 
 impl Job for Task<1> {
-    const NAME: &'static str = NAMES[1];
+    const KIND: &'static str = NAMES[1];
 }
 
 impl Job for Task<2> {
-    const NAME: &'static str = NAMES[2];
+    const KIND: &'static str = NAMES[2];
 }
 
 impl Job for Task<3> {
-    const NAME: &'static str = NAMES[3];
+    const KIND: &'static str = NAMES[3];
 
     fn decode(payload: &[u8]) -> Result<Task<3>, DecodeError> {
         crate::world::decoding(payload);
@@ -198,14 +198,14 @@ pub(crate) enum Op {
     /// A key that is too long.
     LongKey(Box<Plan>),
     CancelKey(usize),
-    ResetKey(usize, Time),
+    RescheduleKey(usize, Time),
     Cancel(Pick),
-    Reset(Pick, Time),
-    Revive(Pick),
-    Discard(Pick),
+    Reschedule(Pick, Time),
+    Retry(Pick),
+    Delete(Pick),
     Pages(Option<usize>, i64, i64),
-    Repeat(usize, usize, u64, Policy, Box<Plan>),
-    CancelRepeat(usize),
+    Schedule(usize, usize, u64, Policy, Box<Plan>),
+    Unschedule(usize),
     /// In a transaction of the caller's, which is committed or not.
     Outbox(usize, Time, bool, Box<Plan>),
     New(Said, usize, Time, Box<Plan>),

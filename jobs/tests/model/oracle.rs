@@ -167,7 +167,7 @@ impl Oracle {
             named,
             plan,
             state: JobState::Pending,
-            tries: 0,
+            failures: 0,
             interruptions: 0,
             runs: 0,
             error: None,
@@ -286,9 +286,9 @@ impl Oracle {
             job.interruptions = 0;
             return self.moved(at);
         }
-        job.tries += 1;
+        job.failures += 1;
         job.runs += 1;
-        let again = |wait| (job.tries <= times).then_some(wait);
+        let again = |wait| (job.failures <= times).then_some(wait);
         let (error, wait) = match ending {
             None => ("the payload does not decode: as planned", None),
             Some(Ending::FailsAfter(wait)) => ("fails later", again(wait as i64)),

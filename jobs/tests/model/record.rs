@@ -24,7 +24,7 @@ pub(crate) struct Record {
     pub(crate) named: bool,
     pub(crate) plan: Plan,
     pub(crate) state: JobState,
-    pub(crate) tries: u32,
+    pub(crate) failures: u32,
     pub(crate) interruptions: u32,
     /// Runs that failed, or whose process ended.
     pub(crate) runs: u32,

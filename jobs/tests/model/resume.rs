@@ -86,8 +86,8 @@ impl Oracle {
         };
         let same = info.kind == NAMES[job.kind]
             && info.state == job.state
-            && micros(info.deadline) == job.due * 1000
-            && info.tries == job.tries
+            && micros(info.due) == job.due * 1000
+            && info.failures == job.failures
             && info.interruptions == job.interruptions
             && info.key == job.key
             && info.error == job.error

@@ -167,7 +167,9 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
     let asked = state.oracle.jobs[at].asked;
     state.oracle.ended(at, Some(ending));
     drop(state);
-    shared.note(ensure(run.is_lost() == asked, || format!("{run:?} is told of a cancel: {asked}")));
+    shared.note(ensure(run.is_cancelled() == asked, || {
+        format!("{run:?} is told of a cancel: {asked}")
+    }));
     match ending {
         Ending::Done => Ok(()),
         Ending::Fails => Err(Fail::from(std::io::Error::other("fails"))),
@@ -189,10 +191,10 @@ fn begin(shared: &Shared, kind: usize, plan: &Plan, run: &Run) -> Outcome<usize>
     let job = &oracle.jobs[at];
     let late = (oracle.wall - job.due * 1000) as u128;
     let same = job.kind == kind
-        && micros(run.deadline()) == job.due * 1000
+        && micros(run.due()) == job.due * 1000
         && (run.key() == job.key.as_deref() || job.robbed)
         && run.late().as_micros() == late
-        && !run.is_lost();
+        && !run.is_cancelled();
     ensure(same, || format!("the run {run:?} is not of {job:?}"))?;
     Ok(job.starts)
 }
@@ -233,18 +235,18 @@ impl World {
             .place
             .builder(self.name)
             .durability(self.setup.durability)
-            .in_flight(self.setup.in_flight)
-            .retention(std::time::Duration::from_millis(self.setup.retention as u64))
+            .max_in_flight(self.setup.in_flight)
+            .keep_dead(std::time::Duration::from_millis(self.setup.retention as u64))
             .retry(retry(1))
-            .on_with(retry(0), move |job: Task<0>, run| {
+            .handle_with(retry(0), move |job: Task<0>, run| {
                 let _captured = &calls;
                 steady(&job.0, run)
             })
-            .on(move |job: Task<1>, run| quick(&job.0, run))
-            .on_with(retry(BROKEN), move |job: Task<3>, run| broken(&job.0, run))
+            .handle(move |job: Task<1>, run| quick(&job.0, run))
+            .handle_with(retry(BROKEN), move |job: Task<3>, run| broken(&job.0, run))
             .on_event(move |event| told(&events, event));
         match late {
-            true => builder.on_with(retry(LATE), move |job: Task<2>, run| on_late(&job.0, run)),
+            true => builder.handle_with(retry(LATE), move |job: Task<2>, run| on_late(&job.0, run)),
             false => builder,
         }
     }

@@ -8,7 +8,7 @@ struct CloseOrder {
 }
 
 impl Job for CloseOrder {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

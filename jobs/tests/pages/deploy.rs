@@ -10,7 +10,7 @@ struct CloseOrder {
 }
 
 impl Job for CloseOrder {
-    const NAME: &'static str = "close-order"; // stays, even if the type gets another name
+    const KIND: &'static str = "close-order"; // stays, even if the type gets another name
 }
 
 /// A kind that only the new version handles.
@@ -20,7 +20,7 @@ struct Rate {
 }
 
 impl Job for Rate {
-    const NAME: &'static str = "rate";
+    const KIND: &'static str = "rate";
 }
 
 /// Starts once the process before has ended.
@@ -34,7 +34,7 @@ fn start(builder: impl Fn() -> Result<Builder, OpenError>) -> Result<Jobs, OpenE
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let old = start(|| Ok(Jobs::open("shop.db")?.on(|_: CloseOrder, _| Ok(()))))?;
+    let old = start(|| Ok(Jobs::open("shop.db")?.handle(|_: CloseOrder, _| Ok(()))))?;
     // A web server of the new version inserts a job that the worker of the old one does not know.
     Jobs::open("shop.db")?.client()?.insert(Duration::ZERO, Rate { order: 1001 })?;
     println!("{:?} wait", old.unhandled()?); // [("rate", 1)]
@@ -42,8 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let new = start(|| {
         Ok(Jobs::open("shop.db")?
-            .on(|_: CloseOrder, _| Ok(()))
-            .on(|rate: Rate, _| Ok(println!("order {} is to be rated", rate.order))))
+            .handle(|_: CloseOrder, _| Ok(()))
+            .handle(|rate: Rate, _| Ok(println!("order {} is to be rated", rate.order))))
     })?;
     new.shutdown()?;
     Ok(())

@@ -8,7 +8,7 @@ struct Thumbnail {
 }
 
 impl Job for Thumbnail {
-    const NAME: &'static str = "thumbnail";
+    const KIND: &'static str = "thumbnail";
 }
 
 const MS: Duration = Duration::from_millis(1);
@@ -18,7 +18,7 @@ fn node(url: &str, name: &'static str) -> Result<Jobs, OpenError> {
     Jobs::redis(url)?
         .queue("photos")
         .threads(2) // one for each processor unless it is said
-        .on(move |job: Thumbnail, _| {
+        .handle(move |job: Thumbnail, _| {
             std::thread::sleep(50 * MS); // in a program: the work
             Ok(println!("node {name}: photo {}", job.photo))
         })

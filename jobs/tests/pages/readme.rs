@@ -8,12 +8,12 @@ struct CloseOrder {
 }
 
 impl Job for CloseOrder {
-    const NAME: &'static str = "close-order"; // leads from the file to the handler: it never changes
+    const KIND: &'static str = "close-order"; // leads from the file to the handler: it never changes
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let jobs = Jobs::open("shop.db")? // made if it is absent
-        .on(|close: CloseOrder, run| {
+        .handle(|close: CloseOrder, run| {
             println!("order {} closes, try {}", close.order, run.attempt());
             Ok(()) // an error: tried again, later and later
         })
@@ -21,16 +21,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let hour = Duration::from_secs(3600);
     let id = jobs.insert(72 * hour, CloseOrder { order: 1001 })?; // returns when it is on disk
-    assert!(jobs.reset(id, 24 * hour)?);
+    assert!(jobs.reschedule(id, 24 * hour)?);
     assert!(jobs.cancel(id)?.is_cancelled()); // paid: it will never run
 
     jobs.keyed("order-1002").insert(72 * hour, CloseOrder { order: 1002 })?; // replaces
     jobs.insert_batch((2000..3000).map(|order| (72 * hour, CloseOrder { order })))?; // one commit
     let daily = Schedule::every(24 * hour).missed(Missed::Once);
-    jobs.repeat("sweep", daily, CloseOrder { order: 0 })?;
+    jobs.schedule("sweep", daily, CloseOrder { order: 0 })?;
 
     for dead in jobs.dead() {
-        println!("{} after {} tries: {:?}", dead.id, dead.tries, dead.error);
+        println!("{} after {} tries: {:?}", dead.id, dead.failures, dead.error);
     }
     jobs.shutdown()?; // waits for runs; everything else stays in the file
     Ok(())

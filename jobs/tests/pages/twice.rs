@@ -11,7 +11,7 @@ struct Charge {
 }
 
 impl Job for Charge {
-    const NAME: &'static str = "charge";
+    const KIND: &'static str = "charge";
 }
 
 #[derive(Serialize, Deserialize)]
@@ -20,7 +20,7 @@ struct Ship {
 }
 
 impl Job for Ship {
-    const NAME: &'static str = "ship";
+    const KIND: &'static str = "ship";
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     let shop = Mutex::new(shop);
     let (jobs, driver) = builder
-        .on(move |job: Charge, run| {
+        .handle(move |job: Charge, run| {
             // 1. The id is the same in every run: the payment service drops the second request.
             println!("POST /charges, Idempotency-Key: {}, {} cents", run.id(), job.cents);
             let mut shop = shop.lock().expect("no handler panics while it holds the lock");
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             run.client().nudge();
             Ok(())
         })
-        .on(|_: Ship, _| Ok(()))
+        .handle(|_: Ship, _| Ok(()))
         .manual()?;
     jobs.insert(Duration::from_secs(1), Charge { order: 1001, cents: 4900 })?;
     assert_eq!(driver.advance(Duration::from_secs(5)), 2); // the charge, then the shipment

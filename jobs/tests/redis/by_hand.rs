@@ -29,11 +29,11 @@ fn a_key_whose_job_has_no_record_is_free() {
         noted.add(order.0);
         Ok(())
     };
-    let (jobs, driver) = open(&server).on(note).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(note).manual().unwrap();
     let key = jobs.keyed("k");
     remove_record(&server, key.insert(HOUR, Order(1)).unwrap());
     assert!(!key.cancel().unwrap());
-    assert!(!key.reset(HOUR).unwrap());
+    assert!(!key.reschedule(HOUR).unwrap());
     assert_eq!(key.get().unwrap(), None);
     let second = key.insert(HOUR, Order(2)).unwrap();
     assert_eq!(key.get().unwrap().unwrap().id, second);
@@ -62,7 +62,7 @@ fn a_run_whose_record_is_gone_ends_all_the_same() {
             _ => Err(Fail::dead("dies")),
         }
     };
-    let (jobs, driver) = open(&server).on(handler).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
     for n in 0..3 {
         jobs.insert(Duration::ZERO, Order(n)).unwrap();
         jobs.keyed(&format!("key {n}")).insert(Duration::ZERO, Order(n)).unwrap();
@@ -77,18 +77,18 @@ fn a_run_whose_record_is_gone_ends_all_the_same() {
 }
 
 #[test]
-fn a_dead_job_without_a_record_is_not_revived_and_can_be_discarded() {
+fn a_dead_job_without_a_record_is_not_retried_and_can_be_deleted() {
     let server = Server::start();
     let dies = |_: Order, _: &Run| Err(Fail::dead("dies"));
-    let (jobs, driver) = open(&server).on(dies).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(dies).manual().unwrap();
     let ids = [0, 1].map(|n| jobs.insert(Duration::ZERO, Order(n)).unwrap());
     driver.advance(MS);
     assert_eq!(jobs.count().unwrap().dead, 2);
     for id in ids {
         remove_record(&server, id);
     }
-    assert!(!jobs.revive(ids[0]).unwrap());
-    assert!(jobs.discard(ids[1]).unwrap());
+    assert!(!jobs.retry(ids[0]).unwrap());
+    assert!(jobs.delete(ids[1]).unwrap());
     let counts = jobs.count().unwrap();
     assert_eq!((counts.pending, counts.dead), (0, 0), "{counts:?}");
     jobs.check().unwrap();

@@ -40,15 +40,15 @@ fn node() {
     let own = name.to_owned();
     let handler = move |order: Order, run: &Run| {
         let mut says = says.lock().unwrap();
-        let (now, deadline) = (servers_time(&mut says), micros(run.deadline()));
-        let entry = format!("{own} {} {deadline} {now}", order.0);
+        let (now, due) = (servers_time(&mut says), micros(run.due()));
+        let entry = format!("{own} {} {due} {now}", order.0);
         redis::cmd("RPUSH").arg("starts").arg(entry).exec(&mut says).unwrap();
         if order.0 >= LONG {
             pause(LEASE * 5 / 3);
         }
         Ok(())
     };
-    let jobs = Jobs::redis(url).unwrap().lease(LEASE).threads(1).on(handler).start().unwrap();
+    let jobs = Jobs::redis(url).unwrap().lease(LEASE).threads(1).handle(handler).start().unwrap();
     let first = name.bytes().map(u64::from).sum::<u64>() * 1000;
     for n in 0..MANY {
         let (wait, before) = ((3000 + 40 * n as u32) * MS, servers_time(&mut server));
@@ -131,9 +131,9 @@ fn nodes_whose_clocks_are_ten_minutes_apart_and_drift_run_every_job_once_and_in_
         let own = numbers(&own);
         println!("{name}: {} starts", own.len());
         for start in &own {
-            let [_, order, deadline, started] = start[..] else { panic!("{start:?}") };
-            assert!(started >= deadline, "order {order} started {} us early", deadline - started);
-            assert!(orders.insert(order, deadline).is_none(), "order {order} ran twice");
+            let [_, order, due, started] = start[..] else { panic!("{start:?}") };
+            assert!(started >= due, "order {order} started {} us early", due - started);
+            assert!(orders.insert(order, due).is_none(), "order {order} ran twice");
         }
         assert!(own.is_sorted_by_key(|start| start[2]), "{name} started jobs out of order");
     }
@@ -144,9 +144,9 @@ fn nodes_whose_clocks_are_ten_minutes_apart_and_drift_run_every_job_once_and_in_
     // A wait counts from the server's present, whatever the node takes for the present.
     for asked in numbers(&list("asked")) {
         let [order, from, to] = asked[..] else { panic!("{asked:?}") };
-        let deadline = orders[&order];
-        let in_time = from <= deadline + 1000 && deadline <= to + 1_000_000;
-        assert!(in_time, "order {order} was due at {deadline}, not from {from} to {to}");
+        let due = orders[&order];
+        let in_time = from <= due + 1000 && due <= to + 1_000_000;
+        assert!(in_time, "order {order} was due at {due}, not from {from} to {to}");
     }
     drop(nodes);
 }
@@ -173,7 +173,7 @@ fn an_idle_client_asks_for_the_servers_time_before_it_inserts() {
             0 => drop(client.insert(HOUR, Order(1)).unwrap()),
             1 => drop(client.insert_batch([(HOUR, Order(2))]).unwrap()),
             2 => drop(client.keyed("k").insert(HOUR, Order(3)).unwrap()),
-            _ => drop(client.keyed("k").reset(HOUR).unwrap()),
+            _ => drop(client.keyed("k").reschedule(HOUR).unwrap()),
         }
         assert_eq!(calls(&server) - before, 2, "verb {verb}");
     }

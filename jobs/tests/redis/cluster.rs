@@ -65,7 +65,7 @@ fn a_slot_that_moves_under_load_loses_no_job_and_runs_none_twice() {
     let (url, queue) = (cluster.url(&[0, 1, 2]), "moves");
     let (log, errors) = (Log::default(), Errors::default());
     let jobs = noting_errors(&url, queue, &log, &errors);
-    let client = Jobs::redis(&url).unwrap().queue(queue).patience(MINUTE).client().unwrap();
+    let client = Jobs::redis(&url).unwrap().queue(queue).call_timeout(MINUTE).client().unwrap();
     let ended = Arc::new(AtomicBool::new(false));
     let inserting = std::thread::spawn({
         let ended = Arc::clone(&ended);
@@ -141,7 +141,7 @@ fn a_master_that_is_killed_is_followed_by_its_replica() {
     let url = cluster.url(&[master]);
     let (log, errors) = (Log::default(), Errors::default());
     let jobs = noting_errors(&url, queue, &log, &errors);
-    let client = Jobs::redis(&url).unwrap().queue(queue).patience(MINUTE).client().unwrap();
+    let client = Jobs::redis(&url).unwrap().queue(queue).call_timeout(MINUTE).client().unwrap();
     let later: Vec<_> =
         (0..50).map(|n| client.insert(60 * MINUTE, Order(1_000_000 + n)).unwrap()).collect();
     let ended = Arc::new(AtomicBool::new(false));

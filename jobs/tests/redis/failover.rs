@@ -28,7 +28,7 @@ fn a_claim_that_a_failover_forgot_is_made_again_and_the_first_end_is_refused() {
     };
     let builder = Jobs::redis(front.url()).unwrap().lease(2000 * MS).threads(4);
     let jobs = builder
-        .on(handler)
+        .handle(handler)
         .on_event(move |event| {
             told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
         })

@@ -36,7 +36,7 @@ fn a_lease_is_renewed_on_a_full_server() {
         let on_event = move |event| {
             told.fetch_or(matches!(event, Event::LeaseLost { .. }), Ordering::AcqRel);
         };
-        open(&server).lease(2000 * MS).on(handler).on_event(on_event).start().unwrap()
+        open(&server).lease(2000 * MS).handle(handler).on_event(on_event).start().unwrap()
     };
     let nodes = [node(), node()];
     nodes[0].insert(Duration::ZERO, Order(1)).unwrap();
@@ -65,7 +65,7 @@ fn the_ends_of_runs_are_kept_on_a_full_server_whatever_stands_beside_them() {
             scope.spawn(move || {
                 while log.len() < 200 {
                     assert!(
-                        jobs.reset(far, HOUR + n * MS).unwrap(),
+                        jobs.reschedule(far, HOUR + n * MS).unwrap(),
                         "a reset needs no more memory"
                     );
                     assert_eq!(jobs.cancel(JobId::new()).unwrap(), Cancel::Gone);
@@ -134,14 +134,14 @@ fn nothing_is_half_done_if_a_key_has_another_type() {
             1 => Err(Fail::dead("dies")),
             _ => Ok(()),
         };
-        let (jobs, driver) = open(&server).on(dies).manual().unwrap();
+        let (jobs, driver) = open(&server).handle(dies).manual().unwrap();
         jobs.insert(Duration::ZERO, Order(1)).unwrap();
         driver.advance(MS);
         jobs.insert(HOUR, Order(2)).unwrap();
         jobs.keyed("k").insert(HOUR, Order(3)).unwrap();
         jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(3)).unwrap();
         jobs.insert(SOON, Order(2)).unwrap();
-        jobs.repeat("often", Schedule::every(SOON), Order(4)).unwrap();
+        jobs.schedule("often", Schedule::every(SOON), Order(4)).unwrap();
         let client = open(&server).client().unwrap();
         let dead = client.dead().next().unwrap().id;
         let pending: Vec<JobId> = client.pending().map(|job| job.id).collect();
@@ -165,14 +165,14 @@ fn nothing_is_half_done_if_a_key_has_another_type() {
         refused("insert_with_id", client.insert_with_id(JobId::new(), HOUR, Order(9)).is_ok());
         refused("insert under a key", client.keyed("k").insert(HOUR, Order(10)).is_ok());
         for id in pending {
-            refused("reset", client.reset(id, 2 * HOUR).is_ok());
+            refused("reschedule", client.reschedule(id, 2 * HOUR).is_ok());
             refused("cancel", client.cancel(id).is_ok());
         }
         refused("cancel of a key", client.keyed("k").cancel().is_ok());
-        refused("revive", client.revive(dead).is_ok());
-        refused("discard", client.discard(dead).is_ok());
-        refused("repeat", client.repeat("often", Schedule::every(MS), Order(4)).is_ok());
-        refused("cancel_repeat", client.cancel_repeat("often").is_ok());
+        refused("retry", client.retry(dead).is_ok());
+        refused("delete", client.delete(dead).is_ok());
+        refused("schedule", client.schedule("often", Schedule::every(MS), Order(4)).is_ok());
+        refused("unschedule", client.unschedule("often").is_ok());
         // Occurrences and a purge are refused, and so is a claim that would be half done.
         driver.advance(2 * SOON);
         if ["jobs", "run", "fence", "meta", "kinds", "due:order"].contains(&name) {
@@ -238,7 +238,7 @@ fn a_claim_whose_answer_was_lost_is_answered_by_a_full_server() {
         noted.add(order.0);
         Ok(())
     };
-    let jobs = Jobs::redis(proxy.url()).unwrap().on(handler).start().unwrap();
+    let jobs = Jobs::redis(proxy.url()).unwrap().handle(handler).start().unwrap();
     let client = open(&server).client().unwrap();
     proxy.plan(&hash_of("claim"), &[Fate::CutReply(0, End::Close), Fate::Hold]);
     client.insert(Duration::ZERO, Order(1)).unwrap();
@@ -269,7 +269,7 @@ fn the_end_of_a_run_is_not_half_done_if_a_key_has_another_type() {
                 _ => Err(Fail::dead("dies")),
             }
         };
-        let (jobs, driver) = open(&server).on(handler).manual().unwrap();
+        let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
         jobs.insert_with_id(JobId::named("chosen"), Duration::ZERO, Order(1)).unwrap();
         jobs.keyed("k").insert(Duration::from_secs(60), Order(2)).unwrap();
         driver.advance(MS);
@@ -286,7 +286,7 @@ fn what_a_lease_leaves_is_not_half_done_if_a_key_has_another_type() {
     for name in NAMES {
         let _: String = server.ask(&["FLUSHALL"]);
         let open = |handler: fn(Order, &Run) -> Result<(), Fail>| {
-            open(&server).lease(1000 * MS).on(handler).manual().unwrap()
+            open(&server).lease(1000 * MS).handle(handler).manual().unwrap()
         };
         let (jobs, driver) = open(|_, _| panic!("its process is gone before it starts"));
         jobs.insert(MS, Order(1)).unwrap();

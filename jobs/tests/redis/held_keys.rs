@@ -29,7 +29,7 @@ fn a_key_that_is_held_takes_no_second_job_on_any_node() {
     let (end, at_end) = mpsc::channel::<()>();
     let at_end = Mutex::new(at_end);
     let node = open(&server)
-        .on(move |_: Order, _| {
+        .handle(move |_: Order, _| {
             started.send(())?;
             Ok(at_end.lock().unwrap().recv_timeout(LONG)?)
         })
@@ -63,30 +63,30 @@ fn a_key_that_is_held_takes_no_second_job_on_any_node() {
 }
 
 /// Promise: a job is tried again by a policy of its own, on whichever node it runs. A dead job whose key is
-/// taken is not revived, and the error says who has the key.
+/// taken is not retried, and the error says who has the key.
 #[test]
 fn a_policy_goes_with_its_job_and_a_dead_job_without_its_key_stays_dead() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
-    let own = Retry::fixed(MS).times(2);
+    let own = Retry::fixed(MS).max_retries(2);
     let job = client.insert_job(held(1).id(JobId::named("own")).retry(own)).unwrap();
     let of_kind = client.insert(Duration::ZERO, Order(2)).unwrap();
     let node = open(&server)
         .retry(Retry::never())
-        .on(|_: Order, _| Err(Fail::from(std::io::Error::other("no"))))
+        .handle(|_: Order, _| Err(Fail::from(std::io::Error::other("no"))))
         .start()
         .unwrap();
     wait_until("both are dead", || client.count().unwrap().dead == 2);
-    assert_eq!(client.get(job.id).unwrap().unwrap().tries, 3);
-    assert_eq!(client.get(of_kind).unwrap().unwrap().tries, 1);
+    assert_eq!(client.get(job.id).unwrap().unwrap().failures, 3);
+    assert_eq!(client.get(of_kind).unwrap().unwrap().failures, 1);
     let other = client.insert_job(held(3).at(HOUR)).unwrap();
     assert!(other.is_new, "a dead job has no key");
     let taken = StoreError::KeyTaken { key: "import-7".to_owned(), by: other.id };
-    assert_eq!(client.revive(job.id).unwrap_err(), taken);
+    assert_eq!(client.retry(job.id).unwrap_err(), taken);
     assert_eq!(client.get(job.id).unwrap().unwrap().state, JobState::Dead);
     client.check().unwrap();
     assert!(client.cancel(other.id).unwrap().is_cancelled());
-    assert!(client.revive(job.id).unwrap());
+    assert!(client.retry(job.id).unwrap());
     wait_until("it is dead again", || client.count().unwrap().dead == 2);
     client.check().unwrap();
     node.shutdown().unwrap();

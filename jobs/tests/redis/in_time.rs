@@ -83,9 +83,9 @@ fn all_futures_are_answered_in_time(client: &Client) {
 #[test]
 fn futures_are_answered_in_time_while_the_server_stands_still() {
     let server = Server::start();
-    let client = open(&server).patience(LIMIT).client().unwrap();
+    let client = open(&server).call_timeout(LIMIT).client().unwrap();
     let log = Log::default();
-    let jobs = noting(open(&server).patience(LIMIT), &log);
+    let jobs = noting(open(&server).call_timeout(LIMIT), &log);
     for client in [client, jobs.client()] {
         client.insert(HOUR, Order(100)).unwrap();
         signal(&server, Signal::SIGSTOP);
@@ -99,7 +99,7 @@ fn futures_are_answered_in_time_while_the_server_stands_still() {
 #[test]
 fn callers_of_one_client_are_answered_in_time_while_the_server_stands_still() {
     let server = Server::start();
-    let client = open(&server).patience(LIMIT).client().unwrap();
+    let client = open(&server).call_timeout(LIMIT).client().unwrap();
     client.insert(HOUR, Order(100)).unwrap();
     signal(&server, Signal::SIGSTOP);
     all_are_answered_in_time(&client);
@@ -112,7 +112,7 @@ fn callers_of_one_client_are_answered_in_time_while_the_server_stands_still() {
 fn callers_of_a_node_and_its_shutdown_are_answered_in_time_while_the_server_stands_still() {
     let server = Server::start();
     let log = Log::default();
-    let jobs = noting(open(&server).patience(LIMIT), &log);
+    let jobs = noting(open(&server).call_timeout(LIMIT), &log);
     jobs.insert(HOUR, Order(100)).unwrap();
     signal(&server, Signal::SIGSTOP);
     all_are_answered_in_time(&jobs.client());
@@ -137,7 +137,7 @@ fn calls_that_cross_the_end_of_a_node_end() {
         |client| client.count().map(drop),
         |client| client.cancel(JobId::new()).map(drop),
         |client| client.pending().next_page().map(drop),
-        |client| client.repeat("often", HOUR, Order(2)),
+        |client| client.schedule("often", HOUR, Order(2)),
     ];
     let server = Server::start();
     for round in 0..6 {

@@ -23,7 +23,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 fn claimed_by_the_dead(server: &Server, many: u64) -> SystemTime {
     let (jobs, driver) = open(server)
         .lease(1000 * MS)
-        .on(|_: Order, _| panic!("its process is gone before it starts"))
+        .handle(|_: Order, _| panic!("its process is gone before it starts"))
         .manual()
         .unwrap();
     jobs.insert_batch((0..many).map(|n| (MS, Order(n)))).unwrap();
@@ -60,7 +60,7 @@ fn a_job_that_is_in_no_set_is_found_by_the_check_and_runs_after_a_reset() {
     let found = client.check().unwrap_err().to_string();
     assert!(found.contains("R1") || found.contains("R6"), "{found}");
     let id = JobId::from_u128(u128::from_be_bytes(id.try_into().unwrap()));
-    assert!(client.reset(id, Duration::ZERO).unwrap());
+    assert!(client.reschedule(id, Duration::ZERO).unwrap());
     let log = Log::default();
     let jobs = noting(open(&server), &log);
     wait_until("all ran", || log.len() == 3);
@@ -88,7 +88,7 @@ fn a_claim_that_has_lost_its_fence_or_its_record_does_not_keep_others_from_runni
         noted.add(order.0);
         Ok(())
     };
-    let (jobs, driver) = open(&server).on(note).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(note).manual().unwrap();
     driver.set_wall(end + DAY);
     driver.advance(2000 * MS);
     // All but the two without a record.
@@ -111,7 +111,7 @@ fn housekeeping_leaves_jobs_that_are_scheduled_for_long_after() {
             Ok(())
         }
     };
-    let (jobs, driver) = open(&server).retention(DAY).on(note).manual().unwrap();
+    let (jobs, driver) = open(&server).keep_dead(DAY).handle(note).manual().unwrap();
     jobs.insert(Duration::ZERO, Order(0)).unwrap();
     jobs.insert_with_id(JobId::named("chosen"), 400 * DAY, Order(1)).unwrap();
     jobs.keyed("k").insert(400 * DAY, Order(2)).unwrap();
@@ -137,10 +137,10 @@ fn jobs_a_few_milliseconds_apart_keep_their_order_and_none_is_early() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let list = Arc::clone(&seen);
     let handler = move |order: Order, run: &Run| {
-        list.lock().unwrap().push((order.0, run.deadline(), run.late()));
+        list.lock().unwrap().push((order.0, run.due(), run.late()));
         Ok(())
     };
-    let jobs = open(&server).threads(1).on(handler).start().unwrap();
+    let jobs = open(&server).threads(1).handle(handler).start().unwrap();
     let times: Vec<String> = server.ask(&["TIME"]);
     let micros = times[0].parse::<u64>().unwrap() * 1_000_000 + times[1].parse::<u64>().unwrap();
     let base = SystemTime::UNIX_EPOCH + Duration::from_millis(micros / 1000 + 400);
@@ -148,8 +148,8 @@ fn jobs_a_few_milliseconds_apart_keep_their_order_and_none_is_early() {
     let batch = (0..100_u64).rev().map(|n| (base + 3 * n as u32 * MS, Order(n)));
     jobs.insert_batch(batch).unwrap();
     wait_until("all ran", || seen.lock().unwrap().len() == 100);
-    for (n, (order, deadline, _)) in seen.lock().unwrap().iter().enumerate() {
-        assert_eq!((*order, *deadline), (n as u64, base + 3 * n as u32 * MS));
+    for (n, (order, due, _)) in seen.lock().unwrap().iter().enumerate() {
+        assert_eq!((*order, *due), (n as u64, base + 3 * n as u32 * MS));
     }
     jobs.shutdown().unwrap();
 }
@@ -211,18 +211,19 @@ fn a_schedule_goes_on_when_an_occurrence_is_lost() {
     let times = Arc::new(Mutex::new(BTreeSet::new()));
     let seen = Arc::clone(&times);
     let handler = move |order: Order, run: &Run| {
-        seen.lock().unwrap().insert(run.deadline());
+        seen.lock().unwrap().insert(run.due());
         noted.add(order.0);
         Ok(())
     };
-    let (jobs, driver) = open(&server).on(handler).manual().unwrap();
-    jobs.repeat("hourly", Schedule::every(HOUR), Order(1)).unwrap();
+    let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
+    jobs.schedule("hourly", Schedule::every(HOUR), Order(1)).unwrap();
     driver.advance(HOUR);
     assert_eq!(times.lock().unwrap().len(), 1);
     // The next process makes an occurrence, is gone before it runs, and the job is lost with it.
     core::mem::forget((jobs, driver));
-    let (jobs, driver) = open(&server).on(|_: Order, _| panic!("not run here")).manual().unwrap();
-    driver.set_wall(jobs.repeats().unwrap()[0].next + MS);
+    let (jobs, driver) =
+        open(&server).handle(|_: Order, _| panic!("not run here")).manual().unwrap();
+    driver.set_wall(jobs.schedules().unwrap()[0].next + MS);
     core::mem::forget((jobs, driver));
     assert!(!ids(&server, "jobs").is_empty(), "no occurrence was made");
     for key in ["jobs", "run", "fence", "due:order"] {
@@ -231,11 +232,11 @@ fn a_schedule_goes_on_when_an_occurrence_is_lost() {
     let _: i64 = server.ask(&["HSET", "tw:{jobs}:kinds", "order", "0"]);
     let seen = Arc::clone(&times);
     let handler = move |_: Order, run: &Run| {
-        seen.lock().unwrap().insert(run.deadline());
+        seen.lock().unwrap().insert(run.due());
         Ok(())
     };
-    let (jobs, driver) = open(&server).on(handler).manual().unwrap();
-    driver.set_wall(jobs.repeats().unwrap()[0].next - MINUTE);
+    let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
+    driver.set_wall(jobs.schedules().unwrap()[0].next - MINUTE);
     for _ in 0..4 {
         driver.advance(HOUR);
     }
@@ -262,7 +263,7 @@ fn leases_are_renewed_while_every_thread_is_busy() {
     let first = open(&server)
         .lease(LEASE)
         .threads(MANY)
-        .on(slow)
+        .handle(slow)
         .on_event(move |event| {
             told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
         })
@@ -288,7 +289,7 @@ fn nothing_expires_but_the_last_answers_and_without_them_a_chosen_id_is_one_job(
     let log = Log::default();
     let jobs = noting(open(&server), &log);
     let client = open(&server).client().unwrap();
-    client.repeat("often", Schedule::every(HOUR), Order(0)).unwrap();
+    client.schedule("often", Schedule::every(HOUR), Order(0)).unwrap();
     client.keyed("k").insert(HOUR, Order(1)).unwrap();
     let id = JobId::named("chosen");
     client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap();
@@ -317,7 +318,7 @@ fn nothing_expires_but_the_last_answers_and_without_them_a_chosen_id_is_one_job(
 fn a_late_reply_is_not_taken_for_the_next_one() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let builder = Jobs::redis(proxy.url()).unwrap().lease(1600 * MS).patience(100 * MS);
+    let builder = Jobs::redis(proxy.url()).unwrap().lease(1600 * MS).call_timeout(100 * MS);
     let client = builder.client().unwrap();
     let ids: Vec<JobId> = (0..4).map(|n| client.insert(HOUR, Order(n)).unwrap()).collect();
     for round in 0..3 {

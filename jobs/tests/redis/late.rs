@@ -64,7 +64,7 @@ fn a_late_copy_of_a_claim_claims_nothing() {
             noted.add(order.0);
             Ok(())
         };
-        let jobs = through(&proxy).on(handler).start().unwrap();
+        let jobs = through(&proxy).handle(handler).start().unwrap();
         proxy.plan(&hash_of("claim"), &[Fate::Hold]);
         if claims_something {
             client.insert(Duration::ZERO, Order(0)).unwrap();
@@ -119,7 +119,7 @@ fn a_late_end_does_not_end_another_run() {
         wait_until("it may end", || may.load(Ordering::Acquire));
         Ok(())
     };
-    let second = open(&server).on(handler).start().unwrap();
+    let second = open(&server).handle(handler).start().unwrap();
     wait_until("it runs again", || slow.of(1) == 1);
     proxy.plan(b"", &[]);
     proxy.deliver_all();
@@ -140,7 +140,7 @@ fn an_insert_that_arrives_after_its_caller_has_gone_is_there_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let direct = open(&server).client().unwrap();
-    let client = through(&proxy).patience(300 * MS).client().unwrap();
+    let client = through(&proxy).call_timeout(300 * MS).client().unwrap();
     proxy.plan(&hash_of("change"), &[Fate::Hold; 100]);
     let refused = client.insert(Duration::from_secs(3600), Order(1)).unwrap_err();
     let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };

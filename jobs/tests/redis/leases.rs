@@ -29,7 +29,7 @@ fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
         on.fences.lock().unwrap().push(run.fence().get());
         on.started.fetch_add(1, Ordering::AcqRel);
         while !on.release.load(Ordering::Acquire) {
-            if run.is_lost() {
+            if run.is_cancelled() {
                 assert_eq!(run.cancellation(), Some(Cancellation::LeaseLost));
                 on.lost.store(true, Ordering::Release);
             }
@@ -40,7 +40,7 @@ fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
     Jobs::redis(proxy.url())
         .unwrap()
         .lease(LEASE)
-        .on(handler)
+        .handle(handler)
         .on_event(move |event| {
             let lost = matches!(event, Event::LeaseLost { .. });
             events.fetch_add(u64::from(lost), Ordering::AcqRel);
@@ -67,7 +67,7 @@ fn a_job_of_a_worker_that_is_cut_off_runs_elsewhere_and_its_late_end_is_refused(
         noted.add(order.0);
         Ok(())
     };
-    let second = open(&server).lease(LEASE).on(handler).start().unwrap();
+    let second = open(&server).lease(LEASE).handle(handler).start().unwrap();
     wait_until("it ran elsewhere", || log.of(1) == 1);
     let took = began.elapsed();
     println!("elsewhere after {took:?}, with a lease of {LEASE:?}");
@@ -96,12 +96,12 @@ fn a_lease_is_renewed_while_its_handler_works() {
     let slow = move |order: Order, run: &Run| {
         for _ in 0..70 {
             pause(50 * MS);
-            assert!(!run.is_lost());
+            assert!(!run.is_cancelled());
         }
         noted.add(order.0);
         Ok(())
     };
-    let first = open(&server).lease(LEASE).on(slow).start().unwrap();
+    let first = open(&server).lease(LEASE).handle(slow).start().unwrap();
     first.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("it was claimed", || first.count().unwrap().running == 1);
     let second = noting(open(&server).lease(LEASE), &log);
@@ -118,7 +118,7 @@ fn a_cancel_of_another_node_reaches_the_run() {
     let tell = Arc::clone(&told);
     let handler = move |_: Order, run: &Run| {
         for _ in 0..1000 {
-            if run.is_lost() {
+            if run.is_cancelled() {
                 tell.store(true, Ordering::Release);
                 return Err(Fail::dead("stopped"));
             }
@@ -126,7 +126,7 @@ fn a_cancel_of_another_node_reaches_the_run() {
         }
         Ok(())
     };
-    let jobs = open(&server).on(handler).start().unwrap();
+    let jobs = open(&server).handle(handler).start().unwrap();
     let client = open(&server).client().unwrap();
     let id = client.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("it was claimed", || client.count().unwrap().running == 1);
@@ -150,7 +150,7 @@ fn a_job_that_nobody_finishes_is_dead_after_five_leases() {
         let (jobs, driver) = open(&server)
             .queue("dead")
             .lease(LEASE)
-            .on(|_: Order, _| panic!("a manual clock that is not moved runs nothing"))
+            .handle(|_: Order, _| panic!("a manual clock that is not moved runs nothing"))
             .manual()
             .unwrap();
         let now = wall.unwrap_or_else(|| driver.wall_now()) + 2 * LEASE;
@@ -190,8 +190,8 @@ fn the_clock_of_a_node_does_not_matter() {
     // What only this process's own clock could say.
     let client = open(&server).client().unwrap();
     let id = client.insert(Duration::from_secs(600), Order(1)).unwrap();
-    let deadline = client.get(id).unwrap().unwrap().deadline;
-    let off = deadline.duration_since(server_time + Duration::from_secs(600)).unwrap();
+    let due = client.get(id).unwrap().unwrap().due;
+    let off = due.duration_since(server_time + Duration::from_secs(600)).unwrap();
     assert!(off < Duration::from_secs(2), "{off:?}");
 }
 

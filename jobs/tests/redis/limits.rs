@@ -22,35 +22,35 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     let client = open().client().unwrap();
     jobs.insert(Duration::ZERO, Order(1)).unwrap();
     let id = client.insert(HOUR, Order(2)).unwrap();
-    assert!(client.reset(id, 2 * HOUR).unwrap());
+    assert!(client.reschedule(id, 2 * HOUR).unwrap());
     assert!(client.cancel(id).unwrap().is_cancelled());
     client.insert_batch((0..300).map(|n| (HOUR, Order(n)))).unwrap();
     let keyed = client.keyed("k");
     keyed.insert(HOUR, Order(3)).unwrap();
     keyed.insert_keeping_time(HOUR, Order(4)).unwrap();
     assert!(keyed.insert_if_absent(HOUR, Order(5)).is_err());
-    assert!(keyed.reset(2 * HOUR).unwrap() && keyed.get().unwrap().is_some());
+    assert!(keyed.reschedule(2 * HOUR).unwrap() && keyed.get().unwrap().is_some());
     assert!(keyed.cancel().unwrap());
     let held = NewJob::new(Order(7)).at(HOUR).key("k").unique_until(Until::Ended);
     let held = client.insert_job(held.retry(Retry::never())).unwrap();
     assert!(held.is_new && keyed.cancel().unwrap());
     let every = Schedule::every(20 * MS).missed(Missed::Once);
-    jobs.repeat("often", every, Order(6)).unwrap();
+    jobs.schedule("often", every, Order(6)).unwrap();
     wait_until("occurrences ran", || log.of(6) > 3);
-    assert!(jobs.cancel_repeat("often").unwrap());
+    assert!(jobs.unschedule("often").unwrap());
     assert_eq!(client.pending().count(), 300);
     wait_until("all ended", || client.count().unwrap().running == 0);
     assert_eq!(client.unhandled().unwrap().len(), 1);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     let dying = |_: Order, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("dies"));
-    let jobs = open().on(dying).start().unwrap();
+    let jobs = open().handle(dying).start().unwrap();
     let dead = jobs.insert(Duration::ZERO, Order(7)).unwrap();
     wait_until("it died", || client.count().unwrap().dead == 1);
     assert_eq!(client.dead().count(), 1);
-    assert!(client.revive(dead).unwrap());
+    assert!(client.retry(dead).unwrap());
     wait_until("it died again", || client.count().unwrap().dead == 1);
-    assert!(client.discard(dead).unwrap());
+    assert!(client.delete(dead).unwrap());
     client.check().unwrap();
     jobs.shutdown().unwrap();
 }
@@ -162,7 +162,7 @@ fn no_script_did_much(server: &Server, mut monitor: redis::Connection) {
 struct Mail(String);
 
 impl Job for Mail {
-    const NAME: &'static str = "mail";
+    const KIND: &'static str = "mail";
 }
 
 /// The limit of Lua's stack is 8,000, and the rivals' scripts fail there for good.
@@ -179,8 +179,8 @@ fn twenty_thousand_jobs_at_one_instant_pass_every_script() {
     // All of them are due, at one time, and all are claimed by a process that is gone.
     let (jobs, driver) = open(&server)
         .lease(Duration::from_secs(30))
-        .in_flight(MANY as usize)
-        .on(|_: Order, _| Err(tickwheel_jobs::Fail::dead("dies")))
+        .max_in_flight(MANY as usize)
+        .handle(|_: Order, _| Err(tickwheel_jobs::Fail::dead("dies")))
         .manual()
         .unwrap();
     driver.set_wall(at);
@@ -191,14 +191,14 @@ fn twenty_thousand_jobs_at_one_instant_pass_every_script() {
     client.check().unwrap();
     core::mem::forget((jobs, driver));
     // Another process finds that the leases have ended, and handles another kind.
-    let (jobs, driver) = open(&server).on(|_: Mail, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(|_: Mail, _| Ok(())).manual().unwrap();
     driver.set_wall(at + Duration::from_secs(10_000));
     assert_eq!(client.count().unwrap().running, 0, "the leases have ended");
     client.check().unwrap();
     drop((jobs, driver));
     let (jobs, driver) = open(&server)
-        .retention(Duration::ZERO)
-        .on(|_: Order, _| Err(tickwheel_jobs::Fail::dead("dies")))
+        .keep_dead(Duration::ZERO)
+        .handle(|_: Order, _| Err(tickwheel_jobs::Fail::dead("dies")))
         .manual()
         .unwrap();
     for id in &ids[..1000] {
@@ -233,11 +233,11 @@ fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
     let stops = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&stops);
     let handler = move |order: Order, run: &Run| {
-        told.fetch_add(u64::from(run.is_lost()), Ordering::Relaxed);
+        told.fetch_add(u64::from(run.is_cancelled()), Ordering::Relaxed);
         if order.0 < MANY { Ok(()) } else { Err(Fail::dead("dies")) }
     };
     let lease = Duration::from_secs(30);
-    let builder = open(&server).lease(lease).in_flight(MANY as usize).on(handler);
+    let builder = open(&server).lease(lease).max_in_flight(MANY as usize).handle(handler);
     let (jobs, driver) = builder.manual().unwrap();
     driver.set_wall(at);
     (0..MANY / 128 + 2).for_each(|_| jobs.nudge());
@@ -269,7 +269,7 @@ fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
     assert_eq!([size(&server, "SCARD", "asked"), size(&server, "HLEN", "keys")], [0, 0]);
     client.check().unwrap();
     jobs.shutdown().unwrap();
-    let builder = open(&server).retention(Duration::ZERO).on(|_: Order, _| Ok(()));
+    let builder = open(&server).keep_dead(Duration::ZERO).handle(|_: Order, _| Ok(()));
     let (jobs, driver) = builder.manual().unwrap();
     driver.set_wall(at + 100 * HOUR);
     driver.advance(Duration::from_millis(1));

@@ -157,13 +157,13 @@ fn a_server_that_syncs_each_write_loses_nothing_when_it_is_killed() {
 fn an_insert_is_unknown_when_the_callers_time_is_up() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let client = through(&proxy).patience(500 * MS).client().unwrap();
+    let client = through(&proxy).call_timeout(500 * MS).client().unwrap();
     client.insert(3_600_000 * MS, Order(0)).unwrap();
     proxy.stall(true);
     let began = now();
     let refused = client.insert(3_600_000 * MS, Order(1)).unwrap_err();
     let took = began.elapsed();
-    // The patience that is the default would take 10 s.
+    // The call timeout that is the default would take 10 s.
     assert!(took >= 500 * MS && took < 9500 * MS, "{took:?}");
     let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
     proxy.stall(false);
@@ -176,7 +176,7 @@ fn an_insert_is_unknown_when_the_callers_time_is_up() {
 #[test]
 fn a_call_that_was_never_sent_says_so() {
     let mut server = Server::start();
-    let client = open(&server).patience(300 * MS).client().unwrap();
+    let client = open(&server).call_timeout(300 * MS).client().unwrap();
     server.kill();
     let refused = client.insert(Duration::ZERO, Order(1)).unwrap_err();
     let unknown = matches!(refused.kind(), InsertErrorKind::Unknown(_));

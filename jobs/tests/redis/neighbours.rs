@@ -30,7 +30,7 @@ const NEIGHBOURS: u32 = 10;
 struct Long(u32);
 
 impl Job for Long {
-    const NAME: &'static str = "long";
+    const KIND: &'static str = "long";
 }
 
 /// The same, as a future.
@@ -38,7 +38,7 @@ impl Job for Long {
 struct Waits(u32);
 
 impl Job for Waits {
-    const NAME: &'static str = "waits";
+    const KIND: &'static str = "waits";
 }
 
 /// Ends its process after so many milliseconds.
@@ -46,7 +46,7 @@ impl Job for Waits {
 struct Killer(u64);
 
 impl Job for Killer {
-    const NAME: &'static str = "killer";
+    const KIND: &'static str = "killer";
 }
 
 fn say(what: &str) {
@@ -60,15 +60,15 @@ fn node() {
     let Ok(url) = std::env::var(NODE) else { return };
     let builder = Jobs::redis(&url).unwrap().lease(LEASE).threads(16);
     let builder = builder
-        .on(|Long(n): Long, run: &Run| {
+        .handle(|Long(n): Long, run: &Run| {
             say(&format!("start {n}"));
-            while !run.is_lost() {
+            while !run.is_cancelled() {
                 pause(20 * MS);
             }
             say(&format!("lost {n}"));
             Ok(())
         })
-        .on(|Killer(ms): Killer, _: &Run| {
+        .handle(|Killer(ms): Killer, _: &Run| {
             pause(Duration::from_millis(ms));
             say("killed");
             std::process::abort()
@@ -79,7 +79,7 @@ fn node() {
     let builder =
         builder.runtime(runtime.handle().clone()).handle_async(|Waits(n): Waits, run| async move {
             say(&format!("start {n}"));
-            run.lost().await;
+            run.cancelled().await;
             say(&format!("lost {n}"));
             Ok(())
         });

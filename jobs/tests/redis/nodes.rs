@@ -30,7 +30,7 @@ fn a_job_is_stored_and_runs() {
 fn three_nodes_exclude_each_other_and_every_job_runs_once() {
     let server = Server::start();
     let log = Log::default();
-    let nodes: Vec<_> = (0..3).map(|_| noting(open(&server).in_flight(100), &log)).collect();
+    let nodes: Vec<_> = (0..3).map(|_| noting(open(&server).max_in_flight(100), &log)).collect();
     let client = open(&server).client().unwrap();
     let now = now();
     for part in 0..10 {

@@ -70,7 +70,7 @@ fn a_server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
     let (log, told) = (Log::default(), Told::default());
     let jobs = noting(told.listening(open(&server)), &log);
     let client = open(&server).client().unwrap();
-    let hasty = open(&server).patience(200 * MS).client().unwrap();
+    let hasty = open(&server).call_timeout(200 * MS).client().unwrap();
     client.insert(300 * MS, Order(0)).unwrap();
     let mut busy = server.connection();
     let script = std::thread::spawn(move || {
@@ -113,7 +113,7 @@ fn a_server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
 fn a_batch_of_many_calls_waits_no_longer_than_one_call() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let builder = Jobs::redis(proxy.url()).unwrap().lease(8000 * MS).patience(500 * MS);
+    let builder = Jobs::redis(proxy.url()).unwrap().lease(8000 * MS).call_timeout(500 * MS);
     let client = builder.client().unwrap();
     client.insert(HOUR, Order(0)).unwrap();
     proxy.stall(true);

@@ -48,7 +48,7 @@ fn an_insert_waits_for_a_replica_that_stands_still_and_is_unknown_in_the_end() {
     let server = master();
     let replica = replica_of(server.port);
     let limit = Duration::from_secs(3);
-    let client = waiting(&server).patience(limit).client().unwrap();
+    let client = waiting(&server).call_timeout(limit).client().unwrap();
     client.insert(HOUR, Order(1)).unwrap();
     signal(&replica, Signal::SIGSTOP);
     let began = now();
@@ -95,7 +95,7 @@ fn a_promoted_replica_has_every_job_that_was_acknowledged() {
     let stalled = Arc::new(AtomicBool::new(false));
     let inserting: Vec<_> = (0..4)
         .map(|_| {
-            let client = waiting(&server).patience(800 * MS).client().unwrap();
+            let client = waiting(&server).call_timeout(800 * MS).client().unwrap();
             let stalled = Arc::clone(&stalled);
             std::thread::spawn(move || insert_until_the_end(&client, &stalled))
         })
@@ -132,11 +132,11 @@ fn claims_and_ends_wait_for_no_replica() {
     let handler = move |order: Order, run: &Run| {
         noted.add(order.0);
         if order.0 == CANCELLED {
-            wait_until("it is told", || run.is_lost());
+            wait_until("it is told", || run.is_cancelled());
         }
         Ok(())
     };
-    let jobs = waiting(&server).threads(2).on(handler).start().unwrap();
+    let jobs = waiting(&server).threads(2).handle(handler).start().unwrap();
     signal(&replica, Signal::SIGSTOP);
     let client = open(&server).client().unwrap();
     let id = client.insert(Duration::ZERO, Order(CANCELLED)).unwrap();
@@ -158,7 +158,7 @@ fn a_process_whose_insert_waits_claims_nothing_meanwhile() {
     let server = master();
     let replica = replica_of(server.port);
     let log = Log::default();
-    let jobs = noting(waiting(&server).patience(HOUR), &log);
+    let jobs = noting(waiting(&server).call_timeout(HOUR), &log);
     jobs.flush().unwrap();
     signal(&replica, Signal::SIGSTOP);
     let waiting = std::thread::spawn({
@@ -185,7 +185,7 @@ fn a_process_whose_insert_waits_claims_nothing_meanwhile() {
 fn more_replicas_than_there_can_be_are_waited_for() {
     let server = master();
     let patience = 400 * MS;
-    let client = waiting(&server).replicas(usize::MAX).patience(patience).client().unwrap();
+    let client = waiting(&server).replicas(usize::MAX).call_timeout(patience).client().unwrap();
     let began = now();
     let refused = client.insert(HOUR, Order(1)).unwrap_err();
     assert!(matches!(refused.kind(), InsertErrorKind::Unknown(_)), "{refused:?}");
@@ -194,14 +194,14 @@ fn more_replicas_than_there_can_be_are_waited_for() {
 
 #[test]
 fn only_a_server_has_replicas() {
-    let refused = Jobs::memory().replicas(1).on(|_: Order, _| Ok(())).start().unwrap_err();
+    let refused = Jobs::memory().replicas(1).handle(|_: Order, _| Ok(())).start().unwrap_err();
     assert!(matches!(&refused, OpenError::Config(reason) if reason.contains("replicas(1)")));
 }
 
 #[test]
 fn a_full_server_without_replicas_says_that_it_is_full() {
     let server = master();
-    let client = waiting(&server).patience(800 * MS).client().unwrap();
+    let client = waiting(&server).call_timeout(800 * MS).client().unwrap();
     // The kind is known.
     open(&server).client().unwrap().insert(HOUR, Order(0)).unwrap();
     let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "1mb"]);

@@ -59,7 +59,7 @@ fn a_right_that_is_missing_is_named_when_the_jobs_are_opened() {
     };
     for (without, with, what, of_clients) in missing {
         change_user(&server, &[without]);
-        let node = open_as_user(&server).on(|_: Order, _| Ok(())).start().map(drop);
+        let node = open_as_user(&server).handle(|_: Order, _| Ok(())).start().map(drop);
         let said = denied(node);
         assert!(said.contains(what), "{without}: {said}");
         let client = open_as_user(&server).client().map(drop);
@@ -70,7 +70,7 @@ fn a_right_that_is_missing_is_named_when_the_jobs_are_opened() {
         nothing_was_denied(&server);
         change_user(&server, &[with]);
     }
-    open_as_user(&server).on(|_: Order, _| Ok(())).start().unwrap().shutdown().unwrap();
+    open_as_user(&server).handle(|_: Order, _| Ok(())).start().unwrap().shutdown().unwrap();
     nothing_was_denied(&server);
 }
 

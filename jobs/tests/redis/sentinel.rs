@@ -24,7 +24,7 @@ fn is_master(server: &Server) -> bool {
 fn workers_go_on_with_the_replica_that_sentinels_promote() {
     let mut set = SentinelSet::start();
     let url = url(&set.ports());
-    let open = || Jobs::redis(&url).unwrap().patience(MINUTE);
+    let open = || Jobs::redis(&url).unwrap().call_timeout(MINUTE);
     let log = Log::default();
     let jobs = noting(open(), &log);
     let client = open().replicas(1).client().unwrap();
@@ -186,7 +186,7 @@ fn a_server_that_has_become_a_replica_is_left() {
     let second = replica_of(first.port);
     let sentinel = Sentinel::naming(first.port);
     let log = Log::default();
-    let jobs = noting(Jobs::redis(url(&[sentinel.port])).unwrap().patience(MINUTE), &log);
+    let jobs = noting(Jobs::redis(url(&[sentinel.port])).unwrap().call_timeout(MINUTE), &log);
     jobs.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("it ran", || log.of(1) == 1);
     wait_until("it ended", || jobs.count().unwrap().running == 0);

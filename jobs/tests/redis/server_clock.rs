@@ -76,7 +76,7 @@ fn servers_time(server: &Server) -> SystemTime {
 #[derive(Clone, Debug)]
 struct Start {
     order: u64,
-    deadline: SystemTime,
+    due: SystemTime,
     late: Duration,
     /// By the clock of the server.
     at: SystemTime,
@@ -93,11 +93,11 @@ fn an_idle_client_and_an_idle_node_follow_a_server_whose_clock_is_set() {
     let (noted, asked) = (Arc::clone(&starts), Arc::clone(&server));
     let handler = move |order: Order, run: &Run| {
         let at = servers_time(&asked);
-        let (deadline, late) = (run.deadline(), run.late());
-        noted.lock().unwrap().push(Start { order: order.0, deadline, late, at });
+        let (due, late) = (run.due(), run.late());
+        noted.lock().unwrap().push(Start { order: order.0, due, late, at });
         Ok(())
     };
-    let jobs = open(&server).on(handler).start().unwrap();
+    let jobs = open(&server).handle(handler).start().unwrap();
     let client = open(&server).client().unwrap();
     let start_of = |order: u64| {
         let found = || starts.lock().unwrap().iter().find(|start| start.order == order).cloned();
@@ -127,9 +127,9 @@ fn an_idle_client_and_an_idle_node_follow_a_server_whose_clock_is_set() {
         for (start, (from, to)) in [(start, by_client), (start_of(order + 1), by_node)] {
             // A deadline has whole milliseconds, and what a process knows of the server's clock is exact to
             // a round trip.
-            assert!(start.deadline + LOADED >= from + WAIT, "{ahead}: {start:?}, not {from:?}");
-            assert!(start.deadline <= to + WAIT + LOADED, "{ahead}: {start:?}, not {to:?}");
-            assert!(start.at >= start.deadline, "{ahead}: early: {start:?}");
+            assert!(start.due + LOADED >= from + WAIT, "{ahead}: {start:?}, not {from:?}");
+            assert!(start.due <= to + WAIT + LOADED, "{ahead}: {start:?}, not {to:?}");
+            assert!(start.at >= start.due, "{ahead}: early: {start:?}");
             assert!(start.late < LOADED, "{ahead}: {start:?}");
         }
     }

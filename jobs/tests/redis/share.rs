@@ -16,7 +16,7 @@ fn slow_node(server: &Server, threads: usize, log: &Log) -> Jobs {
         pause(300 * MS);
         Ok(())
     };
-    open(server).threads(threads).on(slow).start().unwrap()
+    open(server).threads(threads).handle(slow).start().unwrap()
 }
 
 /// Jobs that take a while run on all nodes, not on the one that saw them first.
@@ -79,7 +79,7 @@ fn jobs_do_not_wait_behind_a_handler_while_another_node_is_idle() {
     let noted = held.clone();
     let busy = open(&server)
         .threads(1)
-        .on(move |order: Order, _: &Run| {
+        .handle(move |order: Order, _: &Run| {
             noted.add(order.0);
             if order.0 == 0 {
                 started.send(()).unwrap();
@@ -115,7 +115,7 @@ fn what_cannot_start_goes_back_to_the_others() {
     let noted = here.clone();
     let busy = open(&server)
         .threads(1)
-        .on(move |order: Order, _: &Run| {
+        .handle(move |order: Order, _: &Run| {
             noted.add(order.0);
             if order.0 == 500 {
                 released.lock().unwrap().recv()?;
@@ -153,7 +153,7 @@ fn runs_that_are_futures_are_claimed_whatever_the_threads_do() {
         .handle_async(move |order: Order, run| {
             noted.add(order.0);
             async move {
-                run.lost().await;
+                run.cancelled().await;
                 Ok(())
             }
         })
@@ -174,7 +174,7 @@ fn a_node_runs_so_many_futures_of_a_kind_and_leaves_the_rest_to_others() {
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Other(u64);
     impl tickwheel_jobs::Job for Other {
-        const NAME: &'static str = "other";
+        const KIND: &'static str = "other";
     }
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
@@ -188,14 +188,14 @@ fn a_node_runs_so_many_futures_of_a_kind_and_leaves_the_rest_to_others() {
         builder
             .threads(1)
             .runtime(runtime.handle().clone())
-            .on(move |other: Other, _| {
+            .handle(move |other: Other, _| {
                 others.add(other.0);
                 Ok(())
             })
             .handle_async(move |order: Order, run| {
                 noted.add(order.0);
                 async move {
-                    run.lost().await;
+                    run.cancelled().await;
                     Ok(())
                 }
             })

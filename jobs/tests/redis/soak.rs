@@ -121,7 +121,7 @@ fn faults_of_every_kind_at_random_lose_no_job() {
             told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
         };
         let builder = Jobs::redis(proxy.url()).unwrap().lease(LEASE);
-        builder.on(note).on_event(on_event).start().unwrap()
+        builder.handle(note).on_event(on_event).start().unwrap()
     };
     let nodes = [node(), node(), node()];
     let client = Jobs::redis(proxy.url()).unwrap().lease(LEASE).client().unwrap();

@@ -86,7 +86,7 @@ fn a_server_without_persistence_is_warned_of() {
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&warnings);
         let jobs = open(server)
-            .on(|_: Order, _| Ok(()))
+            .handle(|_: Order, _| Ok(()))
             .on_event(move |event| {
                 if let Event::Warning { text } = event {
                     list.lock().unwrap().push(text);

@@ -15,7 +15,7 @@ pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) struct Order(pub(crate) u64);
 
 impl Job for Order {
-    const NAME: &'static str = "order";
+    const KIND: &'static str = "order";
 }
 
 /// How often each order ran.
@@ -76,7 +76,7 @@ pub(crate) fn noting(builder: Builder, log: &Log) -> Jobs {
         log.add(order.0);
         Ok(())
     };
-    builder.on(on).start().unwrap()
+    builder.handle(on).start().unwrap()
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long something took is the subject")]

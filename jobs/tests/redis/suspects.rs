@@ -17,7 +17,7 @@ const BAND: u64 = 1_000_000_000_000_000;
 struct Mail(String);
 
 impl Job for Mail {
-    const NAME: &'static str = "mail";
+    const KIND: &'static str = "mail";
 }
 
 /// Makes a job one that was interrupted so often: where it waits, or in its claim.
@@ -60,7 +60,7 @@ fn suspects_that_wait_keep_no_job_of_their_kind_back() {
     }
     client.check().unwrap();
     let innocent = client.insert_batch((0..50).map(|n| (at() + MS, Order(1000 + n)))).unwrap();
-    let (jobs, driver) = open(&server).lease(LEASE).on(never).manual().unwrap();
+    let (jobs, driver) = open(&server).lease(LEASE).handle(never).manual().unwrap();
     driver.set_wall(at() + 2 * MS);
     for id in &innocent {
         assert_eq!(client.get(*id).unwrap().unwrap().state, JobState::Running);
@@ -87,21 +87,21 @@ fn a_suspect_that_waits_is_listed_moved_replaced_and_cancelled_as_any_job() {
     assert_eq!(listed, ids);
     for (n, id) in ids.iter().enumerate().take(10) {
         let job = client.get(*id).unwrap().unwrap();
-        assert_eq!((job.deadline, job.interruptions), (at() + n as u32 * MS, n as u32 % 5));
+        assert_eq!((job.due, job.interruptions), (at() + n as u32 * MS, n as u32 % 5));
         assert_eq!(job.state, JobState::Pending);
     }
-    assert!(client.reset(ids[3], at() + HOUR).unwrap());
+    assert!(client.reschedule(ids[3], at() + HOUR).unwrap());
     let moved = client.get(ids[3]).unwrap().unwrap();
-    assert_eq!((moved.deadline, moved.interruptions), (at() + HOUR, 3));
+    assert_eq!((moved.due, moved.interruptions), (at() + HOUR, 3));
     assert!(client.cancel(ids[4]).unwrap().is_cancelled());
     let replaced = client.keyed("7").insert_keeping_time(HOUR, Order(1000)).unwrap();
-    assert_eq!(client.get(replaced).unwrap().unwrap().deadline, at() + 7 * MS);
+    assert_eq!(client.get(replaced).unwrap().unwrap().due, at() + 7 * MS);
     assert_eq!(client.get(ids[7]).unwrap(), None);
     assert!(client.keyed("8").cancel().unwrap());
     assert_eq!(client.count().unwrap().pending, 698);
     client.check().unwrap();
     // A claim that is given back leaves a suspect one.
-    let (jobs, driver) = open(&server).lease(LEASE).on(never).manual().unwrap();
+    let (jobs, driver) = open(&server).lease(LEASE).handle(never).manual().unwrap();
     driver.set_wall(at() + 2 * MS);
     assert!(jobs.stats().in_flight > 0);
     jobs.shutdown().unwrap();
@@ -118,7 +118,7 @@ fn gone_with_two_claims(server: &Server, interruptions: u8, others: u64) -> [Job
     let client = open(server).client().unwrap();
     let first = client.insert(at(), Order(1)).unwrap();
     interrupt(server, first, 4);
-    let (jobs, driver) = open(server).lease(LEASE).on(never).manual().unwrap();
+    let (jobs, driver) = open(server).lease(LEASE).handle(never).manual().unwrap();
     driver.set_wall(at());
     assert_eq!(client.get(first).unwrap().unwrap().state, JobState::Running);
     let second = client.insert(at() + MS, Order(2)).unwrap();
@@ -129,7 +129,7 @@ fn gone_with_two_claims(server: &Server, interruptions: u8, others: u64) -> [Job
     interrupt(server, second, interruptions);
     core::mem::forget((jobs, driver));
     // Another process, which handles other jobs, finds that the leases have ended.
-    let (jobs, driver) = open(server).lease(LEASE).on(|_: Mail, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = open(server).lease(LEASE).handle(|_: Mail, _| Ok(())).manual().unwrap();
     driver.set_wall(at() + 2 * LEASE);
     jobs.nudge();
     assert_eq!(client.count().unwrap().running, 0);

@@ -47,7 +47,7 @@ fn bytes(id: JobId) -> [u8; 16] {
 fn a_schedule_that_cannot_be_read_costs_no_claim_and_is_told_once() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
-    client.repeat("good", Schedule::every(HOUR), Order(100)).unwrap();
+    client.schedule("good", Schedule::every(HOUR), Order(100)).unwrap();
     overwrite(&server, "schedules", b"bad", b"something else");
     let (log, told, attempts) = (Log::default(), Told::default(), Arc::new(Mutex::new(0)));
     let (noted, most) = (log.clone(), Arc::clone(&attempts));
@@ -57,17 +57,17 @@ fn a_schedule_that_cannot_be_read_costs_no_claim_and_is_told_once() {
         noted.add(order.0);
         Ok(())
     };
-    let jobs = told.listening(open(&server).lease(LEASE).on(handler)).start().unwrap();
+    let jobs = told.listening(open(&server).lease(LEASE).handle(handler)).start().unwrap();
     client.insert_batch((0..50).map(|n| (Duration::ZERO, Order(n)))).unwrap();
     wait_until("all ran", || log.len() == 50);
     wait_until("all ended", || client.count().unwrap().running == 0);
     // Whoever changes a schedule makes the nodes read them all again.
-    client.repeat("good", Schedule::every(2 * HOUR), Order(100)).unwrap();
+    client.schedule("good", Schedule::every(2 * HOUR), Order(100)).unwrap();
     client.insert(Duration::ZERO, Order(50)).unwrap();
     wait_until("it ran", || log.of(50) == 1);
     assert_eq!(*attempts.lock().unwrap(), 1);
     assert_eq!(told.all(), ["schedule \"bad\""]);
-    let names: Vec<String> = client.repeats().unwrap().into_iter().map(|it| it.name).collect();
+    let names: Vec<String> = client.schedules().unwrap().into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["good"]);
     jobs.shutdown().unwrap();
     log.each_once(51);
@@ -100,7 +100,7 @@ fn a_record_that_makes_no_sense_is_set_aside_and_keeps_no_other_job_back() {
     assert_eq!(client.pending().count(), 15);
     for id in &ids[..5] {
         assert_eq!(client.get(*id).unwrap(), None);
-        assert!(!client.reset(*id, HOUR).unwrap());
+        assert!(!client.reschedule(*id, HOUR).unwrap());
         assert!(!client.cancel(*id).unwrap().is_cancelled());
     }
     assert!(client.check().unwrap_err().to_string().starts_with(&ids_of(&ids[..5], &client)));
@@ -145,7 +145,7 @@ fn a_claimed_job_whose_record_makes_no_sense_is_set_aside_when_its_lease_ends() 
     let server = Server::start();
     let (jobs, driver) = open(&server)
         .lease(LEASE)
-        .on(|_: Order, _| panic!("its process is gone before it starts"))
+        .handle(|_: Order, _| panic!("its process is gone before it starts"))
         .manual()
         .unwrap();
     let ids = [0, 1].map(|n| jobs.keyed(&format!("k{n}")).insert(MS, Order(n)).unwrap());
@@ -160,7 +160,8 @@ fn a_claimed_job_whose_record_makes_no_sense_is_set_aside_when_its_lease_ends() 
         noted.add(order.0);
         Ok(())
     };
-    let (jobs, driver) = told.listening(open(&server).lease(LEASE).on(handler)).manual().unwrap();
+    let (jobs, driver) =
+        told.listening(open(&server).lease(LEASE).handle(handler)).manual().unwrap();
     driver.set_wall(late);
     jobs.nudge();
     driver.advance(MS);
@@ -188,7 +189,7 @@ fn a_claim_is_kept_if_an_insert_in_its_round_trip_fails() {
             noted.add(order.0);
             Ok(())
         };
-        let (jobs, driver) = open(&server).on(handler).manual().unwrap();
+        let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
         driver.set_wall(now);
         open(&server).client().unwrap().insert(now - HOUR, Order(1)).unwrap();

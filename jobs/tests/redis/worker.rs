@@ -28,7 +28,7 @@ fn worker() {
         };
         say("starts");
         for _ in 0..100 {
-            if run.is_lost() {
+            if run.is_cancelled() {
                 say("lost");
                 return Err(tickwheel_jobs::Fail::dead("it is lost"));
             }
@@ -36,7 +36,7 @@ fn worker() {
         }
         Ok(())
     };
-    let jobs = Jobs::redis(url).unwrap().lease(LEASE).on(handler).start().unwrap();
+    let jobs = Jobs::redis(url).unwrap().lease(LEASE).handle(handler).start().unwrap();
     pause(Duration::from_secs(30));
     drop(jobs);
 }

@@ -140,7 +140,7 @@ fn a_replaced_job_may_have_begun_when_a_reset_made_it_earlier() {
     let replaced = |reset: u64| {
         let mut log = shared();
         log.keyed(1, DUE + 400);
-        log.asked(Verb::Reset { tag: 1, due: reset }, Answer::Done(true));
+        log.asked(Verb::Reschedule { tag: 1, due: reset }, Answer::Done(true));
         log.now = log.now.max(DUE);
         // Here a node has claimed it and is killed, and nobody hears of the run.
         log.keyed(2, DUE + 20);

@@ -84,7 +84,7 @@ fn is_explained(history: &History<'_>, job: &JobHistory, persistence: Persistenc
         // A run without an end may have gone on until its process ended.
         let ended = ended.or(told.map(|(_, _, at, _)| *at));
         let ended = ended.unwrap_or_else(|| history.lives[life].gone_at.max(start.at));
-        (start.since().min(start.deadline * 1000), ended)
+        (start.since().min(start.due * 1000), ended)
     });
     let mut spans = calls.chain(runs);
     let lost = |(from, to): (u64, u64)| {

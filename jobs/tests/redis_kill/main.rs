@@ -56,8 +56,8 @@ mod proxy;
 mod recall;
 #[path = "../kill/record.rs"]
 mod record;
-#[path = "../kill/repeats.rs"]
-mod repeats;
+#[path = "../kill/schedules.rs"]
+mod schedules;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "../redis/stoppable_replica.rs"]
 mod stoppable_replica;
@@ -74,7 +74,7 @@ use std::env;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use child::{Repeat, now_us};
+use child::{Periodic, now_us};
 use judge::{Persistence, judge};
 use outage::Outage;
 use parent::Story;
@@ -113,8 +113,8 @@ fn story(persistence: Persistence, deadly: bool) {
         Persistence::Rights => story.make_users(),
         _ => {}
     }
-    let repeat = |name, period_ms, missed| Repeat { name, period_ms, missed };
-    story.repeats = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
+    let repeat = |name, period_ms, missed| Periodic { name, period_ms, missed };
+    story.schedules = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
     // With a look at the queue in between, while no node is there.
     let half = Duration::from_millis(seconds * 500);
     let told = story.tell(half).and_then(|()| story.tell(half)).and_then(|()| story.drain());

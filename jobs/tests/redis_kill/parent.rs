@@ -17,7 +17,7 @@ use std::{env, thread};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::child::{Doom, INSTRUCTIONS, Instructions, Repeat, now_us};
+use crate::child::{Doom, INSTRUCTIONS, Instructions, Periodic, now_us};
 use crate::draw::Draw;
 use crate::ending::Ending;
 use crate::outage::Outage;
@@ -68,7 +68,7 @@ pub(crate) struct Story {
     pub(crate) mended: u64,
     log: Arc<Mutex<Vec<Event>>>,
     pub(crate) draw: Draw,
-    pub(crate) repeats: Vec<Repeat>,
+    pub(crate) schedules: Vec<Periodic>,
     pub(crate) deadly: bool,
     nodes: Vec<Node>,
     life: u32,
@@ -101,7 +101,7 @@ impl Story {
             mended: 0,
             log: Arc::default(),
             draw: Draw(seed),
-            repeats: Vec::new(),
+            schedules: Vec::new(),
             deadly: false,
             nodes: Vec::new(),
             life: 0,
@@ -304,7 +304,7 @@ impl Story {
             doom: None,
             known: Vec::new(),
             again: Vec::new(),
-            repeats: Vec::new(),
+            schedules: Vec::new(),
         };
         if self.draw.below(3) == 0 {
             let (point, most) = POINTS[self.draw.below(POINTS.len() as u64) as usize];
@@ -325,7 +325,7 @@ impl Story {
             life.stay_ms = self.draw.below(60);
             life.known = recall::known(&log);
             life.again = recall::unanswered(&log, self.caller);
-            life.repeats.clone_from(&self.repeats);
+            life.schedules.clone_from(&self.schedules);
         }
         life
     }

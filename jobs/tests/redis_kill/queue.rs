@@ -34,7 +34,7 @@ pub(crate) fn end(server: &Server) -> Result<FileEnd> {
     let jobs = look(server)?.jobs;
     // The purge leaves what was remembered in the same millisecond.
     pause(Duration::from_millis(3));
-    let builder = place::open(Path::new(&server.url()))?.retention(Duration::ZERO);
+    let builder = place::open(Path::new(&server.url()))?.keep_dead(Duration::ZERO);
     let purging = handlers(builder).start()?;
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10)
@@ -61,7 +61,7 @@ pub(crate) fn mend(server: &Server) -> Result<Vec<(Tag, u64)>> {
         }
         filed.push(id);
         let due = now_us() / 1000;
-        if client.reset(id, time(due))? {
+        if client.reschedule(id, time(due))? {
             let job = client.get(id)?.ok_or("a job that was filed anew is not there")?;
             mended.push((contents::seen(&job).tag, due));
         }

@@ -61,7 +61,7 @@ impl Story {
         for &(tag, due) in &mended {
             let (n, at) = (FIRST_NUMBER + self.mended, due * 1000);
             self.mended += 1;
-            self.note(0, Record::Call { n, at, verb: Verb::Reset { tag, due } });
+            self.note(0, Record::Call { n, at, verb: Verb::Reschedule { tag, due } });
             self.note(0, Record::Answer { n, at, answer: Answer::Done(true) });
         }
         Ok(!mended.is_empty())

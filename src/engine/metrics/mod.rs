@@ -1,10 +1,9 @@
-//! The snapshot that `stats` returns: counters, and how late jobs were. They are counted in `Tally`
-//! (`shard/mod.rs`), in `DispatchMetrics` (`dispatch/mod.rs`), and by the engine (`verbs/mod.rs`).
+//! The snapshot that `stats` returns: counters, and how late jobs were. `Tally` (`timers.rs`),
+//! `DispatchMetrics` (`dispatch/mod.rs`) and the engine (`verbs/mod.rs`) count them.
 
 mod histogram;
 
-pub(crate) use histogram::Histogram;
-pub use histogram::Lateness;
+pub use histogram::{Histogram, Lateness};
 
 use crate::values::time::Span;
 

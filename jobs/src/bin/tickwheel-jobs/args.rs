@@ -62,11 +62,11 @@ pub(crate) enum Command {
     /// ones.
     Cancel(Removal),
     /// Gives a pending job another time.
-    Move(Move),
-    /// Makes dead jobs pending, due now, with all their tries before them.
-    Revive(Bulk),
+    Reschedule(Reschedule),
+    /// Makes dead jobs pending, due now, with their retries counted anew.
+    Retry(Bulk),
     /// Deletes dead jobs.
-    Discard(Removal),
+    Delete(Removal),
     /// Inserts a job by hand, due now unless it is told when.
     Insert(Insert),
     /// Makes an occurrence of a schedule that is due now. The schedule goes on as it was.
@@ -139,7 +139,7 @@ pub(crate) enum What {
 
 #[derive(clap::Args, Debug)]
 #[group(skip)]
-pub(crate) struct Move {
+pub(crate) struct Reschedule {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) to: When,
@@ -219,9 +219,9 @@ impl Command {
     /// Says whether the command only looks.
     pub(crate) fn only_looks(&self) -> bool {
         match self {
-            Command::Cancel(removal) | Command::Discard(removal) => removal.jobs.dry_run,
-            Command::Revive(jobs) => jobs.dry_run,
-            Command::Move(to) => to.dry_run,
+            Command::Cancel(removal) | Command::Delete(removal) => removal.jobs.dry_run,
+            Command::Retry(jobs) => jobs.dry_run,
+            Command::Reschedule(to) => to.dry_run,
             Command::Insert(insert) => insert.dry_run,
             Command::RunSchedule { dry_run, .. } => *dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
@@ -232,8 +232,8 @@ impl Command {
     /// Says whether the command makes many changes, each a commit.
     pub(crate) fn changes_many(&self) -> bool {
         match self {
-            Command::Cancel(removal) | Command::Discard(removal) => removal.jobs.all,
-            Command::Revive(jobs) => jobs.all,
+            Command::Cancel(removal) | Command::Delete(removal) => removal.jobs.all,
+            Command::Retry(jobs) => jobs.all,
             _ => false,
         }
     }

@@ -11,7 +11,7 @@ use std::io::Write;
 
 use tickwheel_jobs::{Cancel, Client, JobId, JobInfo, JobState, StoreError};
 
-use crate::args::{Bulk, Move, Removal};
+use crate::args::{Bulk, Removal, Reschedule};
 use crate::confirm::confirm;
 use crate::text::{now, plain, relative, shown};
 use crate::{Outcome, find, rows};
@@ -157,9 +157,9 @@ fn unchanged() -> Outcome {
     Outcome::Missed
 }
 
-pub(crate) fn move_to(
+pub(crate) fn reschedule(
     client: &Client,
-    to: &Move,
+    to: &Reschedule,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
     let Some(when) = to.to.given() else { return Err("--in or --at says when".into()) };
@@ -170,21 +170,21 @@ pub(crate) fn move_to(
             not_pending(client, id)?;
             return Ok(Outcome::Missed);
         };
-        let due = shown(job.deadline);
+        let due = shown(job.due);
         writeln!(out, "{id}, due {due}, would be due {}", to.to.shown())?;
         return Ok(Outcome::Done);
     }
-    if !client.reset(id, when)? {
+    if !client.reschedule(id, when)? {
         not_pending(client, id)?;
         return Ok(Outcome::Missed);
     }
     match client.get(id)? {
         Some(job) => {
-            let due = job.deadline;
+            let due = job.due;
             writeln!(out, "{id} is due {} ({})", shown(due), relative(due, now()))?;
         }
         // It was due at once, and is done.
-        None => writeln!(out, "{id} was moved")?,
+        None => writeln!(out, "{id} was rescheduled")?,
     }
     Ok(Outcome::Done)
 }
@@ -193,7 +193,7 @@ pub(crate) fn move_to(
 fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
     let why = match client.get(id)?.map(|job| job.state) {
         None => format!("there is no job {id}: it is done, was cancelled, or never was"),
-        Some(JobState::Dead) => format!("{id} is dead: revive it, or discard it"),
+        Some(JobState::Dead) => format!("{id} is dead: retry it, or delete it"),
         Some(JobState::Claimed) => format!("{id} was claimed: it runs, or is about to"),
         Some(JobState::Running) => format!("{id} runs"),
         Some(JobState::Pending) => format!("{id} was claimed, and is pending again"),
@@ -202,28 +202,28 @@ fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
     Ok(())
 }
 
-pub(crate) fn revive(
+pub(crate) fn retry(
     client: &Client,
     jobs: &Bulk,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let Chosen { ids, outcome, is_over } = choose(client, jobs, Set::Dead, "revived", out)?;
+    let Chosen { ids, outcome, is_over } = choose(client, jobs, Set::Dead, "retried", out)?;
     if is_over {
         return Ok(outcome);
     }
-    each_dead(client, &ids, outcome, jobs.all, ("revived", Client::revive), out)
+    each_dead(client, &ids, outcome, jobs.all, ("retried", Client::retry), out)
 }
 
-pub(crate) fn discard(
+pub(crate) fn delete(
     client: &Client,
     Removal { jobs, yes }: &Removal,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let Chosen { ids, outcome, is_over } = choose(client, jobs, Set::Dead, "discarded", out)?;
-    if is_over || !confirm(ids.len(), "discarded", *yes)? {
+    let Chosen { ids, outcome, is_over } = choose(client, jobs, Set::Dead, "deleted", out)?;
+    if is_over || !confirm(ids.len(), "deleted", *yes)? {
         return Ok(if is_over { outcome } else { unchanged() });
     }
-    each_dead(client, &ids, outcome, jobs.all, ("discarded", Client::discard), out)
+    each_dead(client, &ids, outcome, jobs.all, ("deleted", Client::delete), out)
 }
 
 /// A change of a dead job, and the word for what it is then.

@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn one_job_needs_no_question() {
-        assert!(confirm(1, "discarded", false).unwrap());
-        assert!(confirm(2, "discarded", true).unwrap());
+        assert!(confirm(1, "deleted", false).unwrap());
+        assert!(confirm(2, "deleted", true).unwrap());
     }
 }

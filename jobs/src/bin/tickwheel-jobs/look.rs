@@ -102,7 +102,7 @@ fn schedules(
         return Err("--key, --error: a schedule has neither".into());
     }
     let (from, to) = find::times(filter);
-    let mut schedules = client.repeats()?;
+    let mut schedules = client.schedules()?;
     schedules.retain(|schedule| {
         filter.kind.as_ref().is_none_or(|kind| schedule.kind == *kind)
             && (from..=to).contains(&schedule.next)
@@ -153,7 +153,7 @@ fn kinds(client: &Client) -> Result<Vec<Kind>, StoreError> {
     for (name, jobs) in client.kinds()? {
         // One job, not a page of payloads for one time.
         let mut pages = client.pending().kind_named(&name).from_one_job_on();
-        let next_due = pages.next_page()?.first().map(|job| job.deadline);
+        let next_due = pages.next_page()?.first().map(|job| job.due);
         if jobs > 0 {
             kinds.push(Kind { name, jobs, next_due });
         }

@@ -20,7 +20,7 @@
 //! | `find.rs` | jobs by id, by the beginning of an id, by key, by a filter |
 //! | `look.rs` | `list`, `show`, `stats`, `check`, `watch` |
 //! | `confirm.rs` | asks before many jobs are lost |
-//! | `change.rs` | `cancel`, `move`, `revive`, `discard` |
+//! | `change.rs` | `cancel`, `reschedule`, `retry`, `delete` |
 //! | `make.rs` | `insert`, `run-schedule` |
 
 #![forbid(unsafe_code)]
@@ -127,9 +127,9 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Check => look::check(&client, out),
         Command::Watch { times, json } => look::watch(&client, times, json, out),
         Command::Cancel(jobs) => change::cancel(&client, &jobs, out),
-        Command::Move(to) => change::move_to(&client, &to, out),
-        Command::Revive(jobs) => change::revive(&client, &jobs, out),
-        Command::Discard(jobs) => change::discard(&client, &jobs, out),
+        Command::Reschedule(to) => change::reschedule(&client, &to, out),
+        Command::Retry(jobs) => change::retry(&client, &jobs, out),
+        Command::Delete(jobs) => change::delete(&client, &jobs, out),
         Command::Insert(job) => make::insert(&client, &job, out),
         Command::RunSchedule { name, dry_run } => make::run_schedule(&client, &name, dry_run, out),
     }

@@ -82,7 +82,7 @@ pub(crate) fn run_schedule(
     dry_run: bool,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let schedules = client.repeats()?;
+    let schedules = client.schedules()?;
     let schedule = schedules.iter().find(|schedule| schedule.name == name);
     let made = match schedule {
         Some(ScheduleInfo { kind, .. }) if dry_run => {

@@ -16,8 +16,9 @@ pub(crate) fn page(job: &JobInfo, now: SystemTime, out: &mut impl Write) -> io::
     line("id", &job.id.to_string())?;
     line("kind", &job.kind)?;
     line("state", &job.state.to_string())?;
-    line("due", &format!("{} ({})", shown(job.deadline), relative(job.deadline, now)))?;
-    line("tries", &job.tries.to_string())?;
+    line("due", &format!("{} ({})", shown(job.due), relative(job.due, now)))?;
+    line("failures", &job.failures.to_string())?;
+    line("attempt", &job.attempt.to_string())?;
     line("interruptions", &job.interruptions.to_string())?;
     line("key", job.key.as_deref().unwrap_or("-"))?;
     line("error", job.error.as_deref().unwrap_or("-"))?;
@@ -33,7 +34,7 @@ pub(crate) fn page(job: &JobInfo, now: SystemTime, out: &mut impl Write) -> io::
 /// A table of jobs.
 pub(crate) fn jobs(jobs: &[JobInfo], now: SystemTime, out: &mut impl Write) -> io::Result<()> {
     let due = format!("DUE ({})", zone_name());
-    let head = ["ID", "KIND", "STATE", &due, "", "TRIES", "KEY", "ERROR"];
+    let head = ["ID", "KIND", "STATE", &due, "", "FAILURES", "KEY", "ERROR"];
     let short = |text: &Option<String>| match text {
         None => "-".to_owned(),
         Some(text) => cut(&plain(text), CELL_CHARS).into_owned(),
@@ -43,9 +44,9 @@ pub(crate) fn jobs(jobs: &[JobInfo], now: SystemTime, out: &mut impl Write) -> i
             job.id.to_string(),
             cut(&plain(&job.kind), CELL_CHARS).into_owned(),
             job.state.to_string(),
-            shown(job.deadline),
-            relative(job.deadline, now),
-            job.tries.to_string(),
+            shown(job.due),
+            relative(job.due, now),
+            job.failures.to_string(),
             short(&job.key),
             short(&job.error),
         ]

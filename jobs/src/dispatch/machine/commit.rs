@@ -222,7 +222,7 @@ impl Machine {
             self.overtaken();
         }
         if !lost.is_empty() {
-            turn.events.push(Event::Lost { ids: lost });
+            turn.events.push(Event::InsertsDropped { ids: lost });
         }
     }
 }

@@ -52,7 +52,7 @@ impl Machine {
     /// Forgets which runs had to start soon and have, when that is most of the list. What is left are runs
     /// that are claimed, so the list is never longer than twice their limit, however fast runs end.
     fn forget_started(&mut self) {
-        if self.to_start.len() >= self.settings.in_flight.saturating_mul(2) {
+        if self.to_start.len() >= self.settings.max_in_flight.saturating_mul(2) {
             let runs = &self.runs;
             self.to_start.retain(|(_, id, fence)| {
                 runs.get(id).is_some_and(|run| run.fence == *fence && run.is_waiting())
@@ -194,11 +194,11 @@ mod tests {
     fn the_list_of_runs_that_must_start_soon_has_a_bound() {
         let now = Instant::now();
         let settings = Settings {
-            in_flight: 8,
+            max_in_flight: 8,
             ahead: Duration::ZERO,
             lease: Some(Duration::from_secs(30)),
-            patience: Duration::ZERO,
-            retention: Duration::ZERO,
+            call_timeout: Duration::ZERO,
+            keep_dead: Duration::ZERO,
             synced: false,
             policies: HashMap::new(),
             async_kinds: HashSet::new(),
@@ -212,9 +212,9 @@ mod tests {
                 id: JobId::from_u128(n.into()),
                 kind: Arc::clone(&kind),
                 due: Millis::ZERO,
-                tries: 0,
+                failures: 0,
                 interruptions: 0,
-                runs: 0,
+                attempts: 0,
                 key: None,
                 payload: Vec::new(),
                 extra: None,

@@ -54,15 +54,15 @@ use work::{Then, Work};
 #[derive(Clone)]
 pub(crate) struct Settings {
     /// How many jobs may be claimed at once.
-    pub(crate) in_flight: usize,
+    pub(crate) max_in_flight: usize,
     /// How long before its time a job is claimed.
     pub(crate) ahead: Duration,
     /// How long a claim holds unless it is renewed; without one, as long as the process runs.
     pub(crate) lease: Option<Duration>,
     /// How long a caller waits while the store does not answer.
-    pub(crate) patience: Duration,
+    pub(crate) call_timeout: Duration,
     /// How long the dead, and the ids of the caller's, are kept.
-    pub(crate) retention: Duration,
+    pub(crate) keep_dead: Duration,
     /// Answers are on stable storage before they are given.
     pub(crate) synced: bool,
     /// How jobs of each kind that is handled here are tried again. None at all: nothing is claimed.
@@ -284,7 +284,7 @@ impl Machine {
 
     fn free_slots(&self, ending: usize) -> usize {
         let held = self.in_flight().saturating_sub(ending);
-        self.settings.in_flight.saturating_sub(held)
+        self.settings.max_in_flight.saturating_sub(held)
     }
 
     fn finish_turn(&mut self, present: Now, next_due: Option<Millis>, turn: &mut Turn) {

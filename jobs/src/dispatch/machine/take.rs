@@ -90,8 +90,8 @@ impl Machine {
                     work.asking.insert(*id);
                 }
             }
-            Op::Reset(id, _) => self.withdraw(*id, work),
-            Op::CancelKey(key) | Op::ResetKey(key, _) => {
+            Op::Reschedule(id, _) => self.withdraw(*id, work),
+            Op::CancelKey(key) | Op::RescheduleKey(key, _) => {
                 if let Some(id) = self.by_key.get(key).copied() {
                     self.withdraw(id, work);
                 }
@@ -190,7 +190,7 @@ impl Machine {
         let its_own = run.extra.as_ref().and_then(|extra| extra.retry);
         let of_kind = || self.settings.policies.get(&run.kind).copied().unwrap_or_default();
         let policy = its_own.unwrap_or_else(of_kind);
-        let (kind, failures) = (run.kind.to_string(), run.tries.saturating_add(1));
+        let (kind, failures) = (run.kind.to_string(), run.failures.saturating_add(1));
         let died = |error: &str| {
             let error = truncated(error.to_owned());
             let event = Event::Died { id, kind: kind.clone(), error: error.clone() };
@@ -210,13 +210,13 @@ impl Machine {
             _ if self.asked.contains(&id) || work.asking.contains(&id) => (End::Gone, None),
             RunEnd::Undecodable(error) => died(error),
             RunEnd::Failed(Fail { fate, error }) => match fate {
-                Fate::Lost if run.is_told() => {
+                Fate::Interrupted if run.is_told() => {
                     work.ends_claim(run);
                     let then = Then::Ended { id, fence, end, at, event: None };
                     work.push(Op::Release(id, fence), then);
                     return;
                 }
-                Fate::Policy | Fate::Lost => again(policy.draw_wait(failures, draw), error),
+                Fate::Policy | Fate::Interrupted => again(policy.draw_wait(failures, draw), error),
                 Fate::After(wait) => again(policy.wait(failures).map(|_| *wait), error),
                 Fate::Snooze(wait) => (End::Snoozed { due: at.plus(*wait) }, None),
                 Fate::Dead => died(error),
@@ -278,7 +278,7 @@ impl Machine {
     pub(super) fn purge(&mut self, now: Millis, work: &mut Work) {
         if now >= self.purge_at {
             self.purge_at = now.plus(PURGE_INTERVAL);
-            work.push(Op::Purge(now.minus(self.settings.retention)), Then::Purged);
+            work.push(Op::Purge(now.minus(self.settings.keep_dead)), Then::Purged);
         }
     }
 

@@ -52,7 +52,7 @@ impl Machine {
         let Some(mut unsettled) = self.unsettled.take() else { return false };
         let before = turn.answers.len();
         // On a manual clock nothing would come of waiting.
-        let is_manual = self.settings.patience.is_zero();
+        let is_manual = self.settings.call_timeout.is_zero();
         let is_over = |reply: &Reply| is_manual || reply.is_over(present.instant);
         let Unsettled { work, failed, .. } = &mut unsettled;
         let (ops, then) = (core::mem::take(&mut work.ops), core::mem::take(&mut work.then));
@@ -97,7 +97,7 @@ impl Machine {
             self.let_wait(command, store, turn);
         }
         let now = present.millis();
-        let is_manual = self.settings.patience.is_zero();
+        let is_manual = self.settings.call_timeout.is_zero();
         // Who was answered must not wait for another attempt.
         let answered = !is_manual && self.answer_impatient(present, turn);
         // A time that is further off was noted before the clock was set back.

@@ -50,9 +50,9 @@ impl Memory {
         let record = Record {
             kind: Arc::clone(&new.kind),
             due,
-            tries: 0,
+            failures: 0,
             interruptions: 0,
-            runs: 0,
+            attempts: 0,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             error: None,
             callers_id: new.callers_id,
@@ -94,7 +94,7 @@ impl Memory {
         self.keys.get(key).copied().filter(|id| !self.claims.contains_key(id))
     }
 
-    pub(super) fn relocate(&mut self, id: JobId, due: Millis) -> bool {
+    pub(super) fn reschedule(&mut self, id: JobId, due: Millis) -> bool {
         if self.claims.contains_key(&id) {
             return false;
         }
@@ -105,7 +105,7 @@ impl Memory {
         true
     }
 
-    pub(super) fn revive(&mut self, id: JobId, due: Millis) -> Answer {
+    pub(super) fn retry(&mut self, id: JobId, due: Millis) -> Answer {
         let Some((record, _)) = self.dead.get(&id) else { return Answer::Changed(false) };
         if let Some(key) = &record.key
             && let Some(&by) = self.keys.get(key)
@@ -114,7 +114,7 @@ impl Memory {
         }
         let Some((mut record, _)) = self.dead.remove(&id) else { return Answer::Changed(false) };
         record.due = due;
-        record.tries = 0;
+        record.failures = 0;
         record.interruptions = 0;
         if let Some(key) = &record.key {
             self.keys.insert(key.clone(), id);
@@ -177,9 +177,9 @@ impl Memory {
                 self.claims.remove(&id);
                 if let Some(record) = self.alive.get_mut(&id) {
                     record.due = *due;
-                    record.tries = record.tries.saturating_add(1);
+                    record.failures = record.failures.saturating_add(1);
                     record.interruptions = 0;
-                    record.runs = record.runs.saturating_add(1);
+                    record.attempts = record.attempts.saturating_add(1);
                     record.error = Some(error.clone());
                 }
                 self.wait(id);
@@ -194,8 +194,8 @@ impl Memory {
             }
             End::Dead { error } => {
                 if let Some(record) = self.alive.get_mut(&id) {
-                    record.tries = record.tries.saturating_add(1);
-                    record.runs = record.runs.saturating_add(1);
+                    record.failures = record.failures.saturating_add(1);
+                    record.attempts = record.attempts.saturating_add(1);
                     record.error = Some(error.clone());
                 }
                 self.die(id, now);

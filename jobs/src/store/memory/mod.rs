@@ -52,10 +52,10 @@ struct Claim {
 struct Record {
     kind: Arc<str>,
     due: Millis,
-    tries: u32,
+    failures: u32,
     interruptions: u32,
     /// How often it was claimed and the claim was not given back.
-    runs: u32,
+    attempts: u32,
     key: Option<String>,
     error: Option<String>,
     callers_id: bool,
@@ -69,8 +69,9 @@ impl Record {
             id,
             kind: self.kind.to_string(),
             state,
-            deadline: self.due.to_system(),
-            tries: self.tries,
+            due: self.due.to_system(),
+            failures: self.failures,
+            attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key.clone(),
             error: self.error.clone(),
@@ -101,13 +102,13 @@ impl Memory {
                 }
                 Answer::Changed(holder.is_some())
             }
-            Op::Reset(id, due) => Answer::Changed(self.relocate(*id, *due)),
-            Op::ResetKey(key, due) => Answer::Changed(match self.pending_holder(key) {
-                Some(id) => self.relocate(id, *due),
+            Op::Reschedule(id, due) => Answer::Changed(self.reschedule(*id, *due)),
+            Op::RescheduleKey(key, due) => Answer::Changed(match self.pending_holder(key) {
+                Some(id) => self.reschedule(id, *due),
                 None => false,
             }),
-            Op::Revive(id, due) => self.revive(*id, *due),
-            Op::Discard(id) => {
+            Op::Retry(id, due) => self.retry(*id, *due),
+            Op::Delete(id) => {
                 let found = self.dead.remove(id);
                 if let Some((record, _)) = &found
                     && record.callers_id
@@ -208,9 +209,9 @@ impl Memory {
                     id,
                     kind: Arc::clone(&record.kind),
                     due,
-                    tries: record.tries,
+                    failures: record.failures,
                     interruptions: record.interruptions,
-                    runs: record.runs,
+                    attempts: record.attempts,
                     key: record.key.clone(),
                     extra: record.extra.clone(),
                     payload: record.payload.clone(),
@@ -251,7 +252,7 @@ impl Store for Memory {
                 continue;
             }
             record.interruptions = record.interruptions.saturating_add(1).min(most);
-            record.runs = record.runs.saturating_add(1);
+            record.attempts = record.attempts.saturating_add(1);
             if record.interruptions >= MOST_INTERRUPTIONS {
                 let reason = format!("its process ended {MOST_INTERRUPTIONS} times while it ran");
                 record.error = Some(reason);

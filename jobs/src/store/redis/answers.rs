@@ -134,7 +134,7 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
         Op::InsertMany(_) => {
             Answer::InsertedMany(taken.iter().map(|taken| (taken.at, taken.by)).collect())
         }
-        Op::Revive(..) => match taken.into_iter().next() {
+        Op::Retry(..) => match taken.into_iter().next() {
             Some(Taken { key, by, .. }) => Answer::Refused(StoreError::KeyTaken { key, by }),
             None => Answer::Changed(letters == b"1"),
         },

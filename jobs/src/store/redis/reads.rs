@@ -135,7 +135,7 @@ impl Redis {
         let ids: Vec<JobId> = found.into_iter().map(|(_, id)| id).collect();
         let mut jobs = self.jobs_of(&ids)?;
         jobs.retain(|job| job.state != JobState::Dead);
-        jobs.sort_by(|a, b| a.deadline.cmp(&b.deadline).then(a.id.cmp(&b.id)));
+        jobs.sort_by(|a, b| a.due.cmp(&b.due).then(a.id.cmp(&b.id)));
         Ok(Page { jobs, next })
     }
 
@@ -153,7 +153,7 @@ impl Redis {
         let next = ids.last().copied().filter(|_| ids.len() == limit);
         let mut jobs = self.jobs_of(&ids)?;
         jobs.retain(|job| {
-            let due = Millis::present(job.deadline);
+            let due = Millis::present(job.due);
             job.state == JobState::Dead
                 && (request.from..=request.to).contains(&due)
                 && request.kind.as_ref().is_none_or(|kind| *kind == job.kind)
@@ -251,8 +251,9 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         id: id_of(bytes(id)?)?,
         kind: record.kind,
         state,
-        deadline: Millis::clamped(score(due)?).to_system(),
-        tries: record.tries,
+        due: Millis::clamped(score(due)?).to_system(),
+        failures: record.failures,
+        attempt: state.attempts(record.attempts),
         interruptions: record.interruptions,
         key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
         error: record.error,

@@ -38,9 +38,9 @@ const EXTRA: u8 = 4;
 
 /// The record of a job as it is read.
 pub(super) struct Record {
-    pub(super) tries: u32,
+    pub(super) failures: u32,
     pub(super) interruptions: u32,
-    pub(super) runs: u32,
+    pub(super) attempts: u32,
     pub(super) kind: String,
     pub(super) key: Option<String>,
     pub(super) error: Option<String>,
@@ -108,7 +108,8 @@ pub(super) fn record(job: &NewJob) -> Vec<u8> {
 pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
     let mut reader = Reader(record);
     let flags = reader.number(1)? as u8;
-    let (tries, interruptions, runs) = (reader.short(4)?, reader.short(4)?, reader.short(4)?);
+    let (failures, interruptions, attempts) =
+        (reader.short(4)?, reader.short(4)?, reader.short(4)?);
     let (kind, key, error) = (reader.short(1)?, reader.short(1)?, reader.short(2)?);
     let kind = reader.text(kind as usize)?;
     let key = some(reader.lossy(key as usize)?);
@@ -122,7 +123,7 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
         extra = Some(reader.bytes(bytes)?.to_vec());
     }
     let payload = reader.0.to_vec();
-    Ok(Record { tries, interruptions, runs, kind, key, error, extra, payload })
+    Ok(Record { failures, interruptions, attempts, kind, key, error, extra, payload })
 }
 
 pub(super) fn id_of(bytes: &[u8]) -> Result<JobId, StoreError> {
@@ -174,9 +175,9 @@ pub(super) fn claimed(
         id: id_of(id)?,
         kind: kind.unwrap_or_else(|| Arc::from(record.kind)),
         due,
-        tries: record.tries,
+        failures: record.failures,
         interruptions: record.interruptions,
-        runs: record.runs,
+        attempts: record.attempts,
         key: record.key.filter(|_| has_key),
         extra: Extra::read(record.extra.as_deref())?,
         payload: record.payload,

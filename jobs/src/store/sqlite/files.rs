@@ -104,8 +104,8 @@ pub(super) fn set_waiting(conn: &mut Connection, waits: bool) -> rusqlite::Resul
 
 /// Returns the end of a wait that begins now.
 #[expect(clippy::disallowed_methods, reason = "a wait for other connections is one of real time")]
-pub(super) fn from_now(patience: Duration) -> Option<Instant> {
-    Instant::now().checked_add(patience)
+pub(super) fn from_now(call_timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(call_timeout)
 }
 
 /// Waits for a transaction of another connection, as long as [`waiting_until`] says. SQLite's own handler

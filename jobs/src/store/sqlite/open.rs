@@ -49,7 +49,7 @@ pub(crate) struct Location {
     /// The number that tells the file from others, once it was opened.
     pub(super) number: Option<i64>,
     /// How long other connections are waited for, at most.
-    pub(crate) patience: Duration,
+    pub(crate) call_timeout: Duration,
     /// When the wait of a start ends.
     pub(super) start_until: Option<Instant>,
     /// The folder of a file that is removed with its last user.
@@ -67,7 +67,7 @@ impl Location {
     pub(crate) fn new(path: PathBuf, vfs: Option<String>) -> Location {
         let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         let file = if vfs.is_some() { path.clone() } else { file };
-        let patience = LONGEST_WAIT;
+        let call_timeout = LONGEST_WAIT;
         let (number, start_until) = (None, None);
         Location {
             file,
@@ -76,7 +76,7 @@ impl Location {
             vfs,
             only_looks: false,
             number,
-            patience,
+            call_timeout,
             start_until,
             _folder: None,
         }
@@ -97,13 +97,13 @@ impl Location {
     /// Opens the file, makes it if it is absent, and refuses it if it is not ours. From then on the
     /// file is meant, by its real name, whatever becomes of links and of the working directory.
     pub(crate) fn open(&mut self) -> Result<Connection, OpenError> {
-        self.start_until = from_now(self.patience);
+        self.start_until = from_now(self.call_timeout);
         waiting_until(self.start_until, self.longest_wait(), &Hurry::default(), || self.open_now())
     }
 
     /// Returns how long one wait for other connections lasts.
     pub(super) fn longest_wait(&self) -> Duration {
-        self.patience.min(LONGEST_WAIT)
+        self.call_timeout.min(LONGEST_WAIT)
     }
 
     fn open_now(&mut self) -> Result<Connection, OpenError> {

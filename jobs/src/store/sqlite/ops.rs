@@ -48,22 +48,24 @@ impl State {
             Op::CancelKey(key) => {
                 let place = self.pending_holder(tables, key)?;
                 if let Some(place) = place {
-                    self.delete(tables, place, now)?;
+                    self.delete_pending(tables, place, now)?;
                 }
                 Answer::Changed(place.is_some())
             }
-            Op::Reset(id, due) => Answer::Changed(match tables.find(&self.kinds, *id)? {
+            Op::Reschedule(id, due) => Answer::Changed(match tables.find(&self.kinds, *id)? {
                 Some(place) if !self.claims.is_claimed(tables, *id)? => {
-                    self.relocate(tables, place, *due)?
+                    self.reschedule(tables, place, *due)?
                 }
                 _ => false,
             }),
-            Op::ResetKey(key, due) => Answer::Changed(match self.pending_holder(tables, key)? {
-                Some(place) => self.relocate(tables, place, *due)?,
-                None => false,
-            }),
-            Op::Revive(id, due) => self.revive(tables, *id, *due)?,
-            Op::Discard(id) => Answer::Changed(self.discard(tables, *id, now)?),
+            Op::RescheduleKey(key, due) => {
+                Answer::Changed(match self.pending_holder(tables, key)? {
+                    Some(place) => self.reschedule(tables, place, *due)?,
+                    None => false,
+                })
+            }
+            Op::Retry(id, due) => self.retry(tables, *id, *due)?,
+            Op::Delete(id) => Answer::Changed(self.delete_dead(tables, *id, now)?),
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(tables, new)?),
             Op::DropSchedule(name) => {
                 Answer::Changed(tables.execute(&tables.sql.drop_schedule, [name])? > 0)
@@ -75,7 +77,7 @@ impl State {
             Op::Release(id, _) => {
                 if let Some(place) = self.claims.end(*id, false) {
                     if self.take_asked(tables, *id)? {
-                        self.delete(tables, place, now)?;
+                        self.delete_pending(tables, place, now)?;
                     } else {
                         self.appeared(place);
                     }
@@ -187,7 +189,7 @@ impl State {
             }
             return Ok(Cancel::Running);
         }
-        self.delete(tables, place, now)?;
+        self.delete_pending(tables, place, now)?;
         Ok(Cancel::Cancelled)
     }
 
@@ -201,7 +203,7 @@ impl State {
     }
 
     /// Deletes a job that is not claimed.
-    pub(super) fn delete(
+    pub(super) fn delete_pending(
         &mut self,
         tables: Tables<'_>,
         place: Place,
@@ -217,7 +219,7 @@ impl State {
     }
 
     /// Gives a job that is not claimed another deadline.
-    fn relocate(
+    fn reschedule(
         &mut self,
         tables: Tables<'_>,
         place: Place,
@@ -232,7 +234,7 @@ impl State {
         Ok(true)
     }
 
-    fn revive(&mut self, tables: Tables<'_>, id: JobId, due: Millis) -> Result<Answer, StoreError> {
+    fn retry(&mut self, tables: Tables<'_>, id: JobId, due: Millis) -> Result<Answer, StoreError> {
         let Some((job, n, _)) = tables.dead(id)? else { return Ok(Answer::Changed(false)) };
         if let Some(key) = &job.key {
             if let Some(by) = tables.key_holder(key)? {
@@ -244,14 +246,19 @@ impl State {
         self.take_asked(tables, id)?;
         let kind = kind_row(&self.kinds, n)?;
         let later = self.hours.is_later(tables, n, due)?;
-        let alive = JobRow { due, tries: 0, interruptions: 0, ..job };
+        let alive = JobRow { due, failures: 0, interruptions: 0, ..job };
         let place = tables.put_job(kind, &alive, later)?;
         self.count(n, 1);
         self.appeared(place);
         Ok(Answer::Changed(true))
     }
 
-    fn discard(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<bool, StoreError> {
+    fn delete_dead(
+        &mut self,
+        tables: Tables<'_>,
+        id: JobId,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
         let Some((job, ..)) = tables.dead(id)? else { return Ok(false) };
         tables.execute(&tables.sql.drop_dead, [id_bytes(id)])?;
         if job.callers_id {
@@ -273,7 +280,7 @@ impl State {
         let remembered = held.callers_id || self.unknown.contains(&id);
         let cancelled = self.take_asked(tables, id)? && finish.end != End::Gone;
         let end = if cancelled { &End::Gone } else { &finish.end };
-        // A dead job may be revived: the row of its claim must not name it then.
+        // A dead job may be retried: the row of its claim must not name it then.
         self.claims.end(id, *end == End::Gone);
         match end {
             End::Gone => {
@@ -285,9 +292,10 @@ impl State {
             End::Again { due, error } => {
                 let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
                 let error = Some(error.clone());
-                let tries = job.tries.saturating_add(1);
-                let runs = job.runs.saturating_add(1);
-                let again = JobRow { due: *due, tries, interruptions: 0, runs, error, ..job };
+                let failures = job.failures.saturating_add(1);
+                let attempts = job.attempts.saturating_add(1);
+                let again =
+                    JobRow { due: *due, failures, interruptions: 0, attempts, error, ..job };
                 self.file_again(tables, &kind, place, &again)?;
             }
             End::Snoozed { due } => {
@@ -297,8 +305,8 @@ impl State {
             }
             End::Dead { error } => {
                 let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
-                job.tries = job.tries.saturating_add(1);
-                job.runs = job.runs.saturating_add(1);
+                job.failures = job.failures.saturating_add(1);
+                job.attempts = job.attempts.saturating_add(1);
                 job.error = Some(error.clone());
                 self.die(tables, &kind, place, &job, now)?;
             }

@@ -55,7 +55,7 @@ pub(crate) fn reschedule_in(
     due: Millis,
     now: Millis,
 ) -> Result<bool, StoreError> {
-    match write_in(file, transaction, &Op::Reset(id, due), now)? {
+    match write_in(file, transaction, &Op::Reschedule(id, due), now)? {
         Answer::Changed(changed) => Ok(changed),
         other => Err(strange(&other)),
     }

@@ -54,13 +54,13 @@ impl State {
         let Some(mut job) = tables.job(place)? else { return Ok(false) };
         let was_suspect = job.interruptions > 0;
         if asked {
-            self.delete(tables, place, now)?;
+            self.delete_pending(tables, place, now)?;
             return Ok(was_suspect);
         }
         let kind = kind_row(&self.kinds, place.kind)?.clone();
         let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
         job.interruptions = job.interruptions.saturating_add(1).min(most);
-        job.runs = job.runs.saturating_add(1);
+        job.attempts = job.attempts.saturating_add(1);
         if job.interruptions >= MOST_INTERRUPTIONS {
             job.error = Some(format!("its process ended {MOST_INTERRUPTIONS} times while it ran"));
             self.die(tables, &kind, place, &job, now)?;

@@ -32,10 +32,10 @@ pub(crate) struct Place {
 pub(crate) struct JobRow {
     pub(crate) due: Millis,
     pub(crate) id: JobId,
-    pub(crate) tries: u32,
+    pub(crate) failures: u32,
     pub(crate) interruptions: u32,
     /// How often it has run: failures, and interruptions in a row or not.
-    pub(crate) runs: u32,
+    pub(crate) attempts: u32,
     pub(crate) callers_id: bool,
     pub(crate) key: Option<String>,
     pub(crate) error: Option<String>,
@@ -119,13 +119,13 @@ impl JobRow {
         Ok(JobRow {
             due: millis_of(row, 0)?,
             id: id_of(row, 1)?,
-            tries: row.get(2)?,
+            failures: row.get(2)?,
             interruptions: row.get(3)?,
             callers_id: row.get(4)?,
             key: row.get(5)?,
             error: row.get(6)?,
             payload: row.get(7)?,
-            runs: row.get(8)?,
+            attempts: row.get(8)?,
             extra: row.get(9)?,
         })
     }
@@ -140,8 +140,9 @@ impl JobRow {
             id: self.id,
             kind,
             state,
-            deadline: self.due.to_system(),
-            tries: self.tries,
+            due: self.due.to_system(),
+            failures: self.failures,
+            attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key,
             error: self.error,

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `job` | a job that is not dead, in the order of kind, deadline, id | pending jobs |
 //! | `later` | such a job of a later hour, in the order of kind, hour, id | pending jobs |
-//! | `moved` | where a job is whose id does not say it | jobs that were reset, retried, or named by the caller |
+//! | `moved` | where a job is whose id does not say it | jobs that were rescheduled, retried, or named by the caller |
 //! | `key` | a key and the id of its pending job | jobs with keys |
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended | jobs in flight |
 //! | `asked` | a claimed job that another process asked to cancel | such requests, until the run ends |
@@ -24,7 +24,7 @@
 //! `extra` is what few jobs have (`values/extra.rs`): NULL for all others.
 
 /// The version of the tables that this code writes and reads.
-pub(crate) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 3;
 
 /// The application id of a file that was made here: "TWJ1".
 pub(crate) const APPLICATION_ID: i64 = 0x5457_4a31;
@@ -37,14 +37,14 @@ CREATE TABLE {p}meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROW
 CREATE TABLE {p}kind (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, jobs INTEGER NOT NULL);
 CREATE TABLE {p}job (
     kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
-    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
     key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
 CREATE TABLE {p}later (
     kind INTEGER NOT NULL, hour INTEGER NOT NULL, id BLOB NOT NULL, due INTEGER NOT NULL,
-    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
     key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, hour, id)
@@ -57,7 +57,7 @@ CREATE TABLE {p}claim (n INTEGER PRIMARY KEY, ids BLOB NOT NULL);
 CREATE TABLE {p}asked (id BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE {p}dead (
     id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL, died INTEGER NOT NULL,
-    tries INTEGER NOT NULL, interruptions INTEGER NOT NULL, runs INTEGER NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
     key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL
 ) WITHOUT ROWID;
@@ -73,7 +73,7 @@ CREATE TABLE {p}outbox (
     job BLOB NOT NULL CHECK (typeof(job) = 'blob' AND substr(job, 1, 4) IS X'54574a31')
 );
 INSERT INTO {p}meta VALUES
-    ('version', 2), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
+    ('version', 3), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
 ";
 
 /// Every statement, with the prefix of the queue's tables in it.
@@ -169,8 +169,9 @@ impl Sql {
             Some(queue) => format!("tickwheel_{queue}_"),
         };
         let sql = |text: &str| text.replace("{p}", &prefix);
-        let row = "due, id, tries, interruptions, callers_id, key, error, payload, runs, extra";
-        let more = "tries, interruptions, runs, typeof(error), typeof(payload)";
+        let row =
+            "due, id, failures, interruptions, callers_id, key, error, payload, attempts, extra";
+        let more = "failures, interruptions, attempts, typeof(error), typeof(payload)";
         Sql {
             tables: sql(TABLES),
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
@@ -231,7 +232,7 @@ impl Sql {
             ),
 
             move_unread: sql("INSERT INTO {p}job \
-                 SELECT kind, due, id, tries, interruptions, runs, callers_id, key, error, extra, payload \
+                 SELECT kind, due, id, failures, interruptions, attempts, callers_id, key, error, extra, payload \
                  FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"),
 
             moved: sql("SELECT kind, due FROM {p}moved WHERE id = ?1"),
@@ -258,13 +259,13 @@ impl Sql {
             put_dead: sql("INSERT OR REPLACE INTO {p}dead VALUES \
                  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
             dead: sql(
-                "SELECT due, id, tries, interruptions, callers_id, key, error, payload, runs, \
+                "SELECT due, id, failures, interruptions, callers_id, key, error, payload, attempts, \
                  extra, kind, died \
                  FROM {p}dead WHERE id = ?1",
             ),
             drop_dead: sql("DELETE FROM {p}dead WHERE id = ?1"),
             dead_page: sql(
-                "SELECT due, id, tries, interruptions, callers_id, key, error, payload, runs, \
+                "SELECT due, id, failures, interruptions, callers_id, key, error, payload, attempts, \
                  extra, kind, died \
                  FROM {p}dead WHERE id > ?1 AND due BETWEEN ?2 AND ?3 \
                  AND (?4 IS NULL OR kind = ?4) ORDER BY id LIMIT ?5",

@@ -265,10 +265,7 @@ mod tests {
         assert_eq!(kinds, [("close".to_owned(), 0), ("mail".to_owned(), 3)]);
         let answer = ask(&mut store, Op::GetKey("key".to_owned()));
         let Answer::Info(Some(info)) = answer else { panic!("{answer:?}") };
-        assert_eq!(
-            (info.id, info.deadline),
-            (JobId::named("b"), job("", "", 1, None).due.to_system())
-        );
+        assert_eq!((info.id, info.due), (JobId::named("b"), job("", "", 1, None).due.to_system()));
         store.check().unwrap();
         // An id whose job has ended is known.
         let answer = ask(&mut store, Op::Cancel(JobId::named("near")));

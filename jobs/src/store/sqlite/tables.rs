@@ -150,7 +150,7 @@ impl Tables<'_> {
         later: bool,
     ) -> Result<(), StoreError> {
         let (due, id) = (job.due.get(), id_bytes(job.id));
-        let JobRow { tries, interruptions, runs, callers_id, key, error, extra, .. } = job;
+        let JobRow { failures, interruptions, attempts, callers_id, key, error, extra, .. } = job;
         if later {
             let hour = hour_of(job.due);
             self.execute(
@@ -160,9 +160,9 @@ impl Tables<'_> {
                     hour,
                     id,
                     due,
-                    tries,
+                    failures,
                     interruptions,
-                    runs,
+                    attempts,
                     callers_id,
                     key,
                     error,
@@ -177,9 +177,9 @@ impl Tables<'_> {
                     kind,
                     due,
                     id,
-                    tries,
+                    failures,
                     interruptions,
-                    runs,
+                    attempts,
                     callers_id,
                     key,
                     error,
@@ -278,9 +278,9 @@ impl Tables<'_> {
         let row = JobRow {
             due,
             id: new.id,
-            tries: 0,
+            failures: 0,
             interruptions: 0,
-            runs: 0,
+            attempts: 0,
             callers_id: new.callers_id,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             error: None,
@@ -313,9 +313,9 @@ impl Tables<'_> {
                 kind,
                 job.due.get(),
                 died.get(),
-                job.tries,
+                job.failures,
                 job.interruptions,
-                job.runs,
+                job.attempts,
                 job.callers_id,
                 job.key,
                 job.error,

@@ -19,7 +19,7 @@ use crate::values::time::Millis;
 /// When the occurrences of a repeated job are due, and what happens to those that were missed.
 ///
 /// A [`Duration`] turns into one: the first occurrence is due a period after
-/// [`repeat`](crate::Client::repeat) was called first, and each further one a period after the one
+/// [`schedule`](crate::Client::schedule) was called first, and each further one a period after the one
 /// before. So does a `Cron`, with the feature `cron`.
 ///
 /// A schedule without a further occurrence (a cron expression with a year that is over, a period that leads
@@ -99,7 +99,7 @@ impl std::error::Error for ScheduleError {}
 
 impl Schedule {
     /// Returns the schedule that occurs once a `period`, in whole milliseconds, rounded up. A period
-    /// of zero is refused by [`repeat`](crate::Client::repeat).
+    /// of zero is refused by [`schedule`](crate::Client::schedule).
     #[must_use]
     pub fn every(period: Duration) -> Schedule {
         let ms = u64::try_from(period.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);

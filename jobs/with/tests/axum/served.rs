@@ -15,7 +15,7 @@ use super::*;
 struct UntilTold;
 
 impl Job for UntilTold {
-    const NAME: &'static str = "until-told";
+    const KIND: &'static str = "until-told";
 }
 
 /// Returns the whole answer to a request.
@@ -44,7 +44,7 @@ async fn shop_is_stopped_while_a_run_is_under_way() {
         let begins = begins.clone();
         async move {
             begins.send(())?;
-            run.lost().await;
+            run.cancelled().await;
             Ok(())
         }
     });

@@ -15,7 +15,7 @@ struct CloseOrder {
 }
 
 impl Job for CloseOrder {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 impl CloseOrder {

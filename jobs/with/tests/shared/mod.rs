@@ -16,7 +16,7 @@ pub struct CloseOrder {
 }
 
 impl Job for CloseOrder {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 /// A folder that is removed when it is dropped.
@@ -37,7 +37,7 @@ impl Folder {
     pub fn jobs(&self) -> (Jobs, Receiver<i64>) {
         let (sender, receiver) = channel();
         let jobs = Jobs::open(self.shop()).unwrap();
-        let jobs = jobs.on(move |close: CloseOrder, _| Ok(sender.send(close.order)?));
+        let jobs = jobs.handle(move |close: CloseOrder, _| Ok(sender.send(close.order)?));
         (jobs.start().unwrap(), receiver)
     }
 }

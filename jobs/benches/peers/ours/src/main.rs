@@ -13,7 +13,7 @@ use tickwheel_jobs::{Durability, Job, Jobs};
 struct CloseOrder(Payload);
 
 impl Job for CloseOrder {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 struct Ours(Opened);
@@ -55,7 +55,7 @@ impl Contender for Ours {
                 contender::ran(&job.0);
                 Ok(())
             };
-            Opened::Working(builder.on(handler).start()?)
+            Opened::Working(builder.handle(handler).start()?)
         } else {
             Opened::Inserting(builder.client()?)
         }))

@@ -18,7 +18,7 @@ const WAITING_THREADS: usize = 16;
 struct CloseOrder(Payload);
 
 impl Job for CloseOrder {
-    const NAME: &'static str = "close-order";
+    const KIND: &'static str = "close-order";
 }
 
 enum Ours {
@@ -57,7 +57,7 @@ impl Contender for Ours {
             }
             Ok(())
         };
-        Ok(Ours::Working(builder.on(handler).start()?))
+        Ok(Ours::Working(builder.handle(handler).start()?))
     }
 
     fn insert_many(&mut self, jobs: Vec<NewJob>) -> Fallible {

@@ -31,7 +31,7 @@ end
 if ARGV[at] ~= 'J' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV then
   check_types()
 end
--- Only inserts, occurrences, schedules and what is revived are refused by a full server.
+-- Only inserts, occurrences, schedules and what is retried are refused by a full server.
 local GROWS = { I = true, J = true, O = true, S = true, V = true }
 if not GROWS[ARGV[at]] then
   write_on_a_full_server()
@@ -225,7 +225,7 @@ operations.r = function()
   return move(id, time)
 end
 
--- Revive.
+-- Retry.
 operations.V = function()
   local id, time = ARGV[at + 1], tonumber(ARGV[at + 2])
   at = at + 3
@@ -248,7 +248,7 @@ operations.V = function()
   if not record then
     return '0'
   end
-  job.flags, job.tries, job.interruptions = job.flags - DEAD, 0, 0
+  job.flags, job.failures, job.interruptions = job.flags - DEAD, 0, 0
   if job.key ~= '' then
     redis.call('HSET', keys, job.key, id)
   end
@@ -259,7 +259,7 @@ operations.V = function()
 end
 
 -- Removes a dead job. Answers the flags of its record, if it has one.
-local function discard(id)
+local function delete_dead(id)
   local record = redis.call('HGET', jobs, id)
   redis.call('ZREM', dead, id)
   redis.call('ZREM', died, id)
@@ -267,14 +267,14 @@ local function discard(id)
   return record and string.byte(record, 1) or 0
 end
 
--- Discard.
+-- Delete.
 operations.D = function()
   local id = ARGV[at + 1]
   at = at + 2
   if not redis.call('ZSCORE', dead, id) then
     return '0'
   end
-  remember(id, discard(id))
+  remember(id, delete_dead(id))
   return '1'
 end
 
@@ -333,7 +333,7 @@ operations.P = function()
   at = at + 2
   local old = redis.call('ZRANGEBYSCORE', died, '-inf', before, 'LIMIT', 0, 128)
   for _, id in ipairs(old) do
-    discard(id)
+    delete_dead(id)
   end
   local forgotten = redis.call('ZRANGEBYSCORE', done, '-inf', before, 'LIMIT', 0, 128)
   for _, id in ipairs(forgotten) do

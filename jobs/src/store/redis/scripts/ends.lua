@@ -37,8 +37,8 @@ local function finish(id, token, fate, time, reason)
     return 'd'
   end
   if fate ~= 's' then
-    job.tries = job.tries + 1
-    job.runs = job.runs + 1
+    job.failures = job.failures + 1
+    job.attempts = job.attempts + 1
     job.error = reason
   end
   if fate == 'd' then

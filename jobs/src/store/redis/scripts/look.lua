@@ -101,7 +101,7 @@ for _, id in ipairs(expired) do
     end
   else
     job.interruptions = job.interruptions + 1
-    job.runs = job.runs + 1
+    job.attempts = job.attempts + 1
     if job.interruptions >= MOST_INTERRUPTIONS and is_another_more_likely(fence) then
       job.interruptions = MOST_INTERRUPTIONS - 1
     end

@@ -62,7 +62,7 @@ local function read(record)
   if #record < HEAD_BYTES then
     return nil
   end
-  local flags, tries, interruptions, runs, kind_bytes, key_bytes, error_bytes =
+  local flags, failures, interruptions, attempts, kind_bytes, key_bytes, error_bytes =
     struct.unpack(HEAD, record)
   local needed = HEAD_BYTES + kind_bytes + key_bytes + error_bytes + (has(flags, DEAD) and 8 or 0)
   if flags > CALLERS_ID + DEAD + EXTRA or #record < needed then
@@ -72,7 +72,7 @@ local function read(record)
     return nil
   end
   local from = HEAD_BYTES
-  local job = { flags = flags, tries = tries, interruptions = interruptions, runs = runs }
+  local job = { flags = flags, failures = failures, interruptions = interruptions, attempts = attempts }
   job.kind = string.sub(record, from + 1, from + kind_bytes)
   from = from + kind_bytes
   job.key = string.sub(record, from + 1, from + key_bytes)
@@ -93,7 +93,7 @@ local function holds_key(job)
 end
 
 local function write(job)
-  local head = struct.pack(HEAD, job.flags, job.tries, job.interruptions, job.runs, #job.kind,
+  local head = struct.pack(HEAD, job.flags, job.failures, job.interruptions, job.attempts, #job.kind,
     #job.key, #job.error)
   local deadline = ''
   if has(job.flags, DEAD) then

@@ -22,7 +22,7 @@ struct Schedule {
 }
 
 /// Checks that each schedule has occurred at each of its times.
-pub(crate) fn repeats(history: &History<'_>, found: &mut Found) {
+pub(crate) fn r10_schedules(history: &History<'_>, found: &mut Found) {
     let outages: Vec<(u64, u64)> = history
         .signs
         .windows(2)
@@ -38,7 +38,7 @@ fn schedules(history: &History<'_>) -> BTreeMap<u32, Schedule> {
     let mut schedules = BTreeMap::new();
     for call in &history.calls {
         match call.verb {
-            Verb::Repeat { name, period } => {
+            Verb::Schedule { name, period } => {
                 let new = Schedule { period: *period, made: None, ended: None, times: Vec::new() };
                 let schedule = schedules.entry(*name).or_insert(new);
                 if let (None, Some(answered)) = (schedule.made, &call.answer)
@@ -47,7 +47,7 @@ fn schedules(history: &History<'_>) -> BTreeMap<u32, Schedule> {
                     schedule.made = Some((call.at, answered.at));
                 }
             }
-            Verb::EndRepeat { name } => {
+            Verb::Unschedule { name } => {
                 if let (Some(schedule), Some(answered)) = (schedules.get_mut(name), &call.answer)
                     && schedule.ended.is_none()
                 {

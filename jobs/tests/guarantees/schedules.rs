@@ -7,7 +7,7 @@ use super::support::*;
 #[test]
 fn a_period_does_not_drift() {
     on_manual(|jobs, driver, log| {
-        jobs.repeat("minutely", 60 * SECOND, close(1)).unwrap();
+        jobs.schedule("minutely", 60 * SECOND, close(1)).unwrap();
         for _ in 0..3 {
             assert_eq!(driver.advance(60 * SECOND - MS), 0);
             assert_eq!(driver.advance(MS), 1);
@@ -16,12 +16,12 @@ fn a_period_does_not_drift() {
         assert_eq!(log.get().len(), 63);
         // The same again changes the data alone.
         driver.advance(30 * SECOND);
-        jobs.repeat("minutely", 60 * SECOND, close(2)).unwrap();
+        jobs.schedule("minutely", 60 * SECOND, close(2)).unwrap();
         assert_eq!(driver.advance(30 * SECOND), 1);
         assert_eq!(log.get().last(), Some(&2));
-        assert_eq!(jobs.repeats().unwrap().len(), 1);
-        assert!(jobs.cancel_repeat("minutely").unwrap());
-        assert!(!jobs.cancel_repeat("minutely").unwrap());
+        assert_eq!(jobs.schedules().unwrap().len(), 1);
+        assert!(jobs.unschedule("minutely").unwrap());
+        assert!(!jobs.unschedule("minutely").unwrap());
         assert_eq!(driver.advance(HOUR), 0);
     });
 }
@@ -33,13 +33,13 @@ fn missed_occurrences_run_as_their_policy_says() {
         let folder = Folder::new();
         let open = || {
             let builder = Jobs::open(folder.file("jobs.db")).unwrap();
-            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+            builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
         let schedule = Schedule::every(60 * SECOND).missed(missed);
-        jobs.repeat("minutely", schedule, close(1)).unwrap();
+        jobs.schedule("minutely", schedule, close(1)).unwrap();
         assert_eq!(driver.advance(60 * SECOND), 1);
-        let next = jobs.repeats().unwrap()[0].next;
+        let next = jobs.schedules().unwrap()[0].next;
         jobs.shutdown().unwrap();
         let (jobs, driver) = open();
         driver.set_wall(next + 9 * 60 * SECOND + 30 * SECOND);
@@ -52,9 +52,9 @@ fn missed_occurrences_run_as_their_policy_says() {
 /// Of the missed occurrences 10,000 run at most, whatever the burst says.
 #[test]
 fn a_burst_makes_ten_thousand_occurrences_at_most() {
-    let (jobs, driver) = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap();
+    let (jobs, driver) = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap();
     let schedule = Schedule::every(SECOND).missed(Missed::Burst(20_000));
-    jobs.repeat("secondly", schedule, close(1)).unwrap();
+    jobs.schedule("secondly", schedule, close(1)).unwrap();
     driver.set_wall(driver.wall_now() + 15_000 * SECOND + SECOND / 2);
     // Those that were missed, and one that is less than a second late.
     assert_eq!(driver.advance(MS), 10_001);
@@ -72,10 +72,10 @@ fn many_schedules_that_have_missed_much_are_made_in_parts_and_none_is_lost() {
             noted.add(job.order);
             Ok(())
         };
-        let (jobs, driver) = builder.on(handler).manual().unwrap();
+        let (jobs, driver) = builder.handle(handler).manual().unwrap();
         for n in 0..30 {
             let schedule = Schedule::every(SECOND).missed(Missed::Burst(100));
-            jobs.repeat(&format!("schedule {n}"), schedule, close(n)).unwrap();
+            jobs.schedule(&format!("schedule {n}"), schedule, close(n)).unwrap();
         }
         let before = jobs.stats().commits;
         driver.set_wall(driver.wall_now() + 1_000 * SECOND + SECOND / 2);
@@ -102,7 +102,7 @@ fn a_driver_passes_all_time_at_once_if_nothing_is_left_to_do() {
         jobs.insert(HOUR, close(1)).unwrap();
         jobs.insert_with_id(tickwheel_jobs::JobId::new(), 90_000 * HOUR, close(2)).unwrap();
         jobs.insert(HOUR, Push { to: "nobody".to_owned() }).unwrap();
-        jobs.repeat("each century", 876_000 * HOUR, close(3)).unwrap();
+        jobs.schedule("each century", 876_000 * HOUR, close(3)).unwrap();
         assert_eq!(driver.advance(std::time::Duration::MAX), 2 + 5);
         assert_eq!(jobs.count().unwrap().pending, 1);
         jobs.check().unwrap();
@@ -112,11 +112,11 @@ fn a_driver_passes_all_time_at_once_if_nothing_is_left_to_do() {
 #[test]
 fn an_occurrence_is_made_once_though_the_schedule_changes() {
     on_manual(|jobs, driver, _| {
-        jobs.repeat("report", 60 * SECOND, close(1)).unwrap();
+        jobs.schedule("report", 60 * SECOND, close(1)).unwrap();
         assert_eq!(driver.advance(60 * SECOND), 1);
         // Another rule, whose occurrences fall on times of the first.
-        jobs.repeat("report", 120 * SECOND, close(1)).unwrap();
-        jobs.repeat("report", 60 * SECOND, close(1)).unwrap();
+        jobs.schedule("report", 120 * SECOND, close(1)).unwrap();
+        jobs.schedule("report", 60 * SECOND, close(1)).unwrap();
         assert_eq!(driver.advance(120 * SECOND), 2);
     });
 }
@@ -126,16 +126,16 @@ fn an_occurrence_is_made_once_though_the_schedule_changes() {
 #[test]
 fn a_repeat_goes_on_after_a_clock_that_was_years_ahead() {
     on_manual(|jobs, driver, log| {
-        jobs.repeat("hourly", HOUR, close(1)).unwrap();
+        jobs.schedule("hourly", HOUR, close(1)).unwrap();
         assert_eq!(driver.advance(2 * HOUR), 2);
-        let next = jobs.repeats().unwrap()[0].next;
+        let next = jobs.schedules().unwrap()[0].next;
         let right = driver.wall_now();
         driver.set_wall(right + 30_000 * HOUR + HOUR / 2);
         // The latest of the missed ones, by its policy.
         assert_eq!(driver.advance(60 * SECOND), 1);
-        assert!(jobs.repeats().unwrap()[0].next > right + 20_000 * HOUR);
+        assert!(jobs.schedules().unwrap()[0].next > right + 20_000 * HOUR);
         driver.set_wall(right);
-        assert_eq!(jobs.repeats().unwrap()[0].next, next);
+        assert_eq!(jobs.schedules().unwrap()[0].next, next);
         assert_eq!(driver.advance(24 * HOUR), 24);
         assert_eq!(log.get().len(), 27);
         jobs.check().unwrap();
@@ -149,20 +149,20 @@ fn a_repeat_goes_on_after_a_restart_with_a_clock_that_is_right_again() {
         let folder = Folder::new();
         let open = || {
             let builder = Jobs::open(folder.file("jobs.db")).unwrap();
-            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+            builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
         driver.set_wall(driver.wall_now() + 30_000 * HOUR);
-        jobs.repeat("hourly", HOUR, close(1)).unwrap();
+        jobs.schedule("hourly", HOUR, close(1)).unwrap();
         assert_eq!(driver.advance(3 * HOUR), 3);
-        let ahead = jobs.repeats().unwrap()[0].next;
+        let ahead = jobs.schedules().unwrap()[0].next;
         jobs.shutdown().unwrap();
         let (jobs, driver) = open();
         if repeats_again {
-            jobs.repeat("hourly", HOUR, close(1)).unwrap();
+            jobs.schedule("hourly", HOUR, close(1)).unwrap();
         }
         assert_eq!(driver.advance(24 * HOUR), 24, "{repeats_again}");
-        let next = jobs.repeats().unwrap()[0].next;
+        let next = jobs.schedules().unwrap()[0].next;
         assert_eq!(ahead.duration_since(next).unwrap().as_millis() % HOUR.as_millis(), 0);
         jobs.check().unwrap();
     }
@@ -173,7 +173,7 @@ fn a_repeat_goes_on_after_a_restart_with_a_clock_that_is_right_again() {
 #[test]
 fn an_occurrence_runs_once_though_the_clock_is_set_back() {
     on_manual(|jobs, driver, _| {
-        jobs.repeat("minutely", 60 * SECOND, close(1)).unwrap();
+        jobs.schedule("minutely", 60 * SECOND, close(1)).unwrap();
         assert_eq!(driver.advance(600 * SECOND), 10);
         for back in [SECOND / 2, 30 * SECOND, 61 * SECOND, 480 * SECOND] {
             driver.set_wall(driver.wall_now() - back);
@@ -187,11 +187,11 @@ fn an_occurrence_runs_once_though_the_clock_is_set_back() {
 #[test]
 fn a_schedule_that_makes_no_sense_is_refused() {
     on_manual(|jobs, _, _| {
-        let refused = jobs.repeat("never", std::time::Duration::ZERO, close(1));
+        let refused = jobs.schedule("never", std::time::Duration::ZERO, close(1));
         assert_eq!(refused, Err(StoreError::Schedule(ScheduleError::ZeroPeriod)));
-        let refused = jobs.repeat("never", std::time::Duration::MAX, close(1));
+        let refused = jobs.schedule("never", std::time::Duration::MAX, close(1));
         assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
-        let refused = jobs.repeat("", SECOND, close(1));
+        let refused = jobs.schedule("", SECOND, close(1));
         assert!(matches!(refused, Err(StoreError::TooLong { what: "name", bytes: 0, .. })));
     });
 }
@@ -213,8 +213,8 @@ mod cron {
         let times = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&times);
         let (jobs, driver) = Jobs::memory()
-            .on(move |_: Close, run| {
-                let time = jiff::Timestamp::try_from(run.deadline())?;
+            .handle(move |_: Close, run| {
+                let time = jiff::Timestamp::try_from(run.due())?;
                 noted.lock().unwrap().push(time.to_string());
                 Ok(())
             })
@@ -222,7 +222,7 @@ mod cron {
             .unwrap();
         driver.set_wall(utc(from));
         let berlin = Cron::new(expression, "Europe/Berlin").unwrap();
-        jobs.repeat("nightly", berlin, close(1)).unwrap();
+        jobs.schedule("nightly", berlin, close(1)).unwrap();
         let pass = utc(to).duration_since(utc(from)).unwrap();
         driver.advance(pass);
         jobs.check().unwrap();
@@ -280,21 +280,21 @@ mod cron {
                 ["2012-12-29T22:00:00Z", "2013-12-29T22:00:00Z", "2014-12-29T22:00:00Z"],
             ),
         ] {
-            let (jobs, driver) = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap();
+            let (jobs, driver) = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap();
             driver.set_wall(utc(before));
             let apia = Cron::new(expression, "Pacific/Apia").unwrap().missed(Missed::Burst(99));
-            jobs.repeat("daily", apia, close(1)).unwrap();
+            jobs.schedule("daily", apia, close(1)).unwrap();
             for time in occurrences {
-                let next = jobs.repeats().unwrap();
+                let next = jobs.schedules().unwrap();
                 assert_eq!(next.first().map(|next| next.next), Some(utc(time)), "{expression}");
                 driver.set_wall(utc(time));
                 assert_eq!(driver.advance(MS), 1, "{expression} at {time}");
             }
             // All of them were missed.
-            jobs.cancel_repeat("daily").unwrap();
+            jobs.unschedule("daily").unwrap();
             driver.set_wall(utc(before));
             let apia = Cron::new(expression, "Pacific/Apia").unwrap().missed(Missed::Burst(99));
-            jobs.repeat("late", apia, close(1)).unwrap();
+            jobs.schedule("late", apia, close(1)).unwrap();
             driver.set_wall(utc(occurrences[2]) + 5 * SECOND);
             assert_eq!(driver.advance(MS), 3, "{expression}");
         }
@@ -314,8 +314,8 @@ mod cron {
         let zone = Cron::new("0 7 * * *", "Europe/Atlantis").unwrap_err();
         assert_eq!(zone, ScheduleError::Zone("Europe/Atlantis".to_owned()));
         let february = Cron::new("0 0 30 2 *", "UTC").unwrap();
-        let refused = Jobs::memory().on(|_: Close, _| Ok(())).manual().unwrap().0;
-        let refused = refused.repeat("never", february, close(1));
+        let refused = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap().0;
+        let refused = refused.schedule("never", february, close(1));
         assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
     }
 
@@ -325,15 +325,15 @@ mod cron {
         let folder = Folder::new();
         let open = || {
             let builder = Jobs::open(folder.file("jobs.db")).unwrap();
-            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+            builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
         driver.set_wall(utc("2020-01-01T12:00:00Z"));
-        jobs.repeat("nightly", Cron::new("30 2 * * *", "UTC").unwrap(), close(1)).unwrap();
+        jobs.schedule("nightly", Cron::new("30 2 * * *", "UTC").unwrap(), close(1)).unwrap();
         driver.set_wall(utc("2040-01-01T12:00:00Z"));
         assert_eq!(driver.advance(SECOND), 1);
         driver.set_wall(utc("2020-01-01T12:00:00Z"));
-        assert_eq!(jobs.repeats().unwrap()[0].next, utc("2020-01-02T02:30:00Z"));
+        assert_eq!(jobs.schedules().unwrap()[0].next, utc("2020-01-02T02:30:00Z"));
         assert_eq!(driver.advance(48 * HOUR), 2);
         driver.set_wall(utc("2040-02-01T12:00:00Z"));
         assert_eq!(driver.advance(SECOND), 1);
@@ -349,11 +349,11 @@ mod cron {
         let folder = Folder::new();
         let open = || {
             let builder = Jobs::open(folder.file("jobs.db")).unwrap();
-            builder.on(|_: Close, _| Ok(())).manual().unwrap()
+            builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
         driver.set_wall(utc("2020-01-01T00:00:00Z"));
-        jobs.repeat("each minute", Cron::new("* * * * *", "UTC").unwrap(), close(1)).unwrap();
+        jobs.schedule("each minute", Cron::new("* * * * *", "UTC").unwrap(), close(1)).unwrap();
         jobs.shutdown().unwrap();
         let (jobs, driver) = open();
         driver.set_wall(utc("2026-01-01T00:00:30Z"));
@@ -367,13 +367,13 @@ mod cron {
 #[test]
 fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
     on_manual(|jobs, driver, log| {
-        jobs.repeat("hourly", HOUR, close(1)).unwrap();
-        let before = jobs.repeats().unwrap();
+        jobs.schedule("hourly", HOUR, close(1)).unwrap();
+        let before = jobs.schedules().unwrap();
         let made: Vec<_> =
             (0..2).map(|_| jobs.run_schedule("hourly").unwrap().expect("it is there")).collect();
         assert_ne!(made[0], made[1]);
         assert_eq!(jobs.get(made[0]).unwrap().unwrap().key, None);
-        assert_eq!(jobs.repeats().unwrap(), before);
+        assert_eq!(jobs.schedules().unwrap(), before);
         assert_eq!(driver.advance(SECOND), 2);
         assert_eq!(driver.advance(HOUR - SECOND), 1);
         assert_eq!(log.get(), [1, 1, 1]);

@@ -10,7 +10,7 @@ use crate::oracle::{Outcome, Repeated, ensure};
 use crate::world::{Shared, World};
 
 /// Repeats a job under one of a few names.
-pub(crate) fn repeat(
+pub(crate) fn schedule(
     shared: &Shared,
     client: &Client,
     (name, kind): (usize, usize),
@@ -30,10 +30,10 @@ pub(crate) fn repeat(
     let schedule = Schedule::every(Duration::from_millis(period)).missed(missed);
     let text = format!("repeat-{name}");
     let repeated = match kind {
-        0 => client.repeat(&text, schedule, Task::<0>(plan.clone())),
-        1 => client.repeat(&text, schedule, Task::<1>(plan.clone())),
-        2 => client.repeat(&text, schedule, Task::<2>(plan.clone())),
-        _ => client.repeat(&text, schedule, Task::<3>(plan.clone())),
+        0 => client.schedule(&text, schedule, Task::<0>(plan.clone())),
+        1 => client.schedule(&text, schedule, Task::<1>(plan.clone())),
+        2 => client.schedule(&text, schedule, Task::<2>(plan.clone())),
+        _ => client.schedule(&text, schedule, Task::<3>(plan.clone())),
     };
     if period == 0 {
         return ensure(repeated.is_err(), || "a period of zero".to_owned());
@@ -63,13 +63,13 @@ pub(crate) fn repeat(
     Ok(())
 }
 
-pub(crate) fn cancel_repeat(shared: &Shared, client: &Client, name: usize) -> Outcome {
+pub(crate) fn unschedule(shared: &Shared, client: &Client, name: usize) -> Outcome {
     let name = format!("repeat-{name}");
-    let got = client.cancel_repeat(&name).map_err(|error| error.to_string())?;
+    let got = client.unschedule(&name).map_err(|error| error.to_string())?;
     let oracle = &mut shared.lock().oracle;
     let before = oracle.schedules.len();
     oracle.schedules.retain(|schedule| schedule.name != name);
-    ensure(got == (oracle.schedules.len() < before), || format!("cancel_repeat: {got}"))
+    ensure(got == (oracle.schedules.len() < before), || format!("unschedule: {got}"))
 }
 
 impl World {
