@@ -62,7 +62,12 @@ pub(crate) fn violations(modules: &[Module], file: &str, source: &str) -> Vec<St
         path.pop();
     }
     let own = module_of(&path[..path.len().min(2)]);
-    let rank = |path: &str| modules.iter().position(|module| module.path == path);
+    // What a layer itself holds is its trait, if the layer has one: a module of the layer's name.
+    let position = |path: &str| modules.iter().position(|module| module.path == path);
+    let rank = |path: &str| {
+        let of_layer = || path.split("::").next().filter(|layer| *layer != path);
+        position(path).or_else(|| of_layer().and_then(position))
+    };
     let Some(own_rank) = rank(&own) else {
         return vec![format!("src/{file} belongs to no module that a mod line declares")];
     };

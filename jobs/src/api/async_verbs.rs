@@ -9,7 +9,7 @@ use super::client::Client;
 use super::keyed::Keyed;
 use super::new_job::{Inserted, NewJob};
 use super::pages::Pages;
-use crate::store::words::Op;
+use crate::store::Op;
 use crate::values::error::{InsertError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};
@@ -246,7 +246,7 @@ impl Client {
     ///
     /// What does not hold.
     pub async fn check_async(&self) -> Result<(), Violation> {
-        self.link.check_async().await
+        self.dispatcher.check_async().await
     }
 }
 

@@ -7,7 +7,7 @@ use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::run::Run;
 #[cfg(feature = "redis")]
-use crate::store::redis::place::Server;
+use crate::store::redis::discovery::Server;
 #[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::open::Location;
 use crate::values::fail::Fail;

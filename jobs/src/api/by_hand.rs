@@ -6,7 +6,7 @@ use tickwheel::When;
 
 use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name, error_of};
-use crate::store::words::{Answer, ApplyError, IfTaken, Inserted, NewJob, Op, PAYLOAD_BYTES};
+use crate::store::{Answer, ApplyError, IfTaken, Inserted, NewJob, Op, PAYLOAD_BYTES};
 use crate::values::error::{InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 
@@ -31,7 +31,7 @@ impl Client {
         caller: Caller,
         name: &str,
     ) -> Result<Option<JobId>, StoreError> {
-        let schedules = match self.ask(caller, Op::Schedules).await {
+        let schedules = match self.request(caller, Op::Schedules).await {
             Ok(Answer::Schedules(schedules)) => schedules,
             other => return Err(error_of(other)),
         };
@@ -49,7 +49,7 @@ impl Client {
             extra: None,
             payload: schedule.payload,
         };
-        match self.ask(caller, Op::Insert(occurrence)).await {
+        match self.request(caller, Op::Insert(occurrence)).await {
             Ok(Answer::Inserted(_)) => Ok(Some(id)),
             other => Err(error_of(other)),
         }
@@ -76,13 +76,13 @@ impl Client {
             return Err(error.into());
         }
         let due = on_thread(self.due(Caller::Thread, when.into()))?;
-        let now = self.link.latest().map_err(|failed| failed.error)?.millis();
+        let now = self.dispatcher.latest().map_err(|failed| failed.error)?.millis();
         let id = JobIds::of_this_process().next(now, Some((kind, due)));
         let if_taken = if replaces { IfTaken::Replace } else { IfTaken::Leave };
         let key = key.map(|key| (key.to_owned(), if_taken));
         let kind = Arc::from(kind);
         let new = NewJob { id, kind, due, key, callers_id: false, extra: None, payload };
-        match self.link.ask(Op::Insert(new)) {
+        match self.dispatcher.call_and_wait(Op::Insert(new)) {
             Ok(Answer::Inserted(Inserted::Taken(_))) => Err(InsertErrorKind::Occupied),
             Ok(Answer::Inserted(_)) => Ok(id),
             Err(ApplyError { unknown: true, .. }) => Err(InsertErrorKind::Unknown(id)),

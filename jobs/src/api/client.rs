@@ -6,10 +6,10 @@ use tickwheel::When;
 
 use super::caller::{Caller, on_thread};
 use crate::dispatch::command::Answered;
-use crate::dispatch::link::Link;
+use crate::dispatch::dispatcher_handle::DispatcherHandle;
 use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
-use crate::store::words::{Answer, ApplyError, NAME_BYTES, NewSchedule, Op, PAYLOAD_BYTES};
+use crate::store::{Answer, ApplyError, NAME_BYTES, NewSchedule, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};
@@ -24,7 +24,7 @@ use crate::values::time::{Millis, Now};
 /// [`Run::client`](crate::Run::client).
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) link: Arc<Link>,
+    pub(crate) dispatcher: Arc<DispatcherHandle>,
 }
 
 impl Client {
@@ -32,7 +32,7 @@ impl Client {
     /// process. Returns at once, in every hook too.
     #[doc(alias("notify", "wake", "poll"))]
     pub fn nudge(&self) {
-        self.link.nudge();
+        self.dispatcher.nudge();
     }
 
     /// Returns the file of the jobs by its real name, if they are on one: for a connection of the
@@ -40,7 +40,7 @@ impl Client {
     #[cfg(feature = "sqlite-unbundled")]
     #[must_use]
     pub fn file(&self) -> Option<&std::path::Path> {
-        self.link.file.as_ref().map(|location| location.file())
+        self.dispatcher.file.as_ref().map(|location| location.file())
     }
 
     /// Cancels a job.
@@ -57,7 +57,7 @@ impl Client {
     }
 
     pub(super) async fn cancel_by(&self, caller: Caller, id: JobId) -> Result<Cancel, StoreError> {
-        match self.ask(caller, Op::Cancel(id)).await {
+        match self.request(caller, Op::Cancel(id)).await {
             Ok(Answer::Cancelled(cancel)) => Ok(cancel),
             other => Err(error_of(other)),
         }
@@ -144,9 +144,9 @@ impl Client {
     }
 
     pub(super) async fn repeats_by(&self, caller: Caller) -> Result<Vec<ScheduleInfo>, StoreError> {
-        match self.ask(caller, Op::Schedules).await {
+        match self.request(caller, Op::Schedules).await {
             Ok(Answer::Schedules(schedules)) => {
-                let info = |stored: crate::store::words::StoredSchedule| ScheduleInfo {
+                let info = |stored: crate::store::StoredSchedule| ScheduleInfo {
                     name: stored.name,
                     kind: stored.kind,
                     rule: stored.rule_text,
@@ -181,7 +181,7 @@ impl Client {
     }
 
     pub(super) fn op_retry(&self, id: JobId) -> Op {
-        Op::Retry(id, self.link.clock.now().millis())
+        Op::Retry(id, self.dispatcher.clock.now().millis())
     }
 
     /// Deletes a dead job. Returns `false` if there is no such dead job.
@@ -205,7 +205,7 @@ impl Client {
     }
 
     pub(super) async fn count_by(&self, caller: Caller) -> Result<Counts, StoreError> {
-        match self.ask(caller, Op::Counts).await {
+        match self.request(caller, Op::Counts).await {
             Ok(Answer::Counts(counts)) => Ok(counts),
             other => Err(error_of(other)),
         }
@@ -222,7 +222,7 @@ impl Client {
     }
 
     pub(super) fn without_handler(&self, kinds: Vec<(String, u64)>) -> Vec<(String, u64)> {
-        let strange = |(kind, jobs): &(String, u64)| *jobs > 0 && !self.link.handles(kind);
+        let strange = |(kind, jobs): &(String, u64)| *jobs > 0 && !self.dispatcher.handles(kind);
         kinds.into_iter().filter(strange).collect()
     }
 
@@ -237,7 +237,7 @@ impl Client {
     }
 
     pub(super) async fn kinds_by(&self, caller: Caller) -> Result<Vec<(String, u64)>, StoreError> {
-        match self.ask(caller, Op::Kinds).await {
+        match self.request(caller, Op::Kinds).await {
             Ok(Answer::Kinds(kinds)) => Ok(kinds),
             other => Err(error_of(other)),
         }
@@ -254,7 +254,7 @@ impl Client {
     }
 
     pub(super) async fn flush_by(&self, caller: Caller) -> Result<(), StoreError> {
-        match self.ask(caller, Op::Flush).await {
+        match self.request(caller, Op::Flush).await {
             Ok(Answer::Done) => Ok(()),
             other => Err(error_of(other)),
         }
@@ -264,7 +264,7 @@ impl Client {
     #[must_use]
     #[doc(alias("metrics"))]
     pub fn stats(&self) -> Stats {
-        self.link.metrics.snapshot()
+        self.dispatcher.metrics.snapshot()
     }
 
     /// Walks the whole store, and compares what should agree: slow, for tests and doubts. The calling
@@ -275,7 +275,7 @@ impl Client {
     ///
     /// What does not hold.
     pub fn check(&self) -> Result<(), Violation> {
-        self.link.check()
+        self.dispatcher.check()
     }
 
     pub(super) async fn due(&self, caller: Caller, when: When) -> Result<Millis, StoreError> {
@@ -285,14 +285,14 @@ impl Client {
     }
 
     pub(super) async fn change(&self, caller: Caller, op: Op) -> Result<bool, StoreError> {
-        match self.ask(caller, op).await {
+        match self.request(caller, op).await {
             Ok(Answer::Changed(changed)) => Ok(changed),
             other => Err(error_of(other)),
         }
     }
 
     pub(super) async fn info(&self, caller: Caller, op: Op) -> Result<Option<JobInfo>, StoreError> {
-        match self.ask(caller, op).await {
+        match self.request(caller, op).await {
             Ok(Answer::Info(info)) => Ok(info),
             other => Err(error_of(other)),
         }
@@ -300,25 +300,25 @@ impl Client {
 }
 
 impl Client {
-    pub(super) async fn ask(&self, caller: Caller, op: Op) -> Answered {
+    pub(super) async fn request(&self, caller: Caller, op: Op) -> Answered {
         match caller {
-            Caller::Thread => self.link.ask(op),
-            Caller::Future => self.link.ask_async(op).await,
+            Caller::Thread => self.dispatcher.call_and_wait(op),
+            Caller::Future => self.dispatcher.call_async(op).await,
         }
     }
 
     pub(super) async fn post(&self, caller: Caller, op: Op) -> Result<(), ApplyError> {
         match caller {
-            Caller::Thread => self.link.post(op),
-            Caller::Future => self.link.post_async(op).await,
+            Caller::Thread => self.dispatcher.post(op),
+            Caller::Future => self.dispatcher.post_async(op).await,
         }
     }
 
     /// Returns the present as the start of a wait.
     pub(super) async fn latest(&self, caller: Caller) -> Result<Now, ApplyError> {
         match caller {
-            Caller::Thread => self.link.latest(),
-            Caller::Future => self.link.latest_async().await,
+            Caller::Thread => self.dispatcher.latest(),
+            Caller::Future => self.dispatcher.latest_async().await,
         }
     }
 }
@@ -327,7 +327,7 @@ impl Run {
     /// Returns a client of the jobs that this run belongs to: for what is to happen next.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client { link: Arc::clone(&self.link) }
+        Client { dispatcher: Arc::clone(&self.dispatcher) }
     }
 }
 

@@ -150,7 +150,7 @@ impl Driver {
         // What a step leaves to do at once is done by the next one. Should it never be, because the
         // store fails, time passes nevertheless.
         for _ in 0..1000 {
-            self.inline.step(&mut vec![Command::Look]);
+            self.inline.step(&mut vec![Command::Poll]);
             let mut ran = false;
             while self.inline.run_one_due() {
                 ran = true;

@@ -57,8 +57,8 @@ impl Client {
         transaction: &Transaction<'_>,
         id: JobId,
     ) -> Result<Cancel, StoreError> {
-        let now = self.link.clock.latest().millis();
-        outbox::cancel_in(&self.link.file, transaction, id, now)
+        let now = self.dispatcher.clock.latest().millis();
+        outbox::cancel_in(&self.dispatcher.file, transaction, id, now)
     }
 
     /// Gives a pending job another time in a transaction of the caller's, as [`Client::cancel_in`] cancels
@@ -77,9 +77,9 @@ impl Client {
         id: JobId,
         when: impl Into<When>,
     ) -> Result<bool, StoreError> {
-        let now = self.link.clock.latest();
+        let now = self.dispatcher.clock.latest();
         let due = now.resolve(when.into(), draw(JobId::new())).map_err(StoreError::Time)?;
-        outbox::reschedule_in(&self.link.file, transaction, id, due, now.millis())
+        outbox::reschedule_in(&self.dispatcher.file, transaction, id, due, now.millis())
     }
 
     pub(super) fn insert_new_in<J: Job>(
@@ -87,11 +87,11 @@ impl Client {
         transaction: &Transaction<'_>,
         new: &NewJob<J>,
     ) -> Result<Inserted, InsertErrorKind> {
-        let now = self.link.clock.latest();
+        let now = self.dispatcher.clock.latest();
         let kind = Arc::from(J::KIND);
         let job = to_store(&JobIds::of_this_process(), now, &kind, new)?;
         let id = job.id;
-        let inserted = outbox::insert_in(&self.link.file, transaction, job, now.millis())?;
+        let inserted = outbox::insert_in(&self.dispatcher.file, transaction, job, now.millis())?;
         Ok(answer(id, inserted))
     }
 }

@@ -7,7 +7,7 @@ use tickwheel::When;
 use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name, draw, error_of, payload};
 use super::new_job::{Inserted, NewJob, Until};
-use crate::store::words::{self, Answer, ApplyError, Op};
+use crate::store::{self, Answer, ApplyError, Op};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::extra::Extra;
 use crate::values::id::{JobId, JobIds};
@@ -103,7 +103,7 @@ impl Client {
         };
         let ids = JobIds::of_this_process();
         let kind: Arc<str> = Arc::from(J::KIND);
-        let made: Result<Vec<words::NewJob>, InsertErrorKind> =
+        let made: Result<Vec<store::NewJob>, InsertErrorKind> =
             jobs.iter().map(|job| to_store(&ids, now, &kind, job)).collect();
         let new = match made {
             Ok(new) => new,
@@ -121,14 +121,14 @@ impl Client {
     async fn store_many(
         &self,
         caller: Caller,
-        new: Vec<words::NewJob>,
+        new: Vec<store::NewJob>,
         ids: &mut [JobId],
     ) -> Result<(), InsertErrorKind> {
-        let part = if self.link.shared { JOBS_PER_PART } else { new.len().max(1) };
+        let part = if self.dispatcher.shared { JOBS_PER_PART } else { new.len().max(1) };
         let mut stored = 0;
         let mut rest = new.into_iter().peekable();
         while let Some(first) = rest.peek().map(|job| job.id) {
-            let jobs: Vec<words::NewJob> = rest.by_ref().take(part).collect();
+            let jobs: Vec<store::NewJob> = rest.by_ref().take(part).collect();
             let many = jobs.len();
             let waits = jobs.iter().any(|job| job.key.is_some());
             let answer = self.store(caller, Op::InsertMany(jobs), first, waits).await;
@@ -215,7 +215,7 @@ impl Client {
     async fn insert_stored(
         &self,
         caller: Caller,
-        job: words::NewJob,
+        job: store::NewJob,
     ) -> Result<Inserted, InsertErrorKind> {
         let id = job.id;
         // Only an answer says whether it is new.
@@ -236,11 +236,11 @@ impl Client {
         id: JobId,
         waits: bool,
     ) -> Result<Option<Answer>, InsertErrorKind> {
-        if self.link.durability == Durability::Buffered && !waits {
+        if self.dispatcher.durability == Durability::Buffered && !waits {
             let posted = self.post(caller, op).await;
             return posted.map(|()| None).map_err(|failed| failed.error.into());
         }
-        match self.ask(caller, op).await {
+        match self.request(caller, op).await {
             Ok(answer) => Ok(Some(answer)),
             Err(ApplyError { unknown: true, .. }) => Err(InsertErrorKind::Unknown(id)),
             Err(failed) => Err(failed.error.into()),
@@ -249,11 +249,11 @@ impl Client {
 }
 
 /// Returns what an insert of this id did.
-pub(super) fn answer(id: JobId, inserted: words::Inserted) -> Inserted {
+pub(super) fn answer(id: JobId, inserted: store::Inserted) -> Inserted {
     match inserted {
-        words::Inserted::New => Inserted { id, is_new: true },
-        words::Inserted::Known => Inserted { id, is_new: false },
-        words::Inserted::Taken(by) => Inserted { id: by, is_new: false },
+        store::Inserted::New => Inserted { id, is_new: true },
+        store::Inserted::Known => Inserted { id, is_new: false },
+        store::Inserted::Taken(by) => Inserted { id: by, is_new: false },
     }
 }
 
@@ -282,7 +282,7 @@ pub(super) fn to_store<J: Job>(
     now: Now,
     kind: &Arc<str>,
     new: &NewJob<J>,
-) -> Result<words::NewJob, InsertErrorKind> {
+) -> Result<store::NewJob, InsertErrorKind> {
     if let Some(key) = &new.key {
         check_name("key", key)?;
     }
@@ -298,5 +298,5 @@ pub(super) fn to_store<J: Job>(
     let holds_key = key.is_some() && new.until == Until::Ended;
     let extra = Extra { retry: new.retry, holds_key }.boxed();
     let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
-    Ok(words::NewJob { id, kind, due, key, callers_id, extra, payload })
+    Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
 }

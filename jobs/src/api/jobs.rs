@@ -14,7 +14,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::events::is_in_hook;
 use crate::dispatch::execute::is_in_handler_of;
 use crate::dispatch::helper::Helper;
-use crate::store::words::Answer;
+use crate::store::Answer;
 use crate::values::error::StoreError;
 
 /// Jobs that outlive the process, and what runs them. [`Jobs::open`] makes the builder of one.
@@ -30,7 +30,7 @@ use crate::values::error::StoreError;
 #[doc(alias("Queue", "Worker", "Scheduler", "Server"))]
 pub struct Jobs {
     client: Client,
-    dispatcher: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     /// For how long a shutdown lets the runs be before it tells them.
     grace: Duration,
 }
@@ -42,8 +42,8 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(25);
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Jobs {
-    pub(crate) fn new(client: Client, dispatcher: Option<JoinHandle<()>>, grace: Duration) -> Jobs {
-        Jobs { client, dispatcher: Mutex::new(dispatcher), grace }
+    pub(crate) fn new(client: Client, thread: Option<JoinHandle<()>>, grace: Duration) -> Jobs {
+        Jobs { client, thread: Mutex::new(thread), grace }
     }
 
     /// Returns a client of these jobs, for parts of the program that do not own them. It does not
@@ -92,7 +92,7 @@ impl Jobs {
     ///
     /// As [`Jobs::shutdown`].
     pub fn shutdown_timeout(self, limit: Duration) -> Result<(), StoreError> {
-        let in_handler = is_in_handler_of(&self.client.link);
+        let in_handler = is_in_handler_of(&self.client.dispatcher);
         self.end(if in_handler { Duration::ZERO } else { limit })
     }
 
@@ -116,9 +116,9 @@ impl Jobs {
     ///
     /// As [`Jobs::shutdown`].
     pub async fn shutdown_timeout_async(self, limit: Duration) -> Result<(), StoreError> {
-        let in_handler = is_in_handler_of(&self.client.link);
+        let in_handler = is_in_handler_of(&self.client.dispatcher);
         let limit = if in_handler { Duration::ZERO } else { limit };
-        if self.client.link.inline || is_in_hook() {
+        if self.client.dispatcher.inline || is_in_hook() {
             return self.end(limit);
         }
         let (reply, call) = call(None);
@@ -137,36 +137,35 @@ impl Jobs {
     }
 
     fn end(&self, limit: Duration) -> Result<(), StoreError> {
-        let link = &self.client.link;
-        if link.closed.swap(true, Ordering::AcqRel) {
+        let dispatcher = &self.client.dispatcher;
+        if dispatcher.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        if std::process::id() != link.pid {
+        if std::process::id() != dispatcher.pid {
             return Err(StoreError::Forked);
         }
         let (reply, call) = call(None);
-        let sent = link.urge(Command::Close { reply: Some(reply) });
+        let sent = dispatcher.urge(Command::Close { reply: Some(reply) });
         if is_in_hook() {
             self.abandon();
             return if sent { Ok(()) } else { Err(StoreError::Closed) };
         }
-        let wait = |limit: Duration| call.wait_for(limit, &link.alive);
+        let wait = |limit: Duration| call.wait_for(limit, &dispatcher.alive);
         let grace = self.grace.min(limit);
-        let undisturbed = if link.inline || grace.is_zero() { None } else { wait(grace) };
+        let undisturbed = if dispatcher.inline || grace.is_zero() { None } else { wait(grace) };
         let told = undisturbed.or_else(|| {
-            let _ = link.urge(Command::TellRuns);
-            if link.inline { call.try_answer() } else { wait(limit - grace) }
+            let _ = dispatcher.urge(Command::TellRuns);
+            if dispatcher.inline { call.try_answer() } else { wait(limit - grace) }
         });
         let ended = told.or_else(|| {
             self.abandon();
             // On a manual clock the last step is made already, or another thread makes it now. A file is
             // always there, and nothing of others is waited for any more.
-            wait(if link.shared || link.inline { GRACE } else { Duration::MAX })
+            wait(if dispatcher.shared || dispatcher.inline { GRACE } else { Duration::MAX })
         });
         let thread = {
-            let mut dispatcher =
-                self.dispatcher.lock().unwrap_or_else(|broken| broken.into_inner());
-            dispatcher.take()
+            let mut thread = self.thread.lock().unwrap_or_else(|broken| broken.into_inner());
+            thread.take()
         };
         if let Some(thread) = thread.filter(|_| ended.is_some())
             && thread.join().is_err()
@@ -177,8 +176,8 @@ impl Jobs {
             Some(CallEnd::Answered(Ok(Answer::Done))) => Ok(()),
             Some(CallEnd::Answered(other)) => Err(error_of(other)),
             // The jobs have ended by themselves.
-            Some(CallEnd::Refused) => Err(link.alive.why_ended()),
-            _ if link.alive.was_stopped() => Err(link.alive.why_ended()),
+            Some(CallEnd::Refused) => Err(dispatcher.alive.why_ended()),
+            _ if dispatcher.alive.was_stopped() => Err(dispatcher.alive.why_ended()),
             _ => Err(StoreError::Unknown),
         }
     }
@@ -187,11 +186,11 @@ impl Jobs {
 impl Jobs {
     /// Waits for no run any more, and soon for no other program either.
     fn abandon(&self) {
-        let link = &self.client.link;
-        if let Some(time) = link.clock.now().instant.checked_add(GRACE) {
-            link.hurry.by(time);
+        let dispatcher = &self.client.dispatcher;
+        if let Some(time) = dispatcher.clock.now().instant.checked_add(GRACE) {
+            dispatcher.hurry.by(time);
         }
-        let _ = link.urge(Command::Abandon);
+        let _ = dispatcher.urge(Command::Abandon);
     }
 }
 

@@ -7,7 +7,7 @@ use tickwheel::When;
 use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::new_job::{Inserted, NewJob};
-use crate::store::words::Op;
+use crate::store::Op;
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
@@ -165,7 +165,7 @@ impl Keyed {
         &self,
         caller: Caller,
     ) -> Result<Option<Duration>, StoreError> {
-        let now = self.client.link.clock.now().wall;
+        let now = self.client.dispatcher.clock.now().wall;
         let job = self.get_by(caller).await?;
         Ok(job.map(|job| job.due.duration_since(now).unwrap_or_default()))
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tickwheel::When;
 
-use crate::store::words::IfTaken;
+use crate::store::IfTaken;
 use crate::values::id::JobId;
 use crate::values::retry::Retry;
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::caller::{Caller, on_thread};
 use super::client::{Client, error_of};
-use crate::store::words::{Answer, JobSet, Op, Page, PageKey, PageRequest};
+use crate::store::{Answer, JobSet, Op, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;
@@ -169,7 +169,7 @@ impl Pages {
             })
         };
         let claimed = matches!(op, Op::Claimed);
-        match self.client.ask(caller, op).await {
+        match self.client.request(caller, op).await {
             Ok(Answer::Page(mut page)) => {
                 if claimed {
                     page.jobs.retain(|job| {

@@ -13,25 +13,25 @@ use crate::dispatch::call::Alive;
 use crate::dispatch::capacity::Capacity;
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
+use crate::dispatch::dispatcher_handle::{DispatcherHandle, Way};
 use crate::dispatch::events::OnEvent;
 #[cfg(feature = "redis")]
-use crate::dispatch::events::{Event, tell};
+use crate::dispatch::events::{Event, emit};
 use crate::dispatch::futures::Futures;
 use crate::dispatch::handlers::Handlers;
 use crate::dispatch::inline::Inline;
 use crate::dispatch::line::Line;
-use crate::dispatch::link::{Link, Way};
 use crate::dispatch::machine::{Machine, Settings};
 use crate::dispatch::metrics::Metrics;
 use crate::dispatch::questions;
+#[cfg(feature = "redis")]
+use crate::store::Notification;
 use crate::store::memory::Memory;
 #[cfg(feature = "redis")]
 use crate::store::redis::Redis;
 #[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::{Sqlite, open::Location};
-#[cfg(feature = "redis")]
-use crate::store::words::Hint;
-use crate::store::words::{Hurry, Store};
+use crate::store::{Hurry, Store};
 use crate::values::error::OpenError;
 use crate::values::info::Durability;
 
@@ -42,7 +42,7 @@ const QUEUE_BYTES: usize = 48;
 const LONGEST_LEASE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How many hints of other processes wait for the dispatcher.
 #[cfg(feature = "redis")]
-const HINTS: usize = 16;
+const NOTIFICATIONS: usize = 16;
 
 impl Builder {
     /// Checks every choice, and opens the store.
@@ -203,14 +203,14 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Makes this process the one that runs the jobs.
-    pub(super) fn take_over(&mut self, clock: &Clock) -> Result<Machine, OpenError> {
+    pub(super) fn start_runner(&mut self, clock: &Clock) -> Result<Machine, OpenError> {
         let now = clock.now().millis();
         #[cfg(feature = "redis")]
         {
             let kinds: Vec<Arc<str>> = self.settings.async_kinds.iter().cloned().collect();
             self.store.set_async_kinds(&kinds);
         }
-        self.store.take_over(&self.handlers.kinds(), now).map_err(OpenError::Store)?;
+        self.store.start_runner(&self.handlers.kinds(), now).map_err(OpenError::Store)?;
         crate::values::hook::at("taken over");
         Ok(Machine::new(self.settings.clone(), now))
     }
@@ -226,7 +226,7 @@ impl Parts {
     pub(super) fn warn(&self) {
         #[cfg(feature = "redis")]
         if let Some(text) = self.store.warning() {
-            tell(Event::Warning { text }, &self.metrics, self.on_event.as_ref(), false);
+            emit(Event::Warning { text }, &self.metrics, self.on_event.as_ref(), false);
         }
     }
 
@@ -234,22 +234,27 @@ impl Parts {
     pub(super) fn listen(&mut self) -> Receiver<Command> {
         #[cfg(feature = "redis")]
         if self.settings.lease.is_some() {
-            let (hints, hints_out) = bounded(HINTS);
-            self.store.listen(Box::new(move |hint| {
+            let (notifications, notifications_out) = bounded(NOTIFICATIONS);
+            self.store.listen(Box::new(move |notification| {
                 // If there are as many already, the dispatcher is about to see for itself.
-                drop(hints.try_send(match hint {
-                    Hint::Earlier => Command::Wake,
-                    Hint::Look => Command::Look,
+                drop(notifications.try_send(match notification {
+                    Notification::Due => Command::Wake,
+                    Notification::Poll => Command::Poll,
                 }));
             }));
-            return hints_out;
+            return notifications_out;
         }
         crossbeam_channel::never()
     }
 
-    pub(super) fn link(&self, way: Box<dyn Way>, inline: bool, clock: Clock) -> Link {
+    pub(super) fn dispatcher(
+        &self,
+        way: Box<dyn Way>,
+        inline: bool,
+        clock: Clock,
+    ) -> DispatcherHandle {
         let call_timeout = self.settings.call_timeout;
-        Link {
+        DispatcherHandle {
             way,
             inline,
             is_manual: false,
@@ -279,7 +284,7 @@ impl Parts {
         machine: Machine,
         clock: Clock,
         is_manual: bool,
-    ) -> (Arc<Inline>, Arc<Link>, Handlers) {
+    ) -> (Arc<Inline>, Arc<DispatcherHandle>, Handlers) {
         let on_event = self.on_event.take();
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let metrics = Arc::clone(&self.metrics);
@@ -291,7 +296,8 @@ impl Parts {
             true => Box::new(Arc::clone(&inline)),
             false => Box::new(Line::new(Arc::clone(&inline), Arc::clone(&futures.helper))),
         };
-        let link = Link { futures, is_manual, ..self.link(way, true, clock) };
-        (inline, Arc::new(link), self.handlers)
+        let dispatcher =
+            DispatcherHandle { futures, is_manual, ..self.dispatcher(way, true, clock) };
+        (inline, Arc::new(dispatcher), self.handlers)
     }
 }

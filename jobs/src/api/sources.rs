@@ -3,7 +3,7 @@
 use super::builder::{Builder, Source};
 use super::jobs::Jobs;
 #[cfg(feature = "redis")]
-use crate::store::redis::place::Server;
+use crate::store::redis::discovery::Server;
 #[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::open::Location;
 #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]

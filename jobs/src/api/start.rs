@@ -13,12 +13,12 @@ use super::jobs::Jobs;
 use crate::dispatch::channels::{Channels, Room};
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
-use crate::dispatch::execute::{Executor, Lane};
+use crate::dispatch::execute::{Executor, RunQueue};
 use crate::dispatch::inline::Inline;
 use crate::dispatch::machine::Machine;
 use crate::dispatch::questions::Questions;
 use crate::dispatch::run::RunState;
-use crate::dispatch::thread::{Dispatcher, LOOK_INTERVAL};
+use crate::dispatch::thread::{Dispatcher, POLL_INTERVAL};
 use crate::dispatch::under_way::UnderWay;
 use crate::values::error::OpenError;
 use crate::values::time::Millis;
@@ -50,28 +50,28 @@ impl Builder {
             false => None,
         };
         let clock = parts.by_store(Clock::of_wheel(blocking.scheduler()));
-        let machine = parts.take_over(&clock)?;
-        let hints = parts.listen();
+        let machine = parts.start_runner(&clock)?;
+        let notifications = parts.listen();
         parts.warn();
         let (commands, commands_out) = bounded(COMMANDS);
         let (urgent, urgent_out): (_, Receiver<Command>) = unbounded();
         let ends = urgent.clone();
         let room = Arc::<Room>::default();
         let way = Channels { commands, urgent, room: Arc::clone(&room) };
-        let mut link = parts.link(Box::new(way), false, clock.clone());
-        let alive = Arc::clone(&link.alive);
-        link.questions =
+        let mut dispatcher = parts.dispatcher(Box::new(way), false, clock.clone());
+        let alive = Arc::clone(&dispatcher.alive);
+        dispatcher.questions =
             parts.questions.take().map(|open| Arc::new(Questions::new(open, Arc::clone(&alive))));
-        let link = Arc::new(link);
-        let nudged = Arc::clone(&link.nudged);
+        let dispatcher = Arc::new(dispatcher);
+        let nudged = Arc::clone(&dispatcher.nudged);
         let executor = Arc::new(Executor {
             handlers: parts.handlers,
             clock: clock.clone(),
             metrics: Arc::clone(&parts.metrics),
-            link: Arc::clone(&link),
+            dispatcher: Arc::clone(&dispatcher),
             since: clock.now().wall,
-            blocking: Lane::new(Some(blocking.scheduler())),
-            returning: returning.as_ref().map(|wheel| Lane::new(Some(wheel.scheduler()))),
+            blocking: RunQueue::new(Some(blocking.scheduler())),
+            returning: returning.as_ref().map(|wheel| RunQueue::new(Some(wheel.scheduler()))),
             capacity: parts.settings.capacity.clone(),
             #[cfg(feature = "tokio")]
             under_way: None,
@@ -80,12 +80,12 @@ impl Builder {
                 drop(ends.send(Command::Ended { id, fence, end, at }));
             }),
         });
-        if let Some(questions) = &link.questions {
+        if let Some(questions) = &dispatcher.questions {
             let executor = Arc::downgrade(&executor);
             let not_started = move || executor.upgrade().map(|it| it.not_started());
             questions.correct_by(Box::new(move || not_started().unwrap_or_default()));
         }
-        let dispatcher = Dispatcher {
+        let its_thread = Dispatcher {
             machine,
             store: parts.store,
             commands: commands_out,
@@ -97,18 +97,18 @@ impl Builder {
             metrics: parts.metrics,
             on_event: parts.on_event,
             executor,
-            hints,
-            look_within: LOOK_INTERVAL,
+            notifications,
+            poll_within: POLL_INTERVAL,
             shared: parts.settings.lease.is_some(),
-            untidy: true,
+            needs_maintenance: true,
             answered: 0,
             wheels: returning.into_iter().chain([blocking]).collect(),
         };
         let thread = std::thread::Builder::new()
             .name("tickwheel-jobs".to_owned())
-            .spawn(move || dispatcher.run())
+            .spawn(move || its_thread.run())
             .map_err(|error| OpenError::Dispatcher(Arc::new(error)))?;
-        Ok(Jobs::new(Client { link }, Some(thread), parts.grace))
+        Ok(Jobs::new(Client { dispatcher }, Some(thread), parts.grace))
     }
 
     /// Starts jobs on a manual clock, without a thread: [`Driver::advance`] moves the clock and runs
@@ -123,9 +123,9 @@ impl Builder {
         let (wheel, driver) = Wheel::builder().manual().map_err(refused)?;
         driver.set_wall(Millis::present(driver.wall_now()).to_system());
         let clock = Clock::of_wheel(wheel.scheduler());
-        let machine = parts.take_over(&clock)?;
+        let machine = parts.start_runner(&clock)?;
         let grace = parts.grace;
-        let (inline, link, handlers) = parts.inline(machine, clock.clone(), true);
+        let (inline, dispatcher, handlers) = parts.inline(machine, clock.clone(), true);
         let back: Weak<Inline> = Arc::downgrade(&inline);
         let ended = move |run: &RunState, end, at| {
             if let Some(inline) = back.upgrade() {
@@ -137,16 +137,16 @@ impl Builder {
             handlers,
             clock: clock.clone(),
             metrics: Arc::clone(&inline.metrics),
-            link: Arc::clone(&link),
+            dispatcher: Arc::clone(&dispatcher),
             since: clock.now().wall,
-            blocking: Lane::new(None),
+            blocking: RunQueue::new(None),
             returning: None,
             capacity: None,
             #[cfg(feature = "tokio")]
             under_way: Some(Arc::clone(&under_way)),
             ended: Box::new(ended),
         }));
-        let jobs = Jobs::new(Client { link }, None, grace);
+        let jobs = Jobs::new(Client { dispatcher }, None, grace);
         Ok((jobs, Driver::new(inline, driver, wheel, under_way)))
     }
 
@@ -162,8 +162,8 @@ impl Builder {
         let parts = self.into_parts(false, false)?;
         let clock = parts.by_store(Clock::of_system());
         let machine = Machine::new(parts.settings.clone(), clock.now().millis());
-        let (_, link, _) = parts.inline(machine, clock, false);
-        Ok(Client { link })
+        let (_, dispatcher, _) = parts.inline(machine, clock, false);
+        Ok(Client { dispatcher })
     }
 }
 

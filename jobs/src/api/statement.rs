@@ -112,10 +112,10 @@ impl Client {
     }
 
     fn statement_of<J: Job>(&self, new: &NewJob<J>) -> Result<Statement, InsertErrorKind> {
-        let Some(location) = &self.link.file else {
+        let Some(location) = &self.dispatcher.file else {
             return Err(StoreError::Other("these jobs are not on a file".to_owned()).into());
         };
-        let (ids, now) = (JobIds::of_this_process(), self.link.clock.latest());
+        let (ids, now) = (JobIds::of_this_process(), self.dispatcher.clock.latest());
         let new = to_store(&ids, now, &Arc::from(J::KIND), new)?;
         let (sql, parameter) = (statement::text(location), statement::parameter(&new)?);
         Ok(Statement { sql, parameter, id: new.id })

@@ -63,7 +63,7 @@ impl TestRun {
             kind: J::KIND,
             attempt: 1,
             key: None,
-            due: client.link.clock.now().wall,
+            due: client.dispatcher.clock.now().wall,
             late: Duration::ZERO,
             cancellation: None,
             states: States::default(),
@@ -126,9 +126,9 @@ impl TestRun {
             fence: Fence::new(FENCES.fetch_add(1, Ordering::Relaxed), 0),
         };
         let state = Arc::new(RunState::new(&claimed, false));
-        let now: Instant = self.client.link.clock.now().instant;
+        let now: Instant = self.client.dispatcher.clock.now().instant;
         state.start(self.late, now);
-        let run = Run::new(state, Arc::clone(&self.client.link), self.states.clone());
+        let run = Run::new(state, Arc::clone(&self.client.dispatcher), self.states.clone());
         if let Some(why) = self.cancellation {
             TestRun::cancel(&run, why);
         }

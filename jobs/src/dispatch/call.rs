@@ -84,7 +84,7 @@ const ANSWERED: u8 = 3;
 const ENDED: u8 = 1;
 
 /// How often a caller looks whether the dispatcher lives.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// How much longer a caller waits whose call was taken: the dispatcher knows more about its outcome,
 /// and is about to say it.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
@@ -243,7 +243,7 @@ impl<T> Call<T> {
     /// Waits for the end of the call. Returns `None` at `until`; the call goes on then.
     pub(crate) fn wait_until(&self, until: Option<Instant>, alive: &Alive) -> Option<CallEnd<T>> {
         loop {
-            let slice = present() + LOOK_INTERVAL;
+            let slice = present() + CHECK_INTERVAL;
             match self.answer.recv_deadline(until.map_or(slice, |until| until.min(slice))) {
                 Ok(answer) => return Some(CallEnd::Answered(answer)),
                 Err(RecvTimeoutError::Disconnected) => {

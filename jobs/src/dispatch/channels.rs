@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_channel::{SendError, SendTimeoutError, Sender, TrySendError};
 
 use super::command::Command;
+use super::dispatcher_handle::{Sent, Way};
 use super::events::wake;
-use super::link::{Sent, Way};
 
 /// The sending ends.
 pub(crate) struct Channels {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::call::{self, Stage};
-use crate::store::words::{Answer, ApplyError, Fence, NewJob, Op};
+use crate::store::{Answer, ApplyError, Fence, NewJob, Op};
 use crate::values::error::Violation;
 use crate::values::fail::Fail;
 use crate::values::id::JobId;
@@ -26,13 +26,13 @@ pub(crate) type Found = Result<(), Violation>;
 /// Something that the dispatcher is told.
 pub(crate) enum Command {
     /// A caller wants this, and waits for the answer; or does not wait.
-    Ask { op: Op, reply: Option<Reply> },
+    Call { op: Op, reply: Option<Reply> },
     /// A run has ended, at a time that is rounded up: waits count from there.
     Ended { id: JobId, fence: Fence, end: RunEnd, at: Millis },
     /// A run that was withdrawn is to be given back.
     GiveBack(JobId),
     /// Another process may have changed the store.
-    Look,
+    Poll,
     /// A job may be due earlier than any was before.
     Wake,
     /// Start no more runs. With a reply: answer once all have ended.
@@ -57,8 +57,8 @@ impl Command {
     /// Returns the ids of jobs whose insert nobody waits for.
     pub(crate) fn buffered_ids(self) -> Vec<JobId> {
         match self {
-            Command::Ask { op: Op::Insert(job), reply: None } => vec![job.id],
-            Command::Ask { op: Op::InsertMany(jobs), reply: None } => {
+            Command::Call { op: Op::Insert(job), reply: None } => vec![job.id],
+            Command::Call { op: Op::InsertMany(jobs), reply: None } => {
                 jobs.iter().map(|job| job.id).collect()
             }
             _ => Vec::new(),
@@ -69,8 +69,8 @@ impl Command {
     pub(crate) fn weight(&self) -> usize {
         let of = |job: &NewJob| 1 + job.payload.len() / BYTES_PER_WEIGHT;
         match self {
-            Command::Ask { op: Op::Insert(job), .. } => of(job),
-            Command::Ask { op: Op::InsertMany(jobs), .. } => jobs.iter().map(of).sum(),
+            Command::Call { op: Op::Insert(job), .. } => of(job),
+            Command::Call { op: Op::InsertMany(jobs), .. } => jobs.iter().map(of).sum(),
             _ => 1,
         }
     }
@@ -78,7 +78,7 @@ impl Command {
     /// Returns the call whose caller waits for the answer, and until when.
     pub(crate) fn call(&self) -> Option<(Stage, Option<Instant>)> {
         match self {
-            Command::Ask { reply: Some(reply), .. } => Some((reply.stage(), reply.until())),
+            Command::Call { reply: Some(reply), .. } => Some((reply.stage(), reply.until())),
             Command::Check(reply, _) => Some((reply.stage(), reply.until())),
             _ => None,
         }

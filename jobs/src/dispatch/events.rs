@@ -120,7 +120,7 @@ pub(crate) fn wake(wakers: Vec<Waker>, threaded: bool) {
 }
 
 /// Counts the event, and calls the user's function with it. A panic of that goes no further.
-pub(crate) fn tell(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, threaded: bool) {
+pub(crate) fn emit(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, threaded: bool) {
     match &event {
         Event::Died { .. } => metrics.died(),
         Event::CommitFailed { .. } => metrics.commit_failed(),

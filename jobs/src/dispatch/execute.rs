@@ -23,8 +23,8 @@ use tickwheel::{Scheduler, When};
 use super::capacity::Capacity;
 use super::clock::Clock;
 use super::command::RunEnd;
+use super::dispatcher_handle::DispatcherHandle;
 use super::handlers::{Called, Handlers};
-use super::link::Link;
 use super::machine::Start;
 use super::metrics::Metrics;
 use super::run::{Run, RunState};
@@ -40,21 +40,21 @@ thread_local! {
 }
 
 /// Says whether the calling thread is in a handler of these jobs, which a shutdown must not wait for.
-pub(crate) fn is_in_handler_of(link: &Arc<Link>) -> bool {
-    IN_HANDLERS.with_borrow(|handlers| handlers.contains(&identity(link)))
+pub(crate) fn is_in_handler_of(dispatcher: &Arc<DispatcherHandle>) -> bool {
+    IN_HANDLERS.with_borrow(|handlers| handlers.contains(&identity(dispatcher)))
 }
 
 /// Tells jobs from each other.
-fn identity(link: &Arc<Link>) -> usize {
-    Arc::as_ptr(link).addr()
+fn identity(dispatcher: &Arc<DispatcherHandle>) -> usize {
+    Arc::as_ptr(dispatcher).addr()
 }
 
 /// The calling thread is in a handler until this is dropped.
 struct InHandler;
 
 impl InHandler {
-    fn of(link: &Arc<Link>) -> InHandler {
-        IN_HANDLERS.with_borrow_mut(|handlers| handlers.push(identity(link)));
+    fn of(dispatcher: &Arc<DispatcherHandle>) -> InHandler {
+        IN_HANDLERS.with_borrow_mut(|handlers| handlers.push(identity(dispatcher)));
         InHandler
     }
 }
@@ -74,13 +74,13 @@ pub(crate) struct Executor {
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     /// The way to the dispatcher, for handlers that insert.
-    pub(crate) link: Arc<Link>,
+    pub(crate) dispatcher: Arc<DispatcherHandle>,
     /// When the jobs were started: what was overdue then is late from then on.
     pub(crate) since: SystemTime,
     /// For handlers that block a thread.
-    pub(crate) blocking: Lane,
+    pub(crate) blocking: RunQueue,
     /// For handlers that return at once, so that they need not wait for a thread that others hold.
-    pub(crate) returning: Option<Lane>,
+    pub(crate) returning: Option<RunQueue>,
     /// What the threads for blocking handlers do, if other processes share the jobs.
     pub(crate) capacity: Option<Arc<Capacity>>,
     /// The futures under way, where somebody waits for them: on a manual clock.
@@ -91,21 +91,21 @@ pub(crate) struct Executor {
 }
 
 /// Claimed jobs that wait for their time, and what starts them.
-pub(crate) struct Lane {
+pub(crate) struct RunQueue {
     waiting: Mutex<BinaryHeap<Waiting>>,
     /// None on a manual clock: the driver starts them.
     wheel: Option<Scheduler>,
 }
 
-/// Which lane of an executor.
-type LaneOf = fn(&Executor) -> &Lane;
+/// Which queue of an executor.
+type QueueOf = fn(&Executor) -> &RunQueue;
 
 /// A claimed job, in the order in which such jobs start.
 struct Waiting(Start);
 
-impl Lane {
-    pub(crate) fn new(wheel: Option<Scheduler>) -> Lane {
-        Lane { waiting: Mutex::new(BinaryHeap::new()), wheel }
+impl RunQueue {
+    pub(crate) fn new(wheel: Option<Scheduler>) -> RunQueue {
+        RunQueue { waiting: Mutex::new(BinaryHeap::new()), wheel }
     }
 
     fn lock(&self) -> MutexGuard<'_, BinaryHeap<Waiting>> {
@@ -166,16 +166,16 @@ impl Executor {
         self.fill(returning, |executor| executor.returning.as_ref().unwrap_or(&executor.blocking));
     }
 
-    fn fill(self: &Arc<Executor>, starts: Vec<Start>, lane: LaneOf) {
+    fn fill(self: &Arc<Executor>, starts: Vec<Start>, queue: QueueOf) {
         let dues: Vec<Millis> = starts.iter().map(|start| start.state.due).collect();
-        lane(self).lock().extend(starts.into_iter().map(Waiting));
-        if let Some(wheel) = &lane(self).wheel {
+        queue(self).lock().extend(starts.into_iter().map(Waiting));
+        if let Some(wheel) = &queue(self).wheel {
             let now = self.clock.now().millis();
             let timers = dues.into_iter().map(|due| {
                 let when =
                     if due <= now { When::after(Duration::ZERO) } else { self.clock.when(due) };
                 let executor = Arc::clone(self);
-                (when, move || executor.timer_fired(lane))
+                (when, move || executor.timer_fired(queue))
             });
             // The wheel is gone only once the dispatcher has ended, and refuses nothing else.
             drop(wheel.insert_batch(timers));
@@ -184,14 +184,14 @@ impl Executor {
 
     /// Starts the earliest job. If its time has not come, because the wall clock was set back, the
     /// timer is set again.
-    fn timer_fired(self: &Arc<Executor>, lane: LaneOf) {
-        match lane(self).take_due(self.clock.now().millis()) {
+    fn timer_fired(self: &Arc<Executor>, queue: QueueOf) {
+        match queue(self).take_due(self.clock.now().millis()) {
             Ok(start) => self.run(start),
             Err(None) => {}
             Err(Some(due)) => {
                 let executor = Arc::clone(self);
-                if let Some(wheel) = &lane(self).wheel {
-                    drop(wheel.insert(self.clock.when(due), move || executor.timer_fired(lane)));
+                if let Some(wheel) = &queue(self).wheel {
+                    drop(wheel.insert(self.clock.when(due), move || executor.timer_fired(queue)));
                 }
             }
         }
@@ -215,10 +215,10 @@ impl Executor {
 
     /// Returns the claimed jobs that have not started.
     pub(crate) fn not_started(&self) -> HashSet<JobId> {
-        let lanes = [Some(&self.blocking), self.returning.as_ref()];
+        let queues = [Some(&self.blocking), self.returning.as_ref()];
         let mut ids = HashSet::new();
-        for lane in lanes.into_iter().flatten() {
-            let waiting = lane.lock();
+        for queue in queues.into_iter().flatten() {
+            let waiting = queue.lock();
             let states = waiting.iter().map(|Waiting(start)| &start.state);
             ids.extend(states.filter(|state| state.is_waiting()).map(|state| state.id));
         }
@@ -252,8 +252,8 @@ impl Executor {
             return self.end(&state, RunEnd::Failed(Fail::retry(error)));
         };
         let states = self.handlers.states.clone();
-        let run = Run::new(Arc::clone(&state), Arc::clone(&self.link), states);
-        let in_handler = InHandler::of(&self.link);
+        let run = Run::new(Arc::clone(&state), Arc::clone(&self.dispatcher), states);
+        let in_handler = InHandler::of(&self.dispatcher);
         let called = catch_unwind(AssertUnwindSafe(|| (handler.call)(&payload, run)));
         drop(in_handler);
         crate::values::hook::at("in the handler, after");
@@ -312,7 +312,7 @@ impl Executor {
         }
         let guard = Guard { executor: Arc::clone(self), state, end: None };
         let Some(runtime) = &self.handlers.runtime else { return };
-        let inner = runtime.spawn(Polled { link: Arc::clone(&self.link), future });
+        let inner = runtime.spawn(Polled { dispatcher: Arc::clone(&self.dispatcher), future });
         runtime.spawn(async move {
             let mut guard = guard;
             guard.end = Some(match inner.await {
@@ -330,7 +330,7 @@ impl Executor {
 /// A handler's future: each poll of it is in the handler.
 #[cfg(feature = "tokio")]
 struct Polled<T> {
-    link: Arc<Link>,
+    dispatcher: Arc<DispatcherHandle>,
     future: core::pin::Pin<Box<dyn Future<Output = T> + Send>>,
 }
 
@@ -342,7 +342,7 @@ impl<T> Future for Polled<T> {
         mut self: core::pin::Pin<&mut Self>,
         context: &mut core::task::Context<'_>,
     ) -> core::task::Poll<T> {
-        let _in_handler = InHandler::of(&self.link);
+        let _in_handler = InHandler::of(&self.dispatcher);
         self.future.as_mut().poll(context)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::run::Run;
 use super::states::States;
-use crate::store::words::NAME_BYTES;
+use crate::store::NAME_BYTES;
 use crate::values::error::OpenError;
 use crate::values::fail::Fail;
 use crate::values::job::DecodeError;

@@ -17,14 +17,14 @@ use std::time::Instant;
 use super::call::Alive;
 use super::clock::Clock;
 use super::command::{Command, RunEnd};
-use super::events::{Event, OnEvent, tell, wake};
+use super::dispatcher_handle::{Sent, Way};
+use super::events::{Event, OnEvent, emit, wake};
 use super::execute::Executor;
-use super::link::{Sent, Way};
-use super::machine::{Machine, Turn};
+use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
 use super::run::RunState;
 use super::timed_lock::{Guard, TimedLock};
-use crate::store::words::Store;
+use crate::store::Store;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
@@ -83,32 +83,32 @@ impl Inline {
         commands: &mut Vec<Command>,
         until: Option<Instant>,
     ) -> Result<Option<Millis>, Sent> {
-        let (turn, ending) = {
+        let (output, ending) = {
             let mut inner = self.inner.lock_until(until).ok_or(Sent::TimedOut)?;
             let Inner { machine, store: Some(store), wake_at, executor } = &mut *inner else {
                 return Err(Sent::Closed);
             };
             machine.until = until;
-            let mut turn = machine.step(self.clock.now(), commands, &mut **store);
-            *wake_at = turn.wake_at;
-            self.metrics.keep(store.facts());
+            let mut output = machine.step(self.clock.now(), commands, &mut **store);
+            *wake_at = output.wake_at;
+            self.metrics.set_store_stats(store.stats());
             let in_flight = machine.in_flight();
             self.metrics.in_flight.store(in_flight, core::sync::atomic::Ordering::Relaxed);
             if let Some(executor) = executor {
-                executor.arm(core::mem::take(&mut turn.starts));
+                executor.arm(core::mem::take(&mut output.starts));
             }
             // The thread that made the last step has the end to itself: it answers when all is closed.
-            let ending = turn.finished.then(|| (inner.store.take(), inner.executor.take()));
-            (turn, ending)
+            let ending = output.finished.then(|| (inner.store.take(), inner.executor.take()));
+            (output, ending)
         };
-        let Turn { answers, checks, events, wakers, wake_at, stopped, .. } = turn;
+        let StepOutput { answers, checks, events, wakers, wake_at, stopped, .. } = output;
         wake(wakers, false);
         for event in events {
-            tell(event, &self.metrics, self.on_event.as_ref(), false);
+            emit(event, &self.metrics, self.on_event.as_ref(), false);
         }
         if let Some(error) = stopped {
             self.alive.stop(error.clone());
-            tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), false);
+            emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), false);
         }
         for (reply, found) in checks {
             reply.answer(found);

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use super::call::Stage;
 use super::command::{Command, JOBS_PER_STEP};
+use super::dispatcher_handle::{Sent, Way};
 use super::helper::Helper;
 use super::inline::Inline;
-use super::link::{Sent, Way};
 use crate::values::time::{Millis, Now};
 
 /// The calls of a client.

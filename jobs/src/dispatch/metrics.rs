@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tickwheel::{Histogram, Lateness};
 
-use crate::store::words::Facts;
+use crate::store::StoreStats;
 
 /// What has happened since the jobs were started, in this process.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -83,10 +83,10 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn keep(&self, facts: Facts) {
-        self.commits.store(facts.commits, Ordering::Relaxed);
-        self.syncs.store(facts.syncs, Ordering::Relaxed);
-        self.wal_bytes.store(facts.wal_bytes, Ordering::Relaxed);
+    pub(crate) fn set_store_stats(&self, stats: StoreStats) {
+        self.commits.store(stats.commits, Ordering::Relaxed);
+        self.syncs.store(stats.syncs, Ordering::Relaxed);
+        self.wal_bytes.store(stats.wal_bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn snapshot(&self) -> Stats {

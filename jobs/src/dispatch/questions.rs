@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use super::call::Alive;
 use super::timed_lock::TimedLock;
-use crate::store::words::{Answer, ApplyError, Batch, Op, Store};
+use crate::store::{Answer, ApplyError, Batch, Op, Store};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};

@@ -14,9 +14,9 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::link::Link;
+use super::dispatcher_handle::DispatcherHandle;
 use super::states::States;
-use crate::store::words::{Claimed, Fence};
+use crate::store::{Claimed, Fence};
 use crate::values::extra::Extra;
 use crate::values::fail::Fail;
 use crate::values::id::JobId;
@@ -26,7 +26,7 @@ use crate::values::time::Millis;
 #[derive(Clone)]
 pub struct Run {
     pub(crate) state: Arc<RunState>,
-    pub(crate) link: Arc<Link>,
+    pub(crate) dispatcher: Arc<DispatcherHandle>,
     states: States,
 }
 
@@ -159,8 +159,12 @@ impl Cancellation {
 }
 
 impl Run {
-    pub(crate) fn new(state: Arc<RunState>, link: Arc<Link>, states: States) -> Run {
-        Run { state, link, states }
+    pub(crate) fn new(
+        state: Arc<RunState>,
+        dispatcher: Arc<DispatcherHandle>,
+        states: States,
+    ) -> Run {
+        Run { state, dispatcher, states }
     }
 
     /// Returns the id of the job: the same in every run of it.
@@ -232,7 +236,7 @@ impl Run {
     #[must_use]
     pub fn cancellation(&self) -> Option<Cancellation> {
         // The dispatcher may be waiting for the store just when a lease ends.
-        if self.state.has_expired(self.link.clock.now().instant) {
+        if self.state.has_expired(self.dispatcher.clock.now().instant) {
             return Some(Cancellation::LeaseLost);
         }
         Cancellation::of(self.state.cancellation.load(Ordering::Acquire))

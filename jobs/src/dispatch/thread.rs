@@ -26,22 +26,22 @@ use super::call::Alive;
 use super::channels::Room;
 use super::clock::Clock;
 use super::command::{Command, JOBS_PER_STEP, Reply};
-use super::events::{Event, OnEvent, call_hook, tell, wake};
+use super::events::{Event, OnEvent, call_hook, emit, wake};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
 use crate::store::memory::Memory;
-use crate::store::words::{Answer, ApplyError, Store};
+use crate::store::{Answer, ApplyError, Store};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
 /// The longest sleep.
-pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A log of more bytes than this is told of: four times what it is cut to when it is emptied.
 const LARGE_LOG: u64 = 256 << 20;
 /// For how long nothing must come before the store does its work for an idle moment.
-const TIDY_AFTER: Duration = Duration::from_millis(20);
+const MAINTAIN_AFTER: Duration = Duration::from_millis(20);
 /// How often the thread lets others run before a commit.
 const YIELDS: u32 = 16;
 /// How often it does so for one caller, before it sleeps.
@@ -66,13 +66,13 @@ pub(crate) struct Dispatcher {
     pub(crate) on_event: Option<OnEvent>,
     pub(crate) executor: Arc<Executor>,
     /// What other processes say that they have done.
-    pub(crate) hints: Receiver<Command>,
+    pub(crate) notifications: Receiver<Command>,
     /// Within which time the next look comes.
-    pub(crate) look_within: Duration,
+    pub(crate) poll_within: Duration,
     /// Several machines share the store: they do not look all at once.
     pub(crate) shared: bool,
     /// The store may have work for an idle moment.
-    pub(crate) untidy: bool,
+    pub(crate) needs_maintenance: bool,
     /// How many callers the last commit answered.
     pub(crate) answered: usize,
     /// The wheels that hold claimed jobs until their time. They are dropped with the thread.
@@ -97,8 +97,8 @@ impl Dispatcher {
         let mut commands = Vec::new();
         let mut large_log = false;
         let mut commits = 0;
-        let mut looked = self.clock.now();
-        let mut wake_at = Some(looked.millis());
+        let mut polled_at = self.clock.now();
+        let mut wake_at = Some(polled_at.millis());
         let mut stepped_at = None;
         loop {
             self.wait(wake_at, stepped_at, &mut commands);
@@ -107,40 +107,41 @@ impl Dispatcher {
             let now = self.clock.now();
             stepped_at = Some(now.instant);
             // Callers who never pause must not keep this process from seeing what others ask for.
-            if now.instant.saturating_duration_since(looked.instant) >= self.look_within {
-                commands.push(Command::Look);
-                looked = now;
-                self.draw_look();
+            if now.instant.saturating_duration_since(polled_at.instant) >= self.poll_within {
+                commands.push(Command::Poll);
+                polled_at = now;
+                self.draw_poll_time();
             }
-            let mut turn = self.machine.step(now, &mut commands, &mut *self.store);
-            wake_at = turn.wake_at;
+            let mut output = self.machine.step(now, &mut commands, &mut *self.store);
+            wake_at = output.wake_at;
             crate::values::hook::at("before the answers");
-            self.executor.arm(core::mem::take(&mut turn.starts));
-            wake(turn.wakers, true);
-            for event in turn.events {
-                tell(event, &self.metrics, self.on_event.as_ref(), true);
+            self.executor.arm(core::mem::take(&mut output.starts));
+            wake(output.wakers, true);
+            for event in output.events {
+                emit(event, &self.metrics, self.on_event.as_ref(), true);
             }
             self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);
-            let facts = self.store.facts();
-            self.untidy |= core::mem::replace(&mut commits, facts.commits) != facts.commits;
-            self.metrics.keep(facts);
-            let was_large = core::mem::replace(&mut large_log, facts.wal_bytes > LARGE_LOG);
+            let stats = self.store.stats();
+            self.needs_maintenance |=
+                core::mem::replace(&mut commits, stats.commits) != stats.commits;
+            self.metrics.set_store_stats(stats);
+            let was_large = core::mem::replace(&mut large_log, stats.wal_bytes > LARGE_LOG);
             if large_log && !was_large {
-                let event = Event::LogGrows { bytes: facts.wal_bytes };
-                tell(event, &self.metrics, self.on_event.as_ref(), true);
+                let event = Event::LogGrows { bytes: stats.wal_bytes };
+                emit(event, &self.metrics, self.on_event.as_ref(), true);
             }
-            if let Some(error) = turn.stopped {
+            if let Some(error) = output.stopped {
                 self.alive.stop(error.clone());
-                tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
+                emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
             }
-            for (reply, found) in turn.checks {
+            for (reply, found) in output.checks {
                 reply.answer(found);
             }
-            if turn.finished {
-                return turn.answers;
+            if output.finished {
+                return output.answers;
             }
-            self.answered = turn.answers.len();
-            for (reply, answer) in turn.answers {
+            self.answered = output.answers.len();
+            for (reply, answer) in output.answers {
                 reply.answer(answer);
             }
         }
@@ -160,9 +161,9 @@ impl Dispatcher {
                 self.metrics.stepped(now.instant.saturating_duration_since(stepped_at));
             }
             let until = |at: Millis| at.to_system().duration_since(now.wall).unwrap_or_default();
-            let sleep = wake_at.map_or(self.look_within, until).min(self.look_within);
+            let sleep = wake_at.map_or(self.poll_within, until).min(self.poll_within);
             if sleep.is_zero()
-                || !self.hints.is_empty()
+                || !self.notifications.is_empty()
                 || !self.commands.is_empty()
                 || !self.urgent.is_empty()
             {
@@ -171,20 +172,20 @@ impl Dispatcher {
             if self.a_lone_caller_returns() {
                 break;
             }
-            let tidies = self.untidy && sleep > TIDY_AFTER;
+            let maintains = self.needs_maintenance && sleep > MAINTAIN_AFTER;
             crossbeam_channel::select_biased! {
                 recv(self.urgent) -> command => commands.extend(command.ok()),
-                recv(self.hints) -> hint => commands.extend(hint.ok()),
+                recv(self.notifications) -> notification => commands.extend(notification.ok()),
                 recv(self.commands) -> command => match command {
                     Ok(command) => commands.push(command),
                     // Every client is gone, and so is whoever could shut down: the runs are all that
                     // is left to wait for.
                     Err(_) => commands.push(Command::Close { reply: None }),
                 },
-                default(if tidies { TIDY_AFTER } else { sleep }) => {
-                    if tidies {
+                default(if maintains { MAINTAIN_AFTER } else { sleep }) => {
+                    if maintains {
                         stepped_at = Some(self.clock.now().instant);
-                        self.untidy = self.store.tidy(sleep - TIDY_AFTER).unwrap_or(false);
+                        self.needs_maintenance = self.store.maintain(sleep - MAINTAIN_AFTER).unwrap_or(false);
                         continue;
                     }
                     commands.push(Command::Wake);
@@ -222,18 +223,18 @@ impl Dispatcher {
         }
     }
 
-    /// Draws the time to the next look, within [`LOOK_INTERVAL`].
-    fn draw_look(&mut self) {
+    /// Draws the time to the next look, within [`POLL_INTERVAL`].
+    fn draw_poll_time(&mut self) {
         if self.shared {
             let bits =
                 (JobId::new().to_u128() >> 72) as u64 ^ self.clock.now().millis().get() as u64;
             let parts = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-            self.look_within = LOOK_INTERVAL.mul_f64(0.7 + 0.3 * parts as f64 / 256.0);
+            self.poll_within = POLL_INTERVAL.mul_f64(0.7 + 0.3 * parts as f64 / 256.0);
         }
     }
 
     fn take_all(&self, commands: &mut Vec<Command>) {
-        commands.extend(self.hints.try_iter());
+        commands.extend(self.notifications.try_iter());
         commands.extend(self.urgent.try_iter().take(ENDS_PER_STEP));
         // A nudge from here on comes by the channel again. One before it has its look in this step.
         self.nudged.store(false, Ordering::Release);
@@ -283,7 +284,7 @@ impl Dispatcher {
         self.machine.tell_all_lost(&mut wakers);
         drop(core::mem::replace(&mut self.store, Box::new(Memory::default())));
         wake(wakers, true);
-        tell(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
+        emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
         let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
         let commands = self.disband();
         alive.end();
@@ -298,13 +299,13 @@ impl Dispatcher {
             self;
         let lost: Vec<JobId> = commands.try_iter().flat_map(Command::buffered_ids).collect();
         if !lost.is_empty() {
-            tell(Event::InsertsDropped { ids: lost }, &metrics, on_event.as_ref(), true);
+            emit(Event::InsertsDropped { ids: lost }, &metrics, on_event.as_ref(), true);
         }
-        let link = &executor.link;
-        if let Some(questions) = &link.questions {
+        let dispatcher = &executor.dispatcher;
+        if let Some(questions) = &dispatcher.questions {
             questions.close();
         }
-        call_hook(|| link.futures.end());
+        call_hook(|| dispatcher.futures.end());
         call_hook(|| drop((wheels, executor, urgent, machine, on_event)));
         commands
     }

@@ -27,10 +27,10 @@ pub(crate) struct ClaimRequest {
     /// How many of them may be of these kinds. Kinds that are not listed have no limit of their own.
     pub(crate) rooms: Vec<(Arc<str>, usize)>,
     /// How many jobs that were interrupted once may be claimed.
-    pub(crate) suspects: usize,
+    pub(crate) crashed_once: usize,
     /// Whether one job that was interrupted more often may be claimed, if the claim takes no other
     /// suspect.
-    pub(crate) repeat_offender: bool,
+    pub(crate) poison_pill: bool,
     /// Whether that job may be one whose next interruption is the last, [`MOST_INTERRUPTIONS`].
     pub(crate) last_try: bool,
 }
@@ -43,8 +43,8 @@ impl ClaimRequest {
         blocking: usize,
         rooms: Vec<(Arc<str>, usize)>,
     ) -> ClaimRequest {
-        let (suspects, repeat_offender, last_try) = (0, false, false);
-        ClaimRequest { until, limit, blocking, rooms, suspects, repeat_offender, last_try }
+        let (crashed_once, poison_pill, last_try) = (0, false, false);
+        ClaimRequest { until, limit, blocking, rooms, crashed_once, poison_pill, last_try }
     }
 
     /// Says whether a job of this kind may be claimed.
@@ -63,16 +63,16 @@ impl ClaimRequest {
     pub(crate) fn admits(&mut self, interruptions: u32) -> bool {
         match interruptions {
             0 => true,
-            1 if self.suspects > 0 => {
-                self.suspects -= 1;
-                self.repeat_offender = false;
+            1 if self.crashed_once > 0 => {
+                self.crashed_once -= 1;
+                self.poison_pill = false;
                 true
             }
-            2.. if self.repeat_offender
+            2.. if self.poison_pill
                 && (self.last_try || interruptions + 1 < MOST_INTERRUPTIONS) =>
             {
-                self.suspects = 0;
-                self.repeat_offender = false;
+                self.crashed_once = 0;
+                self.poison_pill = false;
                 true
             }
             _ => false,

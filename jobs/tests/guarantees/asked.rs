@@ -104,10 +104,12 @@ fn a_cancel_that_names_no_claimed_job_is_found_by_the_check_and_dropped_by_the_r
     jobs.check().unwrap();
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
-    let ask = "INSERT INTO tickwheel_asked VALUES (?1)";
+    let ask = "INSERT INTO tickwheel_cancel_requested VALUES (?1)";
     other.execute(ask, [id.to_u128().to_be_bytes()]).unwrap();
     let rows = || -> i64 {
-        other.query_row("SELECT count(*) FROM tickwheel_asked", [], |row| row.get(0)).unwrap()
+        other
+            .query_row("SELECT count(*) FROM tickwheel_cancel_requested", [], |row| row.get(0))
+            .unwrap()
     };
     // The runner may have looked already.
     let found = client.check();

@@ -101,7 +101,7 @@ const NAMES: [&str; 12] = [
     "died",
     "done",
     "schedules",
-    "asked",
+    "cancel_requested",
     "meta",
     "kinds",
     "due:order",
@@ -150,7 +150,8 @@ fn nothing_is_half_done_if_a_key_has_another_type() {
         let mut refused = |verb: &str, is_done: bool| {
             // Inserts without keys or chosen ids look at these types and no others.
             let is_list = ["insert", "insert_batch"].contains(&verb);
-            let may_be_done = is_list && !["jobs", "asked", "kinds", "due:order"].contains(&name);
+            let may_be_done =
+                is_list && !["jobs", "cancel_requested", "kinds", "due:order"].contains(&name);
             assert_eq!(is_done, may_be_done, "{verb}, {name}");
             match is_done {
                 true => before = contents(&server),

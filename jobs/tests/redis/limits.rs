@@ -254,7 +254,7 @@ fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
     assert_eq!(ends_earlier, 0, "leases were not renewed");
     // Somebody wants a tenth of them cancelled, all at once.
     let mut wish = redis::cmd("SADD");
-    wish.arg("tw:{jobs}:asked");
+    wish.arg("tw:{jobs}:cancel_requested");
     for id in claimed.iter().step_by(10) {
         wish.arg(id);
     }
@@ -266,7 +266,7 @@ fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
     assert_eq!(dead, client.count().unwrap().dead);
     assert!(dead >= MANY / 2 - MANY / 10, "{dead} dead");
     assert_eq!(size(&server, "ZCARD", "done"), MANY / 2);
-    assert_eq!([size(&server, "SCARD", "asked"), size(&server, "HLEN", "keys")], [0, 0]);
+    assert_eq!([size(&server, "SCARD", "cancel_requested"), size(&server, "HLEN", "keys")], [0, 0]);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     let builder = open(&server).keep_dead(Duration::ZERO).handle(|_: Order, _| Ok(()));

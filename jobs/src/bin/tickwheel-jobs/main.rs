@@ -18,9 +18,9 @@
 //! | `open.rs`, `file.rs`, `server.rs` | opens a store that is there |
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
 //! | `find.rs` | jobs by id, by the beginning of an id, by key, by a filter |
-//! | `look.rs` | `list`, `show`, `stats`, `check`, `watch` |
+//! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
 //! | `confirm.rs` | asks before many jobs are lost |
-//! | `change.rs` | `cancel`, `reschedule`, `retry`, `delete` |
+//! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
 //! | `make.rs` | `insert`, `run-schedule` |
 
 #![forbid(unsafe_code)]
@@ -35,9 +35,9 @@ mod server;
 mod args;
 mod rows;
 mod find;
-mod look;
+mod inspect;
 mod confirm;
-mod change;
+mod edit;
 mod make;
 
 use std::error::Error;
@@ -121,15 +121,15 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
     let queue = queue.map(|queue| queue.to_ascii_lowercase());
     let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
     match command {
-        Command::List(list) => look::list(&client, &list, out),
-        Command::Show { job, json } => look::show(&client, &job, json, out),
-        Command::Stats { json } => look::stats(&client, &place, json, out),
-        Command::Check => look::check(&client, out),
-        Command::Watch { times, json } => look::watch(&client, times, json, out),
-        Command::Cancel(jobs) => change::cancel(&client, &jobs, out),
-        Command::Reschedule(to) => change::reschedule(&client, &to, out),
-        Command::Retry(jobs) => change::retry(&client, &jobs, out),
-        Command::Delete(jobs) => change::delete(&client, &jobs, out),
+        Command::List(list) => inspect::list(&client, &list, out),
+        Command::Show { job, json } => inspect::show(&client, &job, json, out),
+        Command::Stats { json } => inspect::stats(&client, &place, json, out),
+        Command::Check => inspect::check(&client, out),
+        Command::Watch { times, json } => inspect::watch(&client, times, json, out),
+        Command::Cancel(jobs) => edit::cancel(&client, &jobs, out),
+        Command::Reschedule(to) => edit::reschedule(&client, &to, out),
+        Command::Retry(jobs) => edit::retry(&client, &jobs, out),
+        Command::Delete(jobs) => edit::delete(&client, &jobs, out),
         Command::Insert(job) => make::insert(&client, &job, out),
         Command::RunSchedule { name, dry_run } => make::run_schedule(&client, &name, dry_run, out),
     }

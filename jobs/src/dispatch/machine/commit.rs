@@ -1,239 +1,115 @@
-//! What follows a commit, or one that failed.
+//! What one step of the machine gathers: the operations of its commit, and what it leads to.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::suspects::{Suspect, TRIAL};
-use super::work::{Then, Work};
-use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, Start, Turn};
-use crate::dispatch::command::Command;
+use super::StepOutput;
+use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
-use crate::dispatch::questions::{correct, seen_by_others};
-use crate::dispatch::run::{Cancellation, RunState};
-use crate::store::words::{Answer, ApplyError, NewJob, Op, Outcome, StoredSchedule, Unreadable};
-use crate::values::error::StoreError;
+use crate::dispatch::run::RunState;
+use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Op};
 use crate::values::id::JobId;
-use crate::values::schedule::Rule;
-use crate::values::time::{Millis, Now};
+use crate::values::time::Millis;
 
-impl Machine {
-    pub(super) fn committed(
-        &mut self,
-        work: Work,
-        outcome: Outcome,
-        present: Now,
-        turn: &mut Turn,
-    ) {
-        let now = present.millis();
-        let mut failed = Work::default();
-        let mut failure = None;
-        let mut unreadable = outcome.unreadable;
-        for ((op, then), answer) in work.ops.into_iter().zip(work.then).zip(outcome.answers) {
-            // Nobody else has it, unless a caller waits: it is kept.
-            if let Answer::Refused(error) | Answer::Unsure(error) = &answer
-                && !matches!(then, Then::Answer(Some(_)))
-                && !(matches!(then, Then::Answer(None)) && *error == StoreError::Full)
-            {
-                failure.get_or_insert_with(|| error.clone());
-                failed.push(op, then);
-                continue;
-            }
-            match then {
-                Then::Answer(reply) => match self.seen_from_here(answer) {
-                    Answer::Refused(error) => turn.refuse(reply, error.into()),
-                    Answer::Unsure(error) => {
-                        turn.events.push(Event::CommitFailed { error: error.clone() });
-                        turn.refuse(reply, ApplyError { error, unknown: true, again: false });
-                    }
-                    answer => turn.answer(reply, answer),
-                },
-                Then::Ended { id, fence, event, .. } => {
-                    // It may have been lost since.
-                    if self.lost.is_empty() || !self.lost.remove(&fence) {
-                        self.forget(id);
-                    }
-                    match answer {
-                        Answer::Lost(_) => turn.events.push(Event::LeaseLost { id }),
-                        // The job is neither tried again nor dead.
-                        Answer::Cancelled(_) => {}
-                        _ => turn.events.extend(event),
-                    }
-                }
-                Then::Released(id) => self.forget(id),
-                Then::Extended => {
-                    if let Answer::Lost(lost) = answer {
-                        self.extended(&lost, present.instant, turn);
-                    }
-                }
-                Then::SchedulesLoaded => {
-                    if let Answer::Schedules(schedules) = answer {
-                        unreadable.extend(self.load(schedules));
-                        if self.clock_was_set && !self.schedules.is_empty() {
-                            turn.wake_by(now);
-                        }
-                    }
-                }
-                // Somebody else has changed the schedule meanwhile.
-                Then::Occurred => self.load_schedules |= matches!(answer, Answer::Changed(false)),
-                Then::Purged => {
-                    if let Answer::Changed(true) = answer {
-                        self.purge_at = now;
-                    }
-                }
-            }
-        }
-        for Unreadable { what, error } in unreadable {
-            if self.told.is_new(&what) {
-                turn.events.push(Event::Unreadable { what, error });
-            }
-        }
-        for id in work.asking {
-            if let Some(run) = self.runs.get(&id) {
-                self.asked.insert(id);
-                run.tell(Cancellation::Requested, &mut self.wakers);
-            }
-        }
-        for claimed in outcome.claimed {
-            let is_async = self.settings.async_kinds.contains(&claimed.kind);
-            let state = Arc::new(RunState::new(&claimed, is_async));
-            if let Some(suspect) = Suspect::of(&claimed) {
-                self.suspects.push(suspect);
-            }
-            if let Some(key) = &state.key {
-                self.by_key.insert(key.clone(), claimed.id);
-            }
-            self.hold(Arc::clone(&state), present.instant, turn);
-            turn.starts.push(Start { state, payload: claimed.payload });
-        }
-        if let Some(error) = failure {
-            let failure = ApplyError { error, unknown: true, again: false };
-            self.failed(failed, &failure, now, turn);
-            self.retry_at = Some(now.plus(LONGEST_RETRY));
-        }
-        if self.closing.is_some() {
-            // A claim whose answer was lost before.
-            self.withdraw_all();
-        }
-        self.finish_turn(present, outcome.next_due, turn);
-        if outcome.suspects_wait && self.runs_jobs() {
-            turn.wake_by(now.plus(TRIAL));
-        }
+/// The operations of one commit, and what each is followed by.
+#[derive(Default)]
+pub(super) struct Commit {
+    pub(super) ops: Vec<Op>,
+    pub(super) follow_ups: Vec<FollowUp>,
+    pub(super) synced: bool,
+    /// How many claims these operations end; how many of those take a thread; and the kind of each other one.
+    pub(super) ending: usize,
+    pub(super) ending_blocking: usize,
+    pub(super) ending_async: Vec<Arc<str>>,
+    /// Runs that have started, and that these operations cancel.
+    pub(super) cancelling: HashSet<JobId>,
+}
+
+pub(super) enum FollowUp {
+    Answer(Option<Reply>),
+    Ended { id: JobId, fence: Fence, end: RunEnd, at: Millis, event: Option<Event> },
+    Released(JobId),
+    Extended,
+    SchedulesLoaded,
+    Occurred,
+    Purged,
+}
+
+impl Commit {
+    /// Returns what is committed. `until`: when the caller who makes the step stops waiting, if it is one
+    /// of them.
+    pub(super) fn batch(
+        &self,
+        number: u64,
+        claim: Option<ClaimRequest>,
+        until: Option<Instant>,
+        now: Millis,
+    ) -> Batch<'_> {
+        let (ops, synced, awaited) = (&self.ops[..], self.synced, self.is_awaited());
+        let until = self.until().into_iter().chain(until).min();
+        Batch { number, ops, claim, synced, awaited, until, now }
     }
 
-    /// Takes the schedules. A rule that another version or another set of features wrote is left as it is:
-    /// returned are those of kinds that are handled here.
-    fn load(&mut self, schedules: Vec<StoredSchedule>) -> Vec<Unreadable> {
-        let is_known = |schedule: &StoredSchedule| !matches!(schedule.schedule.rule, Rule::Unknown);
-        let (known, unknown) = schedules.into_iter().partition(is_known);
-        self.schedules = known;
-        let unknown: Vec<StoredSchedule> = unknown;
-        let handled = |of: &StoredSchedule| self.settings.policies.contains_key(&*of.kind);
-        let told = |StoredSchedule { name, rule_text, .. }| {
-            let error = StoreError::Damaged(format!("its rule makes no sense here: {rule_text:?}"));
-            Unreadable { what: format!("schedule {name:?}"), error }
+    /// Returns when the first of the callers stops waiting.
+    pub(super) fn until(&self) -> Option<Instant> {
+        let until = |then: &FollowUp| match then {
+            FollowUp::Answer(Some(reply)) => reply.until(),
+            _ => None,
         };
-        unknown.into_iter().filter(handled).map(told).collect()
+        self.follow_ups.iter().filter_map(until).min()
     }
 
-    /// Forgets a run whose claim has ended.
-    pub(super) fn forget(&mut self, id: JobId) {
-        if !self.asked.is_empty() {
-            self.asked.remove(&id);
-        }
-        if let Some(run) = self.runs.remove(&id) {
-            self.count(&run, -1);
-            self.forget_key(&run);
+    /// Says whether somebody waits for an answer.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.follow_ups.iter().any(|then| matches!(then, FollowUp::Answer(Some(_))))
+    }
+
+    pub(super) fn push(&mut self, op: Op, then: FollowUp) {
+        self.ops.push(op);
+        self.follow_ups.push(then);
+    }
+
+    /// A claim ends with these operations.
+    pub(super) fn ends_claim(&mut self, run: &RunState) {
+        self.ending += 1;
+        match run.is_async {
+            true => self.ending_async.push(Arc::clone(&run.kind)),
+            false => self.ending_blocking += 1,
         }
     }
 
-    /// Forgets that a run has its key, unless a later one has it: another process may have taken it.
-    pub(super) fn forget_key(&mut self, run: &RunState) {
-        if let Some(key) = &run.key
-            && self.by_key.get(key) == Some(&run.id)
-        {
-            self.by_key.remove(key);
-        }
+    pub(super) fn release(&mut self, run: &RunState) {
+        self.ends_claim(run);
+        self.push(Op::Release(run.id, run.fence), FollowUp::Released(run.id));
     }
 
-    /// Says of claimed jobs which of them run, as far as this process knows.
-    pub(super) fn seen_from_here(&self, answer: Answer) -> Answer {
-        if self.settings.policies.is_empty() && self.settings.lease.is_none() {
-            return seen_by_others(answer);
-        }
-        let waits = |id: JobId| self.runs.get(&id).is_some_and(|run| !run.has_started());
-        let waiting = match answer {
-            Answer::Counts(_) => self.runs.values().filter(|run| !run.has_started()).count(),
-            _ => 0,
+    /// Returns the jobs whose runs have ended, as the operations say.
+    pub(super) fn ended(&self) -> HashSet<JobId> {
+        let finished = |op: &Op| match op {
+            Op::Finish(finish) => Some(finish.id),
+            _ => None,
         };
-        correct(answer, waits, waiting as u64)
-    }
-
-    /// Another process runs the jobs now, and has all claims: this one ends.
-    pub(super) fn overtaken(&mut self) {
-        let mut wakers = core::mem::take(&mut self.wakers);
-        self.tell_all_lost(&mut wakers);
-        self.wakers = wakers;
-        self.stopped = Some(StoreError::Overtaken);
-    }
-
-    /// Answers every caller with the error, and keeps what nobody else has.
-    pub(super) fn failed(&mut self, work: Work, failed: &ApplyError, now: Millis, turn: &mut Turn) {
-        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
-        self.failures = self.failures.saturating_add(1);
-        self.retry_at = Some(now.plus(wait));
-        self.load_schedules = true;
-        turn.events.push(Event::CommitFailed { error: failed.error.clone() });
-        // Others had the lock until the first caller's time was over: the others' time is not.
-        let until = work.until().filter(|_| failed.error == StoreError::Busy && !failed.unknown);
-        let mut lost = Vec::new();
-        let mut buffered = 0;
-        for (op, then) in work.ops.into_iter().zip(work.then) {
-            match then {
-                Then::Answer(Some(reply))
-                    if until.is_some_and(|until| reply.until().is_some_and(|its| its > until)) =>
-                {
-                    reply.put_back();
-                    self.backlog.push(Command::Ask { op, reply: Some(reply) });
-                }
-                Then::Answer(Some(reply)) => {
-                    turn.answers.push((reply, Err(failed.clone())));
-                }
-                Then::Answer(None) => {
-                    buffered += 1;
-                    let goes_on = self.closing.is_none() && failed.error != StoreError::Overtaken;
-                    if buffered <= MOST_BUFFERED && goes_on {
-                        // It may be in the store already, so it is looked for the next time.
-                        let op = if failed.unknown { once(op) } else { op };
-                        self.backlog.push(Command::Ask { op, reply: None });
-                    } else if let Op::Insert(job) = op {
-                        lost.push(job.id);
-                    } else if let Op::InsertMany(jobs) = op {
-                        lost.extend(jobs.iter().map(|job| job.id));
-                    }
-                }
-                Then::Ended { id, fence, end, at, .. } => {
-                    self.backlog.push(Command::Ended { id, fence, end, at });
-                }
-                Then::Released(id) => self.backlog.push(Command::GiveBack(id)),
-                Then::Purged => self.purge_at = now.plus(wait),
-                Then::SchedulesLoaded | Then::Occurred | Then::Extended => {}
-            }
-        }
-        if failed.error == StoreError::Overtaken {
-            self.overtaken();
-        }
-        if !lost.is_empty() {
-            turn.events.push(Event::InsertsDropped { ids: lost });
-        }
+        self.ops.iter().filter_map(finished).collect()
     }
 }
 
-/// Returns the insert as one that looks for its id first.
-fn once(op: Op) -> Op {
-    match op {
-        Op::Insert(job) => Op::Insert(NewJob { callers_id: true, ..job }),
-        Op::InsertMany(jobs) => {
-            Op::InsertMany(jobs.into_iter().map(|job| NewJob { callers_id: true, ..job }).collect())
+impl StepOutput {
+    pub(super) fn answer(&mut self, reply: Option<Reply>, answer: Answer) {
+        self.answers.extend(reply.map(|reply| (reply, Ok(answer))));
+    }
+
+    pub(super) fn refuse(&mut self, reply: Option<Reply>, error: ApplyError) {
+        self.answers.extend(reply.map(|reply| (reply, Err(error))));
+    }
+
+    pub(super) fn wake_by(&mut self, time: Millis) {
+        self.wake_at = Some(self.wake_at.map_or(time, |wake_at| wake_at.min(time)));
+    }
+
+    pub(super) fn wakes(&mut self, time: Option<Millis>) {
+        if let Some(time) = time {
+            self.wake_by(time);
         }
-        other => other,
     }
 }

@@ -12,13 +12,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::work::{Then, Work};
-use super::{CLOCK_STEP, Machine, Turn};
+use super::commit::{Commit, FollowUp};
+use super::{CLOCK_STEP, Machine, StepOutput};
 use crate::dispatch::capacity::START_WITHIN;
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::run::{Cancellation, RunState};
-use crate::store::words::{Fence, Op};
+use crate::store::{Fence, Op};
 use crate::values::id::JobId;
 use crate::values::time::Now;
 
@@ -29,7 +29,7 @@ const COUNTED_ON: f64 = 0.8;
 
 impl Machine {
     /// A run is claimed, by a step of this moment.
-    pub(super) fn hold(&mut self, run: Arc<RunState>, now: Instant, turn: &mut Turn) {
+    pub(super) fn add_run(&mut self, run: Arc<RunState>, now: Instant, output: &mut StepOutput) {
         if let Some(lease) = self.settings.lease {
             let until = now + lease.mul_f64(COUNTED_ON);
             run.set_lease(until);
@@ -38,7 +38,7 @@ impl Machine {
             self.renew_at = Some(self.renew_at.map_or(renew_at, |at| at.min(renew_at)));
             // The claim was lost, and made anew here, before the run knew of it.
             if self.runs.contains_key(&run.id) {
-                self.lose(run.id, turn);
+                self.lose(run.id, output);
             }
         }
         self.count(&run, 1);
@@ -84,7 +84,7 @@ impl Machine {
     }
 
     /// Renews the leases at once if the clock that they end by was set forward.
-    pub(super) fn mind_a_jump(&mut self, present: Now) {
+    pub(super) fn renew_after_clock_jump(&mut self, present: Now) {
         let before = self.last_instant.replace(present.instant);
         let passed = before.map_or(Duration::MAX, |before| present.instant - before);
         if self.renew_at.is_some()
@@ -95,13 +95,13 @@ impl Machine {
     }
 
     /// Renews the leases if it is time.
-    pub(super) fn renew(&mut self, now: Instant, work: &mut Work) {
+    pub(super) fn renew(&mut self, now: Instant, commit: &mut Commit) {
         let Some(lease) = self.settings.lease else { return };
         if self.renew_at.is_none_or(|at| now < at) {
             return;
         }
         self.renew_at = None;
-        let ended = work.ended();
+        let ended = commit.ended();
         let held: Vec<(JobId, Fence)> = self
             .runs
             .values()
@@ -110,15 +110,15 @@ impl Machine {
             .collect();
         if !held.is_empty() {
             self.renew_at = Some(now + lease.mul_f64(RENEWED_AT));
-            work.push(Op::Extend(held), Then::Extended);
+            commit.push(Op::Extend(held), FollowUp::Extended);
         }
     }
 
     /// The leases were renewed by a step of this moment, but for these.
-    pub(super) fn extended(&mut self, lost: &[JobId], now: Instant, turn: &mut Turn) {
+    pub(super) fn extended(&mut self, lost: &[JobId], now: Instant, output: &mut StepOutput) {
         let Some(lease) = self.settings.lease else { return };
         for id in lost {
-            self.lose(*id, turn);
+            self.lose(*id, output);
         }
         let until = now + lease.mul_f64(COUNTED_ON);
         self.runs.values().for_each(|run| run.set_lease(until));
@@ -126,14 +126,14 @@ impl Machine {
     }
 
     /// Ends every lease whose time is over.
-    pub(super) fn expire(&mut self, now: Instant, turn: &mut Turn) {
+    pub(super) fn expire(&mut self, now: Instant, output: &mut StepOutput) {
         if self.expire_at.is_none_or(|at| now < at) {
             return;
         }
         let expired = self.runs.values().filter(|run| run.has_expired(now)).map(|run| run.id);
         let expired: Vec<JobId> = expired.collect();
         for id in expired {
-            self.lose(id, turn);
+            self.lose(id, output);
         }
         self.expire_at = self.runs.values().filter_map(|run| run.lease()).min();
     }
@@ -144,36 +144,36 @@ impl Machine {
         id: JobId,
         fence: Fence,
         now: Instant,
-        turn: &mut Turn,
+        output: &mut StepOutput,
     ) -> bool {
         if let Some(run) = self.runs.get(&id)
             && run.fence == fence
             && run.has_expired(now)
         {
-            self.lose(id, turn);
+            self.lose(id, output);
         }
         let lost = !self.lost.is_empty() && self.lost.remove(&fence);
         !lost && self.runs.get(&id).is_some_and(|run| run.fence == fence)
     }
 
     /// The claim is not held any more. A run that has started is told.
-    fn lose(&mut self, id: JobId, turn: &mut Turn) {
+    fn lose(&mut self, id: JobId, output: &mut StepOutput) {
         let Some(run) = self.runs.get(&id).cloned() else { return };
         self.forget(id);
         if !run.withdraw() && run.has_started() {
             self.lost.insert(run.fence);
             run.tell(Cancellation::LeaseLost, &mut self.wakers);
-            turn.events.push(Event::LeaseLost { id });
+            output.events.push(Event::LeaseLost { id });
         }
     }
 
-    pub(super) fn wake_for_leases(&self, present: Now, turn: &mut Turn) {
+    pub(super) fn wake_for_leases(&self, present: Now, output: &mut StepOutput) {
         let renew_at = self.renew_at.filter(|_| self.unsettled.is_none());
         let to_start = self.to_start.front().filter(|_| self.unsettled.is_none());
         let to_start = to_start.map(|(since, ..)| *since + START_WITHIN);
         for at in renew_at.into_iter().chain(self.expire_at).chain(to_start) {
             let wait = at.saturating_duration_since(present.instant);
-            turn.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
+            output.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
         }
     }
 }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::dispatch::capacity::Capacity;
     use crate::dispatch::machine::Settings;
-    use crate::store::words::Claimed;
+    use crate::store::Claimed;
     use crate::values::time::Millis;
 
     /// Promise: the list of the runs that must start soon has a bound, however many runs end in a second.
@@ -220,8 +220,8 @@ mod tests {
                 extra: None,
                 fence: Fence::new(n, 0),
             };
-            let mut turn = Turn::default();
-            machine.hold(Arc::new(RunState::new(&claimed, false)), now, &mut turn);
+            let mut output = StepOutput::default();
+            machine.add_run(Arc::new(RunState::new(&claimed, false)), now, &mut output);
         };
         // The first one does not start, and stays.
         run(&mut machine, 1);

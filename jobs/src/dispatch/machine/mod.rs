@@ -5,7 +5,7 @@
 //!
 //! - No clock, no thread, no channel that is waited for: a step is a function of what it is given. The
 //!   thread in `thread.rs` and the lock in `inline.rs` drive the same machine.
-//! - An answer leaves with the turn, so after the commit that makes it true.
+//! - An answer leaves with the step, so after the commit that makes it true.
 //! - A run is in `runs` from the commit that claims it to the commit that ends its claim. So a slot
 //!   that is free here is free in the store.
 //! - What a run brings is never lost: if its commit fails, it is taken again in the next step.
@@ -14,21 +14,21 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `work.rs` | what a step gathers |
-//! | `take.rs` | from commands to operations |
-//! | `commit.rs` | what follows a commit |
+//! | `commit.rs` | what a step gathers |
+//! | `commands.rs` | from commands to operations |
+//! | `after_commit.rs` | what follows a commit |
 //! | `leases.rs` | leases: renewed in time, or lost |
 //! | `unsettled.rs` | a commit without an answer: it is asked for again |
 //! | `suspects.rs` | jobs that may be what ended a process |
 //! | `told.rs` | what was told already |
 
-mod commit;
+mod after_commit;
 mod leases;
 mod suspects;
-mod take;
+mod commands;
 mod told;
 mod unsettled;
-mod work;
+mod commit;
 
 use core::task::Waker;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -40,15 +40,15 @@ use super::capacity::Capacity;
 use super::command::{Command, Found, Reply};
 use super::events::Event;
 use super::run::RunState;
-use crate::store::words::{Answer, ApplyError, Fence, Op, Store, StoredSchedule};
+use crate::store::{Answer, ApplyError, Fence, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::retry::Retry;
 use crate::values::time::{Millis, Now};
+use commit::{Commit, FollowUp};
 use suspects::Suspect;
 use told::Told;
 use unsettled::Unsettled;
-use work::{Then, Work};
 
 /// What does not change while the jobs run.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ pub(crate) struct Machine {
     to_start: VecDeque<(Instant, JobId, Fence)>,
     by_key: HashMap<String, JobId>,
     /// Runs whose cancel was answered with `Running`.
-    asked: HashSet<JobId>,
+    cancel_requested: HashSet<JobId>,
     /// Runs that have lost their lease and not ended: each takes a slot, and its end says nothing.
     lost: HashSet<Fence>,
     /// When the leases are renewed, and when the first of them may end.
@@ -130,7 +130,7 @@ pub(crate) struct Machine {
 
 /// What a step led to.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct StepOutput {
     pub(crate) answers: Vec<(Reply, Result<Answer, ApplyError>)>,
     pub(crate) checks: Vec<(call::Reply<Found>, Found)>,
     /// In the order of deadline, then of id.
@@ -175,7 +175,7 @@ impl Machine {
             not_blocking: HashMap::new(),
             to_start: VecDeque::new(),
             by_key: HashMap::new(),
-            asked: HashSet::new(),
+            cancel_requested: HashSet::new(),
             lost: HashSet::new(),
             renew_at: None,
             expire_at: None,
@@ -212,14 +212,14 @@ impl Machine {
         present: Now,
         commands: &mut Vec<Command>,
         store: &mut dyn Store,
-    ) -> Turn {
+    ) -> StepOutput {
         let now = present.millis();
-        let mut turn = Turn::default();
-        let mut work = Work::default();
-        self.expire(present.instant, &mut turn);
-        if !self.settle(present, commands, store, &mut turn) {
-            self.finish_turn(present, None, &mut turn);
-            return turn;
+        let mut output = StepOutput::default();
+        let mut commit = Commit::default();
+        self.expire(present.instant, &mut output);
+        if !self.settle(present, commands, store, &mut output) {
+            self.finish_step(present, None, &mut output);
+            return output;
         }
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
@@ -231,30 +231,30 @@ impl Machine {
         let mut taken = core::mem::take(&mut self.backlog);
         if self.last_instant.is_none() && self.settings.lease.is_some() && self.runs_jobs() {
             // What others left behind is due before anything is claimed.
-            taken.push(Command::Look);
+            taken.push(Command::Poll);
         }
-        self.mind_a_jump(present);
+        self.renew_after_clock_jump(present);
         self.last = now;
         taken.append(commands);
         for command in taken {
-            self.take(command, present, store, &mut work, &mut turn);
+            self.take(command, present, store, &mut commit, &mut output);
         }
-        self.renew(present.instant, &mut work);
+        self.renew(present.instant, &mut commit);
         if self.runs_jobs() {
-            self.make_occurrences(now, &mut work);
-            self.purge(now, &mut work);
+            self.make_occurrences(now, &mut commit);
+            self.purge(now, &mut commit);
             if core::mem::take(&mut self.load_schedules) {
-                work.push(Op::Schedules, Then::SchedulesLoaded);
+                commit.push(Op::Schedules, FollowUp::SchedulesLoaded);
             }
         }
-        let claim = self.claim_request(present, &work);
-        if work.ops.is_empty() && claim.is_none() {
-            self.finish_turn(present, None, &mut turn);
-            return turn;
+        let claim = self.claim_request(present, &commit);
+        if commit.ops.is_empty() && claim.is_none() {
+            self.finish_step(present, None, &mut output);
+            return output;
         }
         self.batches += 1;
         let number = self.batches;
-        let batch = work.batch(number, claim.clone(), self.until, now);
+        let batch = commit.batch(number, claim.clone(), self.until, now);
         crate::values::hook::at("before the commit");
         match store.apply(&batch) {
             Ok(outcome) => {
@@ -264,18 +264,18 @@ impl Machine {
                 }
                 self.failures = 0;
                 self.retry_at = None;
-                self.committed(work, outcome, present, &mut turn);
+                self.committed(commit, outcome, present, &mut output);
             }
             Err(failed) if failed.again => {
-                self.keep_unsettled(number, work, claim, failed, present, &mut turn);
-                self.finish_turn(present, None, &mut turn);
+                self.keep_unsettled(number, commit, claim, failed, present, &mut output);
+                self.finish_step(present, None, &mut output);
             }
             Err(failed) => {
-                self.failed(work, &failed, now, &mut turn);
-                self.finish_turn(present, None, &mut turn);
+                self.failed(commit, &failed, now, &mut output);
+                self.finish_step(present, None, &mut output);
             }
         }
-        turn
+        output
     }
 
     fn runs_jobs(&self) -> bool {
@@ -287,46 +287,46 @@ impl Machine {
         self.settings.max_in_flight.saturating_sub(held)
     }
 
-    fn finish_turn(&mut self, present: Now, next_due: Option<Millis>, turn: &mut Turn) {
+    fn finish_step(&mut self, present: Now, next_due: Option<Millis>, output: &mut StepOutput) {
         let now = present.millis();
-        turn.wakers.append(&mut self.wakers);
-        self.wake_for_leases(present, turn);
-        self.wake_for_callers(present, turn);
+        output.wakers.append(&mut self.wakers);
+        self.wake_for_leases(present, output);
+        self.wake_for_callers(present, output);
         if let Some(retry_at) = self.retry_at {
-            turn.wake_by(retry_at);
+            output.wake_by(retry_at);
         } else if !self.backlog.is_empty() {
-            turn.wake_by(now);
+            output.wake_by(now);
         }
         if self.runs_jobs() {
             if self.free_slots(0) > 0 {
-                turn.wakes(next_due.map(|due| due.minus(self.settings.ahead)));
+                output.wakes(next_due.map(|due| due.minus(self.settings.ahead)));
             }
             let handled =
                 |schedule: &&StoredSchedule| self.settings.policies.contains_key(&*schedule.kind);
             let next = self.schedules.iter().filter(handled).map(|schedule| schedule.next).min();
             if self.retry_at.is_none() {
-                turn.wakes(next.map(|next| next.minus(self.settings.ahead)));
+                output.wakes(next.map(|next| next.minus(self.settings.ahead)));
                 if self.purge_at <= now {
                     // There is more to delete. Else the next step will do, whatever it is made for.
-                    turn.wake_by(now);
+                    output.wake_by(now);
                 }
                 if self.load_schedules {
-                    turn.wake_by(now);
+                    output.wake_by(now);
                 }
             }
         }
         if let Some(error) = &self.stopped {
-            turn.finished = true;
-            turn.stopped = Some(error.clone());
+            output.finished = true;
+            output.stopped = Some(error.clone());
             let reply = self.closing.as_mut().and_then(Option::take);
-            turn.refuse(reply, error.clone().into());
+            output.refuse(reply, error.clone().into());
             return;
         }
         let idle = self.in_flight() == 0 && self.backlog.is_empty() && self.unsettled.is_none();
         if let Some(reply) = &mut self.closing
             && (idle || self.given_up)
         {
-            turn.finished = true;
+            output.finished = true;
             let is_end = |command: &Command| matches!(command, Command::Ended { .. });
             let answer = match self.abandoned {
                 _ if self.backlog.iter().any(is_end) => Err(StoreError::Busy.into()),
@@ -334,7 +334,7 @@ impl Machine {
                 runs => Err(ApplyError::from(StoreError::StillRunning(runs))),
             };
             if let Some(reply) = reply.take() {
-                turn.answers.push((reply, answer));
+                output.answers.push((reply, answer));
             }
         }
     }

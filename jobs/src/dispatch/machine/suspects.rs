@@ -14,8 +14,8 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::Machine;
-use super::work::Work;
-use crate::store::words::{ClaimRequest, Claimed, Fence, MOST_INTERRUPTIONS};
+use super::commit::Commit;
+use crate::store::{ClaimRequest, Claimed, Fence, MOST_INTERRUPTIONS};
 use crate::values::id::JobId;
 
 /// For how long a suspect holds back others, from its start on.
@@ -47,10 +47,10 @@ impl Machine {
         &mut self,
         request: ClaimRequest,
         now: Instant,
-        work: &Work,
+        commit: &Commit,
     ) -> ClaimRequest {
         let (mut on_trial, mut on_last_trial) = (0, false);
-        let ended = if self.suspects.is_empty() { HashSet::new() } else { work.ended() };
+        let ended = if self.suspects.is_empty() { HashSet::new() } else { commit.ended() };
         let runs = &self.runs;
         self.suspects.retain(|suspect| {
             let run = runs.get(&suspect.id).filter(|run| run.fence == suspect.fence);
@@ -66,8 +66,8 @@ impl Machine {
             return request;
         }
         ClaimRequest {
-            suspects: ON_TRIAL.saturating_sub(on_trial),
-            repeat_offender: on_trial == 0,
+            crashed_once: ON_TRIAL.saturating_sub(on_trial),
+            poison_pill: on_trial == 0,
             last_try: self.suspects.is_empty(),
             ..request
         }

@@ -9,17 +9,17 @@
 //!   nevertheless, and its effect is unknown to the caller. If it certainly was not, what the caller asked
 //!   for is taken out of it and refused, as is what has waited behind the batch.
 
-use super::work::{Then, Work};
-use super::{FIRST_RETRY, LONGEST_RETRY, Machine, Turn, take};
+use super::commit::{Commit, FollowUp};
+use super::{FIRST_RETRY, LONGEST_RETRY, Machine, StepOutput, commands};
 use crate::dispatch::command::{Command, Reply};
 use crate::dispatch::events::Event;
-use crate::store::words::{ApplyError, ClaimRequest, Store};
+use crate::store::{ApplyError, ClaimRequest, Store};
 use crate::values::time::{Millis, Now};
 
 /// A commit that has no answer yet.
 pub(super) struct Unsettled {
     number: u64,
-    work: Work,
+    commit: Commit,
     claim: Option<ClaimRequest>,
     /// Why the last attempt failed. It is unknown what the batch did if that is so of any of them.
     failed: ApplyError,
@@ -29,56 +29,57 @@ impl Machine {
     pub(super) fn keep_unsettled(
         &mut self,
         number: u64,
-        work: Work,
+        commit: Commit,
         claim: Option<ClaimRequest>,
         failed: ApplyError,
         present: Now,
-        turn: &mut Turn,
+        output: &mut StepOutput,
     ) {
-        self.try_later(Unsettled { number, work, claim, failed }, present, turn);
+        self.try_later(Unsettled { number, commit, claim, failed }, present, output);
     }
 
-    fn try_later(&mut self, unsettled: Unsettled, present: Now, turn: &mut Turn) {
+    fn try_later(&mut self, unsettled: Unsettled, present: Now, output: &mut StepOutput) {
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(present.millis().plus(wait));
-        turn.events.push(Event::CommitFailed { error: unsettled.failed.error.clone() });
+        output.events.push(Event::CommitFailed { error: unsettled.failed.error.clone() });
         self.unsettled = Some(unsettled);
-        self.answer_impatient(present, turn);
+        self.answer_impatient(present, output);
     }
 
     /// Answers the callers whose time is over. Returns `false` if there was none.
-    fn answer_impatient(&mut self, present: Now, turn: &mut Turn) -> bool {
+    fn answer_impatient(&mut self, present: Now, output: &mut StepOutput) -> bool {
         let Some(mut unsettled) = self.unsettled.take() else { return false };
-        let before = turn.answers.len();
+        let before = output.answers.len();
         // On a manual clock nothing would come of waiting.
         let is_manual = self.settings.call_timeout.is_zero();
         let is_over = |reply: &Reply| is_manual || reply.is_over(present.instant);
-        let Unsettled { work, failed, .. } = &mut unsettled;
-        let (ops, then) = (core::mem::take(&mut work.ops), core::mem::take(&mut work.then));
+        let Unsettled { commit, failed, .. } = &mut unsettled;
+        let (ops, then) =
+            (core::mem::take(&mut commit.ops), core::mem::take(&mut commit.follow_ups));
         for (op, mut then) in ops.into_iter().zip(then) {
-            if let Then::Answer(reply) = &mut then
+            if let FollowUp::Answer(reply) = &mut then
                 && let Some(reply) = reply.take_if(|reply| is_over(reply))
             {
-                turn.answers.push((reply, Err(failed.clone())));
+                output.answers.push((reply, Err(failed.clone())));
                 if !failed.unknown {
                     continue;
                 }
             }
-            work.push(op, then);
+            commit.push(op, then);
         }
         for command in core::mem::take(&mut self.waiting) {
             match command {
-                Command::Ask { reply: Some(reply), .. } if is_over(&reply) => {
+                Command::Call { reply: Some(reply), .. } if is_over(&reply) => {
                     if reply.take() {
-                        turn.answers.push((reply, Err(failed.error.clone().into())));
+                        output.answers.push((reply, Err(failed.error.clone().into())));
                     }
                 }
                 other => self.waiting.push(other),
             }
         }
         self.unsettled = Some(unsettled);
-        turn.answers.len() > before
+        output.answers.len() > before
     }
 
     /// Asks again for what has no answer. Returns `false` if there is none yet; the commands wait
@@ -88,18 +89,18 @@ impl Machine {
         present: Now,
         commands: &mut Vec<Command>,
         store: &mut dyn Store,
-        turn: &mut Turn,
+        output: &mut StepOutput,
     ) -> bool {
         if self.unsettled.is_none() {
             return true;
         }
         for command in commands.drain(..) {
-            self.let_wait(command, store, turn);
+            self.let_wait(command, store, output);
         }
         let now = present.millis();
         let is_manual = self.settings.call_timeout.is_zero();
         // Who was answered must not wait for another attempt.
-        let answered = !is_manual && self.answer_impatient(present, turn);
+        let answered = !is_manual && self.answer_impatient(present, output);
         // A time that is further off was noted before the clock was set back.
         let is_ahead = |at: Millis| now < at && at.since(now) <= LONGEST_RETRY;
         let waits = !is_manual && self.retry_at.is_some_and(is_ahead);
@@ -107,51 +108,51 @@ impl Machine {
             return false;
         }
         let Some(unsettled) = self.unsettled.take() else { return true };
-        let Unsettled { number, work, claim, failed } = unsettled;
-        let batch = work.batch(number, claim.clone(), self.until, now);
+        let Unsettled { number, commit, claim, failed } = unsettled;
+        let batch = commit.batch(number, claim.clone(), self.until, now);
         match store.apply(&batch) {
             Ok(outcome) => {
                 (self.failures, self.retry_at) = (0, None);
-                self.committed(work, outcome, present, turn);
+                self.committed(commit, outcome, present, output);
                 commands.append(&mut self.waiting);
                 true
             }
             Err(wrong) if !wrong.again => {
                 let failed = ApplyError { unknown: failed.unknown || wrong.unknown, ..wrong };
-                self.failed(work, &failed, now, turn);
+                self.failed(commit, &failed, now, output);
                 commands.append(&mut self.waiting);
                 true
             }
             Err(again) => {
                 let failed = ApplyError { unknown: failed.unknown || again.unknown, ..again };
-                self.try_later(Unsettled { number, work, claim, failed }, present, turn);
+                self.try_later(Unsettled { number, commit, claim, failed }, present, output);
                 false
             }
         }
     }
 
     /// Wakes the machine when the time of a caller is over who waits for a store that does not answer.
-    pub(super) fn wake_for_callers(&self, present: Now, turn: &mut Turn) {
+    pub(super) fn wake_for_callers(&self, present: Now, output: &mut StepOutput) {
         let Some(unsettled) = &self.unsettled else { return };
         let waiting = self.waiting.iter().filter_map(|command| match command {
-            Command::Ask { reply: Some(reply), .. } => reply.until(),
+            Command::Call { reply: Some(reply), .. } => reply.until(),
             _ => None,
         });
-        if let Some(until) = waiting.chain(unsettled.work.until()).min() {
+        if let Some(until) = waiting.chain(unsettled.commit.until()).min() {
             let wait = until.saturating_duration_since(present.instant);
-            turn.wake_by(present.millis().plus(wait));
+            output.wake_by(present.millis().plus(wait));
         }
     }
 
-    fn let_wait(&mut self, command: Command, store: &mut dyn Store, turn: &mut Turn) {
+    fn let_wait(&mut self, command: Command, store: &mut dyn Store, output: &mut StepOutput) {
         match command {
             Command::Close { reply } => self.close(reply),
             Command::TellRuns => self.tell_runs(),
             Command::Abandon => self.abandon(),
             Command::Check(reply, checked) => {
-                turn.checks.push((reply, take::check(checked, store)));
+                output.checks.push((reply, commands::check(checked, store)));
             }
-            Command::Look | Command::Wake => {}
+            Command::Poll | Command::Wake => {}
             other => self.waiting.push(other),
         }
     }

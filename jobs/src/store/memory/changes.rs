@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Memory, Record};
-use crate::store::words::{
+use crate::store::{
     Answer, End, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
     StoredSchedule,
 };
@@ -170,10 +170,10 @@ impl Memory {
             return;
         }
         // What was asked to stop is gone, whatever its run says.
-        let end = if self.claims[&id].asked { &End::Gone } else { &finish.end };
+        let end = if self.claims[&id].asked { &End::Completed } else { &finish.end };
         match end {
-            End::Gone => drop(self.end(id, now)),
-            End::Again { due, error } => {
+            End::Completed => drop(self.end(id, now)),
+            End::Retry { due, error } => {
                 self.claims.remove(&id);
                 if let Some(record) = self.alive.get_mut(&id) {
                     record.due = *due;
@@ -198,12 +198,12 @@ impl Memory {
                     record.attempts = record.attempts.saturating_add(1);
                     record.error = Some(error.clone());
                 }
-                self.die(id, now);
+                self.bury(id, now);
             }
         }
     }
 
-    pub(super) fn die(&mut self, id: JobId, now: Millis) {
+    pub(super) fn bury(&mut self, id: JobId, now: Millis) {
         if let Some(record) = self.end(id, now) {
             self.done.remove(&id);
             self.dead.insert(id, (record, now));

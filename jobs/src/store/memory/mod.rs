@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::words::{
-    Answer, ApplyError, Batch, ClaimRequest, Claimed, Facts, Fence, Inserted, Look,
-    MOST_INTERRUPTIONS, Op, Outcome, Page, Store, StoredSchedule,
+use super::{
+    Answer, ApplyError, Batch, ClaimRequest, Claimed, Fence, Inserted, MOST_INTERRUPTIONS, Op,
+    Outcome, Page, PollResult, Store, StoreStats, StoredSchedule,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::extra::Extra;
@@ -233,7 +233,7 @@ impl Memory {
 }
 
 impl Store for Memory {
-    fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
+    fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
         self.starts += 1;
         self.handled = kinds.iter().cloned().collect();
         self.kinds.extend(kinds.iter().cloned());
@@ -256,7 +256,7 @@ impl Store for Memory {
             if record.interruptions >= MOST_INTERRUPTIONS {
                 let reason = format!("its process ended {MOST_INTERRUPTIONS} times while it ran");
                 record.error = Some(reason);
-                self.die(id, now);
+                self.bury(id, now);
             } else {
                 self.wait(id);
             }
@@ -275,11 +275,11 @@ impl Store for Memory {
         Ok(Outcome { answers, claimed, next_due, suspects_wait, unreadable })
     }
 
-    fn look(&mut self, _now: Millis) -> Result<Look, StoreError> {
-        Ok(Look::default())
+    fn poll(&mut self, _now: Millis) -> Result<PollResult, StoreError> {
+        Ok(PollResult::default())
     }
 
-    fn tidy(&mut self, _idle: Duration) -> Result<bool, StoreError> {
+    fn maintain(&mut self, _idle: Duration) -> Result<bool, StoreError> {
         Ok(false)
     }
 
@@ -306,8 +306,8 @@ impl Store for Memory {
         Ok(())
     }
 
-    fn facts(&self) -> Facts {
-        Facts { commits: self.commits, ..Facts::default() }
+    fn stats(&self) -> StoreStats {
+        StoreStats { commits: self.commits, ..StoreStats::default() }
     }
 
     fn close(self: Box<Self>) -> Result<(), StoreError> {

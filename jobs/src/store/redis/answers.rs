@@ -1,25 +1,21 @@
-//! From what the calls of a batch bring back to the answers of its operations.
-//!
-//! A change answers a letter. `t`, the key is taken, is followed by its detail: two bytes say how long it
-//! is; the id of the job that has the key; and the key, if the caller may not know it.
+//! The answers to the operations of a batch, from the results of its calls.
 
-use super::calls::Call;
+use super::decode::{Fault, Reply, bytes};
+use super::encode::Call;
+use super::protocol::ResultCode;
 use super::records::{damaged, id_of};
-use super::replies::{Fault, Reply, bytes};
-use crate::store::words::{Answer, Inserted, Op};
+use crate::store::{Answer, Inserted, Op};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 
-/// The letter that has a detail.
-const TAKEN: u8 = b't';
 /// The bytes of an id.
 const ID_BYTES: usize = 16;
 
 /// What has come back for one operation.
 #[derive(Clone, Default)]
 pub(super) struct Found {
-    letters: Vec<u8>,
+    results: Vec<ResultCode>,
     taken: Vec<Taken>,
     refusal: Option<Refusal>,
 }
@@ -27,13 +23,13 @@ pub(super) struct Found {
 /// A key that another job has.
 #[derive(Clone)]
 struct Taken {
-    /// The place of the letter.
+    /// The place of the result.
     at: usize,
     by: JobId,
     key: String,
 }
 
-/// Why a call of an operation has no letters.
+/// Why a call of an operation has no results.
 #[derive(Clone)]
 struct Refusal {
     error: StoreError,
@@ -42,21 +38,22 @@ struct Refusal {
 }
 
 impl Found {
-    /// Takes so many letters off the answer to a call, and returns the rest. There may be fewer.
-    fn take<'a>(&mut self, mut answer: &'a [u8], letters: usize) -> Result<&'a [u8], StoreError> {
-        for _ in 0..letters {
+    /// Takes `many` results off the answer to a call, and returns the rest. There may be fewer.
+    fn take<'a>(&mut self, mut answer: &'a [u8], many: usize) -> Result<&'a [u8], StoreError> {
+        for _ in 0..many {
             let Some((&letter, mut rest)) = answer.split_first() else { break };
-            if letter == TAKEN {
+            let result = ResultCode::of(letter).ok_or_else(|| damaged("is no result"))?;
+            if result == ResultCode::KeyTaken {
                 let cut = || damaged("is cut off");
                 let (length, behind) = rest.split_first_chunk().ok_or_else(cut)?;
                 let length = usize::from(u16::from_be_bytes(*length));
                 let (detail, behind) = behind.split_at_checked(length).ok_or_else(cut)?;
                 let (id, key) = detail.split_at_checked(ID_BYTES).ok_or_else(cut)?;
                 let key = String::from_utf8_lossy(key).into_owned();
-                self.taken.push(Taken { at: self.letters.len(), by: id_of(id)?, key });
+                self.taken.push(Taken { at: self.results.len(), by: id_of(id)?, key });
                 rest = behind;
             }
-            self.letters.push(letter);
+            self.results.push(result);
             answer = rest;
         }
         Ok(answer)
@@ -74,7 +71,7 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Foun
                 let mut answer = bytes(&fields[2]).unwrap_or_default();
                 for part in &call.parts {
                     // A part of something that was refused before is refused too.
-                    match found[part.op].take(answer, part.letters) {
+                    match found[part.op].take(answer, part.results) {
                         Ok(rest) => answer = rest,
                         Err(error) => {
                             refusal = Some(Refusal { error, unsure: true });
@@ -90,14 +87,14 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Foun
             Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => {}
         }
         for part in &call.parts {
-            wanted[part.op] += part.letters;
+            wanted[part.op] += part.results;
             if let Some(refusal) = &refusal {
                 found[part.op].refusal.get_or_insert_with(|| refusal.clone());
             }
         }
     }
     for (found, wanted) in found.iter_mut().zip(wanted) {
-        if found.refusal.is_none() && found.letters.len() != wanted {
+        if found.refusal.is_none() && found.results.len() != wanted {
             let error = damaged("is no answer to a change");
             found.refusal = Some(Refusal { error, unsure: true });
         }
@@ -105,14 +102,14 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Foun
     found
 }
 
-/// Returns what the letters of a change mean.
+/// Returns what the results of an operation mean.
 pub(super) fn answer(op: &Op, found: Found) -> Answer {
-    let Found { letters, taken, refusal } = found;
+    let Found { results, taken, refusal } = found;
     if let Some(Refusal { error, unsure }) = refusal {
         if unsure {
             return Answer::Unsure(error);
         }
-        let stored = letters.len();
+        let stored = results.len();
         return Answer::Refused(match op {
             Op::InsertMany(_) if stored > 0 => {
                 StoreError::Incomplete { stored, error: Box::new(error) }
@@ -123,12 +120,13 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
     let taken_by = taken.first().map(|taken| taken.by);
     match op {
         Op::Extend(claims) => {
-            let lost = claims.iter().zip(&letters).filter(|(_, letter)| **letter == b'0');
+            let lost =
+                claims.iter().zip(&results).filter(|(_, result)| **result == ResultCode::ClaimLost);
             Answer::Lost(lost.map(|((id, _), _)| *id).collect())
         }
-        Op::Insert(_) => Answer::Inserted(match (taken_by, &letters[..]) {
+        Op::Insert(_) => Answer::Inserted(match (taken_by, &results[..]) {
             (Some(by), _) => Inserted::Taken(by),
-            (None, b"k") => Inserted::Known,
+            (None, [ResultCode::Known]) => Inserted::Known,
             _ => Inserted::New,
         }),
         Op::InsertMany(_) => {
@@ -136,15 +134,15 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
         }
         Op::Retry(..) => match taken.into_iter().next() {
             Some(Taken { key, by, .. }) => Answer::Refused(StoreError::KeyTaken { key, by }),
-            None => Answer::Changed(letters == b"1"),
+            None => Answer::Changed(results == [ResultCode::Changed]),
         },
-        Op::Cancel(_) => Answer::Cancelled(match &letters[..] {
-            b"c" => Cancel::Cancelled,
-            b"r" => Cancel::Running,
+        Op::Cancel(_) => Answer::Cancelled(match &results[..] {
+            [ResultCode::Cancelled] => Cancel::Cancelled,
+            [ResultCode::Running] => Cancel::Running,
             _ => Cancel::Gone,
         }),
-        Op::Finish(finish) if letters == b"x" => Answer::Lost(vec![finish.id]),
+        Op::Finish(finish) if results == [ResultCode::ClaimLost] => Answer::Lost(vec![finish.id]),
         Op::Finish(_) | Op::Release(..) | Op::Flush => Answer::Done,
-        _ => Answer::Changed(letters.iter().all(|letter| *letter == b'1')),
+        _ => Answer::Changed(results.iter().all(|result| *result == ResultCode::Changed)),
     }
 }

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use redis::Value;
 
 use super::Redis;
-use super::calls::ITEMS;
+use super::decode::{Fault, array, bytes, text};
+use super::encode::ITEMS;
 use super::reads::number_arg;
 use super::records::{damaged, id_bytes, id_of, read_record};
-use super::replies::{Fault, array, bytes, text};
 use super::scripts::Name;
 use crate::values::error::Violation;
 use crate::values::id::JobId;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::calls::BYTES;
+use super::decode::{Fault, Reply, array, bytes, number};
+use super::encode::BYTES;
 use super::records;
-use super::replies::{Fault, Reply, array, bytes, number};
-use crate::store::words::{ClaimRequest, Outcome, Unreadable};
+use crate::store::{ClaimRequest, Outcome, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
@@ -61,16 +61,16 @@ impl Claiming {
             text(self.number),
             text(request.limit.min(JOBS_PER_CLAIM) as u64),
             text(lease),
-            text(request.suspects as u64),
-            text(u64::from(request.repeat_offender)),
+            text(request.crashed_once as u64),
+            text(u64::from(request.poison_pill)),
             self.nonce.to_be_bytes().to_vec(),
             text(BYTES as u64),
             text(u64::from(self.again)),
             text(u64::from(request.last_try)),
             text(request.blocking.min(JOBS_PER_CLAIM) as u64),
         ];
-        let letter = |kind: &Arc<str>| if self.async_kinds.contains(kind) { b'a' } else { b'b' };
-        args.push(self.handled.iter().map(letter).collect());
+        let blocks = |kind: &Arc<str>| if self.async_kinds.contains(kind) { b'0' } else { b'1' };
+        args.push(self.handled.iter().map(blocks).collect());
         // It is not cut to what one claim takes: a kind without a room is one that is full.
         let room = |kind: &Arc<str>| {
             let its = request.rooms.iter().find(|(its, _)| its == kind);

@@ -5,16 +5,16 @@
 //! - A connection on which something has timed out or failed is dropped, since a late answer would be
 //!   taken for that of the next question.
 //! - So is one whose server says that the queue is elsewhere, or that it cannot write: the next
-//!   connection is made to whoever is found then (`place.rs`).
+//!   connection is made to whoever is found then (`discovery.rs`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, RedisError, Value};
 
-use super::address::{Limit, present, text_of};
-use super::place::{Found, Server};
-use super::replies::is_worth_a_search;
+use super::decode::is_worth_a_search;
+use super::discovery::{Found, Server};
+use super::endpoint::{Limit, present, text_of};
 use crate::values::error::StoreError;
 use crate::values::server_time::ServerTime;
 

@@ -39,7 +39,7 @@ impl Keys {
             "died",
             "done",
             "schedules",
-            "asked",
+            "cancel_requested",
             "kinds",
             "meta",
             "unreadable",

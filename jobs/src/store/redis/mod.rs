@@ -18,59 +18,60 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `url.rs`, `place.rs` | what a URL says; where the server of the queue is |
-//! | `address.rs`, `connection.rs` | one address; the connection to the server |
+//! | `url.rs`, `discovery.rs` | what a URL says; where the server of the queue is |
+//! | `endpoint.rs`, `connection.rs` | one endpoint; the connection to the server |
 //! | `open.rs`, `rights.rs` | what is looked at before a server is used; what its user may do |
 //! | `keys.rs`, `records.rs` | what is stored where, and how |
 //! | `scripts.rs`, `scripts/*.lua` | the scripts |
-//! | `exchange.rs` | what is asked until the server knows all that it needs |
-//! | `calls.rs`, `answers.rs` | from operations to calls; from what comes back to answers |
+//! | `round_trips.rs` | what is asked until the server knows all that it needs |
+//! | `encode.rs`, `answers.rs` | from operations to calls; from what comes back to answers |
 //! | `replicas.rs` | how many replicas have it |
-//! | `replies.rs` | what the server says |
+//! | `decode.rs` | what the server says |
 //! | `claims.rs` | claims |
 //! | `reads.rs` | the questions |
 //! | `check.rs` | the slow truth |
-//! | `hints.rs` | what others say that they have done |
+//! | `notifications.rs` | what others say that they have done |
 
-mod replies;
+mod decode;
+mod protocol;
 mod records;
 mod keys;
 mod scripts;
-mod address;
+mod endpoint;
 mod rights;
 mod url;
-pub(crate) mod place;
+pub(crate) mod discovery;
 mod connection;
 pub(crate) mod open;
-mod calls;
+mod encode;
 mod answers;
 mod claims;
 mod replicas;
-mod exchange;
+mod round_trips;
 mod reads;
 mod check;
-mod hints;
+mod notifications;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::words::{
-    Answer, ApplyError, Batch, ClaimRequest, Facts, Hints, Look, MOST_INTERRUPTIONS, Op, Outcome,
-    Store, Unreadable,
+use super::{
+    Answer, ApplyError, Batch, ClaimRequest, MOST_INTERRUPTIONS, Notify, Op, Outcome, PollResult,
+    Store, StoreStats, Unreadable,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
-use calls::Call;
 use claims::Claiming;
 use connection::Connection;
-use hints::Listener;
+use decode::{Fault, Reply, array, bytes, number};
+use discovery::Server;
+use encode::Call;
 use keys::Keys;
+use notifications::Listener;
 use open::Opened;
-use place::Server;
 use replicas::Replicas;
-use replies::{Fault, Reply, array, bytes, number};
 use scripts::{Name, Scripts};
 
 /// The store on a server.
@@ -94,7 +95,7 @@ pub(crate) struct Redis {
     unreadable: Vec<Unreadable>,
     warning: Option<String>,
     listener: Option<Listener>,
-    facts: Facts,
+    stats: StoreStats,
     pid: u32,
 }
 
@@ -126,7 +127,7 @@ impl Redis {
             unreadable: Vec::new(),
             warning: opened.warning,
             listener: None,
-            facts: Facts::default(),
+            stats: StoreStats::default(),
             pid: std::process::id(),
         }
     }
@@ -147,10 +148,10 @@ impl Redis {
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
         let handled = self.claiming.handled();
-        let mut needed = calls::kinds_of(batch.ops);
+        let mut needed = encode::kinds_of(batch.ops);
         needed.extend(handled.iter().map(|kind| &**kind));
         self.make_known(&needed).map_err(|fault| fault.into_apply_error(false))?;
-        let calls = calls::calls(batch.ops);
+        let calls = encode::calls(batch.ops);
         let lease = self.lease_ms();
         let claim = batch.claim.as_ref().filter(|_| self.claiming.handles_any());
         if claim.is_some() {
@@ -162,7 +163,7 @@ impl Redis {
         let commands = |store: &Redis, calls: &[Call], claim: Option<&ClaimRequest>| {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());
             let numbers = (batch.number, lease);
-            let mut all = calls::commands(calls, &store.scripts, &keys, &head, numbers);
+            let mut all = encode::commands(calls, &store.scripts, &keys, &head, numbers);
             if waits && !calls.is_empty() {
                 all.extend(store.replicas.commands(store.keys.sent(), store.connection.left()));
             }
@@ -227,7 +228,7 @@ impl Redis {
             outcome.unreadable.push(Unreadable { what, error: fault.error });
         }
         outcome.unreadable.append(&mut self.unreadable);
-        self.facts.commits += u64::from(!calls.is_empty() || !outcome.claimed.is_empty());
+        self.stats.commits += u64::from(!calls.is_empty() || !outcome.claimed.is_empty());
         Ok(outcome)
     }
 }
@@ -248,7 +249,7 @@ fn random() -> u64 {
 }
 
 impl Store for Redis {
-    fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
+    fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
         self.told = self.manual.then_some(now);
         self.claiming.handle(kinds);
         let names: Vec<&str> = kinds.iter().map(|kind| &**kind).collect();
@@ -270,46 +271,46 @@ impl Store for Redis {
         outcome
     }
 
-    fn look(&mut self, now: Millis) -> Result<Look, StoreError> {
+    fn poll(&mut self, now: Millis) -> Result<PollResult, StoreError> {
         self.told = self.manual.then_some(now);
-        let mut look = Look::default();
+        let mut poll = PollResult::default();
         let reason = format!("its process ended {MOST_INTERRUPTIONS} times while it ran");
         loop {
             let args = [reason.clone().into_bytes()];
-            let reply = self.run(Name::Look, &args).map_err(|fault| {
+            let reply = self.run(Name::Poll, &args).map_err(|fault| {
                 self.connection.close();
                 fault.error
             })?;
-            let [_, _, more, version, asked, senseless] = &reply[..] else { break };
+            let [_, _, more, version, cancel_requested, senseless] = &reply[..] else { break };
             self.unreadable.extend(claims::set_aside(senseless));
             let before = self.schedules_version;
             self.schedules_version = number(version)?;
-            look.changed |= self.schedules_version != before;
+            poll.changed |= self.schedules_version != before;
             if number(more)? == 0 {
-                for id in array(asked)? {
-                    look.asked.push(records::id_of(bytes(id)?)?);
+                for id in array(cancel_requested)? {
+                    poll.cancel_requested.push(records::id_of(bytes(id)?)?);
                 }
                 break;
             }
         }
-        Ok(look)
+        Ok(poll)
     }
 
     fn server_time(&self) -> Option<Arc<ServerTime>> {
         (!self.manual).then(|| Arc::clone(&self.connection.time))
     }
 
-    fn listen(&mut self, hints: Hints) {
+    fn listen(&mut self, notifications: Notify) {
         let server = self.connection.server.clone();
         let channel = self.keys.channel.clone();
-        self.listener = Some(Listener::start(server, channel, self.owner, hints));
+        self.listener = Some(Listener::start(server, channel, self.owner, notifications));
     }
 
     fn warning(&self) -> Option<String> {
         self.warning.clone()
     }
 
-    fn tidy(&mut self, _idle: Duration) -> Result<bool, StoreError> {
+    fn maintain(&mut self, _idle: Duration) -> Result<bool, StoreError> {
         Ok(false)
     }
 
@@ -317,8 +318,8 @@ impl Store for Redis {
         self.audit()
     }
 
-    fn facts(&self) -> Facts {
-        self.facts
+    fn stats(&self) -> StoreStats {
+        self.stats
     }
 
     fn close(self: Box<Self>) -> Result<(), StoreError> {

@@ -2,8 +2,8 @@
 
 use redis::{RedisError, Value};
 
-use super::address::{ask, present, problem_of};
-use super::place::{Found, Server};
+use super::discovery::{Found, Server};
+use super::endpoint::{ask, present, problem_of};
 use super::rights;
 use crate::values::error::{OpenError, ServerProblem};
 use crate::values::server_time::ServerTime;

@@ -3,12 +3,13 @@
 use redis::Value;
 
 use super::Redis;
-use super::calls::{BYTES, ITEMS};
 use super::connection::Failure;
+use super::decode::{Fault, array, bytes, number, text};
+use super::encode::{BYTES, ITEMS};
+use super::protocol::{self, By};
 use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
-use super::replies::{Fault, array, bytes, number, text};
 use super::scripts::Name;
-use crate::store::words::{Answer, JobSet, Op, Page, PageRequest, StoredSchedule, Unreadable};
+use crate::store::{Answer, JobSet, Op, Page, PageRequest, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, JobInfo, JobState};
@@ -61,9 +62,9 @@ impl Redis {
         while infos.len() < which.len() {
             let rest = &which[infos.len()..];
             let mut args = vec![BYTES.to_string().into_bytes()];
-            args.extend(rest.iter().take(ITEMS).map(|which| match which {
-                Which::Id(id) => [&b"i"[..], &id_bytes(*id)].concat(),
-                Which::Key(key) => [b"k", key.as_bytes()].concat(),
+            args.extend(rest.iter().take(ITEMS).flat_map(|which| match which {
+                Which::Id(id) => [By::Id.word().into(), id_bytes(*id).to_vec()],
+                Which::Key(key) => [By::Key.word().into(), key.as_bytes().to_vec()],
             }));
             let reply = self.run(Name::Info, &args)?;
             let found = array(&reply[2])?;
@@ -86,7 +87,7 @@ impl Redis {
     pub(super) fn claimed_ids(&mut self) -> Result<Vec<(JobId, Millis, String)>, Fault> {
         let mut claimed = Vec::new();
         for from in (0..).step_by(ITEMS) {
-            let args = [b"R".to_vec(), number_arg(ITEMS), number_arg(from)];
+            let args = [set_arg(protocol::JobSet::Claimed), number_arg(ITEMS), number_arg(from)];
             let reply = self.run(Name::Page, &args)?;
             let found = array(&reply[2])?;
             for pair in found.chunks(2) {
@@ -108,7 +109,7 @@ impl Redis {
             _ => (request.from, None),
         };
         let limit = request.limit.min(ITEMS);
-        let mut args = vec![b"W".to_vec(), number_arg(limit)];
+        let mut args = vec![set_arg(protocol::JobSet::Pending), number_arg(limit)];
         args.extend([time_arg(from), time_arg(request.to)]);
         args.push(after.map_or(Vec::new(), |id| id_bytes(id).to_vec()));
         let claimed = self.claimed_ids()?;
@@ -162,7 +163,8 @@ impl Redis {
     }
 
     pub(super) fn dead_ids(&mut self, after: Vec<u8>, limit: usize) -> Result<Vec<JobId>, Fault> {
-        let reply = self.run(Name::Page, &[b"D".to_vec(), number_arg(limit), after])?;
+        let reply =
+            self.run(Name::Page, &[set_arg(protocol::JobSet::Dead), number_arg(limit), after])?;
         let found = array(&reply[2])?.iter().step_by(2);
         found.map(|id| Ok(id_of(bytes(id)?)?)).collect()
     }
@@ -221,6 +223,10 @@ impl Redis {
     }
 }
 
+fn set_arg(set: protocol::JobSet) -> Vec<u8> {
+    set.word().into()
+}
+
 pub(super) fn number_arg(number: usize) -> Vec<u8> {
     number.to_string().into_bytes()
 }
@@ -239,8 +245,8 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
     let [id, state, due, died, own, record] = fields else { return Ok(None) };
     let record = read_record(bytes(record)?)?;
     let state = match bytes(state)? {
-        b"d" => JobState::Dead,
-        b"r" => JobState::Running,
+        b"dead" => JobState::Dead,
+        b"running" => JobState::Running,
         _ => JobState::Pending,
     };
     let died = match bytes(died)?.is_empty() {

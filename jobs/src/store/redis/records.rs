@@ -25,7 +25,7 @@
 
 use std::sync::Arc;
 
-use crate::store::words::{Claimed, Fence, NewJob, NewSchedule, StoredSchedule};
+use crate::store::{Claimed, Fence, NewJob, NewSchedule, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use redis::Cmd;
 
-use super::replies::{Fault, Reply};
-use crate::store::words::Op;
+use super::decode::{Fault, Reply};
+use crate::store::Op;
 use crate::values::error::StoreError;
 
 /// How many replicas a change must have reached before it is answered.

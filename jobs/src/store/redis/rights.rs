@@ -10,8 +10,8 @@
 
 use redis::Value;
 
-use super::address::ask;
-use super::replies::bytes;
+use super::decode::bytes;
+use super::endpoint::ask;
 use super::scripts::rights_script;
 use crate::values::error::ServerProblem;
 
@@ -84,7 +84,7 @@ impl Needs {
             .chain([&SNAPSHOTS])
             .map(|command| spelled(command, prefix))
             .collect();
-        let problem_of = |error| super::address::problem_of(&error);
+        let problem_of = |error| super::endpoint::problem_of(&error);
         let (load, mut call) = rights_script();
         ask(connection, &load).map_err(problem_of)?;
         for command in &commands {

@@ -12,8 +12,8 @@ pub(super) enum Name {
     Extend,
     Info,
     Kinds,
-    Look,
     Page,
+    Poll,
 }
 
 /// Every script, in the order of [`Name`].
@@ -38,8 +38,8 @@ const SOURCES: [&str; 9] = [
     script!("extend.lua"),
     script!("info.lua"),
     include_str!("scripts/kinds.lua"),
-    script!("look.lua"),
     script!("page.lua"),
+    script!("poll.lua"),
 ];
 
 /// Returns the commands that load the script which says what a user may do, and that call it: commands

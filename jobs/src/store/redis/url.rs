@@ -17,13 +17,13 @@
 
 use redis::{IntoConnectionInfo, RedisConnectionInfo};
 
-use super::address::Address;
+use super::endpoint::Endpoint;
 use crate::values::error::OpenError;
 
 /// What a URL says.
 pub(super) struct Parsed {
     /// The addresses in the order of the URL: at least one.
-    pub(super) addresses: Vec<Address>,
+    pub(super) addresses: Vec<Endpoint>,
     pub(super) way: Way,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
     });
     let urls: Vec<(String, String)> = urls.collect::<Result<_, _>>()?;
     let found = urls.iter().map(|(url, which)| address(url, which));
-    let addresses: Vec<Address> = found.collect::<Result<_, _>>()?;
+    let addresses: Vec<Endpoint> = found.collect::<Result<_, _>>()?;
     let parameters = Parameters::of(&urls[0].0)?;
     match is_cluster {
         true => cluster(addresses, &parameters),
@@ -73,7 +73,7 @@ pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
     }
 }
 
-fn cluster(addresses: Vec<Address>, parameters: &Parameters) -> Result<Parsed, OpenError> {
+fn cluster(addresses: Vec<Endpoint>, parameters: &Parameters) -> Result<Parsed, OpenError> {
     if let Some(name) = parameters.first_name() {
         return Err(wrong(&format!("a cluster takes no parameter {name:?}")));
     }
@@ -84,7 +84,7 @@ fn cluster(addresses: Vec<Address>, parameters: &Parameters) -> Result<Parsed, O
 }
 
 fn sentinel(
-    addresses: Vec<Address>,
+    addresses: Vec<Endpoint>,
     urls: &[(String, String)],
     parameters: Parameters,
 ) -> Result<Parsed, OpenError> {
@@ -117,14 +117,14 @@ fn sentinel(
 }
 
 /// Returns the address of a URL with one host.
-fn address(url: &str, which: &str) -> Result<Address, OpenError> {
+fn address(url: &str, which: &str) -> Result<Endpoint, OpenError> {
     refuse_protocol(url)?;
     let info = url.into_connection_info();
     let info = info.map_err(|error| wrong(&format!("{which}{error}")))?;
     if info.redis_settings().db() < 0 {
         return Err(wrong(&format!("{which}databases are numbered from 0 on")));
     }
-    Ok(Address::new(info))
+    Ok(Endpoint::new(info))
 }
 
 /// The library quotes what the parameter says if it is wrong. Here it would have no effect.
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     fn addresses(url: &str) -> Vec<String> {
-        parse(url).unwrap().addresses.iter().map(Address::name).collect()
+        parse(url).unwrap().addresses.iter().map(Endpoint::name).collect()
     }
 
     fn refused(url: &str) -> String {

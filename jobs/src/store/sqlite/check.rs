@@ -30,7 +30,7 @@ struct Seen {
 /// | F6 | no dead job is alive, and no remembered id is alive or dead |
 /// | F7 | every job of `later` is in its hour, and that is after the last hour that is in `job` |
 /// | F8 | every claim of this process is in the file, for a job that is there |
-/// | F9 | a row of `asked` names a job that is there and claimed: by this process, if it runs the jobs |
+/// | F9 | a row of `cancel_requested` names a job that is there and claimed: by this process, if it runs the jobs |
 /// | F10 | every row of a job can be read |
 /// | F11 | every row of `outbox` is a job that a statement has left |
 pub(crate) fn check(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
@@ -79,9 +79,9 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
         true => claims.held().contains_key(id),
         false => in_file.contains(id),
     };
-    for id in tables.ids(&tables.sql.asked)? {
+    for id in tables.ids(&tables.sql.cancel_requests)? {
         ensure(alive.contains(&id) && is_claimed(&id), || {
-            format!("F9: a cancel of {id} was asked for, and it is not claimed")
+            format!("F9: a cancel of {id} was cancel_requested for, and it is not claimed")
         })?;
     }
     let unreadable = first_unreadable(tables)?;

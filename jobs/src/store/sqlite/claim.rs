@@ -11,7 +11,7 @@ use super::rows::{Place, id_bytes, store_error};
 use super::scan::{Head, Scan};
 use super::state::State;
 use super::tables::Tables;
-use crate::store::words::{ClaimRequest, Claimed, Fence, Unreadable};
+use crate::store::{ClaimRequest, Claimed, Fence, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::rows::{KindRow, Place};
 use super::tables::Tables;
-use crate::store::words::ClaimRequest;
+use crate::store::ClaimRequest;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -159,7 +159,7 @@ impl Claims {
     }
 
     /// A job is there now, and not claimed.
-    pub(crate) fn appeared(&mut self, place: Place) {
+    pub(crate) fn note_added(&mut self, place: Place) {
         let Some(cursor) = self.cursors.iter_mut().find(|cursor| cursor.kind == place.kind) else {
             return;
         };
@@ -189,7 +189,7 @@ impl Claims {
         }
     }
 
-    pub(crate) fn keep(&mut self) {
+    pub(crate) fn accept(&mut self) {
         self.journal.clear();
         self.touched.clear();
     }
@@ -215,5 +215,5 @@ impl Claims {
 
 /// Says whether a claim may take suspects at all.
 pub(super) fn admits_suspects(request: &ClaimRequest) -> bool {
-    request.suspects > 0 || request.repeat_offender
+    request.crashed_once > 0 || request.poison_pill
 }

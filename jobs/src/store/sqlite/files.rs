@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use crate::store::words::Hurry;
+use crate::store::Hurry;
 
 /// How long a transaction waits for that of another connection, unless it has less time.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);

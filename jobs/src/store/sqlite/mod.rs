@@ -22,7 +22,7 @@
 //! | `claim.rs` | claims the jobs that are due |
 //! | `state.rs` | what is remembered beside the file |
 //! | `scan.rs` | a scan of the due jobs of a kind |
-//! | `hours.rs` | the jobs of later hours, and how they move |
+//! | `later_jobs.rs` | the jobs of later hours, and how they move |
 //! | `pace.rs` | how many rows a commit moves or deletes |
 //! | `ops.rs` | each operation of the store |
 //! | `recovery.rs` | what a process before left claimed |
@@ -46,7 +46,7 @@ pub(crate) mod claims;
 mod claim;
 mod state;
 mod scan;
-pub(crate) mod hours;
+pub(crate) mod later_jobs;
 pub(crate) mod ops;
 mod pace;
 mod recovery;
@@ -64,7 +64,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use super::words::{ApplyError, Batch, Facts, Hurry, Look, Op, Outcome, Store};
+use super::{ApplyError, Batch, Hurry, Op, Outcome, PollResult, Store, StoreStats};
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -95,17 +95,17 @@ pub(crate) struct Sqlite {
     pid: u32,
     /// The connection waits for the disk at each commit.
     syncs: bool,
-    facts: Facts,
+    stats: StoreStats,
     /// Pages may be free at the end of a batch of deletions.
-    untidy: bool,
+    needs_maintenance: bool,
     /// The log has commits that were not moved to the file.
     behind: bool,
     /// Dropped after the connection and the lock, since it may be the last user of a temporary file.
     location: Location,
 }
 
-/// How many pages a tidy gives back to the file system at once.
-const PAGES_PER_TIDY: u32 = 256;
+/// How many pages a maintain gives back to the file system at once.
+const PAGES_PER_VACUUM: u32 = 256;
 
 /// A store that has nothing to do for so long moves the log to the file. It is busy for some ms then,
 /// and the next commits need not.
@@ -133,21 +133,21 @@ impl Sqlite {
             _runner: runner,
             pid: std::process::id(),
             syncs: true,
-            facts: Facts::default(),
-            untidy: true,
+            stats: StoreStats::default(),
+            needs_maintenance: true,
             behind: true,
         }
     }
 
-    /// Drops rows of `asked` whose jobs are not claimed. A version before this one left such rows.
-    fn drop_asked(&mut self, stale: Vec<JobId>) -> Result<(), StoreError> {
+    /// Drops rows of `cancel_requested` whose jobs are not claimed. A version before this one left such rows.
+    fn drop_cancel_request(&mut self, stale: Vec<JobId>) -> Result<(), StoreError> {
         if stale.is_empty() || !self.state.claims.of_runner() {
             return Ok(());
         }
         let dropped = self.transact(Access::Write, false, |tables, state| {
             for id in stale {
                 if state.claims.get(id).is_none() {
-                    state.take_asked(tables, id)?;
+                    state.take_cancel_request(tables, id)?;
                 }
             }
             Ok(((), true))
@@ -162,13 +162,13 @@ impl Sqlite {
             conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(store_error)
         };
         let (free, pages) = (pragma("freelist_count")?, pragma("page_count")?);
-        if free * 4 < pages || free < i64::from(PAGES_PER_TIDY) {
+        if free * 4 < pages || free < i64::from(PAGES_PER_VACUUM) {
             return Ok(false);
         }
-        let vacuum = format!("PRAGMA incremental_vacuum({PAGES_PER_TIDY})");
+        let vacuum = format!("PRAGMA incremental_vacuum({PAGES_PER_VACUUM})");
         conn.execute_batch(&vacuum).map_err(store_error)?;
-        self.untidy = pragma_of(conn, "freelist_count")? < free;
-        Ok(self.untidy)
+        self.needs_maintenance = pragma_of(conn, "freelist_count")? < free;
+        Ok(self.needs_maintenance)
     }
 
     /// Moves the log to the file, as far as no reader keeps it from that.
@@ -186,7 +186,7 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn take_over(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
+    fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
         // The process before may have ended because of an fsync that failed. A connection that reads
         // is no reason not to start.
         let (until, longest) = (self.location.start_until, self.location.longest_wait());
@@ -195,7 +195,7 @@ impl Store for Sqlite {
             let Some(conn) = &mut self.conn else { return Err(StoreError::Closed.into()) };
             self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
             self.transact(Access::Write, true, |tables, state| {
-                state.take_over(tables, kinds, now)?;
+                state.start_runner(tables, kinds, now)?;
                 crate::values::hook::at("recovery: before the commit");
                 Ok(((), true))
             })
@@ -261,27 +261,29 @@ impl Store for Sqlite {
             });
             self.state.unknown.extend(ids.map(|job| job.id));
         }
-        self.untidy |= writes;
+        self.needs_maintenance |= writes;
         applied
     }
 
-    fn look(&mut self, now: Millis) -> Result<Look, StoreError> {
+    fn poll(&mut self, now: Millis) -> Result<PollResult, StoreError> {
         self.compare_file(now);
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed) };
         let tables = Tables { conn, sql: &self.sql };
         self.state.begin(tables)?;
         if !core::mem::take(&mut self.state.changed) {
-            return Ok(Look::default());
+            return Ok(PollResult::default());
         }
-        let asked: Vec<JobId> = self.state.asked(tables)?.iter().copied().collect();
-        let (asked, stale) = asked.into_iter().partition(|id| self.state.claims.get(*id).is_some());
-        self.drop_asked(stale)?;
-        Ok(Look { changed: true, asked })
+        let cancel_requested: Vec<JobId> =
+            self.state.cancel_requested(tables)?.iter().copied().collect();
+        let (cancel_requested, stale) =
+            cancel_requested.into_iter().partition(|id| self.state.claims.get(*id).is_some());
+        self.drop_cancel_request(stale)?;
+        Ok(PollResult { changed: true, cancel_requested })
     }
 
-    fn tidy(&mut self, idle: Duration) -> Result<bool, StoreError> {
-        if core::mem::take(&mut self.untidy) && self.shrink()? {
+    fn maintain(&mut self, idle: Duration) -> Result<bool, StoreError> {
+        if core::mem::take(&mut self.needs_maintenance) && self.shrink()? {
             return Ok(true);
         }
         if self.behind && idle >= CHECKPOINT_IDLE {
@@ -307,8 +309,8 @@ impl Store for Sqlite {
         self.hurry.clone()
     }
 
-    fn facts(&self) -> Facts {
-        Facts { wal_bytes: self.location.wal_bytes(), ..self.facts }
+    fn stats(&self) -> StoreStats {
+        StoreStats { wal_bytes: self.location.wal_bytes(), ..self.stats }
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {

@@ -29,7 +29,7 @@ use super::rows::store_error;
 use super::schema::{APPLICATION_ID, Sql};
 use super::tables::Tables;
 use super::temporary::TemporaryFolder;
-use crate::store::words::Hurry;
+use crate::store::Hurry;
 use crate::values::error::{OpenError, StoreError};
 
 /// Where a store is, and how it is opened.

@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - An operation that returns an error fails its whole transaction.
-//! - Whoever writes a row of `job` tells the claims ([`Claims::appeared`](super::claims::Claims)),
+//! - Whoever writes a row of `job` tells the claims ([`Claims::note_added`](super::claims::Claims)),
 //!   and counts it.
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use rusqlite::params;
 use super::State;
 use super::rows::{InsertedAt, JobRow, KindRow, Place, id_bytes, kind_row};
 use super::tables::Tables;
-use crate::store::words::{Answer, End, Finish, Inserted, JobSet, NewJob, Op, Page};
+use crate::store::{Answer, End, Finish, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
@@ -76,10 +76,10 @@ impl State {
             Op::Finish(finish) => self.finish(tables, finish, now)?,
             Op::Release(id, _) => {
                 if let Some(place) = self.claims.end(*id, false) {
-                    if self.take_asked(tables, *id)? {
+                    if self.take_cancel_request(tables, *id)? {
                         self.delete_pending(tables, place, now)?;
                     } else {
-                        self.appeared(place);
+                        self.note_added(place);
                     }
                 }
                 Answer::Done
@@ -149,43 +149,52 @@ impl State {
         }
         if let Some(place) = place {
             self.count(place.kind, 1);
-            self.appeared(place);
+            self.note_added(place);
             if new.callers_id {
                 // A cancel of an earlier job under this id is not one of this job.
-                self.take_asked(tables, new.id)?;
+                self.take_cancel_request(tables, new.id)?;
             }
         }
         Ok(inserted)
     }
 
-    /// Returns the ids in `asked`.
-    pub(super) fn asked(&mut self, tables: Tables<'_>) -> Result<&HashSet<JobId>, StoreError> {
-        let asked = match self.asked.take() {
-            Some(asked) => asked,
-            None => tables.ids(&tables.sql.asked)?.into_iter().collect(),
+    /// Returns the ids in `cancel_requested`.
+    pub(super) fn cancel_requested(
+        &mut self,
+        tables: Tables<'_>,
+    ) -> Result<&HashSet<JobId>, StoreError> {
+        let cancel_requested = match self.cancel_requested.take() {
+            Some(cancel_requested) => cancel_requested,
+            None => tables.ids(&tables.sql.cancel_requests)?.into_iter().collect(),
         };
-        Ok(self.asked.insert(asked))
+        Ok(self.cancel_requested.insert(cancel_requested))
     }
 
     /// Says whether a cancel of this job was asked for, here or in another process, and forgets it.
-    pub(super) fn take_asked(&mut self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
-        if self.asked.is_none() {
-            self.asked(tables)?;
+    pub(super) fn take_cancel_request(
+        &mut self,
+        tables: Tables<'_>,
+        id: JobId,
+    ) -> Result<bool, StoreError> {
+        if self.cancel_requested.is_none() {
+            self.cancel_requested(tables)?;
         }
         // Mostly there is none, and nothing to hash.
-        let asked = self.asked.as_mut().is_some_and(|asked| !asked.is_empty() && asked.remove(&id));
-        if asked {
-            tables.execute(&tables.sql.drop_asked, [id_bytes(id)])?;
+        let cancel_requested = self.cancel_requested.as_mut().is_some_and(|cancel_requested| {
+            !cancel_requested.is_empty() && cancel_requested.remove(&id)
+        });
+        if cancel_requested {
+            tables.execute(&tables.sql.drop_cancel_request, [id_bytes(id)])?;
         }
-        Ok(asked)
+        Ok(cancel_requested)
     }
 
     fn cancel(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<Cancel, StoreError> {
         let Some(place) = tables.find(&self.kinds, id)? else { return Ok(Cancel::Gone) };
         if self.claims.is_claimed(tables, id)? {
-            tables.execute(&tables.sql.ask, [id_bytes(id)])?;
-            if let Some(asked) = &mut self.asked {
-                asked.insert(id);
+            tables.execute(&tables.sql.put_cancel_request, [id_bytes(id)])?;
+            if let Some(cancel_requested) = &mut self.cancel_requested {
+                cancel_requested.insert(id);
             }
             return Ok(Cancel::Running);
         }
@@ -213,7 +222,7 @@ impl State {
         let remembered = job.callers_id || self.unknown.contains(&job.id);
         let kind = kind_row(&self.kinds, place.kind)?;
         tables.end_job(kind, place, job.key.as_deref(), remembered, now)?;
-        self.take_asked(tables, job.id)?;
+        self.take_cancel_request(tables, job.id)?;
         self.count(place.kind, -1);
         Ok(())
     }
@@ -230,7 +239,7 @@ impl State {
         tables.delete_job(kind, place)?;
         let later = self.hours.is_later(tables, place.kind, due)?;
         let place = tables.put_job(kind, &JobRow { due, ..job }, later)?;
-        self.appeared(place);
+        self.note_added(place);
         Ok(true)
     }
 
@@ -243,13 +252,13 @@ impl State {
             tables.put_key(key, id)?;
         }
         tables.execute(&tables.sql.drop_dead, [id_bytes(id)])?;
-        self.take_asked(tables, id)?;
+        self.take_cancel_request(tables, id)?;
         let kind = kind_row(&self.kinds, n)?;
         let later = self.hours.is_later(tables, n, due)?;
         let alive = JobRow { due, failures: 0, interruptions: 0, ..job };
         let place = tables.put_job(kind, &alive, later)?;
         self.count(n, 1);
-        self.appeared(place);
+        self.note_added(place);
         Ok(Answer::Changed(true))
     }
 
@@ -278,18 +287,18 @@ impl State {
         let place = held.place;
         let kind = kind_row(&self.kinds, place.kind)?.clone();
         let remembered = held.callers_id || self.unknown.contains(&id);
-        let cancelled = self.take_asked(tables, id)? && finish.end != End::Gone;
-        let end = if cancelled { &End::Gone } else { &finish.end };
+        let cancelled = self.take_cancel_request(tables, id)? && finish.end != End::Completed;
+        let end = if cancelled { &End::Completed } else { &finish.end };
         // A dead job may be retried: the row of its claim must not name it then.
-        self.claims.end(id, *end == End::Gone);
+        self.claims.end(id, *end == End::Completed);
         match end {
-            End::Gone => {
+            End::Completed => {
                 let key = held.key.as_deref();
                 if tables.end_job(&kind, place, key, remembered, now)? {
                     self.count(place.kind, -1);
                 }
             }
-            End::Again { due, error } => {
+            End::Retry { due, error } => {
                 let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
                 let error = Some(error.clone());
                 let failures = job.failures.saturating_add(1);
@@ -325,7 +334,7 @@ impl State {
         tables.delete_job(kind, place)?;
         let later = self.hours.is_later(tables, kind.n, again.due)?;
         let place = tables.put_job(kind, again, later)?;
-        self.appeared(place);
+        self.note_added(place);
         Ok(())
     }
 
@@ -344,11 +353,11 @@ impl State {
     }
 
     /// A job is there now, and not claimed.
-    fn appeared(&mut self, place: Place) {
+    fn note_added(&mut self, place: Place) {
         if place.later {
-            self.hours.appeared(place.due);
+            self.hours.note_added(place.due);
         } else {
-            self.claims.appeared(place);
+            self.claims.note_added(place);
         }
     }
     /// Returns whether there may be more to delete.

@@ -12,7 +12,7 @@ use super::open::Location;
 use super::rows::store_error;
 use super::schema::Sql;
 use super::tables::Tables;
-use crate::store::words::{Answer, Inserted, NewJob, Op};
+use crate::store::{Answer, Inserted, NewJob, Op};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;

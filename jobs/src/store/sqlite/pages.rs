@@ -15,7 +15,7 @@ use rusqlite::params;
 use super::State;
 use super::rows::{JobRow, MILLIS_PER_HOUR, Place, hour_of, id_bytes, kind_row, store_error};
 use super::tables::Tables;
-use crate::store::words::{Page, PageRequest};
+use crate::store::{Page, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};

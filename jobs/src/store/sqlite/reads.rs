@@ -6,7 +6,7 @@ use super::State;
 use super::pages::BYTES_PER_PAGE;
 use super::rows::{JobRow, id_bytes, kind_row, millis_of, store_error};
 use super::tables::Tables;
-use crate::store::words::{Page, PageRequest};
+use crate::store::{Page, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, JobInfo, JobState};

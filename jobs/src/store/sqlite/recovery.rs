@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::State;
 use super::rows::{Place, kind_row};
 use super::tables::Tables;
-use crate::store::words::MOST_INTERRUPTIONS;
+use crate::store::MOST_INTERRUPTIONS;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -14,7 +14,7 @@ use crate::values::time::Millis;
 impl State {
     /// Makes this process the one that runs the jobs of these kinds: jobs that are claimed in the
     /// file were interrupted.
-    pub(crate) fn take_over(
+    pub(crate) fn start_runner(
         &mut self,
         tables: Tables<'_>,
         kinds: &[Arc<str>],
@@ -26,17 +26,18 @@ impl State {
         self.kinds = tables.kinds()?;
         tables.execute(&tables.sql.add_start, [])?;
         self.claims.starts = tables.starts()?;
-        let asked: HashSet<JobId> = self.asked(tables)?.clone();
+        let cancel_requested: HashSet<JobId> = self.cancel_requested(tables)?.clone();
         // From the one that was claimed last: a suspect that was claimed later is the more likely cause.
         let mut suspect_after = false;
         for id in tables.claimed_ids()?.into_iter().rev() {
             let Some(place) = tables.find(&self.kinds, id)? else { continue };
-            let asked = asked.contains(&id);
-            suspect_after |= self.interrupted(tables, place, asked, suspect_after, now)?;
+            let cancel_requested = cancel_requested.contains(&id);
+            suspect_after |=
+                self.interrupted(tables, place, cancel_requested, suspect_after, now)?;
         }
         tables.execute(&tables.sql.drop_claims, [])?;
-        tables.execute(&tables.sql.drop_all_asked, [])?;
-        self.asked = Some(HashSet::new());
+        tables.execute(&tables.sql.drop_cancel_requests, [])?;
+        self.cancel_requested = Some(HashSet::new());
         self.claims.handle(kinds, &self.kinds);
         Ok(())
     }
@@ -47,13 +48,13 @@ impl State {
         &mut self,
         tables: Tables<'_>,
         place: Place,
-        asked: bool,
+        cancel_requested: bool,
         suspect_after: bool,
         now: Millis,
     ) -> Result<bool, StoreError> {
         let Some(mut job) = tables.job(place)? else { return Ok(false) };
         let was_suspect = job.interruptions > 0;
-        if asked {
+        if cancel_requested {
             self.delete_pending(tables, place, now)?;
             return Ok(was_suspect);
         }

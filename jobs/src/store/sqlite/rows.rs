@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, ffi};
 
-use crate::store::words::{Inserted, StoredSchedule, Unreadable};
+use crate::store::{Inserted, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};

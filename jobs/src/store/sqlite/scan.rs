@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::claims::Held;
 use super::rows::{JobRow, store_error, unreadable_job};
-use crate::store::words::Unreadable;
+use crate::store::Unreadable;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;

@@ -7,7 +7,7 @@
 //! | `moved` | where a job is whose id does not say it | jobs that were rescheduled, retried, or named by the caller |
 //! | `key` | a key and the id of its pending job | jobs with keys |
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended | jobs in flight |
-//! | `asked` | a claimed job that another process asked to cancel | such requests, until the run ends |
+//! | `cancel_requested` | a claimed job that another process asked to cancel | such requests, until the run ends |
 //! | `dead` | a dead job | the dead, until their retention |
 //! | `done` | an id of a caller's whose job has ended | such jobs, until their retention |
 //! | `kind` | the number of a kind, its name, and how many rows of `job` it has | kinds |
@@ -17,7 +17,7 @@
 //!
 //! A tree costs a page for each job that is written at a random place of it. So a job of a later hour
 //! goes to `later`, where the jobs of an hour lie in the order in which they came: a place to write for
-//! each hour, not for each job. `hours.rs` moves an hour to `job`, sorted, before it begins. A job that
+//! each hour, not for each job. `later_jobs.rs` moves an hour to `job`, sorted, before it begins. A job that
 //! is due after all that are in `job` goes there at once, to the end: if every delay is the same, no
 //! job is ever moved. There is no index of ids (see `values/id.rs`).
 //!
@@ -54,7 +54,7 @@ CREATE TABLE {p}moved (
 ) WITHOUT ROWID;
 CREATE TABLE {p}key (name TEXT PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}claim (n INTEGER PRIMARY KEY, ids BLOB NOT NULL);
-CREATE TABLE {p}asked (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE {p}cancel_requested (id BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE {p}dead (
     id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL, died INTEGER NOT NULL,
     failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
@@ -132,10 +132,10 @@ pub(crate) struct Sql {
     pub(crate) claims: String,
     pub(crate) drop_claims: String,
 
-    pub(crate) ask: String,
-    pub(crate) asked: String,
-    pub(crate) drop_asked: String,
-    pub(crate) drop_all_asked: String,
+    pub(crate) put_cancel_request: String,
+    pub(crate) cancel_requests: String,
+    pub(crate) drop_cancel_request: String,
+    pub(crate) drop_cancel_requests: String,
 
     pub(crate) put_dead: String,
     pub(crate) dead: String,
@@ -251,10 +251,10 @@ impl Sql {
             claims: sql("SELECT ids FROM {p}claim ORDER BY n"),
             drop_claims: sql("DELETE FROM {p}claim"),
 
-            ask: sql("INSERT OR IGNORE INTO {p}asked VALUES (?1)"),
-            asked: sql("SELECT id FROM {p}asked"),
-            drop_asked: sql("DELETE FROM {p}asked WHERE id = ?1"),
-            drop_all_asked: sql("DELETE FROM {p}asked"),
+            put_cancel_request: sql("INSERT OR IGNORE INTO {p}cancel_requested VALUES (?1)"),
+            cancel_requests: sql("SELECT id FROM {p}cancel_requested"),
+            drop_cancel_request: sql("DELETE FROM {p}cancel_requested WHERE id = ?1"),
+            drop_cancel_requests: sql("DELETE FROM {p}cancel_requested"),
 
             put_dead: sql("INSERT OR REPLACE INTO {p}dead VALUES \
                  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),

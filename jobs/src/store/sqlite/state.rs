@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use super::claims::Claims;
-use super::hours::Hours;
+use super::later_jobs::Hours;
 use super::pace::Pace;
 use super::pages::Ahead;
 use super::rows::KindRow;
 use super::tables::Tables;
-use crate::store::words::Unreadable;
+use crate::store::Unreadable;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
@@ -28,8 +28,8 @@ pub(crate) struct State {
     pub(crate) changed: bool,
     /// Ids of jobs whose insert may or may not have been committed: remembered when they end.
     pub(crate) unknown: HashSet<JobId>,
-    /// The rows of `asked`, once they were read: none after another process has changed the file.
-    pub(crate) asked: Option<HashSet<JobId>>,
+    /// The rows of `cancel_requested`, once they were read: none after another process has changed the file.
+    pub(crate) cancel_requested: Option<HashSet<JobId>>,
     /// Statements of the application's may have left jobs.
     pub(crate) outbox: bool,
     /// Another process runs the jobs of the file now.
@@ -53,7 +53,7 @@ impl State {
             data_version: -1,
             changed: false,
             unknown: HashSet::new(),
-            asked: None,
+            cancel_requested: None,
             outbox: true,
             overtaken: false,
             ahead: Vec::new(),
@@ -83,7 +83,7 @@ impl State {
             self.data_version = version;
             self.reload = true;
             self.changed = true;
-            self.asked = None;
+            self.cancel_requested = None;
             self.outbox = true;
             self.claims.rewind();
             self.hours.forget();
@@ -92,8 +92,8 @@ impl State {
     }
 
     /// The transaction was committed.
-    pub(crate) fn keep(&mut self) {
-        self.claims.keep();
+    pub(crate) fn accept(&mut self) {
+        self.claims.accept();
     }
 
     /// The transaction was rolled back.
@@ -101,7 +101,7 @@ impl State {
         self.claims.undo();
         self.hours.forget();
         self.deltas.clear();
-        self.asked = None;
+        self.cancel_requested = None;
         self.outbox = true;
         self.reload = true;
     }

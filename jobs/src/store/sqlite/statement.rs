@@ -23,7 +23,7 @@ use super::schema::{Sql, VERSION};
 use super::tables::Tables;
 use super::transact::Access;
 use super::{Sqlite, State};
-use crate::store::words::{IfTaken, NewJob, Unreadable};
+use crate::store::{IfTaken, NewJob, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
@@ -208,7 +208,7 @@ fn unreadable(n: i64) -> Unreadable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::words::{Answer, Batch, Op, Store};
+    use crate::store::{Answer, Batch, Op, Store};
 
     /// Promise: the parameter of a statement has everything that is said of a job.
     #[test]

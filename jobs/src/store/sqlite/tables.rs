@@ -14,7 +14,7 @@ use super::rows::{
     out_of_range, store_error,
 };
 use super::schema::Sql;
-use crate::store::words::{IfTaken, Inserted, NewJob};
+use crate::store::{IfTaken, Inserted, NewJob};
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;

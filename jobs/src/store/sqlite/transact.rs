@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use super::rows::store_error;
 use super::tables::Tables;
 use super::{Sqlite, State};
-use crate::store::words::ApplyError;
+use crate::store::ApplyError;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
@@ -121,9 +121,9 @@ impl Sqlite {
         match tables.execute("COMMIT", []) {
             Ok(_) => {
                 self.behind |= changed;
-                self.facts.commits += u64::from(changed);
-                self.facts.syncs += u64::from(changed && synced);
-                self.state.keep();
+                self.stats.commits += u64::from(changed);
+                self.stats.syncs += u64::from(changed && synced);
+                self.state.accept();
                 Ok(value)
             }
             Err(error) => {

@@ -1,11 +1,14 @@
--- Does what a list of changes says, one after the other, and keeps the answer.
+-- Does each operation of the list in ARGV, and keeps the answer.
 --
--- The operations are those of `change.lua` and `ends.lua`. Each moves `at` past its own arguments and
--- answers its letters. The answer is kept under the place of the call in its batch, with the number of the
--- batch, for as long as `SENT_KEPT_MS` says: `change.lua` finds it there when the call comes again.
+-- ARGV from `at` on: the word of an operation (`Operation` in `protocol.rs`) and its arguments, again and
+-- again. The operations are in `change.lua` and `ends.lua`: each takes its own arguments and returns one
+-- result, or one for each item of its list.
+-- Returns { 'ok', microseconds, the results }. They are kept in `sent` for SENT_KEPT_MS, under the place of
+-- the call in its batch, together with the number of the batch: `change.lua` finds them there when the
+-- call is sent again.
 
 while at <= #ARGV do
-  answers[#answers + 1] = operations[ARGV[at]]()
+  answers[#answers + 1] = operations[args(1)]()
 end
 settle()
 local answer = table.concat(answers)

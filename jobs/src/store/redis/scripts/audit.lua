@@ -1,5 +1,7 @@
--- The slow truth about some jobs: where each id is, and what does not fit. Answers a sentence for
--- each id at which something is wrong.
+-- Looks at each key for some ids, the slow way.
+--
+-- ARGV from `at` on: ids.
+-- Returns { 'ok', microseconds, pairs }: an id at which something is wrong, and a sentence that says what.
 
 local wrong = {}
 for n = at, #ARGV do

@@ -1,14 +1,17 @@
--- Changes to jobs that wait or are dead, and to schedules. Each answers letters. `ends.lua` has those to
--- claimed jobs, and `apply.lua` does what the list says: they are the rest of this script.
+-- Changes to pending jobs, to dead jobs and to schedules. `ends.lua` has the changes to claimed jobs, and
+-- `apply.lua` does what the list in ARGV says: they are the rest of this script.
 --
--- A call that is sent again, because its answer was lost, bears the same number in the same place:
--- it changes nothing, and has the answer that it had. A copy of it that arrives after later calls
--- does nothing, and nobody waits for it.
+-- A call whose answer was lost is sent again under its number and its place: it changes nothing then, and
+-- is answered as it was before. A copy that arrives after a later call does nothing, since no caller waits
+-- for it.
+--
+-- ARGV from `at` on: the place of the call in its batch; the number of the batch; the place of the call that
+-- this one continues, or ''; the list of operations.
+-- Returns: see `apply.lua`. The results are empty if the call came too late, or without the call before.
 
-local place, number, before = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-at = at + 3
+local place, number, before = args(3)
 
--- The number and the answer of the last call in a place.
+-- The number and the results of the last call in a place.
 local function last_in(slot)
   local last = redis.call('HGET', sent, slot)
   if not last then
@@ -27,22 +30,25 @@ if last_number > tonumber(number) or before ~= '' and last_in(before) ~= tonumbe
   return { 'ok', micros, '' }
 end
 
--- A list of inserts reads whatever it writes to.
-if ARGV[at] ~= 'J' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV then
+-- A list of inserts reads every key that it writes to.
+if ARGV[at] ~= 'insert_many' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV then
   check_types()
 end
--- Only inserts, occurrences, schedules and what is retried are refused by a full server.
-local GROWS = { I = true, J = true, O = true, S = true, V = true }
-if not GROWS[ARGV[at]] then
+-- A full server refuses the operations that need memory, and no others.
+local NEEDS_MEMORY = {
+  insert = true, insert_many = true, occur = true, put_schedule = true, retry = true,
+}
+if not NEEDS_MEMORY[ARGV[at]] then
   write_on_a_full_server()
 end
 
 local answers = {}
--- Nobody has asked a run to stop, in almost every call.
-local any_asked = redis.call('SCARD', asked) > 0
+-- In almost every call no cancel is requested.
+local is_any_cancel_requested = redis.call('SCARD', cancel_requested) > 0
 
-local function is_asked(id)
-  return any_asked and redis.call('SREM', asked, id) == 1
+-- Takes the request to cancel this claimed job, if there is one.
+local function take_cancel_request(id)
+  return is_any_cancel_requested and redis.call('SREM', cancel_requested, id) == 1
 end
 
 local function is_claimed(id)
@@ -55,7 +61,7 @@ local function remember(id, flags)
   end
 end
 
--- Removes a job that waits, for good.
+-- Removes a pending job for good.
 local function remove(id, job)
   redis.call('ZREM', due[job.kind], id)
   redis.call('HDEL', jobs, id)
@@ -64,8 +70,8 @@ local function remove(id, job)
   count(job.kind, -1)
 end
 
--- The job that waits and has this id.
-local function waiting(id)
+-- The pending job with this id.
+local function pending(id)
   local record = redis.call('HGET', jobs, id)
   if not record or is_claimed(id) then
     return nil
@@ -77,8 +83,7 @@ local function waiting(id)
   return job
 end
 
--- The job that has this key, and what its record says. There is none if somebody has removed the record by
--- hand, or if it makes no sense.
+-- The job that has this key, and its record. Nil if the record was removed by hand, or makes no sense.
 local function holder_of(key)
   local id = redis.call('HGET', keys, key)
   local record = id and redis.call('HGET', jobs, id)
@@ -89,8 +94,8 @@ local function holder_of(key)
   return id, job
 end
 
--- The same of a job that waits.
-local function waiting_holder_of(key)
+-- The same of a pending job.
+local function pending_holder_of(key)
   local id, job = holder_of(key)
   if not id or is_claimed(id) then
     return nil
@@ -98,28 +103,29 @@ local function waiting_holder_of(key)
   return id, job
 end
 
--- The answer of what was not done, because this job has the key.
-local function taken(id, key)
+-- The result of an operation that was not done, because this job has the key.
+local function key_taken_by(id, key)
   local detail = id .. key
-  return 't' .. struct.pack('>I2', #detail) .. detail
+  return KEY_TAKEN .. struct.pack('>I2', #detail) .. detail
 end
 
-local function insert(id, kind, time, mode, key, record)
+-- Inserts a job. `if_taken` says what happens if another job has its key: see `IfTaken` in `protocol.rs`.
+local function insert(id, kind, time, if_taken, key, record)
   if redis.call('HEXISTS', jobs, id) == 1 then
-    return 'k'
+    return KNOWN
   end
   if has(string.byte(record, 1), CALLERS_ID) and redis.call('ZSCORE', done, id) then
-    return 'k'
+    return KNOWN
   end
   learn_head(kind)
-  if mode ~= '' then
+  if key ~= '' then
     local holder, other = holder_of(key)
-    local runs = holder and is_claimed(holder)
-    if runs and holds_key(other) or holder and not runs and mode == 'L' then
-      return taken(holder, '')
+    local is_running = holder and is_claimed(holder)
+    if is_running and holds_key(other) or holder and not is_running and if_taken == 'leave' then
+      return key_taken_by(holder, '')
     end
-    if holder and not runs then
-      if mode == 'K' then
+    if holder and not is_running then
+      if if_taken == 'replace_keeping_time' then
         local score = redis.call('ZSCORE', due[other.kind], holder)
         time = score and time_of(tonumber(score)) or time
       end
@@ -128,137 +134,129 @@ local function insert(id, kind, time, mode, key, record)
     redis.call('HSET', keys, key, id)
   end
   redis.call('HSET', jobs, id, record)
-  file(kind, id, time, 0)
+  enqueue(kind, id, time, 0)
   count(kind, 1)
-  return 'n'
+  return INSERTED
 end
 
 local operations = {}
 
-operations.I = function()
-  local id, kind, time = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
-  local answer = insert(id, kind, time, ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
-  at = at + 7
-  return answer
+-- One job, which may have a key or an id of the caller's.
+operations.insert = function()
+  local id, kind, time, if_taken, key, record = args(6)
+  return insert(id, kind, tonumber(time), if_taken, key, record)
 end
 
--- Inserts jobs of one kind, which have no keys, and ids that were made for this.
-operations.J = function()
-  local kind, many = ARGV[at + 1], tonumber(ARGV[at + 2])
-  at = at + 3
-  local ids = {}
+-- Jobs of one kind, without keys, with ids that were made for them. A result for each.
+operations.insert_many = function()
+  local kind, many = args(2)
+  many = tonumber(many)
+  local ids, first = {}, at
   for n = 1, many do
-    ids[n] = ARGV[at + 3 * n - 3]
+    ids[n] = ARGV[first + 3 * n - 3]
   end
+  at = at + 3 * many
   local stored = get_all(jobs, ids)
-  local letters, records, deadlines, earliest = {}, {}, {}, math.huge
+  local results, records, dues, earliest = {}, {}, {}, math.huge
   for n, id in ipairs(ids) do
-    letters[n] = 'k'
+    results[n] = KNOWN
     if not stored[n] then
-      letters[n] = 'n'
-      local time = ARGV[at + 3 * n - 2]
+      results[n] = INSERTED
+      local time = ARGV[first + 3 * n - 2]
       records[#records + 1] = id
-      records[#records + 1] = ARGV[at + 3 * n - 1]
-      deadlines[#deadlines + 1] = time
-      deadlines[#deadlines + 1] = id
+      records[#records + 1] = ARGV[first + 3 * n - 1]
+      dues[#dues + 1] = time
+      dues[#dues + 1] = id
       earliest = math.min(earliest, tonumber(time))
     end
   end
-  at = at + 3 * many
   if #records > 0 then
     note_head(kind, earliest)
     call_all('HSET', jobs, records)
-    call_all('ZADD', due[kind], deadlines)
+    call_all('ZADD', due[kind], dues)
     count(kind, #records / 2)
   end
-  return table.concat(letters)
+  return table.concat(results)
 end
 
--- Cancel.
-operations.C = function()
-  local id = ARGV[at + 1]
-  at = at + 2
+-- A claimed job is not cancelled here: the request to cancel it is left for its owner.
+operations.cancel = function()
+  local id = args(1)
   if is_claimed(id) then
-    redis.call('SADD', asked, id)
-    any_asked = true
-    tell('asked 0')
-    return 'r'
+    redis.call('SADD', cancel_requested, id)
+    is_any_cancel_requested = true
+    publish('poll 0')
+    return RUNNING
   end
-  local job = waiting(id)
+  local job = pending(id)
   if not job then
-    return 'g'
+    return GONE
   end
   remove(id, job)
-  return 'c'
+  return CANCELLED
 end
 
--- Cancel the job with a key.
-operations.c = function()
-  local id, job = waiting_holder_of(ARGV[at + 1])
-  at = at + 2
+operations.cancel_key = function()
+  local id, job = pending_holder_of(args(1))
   if not id then
-    return '0'
+    return UNCHANGED
   end
   remove(id, job)
-  return '1'
+  return CHANGED
 end
 
-local function move(id, time)
-  local job = id and waiting(id)
+local function reschedule(id, time)
+  local job = id and pending(id)
   if not job then
-    return '0'
+    return UNCHANGED
   end
-  file(job.kind, id, time, job.interruptions)
-  return '1'
+  enqueue(job.kind, id, time, job.interruptions)
+  return CHANGED
 end
 
--- Reset.
-operations.R = function()
-  local id, time = ARGV[at + 1], tonumber(ARGV[at + 2])
-  at = at + 3
-  return move(id, time)
+operations.reschedule = function()
+  local id, time = args(2)
+  return reschedule(id, tonumber(time))
 end
 
-operations.r = function()
-  local id, time = waiting_holder_of(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  at = at + 3
-  return move(id, time)
+operations.reschedule_key = function()
+  local key, time = args(2)
+  return reschedule(pending_holder_of(key), tonumber(time))
 end
 
--- Retry.
-operations.V = function()
-  local id, time = ARGV[at + 1], tonumber(ARGV[at + 2])
-  at = at + 3
+-- Makes a dead job pending.
+operations.retry = function()
+  local id, time = args(2)
   if not redis.call('ZSCORE', dead, id) then
-    return '0'
+    return UNCHANGED
   end
   local record = redis.call('HGET', jobs, id)
   local job = record and read(record)
   if record and not job then
-    return '0'
+    return UNCHANGED
   end
   if job and job.key ~= '' then
     local holder = holder_of(job.key)
     if holder then
-      return taken(holder, job.key)
+      return key_taken_by(holder, job.key)
     end
   end
   redis.call('ZREM', dead, id)
   redis.call('ZREM', died, id)
   if not record then
-    return '0'
+    return UNCHANGED
   end
   job.flags, job.failures, job.interruptions = job.flags - DEAD, 0, 0
   if job.key ~= '' then
     redis.call('HSET', keys, job.key, id)
   end
   redis.call('HSET', jobs, id, write(job))
-  file(job.kind, id, time, 0)
+  enqueue(job.kind, id, tonumber(time), 0)
   count(job.kind, 1)
-  return '1'
+  return CHANGED
 end
 
--- Removes a dead job. Answers the flags of its record, if it has one.
+-- Removes a dead job. Returns the flags of its record, if it has one.
 local function delete_dead(id)
   local record = redis.call('HGET', jobs, id)
   redis.call('ZREM', dead, id)
@@ -267,56 +265,50 @@ local function delete_dead(id)
   return record and string.byte(record, 1) or 0
 end
 
--- Delete.
-operations.D = function()
-  local id = ARGV[at + 1]
-  at = at + 2
+operations.delete = function()
+  local id = args(1)
   if not redis.call('ZSCORE', dead, id) then
-    return '0'
+    return UNCHANGED
   end
   remember(id, delete_dead(id))
-  return '1'
+  return CHANGED
 end
 
--- Put a schedule. Its row: the next occurrence, what is done about missed ones, kind, rule, payload.
-operations.S = function()
-  local name, kind, rule = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local missed, payload, following = ARGV[at + 4], ARGV[at + 5], tonumber(ARGV[at + 6])
-  at = at + 7
+-- A schedule's row: the next occurrence, the policy for missed ones, kind, rule, payload.
+operations.put_schedule = function()
+  local name, kind, rule, missed, payload, following = args(6)
   local identity = struct.pack('>BI2', #kind, #rule) .. kind .. rule
   local row = redis.call('HGET', schedules, name)
   local same = row and string.sub(row, 17, 16 + #identity) == identity
   if same then
     following = struct.unpack('>I8', row)
   end
-  row = struct.pack('>I8', following) .. missed .. identity .. payload
+  row = struct.pack('>I8', tonumber(following)) .. missed .. identity .. payload
   redis.call('HSET', schedules, name, row)
   redis.call('HINCRBY', meta, 'schedules', 1)
-  tell('asked 0')
-  return same and '0' or '1'
+  publish('poll 0')
+  return same and UNCHANGED or CHANGED
 end
 
--- Drop a schedule.
-operations.s = function()
-  local dropped = redis.call('HDEL', schedules, ARGV[at + 1])
+operations.drop_schedule = function()
+  local dropped = redis.call('HDEL', schedules, args(1))
   redis.call('HINCRBY', meta, 'schedules', 1)
-  at = at + 2
-  return dropped == 1 and '1' or '0'
+  return dropped == 1 and CHANGED or UNCHANGED
 end
 
--- Occurrences of a schedule become jobs.
-operations.O = function()
-  local name, expected, following = ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3]
-  local many = tonumber(ARGV[at + 4])
-  at = at + 5
+-- Turns occurrences of a schedule into jobs, unless another process has done so.
+operations.occur = function()
+  local name, expected, following, many = args(4)
+  many = tonumber(many)
+  local first = at
+  at = at + 4 * many
   local row = redis.call('HGET', schedules, name)
-  if not row or #row < 8 or struct.unpack('>I8', row) ~= expected then
-    at = at + 4 * many
-    return '0'
+  if not row or #row < 8 or struct.unpack('>I8', row) ~= tonumber(expected) then
+    return UNCHANGED
   end
-  for _ = 1, many do
-    insert(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), '', '', ARGV[at + 3])
-    at = at + 4
+  for n = 1, many do
+    local from = first + 4 * n - 4
+    insert(ARGV[from], ARGV[from + 1], tonumber(ARGV[from + 2]), '', '', ARGV[from + 3])
   end
   if following == '' then
     redis.call('HDEL', schedules, name)
@@ -324,13 +316,12 @@ operations.O = function()
     row = struct.pack('>I8', tonumber(following)) .. string.sub(row, 9)
     redis.call('HSET', schedules, name, row)
   end
-  return '1'
+  return CHANGED
 end
 
--- Purge.
-operations.P = function()
-  local before = '(' .. ARGV[at + 1]
-  at = at + 2
+-- Deletes dead jobs and remembered ids of before a time, 128 of each. CHANGED: there may be more.
+operations.purge = function()
+  local before = '(' .. args(1)
   local old = redis.call('ZRANGEBYSCORE', died, '-inf', before, 'LIMIT', 0, 128)
   for _, id in ipairs(old) do
     delete_dead(id)
@@ -339,5 +330,5 @@ operations.P = function()
   for _, id in ipairs(forgotten) do
     redis.call('ZREM', done, id)
   end
-  return (#old == 128 or #forgotten == 128) and '1' or '0'
+  return (#old == 128 or #forgotten == 128) and CHANGED or UNCHANGED
 end

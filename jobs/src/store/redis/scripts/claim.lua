@@ -1,36 +1,44 @@
--- Claims the earliest jobs that are due, of the kinds that are handled: at most so many, and at most
--- so many bytes. Answers when the next one is due, whether a suspect waits, of each claimed job its id,
--- its fence and its record, and the ids of records that make no sense: those are set aside.
+-- Claims the earliest jobs that are due, of the kinds that the caller handles.
 --
--- A suspect is a job that was interrupted. Those that may not be claimed are passed over, and keep nobody
--- behind them back.
+-- A suspect is a job that was interrupted. The claim passes over suspects that it may not take, and takes
+-- the jobs behind them.
 --
--- A claim that is sent again, because its answer was lost, answers what it claimed. A copy of it
--- that arrives after later claims claims nothing, because nobody waits for it.
+-- A claim whose answer was lost is sent again under its number, and is answered with what it claimed. A
+-- copy that arrives after a later claim claims nothing, since no caller waits for it.
+--
+-- ARGV from `at` on:
+--   the number of the claim
+--   how many jobs it may take
+--   the lease in milliseconds
+--   how many jobs that were interrupted once it may take
+--   '1' if it may take one job that was interrupted more often, without other suspects
+--   the nonce of its fences
+--   how many bytes of records it may take
+--   '1' if a copy of it may be under way
+--   '1' if that one job may be one whose next interruption is the last
+--   how many jobs it may take of kinds whose handlers block a thread
+--   a digit for each kind: '1' if its handler blocks a thread
+--   how many jobs it may take of each kind, with spaces between
+--   the kinds
+-- Returns { 'ok', microseconds, when the next job is due or -1, 1 if a suspect waits, claimed jobs, ids }:
+-- id, fence and record of each claimed job; the ids of records that make no sense and were set aside.
 
-local number, limit, lease = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-local suspects, repeat_offender = tonumber(ARGV[at + 3]), ARGV[at + 4] == '1'
-local nonce, most_bytes = ARGV[at + 5], tonumber(ARGV[at + 6])
--- Another copy may be under way, so this one leaves its number behind in any case.
-local again = ARGV[at + 7] == '1'
-local last_try = ARGV[at + 8] == '1'
--- How many of the jobs may be of kinds whose handlers block a thread; and a letter for each kind, which
--- says whether its do.
-local blocking, letters = tonumber(ARGV[at + 9]), ARGV[at + 10]
--- How many of them may be of each kind.
-local rooms = ARGV[at + 11]
-at = at + 12
+local number, limit, lease, crashed_once, poison_pill, nonce = args(6)
+local most_bytes, has_copy, last_try, blocking, is_blocking_digits, rooms = args(6)
+limit, lease, most_bytes = tonumber(limit), tonumber(lease), tonumber(most_bytes)
+crashed_once, blocking = tonumber(crashed_once), tonumber(blocking)
+poison_pill, has_copy, last_try = poison_pill == '1', has_copy == '1', last_try == '1'
 local reply = {}
 local waits = 0
 
 local is_blocking = {}
 for n = at, #ARGV do
-  is_blocking[ARGV[n]] = string.sub(letters, n - at + 1, n - at + 1) == 'b'
+  is_blocking[ARGV[n]] = string.sub(is_blocking_digits, n - at + 1, n - at + 1) == '1'
 end
 
 local room, next_kind = {}, at
-for number in string.gmatch(rooms, '%d+') do
-  room[ARGV[next_kind]] = tonumber(number)
+for its_room in string.gmatch(rooms, '%d+') do
+  room[ARGV[next_kind]] = tonumber(its_room)
   next_kind = next_kind + 1
 end
 
@@ -52,16 +60,16 @@ end
 -- Whether a suspect may be claimed that was interrupted this often; `ClaimRequest::admits` says the same.
 local function admits(interruptions)
   if interruptions == 1 then
-    return suspects > 0
+    return crashed_once > 0
   end
-  return repeat_offender and (last_try or interruptions + 1 < MOST_INTERRUPTIONS)
+  return poison_pill and (last_try or interruptions + 1 < MOST_INTERRUPTIONS)
 end
 
 local function take_note(interruptions)
   if interruptions == 1 then
-    suspects, repeat_offender = suspects - 1, false
+    crashed_once, poison_pill = crashed_once - 1, false
   else
-    suspects, repeat_offender = 0, false
+    crashed_once, poison_pill = 0, false
   end
 end
 
@@ -72,9 +80,9 @@ local function give(id, fence, record)
   given = given + 3
 end
 
--- When the next job is due that this caller could claim, or -1. A suspect that is due and has to wait is
--- none. While every thread is busy, no job of a kind that blocks one is, and while a kind has no room, none
--- of its jobs is: the end of a run leads to the next claim.
+-- When the next job is due that this caller could claim, or -1. A suspect that is due and has to wait does
+-- not count. Nor does a job of a kind without room, or of a kind that blocks a thread while all are busy: the
+-- end of a run leads to the next claim.
 local function next_due()
   local earliest = math.huge
   for n = at, #ARGV do
@@ -119,9 +127,9 @@ if last_number == tonumber(number) then
   return { 'ok', micros, next_due(), waits, reply, {} }
 end
 
--- The candidates of each kind, by deadline, and the records of the first of them: a list for those that
--- were never interrupted, and one for each number of interruptions. Of suspects no more is read than may
--- be claimed, and one more, which tells that one waits.
+-- The candidates of each kind by due time, and the records of the first of them: a list of those that were
+-- never interrupted, and one for each number of interruptions. Of suspects one more is read than may be
+-- claimed: it shows that a suspect waits.
 local lists = {}
 
 local function read_list(kind, interruptions, most)
@@ -138,7 +146,7 @@ for n = at, #ARGV do
   if most > 0 then
     read_list(kind, 0, most)
     if has_suspects(kind) then
-      read_list(kind, 1, math.min(suspects, most) + 1)
+      read_list(kind, 1, math.min(crashed_once, most) + 1)
       for interruptions = 2, MOST_INTERRUPTIONS - 1 do
         read_list(kind, interruptions, 2)
       end
@@ -198,9 +206,8 @@ local function add(lists_of, kind, id)
   its[#its + 1] = id
 end
 
-local ids, deadlines, taken, has_key, of_kind, bytes = {}, {}, {}, {}, {}, 0
--- What has no record: somebody has removed it by hand. There is nothing to run. And what has one that
--- makes no sense.
+local ids, dues, taken, has_key, of_kind, bytes = {}, {}, {}, {}, {}, 0
+-- Ids without a record, which was removed by hand; ids whose record makes no sense.
 local empty, senseless, senseless_records = {}, {}, {}
 while #ids < limit and bytes < most_bytes do
   local list, time = earliest_list()
@@ -233,7 +240,7 @@ while #ids < limit and bytes < most_bytes do
       room[kind] = room[kind] - 1
       bytes = bytes + #record
       local n = #ids + 1
-      ids[n], deadlines[n], taken[n] = id, time, record
+      ids[n], dues[n], taken[n] = id, time, record
       local from = HEAD_BYTES + #kind
       has_key[n] = key_bytes > 0
         and redis.call('HGET', keys, string.sub(record, from + 1, from + key_bytes)) == id
@@ -279,14 +286,15 @@ if #ids > 0 then
   local tokens = {}
   for n, id in ipairs(ids) do
     local record = taken[n]
-    local fence = write_fence(first + n, nonce, deadlines[n], has_key[n], record)
+    local fence = write_fence(first + n, nonce, dues[n], has_key[n], record)
     tokens[2 * n - 1], tokens[2 * n] = id, fence
     give(id, fence, record)
   end
   call_all('HSET', fences, tokens)
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
   redis.call('PEXPIRE', sent, SENT_KEPT_MS)
-elseif again then
+elseif has_copy then
+  -- A copy of this claim may still arrive: the number makes it claim nothing.
   write_on_a_full_server()
   redis.call('HSET', sent, 'claim', number .. ':' .. waits)
   redis.call('PEXPIRE', sent, SENT_KEPT_MS)

@@ -1,6 +1,7 @@
--- Changes to claimed jobs: each bears the token of its claim, and without it does nothing.
+-- Changes to claimed jobs. Each bears the token of its claim, and does nothing if another claim has been
+-- made since. `change.lua` says how operations are called.
 
--- Ends a claim if it is held with this token. Answers what its fence says, and the fence.
+-- Ends the claim that has this token. Returns what its fence says, and the fence; nil if it has another.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
   if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
@@ -11,94 +12,89 @@ local function end_claim(id, token)
   return read_fence(fence), fence
 end
 
--- A claimed job is no more, but for its record.
+-- Removes all of a claimed job but its record.
 local function forget(id, claim)
   free_key(claim.key, id)
   remember(id, claim.flags)
   count(claim.kind, -1)
 end
 
--- A run has failed, or has put its job off.
+-- Ends a run that failed or was snoozed. `fate`: see `Fate` in `protocol.rs`.
 local function finish(id, token, fate, time, reason)
   local claim, fence = end_claim(id, token)
   if not claim then
-    return 'x'
+    return CLAIM_LOST
   end
   local record = redis.call('HGET', jobs, id)
-  if is_asked(id) or not record then
+  if take_cancel_request(id) or not record then
     redis.call('HDEL', jobs, id)
     forget(id, claim)
-    return 'd'
+    return DONE
   end
   local job = read(record)
   if not job then
     set_aside(id, record)
     forget(id, claim)
-    return 'd'
+    return DONE
   end
-  if fate ~= 's' then
+  if fate ~= 'snoozed' then
     job.failures = job.failures + 1
     job.attempts = job.attempts + 1
     job.error = reason
   end
-  if fate == 'd' then
-    die(id, job, deadline_of(fence))
+  if fate == 'dead' then
+    bury(id, job, due_of(fence))
   else
     job.interruptions = 0
     redis.call('HSET', jobs, id, write(job))
-    file(job.kind, id, time, 0)
+    enqueue(job.kind, id, time, 0)
   end
-  return 'd'
+  return DONE
 end
 
--- Runs have ended well: the jobs are gone.
-operations.G = function()
-  local many = tonumber(ARGV[at + 1])
-  at = at + 2
-  local ids = {}
+-- Runs that ended well: their jobs are gone. A result for each.
+operations.complete = function()
+  local many = tonumber(args(1))
+  local ids, first = {}, at
   for n = 1, many do
-    ids[n] = ARGV[at + 2 * n - 2]
+    ids[n] = ARGV[first + 2 * n - 2]
   end
+  at = at + 2 * many
   local found = get_all(fences, ids)
-  local letters, ended = {}, {}
+  local results, ended = {}, {}
   for n, id in ipairs(ids) do
     local fence = found[n]
-    letters[n] = 'x'
-    if fence and string.sub(fence, 1, TOKEN_BYTES) == ARGV[at + 2 * n - 1] then
-      letters[n] = 'd'
+    results[n] = CLAIM_LOST
+    if fence and string.sub(fence, 1, TOKEN_BYTES) == ARGV[first + 2 * n - 1] then
+      results[n] = DONE
       ended[#ended + 1] = id
-      is_asked(id)
+      take_cancel_request(id)
       forget(id, read_fence(fence))
     end
   end
-  at = at + 2 * many
   call_all('ZREM', run, ended)
   call_all('HDEL', fences, ended)
   call_all('HDEL', jobs, ended)
-  return table.concat(letters)
+  return table.concat(results)
 end
 
--- Finish otherwise.
-operations.F = function()
-  local id, token, fate = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local answer = finish(id, token, fate, tonumber(ARGV[at + 4]), ARGV[at + 5])
-  at = at + 6
-  return answer
+operations.finish = function()
+  local id, token, fate, time, reason = args(5)
+  return finish(id, token, fate, tonumber(time), reason)
 end
 
--- Release.
-operations.L = function()
-  local id, token = ARGV[at + 1], ARGV[at + 2]
-  at = at + 3
+-- Gives a claim back, as if it had never been made.
+operations.release = function()
+  local id, token = args(2)
   local claim, fence = end_claim(id, token)
   if not claim then
-    return 'd'
+    return DONE
   end
-  if is_asked(id) then
+  if take_cancel_request(id) then
     redis.call('HDEL', jobs, id)
     forget(id, claim)
   else
-    file(claim.kind, id, deadline_of(fence), interruptions_of(fence))
+    enqueue(claim.kind, id, due_of(fence), interruptions_of(fence))
   end
-  return 'd'
+  return DONE
 end

@@ -1,16 +1,18 @@
--- Begins leases anew. Answers a letter for each claim: '1' if it is held, '0' if it is not.
+-- Begins leases anew.
+--
+-- ARGV from `at` on: the lease in milliseconds; id and token of each claim.
+-- Returns { 'ok', microseconds, results }: for each claim DONE, or CLAIM_LOST if it is not held any more.
 
-local lease = tonumber(ARGV[at])
-at = at + 1
-local answers = {}
+local lease = tonumber(args(1))
+local results = {}
 write_on_a_full_server()
 for n = at, #ARGV, 2 do
   local id = ARGV[n]
   local fence = redis.call('HGET', fences, id)
-  local held = fence and string.sub(fence, 1, TOKEN_BYTES) == ARGV[n + 1]
-  if held then
+  local is_held = fence and string.sub(fence, 1, TOKEN_BYTES) == ARGV[n + 1]
+  if is_held then
     redis.call('ZADD', run, 'XX', 'GT', now + lease, id)
   end
-  answers[#answers + 1] = held and '1' or '0'
+  results[#results + 1] = is_held and DONE or CLAIM_LOST
 end
-return { 'ok', micros, table.concat(answers) }
+return { 'ok', micros, table.concat(results) }

@@ -1,15 +1,15 @@
--- What the store has of some jobs, by id ('i') or by key ('k'). Answers for each its id, a letter for
--- its state, its deadline, when it died, whether its key is its own, and its record; or an empty
--- list; so it is of a record that makes no sense. Ends early when there are too many bytes.
+-- Everything about some jobs. Ends early when there are too many bytes.
+--
+-- ARGV from `at` on: the most bytes; for each job 'id' and its id, or 'key' and its key.
+-- Returns { 'ok', microseconds, jobs }: of each job its id, its state (`pending`, `running`, `dead`), its due
+-- time, its time of death, '1' if its key is its own, its record. Of a job that is not there, or whose record
+-- makes no sense, an empty list.
 
-local most_bytes = tonumber(ARGV[at])
+local most_bytes = tonumber(args(1))
 local found, bytes = {}, 0
-for n = at + 1, #ARGV do
-  if bytes > most_bytes then
-    break
-  end
-  local id = string.sub(ARGV[n], 2)
-  if string.sub(ARGV[n], 1, 1) == 'k' then
+while at <= #ARGV and bytes <= most_bytes do
+  local by, id = args(2)
+  if by == 'key' then
     id = redis.call('HGET', keys, id)
   end
   local record = id and redis.call('HGET', jobs, id)
@@ -23,14 +23,14 @@ for n = at + 1, #ARGV do
     local fence = redis.call('HGET', fences, id)
     if has(job.flags, DEAD) then
       local time = redis.call('ZSCORE', died, id)
-      found[#found + 1] = { id, 'd', string.format('%.0f', job.due), time, own, record }
+      found[#found + 1] = { id, 'dead', string.format('%.0f', job.due), time, own, record }
     elseif fence then
-      local time = string.format('%.0f', deadline_of(fence))
-      found[#found + 1] = { id, 'r', time, '', own, record }
+      local time = string.format('%.0f', due_of(fence))
+      found[#found + 1] = { id, 'running', time, '', own, record }
     else
       local score = redis.call('ZSCORE', due[job.kind], id)
       local time = score and string.format('%.0f', time_of(tonumber(score)))
-      found[#found + 1] = { id, 'p', time, '', own, record }
+      found[#found + 1] = { id, 'pending', time, '', own, record }
     end
   else
     found[#found + 1] = {}

@@ -1,5 +1,9 @@
--- Makes kinds known: each has a key of its own, and a number of jobs. Answers all kinds. It needs no
--- prelude, because that is what it is for.
+-- Makes kinds known: each has a key of its own, and a number of jobs. It has no prelude, since the prelude
+-- wants every kind.
+--
+-- KEYS: the kinds.
+-- ARGV: kinds.
+-- Returns { 'kinds', microseconds, every kind }.
 
 local time = redis.call('TIME')
 for n = 1, #ARGV do

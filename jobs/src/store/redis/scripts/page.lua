@@ -1,8 +1,14 @@
--- A page of ids, 256 at most of each kind and number of interruptions: of the jobs that wait, by deadline
--- and id; of the claimed ones, by the end of their lease; of the dead, by id. Answers pairs of id and
--- deadline; for the claimed, id and fence.
+-- A page of ids, 256 at most of each kind and number of interruptions.
+--
+-- ARGV from `at` on: the set (`JobSet` in `protocol.rs`) and the most ids; then
+--   'pending': the earliest and the latest due time, the id that the page follows or '', the kinds
+--   'claimed': how many to pass over
+--   'dead': the id that the page follows, or ''
+-- Returns { 'ok', microseconds, pairs }: id and due time of pending jobs, by both; id and fence of claimed
+-- ones, by the end of their lease; id and '0' of dead ones, by id.
 
-local set, limit = ARGV[at], tonumber(ARGV[at + 1])
+local set, limit = args(2)
+limit = tonumber(limit)
 local found = {}
 
 -- Ids are compared byte by byte: Lua's own order is that of the server's locale.
@@ -16,7 +22,7 @@ local function less_or_equal(a, b)
   return true
 end
 
--- How many members of the set come before a deadline, or have it and an id up to `after`.
+-- How many members of the set come before a due time, or have it and an id up to `after`.
 local function rank_after(key, time, after)
   local low = redis.call('ZCOUNT', key, '-inf', '(' .. time)
   if after == '' then
@@ -34,10 +40,11 @@ local function rank_after(key, time, after)
   return low
 end
 
-if set == 'W' then
-  local from, to, after = ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
+if set == 'pending' then
+  local from, to, after = args(3)
+  from, to = tonumber(from), tonumber(to)
   local function add(key, band)
-    local rank = rank_after(key, string.format('%.0f', band + tonumber(from)), after)
+    local rank = rank_after(key, string.format('%.0f', band + from), after)
     local page = redis.call('ZRANGE', key, rank, rank + limit - 1, 'WITHSCORES')
     for member = 1, #page, 2 do
       local time = tonumber(page[member + 1]) - band
@@ -48,7 +55,7 @@ if set == 'W' then
       found[#found + 1] = string.format('%.0f', time)
     end
   end
-  for n = at + 5, #ARGV do
+  for n = at, #ARGV do
     local key = due[ARGV[n]]
     if key then
       add(key, 0)
@@ -59,14 +66,14 @@ if set == 'W' then
       end
     end
   end
-elseif set == 'R' then
-  local from = tonumber(ARGV[at + 2])
+elseif set == 'claimed' then
+  local from = tonumber(args(1))
   for _, id in ipairs(redis.call('ZRANGE', run, from, from + limit - 1)) do
     found[#found + 1] = id
     found[#found + 1] = redis.call('HGET', fences, id)
   end
 else
-  local after = ARGV[at + 2]
+  local after = args(1)
   local low = after == '' and '-' or '(' .. after
   for _, id in ipairs(redis.call('ZRANGEBYLEX', dead, low, '+', 'LIMIT', 0, limit)) do
     found[#found + 1] = id

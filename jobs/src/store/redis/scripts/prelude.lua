@@ -1,11 +1,18 @@
--- What every script begins with: the keys, the present, the kinds, and how a job is written.
+-- The beginning of every script: the keys, the present, the kinds, the format of a job's record.
 --
--- Nothing may be written before the caller knows every kind, because each has a key of its own, and
--- every key that a script touches must be in KEYS.
+-- Every key that a script touches must be in KEYS, and each kind has a key of its own. So a caller that
+-- does not know all kinds is told them, before anything is written.
+--
+-- KEYS: the thirteen below in their order, then the due set of each kind that ARGV names.
+-- ARGV: the present in milliseconds, or '' for the server's clock; the channel of notifications; the
+-- owner, which tells the caller from others; the number of kinds; each kind. The arguments of the script
+-- itself follow, from `at` on.
+-- Returns { 'kinds', microseconds, every kind } if the caller does not know all kinds. Otherwise the script
+-- returns { 'ok', microseconds, .. }.
 
 local sent, jobs, run, fences, keys = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, died, done, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local asked, kinds, meta, unreadable = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local cancel_requested, kinds, meta, unreadable = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -30,15 +37,28 @@ end
 -- Where the arguments of the script begin.
 local at = 5 + known
 
+-- The next arguments of the script, as many as `many` says.
+local function args(many)
+  at = at + many
+  return unpack(ARGV, at - many, at - 1)
+end
+
+-- Results of operations: one letter each, since an answer holds up to 256 of them. `ResultCode` in
+-- `protocol.rs` has the same letters.
+local INSERTED, KNOWN, KEY_TAKEN = 'n', 'k', 't'
+local CANCELLED, RUNNING, GONE = 'c', 'r', 'g'
+local DONE, CLAIM_LOST = 'd', 'x'
+local CHANGED, UNCHANGED = '1', '0'
+
 local CALLERS_ID, DEAD, EXTRA = 1, 2, 4
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 local MOST_INTERRUPTIONS = 5
 -- How long the last answers of a process are kept.
 local SENT_KEPT_MS = 3600000
 
--- A job that waits and was interrupted is a suspect. It is filed by its deadline, so many times this
--- higher as it was interrupted: behind the jobs of its kind that were not, where a claim finds them apart.
--- No deadline is as high, and a score holds the sum exactly.
+-- A pending job that was interrupted is a suspect. Its score in the due set of its kind is its due time
+-- plus one band for each interruption. So it lies behind the jobs that were not interrupted, and a claim
+-- reads each band by itself. Every due time is less than a band, and a score holds the sum exactly.
 local BAND = 1000000000000000
 
 local function time_of(score)
@@ -56,7 +76,7 @@ local function has_extra(record, bytes)
 end
 
 -- The record of a job: how often it failed, was interrupted and ran; kind, key and error; of a dead
--- job the deadline; the payload, and before it the extra with its length, if there is one. Nil if it makes
+-- job the due time; the payload, and before it the extra with its length, if there is one. Nil if it makes
 -- no sense: another version has written it, or a hand.
 local function read(record)
   if #record < HEAD_BYTES then
@@ -95,14 +115,14 @@ end
 local function write(job)
   local head = struct.pack(HEAD, job.flags, job.failures, job.interruptions, job.attempts, #job.kind,
     #job.key, #job.error)
-  local deadline = ''
+  local due_bytes = ''
   if has(job.flags, DEAD) then
-    deadline = struct.pack('>I8', job.due)
+    due_bytes = struct.pack('>I8', job.due)
   end
-  return head .. job.kind .. job.key .. job.error .. deadline .. job.payload
+  return head .. job.kind .. job.key .. job.error .. due_bytes .. job.payload
 end
 
--- The fence of a claim: nonce and number, which are its token; deadline, owner, whether the job has its
+-- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
 -- key; and the beginning of the record, to the end of the key at least. It has more than 64 bytes for
 -- nearly every job: so the server keeps fences in a table, where it would search a list of short ones.
 local TOKEN_BYTES, FENCE_BYTES, LONG_ENOUGH = 16, 33, 32
@@ -113,7 +133,7 @@ local function write_fence(number, nonce, time, has_key, record)
     .. string.sub(record, 1, math.max(LONG_ENOUGH, HEAD_BYTES + kind_bytes + key_bytes))
 end
 
-local function deadline_of(fence)
+local function due_of(fence)
   return (struct.unpack('>I8', fence, 17))
 end
 
@@ -198,8 +218,8 @@ local function note_head(kind, time)
   end
 end
 
--- Files a job among those that wait. `interruptions` in a row.
-local function file(kind, id, time, interruptions)
+-- Makes a job pending. `interruptions`: how many in a row.
+local function enqueue(kind, id, time, interruptions)
   note_head(kind, time)
   local band = math.min(interruptions, MOST_INTERRUPTIONS - 1)
   redis.call('ZADD', due[kind], time + BAND * band, id)
@@ -211,12 +231,13 @@ local function set_aside(id, record)
   redis.call('HDEL', jobs, id)
 end
 
--- Tells the others something. They look within a second in any case, so it may be refused.
-local function tell(what)
+-- Publishes a notification: a word of `Notification` in `protocol.rs`, a time, the owner. The other
+-- processes poll within a second in any case, so the server may refuse it.
+local function publish(what)
   redis.pcall('PUBLISH', channel, what .. ' ' .. owner)
 end
 
--- Writes the counts, and tells the others if a job is due earlier than any was.
+-- Writes the counts, and notifies the others if a job is due earlier than any was.
 local function settle()
   for kind, by in pairs(counts) do
     if by ~= 0 then
@@ -230,7 +251,7 @@ local function settle()
     end
   end
   if earliest < math.huge then
-    tell('due ' .. string.format('%.0f', earliest))
+    publish('due ' .. string.format('%.0f', earliest))
   end
 end
 
@@ -241,8 +262,8 @@ local function free_key(key, id)
   end
 end
 
--- The job becomes a dead one. `job` is its record as it was.
-local function die(id, job, deadline)
+-- Makes a job dead. `job` is its record before that.
+local function bury(id, job, due_time)
   if job.key ~= '' then
     if redis.call('HGET', keys, job.key) == id then
       redis.call('HDEL', keys, job.key)
@@ -252,7 +273,7 @@ local function die(id, job, deadline)
     end
   end
   job.flags = job.flags + DEAD
-  job.due = deadline
+  job.due = due_time
   redis.call('HSET', jobs, id, write(job))
   redis.call('ZADD', dead, 0, id)
   redis.call('ZADD', died, now, id)

@@ -1,9 +1,12 @@
--- Makes jobs due again whose lease has ended, 256 at most. Answers whether there may be more of them,
--- how often the schedules were changed, which claims of the caller somebody wants cancelled, and which
--- records make no sense.
+-- What a process asks once a second: reclaims the jobs whose leases have ended, 256 at most, and returns
+-- what other processes have done.
 --
--- A job that was interrupted for the last time is dead, unless the same process has claimed another
--- suspect after it: then that one is the more likely cause, and the job waits for another last try.
+-- A job whose last allowed interruption this was is dead. But if the same process has claimed another suspect
+-- after it, that one is the more likely cause, and the job waits for another last try.
+--
+-- ARGV from `at` on: the error of a job that dies so.
+-- Returns { 'ok', microseconds, 1 if there may be more expired leases, how often the schedules were changed,
+-- claims of the caller whose cancel is requested, ids of records that make no sense and were set aside }.
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
 local senseless = {}
@@ -27,7 +30,7 @@ local function note_suspect(fence)
   end
 end
 
--- What the parts of a look before this one have found of it is in fields of `meta`.
+-- The parts of a poll before this one have left what they found in fields of `meta`.
 local AFTER = 'after:'
 
 local function learn_suspects(found)
@@ -78,12 +81,12 @@ for _, id in ipairs(expired) do
   local job = record and read(record)
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
-  -- Somebody has removed one of them by hand: what there is goes on, and keeps no others back.
+  -- A fence or a record may have been removed by hand: repair what is left, and go on with the others.
   fence = is_whole(fence) and due[read_fence(fence).kind] and fence
   local claim = fence and read_fence(fence)
     or job and { kind = job.kind, key = job.key, flags = job.flags }
-  local deadline = fence and deadline_of(fence) or now
-  if redis.call('SREM', asked, id) == 1 or not record then
+  local due_time = fence and due_of(fence) or now
+  if redis.call('SREM', cancel_requested, id) == 1 or not record then
     redis.call('HDEL', jobs, id)
     if claim then
       free_key(claim.key, id)
@@ -107,18 +110,18 @@ for _, id in ipairs(expired) do
     end
     if job.interruptions >= MOST_INTERRUPTIONS then
       job.error = ARGV[at]
-      die(id, job, deadline)
+      bury(id, job, due_time)
     else
       redis.call('HSET', jobs, id, write(job))
-      file(claim.kind, id, deadline, job.interruptions)
+      enqueue(claim.kind, id, due_time, job.interruptions)
     end
   end
 end
 settle()
 
 local wanted = {}
-if redis.call('SCARD', asked) > 0 then
-  local ids = redis.call('SRANDMEMBER', asked, 256)
+if redis.call('SCARD', cancel_requested) > 0 then
+  local ids = redis.call('SRANDMEMBER', cancel_requested, 256)
   for _, id in ipairs(ids) do
     local fence = redis.call('HGET', fences, id)
     if is_whole(fence) and owner_of(fence) == owner then

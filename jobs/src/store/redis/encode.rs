@@ -1,4 +1,4 @@
-//! From the operations of a batch to calls of scripts.
+//! Encodes the operations of a batch as calls of scripts.
 //!
 //! Ground rules:
 //!
@@ -11,9 +11,10 @@
 
 use redis::Cmd;
 
+use super::protocol::{self, Fate, Operation};
 use super::records::{id_bytes, missed, record, token};
 use super::scripts::{Name, Scripts};
-use crate::store::words::{End, Finish, IfTaken, NewJob, NewSchedule, Op};
+use crate::store::{End, Finish, NewJob, NewSchedule, Op};
 use crate::values::time::Millis;
 
 /// The most items of a call.
@@ -38,19 +39,19 @@ pub(super) struct Call {
 
 /// A list of what is done many times: the scripts take it as a whole.
 struct List {
-    word: &'static str,
+    operation: Operation,
     kind: Option<String>,
     many: usize,
     /// Which argument says how many there are.
     at: usize,
 }
 
-/// A part of a call's answer: the letters of one operation.
+/// A part of a call's answer: the results of one operation.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     /// Which operation.
     pub(super) op: usize,
-    pub(super) letters: usize,
+    pub(super) results: usize,
 }
 
 impl Call {
@@ -68,21 +69,21 @@ impl Call {
     }
 
     /// Begins an operation by itself.
-    fn begin(&mut self, word: &str) {
+    fn begin(&mut self, operation: Operation) {
         self.list = None;
-        self.push(word);
+        self.push(operation.word());
     }
 
     /// Begins an item of a list, which goes on if the arguments end with one of its kind.
-    fn item(&mut self, word: &'static str, kind: Option<&str>) {
-        let goes_on = |list: &List| list.word == word && list.kind.as_deref() == kind;
+    fn item(&mut self, operation: Operation, kind: Option<&str>) {
+        let goes_on = |list: &List| list.operation == operation && list.kind.as_deref() == kind;
         if !self.list.as_ref().is_some_and(goes_on) {
-            self.begin(word);
+            self.begin(operation);
             if let Some(kind) = kind {
                 self.push(kind);
             }
             let kind = kind.map(str::to_owned);
-            self.list = Some(List { word, kind, many: 0, at: self.args.len() });
+            self.list = Some(List { operation, kind, many: 0, at: self.args.len() });
             self.push("0");
         }
         if let Some(list) = &mut self.list {
@@ -119,7 +120,7 @@ pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
                         call.push(id_bytes(*id));
                         call.push(token(*fence));
                     }
-                    call.parts.push(Part { op: n, letters: part.len() });
+                    call.parts.push(Part { op: n, results: part.len() });
                 }
             }
             op => one(&mut calls, n, op),
@@ -156,23 +157,21 @@ fn room(calls: &mut Vec<Call>, name: Name, grows: bool, items: usize, bytes: usi
 
 fn push_insert(call: &mut Call, job: &NewJob) {
     if job.key.is_none() && !job.callers_id {
-        call.item("J", Some(&job.kind));
+        call.item(Operation::InsertMany, Some(&job.kind));
         call.push(id_bytes(job.id));
         call.push(time(job.due));
         call.push(record(job));
         return;
     }
-    let (mode, key) = match &job.key {
+    let (if_taken, key) = match &job.key {
         None => ("", ""),
-        Some((key, IfTaken::Replace)) => ("R", &**key),
-        Some((key, IfTaken::ReplaceKeepingTime)) => ("K", &**key),
-        Some((key, IfTaken::Leave)) => ("L", &**key),
+        Some((key, if_taken)) => (protocol::if_taken(*if_taken), &**key),
     };
-    call.begin("I");
+    call.begin(Operation::Insert);
     call.push(id_bytes(job.id));
     call.push(job.kind.as_bytes());
     call.push(time(job.due));
-    call.push(mode);
+    call.push(if_taken);
     call.push(key);
     call.push(record(job));
 }
@@ -185,14 +184,14 @@ fn insert_many(calls: &mut Vec<Call>, op: usize, jobs: &[NewJob]) {
     if jobs.len() <= ITEMS {
         let call = room(calls, Name::Change, true, jobs.len(), bytes_of(jobs));
         jobs.iter().for_each(|job| push_insert(call, job));
-        call.parts.push(Part { op, letters: jobs.len() });
+        call.parts.push(Part { op, results: jobs.len() });
         return;
     }
     for (n, part) in jobs.chunks(ITEMS).enumerate() {
         let mut call = Call::new(Name::Change, true);
         call.items = part.len();
         part.iter().for_each(|job| push_insert(&mut call, job));
-        call.parts.push(Part { op, letters: part.len() });
+        call.parts.push(Part { op, results: part.len() });
         call.continues = n > 0;
         calls.push(call);
     }
@@ -217,7 +216,7 @@ fn occur(
         rest = follows.is_some();
         let following = follows.map_or(next, |job| Some(job.due));
         let call = room(calls, Name::Change, true, part.len() + 1, bytes_of(part));
-        call.begin("O");
+        call.begin(Operation::Occur);
         call.push(name);
         call.push(time(expected));
         call.push(following.map_or(Vec::new(), time));
@@ -228,13 +227,13 @@ fn occur(
             call.push(time(job.due));
             call.push(record(job));
         }
-        call.parts.push(Part { op, letters: 1 });
+        call.parts.push(Part { op, results: 1 });
         expected = following.unwrap_or(expected);
     }
 }
 
 fn put_schedule(call: &mut Call, new: &NewSchedule) {
-    call.begin("S");
+    call.begin(Operation::PutSchedule);
     call.push(&*new.name);
     call.push(new.kind.as_bytes());
     call.push(new.schedule.rule.to_text());
@@ -245,30 +244,30 @@ fn put_schedule(call: &mut Call, new: &NewSchedule) {
 
 fn push_finish(call: &mut Call, finish: &Finish) {
     let (fate, due, error) = match &finish.end {
-        End::Gone => {
-            call.item("G", None);
+        End::Completed => {
+            call.item(Operation::Complete, None);
             call.push(id_bytes(finish.id));
             call.push(token(finish.fence));
             return;
         }
-        End::Again { due, error } => ("a", *due, &**error),
-        End::Snoozed { due } => ("s", *due, ""),
-        End::Dead { error } => ("d", Millis::ZERO, &**error),
+        End::Retry { due, error } => (Fate::Retried, *due, &**error),
+        End::Snoozed { due } => (Fate::Snoozed, *due, ""),
+        End::Dead { error } => (Fate::Dead, Millis::ZERO, &**error),
     };
-    call.begin("F");
+    call.begin(Operation::Finish);
     call.push(id_bytes(finish.id));
     call.push(token(finish.fence));
-    call.push(fate);
+    call.push(fate.word());
     call.push(time(due));
     call.push(error);
 }
 
-fn push_all(call: &mut Call, word: &str, args: &[&[u8]]) {
-    call.begin(word);
+fn push_all(call: &mut Call, operation: Operation, args: &[&[u8]]) {
+    call.begin(operation);
     args.iter().for_each(|arg| call.push(*arg));
 }
 
-/// An operation of one letter.
+/// An operation with one result.
 fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
     let (grows, items, bytes) = match change {
         Op::Insert(job) => (true, 1, job.payload.len() + 400),
@@ -279,20 +278,26 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
         _ => (false, 1, 0),
     };
     let call = room(calls, Name::Change, grows, items, bytes);
-    call.parts.push(Part { op, letters: 1 });
+    call.parts.push(Part { op, results: 1 });
     match change {
         Op::Insert(job) => push_insert(call, job),
         Op::PutSchedule(new) => put_schedule(call, new),
         Op::Finish(finish) => push_finish(call, finish),
-        Op::Cancel(id) => push_all(call, "C", &[&id_bytes(*id)]),
-        Op::CancelKey(key) => push_all(call, "c", &[key.as_bytes()]),
-        Op::Reschedule(id, due) => push_all(call, "R", &[&id_bytes(*id), &time(*due)]),
-        Op::RescheduleKey(key, due) => push_all(call, "r", &[key.as_bytes(), &time(*due)]),
-        Op::Retry(id, due) => push_all(call, "V", &[&id_bytes(*id), &time(*due)]),
-        Op::Delete(id) => push_all(call, "D", &[&id_bytes(*id)]),
-        Op::DropSchedule(name) => push_all(call, "s", &[name.as_bytes()]),
-        Op::Release(id, fence) => push_all(call, "L", &[&id_bytes(*id), &token(*fence)]),
-        Op::Purge(before) => push_all(call, "P", &[&time(*before)]),
+        Op::Cancel(id) => push_all(call, Operation::Cancel, &[&id_bytes(*id)]),
+        Op::CancelKey(key) => push_all(call, Operation::CancelKey, &[key.as_bytes()]),
+        Op::Reschedule(id, due) => {
+            push_all(call, Operation::Reschedule, &[&id_bytes(*id), &time(*due)])
+        }
+        Op::RescheduleKey(key, due) => {
+            push_all(call, Operation::RescheduleKey, &[key.as_bytes(), &time(*due)])
+        }
+        Op::Retry(id, due) => push_all(call, Operation::Retry, &[&id_bytes(*id), &time(*due)]),
+        Op::Delete(id) => push_all(call, Operation::Delete, &[&id_bytes(*id)]),
+        Op::DropSchedule(name) => push_all(call, Operation::DropSchedule, &[name.as_bytes()]),
+        Op::Release(id, fence) => {
+            push_all(call, Operation::Release, &[&id_bytes(*id), &token(*fence)])
+        }
+        Op::Purge(before) => push_all(call, Operation::Purge, &[&time(*before)]),
         _ => {}
     }
 }

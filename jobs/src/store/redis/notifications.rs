@@ -14,15 +14,16 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use redis::Msg;
 
-use super::place::Server;
-use crate::store::words::{Hint, Hints};
+use super::discovery::Server;
+use super::protocol::Message;
+use crate::store::{Notification, Notify};
 
 /// Ends the thread when it is dropped, within [`PATIENCE`] or the time that a connection takes.
 pub(super) struct Listener {
     /// Nothing is sent. The thread sees that it is gone.
     _owner: Sender<()>,
     /// The dispatcher's end of it must not find the way closed.
-    _hints: Arc<Hints>,
+    _hints: Arc<Notify>,
 }
 
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -33,10 +34,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const SILENT: u32 = 10;
 
 impl Listener {
-    pub(super) fn start(server: Server, channel: String, owner: [u8; 8], hints: Hints) -> Listener {
+    pub(super) fn start(
+        server: Server,
+        channel: String,
+        owner: [u8; 8],
+        notifications: Notify,
+    ) -> Listener {
         let (alive, ended) = bounded(0);
-        let hints = Arc::new(hints);
-        let tell = Arc::clone(&hints);
+        let notifications = Arc::new(notifications);
+        let tell = Arc::clone(&notifications);
         let listen = move || {
             let mut wait = FIRST_WAIT;
             loop {
@@ -53,9 +59,9 @@ impl Listener {
             }
         };
         // Without the thread jobs of other processes are seen within a second.
-        let named = std::thread::Builder::new().name("tickwheel-jobs-hints".to_owned());
+        let named = std::thread::Builder::new().name("tickwheel-jobs-notifications".to_owned());
         drop(named.spawn(listen));
-        Listener { _owner: alive, _hints: hints }
+        Listener { _owner: alive, _hints: notifications }
     }
 }
 
@@ -65,7 +71,7 @@ fn listen(
     server: &Server,
     channel: &str,
     owner: [u8; 8],
-    hints: &Hints,
+    notifications: &Notify,
     ended: &Receiver<()>,
 ) -> bool {
     let moves = server.moves();
@@ -76,14 +82,14 @@ fn listen(
         return false;
     }
     // What happened before the subscription was not heard.
-    hints(Hint::Look);
+    notifications(Notification::Poll);
     let mut silent = 0;
     while ended.try_recv() == Err(TryRecvError::Empty) && server.moves() == moves {
         match messages.get_message() {
             Ok(message) => {
                 silent = 0;
-                if let Some(hint) = hint_of(&message, owner) {
-                    hints(hint);
+                if let Some(notification) = notification_of(&message, owner) {
+                    notifications(notification);
                 }
             }
             Err(error) if error.is_timeout() => {
@@ -101,13 +107,14 @@ fn listen(
     true
 }
 
-/// A message is a word, a deadline and whose it is. One's own are no news.
-fn hint_of(message: &Msg, owner: [u8; 8]) -> Option<Hint> {
+/// A message is a word, a due time and the owner. Those of this process are ignored.
+fn notification_of(message: &Msg, owner: [u8; 8]) -> Option<Notification> {
     let payload = message.get_payload_bytes();
-    let is_own = payload.ends_with(&owner);
-    match payload.first() {
-        Some(b'd') if !is_own => Some(Hint::Earlier),
-        Some(b'a') if !is_own => Some(Hint::Look),
-        _ => None,
+    if payload.ends_with(&owner) {
+        return None;
     }
+    Message::of(payload).map(|message| match message {
+        Message::Due => Notification::Due,
+        Message::Poll => Notification::Poll,
+    })
 }

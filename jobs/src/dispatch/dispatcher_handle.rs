@@ -20,7 +20,7 @@ use super::events::is_in_hook;
 use super::futures::Futures;
 use super::metrics::Metrics;
 use super::questions::Questions;
-use crate::store::words::{Answer, ApplyError, Hurry, Op};
+use crate::store::{Answer, ApplyError, Hurry, Op};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::Durability;
@@ -55,7 +55,7 @@ pub(crate) enum Sent {
 const YIELDS: u32 = 64;
 
 /// The way to a dispatcher.
-pub(crate) struct Link {
+pub(crate) struct DispatcherHandle {
     pub(crate) way: Box<dyn Way>,
     /// There is no dispatcher's thread: callers make the steps.
     pub(crate) inline: bool,
@@ -89,9 +89,9 @@ pub(crate) struct Link {
     pub(crate) file: Option<crate::store::sqlite::open::Location>,
 }
 
-impl Link {
+impl DispatcherHandle {
     /// Asks, and waits for the answer.
-    pub(crate) fn ask(&self, op: Op) -> Result<Answer, ApplyError> {
+    pub(crate) fn call_and_wait(&self, op: Op) -> Result<Answer, ApplyError> {
         self.refuse_here()?;
         let until = self.until();
         if let Some(questions) = self.questions.as_ref().filter(|_| op.is_question()) {
@@ -108,7 +108,7 @@ impl Link {
         let is_question = op.is_question();
         let (reply, call) = call(until);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let end = match self.way.send(Command::Ask { op, reply: Some(reply) }) {
+        let end = match self.way.send(Command::Call { op, reply: Some(reply) }) {
             Sent::Yes => self.early(&call).unwrap_or_else(|| self.wait(&call, until)),
             Sent::Done => answered(&call),
             Sent::Closed => CallEnd::Refused,
@@ -183,7 +183,7 @@ impl Link {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed.into());
         }
-        match self.way.send(Command::Ask { op, reply: None }) {
+        match self.way.send(Command::Call { op, reply: None }) {
             Sent::Yes | Sent::Done => Ok(()),
             Sent::Closed => Err(StoreError::Closed.into()),
             Sent::TimedOut => Err(StoreError::Busy.into()),
@@ -199,7 +199,7 @@ impl Link {
     pub(crate) fn nudge(&self) {
         // One that is under way does for all.
         if self.inline || !self.nudged.swap(true, Ordering::AcqRel) {
-            let _ = self.urge(Command::Look);
+            let _ = self.urge(Command::Poll);
         }
     }
 

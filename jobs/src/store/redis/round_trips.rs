@@ -9,7 +9,7 @@
 use redis::{Cmd, Value};
 
 use super::Redis;
-use super::replies::{Fault, Reply, reply, time_of};
+use super::decode::{Fault, Reply, reply, time_of};
 use super::scripts::Name;
 use crate::values::error::StoreError;
 

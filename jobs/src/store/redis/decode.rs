@@ -4,7 +4,7 @@ use redis::{ServerError, ServerErrorKind, Value};
 
 use super::connection::Failure;
 use super::records::damaged;
-use crate::store::words::ApplyError;
+use crate::store::ApplyError;
 use crate::values::error::StoreError;
 
 /// Why there is no answer.

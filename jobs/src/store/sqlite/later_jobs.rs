@@ -15,7 +15,7 @@ use super::State;
 use super::pace::Pace;
 use super::rows::{JobRow, MILLIS_PER_HOUR, hour_of};
 use super::tables::Tables;
-use crate::store::words::ClaimRequest;
+use crate::store::ClaimRequest;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 use rusqlite::params;
@@ -82,7 +82,7 @@ impl Hours {
     }
 
     /// A job is in the table of later hours now.
-    pub(crate) fn appeared(&mut self, due: Millis) {
+    pub(crate) fn note_added(&mut self, due: Millis) {
         let hour = hour_of(due);
         self.first_later = Some(self.first_later.map_or(hour, |first| first.min(hour)));
     }
@@ -181,7 +181,7 @@ impl State {
         }
         if let Some(first) = jobs.first() {
             let place = super::rows::Place { kind, due: first.due, id: first.id, later: false };
-            self.claims.appeared(place);
+            self.claims.note_added(place);
         }
         Ok(moved)
     }

@@ -1,4 +1,4 @@
-//! The way from a future to the dispatcher, and back: what `link.rs` is for a thread.
+//! The way from a future to the dispatcher, and back: what `dispatcher_handle.rs` is for a thread.
 //!
 //! Ground rules:
 //!
@@ -19,9 +19,9 @@ use tickwheel::Handle;
 
 use super::call::{Call, CallEnd, GRACE, TakenCall, call};
 use super::command::{Answered, Checked, Command};
-use super::link::{Link, Sent};
+use super::dispatcher_handle::{DispatcherHandle, Sent};
 use super::questions::Questions;
-use crate::store::words::{ApplyError, Op};
+use crate::store::{ApplyError, Op};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::Durability;
@@ -29,7 +29,7 @@ use crate::values::time::Now;
 
 /// A future's call while it waits.
 struct Waiting<'a, T> {
-    link: &'a Link,
+    dispatcher: &'a DispatcherHandle,
     call: Call<T>,
     until: Option<Instant>,
     timer: Option<Handle>,
@@ -39,14 +39,14 @@ struct Waiting<'a, T> {
 
 impl<'a, T> Waiting<'a, T> {
     fn new(
-        link: &'a Link,
+        dispatcher: &'a DispatcherHandle,
         call: Call<T>,
         until: Option<Instant>,
     ) -> Result<Waiting<'a, T>, StoreError> {
-        link.waiting.fetch_add(1, Ordering::Relaxed);
-        let mut waiting = Waiting { link, call, until, timer: None, is_over: false };
+        dispatcher.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut waiting = Waiting { dispatcher, call, until, timer: None, is_over: false };
         if let Some(until) = until {
-            waiting.timer = link.futures.wake_at(until, waiting.call.shared())?;
+            waiting.timer = dispatcher.futures.wake_at(until, waiting.call.shared())?;
         }
         Ok(waiting)
     }
@@ -57,11 +57,11 @@ impl<'a, T> Waiting<'a, T> {
         let send = |context: &mut Context<'_>| {
             // The timer wakes it too.
             self.call.shared().leave(context.waker());
-            let sent = self.link.way.try_send(&mut command, context.waker());
+            let sent = self.dispatcher.way.try_send(&mut command, context.waker());
             match sent {
                 Some(sent) => Poll::Ready(sent),
-                None if self.link.alive.has_ended() => Poll::Ready(Sent::Closed),
-                None if self.until.is_some_and(|until| until <= self.link.present()) => {
+                None if self.dispatcher.alive.has_ended() => Poll::Ready(Sent::Closed),
+                None if self.until.is_some_and(|until| until <= self.dispatcher.present()) => {
                     Poll::Ready(Sent::TimedOut)
                 }
                 None => Poll::Pending,
@@ -73,7 +73,7 @@ impl<'a, T> Waiting<'a, T> {
     /// Waits for the end of the call.
     async fn end(&mut self, taken: TakenCall) -> CallEnd<T> {
         poll_fn(|context| {
-            let polled = self.call.poll(context.waker(), self.until, taken, &self.link.alive);
+            let polled = self.call.poll(context.waker(), self.until, taken, &self.dispatcher.alive);
             if polled.is_pending() {
                 self.wait_longer();
             }
@@ -85,10 +85,10 @@ impl<'a, T> Waiting<'a, T> {
     /// Sets the timer once more for a call that was taken before its time was over.
     fn wait_longer(&mut self) {
         let Some(until) = self.until.filter(|_| !self.is_over) else { return };
-        if until <= self.link.present() {
+        if until <= self.dispatcher.present() {
             self.is_over = true;
-            let timer = self.link.futures.wake_at(until + GRACE, self.call.shared());
-            self.link.futures.forget(self.timer.take());
+            let timer = self.dispatcher.futures.wake_at(until + GRACE, self.call.shared());
+            self.dispatcher.futures.forget(self.timer.take());
             self.timer = timer.unwrap_or_default();
         }
     }
@@ -96,17 +96,17 @@ impl<'a, T> Waiting<'a, T> {
 
 impl<T> Drop for Waiting<'_, T> {
     fn drop(&mut self) {
-        self.link.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.link.futures.forget(self.timer.take());
+        self.dispatcher.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.dispatcher.futures.forget(self.timer.take());
         self.call.abandon();
     }
 }
 
-impl Link {
+impl DispatcherHandle {
     /// Asks, as a future.
-    pub(crate) async fn ask_async(&self, op: Op) -> Answered {
+    pub(crate) async fn call_async(&self, op: Op) -> Answered {
         if self.is_manual {
-            return self.ask(op);
+            return self.call_and_wait(op);
         }
         self.refuse_here()?;
         let until = self.until();
@@ -124,7 +124,7 @@ impl Link {
         let is_question = op.is_question();
         let (reply, call) = call(until);
         let mut waiting = Waiting::new(self, call, until)?;
-        let end = match waiting.send(Command::Ask { op, reply: Some(reply) }).await {
+        let end = match waiting.send(Command::Call { op, reply: Some(reply) }).await {
             Sent::Yes | Sent::Done => waiting.end(self.taken()).await,
             Sent::Closed => CallEnd::Refused,
             Sent::TimedOut => CallEnd::TimedOut,
@@ -153,7 +153,7 @@ impl Link {
         self.answer_of(end, true)
     }
 
-    /// The same as [`Link::latest`], as a future.
+    /// The same as [`DispatcherHandle::latest`], as a future.
     pub(crate) async fn latest_async(&self) -> Result<Now, ApplyError> {
         if !self.is_manual && self.clock.is_stale() && !self.closed.load(Ordering::Acquire) {
             self.refuse_here()?;
@@ -169,7 +169,7 @@ impl Link {
             return self.post(op);
         }
         if self.inline {
-            return self.ask_async(op).await.map(drop);
+            return self.call_async(op).await.map(drop);
         }
         self.refuse_here()?;
         if self.closed.load(Ordering::Acquire) {
@@ -178,14 +178,14 @@ impl Link {
         let until = self.until();
         let (_reply, call) = call::<()>(until);
         let waiting = Waiting::new(self, call, until)?;
-        match waiting.send(Command::Ask { op, reply: None }).await {
+        match waiting.send(Command::Call { op, reply: None }).await {
             Sent::Yes | Sent::Done => Ok(()),
             Sent::Closed => Err(StoreError::Closed.into()),
             Sent::TimedOut => Err(StoreError::Busy.into()),
         }
     }
 
-    /// The same as [`Link::check`], as a future.
+    /// The same as [`DispatcherHandle::check`], as a future.
     pub(crate) async fn check_async(&self) -> Result<(), Violation> {
         if self.is_manual {
             return self.check();

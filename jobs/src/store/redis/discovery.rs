@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 
 use redis::{RedisConnectionInfo, Value};
 
-use super::address::{Address, Limit, ask, present, problem_of};
+use super::decode::{array, number, text};
+use super::endpoint::{Endpoint, Limit, ask, present, problem_of};
 use super::keys;
-use super::replies::{array, number, text};
 use super::rights::Needs;
 use super::url::{self, Way};
 use crate::values::error::{OpenError, ServerProblem};
@@ -40,7 +40,7 @@ use crate::values::tls::Tls;
 #[derive(Clone)]
 pub(crate) struct Server {
     /// Those of the URL.
-    addresses: Vec<Address>,
+    addresses: Vec<Endpoint>,
     way: Way,
     /// What a cluster finds the slot of the queue by.
     pub(super) hash_tag: String,
@@ -56,9 +56,9 @@ struct Shared {
     /// How many searches there were.
     searches: AtomicUsize,
     /// The nodes of the cluster, as one of them said last: those of the URL may be gone one day.
-    nodes: Mutex<Vec<Address>>,
+    nodes: Mutex<Vec<Endpoint>>,
     /// Where the dispatcher found the queue last.
-    found: Mutex<Option<Address>>,
+    found: Mutex<Option<Endpoint>>,
     /// How often the queue was found on another server than before.
     moves: AtomicU64,
 }
@@ -66,7 +66,7 @@ struct Shared {
 /// A connection to the server that was found.
 pub(super) struct Found {
     pub(super) connection: redis::Connection,
-    pub(super) address: Address,
+    pub(super) address: Endpoint,
 }
 
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -107,7 +107,7 @@ impl Server {
     }
 
     /// Notes where the queue was found.
-    pub(super) fn note_found(&self, address: &Address) {
+    pub(super) fn note_found(&self, address: &Endpoint) {
         let mut found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner);
         let before = found.replace(address.clone());
         if before.is_some_and(|before| before.name() != address.name()) {
@@ -140,7 +140,7 @@ impl Server {
         let (mut tried, mut failures) = (Vec::new(), Vec::new());
         for address in asked {
             let found = self.server_by(&address, limit);
-            let is_new = |server: &Address| !tried.contains(&server.name());
+            let is_new = |server: &Endpoint| !tried.contains(&server.name());
             match found {
                 Ok(server) if is_new(&server) => {
                     tried.push(server.name());
@@ -160,7 +160,7 @@ impl Server {
     }
 
     /// Returns the addresses to ask: those of the URL first.
-    fn asked(&self) -> Vec<Address> {
+    fn asked(&self) -> Vec<Endpoint> {
         let mut asked = self.addresses.clone();
         let nodes = self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         for node in nodes.iter() {
@@ -172,7 +172,7 @@ impl Server {
     }
 
     /// Asks one address where the server is.
-    fn server_by(&self, asked: &Address, limit: Limit) -> Result<Address, OpenError> {
+    fn server_by(&self, asked: &Endpoint, limit: Limit) -> Result<Endpoint, OpenError> {
         let mut guide = asked.connect(limit)?;
         limit.apply(&guide).map_err(|error| asked.error(problem_of(&error)))?;
         match &self.way {
@@ -184,9 +184,9 @@ impl Server {
 
     fn master_of_slot(
         &self,
-        asked: &Address,
+        asked: &Endpoint,
         guide: &mut redis::Connection,
-    ) -> Result<Address, OpenError> {
+    ) -> Result<Endpoint, OpenError> {
         let mut slot_of = redis::cmd("CLUSTER");
         slot_of.arg("KEYSLOT").arg(&self.hash_tag);
         let slot = answer(asked, guide, &slot_of)?;
@@ -206,7 +206,7 @@ impl Server {
             }
             nodes.extend(found.flatten());
         }
-        nodes.sort_by_key(Address::name);
+        nodes.sort_by_key(Endpoint::name);
         nodes.dedup_by_key(|node| node.name());
         *self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
         master.ok_or_else(|| {
@@ -218,7 +218,7 @@ impl Server {
 
     /// Connects to the server. Sentinels may name one that has become a replica since, which would
     /// answer questions; a replica of a cluster refuses every script.
-    fn connect_to(&self, server: &Address, limit: Limit) -> Result<redis::Connection, OpenError> {
+    fn connect_to(&self, server: &Endpoint, limit: Limit) -> Result<redis::Connection, OpenError> {
         let mut connection = server.connect(limit)?;
         let is_named = matches!(self.way, Way::Sentinel { .. });
         limit.apply(&connection).map_err(|error| server.error(problem_of(&error)))?;
@@ -237,7 +237,7 @@ impl Server {
         let (name, mut all) = (address.name(), vec![connection]);
         if matches!(self.way, Way::Cluster) {
             let others = self.asked().into_iter().filter(|other| other.name() != name);
-            let connect = |other: Address| {
+            let connect = |other: Endpoint| {
                 let mut connection = other.connect(self.limit(None)).ok()?;
                 is_master(&other, &mut connection).ok()?.then_some(connection)
             };
@@ -247,14 +247,14 @@ impl Server {
     }
 }
 
-fn is_master(server: &Address, connection: &mut redis::Connection) -> Result<bool, OpenError> {
+fn is_master(server: &Endpoint, connection: &mut redis::Connection) -> Result<bool, OpenError> {
     let role = answer(server, connection, &redis::cmd("ROLE"))?;
     let role = array(&role).ok().and_then(|role| text(role.first()?).ok());
     Ok(role.as_deref() == Some("master"))
 }
 
 fn answer(
-    asked: &Address,
+    asked: &Endpoint,
     connection: &mut redis::Connection,
     question: &redis::Cmd,
 ) -> Result<Value, OpenError> {
@@ -267,7 +267,7 @@ fn not_understood(question: &str) -> ServerProblem {
 
 /// Returns the address of a node of `CLUSTER SLOTS`: host and port. A node that does not know its own
 /// host is where it was asked.
-fn node_of(asked: &Address, node: &Value) -> Option<Address> {
+fn node_of(asked: &Endpoint, node: &Value) -> Option<Endpoint> {
     let [host, port, ..] = array(node).ok()? else { return None };
     let host = match host {
         Value::Nil => String::new(),
@@ -283,11 +283,11 @@ fn node_of(asked: &Address, node: &Value) -> Option<Address> {
 
 /// Asks a sentinel for the master with a name.
 fn named_master(
-    sentinel: &Address,
+    sentinel: &Endpoint,
     guide: &mut redis::Connection,
     master: &str,
     login: &RedisConnectionInfo,
-) -> Result<Address, OpenError> {
+) -> Result<Endpoint, OpenError> {
     let mut question = redis::cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(master);
     let said = answer(sentinel, guide, &question)?;

@@ -22,7 +22,7 @@ use crate::values::tls::Tls;
 
 /// Where one server is, and how to get in.
 #[derive(Clone)]
-pub(super) struct Address {
+pub(super) struct Endpoint {
     /// Without what is sent after the connection is made.
     info: ConnectionInfo,
     login: RedisConnectionInfo,
@@ -62,15 +62,15 @@ impl Limit {
 
 const NO_TLS: &str = "it does not answer in time; is it a port for TLS?";
 
-impl Address {
-    pub(super) fn new(info: ConnectionInfo) -> Address {
+impl Endpoint {
+    pub(super) fn new(info: ConnectionInfo) -> Endpoint {
         let login = info.redis_settings().clone();
         let bare = RedisConnectionInfo::default().set_skip_set_lib_name();
-        Address { info: info.set_redis_settings(bare), login }
+        Endpoint { info: info.set_redis_settings(bare), login }
     }
 
-    pub(super) fn with_login(self, login: RedisConnectionInfo) -> Address {
-        Address { login, ..self }
+    pub(super) fn with_login(self, login: RedisConnectionInfo) -> Endpoint {
+        Endpoint { login, ..self }
     }
 
     pub(super) fn login(&self) -> &RedisConnectionInfo {
@@ -78,7 +78,7 @@ impl Address {
     }
 
     /// Returns another address, which is reached in the same way: with TLS or without.
-    pub(super) fn at(&self, host: String, port: u16) -> Address {
+    pub(super) fn at(&self, host: String, port: u16) -> Endpoint {
         let addr = match self.info.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
                 let (insecure, tls_params) = (*insecure, tls_params.clone());
@@ -86,7 +86,7 @@ impl Address {
             }
             _ => ConnectionAddr::Tcp(host, port),
         };
-        Address { info: self.info.clone().set_addr(addr), login: self.login.clone() }
+        Endpoint { info: self.info.clone().set_addr(addr), login: self.login.clone() }
     }
 
     /// Returns the host, if the address has one.
@@ -99,7 +99,7 @@ impl Address {
 
     /// Uses these certificates.
     #[cfg(feature = "redis-tls")]
-    pub(super) fn with_tls(self, tls: &Tls) -> Result<Address, OpenError> {
+    pub(super) fn with_tls(self, tls: &Tls) -> Result<Endpoint, OpenError> {
         if !self.is_tls() {
             let reason = "`Jobs::redis_with_tls` needs a URL that begins with \"rediss\"";
             return Err(OpenError::Config(reason.to_owned()));
@@ -119,7 +119,7 @@ impl Address {
         };
         let client = redis::Client::build_with_tls(self.info, certificates)
             .map_err(|error| OpenError::Config(error.to_string()))?;
-        Ok(Address { info: client.get_connection_info().clone(), login: self.login })
+        Ok(Endpoint { info: client.get_connection_info().clone(), login: self.login })
     }
 
     pub(super) fn is_tls(&self) -> bool {

@@ -4,16 +4,14 @@ use core::task::Waker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::work::{Then, Work};
+use super::commit::{Commit, FollowUp};
 use super::{
-    CLAIMS_PER_STEP, CLOCK_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, Turn,
+    CLAIMS_PER_STEP, CLOCK_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, StepOutput,
 };
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run::{Cancellation, RunState};
-use crate::store::words::{
-    Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, Store,
-};
+use crate::store::{Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, Store};
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
@@ -25,91 +23,100 @@ impl Machine {
         command: Command,
         present: Now,
         store: &mut dyn Store,
-        work: &mut Work,
-        turn: &mut Turn,
+        commit: &mut Commit,
+        output: &mut StepOutput,
     ) {
         match command {
-            Command::Ask { op, reply } => {
+            Command::Call { op, reply } => {
                 // Its caller has given it up, so it must not be done.
                 if reply.as_ref().is_none_or(Reply::take) {
-                    self.ask(op, reply, work, turn);
+                    self.call(op, reply, commit, output);
                 }
             }
             Command::Ended { id, fence, end, at } => {
-                if self.is_held(id, fence, present.instant, turn) {
-                    self.run_ended(id, end, at, work);
+                if self.is_held(id, fence, present.instant, output) {
+                    self.run_ended(id, end, at, commit);
                 }
             }
-            Command::GiveBack(id) => self.give_back(id, work),
+            Command::GiveBack(id) => self.give_back(id, commit),
             Command::Wake => {}
-            Command::Look => match store.look(present.millis()) {
-                Ok(look) => {
-                    self.load_schedules |= look.changed;
-                    let unasked = look.asked.into_iter().filter(|id| !self.asked.contains(id));
-                    let cancels: Vec<JobId> = unasked.collect();
+            Command::Poll => match store.poll(present.millis()) {
+                Ok(poll) => {
+                    self.load_schedules |= poll.changed;
+                    let new_requests = poll
+                        .cancel_requested
+                        .into_iter()
+                        .filter(|id| !self.cancel_requested.contains(id));
+                    let cancels: Vec<JobId> = new_requests.collect();
                     for id in cancels {
-                        self.ask(Op::Cancel(id), None, work, turn);
+                        self.call(Op::Cancel(id), None, commit, output);
                     }
                 }
                 Err(error) => {
                     if error == StoreError::Overtaken {
                         self.overtaken();
                     }
-                    turn.events.push(Event::CommitFailed { error });
+                    output.events.push(Event::CommitFailed { error });
                 }
             },
             Command::Close { reply } => {
                 self.close(reply);
                 for command in core::mem::take(&mut self.backlog) {
                     if let Command::GiveBack(id) = command {
-                        self.give_back(id, work);
+                        self.give_back(id, commit);
                     }
                 }
             }
-            Command::Check(reply, checked) => turn.checks.push((reply, check(checked, store))),
+            Command::Check(reply, checked) => output.checks.push((reply, check(checked, store))),
             Command::TellRuns => self.tell_runs(),
             Command::Abandon => {
                 self.abandon();
                 for run in self.runs.values() {
-                    work.release(run);
+                    commit.release(run);
                 }
             }
         }
     }
 
     /// Takes what a caller wants.
-    pub(super) fn ask(&mut self, op: Op, reply: Option<Reply>, work: &mut Work, turn: &mut Turn) {
+    pub(super) fn call(
+        &mut self,
+        op: Op,
+        reply: Option<Reply>,
+        commit: &mut Commit,
+        output: &mut StepOutput,
+    ) {
         if self.closing.is_some() && !op.is_question() && reply.is_some() {
-            turn.refuse(reply, StoreError::Closed.into());
+            output.refuse(reply, StoreError::Closed.into());
             return;
         }
         match &op {
             Op::Cancel(id) => {
-                self.withdraw(*id, work);
+                self.withdraw(*id, commit);
                 if self.runs.get(id).is_some_and(|run| run.has_started()) {
-                    work.asking.insert(*id);
+                    commit.cancelling.insert(*id);
                 }
             }
-            Op::Reschedule(id, _) => self.withdraw(*id, work),
+            Op::Reschedule(id, _) => self.withdraw(*id, commit),
             Op::CancelKey(key) | Op::RescheduleKey(key, _) => {
                 if let Some(id) = self.by_key.get(key).copied() {
-                    self.withdraw(id, work);
+                    self.withdraw(id, commit);
                 }
             }
             Op::Insert(job) => {
                 if let Some(holder) = self.left_as_it_is(job) {
-                    turn.answer(reply, Answer::Inserted(Inserted::Taken(holder)));
+                    output.answer(reply, Answer::Inserted(Inserted::Taken(holder)));
                     return;
                 }
-                self.withdraw_holder(job, work);
+                self.withdraw_holder(job, commit);
             }
-            Op::InsertMany(jobs) => jobs.iter().for_each(|job| self.withdraw_holder(job, work)),
+            Op::InsertMany(jobs) => jobs.iter().for_each(|job| self.withdraw_holder(job, commit)),
             Op::PutSchedule(_) | Op::DropSchedule(_) => self.load_schedules = true,
             _ => {}
         }
         let flush = matches!(op, Op::Flush);
-        work.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
-        work.push(op, Then::Answer(reply));
+        commit.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
+        commit.push(op, FollowUp::Answer(reply));
     }
 
     /// Returns the job that has this one's key, if it is to be left, and waits here for a thread: the store
@@ -122,26 +129,26 @@ impl Machine {
     }
 
     /// A job with this key that has not started is pending, whatever the store knows of its claim.
-    fn withdraw_holder(&mut self, new: &NewJob, work: &mut Work) {
+    fn withdraw_holder(&mut self, new: &NewJob, commit: &mut Commit) {
         if let Some((key, _)) = &new.key
             && let Some(holder) = self.by_key.get(key).copied()
         {
-            self.withdraw(holder, work);
+            self.withdraw(holder, commit);
         }
     }
 
     /// Makes sure that a claimed job which has not started never does, and gives its claim back.
-    pub(super) fn withdraw(&mut self, id: JobId, work: &mut Work) {
+    pub(super) fn withdraw(&mut self, id: JobId, commit: &mut Commit) {
         let Some(run) = self.runs.get(&id).map(Arc::clone) else { return };
         if run.withdraw() {
             self.forget_key(&run);
-            work.release(&run);
+            commit.release(&run);
         }
     }
 
-    pub(super) fn give_back(&mut self, id: JobId, work: &mut Work) {
+    pub(super) fn give_back(&mut self, id: JobId, commit: &mut Commit) {
         if let Some(run) = self.runs.get(&id) {
-            work.release(run);
+            commit.release(run);
         }
     }
 
@@ -184,7 +191,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, at: Millis, work: &mut Work) {
+    pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, at: Millis, commit: &mut Commit) {
         let Some(run) = self.runs.get(&id) else { return };
         let fence = run.fence;
         let its_own = run.extra.as_ref().and_then(|extra| extra.retry);
@@ -201,19 +208,21 @@ impl Machine {
             Some(wait) => {
                 let error = truncated(error.to_owned());
                 let event = Event::Failed { id, kind: kind.clone(), error: error.clone() };
-                (End::Again { due: at.plus(wait), error }, Some(event))
+                (End::Retry { due: at.plus(wait), error }, Some(event))
             }
         };
         let draw = draw(id, failures);
         let (outcome, event) = match &end {
-            RunEnd::Done => (End::Gone, None),
-            _ if self.asked.contains(&id) || work.asking.contains(&id) => (End::Gone, None),
+            RunEnd::Done => (End::Completed, None),
+            _ if self.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
+                (End::Completed, None)
+            }
             RunEnd::Undecodable(error) => died(error),
             RunEnd::Failed(Fail { fate, error }) => match fate {
                 Fate::Interrupted if run.is_told() => {
-                    work.ends_claim(run);
-                    let then = Then::Ended { id, fence, end, at, event: None };
-                    work.push(Op::Release(id, fence), then);
+                    commit.ends_claim(run);
+                    let then = FollowUp::Ended { id, fence, end, at, event: None };
+                    commit.push(Op::Release(id, fence), then);
                     return;
                 }
                 Fate::Policy | Fate::Interrupted => again(policy.draw_wait(failures, draw), error),
@@ -222,13 +231,13 @@ impl Machine {
                 Fate::Dead => died(error),
             },
         };
-        work.ends_claim(run);
+        commit.ends_claim(run);
         let finish = Finish { id, fence, end: outcome };
-        work.push(Op::Finish(finish), Then::Ended { id, fence, end, at, event });
+        commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, event });
     }
 
     /// Turns the times of schedules that have come into jobs.
-    pub(super) fn make_occurrences(&mut self, now: Millis, work: &mut Work) {
+    pub(super) fn make_occurrences(&mut self, now: Millis, commit: &mut Commit) {
         let until = now.plus(self.settings.ahead);
         let in_order = until.plus(CLOCK_STEP);
         let clock_was_set = self.clock_was_set && !self.schedules.is_empty();
@@ -246,7 +255,10 @@ impl Machine {
                 {
                     let (name, jobs) = (schedule.name.clone(), Vec::new());
                     schedule.next = next;
-                    work.push(Op::Occur { name, expected, jobs, next: Some(next) }, Then::Occurred);
+                    commit.push(
+                        Op::Occur { name, expected, jobs, next: Some(next) },
+                        FollowUp::Occurred,
+                    );
                 }
                 continue;
             }
@@ -270,45 +282,45 @@ impl Machine {
             let name = schedule.name.clone();
             // Until the commit is known, the schedule is not looked at again.
             schedule.next = next.unwrap_or(Millis::MAX);
-            work.push(Op::Occur { name, expected, jobs, next }, Then::Occurred);
+            commit.push(Op::Occur { name, expected, jobs, next }, FollowUp::Occurred);
         }
         self.clock_was_set &= !clock_was_set;
     }
 
-    pub(super) fn purge(&mut self, now: Millis, work: &mut Work) {
+    pub(super) fn purge(&mut self, now: Millis, commit: &mut Commit) {
         if now >= self.purge_at {
             self.purge_at = now.plus(PURGE_INTERVAL);
-            work.push(Op::Purge(now.minus(self.settings.keep_dead)), Then::Purged);
+            commit.push(Op::Purge(now.minus(self.settings.keep_dead)), FollowUp::Purged);
         }
     }
 
-    pub(super) fn claim_request(&mut self, present: Now, work: &Work) -> Option<ClaimRequest> {
-        let limit = self.free_slots(work.ending).min(CLAIMS_PER_STEP);
+    pub(super) fn claim_request(&mut self, present: Now, commit: &Commit) -> Option<ClaimRequest> {
+        let limit = self.free_slots(commit.ending).min(CLAIMS_PER_STEP);
         if !self.runs_jobs() || limit == 0 {
             return None;
         }
         let blocking = match &self.settings.capacity {
             None => limit,
             Some(capacity) => {
-                let held = self.blocking.saturating_sub(work.ending_blocking);
+                let held = self.blocking.saturating_sub(commit.ending_blocking);
                 capacity.room(held, present.instant).min(limit)
             }
         };
-        let rooms = self.rooms(work);
+        let rooms = self.rooms(commit);
         // The end of a run makes the next step.
         if blocking == 0 && rooms.iter().all(|(_, room)| *room == 0) {
             return None;
         }
         let until = present.millis().plus(self.settings.ahead);
         let request = ClaimRequest::new(until, limit, blocking, rooms);
-        Some(self.admit_suspects(request, present.instant, work))
+        Some(self.admit_suspects(request, present.instant, commit))
     }
 
     /// Returns how many more jobs of each kind whose handlers are futures may be claimed.
-    fn rooms(&self, work: &Work) -> Vec<(Arc<str>, usize)> {
+    fn rooms(&self, commit: &Commit) -> Vec<(Arc<str>, usize)> {
         let room = |kind: &Arc<str>| {
             let held = self.not_blocking.get(kind).copied().unwrap_or(0);
-            let ending = work.ending_async.iter().filter(|its| *its == kind).count();
+            let ending = commit.ending_async.iter().filter(|its| *its == kind).count();
             let room = self.settings.max_async_runs.saturating_sub(held.saturating_sub(ending));
             (Arc::clone(kind), room)
         };

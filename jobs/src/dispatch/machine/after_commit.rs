@@ -1,0 +1,249 @@
+//! What follows a commit, or one that failed.
+
+use std::sync::Arc;
+
+use super::commit::{Commit, FollowUp};
+use super::suspects::{Suspect, TRIAL};
+use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, Start, StepOutput};
+use crate::dispatch::command::Command;
+use crate::dispatch::events::Event;
+use crate::dispatch::questions::{correct, seen_by_others};
+use crate::dispatch::run::{Cancellation, RunState};
+use crate::store::{Answer, ApplyError, NewJob, Op, Outcome, StoredSchedule, Unreadable};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::schedule::Rule;
+use crate::values::time::{Millis, Now};
+
+impl Machine {
+    pub(super) fn committed(
+        &mut self,
+        commit: Commit,
+        outcome: Outcome,
+        present: Now,
+        output: &mut StepOutput,
+    ) {
+        let now = present.millis();
+        let mut failed = Commit::default();
+        let mut failure = None;
+        let mut unreadable = outcome.unreadable;
+        for ((op, then), answer) in
+            commit.ops.into_iter().zip(commit.follow_ups).zip(outcome.answers)
+        {
+            // Nobody else has it, unless a caller waits: it is kept.
+            if let Answer::Refused(error) | Answer::Unsure(error) = &answer
+                && !matches!(then, FollowUp::Answer(Some(_)))
+                && !(matches!(then, FollowUp::Answer(None)) && *error == StoreError::Full)
+            {
+                failure.get_or_insert_with(|| error.clone());
+                failed.push(op, then);
+                continue;
+            }
+            match then {
+                FollowUp::Answer(reply) => match self.seen_from_here(answer) {
+                    Answer::Refused(error) => output.refuse(reply, error.into()),
+                    Answer::Unsure(error) => {
+                        output.events.push(Event::CommitFailed { error: error.clone() });
+                        output.refuse(reply, ApplyError { error, unknown: true, again: false });
+                    }
+                    answer => output.answer(reply, answer),
+                },
+                FollowUp::Ended { id, fence, event, .. } => {
+                    // It may have been lost since.
+                    if self.lost.is_empty() || !self.lost.remove(&fence) {
+                        self.forget(id);
+                    }
+                    match answer {
+                        Answer::Lost(_) => output.events.push(Event::LeaseLost { id }),
+                        // The job is neither tried again nor dead.
+                        Answer::Cancelled(_) => {}
+                        _ => output.events.extend(event),
+                    }
+                }
+                FollowUp::Released(id) => self.forget(id),
+                FollowUp::Extended => {
+                    if let Answer::Lost(lost) = answer {
+                        self.extended(&lost, present.instant, output);
+                    }
+                }
+                FollowUp::SchedulesLoaded => {
+                    if let Answer::Schedules(schedules) = answer {
+                        unreadable.extend(self.load(schedules));
+                        if self.clock_was_set && !self.schedules.is_empty() {
+                            output.wake_by(now);
+                        }
+                    }
+                }
+                // Somebody else has changed the schedule meanwhile.
+                FollowUp::Occurred => {
+                    self.load_schedules |= matches!(answer, Answer::Changed(false))
+                }
+                FollowUp::Purged => {
+                    if let Answer::Changed(true) = answer {
+                        self.purge_at = now;
+                    }
+                }
+            }
+        }
+        for Unreadable { what, error } in unreadable {
+            if self.told.is_new(&what) {
+                output.events.push(Event::Unreadable { what, error });
+            }
+        }
+        for id in commit.cancelling {
+            if let Some(run) = self.runs.get(&id) {
+                self.cancel_requested.insert(id);
+                run.tell(Cancellation::Requested, &mut self.wakers);
+            }
+        }
+        for claimed in outcome.claimed {
+            let is_async = self.settings.async_kinds.contains(&claimed.kind);
+            let state = Arc::new(RunState::new(&claimed, is_async));
+            if let Some(suspect) = Suspect::of(&claimed) {
+                self.suspects.push(suspect);
+            }
+            if let Some(key) = &state.key {
+                self.by_key.insert(key.clone(), claimed.id);
+            }
+            self.add_run(Arc::clone(&state), present.instant, output);
+            output.starts.push(Start { state, payload: claimed.payload });
+        }
+        if let Some(error) = failure {
+            let failure = ApplyError { error, unknown: true, again: false };
+            self.failed(failed, &failure, now, output);
+            self.retry_at = Some(now.plus(LONGEST_RETRY));
+        }
+        if self.closing.is_some() {
+            // A claim whose answer was lost before.
+            self.withdraw_all();
+        }
+        self.finish_step(present, outcome.next_due, output);
+        if outcome.suspects_wait && self.runs_jobs() {
+            output.wake_by(now.plus(TRIAL));
+        }
+    }
+
+    /// Takes the schedules. A rule that another version or another set of features wrote is left as it is:
+    /// returned are those of kinds that are handled here.
+    fn load(&mut self, schedules: Vec<StoredSchedule>) -> Vec<Unreadable> {
+        let is_known = |schedule: &StoredSchedule| !matches!(schedule.schedule.rule, Rule::Unknown);
+        let (known, unknown) = schedules.into_iter().partition(is_known);
+        self.schedules = known;
+        let unknown: Vec<StoredSchedule> = unknown;
+        let handled = |of: &StoredSchedule| self.settings.policies.contains_key(&*of.kind);
+        let told = |StoredSchedule { name, rule_text, .. }| {
+            let error = StoreError::Damaged(format!("its rule makes no sense here: {rule_text:?}"));
+            Unreadable { what: format!("schedule {name:?}"), error }
+        };
+        unknown.into_iter().filter(handled).map(told).collect()
+    }
+
+    /// Forgets a run whose claim has ended.
+    pub(super) fn forget(&mut self, id: JobId) {
+        if !self.cancel_requested.is_empty() {
+            self.cancel_requested.remove(&id);
+        }
+        if let Some(run) = self.runs.remove(&id) {
+            self.count(&run, -1);
+            self.forget_key(&run);
+        }
+    }
+
+    /// Forgets that a run has its key, unless a later one has it: another process may have taken it.
+    pub(super) fn forget_key(&mut self, run: &RunState) {
+        if let Some(key) = &run.key
+            && self.by_key.get(key) == Some(&run.id)
+        {
+            self.by_key.remove(key);
+        }
+    }
+
+    /// Says of claimed jobs which of them run, as far as this process knows.
+    pub(super) fn seen_from_here(&self, answer: Answer) -> Answer {
+        if self.settings.policies.is_empty() && self.settings.lease.is_none() {
+            return seen_by_others(answer);
+        }
+        let waits = |id: JobId| self.runs.get(&id).is_some_and(|run| !run.has_started());
+        let waiting = match answer {
+            Answer::Counts(_) => self.runs.values().filter(|run| !run.has_started()).count(),
+            _ => 0,
+        };
+        correct(answer, waits, waiting as u64)
+    }
+
+    /// Another process runs the jobs now, and has all claims: this one ends.
+    pub(super) fn overtaken(&mut self) {
+        let mut wakers = core::mem::take(&mut self.wakers);
+        self.tell_all_lost(&mut wakers);
+        self.wakers = wakers;
+        self.stopped = Some(StoreError::Overtaken);
+    }
+
+    /// Answers every caller with the error, and keeps what nobody else has.
+    pub(super) fn failed(
+        &mut self,
+        commit: Commit,
+        failed: &ApplyError,
+        now: Millis,
+        output: &mut StepOutput,
+    ) {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now.plus(wait));
+        self.load_schedules = true;
+        output.events.push(Event::CommitFailed { error: failed.error.clone() });
+        // Others had the lock until the first caller's time was over: the others' time is not.
+        let until = commit.until().filter(|_| failed.error == StoreError::Busy && !failed.unknown);
+        let mut lost = Vec::new();
+        let mut buffered = 0;
+        for (op, then) in commit.ops.into_iter().zip(commit.follow_ups) {
+            match then {
+                FollowUp::Answer(Some(reply))
+                    if until.is_some_and(|until| reply.until().is_some_and(|its| its > until)) =>
+                {
+                    reply.put_back();
+                    self.backlog.push(Command::Call { op, reply: Some(reply) });
+                }
+                FollowUp::Answer(Some(reply)) => {
+                    output.answers.push((reply, Err(failed.clone())));
+                }
+                FollowUp::Answer(None) => {
+                    buffered += 1;
+                    let goes_on = self.closing.is_none() && failed.error != StoreError::Overtaken;
+                    if buffered <= MOST_BUFFERED && goes_on {
+                        // It may be in the store already, so it is looked for the next time.
+                        let op = if failed.unknown { once(op) } else { op };
+                        self.backlog.push(Command::Call { op, reply: None });
+                    } else if let Op::Insert(job) = op {
+                        lost.push(job.id);
+                    } else if let Op::InsertMany(jobs) = op {
+                        lost.extend(jobs.iter().map(|job| job.id));
+                    }
+                }
+                FollowUp::Ended { id, fence, end, at, .. } => {
+                    self.backlog.push(Command::Ended { id, fence, end, at });
+                }
+                FollowUp::Released(id) => self.backlog.push(Command::GiveBack(id)),
+                FollowUp::Purged => self.purge_at = now.plus(wait),
+                FollowUp::SchedulesLoaded | FollowUp::Occurred | FollowUp::Extended => {}
+            }
+        }
+        if failed.error == StoreError::Overtaken {
+            self.overtaken();
+        }
+        if !lost.is_empty() {
+            output.events.push(Event::InsertsDropped { ids: lost });
+        }
+    }
+}
+
+/// Returns the insert as one that looks for its id first.
+fn once(op: Op) -> Op {
+    match op {
+        Op::Insert(job) => Op::Insert(NewJob { callers_id: true, ..job }),
+        Op::InsertMany(jobs) => {
+            Op::InsertMany(jobs.into_iter().map(|job| NewJob { callers_id: true, ..job }).collect())
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,273 @@
+//! The words that this process and the scripts say to each other.
+//!
+//! Ground rules:
+//!
+//! - Each word is here once, and once in a script. A test compares the two.
+//! - What an answer has once goes as a word. The results of operations, of which an answer has up to 256,
+//!   go as one letter each.
+
+use crate::store::IfTaken;
+
+/// An operation of `change.lua` or `ends.lua`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Operation {
+    Insert,
+    InsertMany,
+    Cancel,
+    CancelKey,
+    Reschedule,
+    RescheduleKey,
+    Retry,
+    Delete,
+    PutSchedule,
+    DropSchedule,
+    Occur,
+    Complete,
+    Finish,
+    Release,
+    Purge,
+}
+
+impl Operation {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Operation::Insert => "insert",
+            Operation::InsertMany => "insert_many",
+            Operation::Cancel => "cancel",
+            Operation::CancelKey => "cancel_key",
+            Operation::Reschedule => "reschedule",
+            Operation::RescheduleKey => "reschedule_key",
+            Operation::Retry => "retry",
+            Operation::Delete => "delete",
+            Operation::PutSchedule => "put_schedule",
+            Operation::DropSchedule => "drop_schedule",
+            Operation::Occur => "occur",
+            Operation::Complete => "complete",
+            Operation::Finish => "finish",
+            Operation::Release => "release",
+            Operation::Purge => "purge",
+        }
+    }
+}
+
+/// The result of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum ResultCode {
+    Inserted = b'n',
+    /// A job has the id, or had it, and it is remembered.
+    Known = b'k',
+    /// Another job has the key. Its detail follows: two bytes say how long it is; the id of the job that has
+    /// the key; and the key, if the caller may not know it.
+    KeyTaken = b't',
+    Cancelled = b'c',
+    Running = b'r',
+    Gone = b'g',
+    Done = b'd',
+    /// Another claim of the job has been made since.
+    ClaimLost = b'x',
+    Changed = b'1',
+    Unchanged = b'0',
+}
+
+impl ResultCode {
+    const ALL: [ResultCode; 10] = [
+        ResultCode::Inserted,
+        ResultCode::Known,
+        ResultCode::KeyTaken,
+        ResultCode::Cancelled,
+        ResultCode::Running,
+        ResultCode::Gone,
+        ResultCode::Done,
+        ResultCode::ClaimLost,
+        ResultCode::Changed,
+        ResultCode::Unchanged,
+    ];
+
+    pub(super) fn of(letter: u8) -> Option<ResultCode> {
+        ResultCode::ALL.into_iter().find(|code| *code as u8 == letter)
+    }
+}
+
+/// What an insert does if another job has its key.
+pub(super) fn if_taken(if_taken: IfTaken) -> &'static str {
+    match if_taken {
+        IfTaken::Replace => "replace",
+        IfTaken::ReplaceKeepingTime => "replace_keeping_time",
+        IfTaken::Leave => "leave",
+    }
+}
+
+/// What becomes of a job whose run did not end well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    Retried,
+    Snoozed,
+    Dead,
+}
+
+impl Fate {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Fate::Retried => "retried",
+            Fate::Snoozed => "snoozed",
+            Fate::Dead => "dead",
+        }
+    }
+}
+
+/// What a page lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum JobSet {
+    Pending,
+    Claimed,
+    Dead,
+}
+
+impl JobSet {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            JobSet::Pending => "pending",
+            JobSet::Claimed => "claimed",
+            JobSet::Dead => "dead",
+        }
+    }
+}
+
+/// By what a job is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum By {
+    Id,
+    Key,
+}
+
+impl By {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            By::Id => "id",
+            By::Key => "key",
+        }
+    }
+}
+
+/// Why a process publishes a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Message {
+    /// A job is due earlier than any was before.
+    Due,
+    /// Every process should poll.
+    Poll,
+}
+
+impl Message {
+    /// Reads the first word of a message.
+    pub(super) fn of(message: &[u8]) -> Option<Message> {
+        match message.split(|byte| *byte == b' ').next()? {
+            b"due" => Some(Message::Due),
+            b"poll" => Some(Message::Poll),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const PRELUDE: &str = include_str!("scripts/prelude.lua");
+    const CHANGE: &str = include_str!("scripts/change.lua");
+    const ENDS: &str = include_str!("scripts/ends.lua");
+    const PAGE: &str = include_str!("scripts/page.lua");
+    const INFO: &str = include_str!("scripts/info.lua");
+
+    const OPERATIONS: [Operation; 15] = [
+        Operation::Insert,
+        Operation::InsertMany,
+        Operation::Cancel,
+        Operation::CancelKey,
+        Operation::Reschedule,
+        Operation::RescheduleKey,
+        Operation::Retry,
+        Operation::Delete,
+        Operation::PutSchedule,
+        Operation::DropSchedule,
+        Operation::Occur,
+        Operation::Complete,
+        Operation::Finish,
+        Operation::Release,
+        Operation::Purge,
+    ];
+
+    /// Returns the text between the two, each time that it stands in a script.
+    fn between<'a>(script: &'a str, from: &str, to: &str) -> BTreeSet<&'a str> {
+        script.split(from).skip(1).filter_map(|rest| rest.split(to).next()).collect()
+    }
+
+    /// Each operation is a function of the scripts, and they have no other.
+    #[test]
+    fn operations_are_those_of_the_scripts() {
+        let mut defined = between(CHANGE, "\noperations.", " = function");
+        defined.extend(between(ENDS, "\noperations.", " = function"));
+        assert_eq!(defined, OPERATIONS.map(Operation::word).into());
+        // A set of the operations that a full server refuses.
+        let growing = between(CHANGE, "NEEDS_MEMORY = {", "}").pop_first().unwrap();
+        for word in growing.split_whitespace().filter(|word| word.starts_with(char::is_alphabetic))
+        {
+            assert!(word == "true," || defined.contains(word), "{word}");
+        }
+    }
+
+    /// Each letter has the same name in both.
+    #[test]
+    fn result_codes_are_those_of_the_scripts() {
+        let mut letters = Vec::new();
+        let is_of_one_letter = |line: &&str| line.starts_with("local ") && line.ends_with("'");
+        for line in PRELUDE.lines().filter(is_of_one_letter) {
+            let (names, values) = line["local ".len()..].split_once(" = ").unwrap();
+            letters.extend(names.split(", ").zip(values.split(", ")));
+        }
+        letters.sort_unstable();
+        let name = |code: ResultCode| {
+            let mut name = String::new();
+            for letter in format!("{code:?}").chars() {
+                if letter.is_uppercase() && !name.is_empty() {
+                    name.push('_');
+                }
+                name.push(letter.to_ascii_uppercase());
+            }
+            (name, format!("'{}'", char::from(code as u8)))
+        };
+        let mut expected = ResultCode::ALL.map(name);
+        expected.sort_unstable();
+        let expected: Vec<(&str, &str)> =
+            expected.iter().map(|(name, letter)| (&**name, &**letter)).collect();
+        assert_eq!(letters, expected);
+    }
+
+    /// A script compares with every word but the one that is left, and with no other.
+    #[test]
+    fn words_of_arguments_are_those_of_the_scripts() {
+        let compared = |scripts: &[&'static str], variable: &str| {
+            let mut words = BTreeSet::new();
+            for script in scripts {
+                words.extend(between(script, &format!("{variable} == '"), "'"));
+                words.extend(between(script, &format!("{variable} ~= '"), "'"));
+            }
+            words
+        };
+        let keys = [IfTaken::Leave, IfTaken::ReplaceKeepingTime].map(if_taken);
+        assert_eq!(compared(&[CHANGE], "if_taken"), keys.into());
+        let fates = [Fate::Snoozed, Fate::Dead].map(Fate::word);
+        assert_eq!(compared(&[ENDS], "fate"), fates.into());
+        let sets = [JobSet::Pending, JobSet::Claimed].map(JobSet::word);
+        assert_eq!(compared(&[PAGE], "set"), sets.into());
+        assert_eq!(compared(&[INFO], "by"), [By::Key.word()].into());
+        let mut published = between(PRELUDE, "publish('", " ");
+        published.extend(between(CHANGE, "publish('", " "));
+        let messages: Vec<_> =
+            published.iter().filter_map(|word| Message::of(word.as_bytes())).collect();
+        assert_eq!((published.len(), messages), (2, vec![Message::Due, Message::Poll]));
+    }
+}
