@@ -38,7 +38,7 @@
 //! | parts of a program that do not own the wheel | [`Scheduler`] |
 //! | a bound, a pool, other ticks and rings | [`Builder`], [`Geometry`] |
 //! | tests, simulations | [`Builder::manual`], whose time a [`Driver`] moves |
-//! | an event loop that computes its timeout | [`Builder::driven`], which a [`Turner`] turns |
+//! | an event loop that computes its timeout | [`Builder::driven`], with a [`LoopDriver`] |
 //! | your own clock and threads | [`Hierarchy`], the structure alone |
 //! | async code, on any runtime | feature `async`: `Wheel::sleep`, `timeout` and `interval` |
 //! | the timeouts of hyper | feature `hyper`: `HyperTimer` |
@@ -82,7 +82,7 @@ pub use adapters::keyed::Keyed;
 pub use api::builder::Builder;
 pub use api::driver::Driver;
 pub use api::scheduler::Scheduler;
-pub use api::turner::Turner;
+pub use api::loop_driver::LoopDriver;
 pub use api::unfired::{Unfired, UnfiredJob};
 pub use api::wheel::Wheel;
 pub use engine::metrics::{Histogram, Lateness, Stats};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rayon::ThreadPool;
 
 use crate::api::driver::Driver;
-use crate::api::turner::Turner;
+use crate::api::loop_driver::LoopDriver;
 use crate::api::wheel::Wheel;
 use crate::engine::threads::{PoolSource, Threads};
 use crate::engine::verbs::{Config, Engine};
@@ -84,7 +84,7 @@ impl Builder {
     /// Sets the number of threads in the wheel's own pool, which is the number of jobs that can run
     /// at a time: from 1 to [`Builder::MAX_THREADS`]. The default is one for each processor. It is
     /// refused together with [`Builder::pool`], and on a manual or a driven wheel, whose jobs run
-    /// inside [`Driver::advance`] and [`Turner::turn`].
+    /// inside [`Driver::advance`] and [`LoopDriver::run_due`].
     ///
     /// A job that sleeps, or waits for a lock or for I/O, holds its thread meanwhile. Other jobs
     /// run on the other threads. Once every thread is held, each job that comes due waits for one:
@@ -206,16 +206,16 @@ impl Builder {
         Ok((wheel, Driver::new(engine, handler)))
     }
 
-    /// Builds a wheel that goes by the real clock and has no thread, and the [`Turner`] with which a
+    /// Builds a wheel that goes by the real clock and has no thread, and the [`LoopDriver`] with which a
     /// loop turns it: for a loop that computes how long it may wait. It has one shard by default.
     ///
     /// # Errors
     ///
     /// [`ConfigError`]: as [`Builder::manual`].
     #[doc(alias("poll", "event_loop", "mio"))]
-    pub fn driven(self) -> Result<(Wheel, Turner), ConfigError> {
+    pub fn driven(self) -> Result<(Wheel, LoopDriver), ConfigError> {
         let (wheel, engine, handler) = self.without_threads(Clock::monotonic(), "driven")?;
-        Ok((wheel, Turner::new(engine, handler)))
+        Ok((wheel, LoopDriver::new(engine, handler)))
     }
 
     fn without_threads(self, clock: Clock, name: &'static str) -> Result<Threadless, ConfigError> {
@@ -263,7 +263,7 @@ impl Builder {
     }
 }
 
-/// A wheel without threads, and what its driver or turner is made of.
+/// A wheel without threads, and what its driver or driver is made of.
 type Threadless = (Wheel, Arc<Engine>, Option<Arc<PanicHandler>>);
 
 impl Default for Builder {

@@ -4,5 +4,5 @@ pub(crate) mod unfired;
 pub(crate) mod scheduler;
 pub(crate) mod wheel;
 pub(crate) mod driver;
-pub(crate) mod turner;
+pub(crate) mod loop_driver;
 pub(crate) mod builder;

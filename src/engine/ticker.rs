@@ -136,7 +136,7 @@ impl<O: Outlet> Ticker<O> {
     }
 
     /// For such a loop, when it has slept: delivers what was due when this was called.
-    pub(crate) fn turn(&mut self) {
+    pub(crate) fn run_due(&mut self) {
         self.awake();
         self.engine.note_wakeup();
         let end = self.engine.timebase().present();

@@ -8,9 +8,9 @@ use std::hash::{Hash, Hasher};
 use std::task::{Wake, Waker};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use tickwheel::{Events, Keyed, Scheduler, Turner};
+use tickwheel::{Events, Keyed, Scheduler, LoopDriver};
 
-fn driven() -> (Wheel, Turner) {
+fn driven() -> (Wheel, LoopDriver) {
     Wheel::builder().driven().unwrap()
 }
 
@@ -29,22 +29,22 @@ fn unpark() -> Arc<Unpark> {
 }
 
 /// Waits as a loop does, and turns. Returns how many jobs ran.
-fn wait_and_turn(turner: &Turner) -> usize {
-    match turner.timeout() {
+fn wait_and_turn(driver: &LoopDriver) -> usize {
+    match driver.timeout() {
         Some(timeout) => thread::park_timeout(timeout),
         None => thread::park(),
     }
-    turner.turn()
+    driver.run_due()
 }
 
 /// A loop may be late. Its plan says nothing of the clock then.
 #[cfg(feature = "async")]
 #[test]
 fn a_reset_to_the_past_is_over_at_the_next_poll_however_late_the_loop_is() {
-    let (wheel, turner) = driven();
+    let (wheel, driver) = driven();
     let mut sleeps = [HOUR, MS, 2 * MS].map(|delay| polled(wheel.sleep(delay)));
     assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
-    assert!(turner.timeout().is_some());
+    assert!(driver.timeout().is_some());
     let begin = now();
     wait_for(|| now() - begin > 30 * MS);
     // To earlier, and to later than it was, but still the past.
@@ -56,7 +56,7 @@ fn a_reset_to_the_past_is_over_at_the_next_poll_however_late_the_loop_is() {
 
 #[test]
 fn a_driven_wheel_runs_everything_on_the_thread_that_turns_it() {
-    let (wheel, turner) = Wheel::builder().name("driven-wheel").driven().unwrap();
+    let (wheel, driver) = Wheel::builder().name("driven-wheel").driven().unwrap();
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let here = thread::current().id();
     let (sender, ran) = channel();
@@ -71,44 +71,44 @@ fn a_driven_wheel_runs_everything_on_the_thread_that_turns_it() {
     events.insert(5 * MS, 5).unwrap();
     let mut jobs = 0;
     while jobs < 4 || due.is_empty() {
-        jobs += wait_and_turn(&turner);
+        jobs += wait_and_turn(&driver);
         #[cfg(target_os = "linux")]
         assert_eq!(threads_named("driven-wheel").len(), 0);
     }
     assert_eq!((jobs, ran.try_iter().collect::<Vec<_>>()), (4, vec![0, 1, 3, 7]));
     assert!(begin.elapsed() >= 7 * MS);
-    assert_eq!((turner.timeout(), wheel.is_idle()), (None, true));
+    assert_eq!((driver.timeout(), wheel.is_idle()), (None, true));
 }
 
 #[test]
 fn a_timeout_is_no_longer_than_the_time_until_the_next_timer() {
-    let (wheel, turner) = driven();
-    assert_eq!(turner.timeout(), None);
+    let (wheel, driver) = driven();
+    assert_eq!(driver.timeout(), None);
     let never = wheel.insert(Duration::MAX, || ());
-    assert_eq!(turner.timeout(), None);
+    assert_eq!(driver.timeout(), None);
     let hour = wheel.insert(HOUR, || ());
-    let left = turner.timeout();
+    let left = driver.timeout();
     assert!(left.is_some_and(|left| left <= HOUR + MS && left > HOUR - MINUTE), "{left:?}");
     // The clock may be set at any time: so the wheel wants to look.
     let noon = wheel.insert(wheel.wall_now() + 2 * HOUR, || ());
-    assert!(turner.timeout().is_some_and(|left| left <= Duration::from_secs(1)));
+    assert!(driver.timeout().is_some_and(|left| left <= Duration::from_secs(1)));
     assert!(wheel.cancel(hour) && wheel.cancel(noon) && wheel.cancel(never));
     wheel.insert(Duration::ZERO, || ());
     let_pass(5 * MS);
-    assert_eq!(turner.timeout(), Some(Duration::ZERO));
-    assert_eq!((turner.turn(), turner.turn()), (1, 0));
-    assert_eq!(turner.timeout(), None);
+    assert_eq!(driver.timeout(), Some(Duration::ZERO));
+    assert_eq!((driver.run_due(), driver.run_due()), (1, 0));
+    assert_eq!(driver.timeout(), None);
 }
 
 #[test]
 fn an_insert_of_another_thread_wakes_the_loop_only_if_it_is_earlier() {
-    let (wheel, turner) = driven();
+    let (wheel, driver) = driven();
     let waker = unpark();
-    turner.on_earlier(Waker::from(Arc::clone(&waker)));
+    driver.on_earlier(Waker::from(Arc::clone(&waker)));
     let wakes = || waker.1.load(Ordering::SeqCst);
     let hour = wheel.insert(HOUR, || ());
     assert_eq!(wakes(), 0, "the loop does not wait");
-    assert!(turner.timeout().is_some());
+    assert!(driver.timeout().is_some());
     let scheduler = wheel.scheduler();
     let inserts = thread::spawn(move || {
         scheduler.insert(2 * HOUR, || ()).unwrap();
@@ -119,13 +119,13 @@ fn an_insert_of_another_thread_wakes_the_loop_only_if_it_is_earlier() {
     assert_eq!(wakes(), 1);
     assert!(wheel.reset(hour, MINUTE));
     assert_eq!(wakes(), 2, "a reset too");
-    turner.turn();
+    driver.run_due();
     wheel.insert(MS, || ());
     assert_eq!(wakes(), 2, "the loop does not wait");
-    assert!(turner.timeout().is_some());
+    assert!(driver.timeout().is_some());
     drop(wheel);
     assert_eq!(wakes(), 3, "the end");
-    assert_eq!((turner.timeout(), turner.turn()), (None, 0));
+    assert_eq!((driver.timeout(), driver.run_due()), (None, 0));
 }
 
 /// Asks for a key, and says which keys there are.
@@ -140,11 +140,11 @@ impl Wake for Asks {
 
 #[test]
 fn a_waker_of_a_loop_may_use_the_key_of_the_insert() {
-    let (wheel, turner) = Wheel::builder().shards(1).driven().unwrap();
+    let (wheel, driver) = Wheel::builder().shards(1).driven().unwrap();
     let keyed = Keyed::new(&wheel);
     let asks = Arc::new(Asks(keyed.clone(), Mutex::default()));
-    turner.on_earlier(Waker::from(Arc::clone(&asks)));
-    assert_eq!(turner.timeout(), None);
+    driver.on_earlier(Waker::from(Arc::clone(&asks)));
+    assert_eq!(driver.timeout(), None);
     // On a thread of its own, because a lock that is taken twice is waited for without end.
     let (sender, ended) = channel();
     thread::spawn(move || {
@@ -172,17 +172,17 @@ impl Wake for InsertsAll {
 
 #[test]
 fn a_waker_of_a_loop_may_insert() {
-    let (wheel, turner) = driven();
+    let (wheel, driver) = driven();
     let (events, _due) = Events::unbounded(&wheel.scheduler());
     let keyed = Keyed::new(&wheel);
     let waker =
         Arc::new(InsertsAll(wheel.scheduler(), events.clone(), keyed.clone(), AtomicUsize::new(0)));
-    turner.on_earlier(Waker::from(Arc::clone(&waker)));
+    driver.on_earlier(Waker::from(Arc::clone(&waker)));
     let calls = || waker.3.swap(0, Ordering::SeqCst);
-    assert_eq!(turner.timeout(), None);
+    assert_eq!(driver.timeout(), None);
     wheel.insert(2 * HOUR, || ());
     assert!((1..10).contains(&calls()));
-    assert!(turner.timeout().is_some());
+    assert!(driver.timeout().is_some());
     keyed.insert(2, HOUR / 2, || ()).unwrap();
     events.insert(HOUR / 3, 2).unwrap();
     assert!((1..10).contains(&calls()));
@@ -209,14 +209,14 @@ impl Eq for Inserts {}
 
 #[test]
 fn an_insert_wakes_the_loop_whatever_has_become_of_an_earlier_one() {
-    let (wheel, turner) = driven();
+    let (wheel, driver) = driven();
     let waker = unpark();
-    turner.on_earlier(Waker::from(Arc::clone(&waker)));
+    driver.on_earlier(Waker::from(Arc::clone(&waker)));
     let ((told, inserted), (go, goes)) = (unbounded(), unbounded());
     let key = Inserts(wheel.scheduler(), told, goes);
     let keyed = Keyed::new(&wheel);
     keyed.insert(key.clone(), HOUR, || ()).unwrap();
-    assert!(turner.timeout().is_some());
+    assert!(driver.timeout().is_some());
     let wakes = waker.1.load(Ordering::SeqCst);
     thread::scope(|scope| {
         // The loop is told of what the key inserts when the map of keys is free again.
@@ -231,8 +231,8 @@ fn an_insert_wakes_the_loop_whatever_has_become_of_an_earlier_one() {
 
 #[test]
 fn a_loop_that_waits_as_long_as_it_may_misses_nothing() {
-    let (wheel, turner) = driven();
-    turner.on_earlier(Waker::from(unpark()));
+    let (wheel, driver) = driven();
+    driver.on_earlier(Waker::from(unpark()));
     let count = 500;
     let missing = Arc::new(Mutex::new(BTreeMap::new()));
     let producers: Vec<_> = (0..2_u32)
@@ -258,7 +258,7 @@ fn a_loop_that_waits_as_long_as_it_may_misses_nothing() {
     let mut ran = 0;
     // Should a wake-up be lost, this would not end.
     while ran < 2 * count as usize {
-        ran += wait_and_turn(&turner);
+        ran += wait_and_turn(&driver);
     }
     producers.into_iter().for_each(|producer| producer.join().unwrap());
     assert!(missing.lock().unwrap().is_empty());
@@ -267,14 +267,14 @@ fn a_loop_that_waits_as_long_as_it_may_misses_nothing() {
 
 #[test]
 fn a_turn_ends_although_its_jobs_insert_others() {
-    let (wheel, turner) = driven();
-    let turner = Arc::new(turner);
-    let (scheduler, inside) = (wheel.scheduler(), Arc::clone(&turner));
-    fn again(scheduler: &Scheduler, turner: &Arc<Turner>, left: u32) {
-        let (next, inside) = (scheduler.clone(), Arc::clone(turner));
+    let (wheel, driver) = driven();
+    let driver = Arc::new(driver);
+    let (scheduler, inside) = (wheel.scheduler(), Arc::clone(&driver));
+    fn again(scheduler: &Scheduler, driver: &Arc<LoopDriver>, left: u32) {
+        let (next, inside) = (scheduler.clone(), Arc::clone(driver));
         let job = move || {
             // A turn within a turn does nothing, and the loop is not to wait.
-            assert_eq!((inside.turn(), inside.timeout()), (0, Some(Duration::ZERO)));
+            assert_eq!((inside.run_due(), inside.timeout()), (0, Some(Duration::ZERO)));
             if left > 0 {
                 again(&next, &inside, left - 1);
             }
@@ -285,7 +285,7 @@ fn a_turn_ends_although_its_jobs_insert_others() {
     let mut turns = 0;
     while !wheel.is_empty() {
         turns += 1;
-        wait_and_turn(&turner);
+        wait_and_turn(&driver);
     }
     assert!(turns >= 20, "{turns}");
     assert_eq!(wheel.stats().panicked, 0);
@@ -293,19 +293,19 @@ fn a_turn_ends_although_its_jobs_insert_others() {
 
 #[test]
 fn what_comes_due_within_a_turn_waits_for_the_next() {
-    let (wheel, turner) = driven();
+    let (wheel, driver) = driven();
     let scheduler = wheel.scheduler();
     wheel.insert(Duration::ZERO, move || {
         scheduler.insert(Duration::ZERO, || ()).unwrap();
         let_pass(5 * MS);
     });
     let_pass(5 * MS);
-    assert_eq!((turner.turn(), turner.turn()), (1, 1));
+    assert_eq!((driver.run_due(), driver.run_due()), (1, 1));
 }
 
 #[test]
 fn a_job_of_a_driven_wheel_may_end_it() {
-    let (wheel, turner) = driven();
+    let (wheel, driver) = driven();
     let cell = Arc::new(Mutex::new(Some(wheel)));
     let inside = Arc::clone(&cell);
     let (token, alive) = counted();
@@ -316,10 +316,10 @@ fn a_job_of_a_driven_wheel_may_end_it() {
     wheel.insert(HOUR, move || drop(token));
     assert!(!wheel.wait_idle(), "it would wait for itself");
     drop(guard);
-    while turner.timeout().is_some() {
-        wait_and_turn(&turner);
+    while driver.timeout().is_some() {
+        wait_and_turn(&driver);
     }
-    assert_eq!((alive(), turner.turn()), (0, 0));
+    assert_eq!((alive(), driver.run_due()), (0, 0));
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_driven_wheel_has_no_threads_to_choose() {
 #[test]
 fn a_panic_in_a_turn_is_told_and_spares_what_follows() {
     let (builder, panics) = reporting();
-    let (wheel, turner) = builder.driven().unwrap();
+    let (wheel, driver) = builder.driven().unwrap();
     wheel.insert(Duration::ZERO, || panic_any("a job"));
     wheel.insert(MS, || ());
     struct Panics;
@@ -344,13 +344,13 @@ fn a_panic_in_a_turn_is_told_and_spares_what_follows() {
             panic_any("a waker");
         }
     }
-    turner.on_earlier(Waker::from(Arc::new(Panics)));
+    driver.on_earlier(Waker::from(Arc::new(Panics)));
     let mut ran = 0;
     while ran < 2 {
-        ran += wait_and_turn(&turner);
+        ran += wait_and_turn(&driver);
     }
     wheel.insert(HOUR, || ());
-    assert!(turner.timeout().is_some());
+    assert!(driver.timeout().is_some());
     wheel.insert(MINUTE, || ());
     drop(wheel);
     assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["a job", "a waker", "a waker"]);
@@ -370,14 +370,14 @@ fn a_turner_that_is_dropped_drops_the_waker_of_its_loop() {
         }
     }
     let (builder, panics) = reporting();
-    let (wheel, turner) = builder.driven().unwrap();
+    let (wheel, driver) = builder.driven().unwrap();
     let keeps = Arc::new(Keeps(wheel.scheduler()));
-    turner.on_earlier(Waker::from(Arc::clone(&keeps)));
+    driver.on_earlier(Waker::from(Arc::clone(&keeps)));
     let (kept, token) = (Arc::downgrade(&keeps), Arc::new(()));
     drop(keeps);
     let inside = Arc::clone(&token);
     wheel.insert(HOUR, move || drop(inside));
-    drop(turner);
+    drop(driver);
     assert_eq!((kept.strong_count(), panics.try_iter().count()), (0, 1));
     drop(wheel);
     assert_eq!(Arc::strong_count(&token), 1);

@@ -187,16 +187,16 @@ fn a_full_channel_is_not_looked_at_once_nothing_waits_for_room() {
         },
     ];
     for leave in leave {
-        let (wheel, turner) = Wheel::builder().driven().unwrap();
+        let (wheel, driver) = Wheel::builder().driven().unwrap();
         let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
         let far = events.insert(2 * HOUR, 9).unwrap();
         events.insert(Duration::ZERO, 0).unwrap();
         let sleep = || {
-            let timeout = turner.timeout().unwrap();
+            let timeout = driver.timeout().unwrap();
             let is_short = timeout < HOUR / 2;
             if is_short {
                 let_pass(timeout);
-                turner.turn();
+                driver.run_due();
             }
             is_short
         };

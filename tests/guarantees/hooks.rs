@@ -104,16 +104,16 @@ fn hooks() -> Vec<Hook> {
         ("on_earlier", |armed| {
             let wheel = threads(1);
             let scheduler = wheel.scheduler();
-            let (driven, turner) = Wheel::builder().driven().unwrap();
-            turner.on_earlier(waker(&armed));
-            let _ = turner.timeout();
+            let (driven, driver) = Wheel::builder().driven().unwrap();
+            driver.on_earlier(waker(&armed));
+            let _ = driver.timeout();
             (
                 wheel,
                 Box::new(move || {
                     let of_the_loop = driven.scheduler();
                     let job = move || drop(of_the_loop.insert(MS, || ()));
                     scheduler.insert(MS, job).unwrap();
-                    Box::new((driven, turner))
+                    Box::new((driven, driver))
                 }),
             )
         }),

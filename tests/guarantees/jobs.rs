@@ -302,7 +302,7 @@ fn a_wheel_may_be_used_inside_of_catch_unwind() {
     is_unwind_safe::<Wheel>();
     is_unwind_safe::<Scheduler>();
     is_unwind_safe::<Driver>();
-    is_unwind_safe::<tickwheel::Turner>();
+    is_unwind_safe::<tickwheel::LoopDriver>();
     is_unwind_safe::<tickwheel::Group>();
     is_unwind_safe::<tickwheel::Guard>();
     is_unwind_safe::<tickwheel::Keyed<String>>();

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Poll, Registry, Token};
-use tickwheel::{Events, Handle, Scheduler, Turner, Wheel};
+use tickwheel::{Events, Handle, Scheduler, LoopDriver, Wheel};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -158,18 +158,18 @@ pub fn serve_events(
 /// made. Everything runs on the thread that calls this.
 pub fn serve_driven(
     listener: TcpListener,
-    (wheel, turner): (&Wheel, &Turner),
+    (wheel, driver): (&Wheel, &LoopDriver),
     limit: Duration,
     mut count: usize,
 ) -> io::Result<()> {
     let mut poll = Poll::new()?;
     // For inserts by other threads. A loop alone with its wheel needs none.
-    turner.on_earlier(PollWaker::waker(poll.registry())?);
+    driver.on_earlier(PollWaker::waker(poll.registry())?);
     let mut server = Server::new(listener, poll.registry())?;
     let mut ready = mio::Events::with_capacity(64);
     let (close, silent) = mpsc::channel();
     while count > 0 {
-        match poll.poll(&mut ready, turner.timeout()) {
+        match poll.poll(&mut ready, driver.timeout()) {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             polled => polled?,
         }
@@ -191,7 +191,7 @@ pub fn serve_driven(
                 },
             }
         }
-        turner.turn();
+        driver.run_due();
         for token in silent.try_iter() {
             count -= usize::from(server.connections.remove(&token).is_some());
         }
@@ -246,10 +246,10 @@ mod tests {
 
     #[test]
     fn a_loop_that_turns_its_wheel_closes_silent_connections() {
-        let (wheel, turner) = Wheel::builder().driven().unwrap();
+        let (wheel, driver) = Wheel::builder().driven().unwrap();
         let ((listener, address), scheduler) = (listen(), wheel.scheduler());
         let server = thread::spawn(move || {
-            serve_driven(listener, (&wheel, &turner), LIMIT, 2).map(|()| wheel)
+            serve_driven(listener, (&wheel, &driver), LIMIT, 2).map(|()| wheel)
         });
         // An insert of another thread, which is earlier than the loop means to wake.
         let (sender, runs) = mpsc::channel();

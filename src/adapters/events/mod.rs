@@ -254,7 +254,7 @@ impl<T: Send + 'static> Events<T> {
     /// This is the hook for a loop that waits in the operating system: the waker of `mio`, a ping of
     /// `calloop`, an eventfd. A loop that is woken receives until the channel is empty.
     ///
-    /// It is called on the ticker's thread (on a wheel without one, the driver's or the turner's),
+    /// It is called on the ticker's thread (on a wheel without one, the driver's or the driver's),
     /// which it must not hold up; now, on this thread; and when the channel disconnects, on the thread
     /// that ends the wheel or drops the last `Events`. A panic in it is caught and counted. It is
     /// dropped when the channel has disconnected.

@@ -45,7 +45,7 @@ pub enum Full<T> {
     Wait,
     /// It is given to this, and counted in
     /// [`Stats::events_given_up`](crate::Stats::events_given_up). On the ticker's thread (on a wheel
-    /// without one, the driver's or the turner's; at the end, the thread that ends the wheel), which
+    /// without one, the driver's or the driver's; at the end, the thread that ends the wheel), which
     /// must not be held up.
     Give(Box<dyn FnMut(T) + Send>),
 }

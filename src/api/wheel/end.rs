@@ -71,7 +71,7 @@ impl Wheel {
     ///
     /// **In a hook of whatever wheel it waits for nobody** either, because another hook may wait for
     /// that one: in a waker that a wheel calls (of a task, of [`Events::on_ready`](crate::Events::on_ready) and of
-    /// [`Turner::on_earlier`](crate::Turner::on_earlier)), in [`Full::Give`](crate::Full::Give), in the handler
+    /// [`LoopDriver::on_earlier`](crate::LoopDriver::on_earlier)), in [`Full::Give`](crate::Full::Give), in the handler
     /// of [`Builder::on_panic`](crate::Builder::on_panic), and in the drop of an event on the ticker's thread.
     /// Anywhere else it waits for what the ticker calls as for a running job.
     ///

@@ -1,4 +1,4 @@
-//! The turner of a driven wheel: the real clock, and no thread but that of a loop.
+//! The driver of a driven wheel: the real clock, and no thread but that of a loop.
 
 use core::fmt;
 use std::sync::Arc;
@@ -13,44 +13,44 @@ use crate::host::hooks::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::PanicHandler;
 
-/// Turns a wheel that goes by the real clock and has no thread: for a loop that waits for something
-/// else anyway (`mio`, `io_uring`, a window's events), and computes how long it may wait.
-/// [`Builder::driven`](crate::Builder::driven) returns it.
+/// Drives a wheel from a loop of the user's: the wheel goes by the real clock and has no thread. It is for
+/// loops that wait for something else anyway (`mio`, `io_uring`, a window's events) and compute how long
+/// they may wait. [`Builder::driven`](crate::Builder::driven) returns it.
 ///
-/// The loop asks for [`Turner::timeout`], waits no longer than that, and calls [`Turner::turn`], which
+/// The loop asks for [`LoopDriver::timeout`], waits no longer than that, and calls [`LoopDriver::run_due`], which
 /// runs on the loop's thread what is due: jobs, the tasks' wakers (feature `async`) and
-/// [`Events`](crate::Events). A job that blocks holds up the loop. Unless the loop turns, nothing runs.
+/// [`Events`](crate::Events). A job that blocks delays the loop. Without these calls nothing runs.
 ///
 /// ```
 /// use std::{sync::mpsc, time::Duration};
 /// use tickwheel::Wheel;
 ///
-/// let (wheel, turner) = Wheel::builder().driven()?;
+/// let (wheel, driver) = Wheel::builder().driven()?;
 /// let (_packets, socket) = mpsc::channel::<u8>();
 /// let mut closed = false;
 /// let (done, timeouts) = mpsc::channel();
 /// wheel.insert(Duration::from_millis(5), move || done.send("connection 7 was idle").unwrap());
 /// while !closed {
-///     let _ = match turner.timeout() {
+///     let _ = match driver.timeout() {
 ///         Some(timeout) => socket.recv_timeout(timeout).ok(),
 ///         None => socket.recv().ok(),
 ///     };
-///     turner.turn();
+///     driver.run_due();
 ///     closed = timeouts.try_recv().is_ok();
 /// }
 /// # Ok::<(), tickwheel::ConfigError>(())
 /// ```
 ///
-/// Turn after what has arrived was read: a packet that is there already still puts off its timeout. A
-/// job cannot borrow what the loop owns; an [`Events`](crate::Events) hands it values instead.
+/// Call `run_due` after the loop has read what has arrived: a packet that is there already still puts off its
+/// timeout. A job cannot borrow what the loop owns; an [`Events`](crate::Events) hands the loop values instead.
 ///
-/// One thread is the loop. If two turn, each may plan for the other.
+/// One thread is the loop. If two threads call `run_due`, each may plan for the other.
 ///
 /// # Inserts of other threads
 ///
-/// An insert that is due earlier than the loop means to wait has to wake it. [`Turner::on_earlier`]
+/// An insert that is due earlier than the loop means to wait has to wake it. [`LoopDriver::on_earlier`]
 /// takes the waker. A loop alone with its wheel needs none.
-pub struct Turner {
+pub struct LoopDriver {
     engine: Arc<Engine>,
     /// `None` while a call is under way.
     ticker: Mutex<Option<Ticker<InlineOutlet>>>,
@@ -65,23 +65,23 @@ struct Hook {
     runner: Arc<JobRunner>,
 }
 
-impl Turner {
-    pub(crate) fn new(engine: Arc<Engine>, panic_handler: Option<Arc<PanicHandler>>) -> Turner {
+impl LoopDriver {
+    pub(crate) fn new(engine: Arc<Engine>, panic_handler: Option<Arc<PanicHandler>>) -> LoopDriver {
         let runner = Arc::clone(engine.runner());
         let outlet = InlineOutlet::new(&runner, engine.timebase().clock());
         let ticker = Mutex::new(Some(Ticker::new(Arc::clone(&engine), outlet)));
         let hook = Arc::new(Hook { waker: Mutex::new(None), runner });
         let wakes = Arc::clone(&hook);
         engine.alarm().parker().set_hook(move || wakes.wake());
-        Turner { engine, ticker, hook, _panic_handler: panic_handler }
+        LoopDriver { engine, ticker, hook, _panic_handler: panic_handler }
     }
 
-    /// Returns how long the loop may wait before it has to turn: zero if something is due, `None` if
-    /// nothing is pending that ever comes. From here until the next [`Turner::turn`], an insert that
-    /// is due earlier calls the waker of [`Turner::on_earlier`].
+    /// Returns how long the loop may wait before it calls [`LoopDriver::run_due`]: zero if something is due, `None` if
+    /// nothing is pending that ever comes. From here until that call, an insert that is
+    /// due earlier calls the waker of [`LoopDriver::on_earlier`].
     ///
     /// Ask right before the wait, every time. While a job waits for a wall-clock time, this is no
-    /// more than a second. It takes a lock for each shard. Within a turn it returns zero.
+    /// more than a second. It takes a lock for each shard. Within [`LoopDriver::run_due`] it returns zero.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         let Some(ticker) = lock(&self.ticker).take() else { return Some(Duration::ZERO) };
@@ -93,20 +93,19 @@ impl Turner {
     /// Runs, on this thread, everything that is due by now, in the order of deadlines. Returns the
     /// number of jobs that ran.
     ///
-    /// A job that comes due meanwhile runs in the next turn, so a turn ends. A job may cancel any job
-    /// that has not run. A turn within a turn, by a job or by another thread, does nothing and
-    /// returns zero, and so does one while another thread asks for the timeout. A panic is caught,
-    /// counted and reported.
-    pub fn turn(&self) -> usize {
+    /// A job that comes due meanwhile runs in the next call, so each call ends. A job may cancel any job that
+    /// has not run. A call within a call, by a job or by another thread, does nothing and returns zero; so
+    /// does one while another thread asks for the timeout. A panic is caught, counted and reported.
+    pub fn run_due(&self) -> usize {
         let Some(mut ticker) = lock(&self.ticker).take() else { return 0 };
-        ticker.turn();
+        ticker.run_due();
         let ran = ticker.outlet().take_count();
         *lock(&self.ticker) = Some(ticker);
         ran
     }
 
-    /// Has `waker` called when an insert or a reset is due before the loop means to turn, and when the
-    /// wheel ends. Replaces the waker of an earlier call.
+    /// Has `waker` called when an insert or a reset is due before the end of the wait that
+    /// [`LoopDriver::timeout`] allowed, and when the wheel ends. Replaces the waker of an earlier call.
     ///
     /// It is called on the thread that inserts, outside every lock, so it may use the wheel. What a loop
     /// needs is one write to an eventfd, or the like. A panic in it is caught and counted.
@@ -123,7 +122,7 @@ impl Turner {
 }
 
 /// Nobody waits any more. The waker may have a `Scheduler`, and would keep the wheel's memory.
-impl Drop for Turner {
+impl Drop for LoopDriver {
     fn drop(&mut self) {
         let old = lock(&self.hook.waker).take();
         self.hook.runner.boundary().discard(old);
@@ -143,8 +142,8 @@ impl Hook {
     }
 }
 
-impl fmt::Debug for Turner {
+impl fmt::Debug for LoopDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turner").field("now", &self.now()).finish_non_exhaustive()
+        f.debug_struct("LoopDriver").field("now", &self.now()).finish_non_exhaustive()
     }
 }
