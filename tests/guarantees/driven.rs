@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::task::{Wake, Waker};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use tickwheel::{Events, Keyed, Scheduler, LoopDriver};
+use tickwheel::{Events, Keyed, LoopDriver, Scheduler};
 
 fn driven() -> (Wheel, LoopDriver) {
     Wheel::builder().driven().unwrap()
