@@ -6,8 +6,8 @@
 //! | `drain/slices_of_256` | the same, looking at 256 entries a call, as a wheel's ticker does |
 //! | `refire` | tick by tick; each timer that fires is inserted anew up to 60,000 ticks ahead |
 //!
-//! All figures are for one timer. `refire` includes the insert, and a share of the ticks without
-//! work: 30 ticks a timer with a thousand timers, almost none with a million.
+//! All figures are for one timer. `refire` includes the insert, and the timer's share of the ticks
+//! without work: 30 ticks with a thousand timers, almost none with a million.
 //!
 //! ```text
 //! cargo bench --bench advance

@@ -117,7 +117,7 @@ impl Crowd {
             elapsed = timed(|| answers = (way.reset)(&self.wheel, &timers));
             assert!(answers.iter().all(|&done| done));
         }
-        // Other jobs than were reset, because those are in the cache now.
+        // Other jobs than those that were reset, which are in the cache now.
         let handles = self.draw();
         let cancel = timed(|| answers = (way.cancel)(&self.wheel, &handles));
         assert!(answers.iter().all(|&done| done));

@@ -7,8 +7,8 @@
 //! | `next_turn/near` | `next_turn`; timers lie within a minute |
 //! | `next_turn/beyond_range` | `next_turn`; timers lie thousands of years ahead |
 //!
-//! A microsecond for a thousand hours is a nanosecond for one. With timers beyond the range of the
-//! outermost ring, `next_turn` has to look at every slot there.
+//! The times of `hours` are for a thousand hours: a microsecond is a nanosecond for one. With timers
+//! beyond the range of the outermost ring, `next_turn` has to look at every slot there.
 //!
 //! ```text
 //! cargo bench --bench idle

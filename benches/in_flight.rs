@@ -1,4 +1,4 @@
-//! What a bound on jobs in flight costs: 200,000 jobs at one tick, on a pool of two threads.
+//! The cost of a bound on jobs in flight: 200,000 jobs at one tick, on a pool of two threads.
 //!
 //! | column | what is measured |
 //! | --- | --- |
@@ -6,8 +6,8 @@
 //! | nothing | from the tick until the last job has run, in nanoseconds a job, for jobs that do nothing |
 //! | 10 µs of work | the same for jobs that work for 10 µs |
 //!
-//! Each is the median of the rounds, with the least and the most. The rows take turns, so that none
-//! has the quieter machine.
+//! Each is the median of the rounds, with the least and the most. Every round measures all rows, so
+//! that no row has the quieter machine.
 //!
 //! ```text
 //! cargo bench --bench in_flight

@@ -5,28 +5,27 @@
 //! cargo run --release --example cron [-- EXPRESSION]
 //! ```
 //!
-//! The expression has seven fields, as the `cron` crate wants them: second, minute, hour, day of
-//! the month, month, day of the week, year. The wheel knows no calendars: `Cron` is the part to
-//! copy.
+//! The expression has seven fields, as the `cron` crate expects: second, minute, hour, day of the
+//! month, month, day of the week, year. The wheel knows no calendars: `Cron` is the part to copy.
 //!
 //! The job holds the next occurrence and compares it with the wall clock, at the occurrence and at
-//! least once a minute (`LOOK`). Every such look computes the next occurrence from what the wall
-//! clock reads, and never from the occurrence before. So:
+//! least once a minute (`LOOK`). Every such look computes the next occurrence from the wall clock,
+//! and never from the occurrence before. So:
 //!
 //! - **The clock is set forward, or the machine sleeps**: the work is done once for all occurrences
-//!   that were skipped, at most a minute after the change. To take the occurrences from an iterator
-//!   instead is the trap: it does the work once for each of them, in one burst.
-//! - **The clock is set back**: occurrences of the repeated time run again, except those within the
-//!   first minute of it, which no look may have seen. That is what cron does with a `*` in the
-//!   minute or the hour: the new time counts. To wait for the occurrence that was computed before
-//!   the change is the trap: nothing runs until the clock is there again. The work is told its
-//!   occurrence; work that must not be repeated compares it with the last one that it has done.
+//!   that were skipped, at most a minute after the change. Do not take the occurrences from an
+//!   iterator: that would do the work once for each of them, in one burst.
+//! - **The clock is set back**: occurrences of the repeated time run again, except those within its
+//!   first minute, in which the job may not have looked at the clock yet. cron does the same with a
+//!   `*` in the minute or the hour: the new time counts. Do not wait for the occurrence that was
+//!   computed before the change: nothing would run until the clock is there again. The work receives
+//!   its occurrence; work that must not be repeated compares it with the last one that it has done.
 //! - **The work takes longer than the schedule allows**: one run follows at once, the rest are
 //!   skipped. Runs never overlap.
 //! - **The work panics**: the occurrence is lost, the next one comes at its time. Without
 //!   `after_panic`, the first panic would end the schedule.
 //!
-//! Times are UTC. A summer time does not set the clock of the system; a schedule in local time asks
+//! Times are UTC. Summer time does not set the clock of the system. For a schedule in local time, ask
 //! the `cron` crate for occurrences in the time zone, with `chrono-tz`.
 
 #![forbid(unsafe_code)]
@@ -113,7 +112,7 @@ mod tests {
     const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
     const EVERY_MINUTE: &str = "0 * * * * * *";
 
-    /// An occurrence, and what the wall clock read when its work was done.
+    /// An occurrence, and the wall-clock time at which its work was done.
     type Done = (DateTime<Utc>, DateTime<Utc>);
 
     struct Trial {
@@ -140,7 +139,7 @@ mod tests {
             trial
         }
 
-        /// Lets time pass. Returns what was done meanwhile.
+        /// Lets time pass. Returns the work that was done meanwhile.
         fn pass(&self, time: Duration) -> Vec<Done> {
             self.driver.advance(time);
             std::mem::take(&mut self.done.lock().unwrap())

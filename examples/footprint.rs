@@ -4,9 +4,9 @@
 //! allocator's overhead. The keys, 16 bytes each, belong to the caller and are not counted. Each
 //! case runs in its own process.
 //!
-//! What stays after the last cancel is mostly freed blocks that the allocator keeps. One timer that
-//! stays does not keep the memory of the others: the timers that are left move together, and one
-//! cancel takes as long as that does.
+//! The memory that stays after the last cancel is mostly freed blocks that the allocator keeps. One
+//! timer that stays does not keep the memory of the others: the timers that are left are moved
+//! together, during one cancel, which takes that much longer.
 //!
 //! ```text
 //! cargo run --release --example footprint

@@ -1,5 +1,5 @@
-//! A TCP gateway on tokio, whose timers are those of a wheel: each line of a client goes to an
-//! upstream service, and the answer comes back.
+//! A TCP gateway on tokio, with the timers of a wheel: each line of a client goes to an upstream
+//! service, and the answer comes back.
 //!
 //! ```sh
 //! cargo run --release --features async --example gateway             # 127.0.0.1:7000, until Ctrl-C
@@ -9,16 +9,16 @@
 //! A line comes back in capitals; the service never answers to `hang`.
 //!
 //! - **Idle**: a connection without a line for a minute is closed. Each answer begins the minute anew, so a
-//!   connection is not idle while it waits for one. A sleep, which `reset` puts off.
+//!   connection is not idle while it waits for one. This is a sleep, which `reset` moves.
 //! - **Ping**: an interval for each connection. A beat that comes during a request is sent after the
 //!   answer.
 //! - **Request**: `timeout` goes around any future. An answer that comes later is dropped.
-//! - **A connection that ends** takes its timers along, because its task owns them. That is so however
-//!   it ends: closed by the client, in an error, or aborted with its task.
+//! - **A connection that ends** drops its timers, because its task owns them: also if it fails, or if its
+//!   task is aborted.
 //! - **The end**: no new connections, a `bye` to each that waits, three seconds for the requests
 //!   under way, and an abort for the rest.
 //!
-//! What to know before this is copied:
+//! Before you copy this:
 //!
 //! - The timers are futures (feature `async`), and no jobs: the ticker wakes the task, and the wheel
 //!   needs no pool. The runtime needs no `enable_time`.
@@ -151,7 +151,7 @@ impl Gateway {
                         }
                     });
                 }
-                // Takes in what has ended.
+                // Removes the connections that have ended.
                 Some(_) = connections.join_next() => {}
                 _ = &mut stop => break,
             }
@@ -191,7 +191,7 @@ impl Gateway {
     }
 }
 
-/// In a program, the call of another service.
+/// Stands for the call of another service.
 async fn upstream(line: &str) -> String {
     if line == "hang" { pending().await } else { line.to_uppercase() }
 }
@@ -206,7 +206,7 @@ mod tests {
     /// The timers of a connection that waits for its client.
     const WAITING: usize = 2;
 
-    /// A gateway whose wheel the test moves, and one client. All run on one thread.
+    /// A gateway whose clock the test moves, and one client. All run on one thread.
     struct Trial {
         wheel: Wheel,
         driver: Driver,
@@ -258,7 +258,7 @@ mod tests {
             self.wheel.stats().sleeping
         }
 
-        /// Lets the gateway run until the wheel has so many timers.
+        /// Lets the gateway run until the wheel has `count` timers.
         async fn until_timers(&self, count: usize) {
             while self.timers() != count {
                 yield_now().await;

@@ -19,7 +19,7 @@ use tickwheel::Wheel;
 
 const TIMERS: u64 = 100_000;
 
-/// What one of the wheel's threads has used.
+/// The use of one of the wheel's threads.
 struct Thread {
     id: u32,
     name: String,
@@ -80,7 +80,7 @@ fn window(mut arguments: impl Iterator<Item = String>) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Returns what the wheel's threads have used, or `None` if the system does not tell.
+/// Returns the use of the wheel's threads, or `None` if the system does not report it.
 fn threads() -> Option<Vec<Thread>> {
     let tasks = fs::read_dir("/proc/self/task").ok()?;
     let mut threads: Vec<Thread> = tasks.filter_map(|task| thread(&task.ok()?.path())).collect();

@@ -56,7 +56,7 @@ fn main() -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// An event to come, in simulated time.
+/// An order: its arrival and its payment, if there is one, in simulated time.
 struct Order {
     arrival: Duration,
     payment: Option<Duration>,
@@ -127,8 +127,8 @@ impl Shop {
         *state = to;
     }
 
-    /// Checks that every order ended as was drawn for it, and at the right time. Returns how many
-    /// were paid and how many closed themselves.
+    /// Checks that every order ended as it was drawn, and at the right time. Returns how many were
+    /// paid and how many closed themselves.
     fn count(&self, orders: &[Order]) -> (usize, usize) {
         let (mut paid, mut closed) = (0, 0);
         for (order, &state) in orders.iter().zip(&*self.states.lock().unwrap()) {

@@ -14,18 +14,18 @@
 //! failure, and a jitter as long as the wait. (`Wheel::repeat` is for retries that are not saved: a
 //! repeating job is a closure, and `Job::downcast` does not give it back.)
 //!
-//! What to know before this is copied:
+//! Before you copy this:
 //!
 //! - **An attempt that panics** would be gone with all that it owns. This one catches the panic,
 //!   inserts the next attempt, and lets the panic go on, so that the wheel counts it.
 //! - **An attempt that runs while the wheel ends** is not among the jobs that come back, and the
-//!   insert of the next attempt is refused then. To save the jobs that come back and nothing else
-//!   is the trap. So the queue keeps a copy of each delivery from the start of an attempt until it
-//!   has succeeded, or the next attempt is in the wheel; the end saves these copies too.
+//!   insert of the next attempt is refused then. So it is not enough to save the jobs that come
+//!   back. The queue keeps a copy of each delivery from the start of an attempt until it has
+//!   succeeded, or until the next attempt is in the wheel; the end saves these copies too.
 //! - **Every delivery is made at least once**, and may be made twice: an attempt that outlasts the
-//!   limit of the end may still succeed, and it has been saved. The receiver tells deliveries apart
-//!   by their number.
-//! - An attempt holds its thread of the pool until it has an answer. `Builder::threads` says how
+//!   limit of the end may still succeed, although it has been saved. The receiver tells deliveries
+//!   apart by their number.
+//! - An attempt occupies its thread of the pool until it has an answer. `Builder::threads` sets how
 //!   many can wait at a time.
 //! - The file is written in one go. `examples/save_and_reload` replaces it in a way that a crash
 //!   cannot harm.
@@ -47,7 +47,7 @@ use tickwheel::{InsertErrorKind, Scheduler, Task, Wheel, When};
 /// How long a run takes without Ctrl-C.
 const RUN: Duration = Duration::from_secs(20);
 
-/// How long the end waits for running attempts. A service manager kills what takes longer.
+/// How long the end waits for running attempts. A service manager kills a program that takes longer.
 const LIMIT: Duration = Duration::from_secs(5);
 
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
@@ -85,7 +85,7 @@ fn one_run(file: &Path) -> Result<(), Box<dyn Error>> {
         (1..=5).try_for_each(|number| queue.push(Delivery::new(number)))?;
     }
     queue.reload(saved)?;
-    // An error is the usual case: `RUN` has passed, and nobody pressed Ctrl-C.
+    // An error is the usual case: `RUN` has passed without Ctrl-C.
     let _ = stopped.recv_timeout(RUN);
     let saved = queue.end(&wheel, LIMIT);
     save(file, &saved)?;
@@ -100,7 +100,7 @@ fn two_rounds() -> Result<(), Box<dyn Error>> {
     let wait = Duration::from_millis(20);
     let (delivered, deliveries) = mpsc::channel();
 
-    // Nothing succeeds, and one attempt takes until the wheel has been closed.
+    // No attempt succeeds, and one lasts until the wheel has been closed.
     let wheel = Wheel::builder().threads(2).build()?;
     let (release, released) = mpsc::channel();
     let (begin, begun) = mpsc::channel();
@@ -135,7 +135,7 @@ fn two_rounds() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is to be delivered: all that is saved.
+/// A delivery, as it is saved.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Delivery {
     number: u64,
@@ -182,7 +182,7 @@ impl Queue {
         self.insert(Duration::ZERO, delivery)
     }
 
-    /// Inserts what was saved. What is overdue is tried at the next tick.
+    /// Inserts the saved deliveries. Those that are overdue are tried at the next tick.
     fn reload(self: &Arc<Queue>, saved: Vec<Saved>) -> Result<(), InsertErrorKind> {
         let attempts = saved.into_iter().map(|Saved { at, delivery }| (at, self.attempt(delivery)));
         self.timers.insert_batch(attempts)?;
@@ -202,8 +202,8 @@ impl Queue {
         Attempt { delivery, queue: Arc::clone(self) }
     }
 
-    /// Ends the wheel, waits for running attempts for `limit` at most, and returns what has not
-    /// been delivered.
+    /// Ends the wheel, waits for running attempts for `limit` at most, and returns the deliveries
+    /// that were not made.
     fn end(&self, wheel: &Wheel, limit: Duration) -> Vec<Saved> {
         let mut saved = Vec::new();
         for unfired in wheel.shutdown_timeout(limit) {
@@ -220,7 +220,7 @@ impl Queue {
         saved
     }
 
-    /// The wait after so many failures.
+    /// Returns the wait after `failures` failures.
     fn wait(&self, failures: u32) -> When {
         let wait = self.first_wait.saturating_mul(1 << (failures - 1).min(31)).min(LONGEST_WAIT);
         When::after(wait).jitter(wait)
@@ -263,7 +263,7 @@ fn save(file: &Path, saved: &[Saved]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns nothing if there is no file.
+/// Returns no deliveries if there is no file.
 fn load(file: &Path) -> Result<Vec<Saved>, Box<dyn Error>> {
     match fs::read(file) {
         Ok(text) => Ok(serde_json::from_slice(&text)?),
@@ -330,7 +330,7 @@ mod tests {
             queue.push(Delivery::new(2)).unwrap();
             begun.recv().unwrap();
             let mut saved = queue.end(&wheel, Duration::MAX);
-            // The insert of the next attempt may have been the last that the wheel took in.
+            // The insert of the next attempt may have been the last that the wheel accepted.
             saved.sort_by_key(|saved| saved.delivery.number);
             let [pending, ran] = saved.try_into().unwrap();
             assert_eq!(pending.delivery, Delivery::new(1));

@@ -11,25 +11,25 @@
 //! let paid = wheel.insert(Duration::from_millis(20), || println!("order 2 closed"));
 //! assert!(wheel.cancel(paid));
 //! assert_eq!(orders.recv(), Ok("order 1 closed"));
-//! // At the end of `main` the wheel is dropped, and what is pending never runs. Here it comes back.
+//! // A wheel that is dropped never runs its pending jobs. A shutdown hands them back.
 //! for unfired in wheel.shutdown() {
 //!     println!("{:?} would have run in {:?}", unfired.handle, unfired.remaining);
 //! }
 //! ```
 //!
-//! Jobs run on a rayon pool. A job never starts early, and is handed over at most one tick late,
-//! plus the time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`]
-//! take constant time and are exact; a stale [`Handle`] does nothing. A panic in one job affects no
-//! other job. No thread wakes before the next tick with work, except that the ticker wakes once a
-//! second while a job or an event waits for the wall clock, and once a tick while an event waits for
-//! room in its channel.
+//! Jobs run on a rayon pool. A job never starts early. The ticker hands it to the pool at most one
+//! tick late, plus the time that the ticker's thread takes to wake. [`Wheel::cancel`] and
+//! [`Wheel::reset`] take constant time and return exactly whether the job was pending; a stale
+//! [`Handle`] does nothing. A panic in one job affects no other job. No thread wakes before the next
+//! tick with work, with two exceptions: the ticker wakes once a second while a job or an event waits
+//! for the wall clock, and once a tick while an event waits for room in its channel.
 //!
 //! | for | use |
 //! | --- | --- |
 //! | a delay, an instant, a wall-clock time | [`Wheel::insert`] with a [`When`] |
-//! | a job again and again | [`Wheel::every`], [`Wheel::repeat`] with [`Repeat`] and [`Next`] |
+//! | a repeating job | [`Wheel::every`], [`Wheel::repeat`] with [`Repeat`] and [`Next`] |
 //! | many jobs at once | [`Wheel::insert_batch`], [`Wheel::cancel_batch`], [`Wheel::reset_batch`] |
-//! | jobs under names of your own | [`Keyed`] |
+//! | jobs under keys of your own | [`Keyed`] |
 //! | jobs that are cancelled together, or by a drop | [`Group`], [`Guard`] |
 //! | few wake-ups; no thundering herd | [`When::within`]; [`When::jitter`] |
 //! | jobs that are saved, listed or moved | [`Task`], [`Job::downcast`], [`Wheel::close`] |
@@ -45,7 +45,7 @@
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists
-//! every promise with its test, `docs/architecture.md` says where things are.
+//! every promise with its test, `docs/architecture.md` shows where each part of the code is.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -64,7 +64,7 @@ mod adapters;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-// Its async recipes compile with the feature alone.
+// The async recipes of the cookbook need the feature `async`.
 #[cfg_attr(any(not(doctest), feature = "async"), doc = include_str!("../docs/cookbook.md"))]
 #[doc(alias("backoff", "cron", "debounce", "retry", "throttle", "ttl"))]
 pub mod cookbook {}
@@ -95,7 +95,7 @@ pub use values::repeat::{Missed, Next, Repeat, Run};
 pub use values::time::{Span, Tick};
 pub use values::when::{Earliest, When};
 
-/// One wheel for the whole process, for code that has nobody to ask for one. Feature `async`.
+/// One wheel for the whole process, for code that is not passed one. Feature `async`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -113,7 +113,7 @@ pub mod global {
     };
 }
 
-/// Virtual time for futures: a test of a year takes no time. Feature `async`.
+/// Virtual time for futures: a test that sleeps for a year ends at once. Feature `async`.
 #[cfg(feature = "async")]
 pub mod testing {
     pub use crate::adapters::testing::run;

@@ -74,9 +74,9 @@ fn a_full_pool_holds_up_neither_shutdown_nor_drop() {
 
 #[test]
 fn a_drainer_takes_no_other_on_top_while_it_lets_the_pool_have_its_turn() {
-    // One thread is busy. The other comes to the end of a stint, and finds the drainer that was
-    // meant for the first. On top, it would have two permits on one thread: its first job blocks,
-    // for a later one.
+    // One thread is busy. The other ends a stint, and finds the drainer that was meant for the first.
+    // If it ran that one on top, it would hold both permits: a job there blocks until a later job has
+    // run, and no thread would run that.
     let (pool, release) = full_pool(2);
     let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
     let (open, gate) = channel::<()>();
@@ -116,7 +116,7 @@ fn a_batch_wakes_a_ticker_that_sleeps() {
     };
     let minute = Duration::from_secs(60);
     let far = wheel.insert(HOUR, job(1));
-    // For the ticker to fall asleep.
+    // The ticker falls asleep meanwhile.
     assert!(ran.recv_timeout(MS * 50).is_err());
     assert_eq!(wheel.reset_batch(&[(far, Duration::ZERO)]), [true]);
     assert_eq!(ran.recv_timeout(minute), Ok(1));
@@ -191,7 +191,7 @@ fn a_job_that_owns_its_group_guard_or_keys_ends() {
     let ping = wheel.every(second, move || drop(inner.lock().unwrap().take())).unwrap();
     *own.lock().unwrap() = Some(Guard::new(wheel.scheduler(), ping));
     assert_eq!((driver.advance(second * 3), wheel.len()), (1, 0));
-    // The job of every key owns the keys, and cancels the next key when it is dropped.
+    // The job of every key owns the `Keyed`, and cancels the next key when it is dropped.
     let keyed: Keyed<u32> = Keyed::new(wheel.scheduler());
     struct Cancels(Keyed<u32>, u32);
     impl Drop for Cancels {
@@ -274,7 +274,7 @@ fn a_burst_that_is_cancelled_while_it_fires() {
 
 #[test]
 fn a_burst_with_one_deadline_that_had_passed_is_cancelled_while_it_fires() {
-    // One deadline that had passed must not make each pause look at the whole slot either.
+    // A timer that was inserted after its deadline must not make each pause look at the whole slot.
     let mut wheel = Hierarchy::default();
     assert!(wheel.advance(Tick::new(4), 0, &mut Vec::new()).finished);
     let count = 1_000_000;
@@ -289,7 +289,7 @@ fn a_burst_with_one_deadline_that_had_passed_is_cancelled_while_it_fires() {
 
 #[test]
 fn late_inserts_in_every_pause_of_a_burst() {
-    // As above, with a deadline that had passed in every pause.
+    // As above, with an insert after its deadline in every pause.
     let mut wheel = Hierarchy::default();
     assert!(wheel.advance(Tick::new(4), 0, &mut Vec::new()).finished);
     let count = 1_000_000;
@@ -304,8 +304,8 @@ fn late_inserts_in_every_pause_of_a_burst() {
     assert_eq!(due.len() as u64, count + late);
 }
 
-/// Timers that wait for another cycle in a slot that is being visited, with a budget of 256 and an
-/// insert in every pause: the visit must look at each of them once, not begin again.
+/// Visits a slot with a budget of 256 and an insert in every pause. Most of its timers wait for
+/// another cycle: the visit must look at each of them once, and not begin again.
 fn visit_a_full_slot(sizes: &[usize], first_visit: u64, insert: impl Fn(usize) -> u64) {
     let mut wheel = Hierarchy::new(Geometry::levels(sizes).unwrap());
     let range = sizes.iter().product::<usize>() as u64;
@@ -326,7 +326,7 @@ fn visit_a_full_slot(sizes: &[usize], first_visit: u64, insert: impl Fn(usize) -
 
 #[test]
 fn inserts_into_the_slot_that_is_visited_do_not_hold_it_up() {
-    // For another cycle; for the tick that is under way; for both in turn.
+    // Inserts for another cycle; for the current tick; for both in turn.
     visit_a_full_slot(&[3600], 3600, |_| 7200);
     visit_a_full_slot(&[3600], 3600, |_| 3600);
     visit_a_full_slot(&[3600], 3600, |pause| 3600 * (1 + pause as u64 % 4));

@@ -1,4 +1,4 @@
-//! What allocates nothing, counted by the allocator. One test: what runs beside it is another thread.
+//! The calls that allocate nothing, checked with an allocator that counts for each thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,10 +12,10 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts what the thread that asks has allocated.
+/// Counts the allocations of each thread.
 struct Counting;
 
-// SAFETY: it does what the system's allocator does.
+// SAFETY: it forwards every call to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
@@ -32,8 +32,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A run of a repeating job allocates nothing on a manual clock, also if each is a call to the driver: the
-/// job's box and the room for what is due are used again.
+/// A run of a repeating job allocates nothing on a manual clock, even if each run is a call of the driver:
+/// the job's box and the buffer for due jobs are used again.
 #[test]
 fn a_run_of_a_repeating_job_allocates_nothing() {
     const MS: Duration = Duration::from_millis(1);

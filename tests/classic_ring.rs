@@ -1,5 +1,5 @@
-//! The worked examples of the classic ring, on a wheel of one ring: where an entry lies, and when
-//! it fires. For one of these delays, each of the two formulas in textbooks is a whole cycle late.
+//! The worked examples of the classic ring, on a wheel of one ring: the place of an entry, and the
+//! time at which it fires. Each of the two textbook formulas is a whole cycle late for one of these.
 
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
-//! Events against the slow and obvious truth, in random histories on a manual clock: a list of what
-//! is pending, and a queue of what is in the channel.
+//! Events against a slow and obvious model, in random histories on a manual clock. The model, the
+//! *truth*, is a list of the pending events and a queue of the events in the channel.
 //!
-//! After every operation everything that can be asked is compared: what the channel holds and in which
-//! order of deadlines, what is pending and for how long, what was given up, what was dropped.
+//! After every operation the test compares the events in the channel and the order of their deadlines,
+//! the pending events and their remaining times, the values that were given up, and the count of drops.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +60,7 @@ fn last_action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A value that says when it is dropped.
+/// A value that counts its drop.
 struct Value(usize, Arc<AtomicUsize>);
 
 impl Drop for Value {
@@ -83,7 +83,7 @@ impl Wake for Wakes {
 #[derive(Clone, Copy)]
 enum Time {
     At(u64),
-    /// When the wall clock reads so much more than it did at the beginning.
+    /// When the wall clock reads this many milliseconds more than at the beginning.
     Wall(i64),
     Never,
 }
@@ -92,19 +92,19 @@ enum Time {
 struct Pending {
     number: usize,
     time: Time,
-    /// The tick after the call that gave it its time: never before.
+    /// The tick after the call that set its time. It is due at no earlier one.
     first: u64,
 }
 
-/// What is true.
+/// The model.
 struct Truth {
     now: u64,
     /// By how much the wall clock was set.
     shift: i64,
     pending: Vec<Pending>,
-    /// What the channel holds, and when it was due.
+    /// The events in the channel, each with its deadline.
     channel: Vec<(Pending, u64)>,
-    /// What was given up, and when it was due.
+    /// The events that were given up, each with its deadline.
     given: BTreeMap<usize, u64>,
     dropped: usize,
     room: usize,
@@ -114,12 +114,12 @@ struct Truth {
     ended: bool,
     /// A send has found no receiver.
     noticed: bool,
-    /// What was dropped because nobody could have it any more.
+    /// The events that were dropped while pending, because the receivers or the `Events` were gone.
     discarded: Vec<Pending>,
 }
 
 impl Truth {
-    /// The tick at which an event is due as the clocks go now.
+    /// The tick at which an event is due, as the clocks are set now.
     fn due(&self, event: &Pending) -> Option<u64> {
         match event.time {
             Time::Never => None,
@@ -138,7 +138,7 @@ impl Truth {
         }
     }
 
-    /// What becomes of what is due now.
+    /// Sends, gives up or drops the events that are due now.
     fn deliver(&mut self) {
         if self.ended || self.noticed {
             return;
@@ -167,8 +167,8 @@ impl Truth {
         }
     }
 
-    /// Which of those that are due at one tick come first is nobody's business. So where there was not
-    /// room for all of them, the list learns which it was: this one, and not one that may be elsewhere.
+    /// The order of events that are due at one tick is not promised. If there was not room for all of
+    /// them, the truth learns which came: `number`, and not one that may be elsewhere.
     fn swap_into_the_channel(&mut self, number: usize, may_be_elsewhere: impl Fn(usize) -> bool) {
         let others = self.pending.iter().chain(&self.discarded);
         let Some(event) = others.clone().find(|event| event.number == number) else { return };
@@ -182,7 +182,7 @@ impl Truth {
         core::mem::swap(event, other);
     }
 
-    /// The same, for one that was given up.
+    /// The same, for an event that was given up.
     fn swap_into_the_given(&mut self, number: usize, given: &[usize]) {
         let Some(place) = self.channel.iter().position(|(other, _)| other.number == number) else {
             return;
@@ -196,7 +196,7 @@ impl Truth {
         self.channel[place].0.number = other;
     }
 
-    /// Nobody can have what is pending.
+    /// Drops the pending events.
     fn discard(&mut self) {
         self.dropped += self.pending.len();
         self.discarded.append(&mut self.pending);
@@ -325,8 +325,7 @@ impl World {
         }
     }
 
-    /// The number of an event that may be there, its handle, and its place in the list of what is
-    /// pending.
+    /// Returns the handle of an event, and its place in the list of pending events, if it is there.
     fn pick(&self, event: usize) -> Option<(Handle, Option<usize>)> {
         let number = event.checked_rem(self.handles.len())?;
         let place = self.truth.pending.iter().position(|pending| pending.number == number);
@@ -410,7 +409,7 @@ impl World {
                 self.reset(event, when, time);
             }
             Action::Receive { count } => self.receive(count),
-            // Without events nobody asks in between, and a clock that is set to and fro was not set.
+            // Without `Events` the wall clock is not read in between: set to and fro, it was not set.
             Action::SetWall { by } if by == 0 || self.events.is_none() => {}
             Action::SetWall { by } => {
                 self.truth.shift += by;
@@ -418,7 +417,7 @@ impl World {
                 let by = delay_of(by.unsigned_abs());
                 let set = if self.is_back(action) { wall - by } else { wall + by };
                 self.driver.set_wall(set);
-                // What the clock has passed is due at the next tick.
+                // An event whose time the clock has passed is due at the next tick.
                 for pending in &mut self.truth.pending {
                     if let Time::Wall(_) = pending.time {
                         pending.first = pending.first.max(self.truth.now + 1);
@@ -506,7 +505,7 @@ impl World {
         given.sort_unstable();
         assert!(given.iter().eq(truth.given.keys()));
         assert_eq!(self.drops.load(Ordering::SeqCst), truth.dropped);
-        // Whoever emptied the channel before is woken for what came.
+        // A receiver that found the channel empty is woken by the next event.
         let woken = self.wakes.0.swap(0, Ordering::SeqCst) > 0;
         if before == 0 && !truth.channel.is_empty() {
             assert!(woken);

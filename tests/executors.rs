@@ -1,9 +1,8 @@
-//! Futures under executors that are as unkind as an executor may be, and under runtimes that are
-//! busy. The kinder ones, and every promise by name, are in `tests/guarantees/`; smol is in
-//! `examples/with/`.
+//! Futures on an executor that is as unkind as an executor may be, and on busy runtimes. Ordinary
+//! executors, and a test for every promise, are in `tests/guarantees/`; smol is in `examples/with/`.
 //!
 //! The unkind executor runs in virtual time. When no task is runnable, it lets time jump to the
-//! next timer; when there is none and a task waits, a wake was lost, and the test says so at once.
+//! next timer. If there is none and a task waits, a wake was lost, and the test fails at once.
 #![cfg(feature = "async")]
 
 use std::future::{Future, pending, poll_fn};
@@ -26,11 +25,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// In which order woken tasks are polled, and when, and with which wakers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Order {
-    /// The one that was woken last comes first.
+    /// The task that was woken last comes first.
     NewestFirst,
-    /// If one is woken all are polled, most of them without need.
+    /// If one task is woken, all are polled, most of them without need.
     Everyone,
-    /// Each poll comes twice, with a waker of its own, and a wake by any but the last one is lost.
+    /// A woken task is polled twice, each time with a new waker. A wake by any but its last is lost.
     LastWakerOnly,
     /// Time goes on before a woken task is polled.
     Late,
@@ -60,7 +59,7 @@ impl Wake for TaskWaker {
 
 struct Executor {
     order: Order,
-    /// With the waker of its last poll, and how many it had. `None` when it has ended.
+    /// Each with the waker of its last poll, and the number of its polls. `None` when it has ended.
     tasks: Vec<Option<(BoxedTask, Waker, u64)>>,
     woken: Woken,
 }
@@ -84,7 +83,7 @@ impl Executor {
         self.tasks.iter().flatten().count()
     }
 
-    /// Polls what is woken. Returns whether anything was.
+    /// Polls the woken tasks. Returns whether any was woken.
     fn turn(&mut self, driver: &Driver) -> bool {
         if self.order == Order::Late && !self.woken.lock().unwrap().is_empty() {
             driver.advance(7 * MS);
@@ -139,7 +138,7 @@ fn life_takes(number: u32) -> Duration {
     (number + 5 + 3 + 5 * 4 + 2 + 6 + 7 * 3) * MS
 }
 
-/// One of everything that waits.
+/// A task that uses each kind of future.
 async fn life(scheduler: Scheduler, number: u32) {
     let begin = scheduler.now();
     let delay = number * MS;
@@ -148,7 +147,7 @@ async fn life(scheduler: Scheduler, number: u32) {
     // A time limit that is over, and one that is not.
     assert!(scheduler.timeout(5 * MS, pending::<()>()).await.is_err());
     assert_eq!(scheduler.timeout(HOUR, scheduler.sleep(3 * MS)).await, Ok(()));
-    // Each beat puts another sleep off.
+    // Each beat resets another sleep to later.
     let mut beats = scheduler.interval(Repeat::every(4 * MS)).unwrap();
     let mut idle = scheduler.sleep(HOUR);
     for _ in 0..5 {
@@ -166,7 +165,7 @@ async fn life(scheduler: Scheduler, number: u32) {
         () = &mut idle => unreachable!("it is far"),
         () = scheduler.sleep(6 * MS) => {}
     }
-    // Many at once, each under a waker of the set.
+    // Many sleeps at once, each polled with a waker of the set.
     let set: FuturesUnordered<Sleep> = (0..8).map(|n| scheduler.sleep(n * 3 * MS)).collect();
     assert_eq!(set.count().await, 8);
 }
@@ -182,7 +181,7 @@ fn no_order_of_polls_loses_a_wake() {
                 let begin = scheduler.now();
                 life(scheduler.clone(), number).await;
                 let took = scheduler.now() - begin;
-                // Nothing is early, and nothing is late unless its task is.
+                // Nothing is early, and nothing is late unless its task is polled late.
                 let least = life_takes(number);
                 let as_it_should = if order == Order::Late { took >= least } else { took == least };
                 assert!(as_it_should, "{order:?}, {number}: {took:?}, not {least:?}");
@@ -206,7 +205,7 @@ fn a_task_that_is_dropped_anywhere_leaves_nothing_behind() {
                     driver.advance_to_next();
                 }
             }
-            // The executor goes, and its wakers with it.
+            // The executor is dropped, and its wakers with it.
             let woken = Arc::downgrade(&executor.woken);
             drop(executor);
             assert_eq!((wheel.stats().sleeping, woken.strong_count()), (0, 0), "{turns}");
@@ -297,7 +296,7 @@ fn what_one_task_has_polled_wakes_the_task_that_has_it_now() {
             pend(&mut sleep).await;
             pend(&mut set.next()).await;
             give.send((sleep, set)).unwrap();
-            // Lives on, so that a wake that goes to it is lost and not an error.
+            // Stays alive, so that a wake that goes to this task is lost and not an error.
             pending::<()>().await;
         });
         let (ends, end) = mpsc::channel();
@@ -344,7 +343,7 @@ fn a_worker_that_is_blocked_holds_up_no_sleep() {
     let runtime = tokio(2);
     let (started, starts) = mpsc::channel();
     let (release, gate) = mpsc::channel::<()>();
-    // One of the two workers waits for what the sleep on the other one will do.
+    // One of the two workers is blocked until the task on the other one has slept.
     let blocked = runtime.spawn(async move {
         started.send(()).unwrap();
         gate.recv_timeout(MINUTE).unwrap();

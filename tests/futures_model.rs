@@ -1,8 +1,9 @@
-//! Futures against the slow and obvious truth, in random histories on a manual clock: a list of
-//! sleeps, each with the tick at which it is over and the task that polled it last.
+//! Sleeps against a slow and obvious model, in random histories on a manual clock. The model, the
+//! *truth*, is a list of sleeps, each with the tick at which it is over and the task that polled it
+//! last.
 //!
-//! After every operation, everything that can be asked is compared: which task was woken and how
-//! often, which sleep is elapsed, how many wait, and how many wakers are kept.
+//! After every operation the test compares which task was woken and how often, which sleep is
+//! elapsed, how many sleeps wait, and how many wakers are kept.
 #![cfg(feature = "async")]
 
 use std::future::Future;
@@ -50,7 +51,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Does it on a thread of its own, or here.
+/// Calls `act` on a thread of its own, or on this one.
 fn on_a_thread(of_its_own: bool, act: impl FnOnce() + Send) {
     match of_its_own {
         true => std::thread::scope(|scope| scope.spawn(act).join().unwrap()),
@@ -66,7 +67,7 @@ impl Wake for Task {
     }
 }
 
-/// What is true of one sleep. Times are in milliseconds since the wheel began.
+/// The truth about one sleep. Times are in milliseconds since the wheel began.
 struct Truth {
     over_at: u64,
     /// The next poll asks the clock.
@@ -177,8 +178,9 @@ impl World {
         let waker = Waker::from(Arc::clone(&self.tasks[task]));
         let polled = Pin::new(sleep).poll(&mut Context::from_waker(&waker));
         // On a manual clock the wheel has processed every tick up to the present, or up to its end:
-        // what had come by then is over, polled before or not. What was reset to the past while it
-        // waited is due at the next tick, but the clock tells, as long as the wheel is there.
+        // a sleep whose tick had come by then is over, polled before or not. A sleep that was reset
+        // to the past while it waited is due at the next tick. But its next poll asks the clock, as
+        // long as the wheel exists.
         let processed = self.ended.unwrap_or(self.now);
         let asked = core::mem::take(&mut truth.by_instant) && truth.over_at <= processed;
         let is_over = match truth.state {
@@ -199,7 +201,7 @@ impl World {
         self.now = now;
         for (_, truth) in &mut self.sleeps {
             if let State::Waits(task) = truth.state {
-                // What was reset to the past is due at the next tick.
+                // A sleep that was reset to the past is due at the next tick.
                 if truth.over_at <= now && moved {
                     truth.state = State::Fired;
                     self.woken[task] += 1;
@@ -249,7 +251,7 @@ fn geometry() -> impl Strategy<Value = Geometry> {
     ]
 }
 
-/// The wheel makes room for sleeps when the first is made, which may be late in its life.
+/// The wheel makes its shards of wakers with the first sleep, which may be late in its life.
 #[test]
 fn the_first_sleep_of_a_wheel_that_is_not_new_agrees_with_the_list() {
     let mut world = World::new(Geometry::default());
@@ -262,8 +264,8 @@ fn the_first_sleep_of_a_wheel_that_is_not_new_agrees_with_the_list() {
     }
 }
 
-/// A sleep that is reset to the past asks for a tick that is over. Others, which are over since, stay
-/// so.
+/// A sleep that is reset to the past waits for a tick that has passed. Other sleeps that are over stay
+/// over.
 #[test]
 fn a_reset_to_the_past_takes_nothing_back() {
     let mut world = World::new(Geometry::default());

@@ -1,4 +1,4 @@
-//! The wheel of the process, which is one: so this is a program of its own.
+//! The wheel of the process. A process has only one, so this test is a program of its own.
 #![cfg(feature = "async")]
 
 use std::future::pending;

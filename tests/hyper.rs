@@ -1,4 +1,4 @@
-//! The timer for hyper keeps what its trait asks for, on the real clock and on one moved by hand.
+//! The timer for hyper fulfils its trait, on the real clock and on a manual one.
 //! A server of hyper with this timer is in `examples/with/`.
 
 use std::future::Future;
@@ -41,7 +41,7 @@ fn manual() -> (Wheel, Driver, HyperTimer, Arc<Wakes>) {
     (wheel, driver, timer, Arc::default())
 }
 
-/// Where a sleep lies in memory.
+/// Returns the address of a sleep in memory.
 fn address(sleep: &Boxed) -> *const () {
     (&raw const **sleep).cast()
 }
@@ -65,7 +65,7 @@ fn sleeps_on_the_real_clock_are_never_early() {
     assert!(now() >= deadline && timer.now() >= deadline);
     // A deadline that has passed is over at the first poll, as hyper expects of a timer.
     assert!(Arc::<Wakes>::default().poll(&mut timer.sleep_until(deadline)).is_ready());
-    // The wheel of the process is one like any other.
+    // The wheel of the process works like any other.
     let begin = now();
     futures::executor::block_on(HyperTimer::new(global::wheel()).sleep(2 * MS));
     assert!(begin.elapsed() >= 2 * MS);

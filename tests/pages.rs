@@ -1,12 +1,13 @@
-//! What a page shows compiles as a reader sees it, pasted into `main.rs`, or into a function.
+//! Every snippet of a page compiles as a reader sees it, pasted into `main.rs` or into a function.
 //!
 //! Ground rules:
 //!
-//! - The doctests compile each page that is included in a `lib.rs`. They see what a reader does not: lines that
-//!   begin with `# `, which rustdoc alone hides. So no snippet of a page has such a line.
-//! - A snippet depends on no feature by `cfg`: that would be a feature of the reader's crate, and the snippet nothing.
-//! - What is not compiled says so: it stands below the heading `# Not compiled here`.
-//! - The pages of the jobs are beside the crate in a checkout, and not in its package.
+//! - The doctests compile each page that is included in a `lib.rs`, also the lines that begin with `# `. Only
+//!   rustdoc hides those, so no snippet of a page has such a line.
+//! - No snippet has a `cfg` of a feature: that would be a feature of the reader's crate, and the code below it
+//!   would be left out.
+//! - A snippet that is not compiled stands below the heading `# Not compiled here`.
+//! - The pages of `tickwheel-jobs` are in a checkout of this crate, but not in its package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,10 @@ use std::path::{Path, PathBuf};
 struct Snippet {
     /// The path of the page, and the line at which the snippet begins.
     place: String,
-    /// The text behind the three backticks.
+    /// The text after the three backticks.
     info: String,
     lines: Vec<String>,
-    /// It stands below the heading that says so.
+    /// It stands below the heading `# Not compiled here`.
     is_not_compiled: bool,
 }
 
@@ -26,7 +27,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the READMEs and everything in the folders of documentation.
+/// Returns the READMEs and all pages in the folders of documentation.
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
     for folder in ["", "docs", "jobs", "jobs/docs"] {
@@ -37,7 +38,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Returns the snippets of a page that are Rust.
+/// Returns the Rust snippets of a page.
 fn snippets(page: &Path) -> Vec<Snippet> {
     let text = fs::read_to_string(page).unwrap();
     let mut snippets: Vec<Snippet> = Vec::new();
@@ -65,7 +66,7 @@ fn snippets(page: &Path) -> Vec<Snippet> {
     snippets
 }
 
-/// Returns what keeps a reader from compiling the snippet as it is shown.
+/// Returns the reasons why a reader cannot compile the snippet as it is shown.
 fn faults(snippet: &Snippet) -> Vec<String> {
     let mut faults = Vec::new();
     match &*snippet.info {
@@ -82,7 +83,7 @@ fn faults(snippet: &Snippet) -> Vec<String> {
             faults.push(format!("the feature would be one of the reader's crate: {line}"));
         }
     }
-    // rustdoc returns the value from a `main` of its own.
+    // rustdoc wraps the snippet in a `main` that returns the value.
     let has_main = snippet.lines.iter().any(|line| line.contains("fn main()"));
     if !has_main && snippet.lines.last().is_some_and(|line| line.ends_with("(())")) {
         faults.push("the snippet ends with a value, so it is no body of a function".to_owned());
@@ -114,14 +115,14 @@ fn pages_with_snippets_are_doctests() {
     }
     for page in pages() {
         let is_compiled = included.contains(&page.canonicalize().unwrap());
-        // In the package of the crate, the page of the other crates has no tests.
+        // The package of this crate does not have the crates that compile the other pages.
         let is_checkout = root().join("examples/with").exists();
         let has_snippets = !snippets(&page).is_empty();
         assert!(is_compiled || !has_snippets || !is_checkout, "{}", page.display());
     }
 }
 
-/// What a reader cannot compile is a fault.
+/// A snippet that a reader cannot compile is a fault.
 #[test]
 fn faults_of_snippets_are_found() {
     let faults = |info: &str, text: &str| {

@@ -1,4 +1,4 @@
-//! Years of uptime in a moment: other timers have stopped after 12 days, 248.5 days, 2.2 years.
+//! Years of uptime on a manual clock: other timers have stopped after 12 days, 248.5 days, 2.2 years.
 
 use std::time::Duration;
 

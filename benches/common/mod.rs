@@ -123,7 +123,7 @@ impl Timers for Wheel {
     }
 
     /// Returns a deadline an hour later, with ticks 180 times as far apart. So no timer comes due
-    /// while it is measured, and as many slots are in use: a timer lies one level further out.
+    /// during the measurement. As many slots are in use, but each timer lies one level further out.
     fn when(ahead: u64) -> Duration {
         Duration::from_secs(3600) + Duration::from_millis(ahead * 180)
     }

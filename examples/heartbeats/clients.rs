@@ -21,7 +21,7 @@ pub(crate) struct Client {
     longest_gap: Duration,
 }
 
-/// What a client did.
+/// The result of a client.
 pub(crate) struct Sent {
     pub(crate) id: usize,
     /// The longest time for which it did not send although it should have.
@@ -63,7 +63,7 @@ impl Client {
     }
 }
 
-/// Sends heartbeats for these clients, spread over the interval, until told to stop. There is at
+/// Sends heartbeats for these clients, spread over the interval, until `stop` is set. There is at
 /// least one client.
 pub(crate) fn run(
     mut clients: Vec<Client>,

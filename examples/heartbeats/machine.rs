@@ -1,10 +1,10 @@
-//! The limit on open files, and the processor time used. Linux tells both under `/proc`; on other
+//! The limit on open files, and the processor time used. Linux reports both under `/proc`; on other
 //! systems the limit is guessed and the time is unknown.
 
 use std::fs;
 use std::time::Duration;
 
-/// The limit that is assumed if the system does not tell.
+/// The limit that is assumed if the system does not report one.
 const USUAL_LIMIT: usize = 1024;
 
 /// The number of open files that are not connections.

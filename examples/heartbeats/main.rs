@@ -8,9 +8,9 @@
 //! cargo run --release --example heartbeats -- --connections 2000 --seconds 60 --idle-ms 5000
 //! ```
 //!
-//! `--help` lists the options. It takes about twenty seconds, prints a table, and exits with 1 when
-//! the server evicted a live connection, evicted one early, or kept a silent one; with 2 when it
-//! does not understand its options.
+//! `--help` lists the options. The program takes about twenty seconds and prints a table. It exits
+//! with 1 if the server evicted a live connection, evicted one early, or kept a silent one; with 2 if
+//! it does not understand its options.
 //!
 //! | file | what it holds |
 //! | --- | --- |

@@ -24,7 +24,7 @@ pub(crate) struct Eviction {
     pub(crate) at: Instant,
 }
 
-/// What the server saw of one connection.
+/// The server's record of one connection.
 pub(crate) struct Seen {
     pub(crate) id: usize,
     /// When the last heartbeat that pushed the timer back was read, measured before the reset.
@@ -99,7 +99,7 @@ impl Reader {
         Reader { open, scheduler, idle, served }
     }
 
-    /// Reads until told to stop. Adds the number of heartbeats to `heartbeats`.
+    /// Reads until `stop` is set. Adds the number of heartbeats to `heartbeats`.
     pub(crate) fn run(
         mut self,
         started: Instant,

@@ -27,16 +27,16 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) struct Outcome {
     /// When each client was to fall silent.
     pub(crate) silences: Vec<Option<Instant>>,
-    /// What each client did.
+    /// The result of each client.
     pub(crate) sent: Vec<Sent>,
-    /// What each reader did.
+    /// The result of each reader.
     pub(crate) served: Vec<Served>,
     pub(crate) evictions: Vec<Eviction>,
     /// How many timers the shutdown handed back.
     pub(crate) unfired: usize,
     pub(crate) heartbeats: u64,
     pub(crate) elapsed: Duration,
-    /// Processor time, if the system tells.
+    /// Processor time, if the system reports it.
     pub(crate) cpu: Option<Duration>,
     /// The wheel's counters just before its shutdown.
     pub(crate) stats: Stats,

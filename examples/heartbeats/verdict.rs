@@ -124,7 +124,7 @@ impl Case<'_> {
     }
 }
 
-/// Returns what the readers saw of each connection, in the order of the connections' numbers.
+/// Returns the readers' records of all connections, in the order of the connections' numbers.
 fn by_id(served: &[Served]) -> Vec<&Seen> {
     let mut seen: Vec<&Seen> = served.iter().flat_map(|served| &served.seen).collect();
     seen.sort_by_key(|seen| seen.id);

@@ -28,7 +28,7 @@ pub(crate) fn registry(wheel: &Wheel) -> Registry {
     registry
 }
 
-/// A scheduler does not keep the wheel alive. When the wheel is gone it still tells the last
+/// A scheduler does not keep the wheel alive. After the end of the wheel it still returns the last
 /// counters, so no counter falls back to zero as long as the process runs.
 #[derive(Debug)]
 struct WheelCollector {
@@ -37,7 +37,7 @@ struct WheelCollector {
 
 impl Collector for WheelCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // Once: so all metrics of a scrape belong together, and add up.
+        // One snapshot, so that all metrics of a scrape belong together, and add up.
         let stats = self.wheel.stats();
         let mut page = Page { encoder };
 
@@ -65,7 +65,7 @@ impl Collector for WheelCollector {
     }
 }
 
-/// What a scrape returns, as it is written.
+/// The answer to a scrape, while it is written.
 struct Page<'a> {
     encoder: DescriptorEncoder<'a>,
 }

@@ -12,12 +12,12 @@
 //! | `collector.rs` | the part to copy: from `Stats` to metrics, a crate writes the format |
 //! | `server.rs` | HTTP on a plain listener; a program with a server adds a route instead |
 //!
-//! What to know before this is copied:
+//! Before you copy this:
 //!
-//! - Counters are sums since the wheel began, as Prometheus wants them: `rate()` makes them a rate,
+//! - Counters are sums since the wheel began, as Prometheus expects: `rate()` makes a rate of them,
 //!   and `Stats::since` is for programs that have no Prometheus.
-//! - A snapshot for each metric would be the trap: `inserted = pending + cancelled + in_flight +
-//!   completed + discarded` holds within one snapshot, and not over two. A snapshot takes every
+//! - Do not take a snapshot for each metric: `inserted = pending + cancelled + in_flight +
+//!   completed + discarded` holds within one snapshot, but not across two. A snapshot takes every
 //!   shard's lock for a moment, so scrape every few seconds and not in a loop.
 //! - The wheel's 496 buckets are an eighth wide. Folded into six, a job counts as late by the upper
 //!   end of its bucket: `le="0.001"` has the jobs that were surely no later than a millisecond.
@@ -81,7 +81,7 @@ fn serve(address: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Runs some jobs, scrapes the wheel, and checks and prints what comes.
+/// Runs some jobs, scrapes the wheel, and prints and checks the answer.
 fn scrape_once() -> Result<(), Box<dyn Error>> {
     let wheel = Wheel::new();
     for delay in 0..100 {
@@ -122,7 +122,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const GET: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-    /// A manual wheel, whose counters change with its verbs alone. Each that can be is different.
+    /// A manual wheel, whose counters change only by its verbs. They differ where they can.
     fn used() -> Wheel {
         let (wheel, driver) = Wheel::builder().max_pending(12).manual().unwrap();
         let handles: Vec<_> =

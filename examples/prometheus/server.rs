@@ -7,11 +7,11 @@ use std::time::Duration;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
-/// How long one read or write may take. A client that is silent would keep all others out.
+/// How long one read or write may take. Without a limit, a silent client would block all others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The head of a request comes in one read, as a rule. A client that sends it in more reads than
-/// this, or that sends more than a read of [`READ_BYTES`] each time, is turned away.
+/// this, or more than [`READ_BYTES`] for each of them, is refused.
 const READS: usize = 8;
 const READ_BYTES: usize = 1024;
 
@@ -33,7 +33,7 @@ pub(crate) fn serve_one(listener: &TcpListener, registry: &Registry) -> io::Resu
     )
 }
 
-/// Reads up to the empty line. What follows it, a body, no answer here depends on.
+/// Reads up to the empty line. No answer here depends on a body after it.
 fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     for _ in 0..READS {

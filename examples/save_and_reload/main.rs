@@ -1,14 +1,14 @@
-//! Jobs that outlast the program: at its end it saves what is pending to a file of JSON, and at its
-//! next start it takes up where it was. Here orders are reminded of and closed.
+//! Jobs that outlast the program: at its end it saves the pending jobs to a file of JSON, and at its
+//! next start it reloads them. Here the jobs send reminders of orders, and close them.
 //!
 //! ```sh
 //! cargo run --release --example save_and_reload             # Ctrl-C stops it; run it again
 //! cargo run --release --example save_and_reload -- --short  # two rounds, and their sum
 //! ```
 //!
-//! A run takes ten seconds, or until Ctrl-C or SIGTERM. The first one takes in twelve orders; the
-//! next ones do what is left of them, in time, or at once if it fell due between two runs. With a
-//! path as its argument, the program keeps its file in that directory.
+//! A run takes ten seconds, or until Ctrl-C or SIGTERM. The first run takes twelve orders. The next
+//! runs do the jobs that are left: at their time, or at once if they came due between two runs. With
+//! a path as its argument, the program keeps its file in that directory.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -16,21 +16,21 @@
 //! | `store.rs` | the file: replaced as a whole, checked when it is read |
 //! | `scratch.rs` | a directory for `--short` and for the tests |
 //!
-//! What to know before this is copied:
+//! Before you copy this:
 //!
-//! - **A crash loses what was inserted since the last save**, and every reset and cancel since.
-//!   Durable jobs are written to a log or a database at every insert, by a crate of their own.
-//! - **After a crash, jobs may run again.** The file stays as it is until the next save, so nothing
-//!   in it is lost, and a job that ran before the crash is in it all the same. A job looks first
-//!   whether there is anything to do.
+//! - **A crash loses the jobs that were inserted since the last save**, and every reset and cancel
+//!   since. Durable jobs must be written to a log or a database at every insert: another crate.
+//! - **After a crash, jobs may run again.** The file stays as it is until the next save, so no job in
+//!   it is lost, but a job that ran before the crash is still in it. So a job must check first
+//!   whether its work is still to be done.
 //! - A crash during a save leaves the old file or the new one, and no mixture: the new one is
 //!   written beside it, synced, and renamed.
-//! - Closures and jobs that repeat are no data. They are counted, and made anew by the program.
-//! - Times are those of the wall clock, because no other lasts over a restart. `remaining` is
+//! - Closures and jobs that repeat cannot be saved. They are counted, and the program makes them
+//!   anew.
+//! - Times are those of the wall clock, because no other clock lasts over a restart. `remaining` is
 //!   rounded up, so every restart makes a job later by up to a tick. A job that has to keep its
 //!   time exactly holds it in its data.
-//! - Everything overdue runs at once after the start, in no promised order. `When::jitter` spreads
-//!   it.
+//! - All overdue jobs run at once after the start, in no promised order. `When::jitter` spreads them.
 //! - Two processes must not share a directory: the later save wins.
 
 #![forbid(unsafe_code)]
@@ -54,7 +54,7 @@ use tickwheel::Wheel;
 /// How long a run takes without Ctrl-C.
 const RUN: Duration = Duration::from_secs(10);
 
-/// How long the end waits for running jobs. A service manager kills what takes longer.
+/// How long the end waits for running jobs. A service manager kills a program that takes longer.
 const LIMIT: Duration = Duration::from_secs(5);
 
 const ORDERS: u64 = 12;
@@ -95,11 +95,11 @@ fn one_run(directory: &Path) -> Result<(), Box<dyn Error>> {
     let scheduler = wheel.scheduler();
     // Repeats, so it is not saved.
     wheel.every(Duration::from_secs(3), move || println!("{} pending", scheduler.len()))?;
-    // An error is the usual case: `RUN` has passed, and nobody pressed Ctrl-C.
+    // An error is the usual case: `RUN` has passed without Ctrl-C.
     let _ = stopped.recv_timeout(RUN);
     finish(&store, &wheel)?;
 
-    // The last sender: the shop ends when it has done what it was sent.
+    // This was the last sender: the shop ends when it has done all commands.
     drop(shop);
     at_work.join().map_err(|_| "the shop panicked".into())
 }
@@ -156,7 +156,7 @@ fn start(store: &Store, shop: &Sender<Command>) -> Result<Wheel, Box<dyn Error>>
     Ok(wheel)
 }
 
-/// Stops the wheel and saves what was pending.
+/// Stops the wheel and saves the pending jobs.
 fn finish(store: &Store, wheel: &Wheel) -> Result<(), Box<dyn Error>> {
     let pending = orders::stop(wheel, LIMIT);
     let file = store.file();

@@ -1,4 +1,4 @@
-//! The jobs as data, and the way from a wheel to what is saved and back.
+//! The jobs as data, and their way from a wheel to the file and back.
 
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use tickwheel::{InsertErrorKind, Task, Wheel, When};
 
 use crate::store::Saved;
 
-/// What is to be done: all that is saved of a job. A variant that a file holds may be renamed only
-/// with a `#[serde(alias)]` for its old name.
+/// The command of a job, which is all that is saved of it. A variant that a file holds may be renamed
+/// only with a `#[serde(alias)]` for its old name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
     Close { order: u64 },
     Remind { order: u64, address: String },
 }
 
-/// A job: what is to be done, and the way to the part of the program that does it. That part is
-/// another one after every start, so it is not saved.
+/// A job: its command, and a sender to the part of the program that does it. The sender is another
+/// one after every start, so it is not saved.
 pub(crate) struct OrderTask {
     pub(crate) command: Command,
     pub(crate) shop: Sender<Command>,
@@ -30,26 +30,26 @@ impl Task for OrderTask {
     }
 }
 
-/// What a wheel had not run when it was stopped.
+/// The jobs that a wheel had not run when it was stopped.
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) jobs: Vec<Saved>,
-    /// Jobs that are not an [`OrderTask`]: closures, and what repeats. The next start makes them
+    /// Jobs that are not an [`OrderTask`]: closures, and jobs that repeat. The next start makes them
     /// anew.
     pub(crate) others: usize,
     /// Jobs that outlasted the limit. They run as long as the process does, and are not saved.
     pub(crate) still_running: usize,
 }
 
-/// Stops the wheel, waits for running jobs for `limit` at most, and returns what was pending.
+/// Stops the wheel, waits for running jobs for `limit` at most, and returns the pending jobs.
 pub(crate) fn stop(wheel: &Wheel, limit: Duration) -> Pending {
     let unfired = wheel.shutdown_timeout(limit);
     let mut pending = Pending { still_running: unfired.still_running(), ..Pending::default() };
-    // Once, and after the shutdown: `remaining` counts from its end.
+    // Read once, and after the shutdown: `remaining` counts from its end.
     let now = wheel.wall_now();
     for unfired in unfired {
         match unfired.job.downcast::<OrderTask>() {
-            // What is never due has `Duration::MAX` left: no sum, and `None`.
+            // A job that is never due has `Duration::MAX` left. The sum overflows, and is `None`.
             Ok(OrderTask { command, .. }) => {
                 pending.jobs.push(Saved { at: now.checked_add(unfired.remaining), command });
             }
@@ -59,7 +59,7 @@ pub(crate) fn stop(wheel: &Wheel, limit: Duration) -> Pending {
     pending
 }
 
-/// Inserts what was saved. What is overdue runs at the next tick.
+/// Inserts the saved jobs. Those that are overdue run at the next tick.
 pub(crate) fn insert(
     wheel: &Wheel,
     jobs: Vec<Saved>,

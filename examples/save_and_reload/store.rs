@@ -1,4 +1,4 @@
-//! The file: what was pending, each with its wall-clock time, as JSON.
+//! The file: the pending jobs, each with its wall-clock time, as JSON.
 
 use std::error::Error;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::orders::Command;
 
 const FILE: &str = "pending.json";
 
-/// The new file until it is complete. In the same directory, because a rename to another file
+/// The new file until it is complete. It is in the same directory, because a rename to another file
 /// system is a copy, which a crash can interrupt.
 const UNFINISHED: &str = "pending.json.new";
 
@@ -41,13 +41,13 @@ impl Store {
         self.directory.join(FILE)
     }
 
-    /// Replaces the file. At every moment of this, also in a crash of the machine, the file holds
-    /// what it held before or all of `jobs`.
+    /// Replaces the file. At every moment, also in a crash of the machine, the file holds either its
+    /// old content or all of `jobs`.
     pub(crate) fn save(&self, jobs: &[Saved]) -> io::Result<()> {
         let unfinished = self.directory.join(UNFINISHED);
         let mut file = File::create(&unfinished)?;
         file.write_all(&serde_json::to_vec_pretty(jobs)?)?;
-        // Before the rename: else the new name may come to the disk before the content does.
+        // Before the rename: otherwise the new name may come to the disk before the content.
         file.sync_all()?;
         fs::rename(&unfinished, self.file())?;
         // The rename is an entry of the directory, which has a sync of its own.

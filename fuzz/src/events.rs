@@ -1,4 +1,4 @@
-//! Events, against a list of what is pending and a queue of what is in the channel.
+//! Events, against a list of the pending events and a queue of the events in the channel.
 //!
 //! All times are whole milliseconds, and so is the tick.
 
@@ -14,7 +14,7 @@ use tickwheel::{Driver, Event, Events, Full, Geometry, Handle, InsertErrorKind, 
 
 use crate::{Delay, ms};
 
-/// An event is named by its number, modulo how many there ever were.
+/// An event is named by its number, modulo the number of all events so far.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Insert(Delay),
@@ -67,7 +67,7 @@ impl<'a> Arbitrary<'a> for Action {
 enum Deadline {
     Never,
     At(u64),
-    /// When the wall clock has been moved on by so much in all, by time and by hand.
+    /// When the wall clock has moved on by this much in all, by time and by being set.
     Wall(i64),
 }
 
@@ -75,7 +75,7 @@ enum Deadline {
 struct Pending {
     number: usize,
     deadline: Deadline,
-    /// The tick after the call that gave it its time. It never comes before.
+    /// The tick after the call that set its time. It never comes before.
     first: u64,
 }
 
@@ -103,11 +103,11 @@ struct World {
     receiver: Option<Receiver<Event<Value>>>,
     handles: Vec<Handle>,
     pending: Vec<Pending>,
-    /// What was pending when nobody could have it any more.
+    /// The events that were pending when the receivers, or the wheel and the `Events`, were gone.
     discarded: Vec<Pending>,
-    /// What is in the channel, with the tick at which it was due.
+    /// The events in the channel, each with the tick at which it was due.
     channel: Vec<(u64, usize)>,
-    /// What was given up, as the wheel says.
+    /// The events that the wheel has given up.
     given: Arc<Mutex<BTreeSet<usize>>>,
     room: usize,
     gives: bool,
@@ -195,7 +195,8 @@ impl World {
         Value(number, Arc::clone(&self.alive))
     }
 
-    /// Checks why an insert was refused, if it was. Of two reasons, any will do.
+    /// Checks the refusal of an insert, or that there was no reason for one. Of two reasons, either
+    /// is right.
     fn check_refusal(&self, refusal: Option<InsertErrorKind>) {
         let is_right = match refusal {
             None => self.wheel.is_some() && !self.is_disconnected,
@@ -220,7 +221,7 @@ impl World {
         }
     }
 
-    /// Returns a handle, and the place of its event among those that are pending.
+    /// Returns a handle, and the place of its event in the list of pending events, if it is there.
     fn pick(&self, event: u8) -> Option<(Handle, Option<usize>)> {
         let number = usize::from(event).checked_rem(self.handles.len())?;
         let place = self.pending.iter().position(|pending| pending.number == number);
@@ -270,7 +271,7 @@ impl World {
             Action::Reset(event, delay) => self.reset(event, self.delay(delay)),
             Action::ResetWall(event, from_now) => self.reset(event, self.wall(from_now)),
             Action::Receive(count) => (0..count).for_each(|_| self.receive()),
-            // Without events nobody can be asked what the step has changed.
+            // Without `Events` the test cannot see the effect of the step.
             Action::SetWall(by) if by == 0 || self.events.is_none() => {}
             Action::SetWall(by) => {
                 self.shift += i64::from(by);
@@ -281,7 +282,7 @@ impl World {
                 let walls = walls.filter(|event| matches!(event.deadline, Deadline::Wall(_)));
                 walls.for_each(|event| event.first = event.first.max(first));
             }
-            // While an event waits for room, an advance takes a step for every tick.
+            // A delay may be very long, or never: an advance is a second at most.
             Action::Advance(Delay(delay)) => {
                 let delay = delay.min(1000);
                 self.driver.advance(ms(delay));
@@ -295,7 +296,7 @@ impl World {
                 self.channel.clear();
             }
             Action::Rare(Rare::End) => {
-                // What is due and has waited for room comes now, if there is room.
+                // A due event that has waited for room is sent now, if there is room.
                 if let Some(wheel) = self.wheel.take() {
                     drop(wheel);
                     self.deliver();
@@ -321,8 +322,8 @@ impl World {
         }
     }
 
-    /// Moves what is due by now out of the list, as far as there is room. Which of those that are
-    /// due at one tick come out first is nobody's business: so the wheel is asked, while it can be.
+    /// Moves the events that are due by now out of the list, as far as there is room. The order of
+    /// events of one tick is not promised, so the test asks the wheel, as long as there are `Events`.
     fn deliver(&mut self) {
         let due = |event: &Pending| Some((self.due(event)?, *event));
         let mut dues: Vec<_> =
@@ -350,8 +351,8 @@ impl World {
         self.pending.retain(|event| !left.contains(&event.number));
     }
 
-    /// Without events nobody could be asked which of those that were due at one tick came out. If
-    /// it was this one, it changes places with another.
+    /// Without `Events` the test could not ask which of the events of one tick came out. If
+    /// `number` came, it changes places with another.
     fn swap_into_the_channel(&mut self, number: usize) {
         let now = self.now;
         let mut others = self.pending.iter().chain(&self.discarded);
@@ -405,7 +406,7 @@ impl World {
         assert_eq!(self.alive.load(Ordering::Relaxed), alive, "values");
         let woken = self.wakes.0.swap(0, Ordering::Relaxed) > 0;
         if let Some(receiver) = &self.receiver {
-            // What comes into an empty channel wakes the loop, which then empties it.
+            // An event that comes into an empty channel wakes the loop, which then empties it.
             assert!(woken || receiver.is_empty() || !self.was_empty, "the loop was not woken");
             self.was_empty = receiver.is_empty();
         }

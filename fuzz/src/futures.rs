@@ -1,5 +1,4 @@
-//! Sleeps, timeouts and intervals, against a list of when each is over. Every future has a task of
-//! its own.
+//! Sleeps, timeouts and intervals, against a list of their times. Every future has a task of its own.
 //!
 //! All times are whole milliseconds, and so is the tick.
 
@@ -18,10 +17,10 @@ use tickwheel::{
 
 use crate::{Delay, ms};
 
-/// How many beats an interval gives before it lets other tasks run.
+/// How many beats an interval returns before it lets other tasks run.
 const BEATS_IN_A_ROW: u32 = 128;
 
-/// Of no more futures than this at once.
+/// The most futures at once.
 const FUTURES_MAX: usize = 40;
 
 /// A future is named by its place in the list, modulo its length.
@@ -34,7 +33,7 @@ enum Action {
     Interval(u8, u8),
     Poll(u8),
     PollMany(u8, u8),
-    /// What a timeout limits is ready from here on.
+    /// The future of a timeout is ready from here on.
     Finish(u8),
     Reset(u8, Delay),
     ResetAt(u8, i16),
@@ -67,7 +66,7 @@ impl<'a> Arbitrary<'a> for Action {
     }
 }
 
-/// A future that is ready when it is told.
+/// A future that is ready once its flag is set.
 struct Finishes(Rc<Cell<bool>>);
 
 impl Future for Finishes {
@@ -95,32 +94,32 @@ impl Wake for Task {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
-    /// The wheel knows nothing of it.
+    /// It has no place in the wheel.
     Idle,
     /// It was polled, and its waker will be called.
     Waits,
     /// Its waker was called because its time had come.
     Fired,
-    /// It has returned what it returns, for good unless it is reset.
+    /// It has returned its result. It stays over unless it is reset.
     Over,
 }
 
-/// What is true of one future.
+/// The truth about one future.
 struct Truth {
     state: State,
-    /// When it is over, or the next beat is due, in milliseconds. `u64::MAX` is never. Of a timeout
-    /// that was not polled it is not known.
+    /// When it is over, or the next beat is due, in milliseconds. `u64::MAX` is never. `None` for a
+    /// timeout that was not polled.
     over_at: Option<u64>,
-    /// The tick after the reset while it waited: its waker is not called before.
+    /// The tick after a reset while it waited: its waker is not called before.
     first: u64,
-    /// How long a timeout is that was not polled.
+    /// The length of a timeout that was not polled.
     limit: u64,
     finished: Rc<Cell<bool>>,
     period: u64,
     missed: Missed,
     /// How many beats were dropped before the next one.
     dropped: u64,
-    /// How many beats were given since it was last pending.
+    /// How many beats were returned since it was last pending.
     in_a_row: u32,
     woken: usize,
 }
@@ -272,7 +271,7 @@ impl<'a> World<'a> {
             Action::AdvanceToNext => {
                 let waits = self.futures.iter().filter(|(.., truth)| truth.state == State::Waits);
                 let next = waits.filter_map(|(.., truth)| truth.due()).min();
-                // Once the wheel is gone, nothing waits.
+                // Once the wheel is gone, no future waits.
                 let expected = next.map(|next| self.begin + ms(next));
                 assert_eq!(self.driver.advance_to_next(), expected);
                 self.advance(next.unwrap_or(now));
@@ -321,7 +320,7 @@ impl<'a> World<'a> {
                     (truth.state, truth.over_at) = (State::Waits, Some(over_at));
                     return;
                 }
-                // It is not to be polled again, and what it limits is dropped with it.
+                // It must not be polled again. Its future is dropped with it.
                 self.remove(place);
             }
             Subject::Interval(interval) => {
@@ -405,7 +404,7 @@ impl Truth {
         }
     }
 
-    /// A beat was given: finds the next, deadline by deadline.
+    /// Finds the beat after one that was returned, deadline by deadline.
     fn follow(&mut self, deadline: u64, now: u64) {
         let (mut next, mut dropped) = (deadline + self.period, 0);
         if self.missed != Missed::Burst && next < now {

@@ -1,5 +1,5 @@
 //! The structure alone, against a map in the order of deadlines. After every action `check` walks
-//! all of it.
+//! the whole structure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use tickwheel::{Geometry, Hierarchy, Key, Tick};
 const SIZES: [&[usize]; 8] =
     [&[1], &[7], &[2, 4, 8], &[5, 1, 3], &[1, 2, 1], &[70, 3], &[3, 3, 3, 3], &[64, 64]];
 
-/// A tick, as seen from the present.
+/// A tick, relative to the present.
 #[derive(Clone, Copy, Debug)]
 enum Time {
     In(u8),
     Before(u8),
-    /// So many times what the rings reach, and some ticks more or less.
+    /// A multiple of the range of the rings, and some ticks more or less.
     Ranges(u8, i8),
     /// Relative to the next tick with work.
     Next(i8),
@@ -35,20 +35,20 @@ impl<'a> Arbitrary<'a> for Time {
     }
 }
 
-/// A timer is named by its number, modulo how many there ever were.
+/// A timer is named by its number, modulo the number of all timers so far.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Insert(Time),
-    /// So many timers, each so many ticks after the one before.
+    /// The first time, the number of timers, and the ticks from each to the next.
     InsertMany(Time, u8, u8),
     Cancel(u8),
-    /// The oldest that are pending, but for so many.
+    /// Cancels the oldest pending timers, and leaves this many.
     CancelAllBut(u8),
     Reset(u8, Time),
     ResetMany(u8, Time),
     Look(u8),
     Advance(Time),
-    /// Looks at no more than so many entries.
+    /// Looks at no more than this many entries.
     AdvanceSome(Time, u8),
     Clear,
     Drain,
@@ -84,9 +84,9 @@ struct World {
     subject: Hierarchy<usize>,
     range: u64,
     now: u64,
-    /// Every key that was ever given.
+    /// Every key that an insert has returned.
     keys: Vec<Key>,
-    /// What is pending, by number.
+    /// The pending timers, by number.
     pending: BTreeMap<usize, Timer>,
     /// The same in the order of ticks.
     order: BTreeSet<(u64, usize)>,

@@ -27,7 +27,7 @@ impl<'a> Arbitrary<'a> for Key {
 
 #[derive(Clone, Debug)]
 enum Action {
-    /// A job that inserts itself anew so many times.
+    /// A job that inserts itself anew this many times.
     Insert(Key, Delay, u8),
     InsertIfAbsent(Key, Delay),
     Batch(Vec<(Key, Delay)>),
@@ -36,7 +36,7 @@ enum Action {
     CancelBatch([Key; 3]),
     CancelAll,
     Take(Key),
-    /// By the handle, past the map.
+    /// Cancels by the handle, not through the map.
     CancelHandle(Key),
     Reset(Key, Delay),
     ResetBatch([Key; 3], Delay),
@@ -73,21 +73,21 @@ struct Listed {
     number: usize,
     /// In milliseconds. `u64::MAX` is never.
     deadline: u64,
-    /// The tick: the deadline, but after the call that gave it.
+    /// The tick of the deadline, but not before the tick after the call that set it.
     due: u64,
     follows: Follows,
 }
 
-/// What a job does after its run.
+/// The next act of a job after its run.
 #[derive(Clone, Copy)]
 enum Follows {
-    /// It inserts itself anew, so many times, after so many milliseconds.
+    /// It inserts itself anew, this many times, each time after this many milliseconds.
     Again(u8, u64),
-    /// It runs again after so many.
+    /// It runs again after this many milliseconds.
     Period(u64),
 }
 
-/// A job: it notes its number, and takes its count with it when it is dropped.
+/// A job: its run notes its number, and its drop lowers the count of jobs that are alive.
 struct Note {
     key: Key,
     number: usize,
@@ -100,7 +100,7 @@ impl Note {
         self.log.lock().unwrap().push(self.number);
     }
 
-    /// Runs, and inserts itself anew so many times.
+    /// Runs, and inserts itself anew `again` times.
     fn run(self, keyed: &Keyed<Key>, again: u8, delay: u64) {
         self.write();
         let key = self.key;
@@ -244,7 +244,7 @@ impl World {
                 let timers = keys.iter().map(|key| (key, ms(delay.0)));
                 assert_eq!(self.keyed.reset_batch(timers), expected);
             }
-            // For ever is too long for a job that repeats.
+            // In an endless advance, a repeating job would run without end.
             Action::Advance(Delay(delay)) => {
                 let delay = delay.min(500);
                 self.driver.advance(ms(delay));
@@ -276,7 +276,7 @@ impl World {
     }
 
     fn compare(&mut self) {
-        // In which order those of one tick ran is nobody's business.
+        // The order of jobs of one tick is not promised.
         let mut ran = core::mem::take(&mut *self.log.lock().unwrap());
         ran.sort_unstable();
         self.expected.sort_unstable();

@@ -1,5 +1,5 @@
 //! Each target turns bytes into a history of calls, makes the same calls on the wheel and on a slow
-//! and obvious model, and compares the answers. A model shares no code with what it checks.
+//! and obvious model, and compares the results. A model shares no code with the code that it checks.
 //!
 //! `fuzz_targets/` runs them under libFuzzer, and `tests/replay.rs` runs them on the corpus.
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 
-/// What a target does with an input.
+/// Runs a target on an input.
 pub type Run = fn(&[u8]);
 
 /// The targets, each with the folder of its corpus.
@@ -29,8 +29,8 @@ pub const TARGETS: [(&str, Run); 5] = [
     ("events", events::run),
 ];
 
-/// Returns the actions that the rest of an input stands for. With `TRACE` in the environment they
-/// are printed: the history of a bug.
+/// Decodes the rest of an input into actions. With `TRACE` in the environment it prints them, to
+/// show the history of a bug.
 fn actions<'a, A>(mut data: Unstructured<'a>) -> impl Iterator<Item = A>
 where
     A: Arbitrary<'a> + Debug,
@@ -45,7 +45,7 @@ where
     })
 }
 
-/// Returns so many milliseconds. `u64::MAX` is never.
+/// Returns `count` milliseconds. `u64::MAX` is never.
 fn ms(count: u64) -> Duration {
     if count == u64::MAX { Duration::MAX } else { Duration::from_millis(count) }
 }

@@ -1,6 +1,6 @@
 //! A manual wheel, against a list of its jobs: every verb for jobs, repeats, keys and groups.
 //!
-//! All times are whole milliseconds, and so is the tick. What must hold is in `docs/guarantees.md`.
+//! All times are whole milliseconds, and so is the tick. The promises are in `docs/guarantees.md`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use tickwheel::{Driver, Geometry, Group, Handle, Job, Keyed, Repeat, Wheel, When
 
 use crate::{Delay, ms};
 
-/// Where the wall clock of the model stands at the beginning, in milliseconds.
+/// The reading of the model's wall clock at the beginning, in milliseconds.
 const WALL_BEGIN: i64 = 1 << 40;
 
 /// When a job is due, relative to the call.
@@ -33,11 +33,11 @@ impl<'a> Arbitrary<'a> for Time {
     }
 }
 
-/// A job is named by its number, modulo how many there ever were.
+/// A job is named by its number, modulo the number of all jobs so far.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Insert(Time),
-    /// A job that is told its handle before.
+    /// A job that knows its handle.
     InsertWith(Delay),
     Batch(Time, u8),
     Repeat(Time, u8),
@@ -49,9 +49,9 @@ enum Action {
     CancelGroup,
     Cancel(u8),
     CancelBatch(u8, u8),
-    /// And runs it, or drops it.
+    /// Takes a job, and runs it or drops it.
     Take(u8, bool),
-    /// And inserts it again.
+    /// Takes a job, and inserts it again.
     Move(u8, Delay),
     Reset(u8, Time),
     ResetBatch(u8, u8, Time),
@@ -103,17 +103,17 @@ enum Deadline {
 struct Listed {
     handle: Handle,
     deadline: Deadline,
-    /// The tick after the call that gave it its time. It is never due before.
+    /// The tick after the call that set its time. It is never due before.
     first: u64,
     period: Option<u64>,
-    /// It goes on following the wall clock when a reset gives it a wall-clock time.
+    /// After a reset to a wall-clock time, it follows the wall clock.
     can_follow: bool,
     key: Option<u8>,
     in_group: bool,
     is_pending: bool,
 }
 
-/// The numbers of the jobs that ran, and when.
+/// The jobs that ran: the instant and the number of each.
 type Log = Arc<Mutex<Vec<(Instant, usize)>>>;
 
 struct World {
@@ -123,7 +123,7 @@ struct World {
     group: Group,
     jobs: Vec<Listed>,
     log: Log,
-    /// What the log has to say next.
+    /// The next entries that the log must have.
     expected: Vec<(u64, usize)>,
     now: u64,
     begin: Instant,
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Returns what the next job does: it notes its number.
+    /// Returns the closure of the next job, which notes its number.
     fn job(&self) -> impl FnMut() + Send + use<> {
         self.job_number(self.jobs.len())
     }
@@ -175,7 +175,7 @@ impl World {
         WALL_BEGIN + self.now as i64 + self.shift
     }
 
-    /// Returns a time for the wheel, and one for the list.
+    /// Returns a time, as the wheel takes it and as the list has it.
     fn time(&self, time: Time) -> (When, Deadline) {
         match time {
             Time::After(Delay(u64::MAX)) => (When::after(Duration::MAX), Deadline::Never),
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// Returns when the monotonic clock will have come to a deadline, as the wall clock goes now.
+    /// Returns the reading of the monotonic clock at a deadline, as the wall clock is set now.
     fn moment(&self, deadline: Deadline) -> Option<u64> {
         match deadline {
             Deadline::Never => None,
@@ -247,7 +247,7 @@ impl World {
         let job = &mut self.jobs[number];
         if job.is_pending {
             job.first = first;
-            // What does not follow the wall clock is told when that will be.
+            // A job that does not follow the wall clock gets a fixed time.
             job.deadline = match deadline {
                 Deadline::Wall(_) if !job.can_follow => {
                     moment.map_or(Deadline::Never, Deadline::At)
@@ -258,8 +258,7 @@ impl World {
         job.is_pending
     }
 
-    /// A time that a repeating job can be reset to: on the monotonic clock, from which its phase
-    /// counts.
+    /// Returns the time on the monotonic clock, from which the phase of a repeating job counts.
     fn monotonic(time: Time) -> Time {
         if let Time::Wall(from_now) = time { Time::At(from_now) } else { time }
     }
@@ -273,7 +272,7 @@ impl World {
         self.jobs.iter().position(|job| job.is_pending && job.key == Some(key))
     }
 
-    /// Notes that the job of a key was replaced by one that comes next.
+    /// Notes that the job of a key was replaced by the job that is listed next.
     fn replace(&mut self, key: u8, replaced: Option<Job>) {
         let old = self.of_key(key);
         assert_eq!(replaced.is_some(), old.is_some_and(|old| self.remove(old)));
@@ -396,10 +395,10 @@ impl World {
                 let wall = self.driver.wall_now();
                 let step = ms(by.unsigned_abs().into());
                 self.driver.set_wall(if by < 0 { wall - step } else { wall + step });
-                // What the clock has passed is due at the next tick.
+                // A job whose time the clock has passed is due at the next tick.
                 self.jobs.iter_mut().for_each(|job| job.first = job.first.max(self.now + 1));
             }
-            // For ever is too long for a job that repeats.
+            // In an endless advance, a repeating job would run without end.
             Action::Advance(Delay(delay)) => {
                 let delay = delay.min(1000);
                 let before = self.expected.len();
@@ -417,8 +416,8 @@ impl World {
         }
     }
 
-    /// Takes a job out and inserts it again: it leaves its key and its group, and is due as it is
-    /// told. One that repeats goes on, in a new phase.
+    /// Takes a job out and inserts it again: it leaves its key and its group, and is due after the
+    /// new delay. A repeating job goes on repeating, in a new phase.
     fn move_again(&mut self, job: u8, delay: Delay) {
         let Some(number) = self.number(job) else { return };
         let taken = self.wheel.take(self.jobs[number].handle);
@@ -459,7 +458,7 @@ impl World {
     fn compare(&mut self) {
         let mut ran = core::mem::take(&mut *self.log.lock().unwrap());
         assert!(ran.is_sorted_by_key(|&(when, _)| when), "out of order");
-        // Which of those that are due at one tick comes first is nobody's business.
+        // The order of jobs that are due at one tick is not promised.
         ran.sort();
         let expected = self.expected.drain(..);
         let expected: Vec<_> = expected.map(|(at, number)| (self.begin + ms(at), number)).collect();
@@ -487,7 +486,7 @@ impl World {
         assert_eq!(self.wheel.stats().panicked, 0);
     }
 
-    /// A shutdown hands back what is pending, and nothing runs any more.
+    /// A shutdown hands back the pending jobs, and no job runs any more.
     fn end(self) {
         let unfired: Vec<_> = self.wheel.shutdown().map(|unfired| unfired.handle).collect();
         let pending = self.jobs.iter().filter(|job| job.is_pending);

@@ -1,10 +1,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-//! Durable delayed jobs on a file, without a server; or on a Redis server that several machines share.
+//! Durable delayed jobs: in a file without a server, or on a Redis server that several machines share.
 //!
-//! A job is data: a type with a [name](Job::KIND), encoded by serde, with a time of the wall clock and
-//! perhaps a key. [`Jobs::open`] keeps jobs in a file, runs each at its time with the handler of its
-//! kind, tries failed ones again, and finds them there after a crash.
+//! A job is data: a type with a [kind](Job::KIND), encoded by serde, with a due time of the wall clock and
+//! perhaps a key. [`Jobs::open`] keeps jobs in a file, runs each at its due time with the handler of its kind,
+//! retries failed jobs, and still has its jobs after a crash.
+//!
+//! [`Job`] is a trait here, for data. [`tickwheel::Job`] is another type: a struct, for a closure.
 //!
 //! ```
 //! use std::time::Duration;
@@ -39,44 +41,45 @@
 //!
 //! # What to know
 //!
-//! - **A job runs at least once**, and twice if its process ended between what the handler did and the
-//!   commit that says so. Handlers use [`Run::id`] as the idempotency key of what they call.
-//! - **One process runs the jobs of a file**, and any number of them those on a Redis server. Others
-//!   insert, cancel and look as a [`Client`], which needs no thread unless several callers share it; so does the command
-//!   `tickwheel-jobs` (feature `cli`) on a file.
-//! - **Times are those of the wall clock**, in whole milliseconds. If it is set, the jobs move along.
-//! - **Pending jobs are in the file.** In memory are those that are due within 50 ms and those that
-//!   run: [`Builder::max_in_flight`] at most.
-//! - **A transaction that somebody else holds open on the file** holds up every insert and every end
-//!   of a run, because SQLite has one writer at a time. On a thread whose own transaction is open, use
+//! - **A job runs at least once.** If its process ends after the handler's work and before the commit that
+//!   records it, the job runs again. So handlers use [`Run::id`] as the idempotency key of their calls to other
+//!   systems.
+//! - **One process runs the jobs of a file.** Any number of processes run the jobs on a Redis server. Other
+//!   processes insert, cancel and read jobs with a [`Client`], which needs no thread of its own unless several
+//!   callers share it or a future calls it. The command `tickwheel-jobs` (feature `cli`) does the same.
+//! - **Due times are times of the wall clock**, in whole milliseconds. If the clock is set, the jobs follow it.
+//! - **Pending jobs are in the file.** Memory holds only the jobs that are due within 50 ms and the jobs that
+//!   run: at most [`Builder::max_in_flight`].
+//! - **An open write transaction of another connection blocks every insert and the end of every run** on a
+//!   file, because SQLite has one writer at a time. On a thread that has such a transaction open itself, use
 //!   `insert_in`: `insert` would wait for that transaction in vain.
 //!
-//! - **A handler returns [`Fail`]**, which `?` makes of nearly every error: tried again by the policy, after
-//!   a time, never, or put off without a failure ([`Fail::snooze`]).
+//! - **A handler returns `Ok` or a [`Fail`].** `?` converts nearly every error to a `Fail`, which leads to a
+//!   retry by the policy, a retry after a delay, no retry, or a later run without a failure ([`Fail::snooze`]).
 //!
 //! - **Each verb that waits has a form for async code**: [`insert_async`](Client::insert_async),
-//!   [`cancel_async`](Client::cancel_async) and so on, on any runtime. The other form holds up the thread.
+//!   [`cancel_async`](Client::cancel_async) and so on, on any runtime. The other form blocks the thread.
 //!
 //! The `cookbook` has recipes.
 //!
 //! # Features
 //!
-//! Without any feature there are jobs in memory ([`Jobs::memory`]), which end with the process.
+//! Without any feature there are only jobs in memory ([`Jobs::memory`]), which end with the process.
 //!
 //! | feature | brings | needs |
 //! | --- | --- | --- |
-//! | `sqlite` (default) | [`Jobs::open`]: jobs on a file; `insert_in`, `statement`: a job in a transaction of the caller's; the reexport `rusqlite` | a C compiler: SQLite is built with the crate |
-//! | `sqlite-unbundled` | the same on the SQLite that the program links already | SQLite 3.51.3 or later |
+//! | `sqlite` (default) | [`Jobs::open`]: jobs in a file; `insert_in`, `statement`: a job in a transaction of your own; the reexport `rusqlite` | a C compiler: SQLite is built with the crate |
+//! | `sqlite-unbundled` | the same with the SQLite that the program links already | SQLite 3.51.3 or later |
 //! | `redis` | `Jobs::redis`: jobs on a Redis server, in a cluster or behind sentinels, which several machines share | a server of version 6.2 or later |
-//! | `redis-tls` | the same by TLS: URLs that begin with `rediss`; certificates of one's own: `Jobs::redis_with_tls` and `Tls` | `redis`, which it turns on |
-//! | `cron` | `Cron`: schedules by cron expression in a time zone | the system's time zones; where it has none, those that `jiff` brings along |
-//! | `tokio` | `Builder::handle_async`: handlers that are futures | a tokio runtime of the program's; nothing of tokio is started here |
+//! | `redis-tls` | the same over TLS: URLs that begin with `rediss`; certificates of your own: `Jobs::redis_with_tls` and `Tls` | `redis`, which it turns on |
+//! | `cron` | `Cron`: schedules by cron expression in a time zone | the system's time zones, or else those of `jiff` |
+//! | `tokio` | `Builder::handle_async`: handlers that are futures | a tokio runtime that the program starts; this crate starts none |
 //! | `cli` | the command `tickwheel-jobs`, for `cargo install` | `sqlite`, which it turns on; with `redis` the command takes URLs as well |
 //!
-//! A program that only talks to Redis leaves the default out, and SQLite with it:
+//! A program that uses only Redis leaves out the default feature, and SQLite with it:
 //! `default-features = false, features = ["redis"]`.
 
-/// Named points of the code, for tests that end the process there. Not a part of the interface.
+/// Named points of the code, at which tests end the process. Not a part of the interface.
 #[doc(hidden)]
 pub mod hook {
     pub use crate::values::hook::{at, set};
@@ -121,7 +124,7 @@ pub use values::tls::Tls;
 mod readme {}
 
 #[cfg(feature = "sqlite-unbundled")]
-// Its recipes compile with the features that they name.
+// The recipes compile only with the features that they use.
 #[cfg_attr(
     any(not(doctest), all(feature = "cron", feature = "redis", feature = "tokio")),
     doc = include_str!("../docs/cookbook.md")

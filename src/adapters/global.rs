@@ -1,4 +1,4 @@
-//! The wheel of the whole process, for code that has nobody to ask for one.
+//! The wheel of the whole process, for code that is not passed one.
 
 use core::future::IntoFuture;
 use std::sync::OnceLock;
@@ -10,8 +10,8 @@ use crate::values::repeat::Repeat;
 
 static WHEEL: OnceLock<Wheel> = OnceLock::new();
 
-/// Returns the wheel of the process. It is made at first use: with a tick of a millisecond, its
-/// ticker, and a pool whose threads start if a job comes due.
+/// Returns the wheel of the process. The first use makes it as [`Wheel::new`] does: with a tick of a
+/// millisecond, and a pool whose threads start when the first job comes due.
 ///
 /// It is never dropped. [`Wheel::close`] ends it.
 ///
@@ -22,12 +22,12 @@ pub fn wheel() -> &'static Wheel {
     WHEEL.get_or_init(Wheel::new)
 }
 
-/// Makes this wheel the one of the process: one with choices of yours, or a manual one for all
-/// tests of a program.
+/// Makes this wheel the one of the process: a wheel with options of your own, or a manual one for
+/// all tests of a program.
 ///
 /// # Errors
 ///
-/// Returns the wheel if the process has one already: an earlier call, or an earlier use.
+/// Returns the wheel if the process has one already, from an earlier call or an earlier use.
 pub fn install(wheel: Wheel) -> Result<(), Wheel> {
     WHEEL.set(wheel)
 }

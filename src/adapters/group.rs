@@ -1,16 +1,16 @@
-//! Jobs that are cancelled together.
+//! Groups: jobs that are cancelled together.
 //!
 //! Ground rules:
 //!
 //! - Each job carries a [`Member`], which stands for it on the group's list. The member is dropped
 //!   with the job, or just before the job starts, and its drop takes it off the list. Nothing else
-//!   does, in whatever way the job ends: it runs, a handle cancels it, its wheel goes.
+//!   does, whether the job runs, is cancelled by its handle, or ends with its wheel.
 //! - The list's lock is never held while the engine is called, so an insert that unwinds drops its
-//!   member like any other. A member is on the list before its job is in the wheel, and its handle
-//!   is written down after. The job may be gone by then, and so is its member: there is nothing to
-//!   write.
-//! - An index on the list is used again. A number is given once in the life of a group, so a handle
-//!   is never written down for a later member at the same index.
+//!   member like any other. A member is on the list before its job is in the wheel; the job's handle
+//!   is written there after the insert. If the job and its member are gone by then, nothing is
+//!   written.
+//! - An index on the list is used again. A number is used once in the life of a group, so a handle
+//!   is never written for a later member at the same index.
 //! - No user code runs under the list's lock.
 
 use core::any::Any;
@@ -29,18 +29,18 @@ use crate::values::job::{Call, CallAgain, Disarmed, Task, disarmed, is_job, job_
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::when::When;
 
-/// Members that an empty list keeps memory for.
+/// The number of members for which an empty list keeps memory.
 const KEPT_MEMBERS: usize = 32;
 
-/// Jobs that belong together and are cancelled in one call: a connection that closes with its ten
-/// timers.
+/// Jobs that belong together and are cancelled in one call, such as the ten timers of a connection
+/// that closes.
 ///
-/// **Dropping a group cancels what is pending in it**, as [`Group::cancel_all`] does;
-/// [`Group::detach`] lets it go. So a job should not own the group it is in: the group would not be
-/// dropped before it. A group does not keep the wheel alive.
+/// **Dropping a group cancels its pending jobs**, as [`Group::cancel_all`] does; [`Group::detach`]
+/// keeps them. A job should not own its group: the group would not be dropped before the job. A
+/// group does not keep the wheel alive.
 ///
-/// A group takes 32 bytes for each of the most jobs that were in it at one time, and gives them
-/// back when the last job leaves. Jobs that have run leave nothing else behind.
+/// A group takes 32 bytes for each job, counted at the time when it held the most, and frees them
+/// when the last job leaves. Jobs that have run leave nothing else behind.
 ///
 /// ```
 /// use std::time::Duration;
@@ -79,7 +79,7 @@ struct List {
 
 struct MemberEntry {
     number: u64,
-    /// Missing only while the job is being inserted.
+    /// `None` only while the job is being inserted.
     handle: Option<Handle>,
 }
 
@@ -177,12 +177,12 @@ impl Group {
         &self.scheduler
     }
 
-    /// Cancels every pending job of the group. Returns the number of jobs that it cancelled. It
-    /// takes time for each job in the group, and none for the other jobs of the wheel. A job that
-    /// runs goes on; if it repeats, that run is its last.
+    /// Cancels every pending job of the group. Returns the number of jobs that it cancelled. Its cost
+    /// grows with the jobs in the group, not with the other jobs of the wheel. A job that runs goes
+    /// on; if it repeats, that run is its last.
     ///
-    /// A job that another thread inserts at the same time may be cancelled or not. A captured value
-    /// that panics when it is dropped spares the other jobs: see
+    /// A job that another thread inserts at the same time may be cancelled or not. If a captured
+    /// value panics when it is dropped, the other jobs are still cancelled: see
     /// [`Wheel::cancel`](crate::Wheel::cancel).
     pub fn cancel_all(&self) -> usize {
         let handles: Vec<Handle> =
@@ -205,12 +205,12 @@ impl Group {
         self.len() == 0
     }
 
-    /// Lets the jobs go their way: from here on nothing is cancelled.
+    /// Drops the group without cancelling its jobs.
     pub fn detach(mut self) {
         self.detached = true;
     }
 
-    /// Inserts a [`Job`](crate::Job) as what it was before it was taken out of a wheel.
+    /// Inserts a [`Job`](crate::Job) that was taken out of a wheel: once or repeating, as it was.
     fn join_again<F: Call>(&self, when: When, job: F) -> Result<Handle, InsertError<F>> {
         let engine = self.scheduler.engine();
         let joined = match disarmed(job) {
@@ -226,7 +226,7 @@ impl Group {
         joined.map_err(|refused| refused.map(|job| job.into_call()))
     }
 
-    /// Inserts a job that is a member.
+    /// Inserts a job as a member.
     fn join<C>(
         &self,
         call: C,
@@ -259,7 +259,7 @@ impl fmt::Debug for Group {
 }
 
 impl Members {
-    /// Writes the handle of a member's job down, if the member is still on the list.
+    /// Writes the handle of a member's job on the list, if the member is still there.
     fn write_down(&self, index: usize, number: u64, handle: Handle) {
         let mut list = lock(&self.list);
         if let Some(entry) = list.entries.get_mut(index).filter(|entry| entry.number == number) {
@@ -296,7 +296,7 @@ impl Drop for Member {
     }
 }
 
-/// A job, and its membership.
+/// A job and its member.
 struct MemberJob<C> {
     member: Member,
     call: C,
@@ -345,7 +345,7 @@ mod tests {
     fn an_insert_that_unwinds_leaves_no_member() {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();
         let scheduler = wheel.scheduler();
-        // On a thread of its own, because a lock that is taken twice is waited for without end.
+        // On a thread of its own: if the insert took a lock twice, it would wait for ever.
         let (sender, ended) = channel();
         thread::spawn(move || {
             let group = Group::new(scheduler);

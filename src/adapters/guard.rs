@@ -6,8 +6,8 @@ use crate::api::scheduler::Scheduler;
 use crate::values::handle::Handle;
 use crate::values::when::When;
 
-/// Cancels a job when the guard is dropped: for a timeout that has no meaning without the thing it
-/// watches.
+/// Cancels a job when the guard is dropped: for the timeout of a connection, a request or another
+/// value that may be dropped first.
 ///
 /// A guard does not keep the wheel alive. If its job has run or was cancelled, the drop does
 /// nothing. If its job is running, the run goes on; a repeating job does not run again. Note that
@@ -48,7 +48,7 @@ impl Guard {
         self.scheduler.as_ref().is_some_and(|scheduler| scheduler.reset(self.handle, when))
     }
 
-    /// Returns the handle of the job, to ask about it.
+    /// Returns the handle of the job.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle

@@ -1,10 +1,10 @@
-//! The timer of hyper: a wheel's sleeps behind the trait that hyper asks for.
+//! The timer of hyper: the sleeps of a wheel behind hyper's trait `Timer`.
 //!
 //! Ground rules:
 //!
-//! - The clock that hyper reads is the clock of the wheel, so a manual wheel moves hyper's time too.
-//! - The box that hyper wants holds a [`Sleep`] and nothing else. A reset finds it there and reuses
-//!   the box; a sleep of another timer is replaced by one of this wheel.
+//! - hyper reads the clock of the wheel, so a manual wheel moves hyper's time too.
+//! - The box of hyper's trait holds a [`Sleep`] and nothing else. A reset finds it there and reuses
+//!   the box. If the box holds a sleep of another timer, a reset replaces that by one of this wheel.
 
 use core::pin::Pin;
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ use crate::api::scheduler::Scheduler;
 /// Feature `hyper`.
 ///
 /// hyper has no clock of its own. To set a timeout (`header_read_timeout`, `keep_alive_interval`,
-/// `pool_idle_timeout`), a program gives the builder of a server or client a timer; and the builders
-/// of `hyper-util` want the same trait. It is used on any thread and on any runtime.
+/// `pool_idle_timeout`), a program gives a timer to the builder of a server or client; the builders
+/// of `hyper-util` take the same trait. It works on any thread and on any runtime.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,20 +34,20 @@ use crate::api::scheduler::Scheduler;
 /// # });
 /// ```
 ///
-/// # What it costs
+/// # Costs
 ///
-/// The trait wants each sleep in a box, so each costs one allocation beside what a [`Sleep`] costs.
-/// A reset reuses the box: to a later time it costs one lock and one store, two locks from another
-/// thread than the last time, and reads no clock.
+/// The trait requires a box for each sleep, so each costs one allocation more than a [`Sleep`]. A
+/// reset reuses the box and reads no clock. To a later time it costs one lock and one store; from
+/// another thread than the last time, two locks.
 ///
 /// # The end of the wheel
 ///
-/// The trait has no errors. When the wheel has ended, a sleep whose time had not come never ends,
-/// and hyper's timeouts do nothing any more: let the wheel live as long as the server, or take the
-/// one of the process ([`global::wheel`](crate::global::wheel)). The timer does not keep the wheel
+/// The trait has no errors. After the end of the wheel, a sleep whose time had not come never ends,
+/// and hyper's timeouts have no effect. So let the wheel live as long as the server, or use the
+/// wheel of the process ([`global::wheel`](crate::global::wheel)). The timer does not keep the wheel
 /// alive.
 ///
-/// The design is hyper's own: see [`hyper::rt::Timer`] for what it asks of a timer.
+/// The design is hyper's own: [`hyper::rt::Timer`] states what a timer must do.
 #[derive(Clone, Debug)]
 pub struct HyperTimer {
     scheduler: Scheduler,
@@ -77,8 +77,8 @@ impl rt::Timer for HyperTimer {
         self.scheduler.now()
     }
 
-    /// [`Sleep::reset_at`], in the same box. A sleep of another kind of timer gives way to a new
-    /// one of this wheel. A [`Sleep`] of another wheel stays there, and follows the clock of that.
+    /// [`Sleep::reset_at`], in the same box. A sleep of another kind of timer is replaced by a new
+    /// one of this wheel. A [`Sleep`] of another wheel stays on that wheel and follows its clock.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         match sleep.as_mut().downcast_mut_pin::<Sleep>() {
             Some(sleep) => sleep.get_mut().reset_at(new_deadline),

@@ -1,4 +1,8 @@
-//! Adapters: each stands on a [`Scheduler`](crate::Scheduler) and changes nothing below it.
+//! Adapters: other ways to use a wheel, built on the engine.
+//!
+//! `group`, `keyed`, `events` and `futures` call the engine directly; some of its functions exist
+//! for them alone (`Engine::replace`, `Engine::admit_batch`). `guard`, `global`, `testing` and
+//! `hyper` need only the API and other adapters. No layer below names an adapter.
 
 pub(crate) mod guard;
 pub(crate) mod group;

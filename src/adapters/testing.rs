@@ -1,4 +1,4 @@
-//! Virtual time for a future: no runtime, and no wait.
+//! Virtual time for futures: runs a future on a manual wheel, without a runtime and without waits.
 
 use core::future::Future;
 use core::pin::pin;
@@ -11,26 +11,25 @@ use std::time::Duration;
 use crate::api::driver::Driver;
 use crate::host::sync::{AtomicBool, Ordering, Parker};
 
-/// How often a future that waits for another thread's advance looks whether that has ended.
+/// How often `run` checks whether another thread's advance has ended, or a full channel has room.
 const LOOK_AT_OTHERS: Duration = Duration::from_millis(1);
 
-/// Runs a future on this thread, and lets time jump whenever the future waits: to the next timer of
-/// the wheel ([`Driver::advance_to_next`]). Jobs that come due run on the way. Returns what the
-/// future returns.
+/// Runs a future on this thread. Whenever the future waits, time jumps to the next timer of the
+/// wheel ([`Driver::advance_to_next`]). Jobs that come due run on the way. Returns the output of the
+/// future.
 ///
-/// When no timer is left to wait for, it waits until another thread wakes the future. While there
-/// is one, it does not: a future that waits for a socket or for another thread, and for a timer
-/// too, finds that the time is over. Such a program lets time pass by [`Driver::advance`], when it
-/// is ready for that: on any executor and with any number of threads time stands until it is told.
+/// If no timer is pending, it waits until another thread wakes the future. If one is pending, it
+/// does not wait: so a future that waits for a socket or for another thread, with a timeout, finds
+/// the timeout over. Such a program runs on any executor instead, with any number of threads, and
+/// moves the clock itself with [`Driver::advance`].
 ///
-/// While another thread advances the driver, it waits for that, too.
-///
-/// While events wait for room in a full channel, it looks every millisecond whether there is some.
+/// While another thread advances the driver, it waits for that, too. While events wait for room in
+/// a full channel, it checks every millisecond whether there is room.
 ///
 /// # Panics
 ///
-/// If the future waits, and this is called inside an advance of the same driver: by a job that it
-/// runs, or by a waker that it calls. Time does not pass until that has returned.
+/// If the future waits, and this is called inside an advance of the same driver: by a job that the
+/// advance runs, or by a waker that it calls. Time cannot pass until that job or waker has returned.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,14 +56,14 @@ pub fn run<F: Future>(driver: &Driver, future: F) -> F::Output {
             }
             continue;
         }
-        // A wake that comes meanwhile, or has come before, ends the wait at once.
+        // A wake that came after the swap above, or that comes during the wait, ends the wait at once.
         match driver.advances_on() {
             Some(thread) if thread == thread::current().id() => {
                 panic!("a future cannot wait inside an advance of its driver")
             }
             Some(_) => wakeup.parker.park(Some(LOOK_AT_OTHERS)),
             None if driver.advance_to_next().is_none() => {
-                // Nobody tells when there is room in a channel again.
+                // No call announces that a channel has room again.
                 let limit = driver.has_pending_events().then_some(LOOK_AT_OTHERS);
                 wakeup.parker.park(limit);
             }

@@ -1,4 +1,4 @@
-//! Attacks on the adapters: re-entrance, ends in the middle, bad drops and collisions.
+//! Attacks on the adapters: re-entrance, a wheel that ends in the middle, bad drops and collisions.
 
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::values::repeat::{Next, Repeat};
 const MS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Four hashes for all keys.
+/// A hasher with four hashes for all keys.
 #[derive(Default)]
 struct Few(u64);
 
@@ -41,7 +41,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// A key whose drop uses the keys that it was in.
+/// A key whose drop uses the `Keyed` that it was in.
 struct Nosy(u64, Arc<OnceLock<Keyed<Nosy>>>);
 
 impl std::hash::Hash for Nosy {
@@ -98,7 +98,7 @@ fn a_job_may_use_its_keys_wherever_it_is_called_or_dropped() {
     let job = |key: u64| {
         let (own, ran) = (keyed.clone(), Arc::clone(&ran));
         let dropped = keyed.clone();
-        // Dropped, it leaves a job under another key; nothing of that may be lost or hang.
+        // Its drop inserts a job under another key. No job may be lost, and no call may hang.
         let captured = OnDrop(move || {
             assert!(!dropped.contains(&key) && !dropped.cancel(&key));
             dropped.reset(&(key + 1), HOUR);
@@ -299,7 +299,7 @@ fn wheels_that_end_in_the_middle() {
 #[test]
 fn the_end_of_the_wheel_ends_the_circle() {
     // A job holds its key's ticket, which holds the keys, which hold the engine, which holds the
-    // job. After the wheel, and the jobs it handed back, nothing holds the engine.
+    // job. Once the wheel and the jobs that it handed back are dropped, nothing holds the engine.
     for handed_back in [false, true] {
         let (wheel, driver) = Wheel::builder().manual().unwrap();
         let scheduler: Scheduler = wheel.scheduler();
@@ -327,7 +327,7 @@ fn the_end_of_the_wheel_ends_the_circle() {
 
 #[test]
 fn a_hasher_that_panics_when_it_is_dropped() {
-    // The last job of a `Keyed` that is gone takes the hasher with it.
+    // The hasher is dropped with the last job of a `Keyed` that is gone.
     #[derive(Clone)]
     struct BadHasher;
     impl BuildHasher for BadHasher {

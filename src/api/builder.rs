@@ -1,4 +1,4 @@
-//! The builder of a wheel: every choice, checked once.
+//! The builder of a wheel, which holds its options and checks them.
 
 use core::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::structure::Geometry;
 use crate::values::error::ConfigError;
 use crate::values::time::Scale;
 
-/// The choices for a [`Wheel`]. Each has a default.
+/// The options of a [`Wheel`]. Each has a default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -67,9 +67,9 @@ impl Builder {
         }
     }
 
-    /// Sets the length of a tick: the granularity of deadlines, and the time by which rounding
-    /// makes a job late, at most. The default is a millisecond; from a microsecond to hours makes
-    /// sense. With work due at every tick, the ticker wakes once a tick.
+    /// Sets the length of a tick: the granularity of deadlines. Rounding up to a tick makes a job
+    /// late by at most this. The default is a millisecond; useful lengths are from a microsecond to
+    /// hours. With work due at every tick, the ticker wakes once a tick.
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
@@ -86,25 +86,25 @@ impl Builder {
     /// refused together with [`Builder::pool`], and on a manual or a driven wheel, whose jobs run
     /// inside [`Driver::advance`] and [`LoopDriver::run_due`].
     ///
-    /// A job that sleeps, or waits for a lock or for I/O, holds its thread meanwhile. Other jobs
-    /// run on the other threads. Once every thread is held, each job that comes due waits for one:
-    /// with two threads and four jobs that sleep for half a second, a timer of 2 ms started after
-    /// one second. So jobs that compute need a thread for each processor, and jobs that wait need
-    /// as many threads as there are such waits at a time; or they only start the work elsewhere, on
-    /// another pool or on an async runtime. [`Stats::start`](crate::Stats::start) says how long
+    /// A job that sleeps, or waits for a lock or for I/O, occupies its thread meanwhile. Other jobs
+    /// run on the other threads. Once every thread is occupied, each job that comes due waits for
+    /// one: with two threads and four jobs that sleep for half a second, a timer of 2 ms started
+    /// after one second. So jobs that compute need a thread for each processor. Jobs that wait need
+    /// as many threads as there are such waits at a time, or they only start the work elsewhere, on
+    /// another pool or on an async runtime. [`Stats::start`](crate::Stats::start) tells how long
     /// jobs waited for a thread.
     ///
-    /// The threads start when the first job comes due. If the system refuses to start them then,
-    /// [`Builder::on_panic`] is told a [`Panic`] with [`ConfigError::Pool`] as its payload, and the
-    /// jobs wait: the wheel tries again once a second.
+    /// The threads start when the first job comes due. If the system then refuses to start them,
+    /// the wheel calls the handler of [`Builder::on_panic`] with a [`Panic`] whose payload is
+    /// [`ConfigError::Pool`]. The jobs wait, and the wheel tries again once a second.
     pub fn threads(mut self, threads: usize) -> Builder {
         self.threads = Some(threads);
         self
     }
 
     /// Runs jobs on this pool instead of one of the wheel's own. The wheel runs them in tasks of
-    /// the pool, at most one for each of its threads; each lets other tasks run after some jobs.
-    /// With [`Builder::threads`], and on a manual or a driven wheel, it is refused.
+    /// the pool, at most one for each of its threads; each task lets others run after some jobs.
+    /// It is refused together with [`Builder::threads`], and on a manual or a driven wheel.
     ///
     /// A task of the pool must not wait for a job of the wheel by yielding (`rayon::yield_now` in a
     /// loop): it may run on top of the very task that would run that job. Nor should a job hold a
@@ -114,10 +114,10 @@ impl Builder {
         self
     }
 
-    /// Sets the number of shards: hierarchies, each with its own lock, that threads are spread over
-    /// when they insert. From 1 to [`Builder::MAX_SHARDS`]. The default is twice the number of
-    /// processors, at most 64, but fewer for long rings, so that all shards together begin with no
-    /// more than 2^20 slots (34 MB); and 1 on a manual or a driven wheel. An empty shard of the default
+    /// Sets the number of shards: hierarchies, each with its own lock, over which inserting threads
+    /// are spread. From 1 to [`Builder::MAX_SHARDS`]. The default is twice the number of processors,
+    /// at most 64, but fewer for long rings, so that all shards together begin with no more than 2^20
+    /// slots (34 MB). On a manual or a driven wheel the default is 1. An empty shard of the default
     /// geometry takes 33 KB.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
@@ -141,28 +141,28 @@ impl Builder {
     ///
     /// The bound is for wheels whose jobs block or compute for long, so that other jobs wait for a
     /// thread and should be cancellable meanwhile. If it is the number of threads, every job can be
-    /// cancelled until there is a thread for it. For short jobs, set no bound, or one of 64 for
-    /// each thread at least. The ticker wakes when a job in flight makes room, so a burst of jobs
-    /// that do nothing takes ten times as long with a bound of the number of threads, and half as
-    /// long again with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a
+    /// cancelled until there is a thread for it. For short jobs, set no bound, or at least 64 for
+    /// each thread. The ticker wakes when a job in flight makes room, so a burst of jobs that do
+    /// nothing takes ten times as long with a bound of the number of threads, and one and a half
+    /// times as long with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a
     /// single job cancellable until it starts, at no cost to others.
     pub fn max_in_flight(mut self, bound: usize) -> Builder {
         self.max_in_flight = Some(bound);
         self
     }
 
-    /// Sets a handler that is told every [`Panic`] that the wheel catches: of a job, or of a
+    /// Sets a handler that the wheel calls with every [`Panic`] that it catches: of a job, of a
     /// captured value or a key while it is dropped, or of a waker (feature `async`). It runs on the
-    /// thread of the panic, for a waker the ticker's, which it must not hold up. Without a handler,
-    /// panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic hook reports
-    /// them as it does everywhere.
+    /// thread of the panic. For a waker that is the ticker's thread, which the handler must not
+    /// block. Without a handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)),
+    /// and the panic hook reports them as it does everywhere.
     ///
-    /// The handler may use the wheel and end it: no verb waits there, as [`Wheel::close`] says. A panic of the
-    /// handler is counted too, and goes no further. If two values that one job
-    /// captured both panic while they are dropped, the language ends the process.
+    /// The handler may use the wheel and end it; no verb waits there ([`Wheel::close`]). A panic of the
+    /// handler is counted too, and stops there. If two values that one job captured both panic while
+    /// they are dropped, Rust aborts the process.
     ///
-    /// The handler is dropped when the wheel is gone, its [`Driver`] if it has one, what a shutdown
-    /// handed back, and the last job that was running.
+    /// The handler is dropped with the last of these: the wheel, its [`Driver`] or [`LoopDriver`],
+    /// the jobs that a shutdown handed back, and the last running job.
     pub fn on_panic(mut self, handler: impl Fn(Panic) + Send + Sync + 'static) -> Builder {
         self.on_panic = Some(Box::new(handler));
         self
@@ -180,7 +180,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]: a value makes no sense, which the error names, two choices exclude each
+    /// [`ConfigError`]: a value is out of range (the error names it), two options exclude each
     /// other, or the system refuses to start the ticker's thread.
     pub fn build(mut self) -> Result<Wheel, ConfigError> {
         let source = self.pool_source()?;
@@ -198,16 +198,16 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]: a value makes no sense, also one that has no effect on a manual wheel; or
-    /// the wheel was to have threads or a pool.
+    /// [`ConfigError`]: a value is out of range, even one that has no effect on a manual wheel; or
+    /// [`Builder::threads`] or [`Builder::pool`] was called.
     #[doc(alias("pause", "mock", "fake_clock"))]
     pub fn manual(self) -> Result<(Wheel, Driver), ConfigError> {
         let (wheel, engine, handler) = self.without_threads(Clock::manual(), "manual")?;
         Ok((wheel, Driver::new(engine, handler)))
     }
 
-    /// Builds a wheel that goes by the real clock and has no thread, and the [`LoopDriver`] with which a
-    /// loop turns it: for a loop that computes how long it may wait. It has one shard by default.
+    /// Builds a wheel that runs on the real clock and has no thread, and the [`LoopDriver`] with which a
+    /// loop drives it: for a loop that computes how long it may wait. It has one shard by default.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl Builder {
     }
 }
 
-/// A wheel without threads, and what its driver or driver is made of.
+/// A wheel without threads, and the parts of its [`Driver`] or [`LoopDriver`].
 type Threadless = (Wheel, Arc<Engine>, Option<Arc<PanicHandler>>);
 
 impl Default for Builder {
@@ -287,7 +287,7 @@ impl fmt::Debug for Builder {
     }
 }
 
-// Here and not in `wheel/`, because a wheel does not name its builder.
+// Here and not in `wheel/`, because that module does not name the builder.
 impl Wheel {
     /// Returns a wheel with the defaults of [`Builder`]: a tick of a millisecond, and a pool with a
     /// thread for each processor.
@@ -301,7 +301,7 @@ impl Wheel {
         Wheel::builder().build().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Returns a builder, to choose a wheel's properties.
+    /// Returns a builder, to set the options of a wheel.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -328,7 +328,7 @@ fn within(
 /// The slots that all shards together may have by default: 34 MB, empty.
 const DEFAULT_SLOTS_MAX: usize = 1 << 20;
 
-/// Returns the number of shards for a wheel whose user did not choose it.
+/// Returns the default number of shards.
 fn default_shards(geometry: &Geometry) -> usize {
     let slots: usize = geometry.sizes().iter().sum();
     (processors() * 2).min(64).min(DEFAULT_SLOTS_MAX / slots).max(1)

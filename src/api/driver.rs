@@ -16,8 +16,8 @@ use crate::values::time::{Moment, Span, Tick};
 /// and for programs with an event loop of their own. [`Builder::manual`](crate::Builder::manual)
 /// returns it.
 ///
-/// Time stands until [`Driver::advance`] is called. Once the wheel is gone, time still passes and
-/// no job runs.
+/// Time stands still until [`Driver::advance`] is called. After the end of the wheel, `advance`
+/// still moves the clock, but no job runs.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::values::time::{Moment, Span, Tick};
 pub struct Driver {
     engine: Arc<Engine>,
     advancing: Mutex<AdvanceState>,
-    /// For the panics of the jobs that run here, also of a job that drops its wheel.
+    /// Kept alive for panics of the jobs that run here, even after a job has dropped the wheel.
     _panic_handler: Option<Arc<PanicHandler>>,
 }
 
@@ -40,7 +40,7 @@ struct AdvanceState {
     target: Moment,
     /// The thread whose call is moving the clock.
     runs_on: Option<ThreadId>,
-    /// Room for the jobs that are due. The call that moves the clock has it meanwhile.
+    /// A buffer for due jobs. The call that moves the clock takes it until it returns.
     due: DueJobs,
 }
 
@@ -51,38 +51,38 @@ impl Driver {
         Driver { engine, advancing: Mutex::new(advancing), _panic_handler: panic_handler }
     }
 
-    /// Lets `by` pass, and runs the jobs that come due meanwhile: on this thread, one after the
-    /// other, in the order of deadlines. Returns the number of jobs that ran.
+    /// Moves the clock forward by `by` and runs the jobs that come due: on this thread, one after
+    /// the other, in the order of deadlines. Returns the number of jobs that ran.
     ///
-    /// The clock reads the deadline of a job while the job runs, so a job that it inserts may come
+    /// While a job runs, the clock reads the deadline of that job. So a job that it inserts may come
     /// due within the same call. A job may cancel or reset any job that has not run, also one that
     /// is due at the same tick.
     ///
-    /// While a call is under way, another call (by a job, or by another thread) adds to the time
-    /// that is to pass and returns 0. The first call runs and counts the jobs that come due by it.
+    /// During a call, another call (from a job, or from another thread) adds its `by` to the target
+    /// of the first one and returns 0. The first call runs and counts the jobs of both.
     ///
-    /// With a job that repeats, or inserts itself anew again and again, `Duration::MAX` takes as
-    /// many steps as 584 years have. After these, time stands still, and a job that is inserted
-    /// stays pending.
+    /// The clock ends after 584 years. A call with `Duration::MAX` runs a job that repeats, or that
+    /// inserts itself again, at each of its deadlines until then. After that time stands still, and
+    /// a job that is inserted stays pending.
     ///
-    /// A job that panics is counted and reported, as on a pool, and the other jobs run all the
-    /// same. The tasks that sleep on the wheel (feature `async`) are woken on this thread at their
-    /// ticks, and are not counted.
+    /// A panic of a job is counted and reported, as on a pool, and the other jobs still run. The
+    /// call also wakes the tasks that sleep on the wheel (feature `async`), on this thread and at
+    /// their ticks, and does not count them.
     pub fn advance(&self, by: Duration) -> usize {
         self.advance_target(|target| target.plus(by))
     }
 
-    /// Lets time pass until the next timer is due, and runs what is due then, as
-    /// [`Driver::advance`] does. Returns what the clock reads then, or `None` if no timer is
-    /// pending, or only such as never come, or as wait for room in a full channel
-    /// ([`Full::Wait`](crate::Full::Wait)): then no time passes.
+    /// Moves the clock to the next deadline and runs the timers that are due then, as
+    /// [`Driver::advance`] does. Returns the reading of the clock after that. Returns `None` and
+    /// moves nothing if no timer is pending. Timers that never come due do not count, nor do events
+    /// that wait for room in a full channel ([`Full::Wait`](crate::Full::Wait)).
     ///
-    /// With this, a program that waits for timers alone takes no time, and lets no more pass than
-    /// it must. While another call is under way, this adds to the time that is to pass, and returns
-    /// what the clock will read.
+    /// So a program that waits only for timers ends at once, and its clock moves no further than it
+    /// must. During another call, this raises the target of that call, and returns the reading that
+    /// the clock will have.
     ///
-    /// Looks at the slots that hold timers, some hundreds by default, and at the timers of those slots that may
-    /// hold the next: few of all, unless most were reset to later.
+    /// The search examines every slot that holds timers, some hundreds by default, and the timers of those slots
+    /// that may hold the next: a small part of all timers, unless most were reset to a later time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -100,7 +100,7 @@ impl Driver {
         let timebase = self.engine.timebase();
         let mut tick = self.engine.earliest_deadline();
         if tick <= timebase.present() {
-            // It was due before it came in, or it is a moment that had passed.
+            // The timer was already due when it was inserted, or its moment had passed.
             self.advance(Duration::ZERO);
             if self.engine.earliest_deadline() != tick {
                 return Some(self.now());
@@ -112,7 +112,7 @@ impl Driver {
             return None;
         }
         self.advance_target(|target| target.max(moment));
-        // Later, if a job has let more time pass; earlier, while another call moves the clock.
+        // The clock is later if a job has advanced it further, and earlier while another call moves it.
         Some(timebase.clock().instant(timebase.clock().now().max(moment)))
     }
 
@@ -122,8 +122,8 @@ impl Driver {
         self.engine.has_pending_events()
     }
 
-    /// Changes the moment to which the clock is to be moved, and moves it unless another call does.
-    /// Returns the number of jobs that ran.
+    /// Changes the target, and moves the clock there unless another call is doing so. Returns the
+    /// number of jobs that ran.
     fn advance_target(&self, change: impl FnOnce(Moment) -> Moment) -> usize {
         let mut due = {
             let mut advancing = lock(&self.advancing);
@@ -150,33 +150,34 @@ impl Driver {
         lock(&self.advancing).runs_on
     }
 
-    /// Returns what the wheel's clock reads, or some earlier instant if the system cannot represent
-    /// that.
+    /// Returns the reading of the wheel's clock, or some earlier instant if the system cannot
+    /// represent it.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.engine.timebase().now()
     }
 
-    /// Returns what the wheel's wall clock reads. It begins with the time of the system's wall
-    /// clock, and [`Driver::advance`] moves it too.
+    /// Returns the reading of the wheel's wall clock. That clock begins with the time of the system's
+    /// wall clock, and [`Driver::advance`] moves it too.
     #[must_use]
     pub fn wall_now(&self) -> SystemTime {
         self.engine.timebase().clock().wall()
     }
 
-    /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. No time
-    /// passes. Jobs that wait for a wall-clock time come due by the new time. A job whose time has
-    /// then passed is due at the next tick, and runs in the next [`Driver::advance`].
+    /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. The
+    /// monotonic clock does not move. Jobs that wait for a wall-clock time come due by the new time.
+    /// A job whose time has then passed is due at the next tick, and runs in the next
+    /// [`Driver::advance`].
     ///
-    /// A change of more than 292 years becomes one of 292 years. It takes time for every job that
-    /// repeats or waits for a wall-clock time.
+    /// A change of more than 292 years becomes one of 292 years. The cost grows with the number of
+    /// jobs that repeat or wait for a wall-clock time.
     pub fn set_wall(&self, time: SystemTime) {
         self.engine.timebase().clock().set_wall(time);
         self.engine.follow_the_wall();
     }
 
     /// Moves the clock to the next tick with work, or to the target if that comes first. Returns
-    /// the tick that the clock then is at, or the tick with work if the clock had passed it.
+    /// the tick that it moved to, or the tick with work if the clock had already passed that.
     fn step(&self) -> Tick {
         let timebase = self.engine.timebase();
         let (clock, scale) = (timebase.clock(), timebase.scale());
@@ -186,14 +187,14 @@ impl Driver {
             clock.set(target);
             return scale.present(target);
         }
-        // The tick may have passed, because the hierarchy moves timers inwards late, when one is
+        // The clock may have passed the tick: the hierarchy moves timers inwards late, when one is
         // due.
         clock.set(clock.now().max(scale.begin(next)));
         next
     }
 
-    /// Returns whether the clock is at the target and nothing is due there. If so, the next call
-    /// may begin, with the room that this one had.
+    /// Returns whether the clock is at the target and nothing is due there. If so, gives the buffer
+    /// `due` back, and another call may begin.
     fn has_arrived(&self, due: &mut DueJobs) -> bool {
         let mut advancing = lock(&self.advancing);
         let timebase = self.engine.timebase();
@@ -211,8 +212,8 @@ impl Driver {
         self.engine.next_wake().tick.min(self.engine.sources().next_due())
     }
 
-    /// Runs the jobs that are due at `tick`, and delivers what is due in the other sources. Returns
-    /// the number of jobs. Takes out one at a time, so what was not delivered can be cancelled.
+    /// Runs the jobs that are due at `tick`, and advances the other sources to it. Returns the number
+    /// of jobs. Takes out one timer at a time, so a job can still cancel the rest of its tick.
     fn run_due(&self, tick: Tick, due: &mut DueJobs) -> usize {
         let mut ran = 0;
         for shard in 0..self.engine.shards() {

@@ -1,4 +1,4 @@
-//! The driver of a driven wheel: the real clock, and no thread but that of a loop.
+//! The driver of a driven wheel, which runs on the real clock and on the thread of the user's loop.
 
 use core::fmt;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::host::hooks::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::PanicHandler;
 
-/// Drives a wheel from a loop of the user's: the wheel goes by the real clock and has no thread. It is for
-/// loops that wait for something else anyway (`mio`, `io_uring`, a window's events) and compute how long
-/// they may wait. [`Builder::driven`](crate::Builder::driven) returns it.
+/// Drives a wheel from the user's own loop: the wheel runs on the real clock and has no thread. It is for
+/// loops that already wait for something else (`mio`, `io_uring`, a window's events) and compute the timeout
+/// of that wait. [`Builder::driven`](crate::Builder::driven) returns it.
 ///
-/// The loop asks for [`LoopDriver::timeout`], waits no longer than that, and calls [`LoopDriver::run_due`], which
-/// runs on the loop's thread what is due: jobs, the tasks' wakers (feature `async`) and
+/// The loop calls [`LoopDriver::timeout`], waits no longer than that, and calls [`LoopDriver::run_due`]. That
+/// runs the due jobs on the loop's thread, wakes the due tasks (feature `async`) and sends the due
 /// [`Events`](crate::Events). A job that blocks delays the loop. Without these calls nothing runs.
 ///
 /// ```
@@ -41,21 +41,21 @@ use crate::host::unwind::PanicHandler;
 /// # Ok::<(), tickwheel::ConfigError>(())
 /// ```
 ///
-/// Call `run_due` after the loop has read what has arrived: a packet that is there already still puts off its
-/// timeout. A job cannot borrow what the loop owns; an [`Events`](crate::Events) hands the loop values instead.
+/// Call `run_due` after the loop has read its input, so that a packet that has already arrived still resets
+/// its timeout. A job cannot borrow the loop's data; with [`Events`](crate::Events) the loop receives values.
 ///
-/// One thread is the loop. If two threads call `run_due`, each may plan for the other.
+/// Use one thread as the loop. The wheel has a single wake-up plan, and a call from a second thread replaces it.
 ///
 /// # Inserts of other threads
 ///
-/// An insert that is due earlier than the loop means to wait has to wake it. [`LoopDriver::on_earlier`]
-/// takes the waker. A loop alone with its wheel needs none.
+/// An insert that is due before the end of the loop's wait must wake the loop. [`LoopDriver::on_earlier`]
+/// sets the waker for that. A loop needs none if no other thread uses its wheel.
 pub struct LoopDriver {
     engine: Arc<Engine>,
-    /// `None` while a call is under way.
+    /// `None` during a call.
     ticker: Mutex<Option<Ticker<InlineOutlet>>>,
     hook: Arc<Hook>,
-    /// For the panics of the jobs that run here, also of a job that drops its wheel.
+    /// Kept alive for panics of the jobs that run here, even after a job has dropped the wheel.
     _panic_handler: Option<Arc<PanicHandler>>,
 }
 
@@ -76,12 +76,12 @@ impl LoopDriver {
         LoopDriver { engine, ticker, hook, _panic_handler: panic_handler }
     }
 
-    /// Returns how long the loop may wait before it calls [`LoopDriver::run_due`]: zero if something is due, `None` if
-    /// nothing is pending that ever comes. From here until that call, an insert that is
-    /// due earlier calls the waker of [`LoopDriver::on_earlier`].
+    /// Returns how long the loop may wait before it calls [`LoopDriver::run_due`]: zero if something
+    /// is due, `None` if no pending timer will ever be due. From here until that call, an insert
+    /// that is due earlier calls the waker of [`LoopDriver::on_earlier`].
     ///
-    /// Ask right before the wait, every time. While a job waits for a wall-clock time, this is no
-    /// more than a second. It takes a lock for each shard. Within [`LoopDriver::run_due`] it returns zero.
+    /// Call this directly before every wait. While a job waits for a wall-clock time, the result is
+    /// at most a second. It takes a lock for each shard. Inside [`LoopDriver::run_due`] it returns zero.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         let Some(ticker) = lock(&self.ticker).take() else { return Some(Duration::ZERO) };
@@ -93,9 +93,9 @@ impl LoopDriver {
     /// Runs, on this thread, everything that is due by now, in the order of deadlines. Returns the
     /// number of jobs that ran.
     ///
-    /// A job that comes due meanwhile runs in the next call, so each call ends. A job may cancel any job that
-    /// has not run. A call within a call, by a job or by another thread, does nothing and returns zero; so
-    /// does one while another thread asks for the timeout. A panic is caught, counted and reported.
+    /// A job that comes due during the call runs in the next call, so each call ends. A job may cancel any job
+    /// that has not run. A call from a job, or from another thread during `run_due` or
+    /// [`LoopDriver::timeout`], does nothing and returns zero. A panic is caught, counted and reported.
     pub fn run_due(&self) -> usize {
         let Some(mut ticker) = lock(&self.ticker).take() else { return 0 };
         ticker.run_due();
@@ -104,24 +104,24 @@ impl LoopDriver {
         ran
     }
 
-    /// Has `waker` called when an insert or a reset is due before the end of the wait that
-    /// [`LoopDriver::timeout`] allowed, and when the wheel ends. Replaces the waker of an earlier call.
+    /// Sets the waker that the wheel calls when an insert or a reset is due before the end of the wait
+    /// that [`LoopDriver::timeout`] allowed, and when the wheel ends. Replaces an earlier waker.
     ///
-    /// It is called on the thread that inserts, outside every lock, so it may use the wheel. What a loop
-    /// needs is one write to an eventfd, or the like. A panic in it is caught and counted.
+    /// The inserting thread calls it outside every lock, so it may use the wheel. To wake a loop, one
+    /// write to an eventfd or the like is enough. A panic in it is caught and counted.
     pub fn on_earlier(&self, waker: Waker) {
         let old = lock(&self.hook.waker).replace(Arc::new(waker));
         self.hook.runner.boundary().discard(old);
     }
 
-    /// Returns what the wheel's clock reads, as [`Wheel::now`](crate::Wheel::now) does.
+    /// Returns the reading of the wheel's clock, as [`Wheel::now`](crate::Wheel::now) does.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.engine.timebase().now()
     }
 }
 
-/// Nobody waits any more. The waker may have a `Scheduler`, and would keep the wheel's memory.
+/// Drops the waker too, which may own a `Scheduler` and would keep the wheel's memory.
 impl Drop for LoopDriver {
     fn drop(&mut self) {
         let old = lock(&self.hook.waker).take();

@@ -17,12 +17,11 @@ use crate::values::when::When;
 /// for every part of a program that sets timers and does not decide when the wheel ends.
 ///
 /// A clone costs a reference count. Once the wheel is dropped or shut down, inserts give the job
-/// back with [`InsertErrorKind::Shutdown`], and every other verb
-/// does what it does with a stale handle. A scheduler that outlives its wheel keeps some memory and
-/// no thread.
+/// back with [`InsertErrorKind::Shutdown`], and every other verb behaves as with a stale handle. A
+/// scheduler that outlives its wheel keeps some memory and no thread.
 ///
-/// A verb costs what the verb of the same name costs on a [`Wheel`](crate::Wheel). No insert
-/// panics for want of room: it returns an [`InsertError`] of the kind
+/// A verb costs as much as the verb of the same name on a [`Wheel`](crate::Wheel). No insert
+/// panics: if the wheel is full, it returns an [`InsertError`] of the kind
 /// [`InsertErrorKind::Full`].
 ///
 /// ```
@@ -33,7 +32,7 @@ use crate::values::when::When;
 ///
 /// fn place_order(scheduler: &Scheduler, number: u32) {
 ///     let later = scheduler.clone();
-///     // Should the wheel be gone by then, the job comes back with the error, and is dropped here.
+///     // If the wheel is gone by then, the error gives the job back, and it is dropped here.
 ///     let _ = scheduler.insert(DAY, move || {
 ///         println!("order {number} is not paid yet");
 ///         let _ = later.insert(2 * DAY, move || println!("order {number} closed"));
@@ -230,14 +229,14 @@ impl Scheduler {
         self.engine.is_idle()
     }
 
-    /// Returns what the wheel's clock reads, as [`Wheel::now`](crate::Wheel::now) does.
+    /// Returns the reading of the wheel's clock, as [`Wheel::now`](crate::Wheel::now) does.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.engine.timebase().now()
     }
 
-    /// Returns what the wheel's wall clock reads, as [`Wheel::wall_now`](crate::Wheel::wall_now)
-    /// does.
+    /// Returns the reading of the wheel's wall clock, as
+    /// [`Wheel::wall_now`](crate::Wheel::wall_now) does.
     #[must_use]
     pub fn wall_now(&self) -> SystemTime {
         self.engine.timebase().clock().wall()

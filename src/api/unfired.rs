@@ -20,8 +20,8 @@ pub struct UnfiredJob {
     /// The time that was left until the job was due; zero if it was due, [`Duration::MAX`] for
     /// "never".
     pub remaining: Duration,
-    /// What the wall clock will read when the job is due, to be saved over a restart. `None` for
-    /// "never", and for a time that the system cannot represent.
+    /// The wall-clock time at which the job is due, to be saved over a restart. `None` for "never",
+    /// and for a time that the system cannot represent.
     pub wall: Option<SystemTime>,
     /// The job itself.
     pub job: Job,
@@ -30,9 +30,9 @@ pub struct UnfiredJob {
 /// The jobs that a wheel had not run when it was shut down, in the order of their deadlines, as
 /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands them back.
 ///
-/// What is to be saved over a restart is inserted as a [`Task`](crate::Task) of its own type, which
-/// a [`Job`] gives back. `examples/save_and_reload` does that with a file of JSON. Jobs can be
-/// inserted into another wheel, too; what repeats goes on repeating there.
+/// To save jobs over a restart, insert each as a [`Task`](crate::Task) of a type of its own;
+/// [`Job::downcast`] returns that. `examples/save_and_reload` does so with a file of JSON. A job can
+/// also be inserted into another wheel; a repeating job goes on repeating there.
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,14 +61,14 @@ pub struct UnfiredJob {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping it drops the jobs that are left. A captured value that panics then is counted and
-/// reported as a job's panic is, and the other jobs are dropped all the same.
+/// Dropping it drops the jobs that are left. If a captured value panics then, the panic is counted
+/// and reported as a job's panic is, and the other jobs are still dropped.
 #[must_use = "these jobs will not run any more; dropping them discards them"]
 pub struct Unfired {
     jobs: vec::IntoIter<UnfiredJob>,
     still_running: usize,
     engine: Arc<Engine>,
-    /// For the panics of captured values, when the jobs that are left are dropped.
+    /// Kept alive for panics of captured values, when the jobs that are left are dropped.
     _panic_handler: Option<Arc<PanicHandler>>,
 }
 
@@ -82,10 +82,10 @@ impl Unfired {
         Unfired { jobs: jobs.into_iter(), still_running, engine, _panic_handler: panic_handler }
     }
 
-    /// Returns the number of jobs that were running when this was returned: those that outlasted
-    /// the limit of [`Wheel::shutdown_timeout`](crate::Wheel::shutdown_timeout), or ran when the
-    /// wheel was closed by a job, on a thread of its pool, or beside the loop that runs the jobs of a
-    /// manual or driven wheel. Zero otherwise.
+    /// Returns the number of jobs that were still running when the shutdown returned: those that
+    /// outlasted the limit of [`Wheel::shutdown_timeout`](crate::Wheel::shutdown_timeout), or those
+    /// that ran when the wheel was closed by a job, in a hook, on a thread of its pool, or beside the
+    /// thread that runs the jobs of a manual or driven wheel. Zero otherwise.
     #[must_use]
     pub fn still_running(&self) -> usize {
         self.still_running

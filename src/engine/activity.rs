@@ -1,12 +1,13 @@
-//! What the ticker does at present: for a shutdown, which waits for some of it without a limit.
+//! The ticker's present activity, which tells a shutdown how long to wait for the ticker.
 //!
 //! Ground rules:
 //!
-//! - What the ticker does by itself ends soon, and it may have jobs in its hands that are in no
-//!   shard and in no queue. A shutdown waits for that, whatever its limit.
-//! - A delivery is user code and may take any time. The ticker has no job in its hands then, and
-//!   after it hands none over, if the engine was stopped meanwhile. So a shutdown may leave it.
-//! - A notification is a call of the system, so there is none unless somebody waits.
+//! - The ticker's own work ends soon, and meanwhile the ticker may hold jobs that are in no shard
+//!   and in no queue. A shutdown waits until that work has ended, even beyond its limit.
+//! - A delivery is user code and may take any time. The ticker holds no job then, and hands none
+//!   over afterwards if the engine was stopped meanwhile. So a shutdown waits for a delivery only
+//!   until its limit.
+//! - A notification is a system call, so the ticker sends one only if a thread waits.
 
 use crate::host::clock::Limit;
 use crate::host::sync::{Condvar, Mutex, lock, wait, wait_timeout};
@@ -24,9 +25,9 @@ struct State {
 
 #[derive(Clone, Copy)]
 enum Phase {
-    /// It works by itself, or sleeps.
+    /// It does its own work, or sleeps.
     Works,
-    /// It delivers what is due in a source, or reports refused threads.
+    /// It delivers the due timers of a source, or reports refused threads.
     Delivers,
     Ended,
 }
@@ -37,7 +38,7 @@ impl Activity {
         Activity { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Calls what delivers.
+    /// Calls `call`, which delivers.
     pub(crate) fn deliver<R>(&self, call: impl FnOnce() -> R) -> R {
         self.change(Phase::Delivers);
         let result = call();
@@ -45,7 +46,7 @@ impl Activity {
         result
     }
 
-    /// The ticker will not do anything more.
+    /// Notes that the ticker has ended.
     pub(crate) fn end(&self) {
         self.change(Phase::Ended);
     }

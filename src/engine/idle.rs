@@ -1,13 +1,13 @@
-//! The wait for an idle wheel: one in which nothing is pending and nothing is in flight.
+//! The wait for an idle wheel: one in which no job is pending or in flight.
 //!
 //! Ground rules:
 //!
-//! - What may make the wheel idle (the end of a job, a cancel, a stop) happens first; then it calls
-//!   [`IdleWaiters::notify`]. A waiter first counts itself, then looks whether the wheel is idle.
-//!   So either the waiter sees that the wheel is idle, or the notifier sees the waiter: through the
-//!   lock of the shard if a job left it, and through the count of ended jobs if one ended, which
-//!   both change.
-//! - Without a waiter, a notification is one load of a counter that nobody writes.
+//! - A thread that may make the wheel idle (by the end of a job, a cancel, a stop) does so first,
+//!   and then calls [`IdleWaiters::notify`]. A waiter first counts itself, and then checks whether
+//!   the wheel is idle. So the waiter sees the idle wheel, or the notifier sees the waiter. If a
+//!   job left a shard, the lock of the shard orders the two; if a job ended, the count of ended
+//!   jobs does, which both write.
+//! - Without a waiter, a notification is one load of a counter that no thread writes.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::host::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock, wait_timeou
 
 pub(crate) struct IdleWaiters {
     waiting: AtomicUsize,
-    /// How many notifications there were while somebody waited.
+    /// The number of notifications that were sent because a thread was waiting.
     notified: Mutex<u64>,
     bell: Condvar,
 }
@@ -26,20 +26,20 @@ impl IdleWaiters {
         IdleWaiters { waiting: AtomicUsize::new(0), notified: Mutex::new(0), bell: Condvar::new() }
     }
 
-    /// Returns whether anybody waits.
+    /// Returns whether any thread waits.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Lets the waiters look again. To be called if there are [any](IdleWaiters::any).
+    /// Makes the waiters check again. To be called if there are [any](IdleWaiters::any).
     #[cold]
     pub(crate) fn notify(&self) {
         *lock(&self.notified) += 1;
         self.bell.notify_all();
     }
 
-    /// Waits until `is_idle` says so, or until `limit` has passed. Returns what it said last.
+    /// Waits until `is_idle` returns true, or until `limit` has passed. Returns its last result.
     pub(crate) fn wait(&self, is_idle: impl Fn() -> bool, limit: Duration) -> bool {
         let limit = Limit::new(limit);
         self.waiting.fetch_add(1, Ordering::Relaxed);

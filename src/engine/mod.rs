@@ -1,4 +1,5 @@
-//! Timing wheels behind locks, the threads that advance them, and what becomes of due jobs.
+//! The engine: timing wheels behind locks, the threads that advance them, and the dispatch of due
+//! jobs.
 
 pub(crate) mod metrics;
 pub(crate) mod activity;

@@ -1,18 +1,19 @@
-//! Sources of timers: what the ticker advances beside the shards of jobs.
+//! Sources of timers, which the ticker advances beside the shards of jobs.
 //!
-//! A [`Source`] has hierarchies of its own behind locks of its own, and knows what to do with what
-//! is due. The jobs' shards are no source: what is due there goes to a pool that may be full,
-//! and may wait for the wall clock, so the ticker treats them by themselves.
+//! A [`Source`] has hierarchies of its own, behind locks of its own, and delivers its due timers
+//! itself. The jobs' shards are no source: their pool may be full, and their jobs may wait for the
+//! wall clock, so the ticker has separate code for them.
 //!
 //! Ground rules:
 //!
-//! - An insert into a source follows the wake-up protocol (`alarm.rs`), with [`Sources::alarm`],
-//!   whose plan is not that of the jobs. While the pool is full, the ticker has no plan for jobs,
-//!   and keeps one for the sources.
-//! - The list has a lock. A source is added before the first insert into it, so the ticker's second
-//!   look, which reads the list under that lock, finds the source, or the insert finds the plan.
-//! - A source calls and drops what belongs to the user between its locks, through the unwind
-//!   boundary, and as a hook (`host/hooks.rs`). The lock of the list is not held then either.
+//! - An insert into a source follows the wake-up protocol (`alarm.rs`) with [`Sources::alarm`],
+//!   which has a plan of its own. While the pool is full, the ticker has no plan for jobs, but
+//!   keeps one for the sources.
+//! - The list of sources has a lock, and a source is added before the first insert into it. The
+//!   ticker's second look reads the list under that lock. So either that look finds the source, or
+//!   the insert finds the plan.
+//! - A source calls and drops user code outside its locks, through the unwind boundary, and as a
+//!   hook (`host/hooks.rs`). The lock of the list is not held then either.
 //! - A source that is added to a stopped engine is closed at once.
 
 use std::sync::Arc;
@@ -24,21 +25,22 @@ use crate::values::time::Tick;
 
 /// Timers that the ticker, or a driver, advances.
 pub(crate) trait Source: Send + Sync {
-    /// Returns a tick before which nothing here is due. Takes each of its locks.
+    /// Returns a tick before which no timer here is due. Takes each of the source's locks.
     fn next_due(&self) -> Tick;
 
-    /// Returns the earliest deadline, by a look at all that may be it.
+    /// Returns the earliest deadline, by a look at every timer that may have it.
     fn earliest_deadline(&self) -> Tick;
 
-    /// Advances to `to`, looking at no more than `limit` entries, and delivers what is due. Returns
-    /// whether that is all of it. One thread at a time calls this.
+    /// Advances to `to`, looking at no more than `limit` entries, and delivers the timers that are
+    /// due. Returns whether it delivered all of them. One thread at a time calls this.
     fn advance(&self, to: Tick, limit: usize) -> bool;
 
-    /// Takes nothing in from here on, and ends what is pending. `present` is the tick of the end.
+    /// Refuses every insert from now on, and ends the pending timers. `present` is the tick of the
+    /// end.
     fn close(&self, present: Tick);
 
-    /// Returns whether nothing will ever be due here any more. Then it leaves the list, and has
-    /// nothing of the user's left to drop.
+    /// Returns whether no timer will ever be due here again. A finished source leaves the list, and
+    /// holds no value of the user's that is still to be dropped.
     fn is_finished(&self) -> bool {
         false
     }
@@ -49,7 +51,7 @@ pub(crate) trait Source: Send + Sync {
     }
 }
 
-/// What became of the events of all sources.
+/// Counts the events of all sources, by how they ended.
 #[derive(Default)]
 pub(crate) struct EventMetrics {
     delivered: AtomicU64,
@@ -71,14 +73,14 @@ pub(crate) struct Sources {
 
 struct List {
     sources: Vec<Arc<dyn Source>>,
-    /// How many were said to be finished since the list was looked through, and may be in it.
+    /// How many sources finished since the last sweep of the list, and may still be in it.
     finished: usize,
-    /// When the engine was stopped.
+    /// The tick at which the engine was stopped.
     closed: Option<Tick>,
 }
 
 impl Sources {
-    /// No sources yet. The ticker sleeps on `parker`.
+    /// Returns an empty list. The ticker sleeps on `parker`.
     pub(crate) fn new(parker: &Arc<Parker>) -> Sources {
         let list = List { sources: Vec::new(), finished: 0, closed: None };
         Sources {
@@ -88,7 +90,7 @@ impl Sources {
         }
     }
 
-    /// What an insert into any of them wakes the ticker with.
+    /// The alarm with which an insert into any source wakes the ticker.
     pub(crate) fn alarm(&self) -> &Arc<Alarm> {
         &self.alarm
     }
@@ -105,7 +107,7 @@ impl Sources {
         stats.events_pending = list.sources.iter().map(|source| source.pending_events()).sum();
     }
 
-    /// Returns whether an event is pending, be it due or not.
+    /// Returns whether an event is pending, due or not.
     #[cfg(feature = "async")]
     pub(crate) fn has_pending_events(&self) -> bool {
         lock(&self.list).sources.iter().any(|source| source.pending_events() > 0)
@@ -123,13 +125,14 @@ impl Sources {
         }
     }
 
-    /// Returns the source at this place of the list, if the list is so long.
+    /// Returns the source at `index` of the list, if there is one.
     pub(crate) fn get(&self, index: usize) -> Option<Arc<dyn Source>> {
         lock(&self.list).sources.get(index).cloned()
     }
 
-    /// A source is finished. When every second one may be, they leave the list: so each costs a look at
-    /// two, however many there are. Up to half of the list may be finished until the ticker looks again.
+    /// Notes that a source has finished. When half of the list may be finished, sweeps the finished
+    /// sources out: two checks for each, amortized. Up to half of the list may be finished until
+    /// the ticker's next look.
     pub(crate) fn note_finished(&self) {
         let mut list = lock(&self.list);
         list.finished += 1;
@@ -138,14 +141,14 @@ impl Sources {
         }
     }
 
-    /// Returns a tick before which nothing is due in any of them.
+    /// Returns a tick before which no timer is due in any source.
     pub(crate) fn next_due(&self) -> Tick {
         let mut list = lock(&self.list);
         list.remove_finished();
         list.sources.iter().map(|source| source.next_due()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Returns the earliest deadline in all of them, by a look at all that may be it.
+    /// Returns the earliest deadline of all sources, by a look at every timer that may have it.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         let list = lock(&self.list);
         list.sources.iter().map(|source| source.earliest_deadline()).min().unwrap_or(Tick::MAX)
@@ -180,7 +183,7 @@ pub(crate) mod tests {
 
     type Delivery = Box<dyn FnOnce() + Send>;
 
-    /// A source of closures, which it calls where it is advanced.
+    /// A source of closures, which it calls on the thread that advances it.
     pub(crate) struct Closures {
         timers: Mutex<Timers<Delivery>>,
         alarm: Arc<Alarm>,
@@ -230,7 +233,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Is finished when it is told, and counts how often it is asked.
+    /// A source that is finished once its flag is set, and counts the calls of `is_finished`.
     #[cfg(not(loom))]
     #[derive(Default)]
     struct Finishes {

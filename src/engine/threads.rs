@@ -4,19 +4,18 @@
 //!
 //! - The ticker starts with the wheel. The threads of the wheel's own pool start together, with the
 //!   first job that comes due (`dispatch/lazy_pool.rs`), or none of them does. All end together.
-//! - The ticker holds the pool, and so does [`Threads`]. When both have ended, the wheel holds it
-//!   no more.
+//! - The ticker holds the pool, and so does [`Threads`]. When both are gone, the wheel holds it no
+//!   more.
 //! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of
 //!   the wheel's own pool are started here, so a shutdown can join them.
-//! - On a thread of the pool, nothing here waits. Below it on the stack may lie a job, a half of a
-//!   `join` or an `install` that a running job waits for; to wait for that job could then last for
-//!   ever.
-//! - What a source delivers on the ticker's thread may take any time: a shutdown waits for it as
-//!   for a running job, no longer than its limit, and a drop does not wait for it.
-//! - In a hook (`host/hooks.rs`) nothing here waits either. On the ticker's thread it may end the
-//!   wheel, and the ticker cannot join itself. It ends when the hook has returned. Until then it hands
-//!   nothing over, because the engine is stopped. On another wheel's thread somebody may wait for the
-//!   hook, in a hook of this wheel.
+//! - A thread of the pool never waits here. Below it on its stack may lie a job, a half of a `join`
+//!   or an `install` that a running job waits for; a wait for that job could then last for ever.
+//! - A delivery of a source on the ticker's thread may take any time. A shutdown waits for it as
+//!   for a running job, no longer than its limit; a drop does not wait for it.
+//! - A thread inside a hook (`host/hooks.rs`) does not wait here either. On the ticker's thread, a
+//!   hook may end the wheel, and the ticker cannot join itself. It ends when the hook has returned.
+//!   Until then it hands nothing over, because the engine is stopped. On another wheel's thread, a
+//!   hook of this wheel may be waiting for that hook.
 
 use core::convert::Infallible;
 use core::time::Duration;
@@ -49,7 +48,7 @@ pub(crate) enum PoolSource {
 pub(crate) struct Threads {
     ticker: TickerThread,
     shared: Arc<PoolShared>,
-    /// To ask which threads it has. The ticker, which may end first, holds it too.
+    /// Asked for its threads. The ticker, which may end first, holds it too.
     pool: Arc<LazyPool>,
     workers: Arc<Mutex<Option<Workers>>>,
 }
@@ -108,23 +107,23 @@ impl Threads {
         Ok(Threads { ticker, shared, pool, workers })
     }
 
-    /// Ends the ticker, of a stopped engine, and lets no drainer take another job. Does not wait
-    /// for jobs that run, nor for what the ticker delivers. Returns the jobs that were handed over
-    /// and have not started.
+    /// Ends the ticker of a stopped engine, and lets no drainer take another job. Does not wait for
+    /// running jobs, nor for a delivery of the ticker. Returns the jobs that were handed over and
+    /// have not started.
     pub(crate) fn stop(self) -> impl Iterator<Item = DueJob> {
         self.shared.close();
         self.ticker.join(&Limit::new(Duration::ZERO));
         core::iter::from_fn(move || self.shared.take_queued())
     }
 
-    /// The same, and waits for running jobs and for what the ticker delivers to end, and for the
-    /// threads of the wheel's own pool; but no longer than `limit`, and not at all if the caller is
-    /// a thread of the pool or the ticker, or is in a hook.
+    /// Does what [`Threads::stop`] does, and waits for running jobs, for a delivery of the ticker,
+    /// and for the threads of the wheel's own pool; but no longer than `limit`, and not at all if
+    /// the caller is a thread of the pool or the ticker, or is in a hook.
     pub(crate) fn stop_and_join(self, limit: Duration) -> impl Iterator<Item = DueJob> {
         let may_wait = !self.is_caller_one_of_them() && !is_in_hook();
         let limit = Limit::new(if may_wait { limit } else { Duration::ZERO });
         let Threads { ticker, shared, pool, workers } = self;
-        // Threads of the wheel's own pool end when nothing holds it.
+        // The threads of the wheel's own pool end when the pool is dropped.
         drop(pool);
         shared.close();
         ticker.join(&limit);
@@ -142,7 +141,7 @@ impl Threads {
     }
 }
 
-/// Returns whether the caller is a thread of whatever rayon pool.
+/// Returns whether the caller is a thread of any rayon pool.
 pub(crate) fn is_caller_on_any_pool() -> bool {
     rayon::current_thread_index().is_some()
 }
@@ -158,14 +157,14 @@ impl Workers {
 }
 
 impl TickerThread {
-    /// Waits until the ticker has ended; but not for what it delivers once the limit has passed, and
-    /// not at all if the caller is the ticker.
+    /// Waits until the ticker has ended; but for a delivery no longer than the limit, and not at
+    /// all if the caller is the ticker.
     fn join(self, limit: &Limit) {
         if self.is_caller() || !self.activity.wait(limit) {
             return;
         }
-        // User code runs there behind the boundary: if it unwound, that is a defect of ours, and the
-        // jobs still come back.
+        // User code runs behind the boundary there. If the ticker panicked, that is a defect of
+        // this crate, and the jobs still come back.
         let ended = self.thread.join();
         debug_assert!(ended.is_ok(), "the ticker panicked");
     }
@@ -175,7 +174,7 @@ impl TickerThread {
     }
 }
 
-/// What the wheel's own pool is started from.
+/// The settings with which the wheel's own pool is started.
 struct OwnPool {
     count: usize,
     name: String,
@@ -185,8 +184,8 @@ struct OwnPool {
 }
 
 impl OwnPool {
-    /// Starts a pool whose threads can be joined. A panic in what a job spawns there, which would
-    /// otherwise end the process, is treated as one in the job.
+    /// Starts a pool whose threads can be joined. A panic in a task that a job spawned there would
+    /// otherwise end the process; it is counted and reported like one of a job.
     fn start(&self) -> Result<Arc<ThreadPool>, ConfigError> {
         let mut threads = Vec::with_capacity(self.count);
         let (alive, ended) = bounded(0);

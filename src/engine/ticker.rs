@@ -4,30 +4,31 @@
 //! Ground rules:
 //!
 //! - It sleeps until the next tick with work. An insert that is due earlier wakes it, by the
-//!   protocol at the top of `alarm.rs`. With nothing pending, or nothing but "never", it sleeps
-//!   without an end.
-//! - It goes from one tick with work to the next, through all shards of jobs and all other sources
-//!   before the next tick. So after a stall, everything is delivered in the order of deadlines.
-//! - Within a tick, jobs and sources take turns of [`ENTRIES_PER_LOCK`] entries: a million jobs do
-//!   not hold up what is due beside them.
-//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time; for the
-//!   search for the next tick with work, at worst a look at every occupied slot of the outermost
-//!   ring; and, seldom, for a move of few timers to a smaller slab (`structure/shrink.rs`:
+//!   protocol at the top of `alarm.rs`. If nothing is pending that ever comes due, it sleeps until
+//!   it is woken.
+//! - It goes from one tick with work to the next, and finishes a tick in all shards of jobs and all
+//!   other sources before the next. So after a stall, everything is delivered in the order of
+//!   deadlines.
+//! - Within a tick, jobs and sources alternate every [`ENTRIES_PER_LOCK`] entries, so a million
+//!   jobs do not delay a source.
+//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time. It also holds
+//!   it to search for the next tick with work, at worst with a look at every occupied slot of the
+//!   outermost ring; and, seldom, to move few timers to a smaller slab (`structure/shrink.rs`:
 //!   milliseconds).
-//! - It runs no job, and drops none. What a source delivers may be user code (`sources.rs`): it
-//!   runs here between two locks, and behind the unwind boundary, so no panic ends the ticker. It
-//!   may end the wheel: so the ticker asks whether the engine is stopped after each delivery, and
-//!   its own thread never joins it (`threads.rs`). It may take any time: so the ticker says when it
-//!   delivers ([`Activity`]), and a shutdown waits for that no longer than its limit.
-//! - While any job waits for a wall-clock time, it looks at the wall clock whenever it is awake,
-//!   and wakes for that once a [`WALL_CHECK_INTERVAL`] (while `max_in_flight` is reached, only when
-//!   a job ends or a source has something due). If the clock was set by more than [`WALL_STEP_MIN`]
-//!   since any of the deadlines of these jobs was estimated, all of them are estimated anew. For
-//!   that, a shard's lock is held for 256 registrations at a time.
-//! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled. The
-//!   end of a job wakes the ticker. The other sources go on meanwhile.
-//! - While the pool's threads cannot be started, jobs that were handed over wait in the pool's
-//!   queue, and the ticker tries again now and then (`dispatch/lazy_pool.rs`).
+//! - It runs no job, and drops none. The delivery of a source may be user code (`sources.rs`). It
+//!   runs on this thread, outside the locks and behind the unwind boundary, so no panic ends the
+//!   ticker. It may end the wheel, so the ticker checks after each delivery whether the engine is
+//!   stopped, and its own thread never joins it (`threads.rs`). It may take any time, so the ticker
+//!   announces each delivery ([`Activity`]), and a shutdown waits for it no longer than its limit.
+//! - While any job waits for a wall-clock time, the ticker reads the wall clock whenever it is
+//!   awake, and wakes for that once a [`WALL_CHECK_INTERVAL`]. (While `max_in_flight` is reached,
+//!   it wakes only if a job ends or a source has something due.) If the clock was set by more than
+//!   [`WALL_STEP_MIN`] since any of the deadlines of these jobs was estimated, all of them are
+//!   estimated anew. For that, the ticker holds a shard's lock for 256 registrations at a time.
+//! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled, and
+//!   the end of a job wakes the ticker. The other sources go on meanwhile.
+//! - While the system refuses the pool's threads, jobs that were handed over wait in the pool's
+//!   queue. The ticker tries to start the threads again now and then (`dispatch/lazy_pool.rs`).
 
 use core::ops::RangeFrom;
 use std::sync::Arc;
@@ -45,8 +46,8 @@ use crate::values::time::Tick;
 /// How many entries are looked at before a shard's lock is released.
 const ENTRIES_PER_LOCK: usize = 256;
 
-/// How often the wall clock is looked at while a job waits for it. After the clock was set forward,
-/// a job may be late by this.
+/// How often the ticker reads the wall clock while a job waits for it. After the clock was set
+/// forward, a job may be late by this.
 pub(crate) const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
@@ -60,7 +61,7 @@ pub(crate) struct Ticker<O> {
     activity: Arc<Activity>,
 }
 
-/// What the ticker waits for, as of `present`.
+/// The ticker's plan, made at the tick `present`.
 struct Plan {
     present: Tick,
     jobs: JobsPlan,
@@ -68,17 +69,17 @@ struct Plan {
     sources: Tick,
 }
 
-/// What it waits for in the shards of jobs.
+/// The plan for the shards of jobs.
 enum JobsPlan {
-    /// A tick, and perhaps a change of the wall clock.
+    /// Wake at a tick, and perhaps to read the wall clock.
     Wake(NextWake),
-    /// Jobs are due, and `max_in_flight` is reached: the end of a job, which wakes the ticker. No
-    /// insert needs to.
+    /// Jobs are due, but `max_in_flight` is reached: sleep until the end of a job wakes the ticker.
+    /// No insert of a job needs to wake it.
     Room,
 }
 
 impl Plan {
-    /// The tick at which to wake.
+    /// Returns the tick at which to wake.
     fn tick(&self) -> Tick {
         match self.jobs {
             JobsPlan::Wake(jobs) => jobs.tick.min(self.sources),
@@ -97,7 +98,7 @@ impl<O: Outlet> Ticker<O> {
         Ticker { engine, outlet, due, activity: Arc::new(Activity::new()) }
     }
 
-    /// What the ticker does at present, for those who wait for its end.
+    /// The ticker's present activity, for threads that wait for its end.
     pub(crate) fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
@@ -119,8 +120,9 @@ impl<O: Outlet> Ticker<O> {
         }
     }
 
-    /// For a loop that sleeps elsewhere: plans to sleep, and returns for how long, which is zero if
-    /// something is due, and `None` without an end.
+    /// For a loop that sleeps elsewhere: makes a plan, and returns how long the loop may sleep:
+    /// zero if something is due, `None` if it may sleep until it is woken (or the engine is
+    /// stopped).
     pub(crate) fn timeout(&self) -> Option<Duration> {
         while !self.engine.is_stopped() {
             self.awake();
@@ -135,7 +137,7 @@ impl<O: Outlet> Ticker<O> {
         None
     }
 
-    /// For such a loop, when it has slept: delivers what was due when this was called.
+    /// For a loop that has slept: delivers everything that was due when this was called.
     pub(crate) fn run_due(&mut self) {
         self.awake();
         self.engine.note_wakeup();
@@ -149,13 +151,13 @@ impl<O: Outlet> Ticker<O> {
         }
     }
 
-    /// No insert needs to wake this thread.
+    /// Announces that no insert needs to wake this thread.
     fn awake(&self) {
         self.engine.alarm().awake();
         self.engine.sources().alarm().awake();
     }
 
-    /// Returns what there is to wait for.
+    /// Returns the plan as of now.
     fn plan(&self) -> Plan {
         let jobs = self.next_wake_of_jobs();
         let sources = self.engine.sources().next_due();
@@ -167,7 +169,8 @@ impl<O: Outlet> Ticker<O> {
         Plan { present, jobs, sources }
     }
 
-    /// Returns what there is to wait for in the shards of jobs, as the wall clock goes now.
+    /// Returns the next wake for the shards of jobs, after a check of the wall clock if a job waits
+    /// for it.
     fn next_wake_of_jobs(&self) -> NextWake {
         let next_wake = self.engine.next_wake();
         let Some(readings) = next_wake.wall else { return next_wake };
@@ -187,8 +190,8 @@ impl<O: Outlet> Ticker<O> {
         }
     }
 
-    /// Has inserts wake this thread that are due before the plan. Returns for how long it may sleep,
-    /// or `None` if it may not, because the plan has changed.
+    /// Publishes the plan, so that earlier inserts wake this thread. Returns how long the thread
+    /// may sleep, or `None` if it may not, because the plan has changed or the engine is stopped.
     fn plan_to_sleep(&self, plan: &Plan) -> Option<Option<Duration>> {
         let next = plan.tick();
         if let JobsPlan::Wake(_) = plan.jobs {
@@ -198,7 +201,7 @@ impl<O: Outlet> Ticker<O> {
         if self.has_changed_since(plan) || self.engine.is_stopped() {
             return None;
         }
-        // First, because it may take time.
+        // Before `until`, because this may take time.
         let retry = self.outlet.retry_threads();
         let until = (next != Tick::MAX).then(|| self.engine.timebase().until(next));
         let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
@@ -217,8 +220,8 @@ impl<O: Outlet> Ticker<O> {
         jobs_changed() || self.engine.sources().next_due() < plan.tick()
     }
 
-    /// Delivers everything that is due at the tick of the plan, as far as there is room in flight
-    /// for the jobs; every tick before it has been processed.
+    /// Delivers everything that is due at the tick of the plan: jobs as far as there is room in
+    /// flight. Every earlier tick has been processed.
     fn process_tick(&mut self, plan: &Plan) {
         let tick = plan.tick();
         let mut shard = match plan.jobs {
@@ -245,8 +248,9 @@ impl<O: Outlet> Ticker<O> {
         indices.next().and_then(|index| self.engine.sources().get(index))
     }
 
-    /// Hands over jobs of a shard that are due at `tick`, looking at [`ENTRIES_PER_LOCK`] entries.
-    /// Returns the shard to go on with, which is none once there is no room in flight.
+    /// Hands over jobs of a shard that are due at `tick`, looking at no more than
+    /// [`ENTRIES_PER_LOCK`] entries. Returns the shard to continue with: the number of shards,
+    /// which is no shard, once there is no room in flight.
     fn hand_over_some(&mut self, shard: usize, tick: Tick, present: Tick) -> usize {
         let limit = self.outlet.room().min(ENTRIES_PER_LOCK);
         if limit == 0 {
@@ -261,8 +265,8 @@ impl<O: Outlet> Ticker<O> {
         if finished { shard + 1 } else { shard }
     }
 
-    /// Tells the user's handler of panics that the system has refused the threads of the pool. No job
-    /// is in the ticker's hands.
+    /// Reports to the user's panic handler that the system refused the threads of the pool. The
+    /// ticker holds no job then.
     fn report_refusal(&self) {
         if let Some(error) = self.outlet.take_refusal() {
             let report = Panic { handle: None, payload: Box::new(error) };

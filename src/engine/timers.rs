@@ -1,4 +1,4 @@
-//! A hierarchy as the engine keeps it: with the earliest deadline, its end, and its counters.
+//! A hierarchy as the engine keeps it: with the next due tick, a closed state, and counters.
 //!
 //! [`Timers`] has no lock: each shard of jobs, and each shard of another [source], has its own lock
 //! around one.
@@ -6,11 +6,11 @@
 //! Ground rules:
 //!
 //! - `next_due` is a tick before which nothing here is due. Inserts lower it; an advance raises it
-//!   to what the hierarchy says.
+//!   to the next turn of the hierarchy.
 //! - Values lie in the hierarchy behind `ManuallyDrop`, because a value with a destructor is copied
-//!   through the stack on its way into the table, at 7 % of an insert and cancel. The code that
-//!   takes a value out takes it out of its `ManuallyDrop`, and the drop of `Timers` does so with
-//!   the rest.
+//!   through the stack on its way into the table, which costs 7 % of an insert and cancel. The code
+//!   that takes a value out takes it out of its `ManuallyDrop`, and the drop of `Timers` does so
+//!   with the rest.
 //! - Closed timers are empty and stay so. The caller asks [`Timers::is_closed`] before an insert.
 //!
 //! [source]: crate::engine::sources
@@ -27,7 +27,7 @@ pub(crate) struct Timers<T> {
     tally: Tally,
 }
 
-/// What became of the timers of one hierarchy.
+/// The counts of the timers of one hierarchy.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub(crate) pending: usize,
@@ -79,7 +79,7 @@ impl<T> Timers<T> {
         is_pending
     }
 
-    /// The same, and does not count it: nobody asked for it.
+    /// Does what [`Timers::reset`] does, but does not count a reset.
     #[inline]
     pub(crate) fn move_to(&mut self, key: Key, deadline: Tick) -> bool {
         let is_pending = self.hierarchy.reset(key, deadline);
@@ -89,12 +89,12 @@ impl<T> Timers<T> {
         is_pending
     }
 
-    /// Counts a reset of a timer that is not here at present.
+    /// Counts a reset that [`Timers::reset`] did not make (the timer may be out).
     pub(crate) fn count_reset(&mut self) {
         self.tally.resets += 1;
     }
 
-    /// The value of a timer, to replace it.
+    /// Returns the value of a timer, to replace it.
     #[cfg(feature = "async")]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.hierarchy.get_mut(key).map(|value| &mut **value)
@@ -123,7 +123,8 @@ impl<T> Timers<T> {
         self.next_due
     }
 
-    /// Returns the earliest deadline, by a look at all that may be it; "never" without timers.
+    /// Returns the earliest deadline, by a look at every timer that may have it; "never" without
+    /// timers.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         self.hierarchy.earliest_deadline().unwrap_or(Tick::MAX)
     }
@@ -148,13 +149,13 @@ impl<T> Timers<T> {
         self.next_due > to && self.hierarchy.now() >= to
     }
 
-    /// Advances to `to`, and appends what is due, looking at no more than `limit` entries. Returns
-    /// whether that is all of it.
+    /// Advances to `to`, and appends the timers that are due. Looks at no more than `limit`
+    /// entries. Returns whether all due timers were appended.
     pub(crate) fn advance(&mut self, to: Tick, mut limit: usize, due: &mut Vec<Due<T>>) -> bool {
         self.advance_counting(to, &mut limit, due)
     }
 
-    /// The same, and takes the entries that it looked at off the limit.
+    /// As [`Timers::advance`], and subtracts the entries that it looked at from the limit.
     pub(crate) fn advance_counting(
         &mut self,
         to: Tick,
@@ -171,8 +172,8 @@ impl<T> Timers<T> {
         finished
     }
 
-    /// Advances to `to`, and takes nothing out: to the first tick at which something is due, and looking
-    /// at no more than `limit` entries.
+    /// Advances to `to`, but takes nothing out: stops before the first tick at which a timer is
+    /// due. Looks at no more than `limit` entries. Returns why it stopped.
     pub(crate) fn advance_to_due(&mut self, to: Tick, limit: usize) -> StoppedBy {
         if self.has_come_to(to) {
             return StoppedBy::End;
@@ -182,7 +183,7 @@ impl<T> Timers<T> {
         stopped_by
     }
 
-    /// Takes out everything: key, deadline, value.
+    /// Takes out every timer. Returns the key, deadline and value of each.
     pub(crate) fn drain(&mut self) -> Vec<(Key, Tick, T)> {
         self.tally.discarded += self.hierarchy.len() as u64;
         self.next_due = Tick::MAX;
@@ -195,7 +196,7 @@ impl<T> Timers<T> {
     }
 
     /// Closes the timers, and returns the hierarchy that held them, or `None` if they were closed
-    /// before. Next to no memory stays.
+    /// before. Keeps almost no memory.
     pub(crate) fn close(&mut self) -> Option<Hierarchy<ManuallyDrop<T>>> {
         if core::mem::replace(&mut self.closed, true) {
             return None;
@@ -207,7 +208,7 @@ impl<T> Timers<T> {
         Some(hierarchy)
     }
 
-    /// Notes that something is due at `deadline`.
+    /// Notes that a timer is due at `deadline`.
     #[inline]
     fn lower_next_due(&mut self, deadline: Tick) {
         self.next_due = self.next_due.min(deadline);
@@ -217,7 +218,8 @@ impl<T> Timers<T> {
 impl<T> Drop for Timers<T> {
     fn drop(&mut self) {
         let values = self.hierarchy.drain().map(|(_, _, value)| ManuallyDrop::into_inner(value));
-        // As one collection: if the drop of one of them panics, the rest are dropped all the same.
+        // Dropped as one collection: if the drop of one value panics, the rest are dropped all the
+        // same.
         drop(values.collect::<Vec<T>>());
     }
 }

@@ -1,15 +1,16 @@
 //! Wakers that are called at a tick: a source of timers without a job, a box or a pool.
 //!
 //! The wakers lie inline in the hierarchies of [`WakerShard`]s, which are made when one is first
-//! needed. A shard is kept alive by its users, not by the engine, and points to no engine: so what
-//! waits in it keeps memory alive and no thread, and its users share a count with no other shard.
+//! needed. Each future that waits holds its shard, and a shard points to no engine. So a waiting
+//! future keeps memory alive, but no thread; and users of different shards share no reference
+//! count.
 //!
 //! Ground rules, beside those of `wakers/shard.rs`:
 //!
 //! - Wakers are called on the thread that advances the wheel, and at the end of the wheel on the
-//!   thread that ends it: each once, so that those who wait can find out.
-//! - A waiter whose tick had begun at the end of the wheel is over, whether or not its waker came
-//!   to its turn. One whose tick had not begun never is.
+//!   thread that ends it. Each is called once, so every waiter learns of the end.
+//! - If the tick of a waiter had begun when the wheel ended, its wait is over, whether or not its
+//!   waker had been called before. If the tick had not begun, the answer is [`Wait::Ended`].
 
 mod progress;
 mod shard;
@@ -24,10 +25,10 @@ use crate::structure::Geometry;
 use crate::values::time::Tick;
 pub(crate) use shard::{Registration, Reset, Wait, WakerContext, WakerShard};
 
-/// All wakers of one wheel.
+/// The wakers of one wheel.
 pub(crate) struct Wakers {
     shards: Box<[Arc<WakerShard>]>,
-    /// Room for the wakers of one advance.
+    /// Memory that every advance uses again.
     due: Mutex<Vec<Due<Waker>>>,
 }
 

@@ -2,10 +2,12 @@
 //! reads a clock, and there is no other origin.
 //!
 //! Moments count from the origin, on the monotonic clock. An [`Instant`] before the origin becomes
-//! the origin. A clock that steps back is reported here as it reads; the structure never goes back.
+//! the origin. If a clock steps back, this file reports the earlier reading; the structure never
+//! goes back.
 //!
-//! The wall clock tells the date and the time of day. It may be set at any time, so no delay is
-//! counted on it: the deadline of a job that waits for it is estimated anew (`timebase.rs`).
+//! The wall clock gives the date and the time of day. It may be set at any time, so no delay is
+//! counted on it: the deadline of a job that waits for a wall-clock time is estimated anew
+//! (`timebase.rs`).
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -15,20 +17,20 @@ use crate::values::time::Moment;
 /// Readings of the two clocks that are no further apart than this count as simultaneous.
 const SIMULTANEOUS_WITHIN: Duration = Duration::from_millis(1);
 
-/// How often the clocks are read, at most, to find readings that are close. On a slow machine no
-/// two are.
+/// How often the clocks are read, at most, to find two readings that are close. On a slow machine
+/// no two may be.
 const READ_ATTEMPTS_MAX: usize = 8;
 
 /// The wall clock's offset from the monotonic clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct WallOffset {
-    /// What the wall clock would have read at the origin if it had always run as the monotonic
-    /// clock does. It changes only when the wall clock is set or slewed.
+    /// The time that the wall clock would have read at the origin if it had always run as the
+    /// monotonic clock does. It changes only when the wall clock is set or slewed.
     at_origin: SystemTime,
 }
 
 impl WallOffset {
-    /// Returns what the wall clock reads at a moment, by this reading.
+    /// Returns the time that the wall clock reads at a moment, according to this offset.
     pub(crate) fn wall_at(self, moment: Moment) -> SystemTime {
         later(self.at_origin, moment.elapsed())
     }
@@ -43,7 +45,7 @@ impl WallOffset {
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
-    /// What the wall clock read at the origin.
+    /// The time on the wall clock at the origin.
     wall_origin: SystemTime,
     /// Nanoseconds since the origin, if this is a manual clock.
     hand: Option<AtomicU64>,
@@ -86,7 +88,7 @@ impl Clock {
         }
     }
 
-    /// Returns what the wall clock reads.
+    /// Returns the time on the wall clock.
     pub(crate) fn wall(&self) -> SystemTime {
         shift(self.unshifted_wall(), self.wall_shift.load(Ordering::Acquire))
     }
@@ -116,7 +118,7 @@ impl Clock {
             let reading = self.read_wall();
             (self.now().since(before), reading)
         };
-        // A thread that loses the processor in between reads two clocks at two times. It reads
+        // A thread that loses the processor in between reads the clocks at two times. It then reads
         // again, and keeps the readings that were closest.
         let (mut apart, mut closest) = read();
         for _ in 1..READ_ATTEMPTS_MAX {
@@ -138,8 +140,8 @@ impl Clock {
         WallOffset { at_origin: earlier(wall, self.now().elapsed()) }
     }
 
-    /// Returns the moment at which the wall clock will read `time` unless it is set, or the present
-    /// if `time` has passed, and the reading of the wall clock from which this follows.
+    /// Returns the moment at which the wall clock will read `time` unless it is set; the present if
+    /// `time` has passed. Also returns the offset from which this follows.
     pub(crate) fn moment_of_wall(&self, time: SystemTime) -> (Moment, WallOffset) {
         // The wall clock first, as in `read_wall`.
         let wall = self.wall();
@@ -165,14 +167,14 @@ impl Clock {
     }
 }
 
-/// How long a caller is willing to wait, in real time.
+/// The end of a caller's wait, in real time.
 pub(crate) struct Limit {
     clock: Clock,
     end: Moment,
 }
 
 impl Limit {
-    /// The wait begins now. With [`Duration::MAX`] it has no limit.
+    /// The limit of a wait that begins now; [`Duration::MAX`] is no limit.
     pub(crate) fn new(limit: Duration) -> Limit {
         let clock = Clock::monotonic();
         let end = clock.now().plus(limit);

@@ -1,14 +1,15 @@
-//! Whether a thread calls a hook: code of the user's that is no job, and that a wheel calls by itself.
+//! Hooks: says whether a thread is calling user code that is no job.
 //!
-//! A hook is a waker, [`Full::Give`](crate::Full::Give), a handler of panics, and the drop of a value on the
-//! thread that advances or ends a wheel.
+//! A wheel calls hooks by itself: a waker, [`Full::Give`](crate::Full::Give), a handler of panics,
+//! and the drop of a value on the thread that advances or ends a wheel.
 //!
 //! Ground rules:
 //!
-//! - Whoever advances or ends a wheel may be waited for, and waits for the hook. So no verb waits in a hook: not
-//!   for its own wheel, and not for another, in whose hook somebody may wait for this one.
-//! - Each thread notes for itself that it calls a hook. A hook may call another one, so the note is restored and
-//!   not removed.
+//! - A thread that advances or ends a wheel waits for the hooks that it calls, and other threads
+//!   may wait for it. So no verb waits inside a hook: not for its own wheel, and not for another
+//!   wheel, one of whose hooks may be waiting for this wheel.
+//! - The note is thread-local. Hooks nest, so the end of a hook restores the note to its previous
+//!   value.
 
 use core::cell::Cell;
 
@@ -16,14 +17,14 @@ std::thread_local! {
     static IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls what is a hook, or calls hooks. It must not unwind.
+/// Calls a hook, or a function that calls hooks. It must not unwind.
 pub(crate) fn call_hook(call: impl FnOnce()) {
     let outer = IN_HOOK.replace(true);
     call();
     IN_HOOK.set(outer);
 }
 
-/// Returns whether a hook calls the caller, on this thread. Then the caller waits for nobody.
+/// Returns whether this thread is inside a hook. Then the caller must not wait for other threads.
 pub(crate) fn is_in_hook() -> bool {
     IN_HOOK.get()
 }

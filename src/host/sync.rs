@@ -1,8 +1,9 @@
 //! Locks, atomics and sleep: from `std`, or from `loom` when the protocols are model-checked
 //! (`--cfg loom`).
 //!
-//! No lock of this crate is held while user code runs, except the lock of a map of keys, under
-//! which the `Eq` of a key may panic before anything has changed. So [`lock`] ignores poison.
+//! No lock of this crate is held while user code runs, with one exception: the `Eq` of a key runs
+//! under the lock of a map of keys, and may panic there, but before anything has changed. So
+//! [`lock`] ignores poison.
 
 #[cfg(loom)]
 pub(crate) use loom::thread_local;
@@ -63,11 +64,11 @@ pub(crate) fn wait_timeout<'a, T>(
 pub(crate) struct Parker {
     woken: Mutex<bool>,
     bell: Condvar,
-    /// What a wake calls, for a thread that sleeps elsewhere.
+    /// Called by every wake, for a thread that sleeps elsewhere.
     hook: OnceLock<Hook>,
 }
 
-/// May be code of the user's. It catches what unwinds out of that.
+/// May call user code. It catches the panics of that.
 type Hook = Arc<dyn Fn() + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 impl Parker {
@@ -80,9 +81,9 @@ impl Parker {
         self.wake_because(None);
     }
 
-    /// Does so, and returns whether it is done. It is not if a hook is
-    /// [postponed](Parker::postpone_hook), nor if this thread is calling one for the same cause: what
-    /// a hook does may be such a cause again.
+    /// Wakes as [`Parker::wake`] does. Returns false if the hook was not called: because it is
+    /// [postponed](Parker::postpone_hook), or because this thread is calling a hook for the same
+    /// cause already (a hook may cause the same wake again).
     pub(crate) fn wake_because(&self, cause: Option<Cause>) -> bool {
         *lock(&self.woken) = true;
         self.bell.notify_one();
@@ -102,9 +103,9 @@ impl Parker {
         *lock(&self.woken)
     }
 
-    /// Has the hooks that this thread is to call wait until the returned value is dropped. For a caller
-    /// that holds a lock while it wakes: it drops the value after the lock. Returns `None` without a
-    /// hook.
+    /// Postpones the hooks that this thread would call until the returned value is dropped. A
+    /// caller that wakes under a lock drops that value after it has released the lock. Returns
+    /// `None` if there is no hook.
     pub(crate) fn postpone_hook(&self) -> Option<PostponedHooks> {
         self.hook.get()?;
         POSTPONEMENTS.set(POSTPONEMENTS.get() + 1);
@@ -117,7 +118,7 @@ impl Parker {
         self.hook.get().is_some()
     }
 
-    /// Has every wake call `hook`, without a lock. Once.
+    /// Makes every wake call `hook`, outside the lock. Later calls have no effect.
     pub(crate) fn set_hook(
         &self,
         hook: impl Fn() + Send + Sync + UnwindSafe + RefUnwindSafe + 'static,
@@ -139,15 +140,17 @@ impl Parker {
 }
 
 std::thread_local! {
-    /// How many [`PostponedHooks`] this thread has: one within the other, if the `Eq` of a key uses keys.
+    /// The number of [`PostponedHooks`] that this thread has. They nest if the `Eq` of a key uses
+    /// keys.
     static POSTPONEMENTS: Cell<usize> = const { Cell::new(0) };
-    /// What the last of them calls, and why.
+    /// The postponed hooks, and why each is called.
     static POSTPONED: RefCell<Vec<(Hook, Option<Cause>)>> = const { RefCell::new(Vec::new()) };
-    /// Why this thread is calling hooks: one within the other, if hooks insert into driven wheels.
+    /// The causes of the hooks that this thread is calling. The calls nest if a hook inserts into a
+    /// wheel that a loop advances.
     static UNDER_WAY: RefCell<Vec<Option<Cause>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Why a thread is woken: the address of what wakes it, and a number of its own.
+/// Why a thread is woken: the address of the object that wakes it, and a number of that object's.
 pub(crate) type Cause = (usize, u64);
 
 /// Returns whether this thread is calling a hook for this cause.
@@ -168,9 +171,9 @@ fn call(hook: &Hook, cause: Option<Cause>) {
 /// Calls the hooks that were postponed, when it is dropped.
 pub(crate) struct PostponedHooks(PhantomData<*const ()>);
 
-/// Returns whether the hook is called later.
+/// Postpones the hook, if hooks are to wait. Returns whether it did.
 fn is_postponed(hook: &Hook, cause: Option<Cause>) -> bool {
-    // A thread that ends has no list any more.
+    // At the end of a thread its list may be gone.
     POSTPONEMENTS.get() > 0
         && POSTPONED.try_with(|hooks| hooks.borrow_mut().push((Arc::clone(hook), cause))).is_ok()
 }

@@ -5,10 +5,10 @@
 //! - A delay or an instant becomes a [`Moment`] once, when it is given. A wall-clock time stays one
 //!   ([`Point::Wall`]) until its job runs: the moment at which the wall clock will read it is an
 //!   estimate, made anew whenever the wall clock is set.
-//! - A window after that (slack, jitter) counts from the exact moment, and moves the tick alone.
+//! - A window (slack, jitter) counts from the exact moment, and moves only the tick.
 //! - The earliest deadline is the first tick after the present, however long the wheel was idle.
-//!   Otherwise a job that inserts itself anew for a time that has passed would run again and again
-//!   within one tick; and on a manual clock, which stands while jobs run, time would never pass.
+//!   Otherwise a job that inserts itself again for a time that has passed would run again and again
+//!   within one tick. On a manual clock, which stands while jobs run, time would then never pass.
 
 use core::hash::{BuildHasher, BuildHasherDefault};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::host::clock::{Clock, WallOffset};
 use crate::values::time::{Moment, Scale, Tick, most_aligned};
 use crate::values::when::{Earliest, When, Window};
 
-/// What a job waits for, and how much later it may be due.
+/// The point that a job waits for, and how much later it may be due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) point: Point,
@@ -54,9 +54,9 @@ pub(crate) struct Estimate {
 pub(crate) struct Timebase {
     clock: Arc<Clock>,
     scale: Scale,
-    /// What the random numbers follow from: the same for every manual clock.
+    /// The seed of the random numbers: the same for every manual clock.
     seed: u64,
-    /// How many random numbers were drawn.
+    /// The number of random numbers drawn so far.
     drawn: AtomicU64,
 }
 
@@ -66,8 +66,9 @@ impl Timebase {
         Timebase { clock: Arc::new(clock), scale, seed, drawn: AtomicU64::new(0) }
     }
 
-    /// Returns a timebase of the same clock and ticks, with a source of jitter of its own. It draws
-    /// other numbers than this one, and than every other that was made so.
+    /// Returns a timebase with the same clock and ticks, and a source of jitter of its own. Its
+    /// random numbers differ from those of this timebase, and from those of every other that this
+    /// function returned.
     pub(crate) fn share(&self) -> Timebase {
         let (clock, drawn) = (Arc::clone(&self.clock), AtomicU64::new(0));
         Timebase { clock, scale: self.scale, seed: self.draw(), drawn }
@@ -81,7 +82,7 @@ impl Timebase {
         self.scale
     }
 
-    /// Returns the target of a job that is given `when` at `now`.
+    /// Returns the target of a job that gets `when` at `now`.
     #[inline]
     pub(crate) fn target(&self, when: When, now: Moment) -> Target {
         let point = match when.earliest() {
@@ -92,8 +93,8 @@ impl Timebase {
         Target { point, window: when.window() }
     }
 
-    /// Returns when the clocks will reach `point` unless the wall clock is set; the present if it
-    /// is a wall-clock time that has passed.
+    /// Returns when the clocks will reach `point` unless the wall clock is set; the present if
+    /// `point` is a wall-clock time that has passed.
     #[inline]
     pub(crate) fn estimate(&self, point: Point) -> Estimate {
         match point {
@@ -113,9 +114,9 @@ impl Timebase {
         }
     }
 
-    /// Returns the tick at which a job is due that is given `moment` and `window` at `now`: the
-    /// first tick that begins at or after `moment`, and after `now`; or a later one within the
-    /// window, if there is one.
+    /// Returns the tick at which a job is due that gets `moment` and `window` at `now`: the first
+    /// tick that begins at or after `moment`, and after `now`; or a later one within the window, if
+    /// there is one.
     #[inline]
     pub(crate) fn deadline(&self, moment: Moment, window: Window, now: Moment) -> Tick {
         let first = self.scale.deadline(moment.max(now.plus_a_nanosecond()));
@@ -125,7 +126,8 @@ impl Timebase {
         }
     }
 
-    /// Returns a tick of the window of `moment`, from `first` on; `first` if the window ends before.
+    /// Returns a tick of the window of `moment`, from `first` on; `first` if the window ends before
+    /// it.
     fn choose(&self, first: Tick, moment: Moment, window: Window) -> Tick {
         let last = |leeway| self.scale.present(moment.plus(leeway));
         match window {
@@ -147,12 +149,12 @@ impl Timebase {
         BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, count))
     }
 
-    /// Returns what the clock reads, or some earlier instant if the system cannot represent that.
+    /// Returns the clock's reading, or an earlier instant if the system cannot represent that.
     pub(crate) fn now(&self) -> Instant {
         self.clock.instant(self.clock.now())
     }
 
-    /// Returns the tick that the clock is at.
+    /// Returns the tick of the clock's reading.
     pub(crate) fn present(&self) -> Tick {
         self.scale.present(self.clock.now())
     }

@@ -2,16 +2,17 @@
 //!
 //! Ground rules:
 //!
-//! - User code that the wheel calls or drops by itself is jobs, wakers, keys and their hasher, the
-//!   panic handler, and the payload of a panic. What unwinds from it is caught in this file. `Hash`
-//!   and `Eq` of a key are not here: they unwind to the caller of the verb.
+//! - The wheel calls or drops user code by itself: jobs, wakers, keys and their hasher, the panic
+//!   handler, and the payload of a panic. This file catches the panics of all of it. It does not
+//!   catch those of `Hash` and `Eq` of a key: they unwind to the caller of the verb.
 //! - A panic is counted once and handed to the user's handler. A panic of the handler is counted
-//!   too, and goes no further. The payload of such a panic is leaked, because its drop could panic
+//!   too, but not reported. The payload of such a panic is leaked, because its drop could panic
 //!   again, without end.
 //! - The boundary does not own the handler. The handler may have captured a scheduler, which owns
 //!   the engine, which owns the boundary; nothing in such a cycle would ever be dropped. So the
-//!   handler is owned by what may still run or drop jobs: the wheel, its driver, its drainers, the
-//!   threads of its own pool, and what a shutdown handed back. It is dropped with the last of them.
+//!   owners of the handler are the values and threads that may still run or drop jobs: the wheel,
+//!   its driver, its drainers, the threads of its own pool, and the jobs that a shutdown returned.
+//!   The last of them drops it.
 
 use core::any::Any;
 use core::fmt;
@@ -26,15 +27,16 @@ use crate::values::job::Job;
 /// The closure that the user gave to handle panics.
 pub(crate) type OnPanic = Box<dyn Fn(Panic) + Send + Sync>;
 
-/// A panic that the wheel caught, as [`Builder::on_panic`](crate::Builder::on_panic) is told it.
+/// A panic that the wheel caught, as the closure of [`Builder::on_panic`](crate::Builder::on_panic)
+/// receives it.
 #[non_exhaustive]
 pub struct Panic {
-    /// The handle of the job that panicked, in a run or while it was dropped. `None` if what
-    /// panicked was no job: a waker, [`Full::Give`](crate::Full::Give), a key or an event in its drop,
-    /// or what a job had spawned on the wheel's own pool; or if the system refused to start the pool's threads
-    /// ([`Builder::threads`](crate::Builder::threads)).
+    /// The handle of the job that panicked, in a run or while it was dropped. `None` for other user
+    /// code: a waker, [`Full::Give`](crate::Full::Give), the drop of a key or an event, or a task
+    /// that a job spawned on the wheel's own pool. Also `None` if the system refused to start the
+    /// pool's threads ([`Builder::threads`](crate::Builder::threads)).
     pub handle: Option<Handle>,
-    /// What the panic was called with.
+    /// The value that the panic carries.
     pub payload: Box<dyn Any + Send>,
 }
 
@@ -59,7 +61,7 @@ impl Panic {
     ///
     /// # Errors
     ///
-    /// Returns the panic as it is if its payload is something else.
+    /// Returns the panic unchanged if its payload has another type.
     pub fn downcast<T: 'static>(self) -> Result<Box<T>, Panic> {
         let Panic { handle, payload } = self;
         payload.downcast().map_err(|payload| Panic { handle, payload })
@@ -95,7 +97,7 @@ impl Drop for PanicHandler {
     }
 }
 
-/// Calls user code, and catches what unwinds out of it.
+/// Calls user code, and catches its panics.
 #[derive(Default)]
 pub(crate) struct UnwindBoundary {
     panicked: Arc<AtomicU64>,
@@ -119,20 +121,19 @@ impl UnwindBoundary {
         self.catch(Some(handle), || job.fire());
     }
 
-    /// Calls a part of the job with this handle. Returns what it returned, or `None` if it
-    /// panicked.
+    /// Calls user code of the job with this handle. Returns its result, or `None` if it panicked.
     pub(crate) fn call<T>(&self, handle: Handle, user: impl FnOnce() -> T) -> Option<T> {
         let mut returned = None;
         self.catch(Some(handle), || returned = Some(user()));
         returned
     }
 
-    /// Calls what is no part of a job.
+    /// Calls user code that belongs to no job.
     pub(crate) fn call_without_handle(&self, user: impl FnOnce()) {
         self.catch(None, user);
     }
 
-    /// Drops a job that will not run, or any other part of the job with this handle.
+    /// Drops a job that will not run, or another value of the job with this handle.
     pub(crate) fn discard_job<T>(&self, job: T, handle: Handle) {
         self.catch(Some(handle), || drop(job));
     }
@@ -148,7 +149,8 @@ impl UnwindBoundary {
     }
 
     fn catch(&self, handle: Option<Handle>, user: impl FnOnce()) {
-        // Unwind safe: `user` owns what it touches, and none of that is state of the wheel.
+        // Unwind safe: `user` owns everything that it touches, and none of that is state of the
+        // wheel.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(user)) {
             self.report(Panic { handle, payload });
         }

@@ -1,16 +1,16 @@
-//! The advance: goes from one tick with work to the next, and visits the slots that have some.
+//! The advance: goes from one tick with work to the next, and visits the slots that have work.
 //!
 //! Ground rules:
 //!
-//! - [`Lookahead`] says which ticks have no work, and those are not stepped through; and which have
-//!   none but a visit to one slot of the innermost ring, for which there is a loop of its own
-//!   (`run_innermost`). Everything else is one tick at a time (`process_next`).
-//! - A slot of an outer ring is visited when the first of its timers is due, and not when the slot
-//!   begins, unless it is full. Until then its entries wait under the cursor, maybe beside entries
-//!   for a whole cycle later.
+//! - [`Lookahead`] says which ticks have no work: the advance skips these. It also says which ticks
+//!   only visit one slot of the innermost ring: `run_innermost` is a loop for these. `process_next`
+//!   does all other work, one tick at a time.
+//! - A slot of an outer ring is visited when the first of its timers is due. Until then its entries
+//!   wait under the cursor, maybe beside entries for a whole cycle later. A full slot is visited
+//!   when it begins.
 //! - Every entry that a visit or an early cascade looks at costs one of the [`Budget`], before it
 //!   is looked at.
-//! - An advance that takes nothing out (`advance_to_due`) is paused at the first entry that is due.
+//! - An advance that takes nothing out (`advance_to_due`) pauses at the first entry that is due.
 //!
 //! The state between two advances is one of three:
 //!
@@ -20,9 +20,9 @@
 //! | stopped between two ticks | the last processed tick | none | a share: it comes first |
 //! | stopped within a tick | the tick before it | the scan of one slot of that tick | nothing |
 //!
-//! The third is a structure like any other, whose next tick is the one that was not finished. Of
-//! the slots of that tick the paused one comes first, so no second scan is ever paused. The order
-//! of the others is free: all timers that fire at one tick are ties.
+//! The third state needs no special case: its next tick is the one that was not finished. Of the
+//! slots of that tick, the paused one is visited first, so no second scan is ever paused. The
+//! others may come in any order: all timers that fire at one tick are ties.
 //!
 //! [`Lookahead`]: super::lookahead::Lookahead
 
@@ -44,7 +44,7 @@ pub struct Turn {
     pub finished: bool,
 }
 
-/// What ended an advance that takes nothing out.
+/// Why an advance that takes nothing out stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StoppedBy {
     /// Nothing is due up to the tick asked for.
@@ -61,17 +61,20 @@ impl<T> Hierarchy<T> {
     /// that. Ties come in any order. A tick that lies before [`Hierarchy::now`] changes nothing.
     ///
     /// Looks at no more than `limit` entries, firing or moving them, then returns with
-    /// [`Turn::finished`] false; a limit of zero gets nowhere unless nothing is left to do. A timer
-    /// that is due but was not reached is still pending, and can be cancelled or reset.
+    /// [`Turn::finished`] false. With a limit of zero it makes no progress unless nothing is left
+    /// to do. A timer that is due but was not reached is still pending, and can be cancelled or
+    /// reset.
     ///
     /// Costs a few steps for each tick that has work and a few for each entry looked at; ticks
-    /// without work cost nothing. When few timers are left of many, the call ends with a move of
-    /// those to less memory, as described at [`Hierarchy::cancel`]; the limit does not count them.
+    /// without work cost nothing. If few timers are left of many, the call may end with a move of
+    /// those to a smaller slab, as described at [`Hierarchy::cancel`]; the limit does not count
+    /// them.
     pub fn advance(&mut self, to: Tick, mut limit: usize, due: &mut Vec<(Key, T)>) -> Turn {
         self.advance_counting(to, &mut limit, due)
     }
 
-    /// Does what [`Hierarchy::advance`] does, and takes the entries that it looked at off the limit.
+    /// Does what [`Hierarchy::advance`] does, and subtracts the entries that it looked at from the
+    /// limit.
     pub(crate) fn advance_counting(
         &mut self,
         to: Tick,
@@ -85,9 +88,9 @@ impl<T> Hierarchy<T> {
         Turn { now: self.now(), finished }
     }
 
-    /// Advances to `to`, but takes nothing out: stops before the first tick at which a timer is due, and
-    /// looks at no more than `limit` entries, moving them. Returns what ended it. Of what was seen, nothing
-    /// is looked at again before its time: so many calls together cost what one advance would.
+    /// Advances to `to`, but takes nothing out: stops before the first tick at which a timer is
+    /// due. Looks at no more than `limit` entries, and moves them. Returns why it stopped. It looks
+    /// at no entry again before its time, so many calls together cost as much as one advance.
     pub(crate) fn advance_to_due(&mut self, to: Tick, limit: usize) -> StoppedBy {
         let mut budget = Budget::of_looks(limit);
         let mut due = Vec::new();
@@ -157,7 +160,8 @@ impl<T> Hierarchy<T> {
     fn move_all_rings(&mut self, to: Tick) {
         for ring in &mut self.rings {
             if !ring.move_to(to) {
-                // A slot that has not ended lies in one that has not ended either.
+                // If the slot of a ring has not ended, the slots of the rings around it have not
+                // either.
                 break;
             }
         }
@@ -172,17 +176,18 @@ impl<T> Hierarchy<T> {
             if !budget.take_all(self.slots.entries_of::<Inner>(slot).len()) {
                 break;
             }
-            // The ring still stands some ticks before this one. What moves now may lie further
-            // out than it has to, but never later.
+            // The ring still stands some ticks before this one. So an entry that moves now may land
+            // on an outer ring although an inner one would do. It is never late.
             self.fire_slot(slot, tick, due);
             tick = self.rings[0].next_work(tick, outer_from, &self.slots);
         }
-        // A slot that has become full meanwhile lies on an outer ring, and begins after all this.
+        // A slot that became full meanwhile lies on an outer ring, and does not begin before
+        // `tick`.
         self.lookahead.work_from = tick;
         self.move_cursors(to.min(Tick::new(tick.get() - 1)));
     }
 
-    /// Does what is to be done next by `to`: pays what is owed, or processes the next tick.
+    /// Does the next work up to `to`: pays the share that is owed, or processes the next tick.
     fn process_next(
         &mut self,
         to: Tick,
@@ -223,7 +228,8 @@ impl<T> Hierarchy<T> {
         Ok(())
     }
 
-    /// Continues the visit that ran out of budget. The other slots of its tick come after it.
+    /// Continues the visit that ran out of budget. The other slots of its tick are visited after
+    /// it.
     #[cold]
     fn resume_visit(
         &mut self,
@@ -249,8 +255,8 @@ mod tests {
     use crate::structure::tuning::Tuning;
     use std::collections::HashMap;
 
-    /// An advance that takes nothing out stops if and only if something is due, whatever was inserted,
-    /// cancelled and reset between the stops, and the advance after it finds everything in order.
+    /// An advance that takes nothing out stops if and only if a timer is due, also after inserts,
+    /// cancels and resets between the stops. The advance after it finds every timer in order.
     #[test]
     fn an_advance_that_takes_nothing_out_stops_at_what_is_due() {
         for seed in 1..200_u64 {
@@ -264,7 +270,7 @@ mod tests {
             let geometry = [&[4, 4, 4][..], &[8, 8], &[16]][below(3) as usize];
             let geometry = Geometry::levels(geometry).unwrap();
             let mut wheel = Hierarchy::with_tuning(geometry, Tuning::TINY);
-            // Deadlines, as far as they count.
+            // The tick at which each pending timer is due.
             let mut pending = HashMap::new();
             let (mut to, mut due) = (0, Vec::new());
             for _ in 0..300 {
@@ -310,8 +316,8 @@ mod tests {
         }
     }
 
-    /// What an advance has seen that takes nothing out, it does not look at again: with each cancel it
-    /// goes on from where it was.
+    /// An advance that takes nothing out looks at no entry twice: after each cancel it continues
+    /// from where it stopped.
     #[test]
     fn an_advance_that_takes_nothing_out_looks_at_nothing_twice() {
         let mut wheel = Hierarchy::default();

@@ -3,22 +3,22 @@
 //! Ground rules:
 //!
 //! - A slot is an array of entries, in no order, and `first_due`: a lower bound of the ticks at
-//!   which they are due, right while there is an entry.
-//! - An emptied slot keeps a small array, of [`KEPT_BYTES`]: no more than its header takes. A larger
-//!   one goes to the spares, where the next slot without one finds it. Spares hold room for no more
-//!   than [`SPARE_ROOM`] entries: a burst does not pin memory for ever.
+//!   which they are due. `first_due` is valid while the slot has an entry.
+//! - An emptied slot keeps an array of up to [`KEPT_BYTES`], which is no more than its header
+//!   takes. A larger array goes to the spares, where the next slot without an array takes it.
+//!   Spares hold room for no more than [`SPARE_ROOM`] entries, so a burst does not pin memory for
+//!   ever.
 
 use super::prefetch::PREFETCH_BATCH;
 use crate::values::time::Tick;
 
-/// An array of this size stays with a slot that is emptied.
+/// An array of up to this size stays with a slot that is emptied.
 const KEPT_BYTES: usize = 32;
 
-/// Room for this many entries may lie in spares.
+/// The spares together may have room for this many entries.
 const SPARE_ROOM: usize = 16_384;
 
-/// A move shrinks a slot's array that has room for more than this many entries for each that it
-/// has.
+/// A move shrinks a slot's array that has room for more than this many times its entries.
 const SPARSE_ROOM: usize = 4;
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl<E> Arrays<E> {
         }
     }
 
-    /// Takes the array of a slot that has lost its last entry, unless it is small.
+    /// Takes the array from a slot that has lost its last entry, unless the array is small.
     #[inline]
     pub(super) fn close(&mut self, index: usize) {
         let entries = &mut self.slot_mut(index).entries;
@@ -94,7 +94,7 @@ impl<E> Arrays<E> {
         self.spare_room = 0;
     }
 
-    /// Shows the entries of a slot to `move_nodes`, a few at a time, and gives up a large array of
+    /// Passes the entries of a slot to `move_nodes`, a few at a time, and shrinks a large array of
     /// few entries.
     pub(super) fn shrink(&mut self, index: usize, mut move_nodes: impl FnMut(&mut [E])) {
         let entries = &mut self.slot_mut(index).entries;
@@ -105,12 +105,13 @@ impl<E> Arrays<E> {
         entries.chunks_mut(PREFETCH_BATCH).for_each(&mut move_nodes);
     }
 
-    /// Returns how many entries lie in these slots, by a look at all.
+    /// Returns the number of entries in these slots. Looks at every slot.
     pub(super) fn count(&self) -> usize {
         self.slots.iter().map(|slot| slot.entries.len()).sum()
     }
 
-    /// Returns the room in spares as counted, and as it is, or `None` if one of them is not empty.
+    /// Returns the room in spares, as counted in `spare_room` and as summed up, or `None` if a
+    /// spare is not empty.
     pub(super) fn spare_room(&self) -> Option<(usize, usize)> {
         let empty = self.spares.iter().all(Vec::is_empty);
         empty.then(|| (self.spare_room, self.spares.iter().map(Vec::capacity).sum()))

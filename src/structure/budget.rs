@@ -2,17 +2,18 @@
 //!
 //! Ground rules:
 //!
-//! - A function takes from the [`Budget`] *before* it looks, one for each entry. When nothing is left it
-//!   returns [`OutOfBudget`], which every caller passes on; so the work that was not reached stays where
-//!   it is, and the next advance finds it.
-//! - A budget of looks alone takes no timer out: the first that is due ends the advance as an empty
-//!   budget would. So no slot is paid for as a whole, because such slots are emptied without a way back.
+//! - A function takes from the [`Budget`] *before* it looks, one for each entry. When nothing is
+//!   left it returns [`OutOfBudget`], which every caller passes on. So the work that was not
+//!   reached stays where it is, and the next advance finds it.
+//! - A budget of looks ([`Budget::of_looks`]) takes no timer out: the first one that is due ends
+//!   the advance, as an empty budget would. So [`Budget::take_all`] grants it nothing: the visits
+//!   that pay for a whole slot empty it, and cannot stop half-way.
 
 /// How many more entries an advance may look at.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
-    /// For looks alone, and then nothing is left of the other.
+    /// The rest of a budget of looks, whose `left` is zero.
     looks_left: usize,
     looks_alone: bool,
     /// A look found a timer that is due.
@@ -28,17 +29,17 @@ impl Budget {
         Budget { left: entries, looks_left: 0, looks_alone: false, found_due: false }
     }
 
-    /// Returns a budget for so many looks, which takes no timer out.
+    /// Returns a budget for `entries` looks, which takes no timer out.
     pub(super) fn of_looks(entries: usize) -> Budget {
         Budget { left: 0, looks_left: entries, looks_alone: true, found_due: false }
     }
 
-    /// Returns whether no timer may be taken out.
+    /// Returns whether this is a budget of looks.
     pub(super) fn is_of_looks(&self) -> bool {
         self.looks_alone
     }
 
-    /// Notes that a timer is due, and stays.
+    /// Notes that a look found a timer that is due.
     pub(super) fn note_due(&mut self) {
         self.found_due = true;
     }
@@ -53,8 +54,8 @@ impl Budget {
         self.left
     }
 
-    /// Takes the cost of looking at `wanted` entries, or as much of it as is left. Returns how many
-    /// entries have been paid for.
+    /// Takes the cost of `wanted` entries, or as much as is left. Returns how many entries have
+    /// been paid for.
     #[inline]
     pub(super) fn take(&mut self, wanted: usize) -> usize {
         if self.left == 0 {
@@ -72,8 +73,8 @@ impl Budget {
         granted
     }
 
-    /// Takes the cost of looking at `wanted` entries, or nothing if less than that is left. Returns
-    /// whether they have been paid for.
+    /// Takes the cost of `wanted` entries, or nothing if less is left. Returns whether they have
+    /// been paid for.
     #[inline]
     pub(super) fn take_all(&mut self, wanted: usize) -> bool {
         let enough = wanted <= self.left;

@@ -1,7 +1,7 @@
 //! The check: walks everything, the slow way, and names the first invariant that is broken.
 //!
-//! It follows the definitions, with divisions and searches, so that it shares no shortcut with the
-//! code that it checks. `docs/invariants.md` says what each number is for.
+//! It follows the definitions, with divisions and searches, so it shares no shortcut with the code
+//! that it checks. `docs/invariants.md` explains each number.
 
 use core::fmt;
 
@@ -239,13 +239,15 @@ impl<T> Hierarchy<T> {
     }
 
     /// Returns the deadline of an entry's timer, and when the slot begins in which the entry is to
-    /// be looked at: where its cycle says so, or its node, or, if it has none, the slot's header.
+    /// be looked at: by the entry's cycle; by its node, if it is far; by the slot's header, if it
+    /// has no cycle.
     fn timer_at(&self, ring: &Ring, slot: u32, position: u32) -> (Tick, Tick) {
         let node = self.slots.node(slot, position).expect("the position is one of the slot");
         let deadline = self.table.at(node).deadline;
         let begin_of = |tick: Tick| Tick::new(tick.get() - tick.get() % ring.width());
         let begin = match self.slots.cycle(slot, position) {
-            // A far entry may lie in the slot of an earlier deadline; then its header says when.
+            // A far entry may lie in the slot of an earlier deadline, which is then in the slot's
+            // header.
             Some(FAR) => begin_of(deadline).min(self.slots.first_due(slot)),
             Some(cycle) => ring.begin_in(slot, cycle),
             None => begin_of(self.slots.first_due(slot)),
@@ -254,8 +256,8 @@ impl<T> Hierarchy<T> {
     }
 }
 
-/// Returns the last tick at which an entry may be looked at: when it is due, and before its slot
-/// ends.
+/// Returns the last tick at which an entry may be looked at: the tick at which it is due, or the
+/// last of its slot if that is earlier.
 fn last_visit(ring: &Ring, begin: Tick, due: Tick) -> Tick {
     due.min(Tick::new(begin.get().saturating_add(ring.width() - 1)))
 }

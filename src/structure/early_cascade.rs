@@ -1,17 +1,18 @@
-//! The early cascade: moves the entries of a full slot of the second ring inwards over the ticks
-//! before the cursor comes there, so that the tick at which the slot begins does not pay for all.
+//! The early cascade: moves the entries of a full slot of the second ring inwards, a share at each
+//! of the ticks before the slot begins. So the tick at which the slot begins does not pay for all
+//! of them.
 //!
 //! Ground rules:
 //!
 //! - Only the slot that the second ring comes to next is cascaded early, in the second half of the
-//!   way there, and only if it holds [`Tuning::early_cascade_min`] entries when the first share is
-//!   charged. Each tick with work pays a share. When no tick has work, no timer waits for the
-//!   cascade either.
-//! - An entry moves as soon as the innermost ring reaches its deadline. One that is looked at
-//!   before that stays, and the visit finds it. So an early cascade is never wrong and never
-//!   needed, and `left` is a hint, which cancels and inserts need not keep right.
-//! - Every entry looked at costs one of the budget. If the budget is used up, the next advance pays
-//!   the rest of the share (`due_now`) before anything else.
+//!   way there, and only if it holds [`Tuning::early_cascade_min`] entries or more when the first
+//!   share is charged. Each tick with work pays a share. If no tick has work, no share is paid, but
+//!   no timer waits for the cascade either.
+//! - An entry that is looked at moves if the innermost ring reaches its deadline. Otherwise it
+//!   stays, and the visit of the slot finds it. So an early cascade may do too little without harm,
+//!   and `left` is a hint, which cancels and inserts need not update.
+//! - Every entry looked at costs one of the budget. If that is used up, the next advance pays the
+//!   rest of the share (`due_now`) before anything else.
 //!
 //! [`Tuning::early_cascade_min`]: super::tuning::Tuning::early_cascade_min
 
@@ -25,7 +26,7 @@ use crate::values::time::Tick;
 /// How far the early cascade of the next slot of the second ring has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EarlyCascade {
-    /// When the cursor comes to that slot; zero before there was any.
+    /// When the cursor comes to that slot; zero before the first early cascade.
     visit: Tick,
     /// How many entries, at the front of the slot, have not been looked at.
     left: usize,
@@ -65,8 +66,8 @@ impl<T> Hierarchy<T> {
         self.early.due_now = (self.early.left as u64).div_ceil(ticks) as usize;
     }
 
-    /// Returns how many entries the slot holds that the second ring comes to next, or zero unless it
-    /// is full and one of them may be due there.
+    /// Returns the number of entries in the slot that the second ring comes to next; zero if the
+    /// slot is not full, or if none of them may be due there.
     fn full_len(&self) -> usize {
         let next = &self.rings[1];
         let slot = next.next_slot();
@@ -75,9 +76,9 @@ impl<T> Hierarchy<T> {
         if is_full { self.slots.len(slot) } else { 0 }
     }
 
-    /// Returns the first tick after which a share may be charged; zero on a single ring, which has
-    /// no second one to look at. A slot that becomes full later says so if its array grows then
-    /// (`Hierarchy::push_with_room`), and is noticed at the next look if not.
+    /// Returns the first tick after which a share may be charged; zero for a single ring, which has
+    /// no second one to look at. If a slot becomes full later, `Hierarchy::push_with_room` notes it
+    /// if the slot's array grows then; if not, the next `look_ahead` notices it.
     pub(super) fn share_owed_from(&self) -> Tick {
         let Some(outer) = self.rings.get(1) else { return Tick::new(0) };
         let visit = outer.next_slot_begins();
@@ -126,8 +127,8 @@ mod tests {
     use crate::structure::tuning::Tuning;
     use crate::structure::{Geometry, Key};
 
-    /// A timer at each of the ticks 4 to 7, and seven in the slot of the second ring that begins at
-    /// 8.
+    /// A timer at each of the ticks 4 to 7; and seven, whose keys are returned, in the slot of the
+    /// second ring that begins at 8.
     fn with_a_full_slot() -> (Hierarchy<u64>, Vec<Key>) {
         let tuning = Tuning { early_cascade_min: 3, ..Tuning::DEFAULT };
         let mut wheel = Hierarchy::with_tuning(Geometry::levels(&[8, 8]).unwrap(), tuning);

@@ -1,12 +1,12 @@
-//! The two kinds of entry: what a slot keeps of a timer.
+//! The two kinds of entry, by which a slot refers to its timers.
 //!
 //! Ground rules:
 //!
 //! - An entry of an inner ring is the index of the timer's node, 4 bytes. In such a ring the slot
-//!   alone says when an entry is to be looked at.
+//!   alone says when an entry is visited.
 //! - Only the outermost ring holds entries for other cycles than the next, so only there an entry
 //!   has a cycle number, 4 bytes more.
-//! - The number of a slot decides which kind it holds. What works for both is generic over
+//! - The number of a slot decides which kind it holds. Code for both kinds is generic over
 //!   [`Entry`].
 
 use super::arrays::{Arrays, Slot};
@@ -29,7 +29,7 @@ pub(super) trait Entry: Copy + Default {
     /// Returns the number of the cycle in which the entry is due, or [`FAR`], if it has one.
     fn cycle(self) -> Option<u32>;
 
-    /// Returns whether a visit in the cycle with this number has to ask the node.
+    /// Returns whether a visit in the cycle with this number has to read the node.
     #[inline]
     fn may_be_due_in(self, cycle: u32) -> bool {
         self.cycle().is_none_or(|own| own == cycle || own == FAR)
@@ -39,7 +39,7 @@ pub(super) trait Entry: Copy + Default {
 
     fn arrays_mut(slots: &mut Slots) -> &mut Arrays<Self>;
 
-    /// Returns which of the arrays a slot is.
+    /// Returns the index of a slot in its [`Arrays`].
     fn index(slots: &Slots, slot: u32) -> usize;
 
     /// Returns a slot that holds entries of this kind.

@@ -1,4 +1,4 @@
-//! The geometry: says how many rings there are, and how many slots each has.
+//! The geometry: the number of rings, and of slots in each.
 //!
 //! The slots of the innermost ring are one tick wide. A slot of any other ring is as wide as one
 //! whole cycle of the ring inside it. This is [`Geometry::default`]:
@@ -20,8 +20,8 @@ use crate::values::time::Span;
 
 /// The sizes of the rings of a [`Hierarchy`](crate::Hierarchy), innermost first.
 ///
-/// Any sizes will do. Powers of two turn divisions into shifts; around 256 slots a level was the
-/// best compromise between cascades and cache misses (`docs/performance.md`).
+/// Any sizes work. Powers of two turn divisions into shifts; around 256 slots a level was the best
+/// compromise between cascades and cache misses (`docs/performance.md`).
 ///
 /// ```
 /// use tickwheel::{Geometry, Span};
@@ -100,8 +100,8 @@ impl Geometry {
         self.range
     }
 
-    /// Returns [`Geometry::range`] at a given length of a tick, or [`Duration::MAX`] if that is too
-    /// short for it.
+    /// Returns [`Geometry::range`] as a time, for ticks of this length; [`Duration::MAX`] if that
+    /// is too short to hold it.
     #[must_use]
     pub fn range_at(&self, tick: Duration) -> Duration {
         let nanos = u128::from(self.range.get()).saturating_mul(tick.as_nanos());

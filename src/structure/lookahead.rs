@@ -1,27 +1,29 @@
-//! The lookahead: until which tick nothing is to be done, and until which nothing but the simplest.
+//! The lookahead: two lower bounds for the next work, by which an advance skips ticks.
 //!
-//! Most ticks have no work, and most of those that have only visit a slot of the innermost ring.
-//! Both are known beforehand by two bounds, so that an advance need not ask the rings:
+//! Most ticks have no work, and most of the others only visit one slot of the innermost ring. Two
+//! bounds tell an advance which ticks these are, without a look at the rings:
 //!
-//! - before `work_from` no timer is due, on any ring, and nothing is owed: the cursors may move up to
-//!   there without a look;
-//! - before `outer_from`, which is no later than the end of the innermost ring's cycle, all that is
-//!   to be done is to visit whole slots of that ring: no other ring has work, no scan is paused, and
-//!   no share of an early cascade is or may come to be owed.
+//! - before `work_from` no timer is due on any ring, and no share is owed: the cursors may move up
+//!   to there without a look;
+//! - before `outer_from` the only work is to visit whole slots of the innermost ring: no other ring
+//!   has work, no scan is paused, and no share of an early cascade is owed or can come to be owed.
+//!   `outer_from` is no later than the end of that ring's cycle.
 //!
 //! Ground rules:
 //!
-//! - Both are lower bounds. So what goes away (a cancel, a reset to a later deadline, a `clear`)
-//!   leaves them as they are.
-//! - What comes lowers `work_from` to its deadline: an insert, and a reset to an earlier one. It
-//!   leaves `outer_from`, since what lies on an outer ring is due in a later cycle of the innermost.
-//!   A slot that becomes full lowers both: it is visited when it begins, and may cascade early.
-//!   One that had room enough already is noticed at the next look. That costs time, and no timer.
+//! - Both are lower bounds. So an operation that only removes or postpones timers (a cancel, a
+//!   reset to a later deadline) leaves them as they are.
+//! - An insert, or a reset to an earlier deadline, lowers `work_from` to its deadline. It leaves
+//!   `outer_from`, because an entry on an outer ring is due in a later cycle of the innermost. A
+//!   slot that becomes full lowers both: it is visited when it begins, and may cascade early. If
+//!   the slot's array had room already, only the next `look_ahead` notices that the slot is full.
+//!   That costs time, but no timer is lost or late.
 //! - An advance raises them: along the innermost ring from one occupied slot to the next
-//!   (`Hierarchy::run_innermost`), and after anything else by a look at every ring
+//!   (`Hierarchy::run_innermost`), and after any other work by a look at every ring
 //!   (`Hierarchy::look_ahead`).
-//! - `work_from` lies ahead of the cursor, always: so a deadline that has passed lies before it, and
-//!   an insert compares once. `outer_from` may be that tick or an earlier one, and then says nothing.
+//! - `work_from` always lies after the cursor. So a deadline that has passed lies before
+//!   `work_from`, and an insert needs one comparison. If `outer_from` is no later than `work_from`,
+//!   it says nothing.
 
 use super::Hierarchy;
 use super::entry::{Entry, Inner, Outermost};
@@ -37,25 +39,25 @@ pub(super) struct Lookahead {
 }
 
 impl Lookahead {
-    /// Of a hierarchy without timers, at any tick.
+    /// The bounds of a hierarchy without timers, at any tick.
     pub(super) const EMPTY: Lookahead =
         Lookahead { work_from: Tick::MAX, outer_from: Tick::new(0) };
 
-    /// Nothing is known of the ticks after `cursor`.
+    /// The bounds when nothing is known of the ticks after `cursor`.
     pub(super) fn unknown(cursor: Tick) -> Lookahead {
         Lookahead { work_from: Tick::new(cursor.get() + 1), outer_from: Tick::new(0) }
     }
 }
 
 impl<T> Hierarchy<T> {
-    /// Notes that a timer with this deadline is about to lie on a ring. Returns the tick at which
-    /// it is due: if the deadline has passed, the next one.
+    /// Lowers `work_from`, if need be, for a timer that is about to lie on a ring. Returns the tick
+    /// at which the timer is due: its deadline, or the next tick if that has passed.
     #[inline(always)]
     pub(super) fn note_deadline(&mut self, deadline: Tick) -> Tick {
         if deadline < self.lookahead.work_from { self.note_first(deadline) } else { deadline }
     }
 
-    /// Does so for a timer that comes before all others.
+    /// [`Hierarchy::note_deadline`] for a deadline before `work_from`.
     #[inline]
     fn note_first(&mut self, deadline: Tick) -> Tick {
         let due = deadline.max(Tick::new(self.cursor.get() + 1));
@@ -63,7 +65,7 @@ impl<T> Hierarchy<T> {
         due
     }
 
-    /// Notes that a slot has become full.
+    /// Lowers both bounds for a slot that has become full.
     pub(super) fn note_full(&mut self, slot: u32) {
         let ring = self.rings.iter().find(|ring| ring.numbers().contains(&slot));
         let visit = ring.map_or(Tick::MAX, |ring| ring.visit_of(slot, &self.slots));
@@ -71,7 +73,7 @@ impl<T> Hierarchy<T> {
         self.lookahead = Lookahead { work_from, outer_from: Tick::new(0) };
     }
 
-    /// Looks at every ring, and raises both bounds as far as that shows.
+    /// Looks at every ring, and raises both bounds as far as possible.
     pub(super) fn look_ahead(&mut self) {
         debug_assert!(self.slots.paused().is_none(), "a paused scan comes first");
         if self.early.owes() {
@@ -80,8 +82,8 @@ impl<T> Hierarchy<T> {
         }
         let under_cursors = self.rings.iter().skip(1);
         let under_cursors = under_cursors.filter_map(|ring| ring.visit_under_cursor(&self.slots));
-        // The slots that an outer ring comes to next begin with the next slot of the second one at
-        // the earliest, which ends this bound too.
+        // No outer ring comes to its next slot before the second ring does, and `share_owed_from`
+        // is no later than that.
         let outer_from = under_cursors.fold(self.share_owed_from(), Tick::min);
         let work_from = self.next_turn().unwrap_or(Tick::MAX);
         self.lookahead = Lookahead { work_from, outer_from };
@@ -89,13 +91,13 @@ impl<T> Hierarchy<T> {
 }
 
 impl<T> Hierarchy<T> {
-    /// Returns the earliest deadline. Looks at the header of every slot with entries, and at the timers of
-    /// those slots alone that may hold the earliest.
+    /// Returns the earliest deadline. Looks at the header of every slot with entries, and at the
+    /// timers of only those slots that may hold it.
     pub(crate) fn earliest_deadline(&self) -> Option<Tick> {
         self.find_earliest().0
     }
 
-    /// Returns it, and how many timers were looked at.
+    /// Returns the earliest deadline, and how many timers were looked at.
     fn find_earliest(&self) -> (Option<Tick>, usize) {
         let occupied = || {
             let next = |slot: u32| self.slots.first_occupied(slot..self.slots.count());
@@ -104,7 +106,8 @@ impl<T> Hierarchy<T> {
         let first_due = |slot: u32| self.slots.first_due(slot);
         let Some(first) = occupied().min_by_key(|&slot| first_due(slot)) else { return (None, 0) };
         let (mut earliest, mut looked_at) = (self.earliest_in(first), self.slots.len(first));
-        // What has passed is due next, and lies in a slot that says so, whatever the deadline is.
+        // A timer whose deadline has passed is due at the next tick. Its slot's `first_due` is that
+        // tick, not the deadline.
         let next = Tick::new(self.cursor.get() + 1);
         for slot in occupied().filter(|&slot| slot != first) {
             if first_due(slot) <= earliest.max(next) {
@@ -153,7 +156,7 @@ mod tests {
         assert_eq!(wheel.next_turn(), Some(Tick::new(19)));
         assert_eq!(advance(&mut wheel, 18), 0);
         assert_eq!((level(&wheel, first), level(&wheel, last)), (Some(1), Some(1)));
-        // Beside them comes a timer for the next time that the ring is at this slot.
+        // A timer for the same slot, one cycle later.
         let later = wheel.insert(Tick::new(18 + 64), ());
         assert_eq!(wheel.next_turn(), Some(Tick::new(19)));
         assert_eq!(advance(&mut wheel, 19), 1);
@@ -175,7 +178,8 @@ mod tests {
         assert_eq!(advance(&mut wheel, 22), 7);
     }
 
-    /// Whoever goes from deadline to deadline looks at few timers each time, however many there are.
+    /// A caller that goes from deadline to deadline looks at few timers at each step, of however
+    /// many.
     #[test]
     fn the_earliest_deadline_of_many_is_found_by_a_look_at_few() {
         let mut wheel = Hierarchy::default();

@@ -8,8 +8,8 @@
 //!   processed. An entry lies in a slot that a cursor comes to at or before the timer's deadline.
 //! - One exception: an entry whose deadline is at or before the cursor lies at cursor + 1, the next
 //!   tick to be processed. There it is a tie with the timers of that tick.
-//! - A visit looks at the node's deadline, not at how the entry got there. So a reset to a later
-//!   deadline is one store, which leaves the entry where it is, and a cycle count may be too low.
+//! - A visit decides by the node's deadline alone. So a reset to a later deadline is one store: the
+//!   entry stays where it is, and its cycle count may be too low.
 
 mod moved;
 mod table;
@@ -49,10 +49,11 @@ use slots::Slots;
 use table::{NodeIndex, Table};
 use tuning::Tuning;
 
-/// Where a timer's entry lies: what a drawing of the rings needs.
+/// The place of a timer's entry, for drawings of the rings.
 ///
 /// The entry may move inwards as its deadline comes nearer, or stay where it is until then. After
-/// [`Hierarchy::reset`] to a later deadline it lies earlier than the deadline asks for.
+/// [`Hierarchy::reset`] to a later deadline, the entry lies in an earlier slot than the deadline
+/// needs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Location {
     /// The level, 0 is the innermost.
@@ -92,7 +93,7 @@ pub struct Hierarchy<T> {
     slots: Slots,
     /// The last processed tick. Stays below `Tick::MAX`, so that there is always a next tick.
     cursor: Tick,
-    /// Whether `Tick::MAX` has been processed too, which can happen again and again.
+    /// Whether `Tick::MAX` has been processed too. It can be processed any number of times.
     ended: bool,
     lookahead: Lookahead,
     early: EarlyCascade,
@@ -146,10 +147,11 @@ impl<T> Hierarchy<T> {
     /// Removes a timer. Returns its value, or `None` when the timer is no longer, or never was, in
     /// this hierarchy.
     ///
-    /// Constant time, amortized, and nothing stays behind. When few timers are left of many, fewer
-    /// than a sixteenth of those there is memory for, the cancel moves them to less memory; keys go
-    /// on working. This takes a step for each timer that is left, and if `T` has a destructor one for
-    /// each there was memory for: milliseconds after a million.
+    /// Constant time, amortized; nothing of the timer stays in the hierarchy. If the timers that
+    /// are left fill less than a sixteenth of their memory, a cancel may move them to a smaller
+    /// slab; keys go on working. The move takes one step for each timer that is left and, if `T`
+    /// has a destructor, one step for each timer that the old slab had room for: milliseconds after
+    /// a million timers.
     pub fn cancel(&mut self, key: Key) -> Option<T> {
         let node = self.table.remove(key)?;
         self.unlink(node.slot, node.position);
@@ -166,7 +168,7 @@ impl<T> Hierarchy<T> {
         let postponed = deadline >= node.deadline;
         let (slot, position) = (node.slot, node.position);
         node.deadline = deadline;
-        // The visit of a postponed entry comes too early, and finds the new deadline. This holds
+        // A postponed entry is visited too early; the visit then finds the new deadline. This holds
         // too if both deadlines have passed: the entry lies at the next tick, and stays there.
         if !postponed && let Some(index) = self.slots.node(slot, position) {
             self.unlink(slot, position);
@@ -211,7 +213,7 @@ impl<T> Hierarchy<T> {
     /// ring. It is a lower bound for the earliest deadline that is still to come, and `None` when
     /// no timer is pending.
     ///
-    /// Looks at two slots a level at most, whatever the number of timers. When all pending timers
+    /// Looks at two slots a level at most, however many timers there are. If all pending timers
     /// have cycles to wait, it looks at every occupied slot of the outermost ring.
     #[must_use]
     pub fn next_turn(&self) -> Option<Tick> {
@@ -246,13 +248,13 @@ impl<T> Hierarchy<T> {
         self.len() == 0
     }
 
-    /// Drops every timer, and the memory they took. [`Hierarchy::now`] stays what it is, and no key
-    /// comes back to life.
+    /// Drops every timer, and frees their memory. [`Hierarchy::now`] does not change, and all keys
+    /// given so far are stale.
     pub fn clear(&mut self) {
         drop(self.drain());
     }
 
-    /// Removes every timer, and gives up the memory they took. Returns them in no order.
+    /// Removes every timer, and frees their memory. Returns the timers in no order.
     pub fn drain(&mut self) -> impl Iterator<Item = (Key, Tick, T)> + use<T> {
         self.slots.clear();
         self.lookahead = Lookahead::EMPTY;
@@ -265,14 +267,14 @@ impl<T> Hierarchy<T> {
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
 
-    /// Returns where a timer's entry lies, if the timer is pending. For drawings and tests.
+    /// Returns the place of a timer's entry, if the timer is pending. For drawings and tests.
     #[must_use]
     pub fn location(&self, key: Key) -> Option<Location> {
         let node = self.table.get(key)?;
         let on_ring = |ring: &&Ring| ring.numbers().contains(&node.slot);
         let (level, ring) = self.rings.iter().enumerate().find(|(_, ring)| on_ring(ring))?;
         let due = match self.slots.cycle(node.slot, node.position) {
-            // Where the entry lies. A timer that was postponed lies earlier than it is due.
+            // The slot in which the entry lies. A postponed timer lies earlier than it is due.
             Some(cycle) if cycle != FAR => ring.begin_in(node.slot, cycle),
             Some(_) => node.deadline,
             None => self.slots.first_due(node.slot),
@@ -285,8 +287,8 @@ impl<T> Hierarchy<T> {
         })
     }
 
-    /// Puts an entry for the node at `index`, which has none, to where the tick lies at which it is
-    /// due. Returns its position.
+    /// Adds an entry at `spot` for the node at `index`, which has none and is due at `due`. Returns
+    /// the entry's position.
     #[inline(always)]
     fn push(&mut self, spot: Spot, index: NodeIndex, due: Tick) -> u32 {
         match self.slots.is_plain(spot.slot) {
@@ -295,7 +297,8 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// Does so on the outermost ring, where an entry has a cycle, or while a scan is paused.
+    /// [`Hierarchy::push`] on the outermost ring, where an entry has a cycle, or while a scan is
+    /// paused.
     #[inline(never)]
     fn push_with_care(&mut self, spot: Spot, index: NodeIndex, due: Tick) -> u32 {
         let Spot { slot, cycle } = spot;
@@ -324,8 +327,9 @@ impl<T> Hierarchy<T> {
         position
     }
 
-    /// Makes the entry that was just pushed known to the scan, if one is paused in its slot, and
-    /// tells the node of another entry if the two change places. Returns the entry's position.
+    /// If a scan is paused in the slot, registers the entry that was just pushed with it. If the
+    /// entry changes places with another, stores the new position in the node of that one. Returns
+    /// the position of the pushed entry.
     fn add_to_paused<E: Entry>(&mut self, slot: u32, position: u32, due: Tick) -> u32 {
         if !self.slots.is_paused_in(slot) {
             return position;
@@ -337,7 +341,7 @@ impl<T> Hierarchy<T> {
         new
     }
 
-    /// Does so, and tells the node.
+    /// As [`Hierarchy::push`], and updates the node.
     #[inline]
     fn link(&mut self, spot: Spot, index: NodeIndex, due: Tick) {
         let position = self.push(spot, index, due);
@@ -346,7 +350,8 @@ impl<T> Hierarchy<T> {
         node.position = position;
     }
 
-    /// Removes an entry from its slot, and tells the node of the one that moved into its position.
+    /// Removes an entry from its slot, and updates the node of the entry that moved into its
+    /// position.
     #[inline]
     fn unlink(&mut self, slot: u32, position: u32) {
         if let Some(moved) = self.slots.remove(slot, position) {
@@ -355,8 +360,8 @@ impl<T> Hierarchy<T> {
     }
 }
 
-/// Returns where an entry belongs that is due at `tick`, which is still to come: on the innermost
-/// ring that reaches it, or with cycles on the outermost.
+/// Returns the spot of an entry that is due at `tick`, which lies after the cursor: on the
+/// innermost ring that reaches `tick`, or, with cycles, on the outermost.
 #[inline(always)]
 fn spot_of(rings: &[Ring], tick: Tick) -> Spot {
     for ring in &rings[..rings.len() - 1] {

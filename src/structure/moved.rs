@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - The map is empty unless the timers have moved (`shrink.rs`), and a row goes with its timer. So
-//!   the frequent callers ask [`MovedNodes::is_empty`] first, which is one comparison.
+//!   frequent callers test [`MovedNodes::is_empty`] first, which is one comparison.
 //! - Generations come from one counter and no caller can choose them, so the hash needs no secret:
 //!   a multiplication spreads them.
 
@@ -22,10 +22,10 @@ pub(super) struct Moved {
     pub(super) index: NodeIndex,
 }
 
-/// The map shrinks when it has room for more than this many rows for each that it has.
+/// The map shrinks when it has room for more than this many times its number of rows.
 const SPARSE_ROWS: usize = 8;
 
-/// From the generation in a key to where its node is.
+/// Maps the generation in a key to the place of its node.
 #[derive(Debug, Default)]
 pub(super) struct MovedNodes {
     rows: HashMap<Generation, Moved, BuildHasherDefault<GenerationHasher>>,
@@ -55,8 +55,8 @@ impl MovedNodes {
         self.rows.insert(generation, moved);
     }
 
-    /// Removes the row of a node that is gone, and gives up the memory of many rows that are.
-    /// Returns the row, if there was one.
+    /// Removes the row of a node that is gone, and returns it if there was one. Frees memory if few
+    /// of many rows are left.
     pub(super) fn remove(&mut self, generation: Generation) -> Option<Moved> {
         let moved = self.rows.remove(&generation)?;
         if self.room() / SPARSE_ROWS > self.len() {
@@ -71,7 +71,7 @@ impl MovedNodes {
     }
 }
 
-/// Fibonacci hashing; the halves swap, because the map looks at the low bits.
+/// Fibonacci hashing. The halves are swapped because the map uses the low bits.
 #[derive(Debug, Default)]
 struct GenerationHasher(u64);
 

@@ -5,20 +5,20 @@ use super::Hierarchy;
 use super::entry::Entry;
 use super::table::{Key, Table};
 
-/// How many nodes are loaded together: more than a core has misses under way, and few enough to be
-/// in its first cache still when they are used.
+/// How many nodes are loaded together: more than a core can have cache misses in flight, and few
+/// enough to stay in its first-level cache until they are used.
 pub(crate) const PREFETCH_BATCH: usize = 32;
 
 impl<T> Table<T> {
-    /// Loads the nodes of some entries that a visit is about to ask. The loop does nothing else, so
-    /// the loads do not wait for each other.
+    /// Loads the nodes of some entries that a visit is about to read. The loop does nothing else,
+    /// so the loads do not wait for each other.
     #[inline]
     pub(super) fn fetch<E: Entry>(&self, entries: &[E]) {
         let deadline = |entry: &E| self.at(entry.node()).deadline.get();
         core::hint::black_box(entries.iter().fold(0, |seen, entry| seen ^ deadline(entry)));
     }
 
-    /// Loads the nodes of those entries that a visit in this cycle has to ask.
+    /// Loads the nodes of those entries that a visit in this cycle has to read.
     #[inline]
     pub(super) fn fetch_due<E: Entry>(&self, entries: &[E], cycle: u32) {
         let mut seen = 0;
@@ -32,9 +32,9 @@ impl<T> Table<T> {
 }
 
 impl<T> Hierarchy<T> {
-    /// Loads the memory that a cancel of each of these timers will touch, but of no more than
-    /// [`PREFETCH_BATCH`]. Three loops, each with loads that do not wait for each other: the nodes,
-    /// then the entries, then the nodes of the entries that will move.
+    /// Loads the memory that a cancel of each of these timers will touch, but for no more than
+    /// [`PREFETCH_BATCH`] timers. Three loops, each with loads that do not wait for each other: the
+    /// nodes, then the entries, then the nodes of the entries that will move.
     pub(crate) fn fetch_for_cancel(&self, keys: impl Iterator<Item = Key>) {
         let mut nodes = [(0, 0); PREFETCH_BATCH];
         let mut count = 0;

@@ -1,22 +1,22 @@
-//! A ring: knows where the cursor of one level stands, and in which slot a tick lies. It holds no
-//! entries (`arrays.rs` does), and asks the slots only when they are due.
+//! A ring: the position of one level's cursor, and the slot in which each tick lies. It holds no
+//! entries (`arrays.rs` does), and reads the slots only to learn when they are due.
 //!
 //! Ground rules:
 //!
-//! - Nothing is put into the slot under the cursor for the time until the cursor moves on: an inner
-//!   ring reaches that far. New entries lie one slot ahead or more, and a whole cycle ahead lies
-//!   the cursor's own slot again. The cursor therefore passes a slot that is `ahead` slots ahead (1
-//!   or more) `(ahead - 1) / slots` times before the entry is due. Both formulas in the textbooks
-//!   are a whole cycle late at an edge: `(ahead + cursor) / slots` when the slot wraps behind the
-//!   cursor, `ahead / slots` for exact multiples.
-//! - A slot is visited when the first of its entries is due, so the slot under the cursor may hold
-//!   entries from before, whose time is to come.
+//! - A new entry lies at least one slot ahead of the cursor: an inner ring takes every entry that
+//!   is due before the cursor moves on. One cycle ahead lies the cursor's own slot again. So the
+//!   cursor passes a slot that is `ahead` slots ahead (1 or more) `(ahead - 1) / slots` times
+//!   before the entry is due. Both formulas in the textbooks are a whole cycle late at an edge:
+//!   `(ahead + cursor) / slots` when the slot wraps behind the cursor, `ahead / slots` for exact
+//!   multiples.
+//! - A slot is visited when the first of its entries is due. So the slot under the cursor may still
+//!   hold entries that are not due yet.
 //! - An entry keeps its cycle count as the number of the ring's cycle in which it is due, modulo
 //!   2^31. The ring counts its own cycles, and so counts down for all entries at once: passing a
-//!   slot costs nothing, and passing it a million times costs no more.
-//! - A count is at most [`MAX_CYCLES`]. An entry that lies further is marked [`FAR`]: every visit
-//!   asks its node. No jump, however long, can mistake the mark for a cycle number that has come
-//!   round again.
+//!   slot costs nothing, however often.
+//! - A count is at most [`MAX_CYCLES`]. An entry that lies further ahead is marked [`FAR`]: every
+//!   visit reads its node. `FAR` is no cycle number, so even after the longest jump it cannot equal
+//!   one that has come round again.
 
 use core::ops::Range;
 
@@ -26,20 +26,21 @@ use crate::values::time::Tick;
 /// Cycle numbers are compared modulo 2^31. Half of that leaves a margin.
 pub(super) const MAX_CYCLES: u32 = 1 << 30;
 
-/// Stands for a cycle number: the entry had more than [`MAX_CYCLES`] to wait when it was put there.
+/// In place of a cycle number: the entry had more than [`MAX_CYCLES`] to wait when it was put
+/// there.
 pub(super) const FAR: u32 = 1 << 31;
 
 const CYCLE_NUMBERS: u32 = FAR - 1;
 
-/// Where an entry lies: the slot, numbered through all rings, and the cycle in which it is due. On an
-/// inner ring, whose entries have no cycle, it may be any number.
+/// The place of an entry: the slot, numbered through all rings, and the cycle in which it is due.
+/// On an inner ring, whose entries have no cycle, `cycle` may be any number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spot {
     pub(super) slot: u32,
     pub(super) cycle: u32,
 }
 
-/// How wide a slot is. Division by a power of two is a shift, decided once.
+/// The width of a slot. Division by a power of two is a shift; which of the two is decided once.
 #[derive(Clone, Copy, Debug)]
 struct Width {
     ticks: u64,
@@ -67,7 +68,7 @@ pub(super) struct Ring {
     first: u32,
     slots: u32,
     width: Width,
-    /// How far from `begin` this ring holds an entry with a cycle count of zero.
+    /// The number of ticks from `begin` for which an entry on this ring has a cycle count of zero.
     reach: u64,
     /// The last tick within reach.
     reaches_to: u64,
@@ -79,13 +80,13 @@ pub(super) struct Ring {
     begin: u64,
     /// The tick at which the first slot began in this cycle.
     cycle_begin: u64,
-    /// One less than `slots` if both that and the width are powers of two: some bits of a tick are
-    /// then its slot. Zero otherwise.
+    /// `slots - 1` if `slots` and the width are powers of two: then the slot of a tick is some of
+    /// its bits. Zero otherwise.
     mask: u32,
 }
 
 impl Ring {
-    /// A ring of `slots` slots of `width` ticks, the first of which has number `first`.
+    /// Returns a ring of `slots` slots of `width` ticks each. The first slot has number `first`.
     pub(super) fn new(first: u32, slots: u32, width: u64) -> Ring {
         let reach = width.saturating_mul(u64::from(slots) + 1);
         Ring {
@@ -137,7 +138,7 @@ impl Ring {
         self.spot(tick).slot
     }
 
-    /// Returns where `tick`, which this ring reaches, lies.
+    /// Returns the spot of `tick`, which this ring reaches.
     #[inline]
     pub(super) fn spot(&self, tick: Tick) -> Spot {
         // Less than two cycles ahead, and so below 2^26.
@@ -150,7 +151,7 @@ impl Ring {
         }
     }
 
-    /// Returns where `tick` lies, however far it is. Only the outermost ring is asked this.
+    /// Returns the spot of `tick`, however far it is. Only the outermost ring needs this.
     pub(super) fn spot_far(&self, tick: Tick) -> Spot {
         let ahead = self.width.slots_in(tick.get() - self.begin);
         let (cycles, index) = self.cycles_in(ahead);
@@ -161,7 +162,8 @@ impl Ring {
         }
     }
 
-    /// Returns when the slot of `tick` begins, which is not before the slot under the cursor.
+    /// Returns when the slot of `tick` begins. `tick` does not lie before the slot under the
+    /// cursor.
     pub(super) fn begin_of(&self, tick: Tick) -> Tick {
         let ahead = self.width.slots_in(tick.get() - self.begin);
         Tick::new(self.begin + ahead * self.width.ticks)
@@ -282,13 +284,13 @@ impl Ring {
         self.cycle.wrapping_add(cycles) & CYCLE_NUMBERS
     }
 
-    /// Returns how many cycles end within the next `ahead` slots, and at which slot the cursor then
-    /// is.
+    /// Returns how many cycles end within the next `ahead` slots, and the slot that the cursor is
+    /// at then.
     fn cycles_in(&self, ahead: u64) -> (u64, u32) {
         let from_start = u64::from(self.cursor) + ahead;
         let slots = u64::from(self.slots);
         if from_start < slots {
-            // Nearly always, and far cheaper than a division.
+            // The usual case, and far cheaper than a division.
             return (0, from_start as u32);
         }
         (from_start / slots, (from_start % slots) as u32)

@@ -2,24 +2,24 @@
 //!
 //! Ground rules:
 //!
-//! - A visit scans its slot from the back, so that an entry it removes is the last one, and nothing
-//!   has to move. If it runs out of budget its scan is paused. One scan at most is paused, and its
-//!   slot is visited at the next tick.
-//! - A paused scan never looks at an entry twice. A push adds to the back, among the entries that
-//!   the scan has seen: if the paused visit must look at the new entry too, it swaps with the first
-//!   seen one, and the unseen part grows by one. A cancel may move a seen entry into the unseen
-//!   part, which costs one more look at it.
+//! - A visit scans its slot from the back. So when it removes an entry, only an entry that it has
+//!   seen can move into the gap. If it runs out of budget its scan is paused. One scan at most is
+//!   paused, and its slot is visited at the next tick.
+//! - A push adds to the back, among the entries that a paused scan has seen. If the scan has to
+//!   look at the new entry too, the entry changes places with the first seen one, and the unseen
+//!   part grows by one. A cancel may move a seen entry into the unseen part, which costs one more
+//!   look at it. Otherwise a paused scan looks at no entry twice.
 
 use crate::values::time::Tick;
 
-/// How far a visit has come in its slot.
+/// The progress of a visit in its slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     /// [`NO_SLOT`] when there is no scan.
     pub(super) slot: u32,
     /// The tick of the visit.
     pub(super) tick: Tick,
-    /// How many entries, at the front, have not been looked at.
+    /// The number of entries, at the front, that have not been looked at.
     pub(super) left: usize,
     /// A lower bound of the ticks at which the entries that stay are due.
     pub(super) kept: Tick,

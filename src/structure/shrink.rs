@@ -1,16 +1,16 @@
 //! Shrinking: when few timers are left of many, moves them to a small slab and gives the large one
 //! back.
 //!
-//! A slab cannot shrink while a node lies at its end, and one timer of an hour would pin the memory
-//! of every short one that was pending beside it.
+//! A slab cannot shrink while a node lies at its end. Without the move, one timer of an hour would
+//! pin the memory of every short timer that was pending beside it.
 //!
 //! Ground rules:
 //!
 //! - The timers may move when they fill less than a sixteenth of the slab (`Tuning::sparse_shift`),
-//!   after a cancel and at the end of an advance, and only if the slab has room for more than
-//!   `Tuning::kept_nodes`, or takes more than `Tuning::kept_bytes`.
-//! - They move only once as many cancels and advances have found the slab sparse as timers are left
-//!   ([`SparseWatch`]). So a burst that is being worked off goes to its end without a move, and
+//!   after a cancel and at the end of an advance. They do so only if the slab has room for more
+//!   than `Tuning::kept_nodes` nodes, or takes more than `Tuning::kept_bytes`.
+//! - They move only once as many cancels and advances have found the slab sparse as there are
+//!   timers left ([`SparseWatch`]). So a burst that is being worked off ends without a move, and
 //!   each operation pays for one timer at most: constant time, amortized.
 //! - One move is one pause. It walks the entries that are left, not the old slab, and the operating
 //!   system takes the memory back: milliseconds after a million timers, as the longest cancel of
@@ -24,17 +24,17 @@ use super::Hierarchy;
 use super::entry::{Entry, Inner, Outermost};
 use super::table::OldNodes;
 
-/// Since when the slab has been sparse, in operations that found it so.
+/// Counts the operations that found the slab sparse.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SparseWatch {
     operations: usize,
-    /// How many timers were left at the last of them.
+    /// How many timers were left at the last of these operations.
     left: usize,
 }
 
 impl SparseWatch {
     /// Notes that one more operation found the slab sparse, with `left` timers in it. Returns
-    /// whether it has been so for long enough to move them.
+    /// whether there were enough of them for a move.
     fn is_settled(&mut self, left: usize) -> bool {
         // The slab was full in between: this is another burst.
         if left > 2 * self.left {
@@ -47,8 +47,8 @@ impl SparseWatch {
 }
 
 impl<T> Hierarchy<T> {
-    /// Moves the timers that are left together, if they fill little of their memory. The caller has
-    /// brought table and slots into agreement.
+    /// Moves the timers that are left to a smaller slab, if enough operations found the slab
+    /// sparse. Table and slots must agree.
     #[inline]
     pub(super) fn shrink_if_sparse(&mut self) {
         if self.table.is_sparse() {
@@ -71,7 +71,8 @@ impl<T> Hierarchy<T> {
         debug_assert!(old.is_empty(), "a node without an entry");
     }
 
-    /// Moves the nodes of all entries of one kind, and gives up the memory of large arrays of few.
+    /// Moves the nodes of all entries of one kind, and frees the memory of large arrays with few
+    /// entries.
     fn move_nodes<E: Entry>(&mut self, old: &mut OldNodes<T>) {
         let mut from = 0;
         while let Some(slot) = self.slots.next_occupied::<E>(from) {
@@ -95,7 +96,8 @@ mod tests {
     use crate::structure::{Geometry, Key};
     use crate::values::time::Tick;
 
-    /// Ten timers from tick 100 on, spread over the slab in which a hundred others lay.
+    /// Ten timers from tick 100 on, spread over the slab in which a hundred others lay; their keys,
+    /// and those of the others.
     fn survivors() -> (Hierarchy<u64>, Vec<Key>, Vec<Key>) {
         let geometry = Geometry::levels(&[8, 8]).unwrap();
         let mut wheel = Hierarchy::with_tuning(geometry, Tuning::TINY);
@@ -122,7 +124,8 @@ mod tests {
         assert!(wheel.table.capacity() <= 4096, "{}", wheel.table.capacity());
     }
 
-    /// What a slab keeps is bounded in bytes: a few thousand nodes of large values would be much.
+    /// The memory that a slab keeps is bounded in bytes too: a few thousand nodes of large values
+    /// would take much.
     #[test]
     fn a_long_timer_does_not_pin_the_memory_of_large_values() {
         let mut wheel = Hierarchy::default();
@@ -155,7 +158,7 @@ mod tests {
             assert!(wheel.table.moved().len() <= 256, "{}", wheel.table.moved().len());
         }
         assert_eq!((due.len(), wheel.table.capacity()), (100_000, 0));
-        // A second burst is watched anew.
+        // The watch begins anew with a second burst.
         let keys: Vec<Key> = (0..100_000).map(|n| wheel.insert(Tick::new(9), n)).collect();
         for key in keys {
             wheel.cancel(key);

@@ -2,10 +2,10 @@
 //!
 //! Ground rules:
 //!
-//! - Slots are numbered through all rings, innermost first; those of the outermost ring hold
+//! - Slots are numbered through all rings, innermost first. The slots of the outermost ring hold
 //!   another kind of [`Entry`] than the others.
-//! - Removing an entry moves the last one of its slot into its position; the caller then tells the
-//!   node of the moved one (`Hierarchy::unlink`).
+//! - Removing an entry moves the last one of its slot into its position; the caller then updates
+//!   the node of the moved entry (`Hierarchy::unlink`).
 //! - A slot's bit is set exactly while it has an entry.
 
 use core::ops::Range;
@@ -24,15 +24,15 @@ pub(super) struct Slots {
     pub(super) outermost: Arrays<Outermost>,
     occupancy: Occupancy,
     paused: Scan,
-    /// A push to a slot below this number is only that: the slot is one of an inner ring, and no
-    /// scan is paused.
+    /// A push to a slot below this number needs no extra care: the slot belongs to an inner ring,
+    /// and no scan is paused.
     plain_below: u32,
-    /// A slot with this many entries is full.
+    /// A slot with this many entries, or more, is full.
     full_from: usize,
 }
 
 impl Slots {
-    /// Empty slots: those below `outermost` are of inner rings, and there are `count` in all.
+    /// Returns `count` empty slots. Those below `outermost` belong to inner rings.
     pub(super) fn new(outermost: u32, count: u32, full_from: usize) -> Slots {
         Slots {
             inner: Arrays::new(outermost as usize),
@@ -55,7 +55,7 @@ impl Slots {
         (slot as usize) < self.inner.len()
     }
 
-    /// Returns how many entries lie in all slots, by a look at all.
+    /// Returns the number of entries in all slots. Looks at every slot.
     pub(super) fn entries(&self) -> usize {
         self.inner.count() + self.outermost.count()
     }
@@ -112,21 +112,23 @@ impl Slots {
         }
     }
 
-    /// Returns whether a slot holds so many entries that no timer is to wait for all of them.
+    /// Returns whether a slot is full: no timer should then wait for a visit to all of it.
     pub(super) fn is_full(&self, slot: u32) -> bool {
         self.len(slot) >= self.full_from
     }
 
-    /// Returns whether an [`Inner`] entry may be pushed to this slot with nothing else to be done.
+    /// Returns whether a push to this slot needs no extra care: the slot takes [`Inner`] entries,
+    /// and no scan is paused.
     #[inline(always)]
     pub(super) fn is_plain(&self, slot: u32) -> bool {
         slot < self.plain_below
     }
 
-    /// Adds an entry, which is due at `due`, at the back of a slot. Returns its position, or `None`
-    /// if it is empty or has no more room, for [`Slots::push_with_room`].
+    /// Adds an entry, which is due at `due`, at the back of a slot. Returns its position. Returns
+    /// `None` if the slot is empty or its array is full: then [`Slots::push_with_room`] adds the
+    /// entry.
     ///
-    /// If a scan is paused there, [`Slots::add_to_paused`] has to follow.
+    /// If a scan is paused in the slot, the caller calls [`Slots::add_to_paused`] next.
     #[inline(always)]
     pub(super) fn push<E: Entry>(&mut self, number: u32, entry: E, due: Tick) -> Option<u32> {
         let slot = E::slot_mut(self, number);
@@ -139,7 +141,7 @@ impl Slots {
         Some(position as u32)
     }
 
-    /// Does so in a slot that is empty, or has room for no more.
+    /// As [`Slots::push`], for a slot that is empty or whose array is full.
     pub(super) fn push_with_room<E: Entry>(&mut self, number: u32, entry: E, due: Tick) -> u32 {
         if self.entries_of::<E>(number).is_empty() {
             self.occupancy.set(number);
@@ -153,16 +155,16 @@ impl Slots {
         position as u32
     }
 
-    /// Makes the entry that was just pushed known to the scan that is paused in its slot. Returns
-    /// the entry's position, and the node of another that is now at the back, if the two have
-    /// changed places.
+    /// Registers the entry that was just pushed with the scan that is paused in its slot. If the
+    /// scan has to look at it too, the entry changes places with the first one seen. Returns the
+    /// entry's position, and the node of the other entry if the two changed places.
     pub(super) fn add_to_paused<E: Entry>(
         &mut self,
         slot: u32,
         due: Tick,
     ) -> (u32, Option<NodeIndex>) {
         let last = self.entries_of::<E>(slot).len() - 1;
-        // Cancels may have made the slot shorter than that.
+        // Cancels may have left fewer entries than that.
         let first_seen = self.paused.left.min(last);
         self.paused.left = first_seen;
         if due > self.paused.tick {
@@ -204,7 +206,7 @@ impl Slots {
         let len = self.len(slot);
         let paused = self.end_pause();
         if paused.slot == slot {
-            // Cancels may have made the slot shorter than that.
+            // Cancels may have left fewer entries than that.
             Scan { left: paused.left.min(len), ..paused }
         } else {
             debug_assert!(!paused.exists(), "a paused scan is forgotten");
@@ -218,7 +220,7 @@ impl Slots {
         core::mem::take(&mut E::slot_mut(self, slot).entries)
     }
 
-    /// Puts back the entries that a visit left, none of which is due before `first_due`.
+    /// Puts back the entries that stay after a visit. None of them is due before `first_due`.
     #[inline]
     pub(super) fn put_back<E: Entry>(&mut self, number: u32, entries: Vec<E>, first_due: Tick) {
         let emptied = entries.is_empty();
@@ -230,8 +232,8 @@ impl Slots {
         }
     }
 
-    /// Puts back the entries that the visit of a scan left. If the scan has not seen them all, it
-    /// is paused.
+    /// Puts back the entries that stay after a scan. If the scan has not seen them all, it is
+    /// paused.
     pub(super) fn end_scan<E: Entry>(
         &mut self,
         scan: Scan,
@@ -248,7 +250,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Returns the paused scan, if there is one, which there is no more.
+    /// Forgets the paused scan, if there is one, and returns it.
     fn end_pause(&mut self) -> Scan {
         self.plain_below = self.inner.len() as u32;
         core::mem::replace(&mut self.paused, Scan::NONE)
@@ -265,7 +267,7 @@ impl Slots {
         E::arrays_mut(self).close(index);
     }
 
-    /// Removes every entry, and gives up the memory.
+    /// Removes every entry, and frees the memory.
     pub(super) fn clear(&mut self) {
         *self = Slots::new(self.inner.len() as u32, self.count(), self.full_from);
     }
@@ -276,7 +278,7 @@ impl Slots {
         self.first_occupied(from.max(first)..first + E::arrays(self).len() as u32)
     }
 
-    /// Returns the paused scan, if there is one: its slot, and how many entries it has not seen.
+    /// Returns the slot of the paused scan, if there is one, and how many entries it has not seen.
     pub(super) fn paused(&self) -> Option<(u32, usize)> {
         self.paused.exists().then_some((self.paused.slot, self.paused.left))
     }
@@ -287,7 +289,7 @@ impl Slots {
         self.paused.slot == slot
     }
 
-    /// Returns whether the bits agree with the slots, and the way of a push with the scan.
+    /// Returns whether the bits agree with the slots, and `plain_below` with the paused scan.
     pub(super) fn is_marked(&self) -> bool {
         let plain_below = if self.paused.exists() { 0 } else { self.inner.len() as u32 };
         let agrees = |slot| self.occupancy.is_set(slot) == (self.len(slot) > 0);

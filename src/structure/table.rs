@@ -2,18 +2,17 @@
 //!
 //! Ground rules:
 //!
-//! - A node index is an index into a `slab`, which uses it again. A [`Generation`] is never used
-//!   again. A key is both, so a stale, foreign or forged key finds nothing.
-//! - A node says where its timer's entry lies: in which slot, and at which position. Exactly one
-//!   entry points back at the node. The table keeps these numbers for the rings and never reads
-//!   them.
-//! - A key names the index that its node had when the key was given. Where a node lies elsewhere
-//!   since (`shrink.rs`), `moved` has a row for it; so a look-up that misses in the slab asks
-//!   `moved`, and every key that leaves the table is the one that was given.
+//! - A node index is an index into a `slab`, which reuses it. A [`Generation`] is never used again.
+//!   A key consists of both, so a stale, foreign or forged key finds nothing.
+//! - A node says where its timer's entry lies: its slot, and its position there. Exactly one entry
+//!   points back at the node. The table keeps these numbers for the rings and never reads them.
+//! - A key names the index that its node had when the key was given. If the node has moved since
+//!   (`shrink.rs`), `moved` has a row for it. So a look-up that misses in the slab asks `moved`,
+//!   and the table returns every key as it was given.
 //!
-//! In a wheel, where the value is a job (a fat box, 16 bytes), a node is 40 bytes; for a value of 8
-//! it is 32, two to a cache line. The generation cannot be zero, and `slab` marks a vacant index
-//! with that spare value, for free.
+//! In a wheel, where the value is a job (a fat box, 16 bytes), a node takes 40 bytes; with a value
+//! of 8 bytes it takes 32, two to a cache line. The generation cannot be zero, so `slab` marks a
+//! vacant index with a zero there, for free.
 
 use slab::Slab;
 
@@ -27,7 +26,7 @@ use crate::values::time::Tick;
 pub(crate) type NodeIndex = u32;
 
 /// Identifies one timer of one [`Hierarchy`](crate::Hierarchy), for ever: a key is never given
-/// twice in the life of a process, so a key whose timer is gone, or that another hierarchy gave,
+/// twice in the life of a process. So a key whose timer is gone, or a key of another hierarchy,
 /// matches nothing.
 ///
 /// 16 bytes, `Copy`; `Option<Key>` is no larger. Dropping a key does nothing.
@@ -43,25 +42,24 @@ pub(crate) struct Node<T> {
     generation: Generation,
     /// When the timer is due. Its entry may lie at an earlier visit, never at a later one.
     pub(crate) deadline: Tick,
-    /// Which slot the entry lies in, numbered through all rings.
+    /// The slot in which the entry lies, numbered through all rings.
     pub(crate) slot: u32,
-    /// Where in that slot.
+    /// The entry's position in that slot.
     pub(crate) position: u32,
     pub(crate) value: T,
 }
 
-/// Nodes by key.
+/// All nodes, by key.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     nodes: Slab<Node<T>>,
     generations: Generations,
     moved: MovedNodes,
     tuning: Tuning,
-    /// The room of the slab when it was last looked at. An index beyond it says that the slab has
-    /// grown.
+    /// The room of the slab when it was last read. A larger index shows that the slab has grown.
     known_room: usize,
-    /// With fewer nodes than this the slab is sparse. From `known_room`, so that a cancel compares
-    /// two numbers.
+    /// With fewer nodes than this the slab is sparse. Computed once from `known_room`, so that a
+    /// cancel only compares two numbers.
     sparse_below: usize,
 }
 
@@ -176,7 +174,7 @@ impl<T> Table<T> {
         self.nodes.iter().map(|(index, node)| (key_of(index, node, &self.moved), node))
     }
 
-    /// Removes every node, and gives up the memory; the generations go on. Returns the nodes with
+    /// Removes every node, and frees the memory; the generations go on. Returns the nodes with
     /// their keys, in no order.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (Key, Node<T>)> + use<T> {
         let moved = core::mem::take(&mut self.moved);
@@ -191,7 +189,7 @@ impl<T> Table<T> {
         self.nodes.len() < self.sparse_below
     }
 
-    /// Notes that the slab has another room than before.
+    /// Notes that the slab's room has changed.
     #[cold]
     fn note_room(&mut self) {
         let room = self.nodes.capacity();
@@ -203,8 +201,8 @@ impl<T> Table<T> {
         };
     }
 
-    /// Begins to move every node to a slab with room for no more. The caller then moves each of the
-    /// nodes with [`Table::move_node`], before it uses the table in any other way.
+    /// Begins to move every node to a slab with room for exactly these. The caller then moves each
+    /// of the nodes with [`Table::move_node`], before it uses the table in any other way.
     pub(super) fn begin_move(&mut self) -> OldNodes<T> {
         let len = self.nodes.len();
         let nodes = core::mem::replace(&mut self.nodes, Slab::with_capacity(len));

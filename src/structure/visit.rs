@@ -1,19 +1,20 @@
-//! The visit: looks at every entry of one slot, and decides what becomes of it.
+//! The visit: looks at every entry of one slot, and fires, moves or keeps it.
 //!
 //! Ground rules:
 //!
-//! - A timer that is due fires. Another moves to where its deadline lies now: inwards, unless the
-//!   deadline was pushed back. It stays if that is this slot again, a cycle later; and, unread, if
-//!   its cycle has not come.
-//! - A slot of which nearly everything leaves is emptied from the front to the back, without a look
-//!   at where the rest lies: [`Hierarchy::fire_slot`] on the innermost ring,
-//!   [`Hierarchy::cascade_slot`] on the others. Both need the budget for all of it.
-//! - Any other visit is a [`Scan`](super::scan::Scan), which can be paused: to slots of the
-//!   outermost ring, of which much may stay, and where the budget does not suffice, or takes nothing out.
-//! - A slot that is visited is empty until the visit puts back what stays, so that what moves comes
-//!   to lie elsewhere. `fire_slot` leaves what was postponed in the slot, and moves it after that:
-//!   none of it comes back, because the ring stands before the tick and does not reach a whole cycle
-//!   past it.
+//! - A timer that is due fires. Any other moves to the slot of its present deadline: inwards,
+//!   unless it was postponed. It stays if that is the same slot, a cycle later. An entry whose
+//!   cycle has not come stays too, and its node is not read.
+//! - A slot that nearly all entries leave is emptied from front to back, without bookkeeping for
+//!   the entries that were not reached yet: [`Hierarchy::fire_slot`] on the innermost ring,
+//!   [`Hierarchy::cascade_slot`] on the others. Both need the budget for the whole slot.
+//! - Any other visit is a [`Scan`](super::scan::Scan), which can be paused: a visit to the
+//!   outermost ring, where many entries may stay, and a visit whose budget does not suffice or
+//!   takes nothing out.
+//! - A visited slot is empty until the visit puts back the entries that stay, so a moved entry
+//!   never lands among them. `fire_slot` is different: it leaves postponed entries in the slot, and
+//!   moves them at its end. None of them comes back to the slot, because the ring stands before the
+//!   tick and does not reach a whole cycle past it.
 
 use super::budget::{Budget, OutOfBudget};
 use super::entry::{Entry, Inner, Outermost};
@@ -23,12 +24,12 @@ use super::table::Key;
 use super::{Hierarchy, spot_of};
 use crate::values::time::Tick;
 
-/// The nodes of so few entries are not worth a fetch of their own.
+/// The nodes of this many entries, or fewer, are not worth a fetch of their own.
 const FEW: usize = 4;
 
-/// What a scan does with an entry.
+/// The decision of a scan about an entry.
 enum Fate {
-    /// Its cycle, which has this number, has not come: the entry stays, unread.
+    /// Its cycle, which has this number, has not come: the entry stays, and its node is not read.
     Waits(u32),
     /// The deadline lies in this slot in a later cycle: the entry stays until then.
     Stays(Tick, u32),
@@ -51,7 +52,7 @@ impl<T> Hierarchy<T> {
         if !self.slots.is_inner(slot) {
             return self.scan::<Outermost>(level, tick, budget, due);
         }
-        // A budget of looks does not suffice for any slot.
+        // `take_all` refuses a budget of looks, so that always scans.
         if self.slots.is_paused_in(slot) || !budget.take_all(self.slots.len(slot)) {
             return self.scan::<Inner>(level, tick, budget, due);
         }
@@ -125,7 +126,7 @@ impl<T> Hierarchy<T> {
         self.slots.put_back(slot, entries, first_due);
     }
 
-    /// Looks at the entries of a slot, as far as the budget says.
+    /// Looks at the entries of a slot, as far as the budget goes.
     #[inline]
     fn scan<E: Entry>(
         &mut self,
@@ -140,8 +141,8 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// Looks at every entry of a slot, from the back, as far as the budget goes; if it is one of
-    /// `LOOKS`, to the first that is due.
+    /// Looks at every entry of a slot, from the back, as far as the budget goes. With `LOOKS`, a
+    /// budget of looks, stops at the first entry that is due.
     fn scan_slot<E: Entry, const LOOKS: bool>(
         &mut self,
         level: usize,
@@ -177,7 +178,7 @@ impl<T> Hierarchy<T> {
                     }
                     Fate::Fires if LOOKS => {
                         budget.note_due();
-                        // It is the next that a scan looks at.
+                        // The resumed scan begins with this entry.
                         scan.left = position + 1;
                         return self.slots.end_scan(scan, entries);
                     }
@@ -211,7 +212,7 @@ impl<T> Hierarchy<T> {
         }
     }
 
-    /// Takes an entry out of the array that a scan took from its slot, and tells the node of the
+    /// Takes an entry out of the array that a scan took from its slot, and updates the node of the
     /// entry that moved into its position.
     #[inline]
     fn swap_remove_entry<E: Entry>(&mut self, entries: &mut Vec<E>, position: usize) {

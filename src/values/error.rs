@@ -1,5 +1,4 @@
-//! The errors: one type for each operation that can fail. A refused insert gives back what was
-//! handed in.
+//! The errors: one type for each operation that can fail. A refused insert gives the job back.
 
 use core::fmt;
 use core::time::Duration;
@@ -78,8 +77,8 @@ pub enum ConfigError {
     /// The system refused to start the ticker's thread.
     Ticker(std::io::Error),
     /// The pool could not be built, most often because the system refused to start its threads. No
-    /// function returns this: the threads start with the first job that comes due, and then it is
-    /// the payload of the [`Panic`](crate::Panic) that the panic handler is told.
+    /// function returns this error: the threads start with the first job that comes due, so the
+    /// panic handler receives this error, as the payload of a [`Panic`](crate::Panic).
     Pool(rayon::ThreadPoolBuildError),
 }
 
@@ -127,11 +126,11 @@ impl std::error::Error for ConfigError {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum InsertErrorKind {
-    /// There is no room for the job: the wheel has as many pending jobs as
-    /// [`Builder::max_pending`](crate::Builder::max_pending) allows, or the calling thread's shard
+    /// There is no room for the job. The wheel has as many pending jobs as
+    /// [`Builder::max_pending`](crate::Builder::max_pending) allows; or the calling thread's shard
     /// holds 2^32 - 1 jobs, the most that a shard can number. (A job that repeats or that waits for
-    /// a wall-clock time counts twice there while it is in the wheel.) Or so many
-    /// [`Events`](crate::Events) are pending.
+    /// a wall-clock time counts twice there while it is in the wheel.) For
+    /// [`Events`](crate::Events): 2^32 - 1 events are pending in them.
     Full,
     /// The wheel was dropped or shut down. A wheel that is full as well reports this, because it is
     /// final.
@@ -140,7 +139,7 @@ pub enum InsertErrorKind {
     ZeroPeriod,
     /// The key has a pending job already.
     Occupied,
-    /// The receivers of the [`Events`](crate::Events) are gone, so nobody could receive the value.
+    /// All receivers of the [`Events`](crate::Events) were dropped.
     Disconnected,
 }
 
@@ -165,8 +164,8 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
     }
 }
 
-/// An insert that was refused. [`InsertError::into_inner`] returns what was handed in: the job; the
-/// key and the job; or the whole batch.
+/// An insert that was refused. [`InsertError::into_inner`] gives back the job; the key and the job;
+/// or the whole batch.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -180,9 +179,10 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
 /// # Ok::<(), tickwheel::ConfigError>(())
 /// ```
 ///
-/// It is `Send` and `Sync` for every job, so `?` turns it into a boxed error. A caller that does not
-/// want the job back turns it into its kind, which is an error too, and which a boxed error can be
-/// asked for by a downcast (the type of a closure has no name):
+/// It is `Send` and `Sync` for every job, so `?` turns it into a boxed error. A caller that does
+/// not want the job back converts it into its [`InsertErrorKind`], which is an error too. A boxed
+/// kind can be found by a downcast; a boxed `InsertError` of a closure cannot, because the type of
+/// a closure has no name:
 ///
 /// ```
 /// # use std::time::Duration;
@@ -195,7 +195,7 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
 /// ```
 pub struct InsertError<F> {
     kind: InsertErrorKind,
-    /// Nobody locks it: the mutex makes the error `Sync` for every job that is `Send`, so that `?`
+    /// Never locked. The mutex makes the error `Sync` for every job that is `Send`, so that `?`
     /// turns it into a boxed error.
     job: Mutex<F>,
 }
@@ -205,7 +205,7 @@ impl<F> InsertError<F> {
         InsertError { kind, job: Mutex::new(job) }
     }
 
-    /// Returns the same error with `job(the refused job)` in it: the job wrapped, or unwrapped.
+    /// Returns the same error with its job wrapped, or unwrapped, by `job`.
     pub(crate) fn map<G>(self, job: impl FnOnce(F) -> G) -> InsertError<G> {
         InsertError::new(self.kind, job(self.into_inner()))
     }
@@ -215,7 +215,7 @@ impl<F> InsertError<F> {
         self.kind
     }
 
-    /// Returns what was handed in.
+    /// Returns the refused job, key and job, or batch.
     pub fn into_inner(self) -> F {
         self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

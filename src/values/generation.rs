@@ -3,12 +3,12 @@
 //! Every [`Generation`] of every handle table comes from one counter of 64 bits. So a key that is
 //! stale, or that belongs to another table, never matches: at a billion inserts a second the
 //! counter lasts 584 years. A table leases [`LEASE_SIZE`] numbers at a time, so it touches the
-//! shared counter once in as many inserts.
+//! shared counter once per that many inserts.
 
 use core::num::NonZeroU64;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells the timer at an index of a table from those that had the index before it, and from the
+/// Distinguishes the timer at an index of a table from earlier timers at that index, and from the
 /// timers of other tables.
 pub(crate) type Generation = NonZeroU64;
 
@@ -39,7 +39,7 @@ impl Generations {
 
     #[cold]
     fn lease(&mut self) {
-        // Relaxed: the numbers have to differ, and order nothing.
+        // Relaxed: the numbers have to differ, but order no other memory.
         let lease = NEXT_LEASE.fetch_add(1, Ordering::Relaxed);
         self.last = lease.checked_mul(LEASE_SIZE).expect("2^64 timers in one process");
         self.end = self.last + (LEASE_SIZE - 1);

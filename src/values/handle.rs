@@ -1,13 +1,13 @@
-//! The handle: the name of a job, as the user holds it.
+//! The handle: identifies one job of a wheel for the user.
 //!
 //! Ground rules:
 //!
 //! - A one-shot job's handle is the key under which it lies in its shard's hierarchy, and the
 //!   shard's number.
-//! - A *re-armable* job comes into the hierarchy several times, each time under another key. Its
-//!   handle names its registration in the shard's registry. The shard's number in such a handle is
-//!   marked and matches no shard, so the verbs for one-shot jobs cannot confuse the two, and pay
-//!   nothing to tell them apart.
+//! - A *re-armable* job enters the hierarchy several times, each time under another key. Its handle
+//!   names its registration in the shard's registry. The shard's number in such a handle is marked
+//!   and matches no shard. So a verb for one-shot jobs never mistakes such a handle for one of its
+//!   own, and needs no extra check.
 
 use core::fmt;
 
@@ -15,12 +15,12 @@ use crate::values::generation::Generation;
 
 /// Names one job of one [`Wheel`](crate::Wheel), for ever: a handle is never given twice in the
 /// life of a process. It becomes stale when its job has run (a repeating job: for the last time) or
-/// was cancelled. With a stale handle, or the handle of another wheel, every verb does nothing and
+/// was cancelled. With a stale handle, or a handle of another wheel, every verb does nothing and
 /// returns `false` or `None`.
 ///
 /// 16 bytes, `Copy`; `Option<Handle>` is no larger. Dropping a handle does nothing to the job; a
-/// [`Guard`](crate::Guard) cancels it. The order of handles is that of their making for one shard,
-/// and means nothing else: it is there for ordered maps.
+/// [`Guard`](crate::Guard) cancels it. The order of handles has no meaning; it exists for ordered
+/// maps.
 ///
 /// ```
 /// use tickwheel::Handle;
@@ -30,8 +30,9 @@ use crate::values::generation::Generation;
 pub struct Handle {
     generation: Generation,
     /// The index in the low half, and the shard's number in the high half, marked with
-    /// [`REARMABLE`] for a re-armable job. Two words: so a handle travels in two registers. As
-    /// three fields it went through memory, where a load of all of it waits for the three stores.
+    /// [`REARMABLE`] for a re-armable job. One word for both, so that a handle travels in two
+    /// registers. As three fields it went through memory, where a load of the whole handle waited
+    /// for three stores.
     location: u64,
 }
 

@@ -1,12 +1,12 @@
-//! The job: what the user gives a wheel to run, as the wheel keeps it.
+//! The job: the user's closure or [`Task`] in its box, as a wheel keeps it.
 //!
 //! Ground rules:
 //!
-//! - A [`Job`] is a box. In it is the user's value, or a wrapper around it: the place in a group,
+//! - A [`Job`] is a box. It holds the user's value, or a wrapper around it: the place in a group,
 //!   the ticket of a key, the registration of a re-armable job. [`Job::downcast`] looks through
 //!   every wrapper.
-//! - A [`Job`] that is inserted again leaves its old wrappers behind, its key, its group and its
-//!   registration ([`Work::disarm`]). One without wrappers is not boxed again.
+//! - When a [`Job`] is inserted again, [`Work::disarm`] removes its wrappers: it loses its key, its
+//!   group and its registration. A job without wrappers is not boxed again.
 
 use core::any::{Any, TypeId};
 use core::fmt;
@@ -14,8 +14,8 @@ use core::fmt;
 use crate::values::handle::Handle;
 use crate::values::repeat::{Next, Repeat, Run};
 
-/// What a wheel runs once: every closure `FnOnce()`, a [`Job`], and types of your own, which can
-/// then be asked for: [`Job::downcast`].
+/// A value that a wheel can run once: every closure `FnOnce()`, a [`Job`], and types of your own,
+/// which [`Job::downcast`] gives back.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,22 +50,22 @@ impl<F: FnOnce()> Task for F {
 }
 
 /// A job that has not run, as [`Wheel::take`](crate::Wheel::take) and
-/// [`Wheel::shutdown`](crate::Wheel::shutdown) hand it back. It can be run, looked into, and
-/// inserted again, in the same wheel or in another: under a new handle, and without the key or the
-/// group that it had. A repeating job that is inserted again goes on repeating.
+/// [`Wheel::shutdown`](crate::Wheel::shutdown) return it. You can run it, look into it, or insert
+/// it again, in the same wheel or in another. Inserted again, it has a new handle, and no longer
+/// the key or the group that it had; a repeating job goes on repeating.
 ///
 /// Dropping it drops the closure or the [`Task`] without calling it.
 pub struct Job(Box<dyn Work>);
 
 impl Job {
-    /// Returns a job that runs `task`: so that jobs of different types go into one batch. It costs
-    /// one allocation, and an insert of it none.
+    /// Returns a job that runs `task`, so that jobs of different types go into one batch. This
+    /// costs one allocation; the insert of the job then costs none.
     pub fn new<T: Task + Send + 'static>(task: T) -> Job {
         job_of(task)
     }
 
-    /// Runs the job on this thread, once. A repeating job is told that it is on time; its answer is
-    /// ignored, and it does not run again.
+    /// Runs the job on this thread, once. A repeating job gets a [`Run`] that is on time; its
+    /// answer is ignored, and it does not run again.
     ///
     /// # Panics
     ///
@@ -78,8 +78,7 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// Returns the job as it is if it was made of something else. A job that repeats is never a
-    /// `T`.
+    /// Returns the job unchanged if it was made of another type. A job that repeats is never a `T`.
     pub fn downcast<T: 'static>(self) -> Result<T, Job> {
         if !self.0.task().is::<T>() {
             return Err(self);
@@ -109,12 +108,13 @@ impl Job {
         self.0.disarm()
     }
 
-    /// Returns what was made a job, with its wrappers, in its box.
+    /// Returns the value that the job was made of, with its wrappers, in its box.
     pub(crate) fn into_any(self) -> Box<dyn Any + Send> {
         self.0.into_any()
     }
 
-    /// Returns what was made a job: a `C`, with its wrappers, that may have been registered since.
+    /// Returns the `C` that the job was made of, with its wrappers. The job may have been
+    /// registered since.
     pub(crate) fn into_call<C: Call>(self) -> C {
         cast::<Job, C>(self).unwrap_or_else(|job| {
             *job.into_any().downcast().expect("the caller knows what it made a job of")
@@ -140,12 +140,13 @@ pub(crate) fn is_job<T: 'static>() -> bool {
     TypeId::of::<T>() == TypeId::of::<Job>()
 }
 
-/// Returns a job that is made of `call`; `call` itself if it is one.
+/// Returns a job made of `call`, or `call` itself if it is a [`Job`].
 pub(crate) fn job_of<C: Call>(call: C) -> Job {
     cast(call).unwrap_or_else(|call| Job(Box::new(call)))
 }
 
-/// Returns `call` as a job that is about to be inserted: without its wrappers if it was a job before.
+/// Returns `call` as a job that is about to be inserted: without its wrappers if it was a job
+/// before.
 pub(crate) fn disarmed<C: Call>(call: C) -> Disarmed {
     match is_job::<C>() {
         true => job_of(call).disarm(),
@@ -153,7 +154,7 @@ pub(crate) fn disarmed<C: Call>(call: C) -> Disarmed {
     }
 }
 
-/// Returns the value as a `B`, or as it is if it is none.
+/// Returns the value as a `B`, or unchanged if it has another type.
 pub(crate) fn cast<A: 'static, B: 'static>(value: A) -> Result<B, A> {
     let mut value = Some(value);
     match (&mut value as &mut dyn Any).downcast_mut::<Option<B>>().and_then(Option::take) {
@@ -162,10 +163,10 @@ pub(crate) fn cast<A: 'static, B: 'static>(value: A) -> Result<B, A> {
     }
 }
 
-/// A job that has no registration any more.
+/// A job without a registration.
 pub(crate) enum Disarmed {
     OneShot(Job),
-    /// The handle is the one that it had.
+    /// `handle` is the one that the job had.
     Repeating {
         handle: Handle,
         repeat: Repeat,
@@ -173,7 +174,7 @@ pub(crate) enum Disarmed {
     },
 }
 
-/// What becomes a job when the wheel takes it in, and stays what it is if the wheel refuses it.
+/// A value that becomes a job when the wheel accepts it, and is unchanged if the wheel refuses it.
 pub(crate) trait IntoJob {
     fn into_job(self) -> Job;
 }
@@ -191,9 +192,9 @@ impl IntoJob for Job {
     }
 }
 
-/// What a [`Job`] boxes: the user's closure, or a wrapper around it.
+/// The content of a [`Job`]'s box: the user's value, or a wrapper around it.
 pub(crate) trait Work: Send + 'static {
-    /// Calls the closure once, for a user that took the job out of the wheel.
+    /// Runs the job once, for a user that took it out of the wheel.
     fn run(self: Box<Self>);
 
     /// Runs the job because it is due. A re-armable job may go back into the wheel.
@@ -206,27 +207,27 @@ pub(crate) trait Work: Send + 'static {
         None
     }
 
-    /// Returns what the user inserted, without any wrapper.
+    /// Returns the value that the user inserted, without any wrapper.
     fn task(&self) -> &dyn Any;
 
-    /// Returns what the user inserted, without any wrapper.
+    /// Returns the value that the user inserted, without any wrapper.
     fn into_task(self: Box<Self>) -> Box<dyn Any + Send>;
 
-    /// Returns what was made a job, with its wrappers, and without a registration.
+    /// Returns the value that the job was made of, with its wrappers, but without a registration.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 
     /// Returns the job without key, group and registration.
     fn disarm(self: Box<Self>) -> Disarmed;
 }
 
-/// The content of a one-shot job, called once: a task of the user's, or a wrapper around one.
+/// The content of a one-shot job, called once: the user's task, or a wrapper around it.
 pub(crate) trait Call: Send + 'static {
     fn call(self);
 
-    /// Returns what the user inserted, without any wrapper.
+    /// Returns the value that the user inserted, without any wrapper.
     fn task(&self) -> &dyn Any;
 
-    /// Returns what the user inserted, without any wrapper.
+    /// Returns the value that the user inserted, without any wrapper.
     fn into_task(self) -> Box<dyn Any + Send>;
 
     /// Returns the job without any wrapper.
@@ -286,7 +287,8 @@ impl<C: Call> Work for C {
     }
 }
 
-/// The content of a repeating job, called for every run: a closure, or a wrapper around one.
+/// The content of a repeating job, called for every run: the user's closure, or a wrapper around
+/// it.
 pub(crate) trait CallAgain: Send + 'static {
     fn call(&mut self, run: Run) -> Next;
 

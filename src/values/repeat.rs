@@ -1,11 +1,12 @@
-//! Repeating jobs: how a job repeats, what a run is told, and when the next run is.
+//! Repeating jobs: how a job repeats, the data that each run receives, and when the next run is.
 //!
 //! Ground rules:
 //!
-//! - A fixed rate counts from the deadline of the run before, to the nanosecond, and never from the
-//!   clock: it keeps its phase however late its runs are, and roundings to ticks do not add up.
-//! - A period is missed when its deadline passes before the run before it has ended. The policy
-//!   ([`Missed`]) applies to missed periods alone.
+//! - A fixed rate counts from the deadline of the previous run, to the nanosecond, and never from
+//!   the clock. So it keeps its phase however late its runs are, and roundings to ticks do not add
+//!   up.
+//! - A period is missed when its deadline passes before the previous run has ended. The policy
+//!   ([`Missed`]) applies only to missed periods.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -48,9 +49,9 @@ impl Repeat {
         Repeat { period: Some(period), ..Repeat::irregular().starting(period) }
     }
 
-    /// Returns a repeat without a period: the answer to every run says when the next one is. The
-    /// first run is at the next tick by default. Without a period, [`Next::Period`] **ends the
-    /// repeat**.
+    /// Returns a repeat without a period: the [`Next`] that a run returns says when the next run
+    /// is. The first run is at the next tick by default. Without a period, [`Next::Period`] **ends
+    /// the repeat**.
     #[doc(alias("retry", "backoff", "cron"))]
     pub fn irregular() -> Repeat {
         Repeat {
@@ -62,14 +63,14 @@ impl Repeat {
     }
 
     /// Sets when the first run is: after a delay, counted from the insert; at an instant; or at a
-    /// wall-clock time. A slack or a jitter of this time goes for every run, as one given to
-    /// [`Repeat::within`] or [`Repeat::jitter`].
+    /// wall-clock time. A slack or a jitter of `first` applies to every run, like one that is given
+    /// to [`Repeat::within`] or [`Repeat::jitter`].
     ///
-    /// If an instant has passed, the first run is at the next tick and is late for that instant,
-    /// and the policy decides about the periods missed since. A wall-clock time that has passed
-    /// counts as the present: the run is due at the next tick and nothing was missed. A wall-clock
-    /// time sets the first run alone; later runs are a period apart on the monotonic clock. For a
-    /// job at eight every morning, return [`Next::Wall`].
+    /// If an instant has passed, the first run is at the next tick and is late for that instant;
+    /// the policy decides about the periods missed since. A wall-clock time that has passed counts
+    /// as the present: the run is due at the next tick and nothing was missed. A wall-clock time
+    /// sets only the first run; later runs are a period apart on the monotonic clock. For a job at
+    /// eight every morning, return [`Next::Wall`].
     pub fn starting(mut self, first: impl Into<When>) -> Repeat {
         let first = first.into();
         self.first = match first.window() {
@@ -80,15 +81,15 @@ impl Repeat {
     }
 
     /// Lets every run be late by at most `slack`, so that it shares a tick with other jobs, as
-    /// [`When::within`] does. The phase stays exact. A run that a reset moves is at the time that
-    /// the reset gave it, with the slack of that. Replaces a jitter.
+    /// [`When::within`] does. The phase stays exact. A run that a reset moves takes the time and
+    /// the slack of the reset. Replaces a jitter.
     #[doc(alias("slack", "coalesce"))]
     pub fn within(mut self, slack: Duration) -> Repeat {
         self.first = self.first.within(slack);
         self
     }
 
-    /// Makes every run late by a random time, `most` at most, as [`When::jitter`] does. The phase
+    /// Makes every run late by a random time of at most `most`, as [`When::jitter`] does. The phase
     /// stays exact: jitters do not add up. Replaces a slack.
     ///
     /// A jitter or a slack that is longer than the period makes runs miss periods.
@@ -103,9 +104,9 @@ impl Repeat {
         self
     }
 
-    /// Sets what follows a run that panics, in the place of the answer that it did not give. The
-    /// default is [`Next::Stop`]: a panic ends the repeat. With [`Next::Period`] a job with a period
-    /// goes on; [`Next::After`] suits a job without. Every panic is counted, and reported to
+    /// Sets the [`Next`] that is used after a run that panics. The default is [`Next::Stop`]: a
+    /// panic ends the repeat. With [`Next::Period`] a job with a period goes on; [`Next::After`]
+    /// suits a job without. Every panic is counted, and reported to
     /// [`Builder::on_panic`](crate::Builder::on_panic) with the handle of the job.
     pub fn after_panic(mut self, next: Next) -> Repeat {
         self.after_panic = next;
@@ -127,19 +128,19 @@ impl Repeat {
         self.period == Some(Duration::ZERO)
     }
 
-    /// Returns whether there is a period, and it is not zero.
+    /// Returns whether there is a period above zero.
     #[cfg(feature = "async")]
     pub(crate) fn is_periodic(&self) -> bool {
         self.period.is_some() && !self.has_zero_period()
     }
 
-    /// Returns the answer that stands in for that of a run that panicked.
+    /// Returns the [`Next`] to use after a run that panicked.
     pub(crate) fn answer_of_a_panic(&self) -> Next {
         self.after_panic
     }
 
-    /// Returns the deadline after `deadline` by the period and the policy, when the run ended at
-    /// `now`, and the number of deadlines that were dropped. Returns `None` without a period.
+    /// Returns the deadline that follows `deadline` under the policy if the run ended at `now`, and
+    /// the number of deadlines dropped in between. Returns `None` without a period.
     pub(crate) fn follow(&self, deadline: Moment, now: Moment) -> Option<(Moment, u64)> {
         let period = self.period?;
         let next = deadline.plus(period);
@@ -155,7 +156,7 @@ impl Repeat {
     }
 }
 
-/// What happens to periods whose deadline passed before the run before had ended: because that run
+/// What happens to periods whose deadline passed before the previous run ended: because that run
 /// took long, the pool was full, or the machine slept.
 ///
 /// As long as no period is missed, all three are the same. The names are those of tokio's
@@ -177,31 +178,31 @@ pub enum Missed {
     Delay,
 }
 
-/// What a repeating job is told about the run that begins.
+/// The data of a run, which a repeating job receives when the run begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Run {
     /// The exact deadline of this run, before it was rounded up to a tick. For a wall-clock time it
-    /// is the moment at which the wall clock reads that time; if the time had passed when it was
-    /// given, it is the moment at which it was given.
+    /// is the moment at which the wall clock reads that time; if the time had already passed when
+    /// it was given, it is the moment at which it was given.
     pub deadline: Instant,
-    /// What the wheel's clock read when this run started. A wait that is to count from here, and not
-    /// from the end of the run, is [`Next::At`]`(run.started + wait)`.
+    /// The reading of the wheel's clock when this run started. For a wait that counts from here,
+    /// not from the end of the run, return [`Next::At`]`(run.started + wait)`.
     pub started: Instant,
     /// How long after `deadline` this run started. It includes the rounding up to a tick, and the
     /// slack or the jitter.
     pub late: Duration,
-    /// What the wall clock read when this run started.
+    /// The reading of the wall clock when this run started.
     pub wall: SystemTime,
-    /// The number of deadlines that [`Missed::Skip`] or [`Missed::Delay`] dropped between the run
-    /// before and this one, because the run before was late or took long. Zero with
+    /// The number of deadlines that [`Missed::Skip`] or [`Missed::Delay`] dropped between the
+    /// previous run and this one, because the previous run was late or took long. Zero with
     /// [`Missed::Burst`], and in the first run after a reset.
     pub missed: u64,
     /// The job's own handle, the same in every run. A run that cancels it is the last.
     pub handle: Handle,
 }
 
-/// What a run of a repeating job returns: when the next run is. A time that has passed means the
+/// The answer of a run of a repeating job: when the next run is. A time that has passed means the
 /// next tick.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -216,8 +217,8 @@ pub enum Next {
     At(Instant),
     /// When the wall clock reads this time: see [`When`].
     Wall(SystemTime),
-    /// At this time, with a slack or a jitter of its own if it has one, in the place of those of the
-    /// [`Repeat`]: for a jitter that grows with the wait.
+    /// At this time. If it has a slack or a jitter, that replaces those of the [`Repeat`] for this
+    /// run: useful for a jitter that grows with the wait.
     When(When),
     /// Never: this run is the last, and the handle is stale when it has ended.
     Stop,

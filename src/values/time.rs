@@ -5,7 +5,7 @@
 //!
 //! - A point and a distance never mix: `Tick - Tick` is a [`Span`], `Tick + Tick` does not compile.
 //! - Everything saturates. [`Tick::MAX`] means "never".
-//! - A deadline rounds **up**, the present rounds **down**: that is the whole of "never early".
+//! - A deadline rounds **up**, the present rounds **down**. So no job runs early.
 
 use core::fmt;
 use core::ops::{Add, Sub};
@@ -162,7 +162,7 @@ impl Moment {
     }
 }
 
-/// The length of a tick, and every rounding between moments and ticks.
+/// The length of a tick, and all roundings between moments and ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     tick_nanos: u64,

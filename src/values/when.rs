@@ -3,23 +3,23 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// When a job is to run. Every verb that is told a time takes an `impl Into<When>`, so it takes a
-/// [`Duration`], an [`Instant`] or a [`SystemTime`] as it is.
+/// When a job is to run. Every verb that needs a time takes an `impl Into<When>`, so you can pass a
+/// [`Duration`], an [`Instant`] or a [`SystemTime`] directly.
 ///
 /// A delay counts from the call; [`Duration::MAX`] means never. A delay of zero, and an instant or
 /// a wall-clock time that has passed, are due at the first tick after the present, however long the
 /// wheel was idle.
 ///
-/// An **instant** is a point on the monotonic clock, which nobody sets.
+/// An **instant** is a point on the monotonic clock, which is never set.
 ///
 /// A job for a **wall-clock time** follows the wall clock: if that is set forward or back, the job
 /// runs sooner or later by as much. It never runs before the wall clock reads its time, and it is
 /// never lost. If the wall clock is set past its time, or the machine sleeps past it, the job runs
-/// within about a second, because the ticker looks at the wall clock once a second while any job
-/// waits for it. If the wall clock is set by less than 10 ms, a job may be late by as much. Such a
-/// job costs one lock more at the insert and one at the start, and an entry in a second table. It is pending until it
-/// starts, also while it waits for a thread of the pool: until then it can be cancelled and reset,
-/// and on a bounded wheel it takes room.
+/// within about a second, because the ticker reads the wall clock once a second while any job waits
+/// for it. If the wall clock is set by less than 10 ms, a job may be late by as much. Such a job
+/// costs one lock more at the insert and one at the start, and an entry in a second table. It is
+/// pending until it starts, also while it waits for a thread of the pool: until then it can be
+/// cancelled and reset, and on a bounded wheel it takes room.
 ///
 /// A time may leave the wheel a choice: see [`When::within`] and [`When::jitter`].
 ///
@@ -56,32 +56,33 @@ pub enum Earliest {
     Wall(SystemTime),
 }
 
-/// Which tick from the earliest time on.
+/// Which tick, from the earliest time on, the job is due at.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Window {
-    /// The first one.
+    /// The first tick.
     Exact,
-    /// One that other jobs may share, no later than this after the earliest time.
+    /// A tick that other jobs may share, no later than this after the earliest time.
     Slack(Duration),
-    /// Any one, no later than this after the earliest time.
+    /// A random tick, no later than this after the earliest time.
     Jitter(Duration),
 }
 
 impl When {
-    /// Returns: when this delay has passed, counted from the call that is given it. The same as
-    /// `When::from(delay)`.
+    /// Returns the time when this delay has passed, counted from the call that takes this `When`.
+    /// The same as `When::from(delay)`.
     #[must_use]
     pub const fn after(delay: Duration) -> When {
         When { earliest: Earliest::After(delay), window: Window::Exact }
     }
 
-    /// Returns: when the monotonic clock reaches this instant. The same as `When::from(instant)`.
+    /// Returns the time when the monotonic clock reaches this instant. The same as
+    /// `When::from(instant)`.
     #[must_use]
     pub const fn at(instant: Instant) -> When {
         When { earliest: Earliest::At(instant), window: Window::Exact }
     }
 
-    /// Returns: when the wall clock reads this time. The same as `When::from(time)`.
+    /// Returns the time when the wall clock reads `time`. The same as `When::from(time)`.
     #[must_use]
     pub const fn wall(time: SystemTime) -> When {
         When { earliest: Earliest::Wall(time), window: Window::Exact }
@@ -114,8 +115,8 @@ impl When {
         When { window: Window::Slack(slack), ..self }
     }
 
-    /// Makes the job late by a random time, `most` at most, so that jobs which were inserted
-    /// together do not run together: retries of many clients, say. Each tick in between is as
+    /// Makes the job late by a random time of at most `most`, so that jobs that were inserted
+    /// together do not run together: the retries of many clients, say. Each tick in between is as
     /// likely as any other. Replaces a [slack](When::within).
     ///
     /// On a manual wheel the random times are the same in every run of the program.
@@ -146,8 +147,8 @@ impl When {
         self.earliest
     }
 
-    /// Returns how much later than at the earliest time the job may be due: its slack or its
-    /// jitter, and zero without either.
+    /// Returns how much later than the earliest time the job may be due: its slack or its jitter,
+    /// and zero without either.
     #[must_use]
     pub const fn leeway(self) -> Duration {
         match self.window {

@@ -1,9 +1,10 @@
-//! The checker: from the paths of a file to what the architecture forbids.
+//! The checker: finds the violations of the architecture in the paths of a file.
 
 use crate::paths::{paths_above, paths_under};
 use crate::scanner::{Token, tokens};
 
-/// The layer that has time passed in, and that one thread at a time uses. It is one module.
+/// The layer that receives the time as an argument, and that one thread at a time uses. It is one
+/// module.
 pub(crate) const PURE: &str = "structure";
 
 /// The modules that the pure layer must not name, beside the crates `rayon` and `crossbeam*`.
@@ -17,8 +18,7 @@ pub(crate) struct Module {
     pub(crate) for_tests: bool,
 }
 
-/// Every module in its order: `lib` declares the layers, `of_layer` says what the `mod.rs` of each
-/// does.
+/// Every module in its order: `lib` declares the layers, `of_layer` returns the `mod.rs` of each.
 pub(crate) fn modules(lib: &str, of_layer: impl Fn(&str) -> String) -> Vec<Module> {
     let mut modules = Vec::new();
     for layer in declared(lib) {
@@ -55,14 +55,14 @@ fn module_of(words: &[&str]) -> String {
     }
 }
 
-/// Everything in a file that the architecture forbids. The file's path is relative to `src`.
+/// Returns the violations in a file. The file's path is relative to `src`.
 pub(crate) fn violations(modules: &[Module], file: &str, source: &str) -> Vec<String> {
     let mut path: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
     if path.last() == Some(&"mod") {
         path.pop();
     }
     let own = module_of(&path[..path.len().min(2)]);
-    // What a layer itself holds is its trait, if the layer has one: a module of the layer's name.
+    // The `mod.rs` of a layer may hold a trait. It counts as a module with the name of the layer.
     let position = |path: &str| modules.iter().position(|module| module.path == path);
     let rank = |path: &str| {
         let of_layer = || path.split("::").next().filter(|layer| *layer != path);
@@ -102,7 +102,7 @@ pub(crate) fn violations(modules: &[Module], file: &str, source: &str) -> Vec<St
     found
 }
 
-/// Whether a source declares modules, and does nothing else.
+/// Returns whether a source declares modules, and does nothing else.
 pub(crate) fn only_declares(source: &str) -> bool {
     let tokens = tokens(source);
     tokens.split(|token| token.text == ";").all(|line| {

@@ -1,5 +1,5 @@
 //! The order of the `mod` lines is the architecture: first the layers, in `src/lib.rs`, then the
-//! modules of each, in its `mod.rs`. Here it is enforced:
+//! modules of each, in its `mod.rs`. This test enforces it:
 //!
 //! 1. a module names itself, and modules declared above it;
 //! 2. it names things by the module they live in, not through a re-export further up;
@@ -15,9 +15,9 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `scanner.rs` | from a source to its words |
-//! | `paths.rs` | from words to the paths that they make |
-//! | `checker.rs` | from paths to violations |
+//! | `scanner.rs` | splits a source into words |
+//! | `paths.rs` | finds the paths in the words |
+//! | `checker.rs` | finds the violations in the paths |
 //! | `planted.rs` | the checker, on planted violations |
 //! | `main.rs` | the checker on this crate, and smaller rules about its files |
 
@@ -41,7 +41,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every source file: its path in `src`, and what it says.
+/// Every source file: its path in `src`, and its text.
 fn sources() -> Vec<(String, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! The finder: from words to the paths that they make.
+//! The finder: finds the paths in the words of a source.
 //!
 //! A path begins at a root that is given, or with `super`. A tree of paths, as a `use` may have, is
 //! one path for each of its leaves.
@@ -19,11 +19,11 @@ pub(crate) fn paths_under<'a>(tokens: &[Token<'a>], root: &str) -> Vec<Named<'a>
     starts.flat_map(|at| leaves(&tokens[at + 2..], &[])).collect()
 }
 
-/// The paths that follow as many `super::` as there are, from the root on. `module` is the path of
-/// the file's own module.
+/// The paths that begin with one `super::` or more, each from the root. `module` is the path of the
+/// file's own module.
 pub(crate) fn paths_above<'a>(tokens: &[Token<'a>], module: &[&'a str]) -> Vec<Named<'a>> {
     let mut paths = Vec::new();
-    // The blocks that are open: the name of the module, if one is.
+    // The open blocks, each with the name of its module if it is one.
     let mut blocks: Vec<Option<&str>> = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
@@ -58,8 +58,8 @@ fn tree_length(tokens: &[Token]) -> usize {
     path + 1 + group
 }
 
-/// Every path of the tree that these tokens begin with, as it goes on from `prefix`; two words of
-/// each.
+/// Returns every path of the tree that these tokens begin with. Each goes on from `prefix`, and is
+/// cut to two words.
 fn leaves<'a>(tokens: &[Token<'a>], prefix: &[&'a str]) -> Vec<Named<'a>> {
     let Some(first) = tokens.first() else { return Vec::new() };
     if first.text == "{" {

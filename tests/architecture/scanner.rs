@@ -1,4 +1,4 @@
-//! The scanner: from a source to its words.
+//! The scanner: splits a source into words.
 //!
 //! It skips comments, strings, characters and lifetimes. The words of the code are left, with the
 //! signs between them.
@@ -38,7 +38,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The length of what is no token, if the source begins with that.
+/// The length of the space, comment, string or quote that the source begins with, if any.
 fn skip(rest: &str) -> Option<usize> {
     space(rest).or_else(|| comment(rest)).or_else(|| string(rest)).or_else(|| quote(rest))
 }

@@ -3,10 +3,10 @@
 use super::*;
 use tickwheel::{Missed, Next, Repeat, Run};
 
-/// When a job ran, for which deadline, and how many deadlines were dropped before.
+/// The time of a run, its deadline, and the number of deadlines that were dropped before it.
 type Told = (u64, u64, u64);
 
-/// Repeats a job that sends every run it is told.
+/// Repeats a job that sends the `Run` of each of its runs.
 pub(crate) fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Receiver<Run>) {
     let (sender, runs) = channel();
     let handle = wheel.repeat(repeat, move |run| {
@@ -33,7 +33,7 @@ fn a_fixed_rate_keeps_its_phase() {
     assert!(fixed.is_ok());
     assert_eq!(driver.advance(period * periods + MS), periods as usize);
     assert_eq!((count.load(Ordering::Relaxed), wheel.stats().panicked), (u64::from(periods), 0));
-    // On any clock, though a machine that is late may drop some.
+    // On any clock, but a machine that is late may drop some deadlines.
     on_both_clocks(MS, |wheel, time| {
         let (sender, runs) = channel();
         let repeat = wheel.repeat(Repeat::every(period), move |run| {
@@ -224,7 +224,7 @@ fn after_a_reset_nothing_was_missed() {
             let (scheduler, clock) = (wheel.scheduler(), time.clone());
             let mut reset_at = None;
             // The first run is late by more than four periods. Without the reset, the next run
-            // would be told that they were missed.
+            // would report them as missed.
             let late = Repeat::every(MS * 10).starting(time.now() - MS * 45);
             let handle = wheel.repeat(late, move |run| {
                 if from_inside && reset_at.is_none() {
@@ -272,7 +272,7 @@ fn a_reset_on_the_way_to_the_pool() {
     assert!(wheel.reset(later, HOUR * 2) && wheel.reset(sooner, Duration::ZERO));
     assert!(wheel.reset(noon, HOUR * 2));
     drop(release);
-    // The job that was put off goes back, and has not run.
+    // The job that was reset to later goes back into the wheel, and has not run.
     wait_for(|| wheel.len() == 3);
     for handle in [later, noon] {
         assert!(wheel.remaining(handle) > Some(HOUR));

@@ -1,4 +1,4 @@
-//! How jobs that repeat are refused, cancelled and ended.
+//! The refusal, the cancel and the end of jobs that repeat.
 
 use super::again::told;
 use super::*;
@@ -38,7 +38,7 @@ fn a_repeat_can_be_cancelled_at_any_time() {
     assert_eq!(driver.advance(MS * 3), 3);
     assert!(wheel.cancel(ping) && alive() == 0);
     assert_eq!((driver.advance(MS * 3), wheel.len()), (0, 0));
-    // Cancelled by itself: this run is the last, whatever it returns.
+    // Cancelled by itself: this run is the last, although it returns another time.
     let scheduler = wheel.scheduler();
     let suicide = wheel.repeat(Repeat::every(MS), move |run| {
         assert!(scheduler.cancel(run.handle) && !scheduler.cancel(run.handle));
@@ -150,7 +150,7 @@ fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
     driver.advance(MS * 25);
     let unfired: Vec<_> = wheel.shutdown().collect();
     assert_eq!((unfired.len(), unfired[0].handle, unfired[0].remaining), (1, handle, MS * 5));
-    // While a shutdown waits, the jobs that it has taken out cannot be cancelled, and the running
+    // While a shutdown waits, the jobs that it has taken out cannot be cancelled, but the running
     // jobs that it waits for can.
     let wheel = threads(2);
     let scheduler = wheel.scheduler();

@@ -1,4 +1,4 @@
-//! Cancel, take and reset, and what a handle promises.
+//! Cancel, take and reset, and the promises of a handle.
 
 use super::*;
 

@@ -2,13 +2,13 @@
 //!
 //! A manual clock stands while jobs run, and moves from tick to tick. The real one goes on by
 //! itself, also while the wheel is idle, and a loaded machine may be late by any time. So a body
-//! asserts what holds whenever the machine gets to it: what was not before what, and how much time
-//! must have passed.
+//! asserts only facts that hold on a late machine too: the order of events, and the least time that
+//! has passed.
 
 use super::*;
 use std::time::SystemTime;
 
-/// The clock that a wheel goes by, to read and to let pass.
+/// The clock of a wheel: reads it, and lets its time pass.
 #[derive(Clone)]
 pub(crate) struct Time {
     driver: Option<Arc<Driver>>,
@@ -54,7 +54,7 @@ impl Time {
         panic!("this never comes true");
     }
 
-    /// Lets so much time pass, or more.
+    /// Lets this much time pass, or more.
     pub(crate) fn pass(&self, duration: Duration) {
         match &self.driver {
             Some(driver) => drop(driver.advance(duration)),

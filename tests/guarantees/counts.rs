@@ -1,9 +1,9 @@
-//! What the wheel tells about itself.
+//! The counters of a wheel.
 
 use super::*;
 use tickwheel::{Next, Repeat, Stats};
 
-/// Every job that ever came in is somewhere.
+/// Checks that every job that was inserted is counted in one place.
 #[track_caller]
 fn assert_complete(stats: &Stats) {
     let somewhere = stats.pending as u64
@@ -79,7 +79,7 @@ fn counters_make_sense_while_a_wheel_ends() {
         starts.recv().unwrap();
         wheel.insert_batch((0..2000).map(|_| (Duration::ZERO, || ()))).unwrap();
         wait_for(|| wheel.is_empty());
-        // The queued jobs are given up one by one, and nothing else has ended yet.
+        // The queued jobs are discarded one by one, and no other job has ended yet.
         let (scheduler, done) = (wheel.scheduler(), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -171,7 +171,7 @@ fn a_panic_names_its_job() {
         handles
     };
     assert_eq!(told(&panics), sorted(inserted.to_vec()));
-    // While it is dropped, too: by a cancel, by a batch, in a drop of what came back.
+    // Also for a job that panics in its drop: by a cancel, by a batch, and when `Unfired` is dropped.
     let bomb = || OnDrop(|| panic!("number {}", 7));
     let insert = || {
         let bomb = bomb();

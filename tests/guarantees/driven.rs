@@ -1,4 +1,4 @@
-//! Wheels that a loop turns: the real clock, and no thread.
+//! Wheels that a loop drives, on the real clock and without a thread.
 
 #[cfg(feature = "async")]
 use super::polled::polled;
@@ -14,7 +14,7 @@ fn driven() -> (Wheel, LoopDriver) {
     Wheel::builder().driven().unwrap()
 }
 
-/// Unparks a thread, as an eventfd wakes a loop; and counts.
+/// A waker that unparks a thread, as an eventfd wakes a loop, and counts its calls.
 struct Unpark(thread::Thread, AtomicUsize);
 
 impl Wake for Unpark {
@@ -28,7 +28,7 @@ fn unpark() -> Arc<Unpark> {
     Arc::new(Unpark(thread::current(), AtomicUsize::new(0)))
 }
 
-/// Waits as a loop does, and turns. Returns how many jobs ran.
+/// Waits as a loop does, and calls `run_due`. Returns the number of jobs that ran.
 fn wait_and_turn(driver: &LoopDriver) -> usize {
     match driver.timeout() {
         Some(timeout) => thread::park_timeout(timeout),
@@ -37,7 +37,7 @@ fn wait_and_turn(driver: &LoopDriver) -> usize {
     driver.run_due()
 }
 
-/// A loop may be late. Its plan says nothing of the clock then.
+/// A loop may be late. Then its plan does not tell how far the clock is.
 #[cfg(feature = "async")]
 #[test]
 fn a_reset_to_the_past_is_over_at_the_next_poll_however_late_the_loop_is() {
@@ -47,7 +47,7 @@ fn a_reset_to_the_past_is_over_at_the_next_poll_however_late_the_loop_is() {
     assert!(driver.timeout().is_some());
     let begin = now();
     wait_for(|| now() - begin > 30 * MS);
-    // To earlier, and to later than it was, but still the past.
+    // One is reset to an earlier time, one to a later time. Both times have passed.
     for sleep in [0, 2] {
         sleeps[sleep].get().reset_at(begin + 20 * MS);
         assert!(sleeps[sleep].poll().is_ready(), "{sleep}");
@@ -89,7 +89,7 @@ fn a_timeout_is_no_longer_than_the_time_until_the_next_timer() {
     let hour = wheel.insert(HOUR, || ());
     let left = driver.timeout();
     assert!(left.is_some_and(|left| left <= HOUR + MS && left > HOUR - MINUTE), "{left:?}");
-    // The clock may be set at any time: so the wheel wants to look.
+    // The wall clock may be set at any time, so the wheel must look at it once a second.
     let noon = wheel.insert(wheel.wall_now() + 2 * HOUR, || ());
     assert!(driver.timeout().is_some_and(|left| left <= Duration::from_secs(1)));
     assert!(wheel.cancel(hour) && wheel.cancel(noon) && wheel.cancel(never));
@@ -128,7 +128,7 @@ fn an_insert_of_another_thread_wakes_the_loop_only_if_it_is_earlier() {
     assert_eq!((driver.timeout(), driver.run_due()), (None, 0));
 }
 
-/// Asks for a key, and says which keys there are.
+/// A waker that records the number of keys, and whether key 1 has a job.
 struct Asks(Keyed<u8>, Mutex<Vec<(usize, bool)>>);
 
 impl Wake for Asks {
@@ -145,7 +145,7 @@ fn a_waker_of_a_loop_may_use_the_key_of_the_insert() {
     let asks = Arc::new(Asks(keyed.clone(), Mutex::default()));
     driver.on_earlier(Waker::from(Arc::clone(&asks)));
     assert_eq!(driver.timeout(), None);
-    // On a thread of its own, because a lock that is taken twice is waited for without end.
+    // On a thread of its own: if the waker took a lock that is held, it would wait for ever.
     let (sender, ended) = channel();
     thread::spawn(move || {
         keyed.insert(1, HOUR, || ()).unwrap();
@@ -158,7 +158,7 @@ fn a_waker_of_a_loop_may_use_the_key_of_the_insert() {
     assert_eq!(*asks.1.lock().unwrap(), [(1, true), (2, true), (2, true), (2, true)]);
 }
 
-/// Inserts a job, an event, and a job under a key.
+/// A waker that inserts a job, an event, and a job under a key.
 struct InsertsAll(Scheduler, Events<u8>, Keyed<u8>, AtomicUsize);
 
 impl Wake for InsertsAll {
@@ -188,7 +188,7 @@ fn a_waker_of_a_loop_may_insert() {
     assert!((1..10).contains(&calls()));
 }
 
-/// Its `Eq` inserts, tells that it has, and waits.
+/// A key whose `Eq` inserts a job, sends a message, and waits.
 #[derive(Clone)]
 struct Inserts(Scheduler, Sender<()>, Receiver<()>);
 
@@ -219,7 +219,7 @@ fn an_insert_wakes_the_loop_whatever_has_become_of_an_earlier_one() {
     assert!(driver.timeout().is_some());
     let wakes = waker.1.load(Ordering::SeqCst);
     thread::scope(|scope| {
-        // The loop is told of what the key inserts when the map of keys is free again.
+        // The insert of the key's `Eq` wakes the loop only when the map of keys is free again.
         scope.spawn(|| keyed.insert(key, HOUR, || ()).unwrap());
         inserted.recv().unwrap();
         wheel.insert(7 * MS, || ());
@@ -256,7 +256,7 @@ fn a_loop_that_waits_as_long_as_it_may_misses_nothing() {
         })
         .collect();
     let mut ran = 0;
-    // Should a wake-up be lost, this would not end.
+    // If a wake-up were lost, this would not end.
     while ran < 2 * count as usize {
         ran += wait_and_turn(&driver);
     }
@@ -273,7 +273,7 @@ fn a_turn_ends_although_its_jobs_insert_others() {
     fn again(scheduler: &Scheduler, driver: &Arc<LoopDriver>, left: u32) {
         let (next, inside) = (scheduler.clone(), Arc::clone(driver));
         let job = move || {
-            // A turn within a turn does nothing, and the loop is not to wait.
+            // A call within a call does nothing, and the loop must not wait.
             assert_eq!((inside.run_due(), inside.timeout()), (0, Some(Duration::ZERO)));
             if left > 0 {
                 again(&next, &inside, left - 1);

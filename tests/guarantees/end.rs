@@ -1,4 +1,4 @@
-//! How a wheel ends.
+//! The end of a wheel.
 
 use super::*;
 

@@ -27,7 +27,7 @@ fn an_event_comes_after_its_deadline_and_says_when_that_was() {
             let (number, before, delay, after) = inserted.remove(&event.handle).unwrap();
             assert_eq!(event.value, number);
             assert!(event.deadline >= before + delay, "{event:?}");
-            // Two ticks: one by which it rounds up, and one of which it is the first after the present.
+            // Two ticks: one for rounding up, and one because the event is due after the present tick.
             assert!(event.deadline <= after + delay + 2 * MS, "{event:?}");
             assert!(event.deadline <= time.now());
         }
@@ -105,7 +105,7 @@ fn a_reset_event_comes_at_its_new_time() {
         let sooner = events.insert(HOUR, "sooner").unwrap();
         let later = events.insert(50 * MS, "later").unwrap();
         assert!(events.reset(sooner, Duration::ZERO));
-        // A machine that stands still may have sent it by now.
+        // A slow machine may have sent it by now.
         let was_reset = events.reset(later, HOUR);
         time.until(|| !due.is_empty());
         time.pass(60 * MS);
@@ -173,14 +173,15 @@ fn what_finds_a_full_channel_waits_and_can_be_cancelled() {
     });
 }
 
-/// While nothing waits for room, nothing looks for room: a loop may sleep although the channel is full.
+/// While no event waits for room, the wheel does not look for room: a loop may sleep although the channel
+/// is full.
 #[test]
 fn a_full_channel_is_not_looked_at_once_nothing_waits_for_room() {
     let leave: [fn(&Events<u32>, Handle); 4] = [
         |events, handle| assert!(events.cancel(handle)),
         |events, handle| assert!(events.take(handle).is_some()),
         |events, handle| assert!(events.reset(handle, HOUR)),
-        // It comes inwards, and does not stay either.
+        // The reset to 2 ms moves it inwards, and then it is cancelled.
         |events, handle| {
             assert!(events.reset(handle, HOUR) && events.reset(handle, 2 * MS));
             assert!(events.cancel(handle));
@@ -211,7 +212,7 @@ fn a_full_channel_is_not_looked_at_once_nothing_waits_for_room() {
         }
         let turns = (0..200).take_while(|_| sleep()).count();
         assert!(turns < 100, "nothing waits for room, and the loop is woken {turns} times");
-        // What comes due later waits for room again, and comes when there is some.
+        // An event that comes due later waits for room again, and comes when there is room.
         events.reset(far, Duration::ZERO);
         wait_for(|| events.remaining(far) == Some(Duration::ZERO));
         assert!(sleep() && sleep() && sleep(), "something waits");
@@ -236,7 +237,7 @@ fn what_finds_a_full_channel_is_given_to_who_was_named_for_that() {
         assert_eq!(given.try_iter().collect::<Vec<_>>(), [2, 3, 4, 5]);
         assert_eq!(wheel.stats().events_delivered, 2);
     });
-    // A panic there is caught, and spares what follows.
+    // A panic there is caught, and the events after it are still delivered.
     let (builder, panics) = reporting();
     let (wheel, driver) = builder.manual().unwrap();
     let full = Full::Give(Box::new(|_| panic_any("given")));
@@ -255,7 +256,7 @@ fn a_room_of_zero_is_one() {
     assert_eq!((values(&due), events.len()), (vec![1], 1));
 }
 
-/// A waker that counts.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -292,7 +293,7 @@ fn a_hook_is_called_once_for_what_comes_into_an_empty_channel() {
     assert_eq!(Arc::strong_count(&other), 1);
 }
 
-/// Unparks a thread, as an eventfd wakes a loop.
+/// A waker that unparks a thread, as an eventfd wakes a loop.
 struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
@@ -368,7 +369,7 @@ fn at_the_end_of_the_wheel_what_was_due_comes_and_the_rest_is_handed_back() {
     let handles = events.insert_batch((1..=5_u32).map(|n| (n * MS, n))).unwrap();
     driver.advance(4 * MS);
     assert_eq!(due.recv().unwrap().value, 1);
-    // There is room for one, and it has been due.
+    // There is room for one more, which was due.
     drop(wheel.shutdown());
     let rest = due.iter().map(|event| event.value).collect::<Vec<_>>();
     assert_eq!(rest, [2, 3]);
@@ -402,7 +403,7 @@ fn events_of_a_wheel_that_has_ended_are_refused() {
     assert_eq!(due.recv().unwrap_err().to_string(), crossbeam_channel::RecvError.to_string());
 }
 
-/// Uses its events when it is dropped, and panics.
+/// A value that uses its events when it is dropped, and panics.
 struct Bomb(Events<Bomb>, &'static str);
 
 impl Drop for Bomb {
@@ -517,7 +518,7 @@ fn a_stream_of_events_hears_of_each_and_ends_with_its_wheel() {
         let (events, due) = Events::bounded(&wheel.scheduler(), 5, Full::Wait);
         let count = 1000_u32;
         events.insert_batch((0..count).map(|number| (number % 30 * MS, number))).unwrap();
-        // Two tasks share what comes.
+        // Two tasks share the events.
         let streams = [events.stream(due.clone()), events.stream(due)];
         let tasks = streams.map(|mut stream| {
             runtime.spawn(async move {
@@ -529,7 +530,7 @@ fn a_stream_of_events_hears_of_each_and_ends_with_its_wheel() {
                 seen
             })
         });
-        // The streams do not keep the events alive: so the channel disconnects behind the last.
+        // The streams do not keep the `Events` alive, so the channel disconnects after the last event.
         drop(events);
         let mut seen: Vec<_> =
             tasks.into_iter().flat_map(|task| runtime.block_on(task).unwrap()).collect();
@@ -551,7 +552,7 @@ fn what_was_due_at_the_end_comes_also_if_a_delivery_ends_the_wheel() {
         let cell = Arc::new(Mutex::new((Some(wheel), None::<Events<u32>>)));
         let (inside, receivers) = (Arc::clone(&cell), Arc::new(Mutex::new(None)));
         let receiver = Arc::clone(&receivers);
-        // Makes room, and nobody is left to drain what is pending.
+        // Makes room, and drops the `Events`, so that the pending events cannot be drained.
         let full = Full::Give(Box::new(move |_| {
             let receiver: &Option<Receiver<Event<u32>>> = &receiver.lock().unwrap();
             assert!(receiver.as_ref().unwrap().try_recv().is_ok());
@@ -585,7 +586,7 @@ fn what_is_drained_has_the_time_that_is_left_by_the_wall_clock() {
     assert_eq!(events.drain(), [(at_noon, HOUR, "noon"), (later, 2 * HOUR, "in two hours")]);
 }
 
-/// Ends a wheel when it is called, and panics when it is dropped.
+/// A waker that ends a wheel when it is called, and panics when it is dropped.
 struct EndsAndPanics(Mutex<Option<Wheel>>);
 
 impl Wake for EndsAndPanics {
@@ -610,7 +611,7 @@ fn a_hook_is_dropped_at_the_end_and_not_kept_after() {
     let (events, _due) = Events::<()>::unbounded(&wheel.scheduler());
     events.on_ready(Waker::from(Arc::new(EndsAndPanics(Mutex::new(Some(wheel))))));
     assert_eq!(panics.try_iter().count(), 1);
-    // It is called once, and may have the events themselves.
+    // A hook that is set after the end is called once and not kept, so it may own the `Events`.
     struct Keeps(Events<()>, AtomicUsize);
     impl Wake for Keeps {
         fn wake(self: Arc<Self>) {
@@ -632,7 +633,7 @@ fn a_channel_that_stays_full_takes_a_driver_no_time() {
     wheel.insert(HOUR, move || _ = receiver.recv());
     driver.advance(HOUR - MS);
     assert_eq!((due.len(), events.len()), (1, 3));
-    // A job makes room: what waits for it comes at the tick after, and the rest stays.
+    // A job makes room: one event that waits for it comes at the next tick, and the rest stays.
     driver.advance(2 * MS);
     assert_eq!((due.len(), events.len()), (1, 2));
     assert_eq!(values(&due).len(), 1);
@@ -654,7 +655,7 @@ fn a_channel_that_stays_full_does_not_stop_an_advance_to_the_next_timer() {
     assert_eq!((due.len(), events.len()), (1, 1));
     assert_eq!(driver.advance_to_next(), Some(begin + HOUR));
     assert_eq!(driver.advance_to_next(), None);
-    // Room is made: what waits for it is next.
+    // The channel has room: the event that waits for it is next.
     let first = values(&due);
     assert_eq!(driver.advance_to_next(), Some(begin + HOUR));
     assert_eq!((first.len(), values(&due).len(), events.len()), (1, 1, 0));
@@ -672,6 +673,6 @@ fn many_events_of_one_moment_of_the_wall_clock_cost_no_more_than_others() {
     let before = now();
     driver.advance(HOUR);
     assert_eq!(due.len(), count as usize);
-    // If each delivery looked at all that come an hour later, this would be minutes.
+    // If each delivery looked at all events that are due an hour later, this would take minutes.
     assert!(before.elapsed() < Duration::from_secs(20), "{:?}", before.elapsed());
 }

@@ -1,4 +1,4 @@
-//! The hooks: what a wheel calls besides jobs. Whoever waits in one could wait for itself.
+//! The hooks: user code that a wheel calls, besides jobs. A verb that waited in one could wait for itself.
 
 #[cfg(feature = "async")]
 use super::polled::poll_with;
@@ -9,14 +9,14 @@ use std::task::{Wake, Waker};
 
 use tickwheel::{Event, Events, Full};
 
-/// What a hook calls: once, and nothing before it is set.
+/// The closure that a hook calls once. Before it is set, the hook does nothing.
 type Armed = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 /// A wheel that a hook may drop.
 type Slot = Arc<Mutex<Option<Arc<Wheel>>>>;
-/// Has the hook called on a thread of the wheel's, or of its jobs. Returns what has to live until then.
+/// Makes a thread of the wheel, or of its jobs, call the hook. Returns the values that must live until then.
 type Trigger = Box<dyn FnOnce() -> Box<dyn Any>>;
 
-/// What it is called, and a wheel that calls it.
+/// The name of a hook, and a function that makes a wheel that calls it.
 type Hook = (&'static str, fn(Armed) -> (Wheel, Trigger));
 type Verb = (&'static str, fn(Arc<Wheel>, &Slot));
 
@@ -132,12 +132,12 @@ const VERBS: [Verb; 5] = [
     }),
 ];
 
-/// Two wheels call a hook each, at the same time, and each hook calls the verb on the wheel of `of`.
+/// Two wheels call a hook each, at the same time. Hook `n` calls the verb on the wheel `of[n]`.
 fn meet(verb: Verb, hooks: [Hook; 2], of: [usize; 2]) {
     let arranged = hooks.map(|(_, hook)| {
         let armed = Armed::default();
         let (wheel, trigger) = hook(Arc::clone(&armed));
-        // None is idle by itself.
+        // A pending job, so that no wheel is idle.
         wheel.insert(HOUR, || ());
         (armed, Slot::new(Mutex::new(Some(Arc::new(wheel)))), trigger)
     });
@@ -159,8 +159,8 @@ fn meet(verb: Verb, hooks: [Hook; 2], of: [usize; 2]) {
     }
 }
 
-/// A verb that waits elsewhere does not wait in a hook of its own wheel: the hook could be what it
-/// waits for.
+/// A verb that waits elsewhere does not wait in a hook of its own wheel: it could wait for that very
+/// hook.
 #[test]
 fn a_verb_in_a_hook_of_its_own_wheel_waits_for_nobody() {
     for verb in VERBS {

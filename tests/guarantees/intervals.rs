@@ -39,8 +39,8 @@ fn beats_keep_their_phase() {
 
 #[test]
 fn missed_beats_follow_the_policy() {
-    // At which millisecond the clock is, and the beats that are taken then: their deadline in
-    // milliseconds, and how many were missed.
+    // The millisecond that the clock reads, and the beats that are taken then: the deadline of each
+    // in milliseconds, and the number of missed beats.
     type Taken = (u32, &'static [(u32, u64)]);
     let cases: [(Missed, &[Taken]); 3] = [
         (Missed::Skip, &[(9, &[]), (10, &[(10, 0)]), (55, &[(20, 0)]), (60, &[(60, 3)])]),
@@ -115,7 +115,7 @@ fn the_first_beat_is_when_it_was_asked_for() {
             // The two clocks are not read at the same moment.
             assert!(taken.deadline + MS >= begin + first * MS && time.now() >= taken.deadline);
         }
-        // A time that has passed is at the first poll.
+        // A first beat whose time has passed comes at the first poll.
         let mut interval = wheel.interval(Repeat::every(HOUR).starting(time.now() - MS)).unwrap();
         assert!(poll(&mut interval).is_ready() && poll(&mut interval).is_pending());
     });
@@ -168,7 +168,7 @@ fn a_beat_whose_tick_has_begun_is_given_at_once_also_within_a_window() {
 
 #[test]
 fn an_interval_lets_other_tasks_run() {
-    // However short the period is, it is not ready for ever.
+    // Even with the shortest period, an interval is not ready for ever.
     let nano = Duration::from_nanos(1);
     for policy in [Missed::Skip, Missed::Burst, Missed::Delay] {
         on_both_clocks(MS, |wheel, time| {
@@ -182,7 +182,7 @@ fn an_interval_lets_other_tasks_run() {
             }
         });
     }
-    // And at the end of all time it waits.
+    // At the end of the clock an interval waits.
     let (wheel, driver) = manual();
     let mut interval = wheel.interval(Repeat::every(HOUR)).unwrap();
     let mut sleep = polled(wheel.sleep_until(driver.now() + HOUR));

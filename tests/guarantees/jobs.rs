@@ -1,4 +1,5 @@
-//! What a job may do, and how it affects other jobs, on the wheel's own pool and on a shared one.
+//! The calls that a job may make, and its effect on other jobs, on the wheel's own pool and on a
+//! shared one.
 
 use super::*;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -294,8 +295,8 @@ fn the_threads_of_the_pool_start_with_the_first_job_that_is_due() {
     wait_for(|| threads_named("lazypool").is_empty());
 }
 
-/// A verb may be called inside `catch_unwind`: what a panic leaves behind is no broken wheel. That the
-/// types say so is checked when this is compiled.
+/// A verb may be called inside `catch_unwind`: a panic leaves no broken wheel behind. The compiler
+/// checks that the types are unwind-safe.
 #[test]
 fn a_wheel_may_be_used_inside_of_catch_unwind() {
     fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}

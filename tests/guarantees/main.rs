@@ -1,5 +1,5 @@
 //! One test for each sentence of `docs/guarantees.md`, under the name given there, in one file for
-//! each section. This file holds what they share.
+//! each section. This file holds their shared helpers.
 
 mod again;
 mod again_end;
@@ -74,14 +74,14 @@ fn wait_for(condition: impl Fn() -> bool) {
     }
 }
 
-/// Lets real time pass in which nothing is to happen.
+/// Waits in real time, while nothing should happen.
 fn let_pass(duration: Duration) {
     let (_open, never) = channel::<()>();
     let _ = never.recv_timeout(duration);
 }
 
-/// Inserts a job that waits until the sender is dropped. Returns the sender, and a receiver that is
-/// told of the job's start.
+/// Inserts a job that waits until the sender is dropped. Returns the sender, and a receiver of the
+/// job's start.
 fn blocker(wheel: &Wheel) -> (Sender<()>, Receiver<()>) {
     let (release, gate) = channel::<()>();
     let (started, starts) = channel();
@@ -92,7 +92,7 @@ fn blocker(wheel: &Wheel) -> (Sender<()>, Receiver<()>) {
     (release, starts)
 }
 
-/// Returns a value, and a function that counts it and its clones as long as they are alive.
+/// Returns a value, and a function that returns how many of it and its clones are alive.
 fn counted() -> (Arc<()>, impl Fn() -> usize) {
     let token = Arc::new(());
     let watched = Arc::downgrade(&token);

@@ -274,7 +274,7 @@ fn a_jitter_is_random_and_stays_within_its_window() {
             let handle = wheel.insert(When::after(least).jitter(most), move || {
                 sender.send(time.now() - before).unwrap();
             });
-            // As seen from here the deadline lies in the window, or at the tick after it.
+            // Counted from here, the deadline lies in the window, or at the tick after it.
             let remaining = wheel.remaining(handle).unwrap_or_default();
             assert!(remaining <= least + most + MS, "{remaining:?}");
         }
@@ -282,7 +282,7 @@ fn a_jitter_is_random_and_stays_within_its_window() {
         let late: Vec<Duration> = ran.try_iter().collect();
         assert!(late.len() == 200 && late.iter().all(|&late| late >= least), "one was early");
     });
-    // On manual clocks it is the same in every run, and spread over the window.
+    // On manual clocks the jitter is the same in every run, and spread over the window.
     let draw = || {
         let (wheel, _driver) = manual();
         let insert = |_| wheel.insert(When::after(HOUR).jitter(HOUR), || ());
@@ -345,12 +345,12 @@ fn a_window_leaves_the_phase_of_a_repeat_alone() {
     }
     let late: HashSet<Duration> = runs.iter().map(|(run, _)| run.late).collect();
     assert!(runs.len() == 100 && late.len() > 10, "{late:?}");
-    // An answer may bring a window of its own.
+    // The result of a run may have a window of its own.
     let (wheel, driver) = manual();
     let at = When::after(MS * 60).within(MS * 10);
     wheel.repeat(Repeat::irregular(), move |_| Next::When(at)).unwrap();
     assert_eq!((driver.advance(MS), driver.advance(MS * 62), driver.advance(MS)), (1, 0, 1));
-    // With slack, the runs of many meet.
+    // With slack, the runs of many jobs share a tick.
     let (wheel, driver) = manual();
     for n in 0..10 {
         let repeat = Repeat::every(period).starting(MS * (60 + n)).within(most);
@@ -370,7 +370,7 @@ fn a_group_takes_batches_and_repeats() {
     assert_eq!((group.len(), driver.advance(MS * 3)), (11, 3));
     let at_wall = (wheel.wall_now() + HOUR, || ());
     assert_eq!(group.insert_batch([at_wall]).unwrap().len(), 1);
-    // What is refused leaves no member behind.
+    // A batch that is refused leaves no member behind.
     let refused = group.insert_batch((0..3).map(|_| (HOUR, || ()))).unwrap_err();
     assert_eq!((refused.kind(), refused.into_inner().len()), (InsertErrorKind::Full, 3));
     assert_eq!((group.len(), group.cancel_all(), wheel.len(), group.len()), (12, 12, 0, 0));
@@ -400,7 +400,7 @@ fn a_batch_that_unwinds_leaves_nothing_behind() {
             assert_eq!((wheel.len(), keyed.len(), group.len()), (0, 0, 0));
         }
     }
-    // And so for a key whose `Hash` panics: those before it are in.
+    // The same for a key whose `Hash` panics, but the keys before it stay inserted.
     #[derive(PartialEq, Eq)]
     struct Key(u64);
     impl std::hash::Hash for Key {

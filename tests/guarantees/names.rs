@@ -26,7 +26,7 @@ fn a_key_has_one_job() {
     let (key, third) = refused.into_inner();
     orders.insert_if_absent("b", MS, third).unwrap();
     assert_eq!((key, driver.advance(MS), ran.try_recv()), ("a", 1, Ok("third")));
-    // It is reset, and its time is asked for.
+    // It is reset, and its remaining time is read.
     assert!(orders.reset(&"a", driver.now() + MS * 2) && !orders.reset(&"b", MS));
     assert_eq!(orders.iter().map(|(key, left)| (*key, left)).collect::<Vec<_>>(), [("a", MS * 2)]);
     assert_eq!((driver.advance(MS * 2), ran.try_recv()), (1, Ok("second")));
@@ -216,7 +216,7 @@ enum Trouble {
     Drop,
 }
 
-/// A key that panics in the operation that it is told.
+/// A key that panics in the operation that `trouble` names.
 struct Touchy {
     number: u32,
     trouble: Arc<Mutex<Trouble>>,
@@ -317,8 +317,8 @@ fn a_key_that_panics_costs_no_job_its_run() {
 
 #[test]
 fn a_key_and_its_job_may_both_panic() {
-    // In the call of a job, and in the drop of one that never runs: each panic is counted by
-    // itself.
+    // In the call of a job, and in the drop of a job that never runs: each panic is counted
+    // separately.
     let touchy = TouchyKeys::new();
     touchy.keys.insert(touchy.key(1), MS, || panic_any(Trouble::Nothing)).unwrap();
     let captured = OnDrop(|| panic_any(Trouble::Nothing));
@@ -442,7 +442,7 @@ fn a_repeating_job_keeps_its_key_until_its_last_run_has_ended() {
     let twice = keyed.insert_if_absent("key", MS, || ());
     assert_eq!(twice.unwrap_err().kind(), InsertErrorKind::Occupied);
     assert_eq!((driver.advance(MS * 9), keyed.len(), wheel.stats().panicked), (2, 0, 0));
-    // A panic ends it, and frees the key, unless it was asked to go on.
+    // A panic ends the job and frees its key, unless `after_panic` lets it go on.
     for (next, runs) in [(Next::Stop, 1), (Next::Period, 10), (Next::After(MS * 5), 2)] {
         let repeat = Repeat::every(MS).after_panic(next);
         keyed.repeat("key", repeat, |_| panic_any("as planned")).unwrap();
@@ -476,13 +476,13 @@ fn keys_come_in_batches() {
         keyed.insert_batch(batch()).unwrap().iter().map(Option::is_some).collect();
     assert_eq!(replaced, [false, true, false, false]);
     assert_eq!((keyed.len(), wheel.len()), (4, 4));
-    // Room for all or for none, also for those that replace others.
+    // Room for all or for none, also for the jobs that replace others.
     let refused = keyed.insert_batch((0..7).map(|key| (key, HOUR, || ()))).unwrap_err();
     let back: Vec<i32> = refused.into_inner().into_iter().map(|(key, ..)| key).collect();
     assert_eq!(back, (0..7).collect::<Vec<_>>());
     assert!(keyed.insert_batch((10..16).map(|key| (key, HOUR, || ()))).is_ok());
     assert_eq!((driver.advance(MS), driver.advance(MS), keyed.len()), (0, 4, 6));
-    // The room of what was replaced is free again: ten fit.
+    // The room of the replaced jobs is free again: ten fit.
     assert!(keyed.insert_batch(batch()).is_ok() && wheel.try_insert(MS, || ()).is_err());
     assert_eq!(keyed.cancel_all(), 10);
     drop(wheel);

@@ -41,18 +41,18 @@ impl<F: Future> Polled<F> {
         self.wakes.0.load(Ordering::SeqCst)
     }
 
-    /// How many clones of the waker there are beside this one.
+    /// Returns how many clones of the waker exist elsewhere.
     pub(crate) fn clones(&self) -> usize {
         Arc::strong_count(&self.wakes) - 1
     }
 
-    /// Returns what counts the wakers, also when the future is gone.
+    /// Returns a function that counts the wakers, also after the future is dropped.
     pub(crate) fn watch(&self) -> impl Fn() -> usize + use<F> {
         let wakes = Arc::downgrade(&self.wakes);
         move || wakes.strong_count()
     }
 
-    /// Polls, and again whenever woken, and never else.
+    /// Polls at first and after each wake, and at no other time.
     #[track_caller]
     pub(crate) fn finish(&mut self, time: &Time) -> F::Output {
         loop {

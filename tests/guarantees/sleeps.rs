@@ -66,7 +66,7 @@ fn a_sleep_is_over_at_the_first_tick_after_its_time() {
         driver.advance(at - driver.now());
         assert!(sleep.wakes() == 1 && sleep.poll().is_ready());
     }
-    // The real clock can only tell that it comes.
+    // On the real clock the test can only show that the sleep ends.
     on_both_clocks(MS, |wheel, time| polled(wheel.sleep(3 * MS)).finish(time));
 }
 
@@ -89,7 +89,7 @@ fn an_instant_that_has_passed_is_over_at_once_and_a_delay_of_zero_at_the_next_ti
 
 #[test]
 fn no_sleep_is_lost_between_the_look_and_the_registration() {
-    // What loom shows for each interleaving of one: many, with all their machinery.
+    // Loom checks every interleaving of one sleep. This test runs many sleeps, on a complete wheel.
     let wheel = Wheel::builder().tick(Duration::from_micros(50)).shards(1).build().unwrap();
     let time = &Time::real();
     thread::scope(|scope| {
@@ -233,7 +233,7 @@ fn a_dropped_sleep_leaves_nothing_behind() {
             })
             .collect();
         drop(sleeps);
-        // One that fires at this moment is with the ticker, for a moment more.
+        // The ticker keeps a waker that fires at this moment for a moment more.
         time.until(|| wakers.iter().all(|count| count() == 0));
         assert_eq!(wheel.stats().sleeping, 0);
     });
@@ -349,7 +349,7 @@ fn a_sleep_never_ends_after_its_wheel() {
             assert!(sleep.poll().is_pending() && sleep.clones() == 0);
         }
         assert_eq!(scheduler.stats().sleeping, 0);
-        // On the real clock the time passes, and the sleep goes on.
+        // On the real clock time passes after the end, and the sleep still does not end.
         let wheel = threads(1);
         let mut sleep = polled(wheel.sleep(MINUTE));
         assert!(sleep.poll().is_pending());
@@ -361,7 +361,7 @@ fn a_sleep_never_ends_after_its_wheel() {
     }
 }
 
-/// What a sleep answers to each of the three questions.
+/// Returns whether a sleep is over by `poll`, by `is_elapsed` and by `poll_elapsed`.
 fn answers(sleep: &mut Polled<Sleep>) -> (bool, bool, bool) {
     let is_ready = sleep.poll().is_ready();
     let cx = &mut Context::from_waker(Waker::noop());

@@ -1,9 +1,9 @@
-//! Jobs that can be asked for, inserted again, and that know their own handle.
+//! Jobs that come back as their type, that are inserted again, and that know their own handle.
 
 use super::*;
 use tickwheel::{Group, Job, Keyed, Missed, Next, Repeat, Task, When};
 
-/// A job that says its number.
+/// A job that sends its number.
 #[derive(Clone, Debug)]
 struct Say(u32, Sender<u32>);
 
@@ -43,7 +43,7 @@ fn a_task_comes_back_as_what_it_was() {
     ];
     for (way, insert) in ways.iter().enumerate() {
         let n = way as u32;
-        // From `take`, looked at and taken apart.
+        // Taken out, looked at, and converted to its type.
         let job = wheel.take(insert(n)).unwrap();
         assert_eq!(number(&job), Some(n), "way {way}");
         assert!(job.downcast_ref::<u32>().is_none());
@@ -62,7 +62,7 @@ fn a_task_comes_back_as_what_it_was() {
     back.sort_unstable();
     assert_eq!(back, (0..8).collect::<Vec<_>>());
     assert!(keyed.is_empty() && group.is_empty());
-    // A closure, and a repeating job, are nothing that can be named.
+    // A closure, and a repeating job, have no type that can be named.
     let (wheel, _driver) = manual();
     wheel.insert(HOUR, || ());
     wheel.every(HOUR, || ()).unwrap();
@@ -84,7 +84,7 @@ fn a_job_may_be_inserted_again() {
     let jobs: Vec<Job> = old.shutdown().map(|unfired| unfired.job).collect();
     let (wheel, driver) = Wheel::builder().max_pending(8).manual().unwrap();
     let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
-    // By every way, one after the other: each time they come back as they were.
+    // Every way to insert, one after the other: each time the jobs come back as they were.
     let mut ways: Vec<Box<dyn FnMut(usize, Job) -> Handle>> = vec![
         Box::new(|_, job| wheel.insert(HOUR, job)),
         Box::new(|_, job| wheel.insert(wheel.wall_now() + HOUR, job)),
@@ -154,12 +154,12 @@ fn a_repeating_job_that_is_inserted_again_goes_on_repeating() {
         assert!(wheel.reset(handle, HOUR));
         job = wheel.shutdown().next().unwrap().job;
     }
-    // Its window comes along: of 60 to 110, tick 64 can be halved most often.
+    // It keeps its window: of the ticks 60 to 110, tick 64 can be halved most often.
     let (wheel, _driver) = manual();
     let slack = wheel.repeat(Repeat::every(HOUR).within(MS * 50), |_| Next::Period).unwrap();
     let slack = wheel.insert(MS * 60, wheel.take(slack).unwrap());
     assert_eq!(wheel.remaining(slack), Some(MS * 64));
-    // Where it is refused, it comes back as it was.
+    // A job that is refused comes back as it was, here too.
     let (full, driver) = Wheel::builder().max_pending(1).manual().unwrap();
     let first = full.insert(MS, || ());
     let job = full.try_insert(MS, job).unwrap_err().into_inner();
@@ -194,7 +194,7 @@ fn a_repeating_job_that_is_inserted_again_goes_on_repeating() {
         assert!(runs.try_iter().all(|run| run.handle == handle));
         job = wheel.take(handle).unwrap();
     }
-    // Where a key is taken, it comes back as it was; and in a batch of keys or a group it runs once.
+    // If the key is taken, it comes back as it was. In a batch of keys or of a group it runs once.
     keyed.insert("key", HOUR, || ()).unwrap();
     let (_, job) = keyed.insert_if_absent("key", MS, job).unwrap_err().into_inner();
     let mut job = wheel.take(wheel.insert(MS, job)).unwrap();
@@ -223,7 +223,7 @@ fn a_job_that_moves_leaves_nothing_behind() {
         &|job| wheel.insert_batch([(driver.wall_now() + HOUR, job)]).unwrap()[0],
     ];
     for insert in ways {
-        // As many wrappers, one in the other, would not fit on any stack.
+        // If each insert added a wrapper, 30,000 nested wrappers would not fit on the stack.
         let mut job = Job::new(say(7));
         for _ in 0..30_000 {
             let handle = insert(job);
@@ -254,7 +254,7 @@ fn a_job_can_know_its_own_handle() {
         assert_eq!(known, handle);
         assert!(ran >= at);
     });
-    // One that was cancelled while it was made never runs, and one that is put off runs later.
+    // A job that was cancelled while it was made never runs. One that was reset then runs later.
     let (wheel, driver) = manual();
     let (token, alive) = counted();
     let make = |handle| {

@@ -1,4 +1,4 @@
-//! When jobs run.
+//! The times at which jobs run.
 
 use super::*;
 
@@ -76,8 +76,7 @@ fn without_a_delay_at_the_next_tick() {
     assert_eq!(driver.advance(MS * 5), 10);
 }
 
-/// Inserts a job that inserts itself anew for a moment that has passed, until it has run often
-/// enough.
+/// Inserts a job that inserts itself anew for a moment that has passed, until it has run 20 times.
 fn insist(scheduler: &Scheduler, time: &Time, past: Past, runs: &Arc<Mutex<Vec<Instant>>>) {
     let (next, clock, again) = (scheduler.clone(), time.clone(), Arc::clone(runs));
     let job = move || {
@@ -99,7 +98,7 @@ fn insist(scheduler: &Scheduler, time: &Time, past: Past, runs: &Arc<Mutex<Vec<I
     inserted.unwrap();
 }
 
-/// Ways to ask for a moment that has passed.
+/// Ways to set a moment that has passed.
 #[derive(Clone, Copy)]
 enum Past {
     Delay,
@@ -135,7 +134,7 @@ fn idle_time_makes_nothing_late() {
         wheel.insert(before - MS * 200, job);
         time.until(|| wheel.stats().fired == 1);
         let waited = receiver.recv().unwrap() - before;
-        // However slow the machine is, the job was not due before it was inserted.
+        // On a slow machine too, the job was not due before it was inserted.
         let stats = wheel.stats();
         assert!(stats.handover.max <= waited, "{:?}, but {waited:?}", stats.handover.max);
         assert!(MS * u32::try_from(stats.ticks_behind.get()).unwrap() <= waited);
@@ -178,7 +177,7 @@ fn a_stall_is_caught_up_in_the_order_of_deadlines() {
                 for n in 0..10 {
                     let (sender, delay) = (sender.clone(), (n * 7 + lane * 3) % 11 * 3 + 2);
                     let at = wheel.insert(MS * delay as u32, || ());
-                    // The delay that was asked for and not a measured time: two inserts with one
+                    // The order is checked by deadline, not by delay: two inserts with the same
                     // delay may be due at two ticks.
                     let due = now() + wheel.remaining(at).unwrap();
                     wheel.cancel(at);
@@ -206,7 +205,7 @@ fn a_stall_is_caught_up_in_the_order_of_deadlines() {
 
 #[test]
 fn a_clock_that_steps_back() {
-    // The system's monotonic clock does not step back, so the structure is told the time here.
+    // The system's monotonic clock does not step back, so this test passes times to the structure.
     let mut wheel = Hierarchy::new(Geometry::default());
     let mut due = Vec::new();
     let _ = wheel.advance(Tick::new(100), usize::MAX, &mut due);
@@ -225,7 +224,7 @@ fn with_nothing_due_nothing_wakes() {
     for n in 0..100_000 {
         wheel.insert(HOUR + MS * n, || ());
     }
-    // A sleeping thread is not switched to, however busy the machine is. First let it fall asleep.
+    // A busy machine does not switch to a sleeping thread either. First let the threads fall asleep.
     let mut before = switches("g-idle");
     loop {
         let_pass(MS * 50);
@@ -270,7 +269,7 @@ fn a_driver_advances_to_the_next_timer() {
     );
     assert_eq!(ran.load(Ordering::SeqCst), 1);
     assert_eq!((driver.advance_to_next(), driver.now()), (None, begin + 100 * HOUR));
-    // Those of one tick together.
+    // The jobs of one tick come together.
     let begin = driver.now();
     for delay in [3, 3, 4, 70_000] {
         wheel.insert(delay * MS, count());
@@ -280,7 +279,7 @@ fn a_driver_advances_to_the_next_timer() {
         assert_eq!(ran.load(Ordering::SeqCst), jobs);
     }
     assert_eq!(driver.advance_to_next(), None);
-    // A job may let time pass, too: the call that is under way does it.
+    // A job may move the clock, too: the outer call does it.
     let driver = Arc::new(driver);
     let (inner, scheduler) = (Arc::clone(&driver), wheel.scheduler());
     let begin = driver.now();

@@ -10,7 +10,7 @@ use std::io;
 use futures::FutureExt;
 use tickwheel::{Elapsed, Timeout};
 
-/// Sends whether a timeout was over, or its wheel gone.
+/// Returns whether a timeout was over, and whether its wheel was gone.
 fn outcome<T>(result: Result<T, Elapsed>) -> (bool, bool) {
     (result.is_err(), result.is_err_and(|elapsed| elapsed.wheel_gone()))
 }
@@ -42,7 +42,7 @@ fn the_time_of_a_timeout_begins_at_its_first_poll() {
     });
 }
 
-/// The error of a time that is over.
+/// Returns the error of a timeout whose time is over.
 fn elapsed() -> Elapsed {
     let (wheel, driver) = manual();
     let mut limited = polled(wheel.timeout_at(driver.now(), pending::<()>()));
@@ -70,7 +70,7 @@ fn a_future_that_is_ready_wins_over_a_time_that_has_passed() {
         assert_eq!(polled(wheel.timeout(Duration::ZERO, ready(7))).poll(), Poll::Ready(Ok(7)));
         let mut passed = polled(wheel.timeout_at(time.now() - MS, ready(7)));
         assert_eq!(passed.poll(), Poll::Ready(Ok(7)));
-        // Both at one poll.
+        // The future and the time are ready at the same poll.
         let mut polls = 0;
         let second = poll_fn(move |_| {
             polls += 1;
@@ -179,7 +179,7 @@ fn tokio(threads: usize) -> tokio::runtime::Runtime {
     }
 }
 
-/// Sleeps, limits, and moves sleeps between branches.
+/// Sleeps and timeouts of several lengths, and many sleeps in a row.
 async fn exercise(scheduler: Scheduler) {
     for micros in [0, 1, 300, 1000, 3000] {
         let begin = now();
@@ -261,7 +261,7 @@ fn a_waker_of_a_runtime_that_is_gone_harms_nobody() {
         let wheel = self::threads(1);
         let runtime = tokio(threads);
         let mut kept = wheel.sleep(20 * MS);
-        // The sleep outlives the runtime, and its waker is one of a task of that.
+        // The sleep outlives the runtime, and holds the waker of a task of that runtime.
         let sleep = Arc::new(Mutex::new(Some(wheel.sleep(10 * MS))));
         let (polls, scheduler) = (Arc::clone(&sleep), wheel.scheduler());
         let (was_polled, polled_once) = futures::channel::oneshot::channel();

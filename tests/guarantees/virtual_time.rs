@@ -1,4 +1,4 @@
-//! The wheel's time that is moved by hand, and futures that run in it.
+//! The time of a manual wheel, and futures that run in it.
 
 use super::polled::polled;
 use super::*;
@@ -10,7 +10,7 @@ use tickwheel::{Events, Full, testing};
 #[test]
 fn a_driver_advances_to_the_next_sleep() {
     let (wheel, driver) = manual();
-    // Jobs and sleeps, in their order, those of one tick together.
+    // Jobs and sleeps come in the order of their deadlines, those of one tick together.
     let begin = driver.now();
     let mut sleeps = [3, 70_000].map(|delay| polled(wheel.sleep(delay * MS)));
     assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
@@ -21,7 +21,7 @@ fn a_driver_advances_to_the_next_sleep() {
         assert_eq!((wheel.stats().completed, wheel.stats().woken), (jobs, woken));
     }
     assert_eq!(driver.advance_to_next(), None);
-    // What is overdue does not take the clock further than it must.
+    // A sleep that is overdue moves the clock by one tick only.
     let mut overdue = polled(wheel.sleep(HOUR));
     assert!(overdue.poll().is_pending());
     overdue.get().reset_at(driver.now() - MS);
@@ -55,7 +55,7 @@ fn a_future_in_virtual_time_waits_for_room_in_a_channel() {
         events.insert(MS, n).unwrap();
     }
     let (done, mut both) = futures::channel::oneshot::channel();
-    // The channel is full, and one event waits, before anybody receives.
+    // The channel is full, and one event waits, before the receiver starts.
     driver.advance(MS);
     let receiver = thread::spawn(move || {
         let received = [due.recv().unwrap().value, due.recv_timeout(MINUTE).unwrap().value];
@@ -99,7 +99,7 @@ fn a_future_runs_in_virtual_time() {
     };
     assert!(order(7) == order(7));
     let (wheel, driver) = manual();
-    // Jobs run on the way, and a future that waits for none of the wheel's timers for its thread.
+    // Jobs run on the way. A future that waits for no timer of the wheel waits for its thread.
     let (sender, receiver) = futures::channel::oneshot::channel();
     wheel.insert(HOUR, move || sender.send("job").unwrap());
     assert_eq!(testing::run(&driver, receiver), Ok("job"));
@@ -130,7 +130,7 @@ fn virtual_time_goes_for_every_thread_of_a_runtime() {
             })
         })
         .collect();
-    // Time stands until it is told: so it waits until every task waits, or has ended.
+    // Time stands until the driver is called, so the test waits until every task waits or has ended.
     let ended = || tasks.iter().filter(|task| task.is_finished()).count();
     while ended() < 50 {
         wait_for(|| wheel.stats().sleeping + ended() == 50);
@@ -147,7 +147,7 @@ fn a_future_does_not_run_inside_an_advance() {
     let inner = Arc::clone(&driver);
     let (told, tells) = channel();
     wheel.insert(MS, move || {
-        // A future that does not wait is no trouble.
+        // A future that does not wait may run here.
         assert_eq!(testing::run(&inner, async { 7 }), 7);
         let run = || testing::run(&inner, scheduler.sleep(HOUR));
         let panic = catch_unwind(AssertUnwindSafe(run)).unwrap_err();

@@ -23,7 +23,7 @@ fn idle_means_that_nothing_is_pending_and_nothing_runs() {
 
 #[test]
 fn wait_idle_returns_when_the_last_job_has_gone() {
-    // Whatever makes the wheel idle, the waiter is told.
+    // The wait ends in every way in which a wheel becomes idle.
     type Way = fn(&Wheel);
     let ways: [(&str, Way); 9] = [
         ("a job that runs", |wheel| {
@@ -78,7 +78,7 @@ fn wait_idle_returns_when_the_last_job_has_gone() {
     assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap()));
 }
 
-/// Inserts a job for later, and lets another thread see to it in a while.
+/// Inserts a job for later, and has another thread call `see_to` after a while.
 fn in_a_while(wheel: &Wheel, see_to: impl FnOnce(&tickwheel::Scheduler, Handle) + Send + 'static) {
     let (scheduler, job) = (wheel.scheduler(), wheel.insert(HOUR, || ()));
     thread::spawn(move || {
@@ -149,17 +149,17 @@ fn a_shutdown_with_a_limit_leaves_what_still_runs() {
     let began = now();
     let unfired = wheel.shutdown_timeout(MS * 30);
     assert!(began.elapsed() >= MS * 30 && unfired.still_running() == 1);
-    // The one that repeats is back, too.
+    // The repeating job came back, too.
     assert_eq!((unfired.len(), wheel.shutdown_timeout(MINUTE).len()), (2, 0));
     assert!(wheel.try_insert(MS, || ()).is_err());
     drop(unfired);
-    // The sender goes with the repeat, which ends this.
+    // The sender was dropped with the repeating job, so this ends.
     end.iter().for_each(drop);
     // The job that outlasts the limit ends on its own.
     assert!(!wheel.wait_idle_timeout(MS));
     drop(release);
     assert!(wheel.wait_idle_timeout(MINUTE) && wheel.stats().in_flight == 0);
-    // One that has nothing to wait for does not wait.
+    // A shutdown with nothing to wait for returns at once.
     let wheel = threads(2);
     wheel.insert(Duration::MAX, || ());
     let unfired = wheel.shutdown_timeout(Duration::MAX);
@@ -175,7 +175,7 @@ fn a_shared_wheel_can_be_closed() {
     assert_eq!(STATIC.close().len(), 0);
     assert!(STATIC.is_empty() && STATIC.is_idle());
     assert!(Group::new(&STATIC).is_empty() && Keyed::<u8>::new(&Arc::new(threads(1))).is_empty());
-    // All of many threads may try: every job comes back to one of them.
+    // Many threads may close a wheel: every job comes back to one of them.
     let wheel = Arc::new(threads(2));
     let handles: HashSet<Handle> = (0..100).map(|_| wheel.insert(HOUR, || ())).collect();
     let closers = [(); 4].map(|()| {
@@ -186,7 +186,7 @@ fn a_shared_wheel_can_be_closed() {
     assert_eq!((back.len(), back.into_iter().collect::<HashSet<_>>()), (100, handles));
     let refused = wheel.try_insert(MS, || ()).unwrap_err();
     assert_eq!(refused.kind(), InsertErrorKind::Shutdown);
-    // A repeating job that runs belongs to the first, who waits for it.
+    // A repeating job that runs comes back to the first caller, which waits for it.
     let wheel = Arc::new(threads(1));
     let (started, starts) = channel();
     let (release, gate) = channel::<()>();

@@ -1,4 +1,4 @@
-//! The wakers of futures: what they may do, on the ticker's thread too.
+//! The wakers of futures, which may use the wheel, on the ticker's thread too.
 
 use super::polled::{Calls, Polled, poll_with, poll_with_captured, polled};
 use super::*;
@@ -36,7 +36,8 @@ fn the_last_waker_is_woken() {
 #[test]
 fn a_waker_may_use_its_wheel() {
     on_both_clocks(MS, |wheel, time| {
-        // The first one to be woken drops all others, itself, and resets and registers more.
+        // The first waker that is called resets a sleep, drops all sleeps, its own too, and registers
+        // a new one.
         let sleeps: Arc<Mutex<Vec<Sleep>>> = Arc::default();
         let woken = Arc::new(AtomicUsize::new(0));
         let (token, wakers) = counted();
@@ -60,10 +61,10 @@ fn a_waker_may_use_its_wheel() {
             });
             sleeps.lock().unwrap().push(sleep);
         }
-        // None is woken before all are there.
+        // No waker is called before all sleeps exist.
         sleeps.lock().unwrap().iter_mut().for_each(|sleep| sleep.reset(5 * MS));
         drop(token);
-        // Each has been called to its end, or was dropped.
+        // The call of each waker has ended, or the waker was dropped.
         time.until(|| wakers() == 0);
         assert!(sleeps.lock().unwrap().is_empty() && wheel.stats().sleeping == 0);
         assert!(woken.load(Ordering::SeqCst) >= 1);
@@ -156,7 +157,7 @@ fn a_waker_that_panics_is_counted_and_spares_the_others() {
     driver.advance(MS);
     assert_eq!(panics.try_recv(), Ok("woken"));
     assert!(before.poll().is_ready() && after.poll().is_ready() && sleep.is_elapsed());
-    // One whose drop panics: replaced, and then cancelled.
+    // A waker whose drop panics: it is replaced, and then cancelled.
     let quiet = Waker::noop();
     let bad =
         || core::mem::ManuallyDrop::new(Hooks { drop: || panic_any("dropped"), ..NOTHING }.waker());
@@ -268,7 +269,7 @@ fn a_shutdown_with_a_limit_waits_no_longer_for_a_waker() {
 
 #[test]
 fn wait_idle_does_not_wait_in_a_waker() {
-    // Of a wheel that ends: on the ticker's thread, and on the one that ends it.
+    // A waker of a wheel that ends: on the ticker's thread, and on the thread that ends the wheel.
     for on_the_ticker in [true, false] {
         let wheel = Arc::new(threads(1));
         let (release, gate) = channel::<()>();
@@ -294,7 +295,7 @@ fn wait_idle_does_not_wait_in_a_waker() {
         let ender = Arc::clone(&wheel);
         let ender = thread::spawn(move || ender.close().len());
         wait_for(|| wheel.try_insert(HOUR, || ()).is_err());
-        // It comes to where it waits for the ticker.
+        // The ending thread comes to the point where it waits.
         let_pass(20 * MS);
         drop(may_ask);
         assert_eq!(answers.recv_timeout(MINUTE), Ok(false), "on the ticker: {on_the_ticker}");

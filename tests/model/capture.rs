@@ -1,5 +1,5 @@
-//! The jobs of the model: what each does when it runs and when it is dropped, and what it claims of
-//! its turn.
+//! The jobs of the model: the acts of each when it runs and when it is dropped, and its check that
+//! its time has come.
 
 use std::panic::panic_any;
 use std::thread;
@@ -9,7 +9,7 @@ use tickwheel::{Next, Run};
 use crate::world::{World, nanos};
 use crate::{Act, Answer, LastWill};
 
-/// A job that repeats at every tick would make a history of nothing else.
+/// The most runs of a job. Without a limit, one that repeats at every tick would fill a history.
 const MAX_RUNS: usize = 25;
 
 /// Captured by every job.
@@ -32,7 +32,7 @@ impl World {
         Capture { world: self.clone(), id, last_will }
     }
 
-    /// Does what a captured value does when it is dropped.
+    /// Does the last will of a captured value.
     pub(crate) fn execute(&self, last_will: LastWill) {
         if thread::panicking() {
             // The test has failed already.
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Does what a waker or a hook does, which is no job.
+    /// Does the act of a waker or a hook, which is no job.
     pub(crate) fn act_outside_jobs(&self, act: Act) {
         match act {
             Act::CancelItself | Act::ResetItself(_) => (),
@@ -84,7 +84,7 @@ impl World {
 }
 
 impl Capture {
-    /// Begins a run: checks that the job is due. Returns what the run does.
+    /// Begins a run: checks that the job is due. Returns the act of the run.
     fn begin(&self) -> Act {
         let act = {
             let mut truth = self.world.truth();
@@ -150,8 +150,8 @@ impl Capture {
         next
     }
 
-    /// Notes in the truth what follows from a run's answer, which is `None` for a panic. Returns
-    /// what the run returns to the wheel.
+    /// Notes a run's answer in the truth; `None` is a panic. Returns the `Next` that the run returns
+    /// to the wheel.
     fn note_answer(&self, answer: Option<Answer>) -> Next {
         let id = self.id;
         let mut truth = self.world.truth();

@@ -1,4 +1,4 @@
-//! The end of the wheel, and what is left then.
+//! The end of the wheel, and the checks after it.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::world::{World, nanos};
 use crate::{Ending, LastWill};
 
 impl World {
-    /// Ends the wheel, and checks what was handed back.
+    /// Ends the wheel, and checks the jobs and events that were handed back.
     pub(crate) fn end(&self, wheel: Wheel, ending: Ending) {
         {
             let mut truth = self.truth();
@@ -19,7 +19,7 @@ impl World {
         match ending {
             Ending::Shutdown => self.shut_down(wheel),
             Ending::Drop => {
-                // What the captured values do when they are dropped, finds no job.
+                // The last wills of the captured values find no job.
                 let mut truth = self.truth();
                 truth.end_all();
                 drop(truth);
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// What was due has come as far as there was room, and the rest is handed back.
+    /// Checks that due events were sent as far as there was room, and that the rest is handed back.
     fn end_events(&self) {
         self.observe_events();
         self.truth().events.is_settled = true;

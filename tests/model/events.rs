@@ -1,8 +1,8 @@
-//! Events: every verb, done to the wheel and to the truth, and what both return compared.
+//! Every verb of `Events`, called on the wheel and on the truth, with the results compared.
 //!
-//! The truth knows between which ticks an event is due. Whether an event of the present tick is
-//! still pending while that tick is processed, and which of those that are due together find room, is
-//! nobody's business: then the wheel is asked, and held to its word.
+//! The truth knows between which ticks an event is due. Two facts are not promised: whether an event
+//! of the present tick is still pending while that tick is processed, and which of the events that are
+//! due together find room. There the truth asks the wheel, and later answers must agree.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::truth::{TICK, Truth};
 use crate::world::{World, nanos};
 use crate::{Act, EventOp, LastWill, Room};
 
-/// What the truth knows of one event.
+/// The truth about one event.
 pub(crate) struct KnownEvent {
     pub(crate) handle: Option<Handle>,
     /// It comes at no earlier tick.
@@ -41,7 +41,7 @@ pub(crate) enum EventState {
 pub(crate) struct KnownEvents {
     pub(crate) all: Vec<KnownEvent>,
     pub(crate) room: Room,
-    /// The tick at which an event was received last: what waits has room since.
+    /// The tick at which an event was last received: waiting events have room since then.
     room_since: Option<u64>,
     last_received: u64,
     delivered: u64,
@@ -50,7 +50,7 @@ pub(crate) struct KnownEvents {
     held: usize,
     /// The hook was called in this operation.
     is_hooked: bool,
-    /// The wheel has ended: what is pending stays so, whatever room there is.
+    /// The wheel has ended: pending events stay pending, even if there is room.
     pub(crate) is_settled: bool,
 }
 
@@ -100,14 +100,14 @@ impl Truth {
             if event.state != EventState::Pending {
                 continue;
             }
-            // One that was due before, and still is, may be as late as it is.
+            // An event that was due before, and still is, may have come already.
             event.low = if event.low <= tick && has_come { event.low } else { due };
             event.high = due;
         }
     }
 }
 
-/// What the events carry.
+/// The value of an event.
 pub(crate) struct Value {
     world: World,
     id: usize,
@@ -132,7 +132,7 @@ impl Value {
         self.id
     }
 
-    /// The channel is full.
+    /// Called by `Full::Give` when the channel is full.
     pub(crate) fn give_up(self) {
         let (world, id) = (self.world.clone(), self.id);
         if world.truth().ended.is_none() {
@@ -154,14 +154,14 @@ impl Value {
     }
 }
 
-/// Is called when something comes into an empty channel.
+/// The waker that is called when an event comes into an empty channel.
 struct Hook {
     world: World,
     act: Act,
     calls: AtomicUsize,
 }
 
-/// A hook that inserts events could go on for ever.
+/// The most acts of a hook. Without a limit, one that inserts events could go on for ever.
 const MAX_CALLS: usize = 25;
 
 impl Wake for Hook {
@@ -279,7 +279,7 @@ impl World {
         Some((id, event.handle?, event.state == EventState::Pending))
     }
 
-    /// Notes that an event leaves: before it does, because it is dropped then.
+    /// Notes that an event leaves. Called before it does, because its value may be dropped then.
     fn remove_event(&self, id: usize, expected: bool) {
         if expected {
             self.truth().events.all[id].state = EventState::Gone;
@@ -382,7 +382,7 @@ impl World {
         !room.gives && self.due.len() >= room.events
     }
 
-    /// Learns which events are still pending, and checks that it is those that may be.
+    /// Asks the wheel which events are still pending, and checks that each answer is possible.
     pub(crate) fn observe_events(&self) {
         let pending: Vec<usize> = {
             let truth = self.truth();

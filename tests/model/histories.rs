@@ -1,4 +1,4 @@
-//! Random operations.
+//! The random operations of a history.
 
 use proptest::prelude::*;
 use tickwheel::Missed;
@@ -62,7 +62,7 @@ fn last_will() -> impl Strategy<Value = LastWill> {
     ]
 }
 
-/// No delay of zero, which would be a run at every tick of the whole test.
+/// A job that always answers a delay of zero runs at every tick, up to `MAX_RUNS`.
 fn answer() -> impl Strategy<Value = Answer> {
     prop_oneof![
         6 => Just(Answer::Period),
@@ -222,7 +222,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
     prop_oneof![40 => op_on_jobs(), 14 => event_op().prop_map(Op::Event)].boxed()
 }
 
-/// Of the channel of events.
+/// The room of the channel of events.
 pub(crate) fn room() -> impl Strategy<Value = Room> {
     prop_oneof![
         2 => Just(Room { events: usize::MAX, gives: false }),

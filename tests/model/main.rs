@@ -5,19 +5,19 @@
 //! when they are dropped; a channel that is full; a wall clock that is set; and the end of the wheel.
 //! Jobs, events and sleepers (feature `async`) share one wheel. The truth is a binary heap of
 //! `(tick, id)` for the jobs, a map of keys, and a list each of events and of sleepers. Before
-//! every call it says what the wheel must return, and every job, waker and hook that is called asks it
-//! whether its turn has come.
+//! every call it predicts the result of the wheel. Every job, waker and hook that is called checks
+//! against it that its time has come.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `capture.rs` | what the jobs do, and claim |
-//! | `end.rs` | the end of the wheel, and what is left then |
-//! | `events.rs` | every verb of `Events`, done and compared |
+//! | `capture.rs` | the jobs: their acts and their checks |
+//! | `end.rs` | the end of the wheel, and the checks after it |
+//! | `events.rs` | every verb of `Events`, called and compared |
 //! | `histories.rs` | random operations |
 //! | `sleepers.rs` | sleeps, timeouts and intervals, polled and compared |
-//! | `time.rs` | how time passes, and the order of what comes due |
+//! | `time.rs` | advances of the clock, and the order in which timers come due |
 //! | `truth.rs` | the model |
-//! | `world.rs` | every verb for a job, done to the wheel and to the truth, and compared |
+//! | `world.rs` | every verb for a job, called on the wheel and on the truth, and compared |
 
 mod capture;
 mod end;
@@ -42,7 +42,7 @@ use histories::{act, ending, op, room};
 use truth::{TICK, Truth};
 use world::World;
 
-/// What a job does when it runs. Indices are into all jobs there ever were.
+/// The act of a job when it runs. Indices are into the list of all jobs, also those that have ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Nothing,
@@ -63,7 +63,7 @@ pub(crate) enum Act {
     Panic,
 }
 
-/// What is done to the events. Indices are into all events there ever were.
+/// An operation on the events. Indices are into the list of all events, also those that are gone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EventOp {
     Insert(u64, LastWill),
@@ -76,7 +76,7 @@ pub(crate) enum EventOp {
     Receive(usize),
 }
 
-/// What is done to the sleepers. Indices are into all sleepers there ever were.
+/// An operation on the sleepers. Indices are into the list of all sleepers, also dropped ones.
 #[cfg(feature = "async")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SleeperOp {
@@ -95,12 +95,12 @@ pub(crate) enum SleeperOp {
     Drop(usize),
 }
 
-/// How an interval goes.
+/// The options of an interval.
 #[cfg(feature = "async")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beats {
     pub(crate) period: u64,
-    /// When the first beat is, if not after one period.
+    /// The delay of the first beat, if it is not one period.
     pub(crate) first: Option<u64>,
     pub(crate) missed: Missed,
 }
@@ -109,7 +109,7 @@ pub(crate) struct Beats {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) events: usize,
-    /// What finds no room is given up. It waits otherwise.
+    /// An event that finds no room is given up. Otherwise it waits.
     pub(crate) gives: bool,
 }
 
@@ -120,7 +120,7 @@ pub(crate) enum Ending {
     Drop,
 }
 
-/// What a captured value does when it is dropped.
+/// The act of a captured value when it is dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LastWill {
     Nothing,
@@ -131,13 +131,13 @@ pub(crate) enum LastWill {
 }
 
 impl LastWill {
-    /// Returns whether it leaves the wheel alone.
+    /// Returns whether it does not call the wheel.
     pub(crate) fn is_quiet(self) -> bool {
         matches!(self, LastWill::Nothing | LastWill::Panic)
     }
 }
 
-/// What a repeating job answers.
+/// The answer of a run of a repeating job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     Period,
@@ -163,7 +163,7 @@ pub(crate) enum Time {
     Wall(i64),
 }
 
-/// Where a repeating job comes in.
+/// Where a repeating job is inserted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     Wheel,
@@ -178,7 +178,7 @@ pub(crate) struct Plan {
     pub(crate) missed: Missed,
     pub(crate) first: First,
     pub(crate) despite_panics: bool,
-    /// The answers of its runs, in turn, again and again.
+    /// The answers of its runs, in turn, and from the first one again.
     pub(crate) answers: Vec<Answer>,
 }
 
@@ -222,14 +222,15 @@ enum Op {
 
 const KEYS: u8 = 4;
 
-/// What a wheel of a history is like.
+/// The options of the wheel of a history.
 #[derive(Clone, Debug)]
 struct Shape {
     sizes: Vec<usize>,
     shards: usize,
+    /// Small, so that histories reach it.
     bound: usize,
     room: Room,
-    /// What the hook of the events does.
+    /// The act of the hook of the events.
     hook: Act,
 }
 
@@ -290,8 +291,8 @@ fn apply(world: &World, foreign: &[Handle], op: &Op) {
             world.insert_into_group(group, delay, act, LastWill::Nothing);
         }
         Op::Repeat(place, ref plan, act, last_will) => {
-            // The members of a group are cancelled together in no order, so what a member does when
-            // it is dropped must not depend on the order.
+            // The members of a group are cancelled together in no fixed order, so the last will of a
+            // member must not depend on the order.
             let quiet = !matches!(place, Place::Group(_)) || last_will.is_quiet();
             let last_will = if quiet { last_will } else { LastWill::Nothing };
             world.repeat(place, plan, act, last_will);
@@ -362,7 +363,7 @@ fn agree(world: &World, wheel: &Wheel) {
     }
 }
 
-/// `PROPTEST_CASES` can raise the number of cases, and not lower it.
+/// `PROPTEST_CASES` can raise the number of cases, but not lower it.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig { cases: default.cases.max(1024), ..default }

@@ -1,9 +1,8 @@
-//! Sleeps, timeouts and intervals: polled, reset and dropped, and what they answer compared with the
-//! truth.
+//! Sleeps, timeouts and intervals: polled, reset and dropped, with the results compared to the truth.
 //!
-//! The truth knows between which ticks a task is woken. A sleeper that is polled while the tick at which
-//! it is over is being processed, may be over already, or its task is woken within that tick or the
-//! next.
+//! The truth knows between which ticks a task is woken. If a sleeper is polled while the wheel processes
+//! the tick at which it is over, two results are right: it is over already, or its task is woken within
+//! that tick or the next.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,14 +22,14 @@ pub(crate) enum Sleeper {
     Interval(Interval),
 }
 
-/// What the truth knows of one sleeper.
+/// The truth about one sleeper.
 pub(crate) struct KnownSleeper {
     kind: Kind,
-    /// When it is over, or the next beat is, in nanoseconds.
+    /// The time at which it is over, or of the next beat, in nanoseconds.
     time: u64,
-    /// The tick at which that is.
+    /// The tick of `time`.
     due: u64,
-    /// The time is an instant, and no delay that counts to a tick.
+    /// The time was given as an instant, so it may be over before its tick has begun.
     by_instant: bool,
     asks: Asks,
     state: State,
@@ -42,25 +41,25 @@ enum Kind {
     Interval { period: u64, policy: Missed, missed: u64 },
 }
 
-/// A timeout counts from its first poll.
+/// The limit of a timeout, before its first poll.
 #[derive(Clone, Copy)]
 enum Limit {
     After(u64),
     At(u64),
 }
 
-/// What makes the next poll ready, whichever task was woken.
+/// The question of the next poll to the clock. If the answer is yes, the poll is ready.
 #[derive(Clone, Copy, PartialEq)]
 enum Asks {
     Nothing,
-    /// That its instant has passed.
+    /// Whether its instant has passed.
     ForTime,
-    /// That its tick has begun.
+    /// Whether its tick has begun.
     ForTick,
 }
 
 enum State {
-    /// It takes nothing in the wheel.
+    /// It has no place in the wheel.
     Idle,
     /// This task is woken at one of these ticks.
     Waits {
@@ -68,7 +67,7 @@ enum State {
         low: u64,
         high: u64,
     },
-    /// Its task was woken, or a poll said that it is over.
+    /// Its task was woken, or a poll was ready.
     Over,
     Dropped,
 }
@@ -166,7 +165,7 @@ impl Truth {
         self.sleepers.last_mut().expect("it was pushed")
     }
 
-    /// A sleeper gets a time, and a task that waits goes on waiting.
+    /// Gives a sleeper a time. A task that waits goes on waiting.
     fn set_sleeper(&mut self, id: usize, time: u64, due: u64, by_instant: bool) {
         let (now, tick) = (self.now, self.tick());
         let sleeper = &mut self.sleepers[id];
@@ -206,7 +205,7 @@ impl Truth {
         let has_begun = sleeper.due <= tick;
         match (&sleeper.state, self.ended) {
             (State::Over, _) => return Expected::Over,
-            // The tick of the end decides, and no later look at the clock.
+            // After the end, the tick of the end decides, and not the clock.
             (_, Some(ended)) if sleeper.due <= ended => return Expected::Over,
             (_, Some(_)) => return Expected::Gone,
             _ => {}
@@ -271,7 +270,7 @@ impl Truth {
             return self.claim(false, "a beat of something else");
         };
         let was_missed = *missed;
-        // By counting.
+        // Counts the deadlines one by one.
         let (mut next, mut dropped) = (time.saturating_add(period), 0);
         while next < now && policy != Missed::Burst {
             next += period;
@@ -421,7 +420,8 @@ impl World {
         truth.set_sleeper(id, time, tick_of(time), true);
     }
 
-    /// Takes a sleeper out of the list, so that wakers find another state of it while it is used.
+    /// Takes a sleeper out of the list while it is used, so that a waker that is called then does not
+    /// use it too.
     fn with_sleeper<T>(&self, which: usize, f: impl FnOnce(usize, &mut Sleeper) -> T) -> Option<T> {
         let (id, mut sleeper) = {
             let mut slots = self.slots();
@@ -521,13 +521,13 @@ impl World {
         }
     }
 
-    /// The wheel has ended: every task that waited was woken, and every sleeper has one answer.
+    /// Checks that the end of the wheel woke every task that waited, and polls every sleeper once more.
     pub(crate) fn end_sleepers(&self) {
         let count = self.slots().len();
         for id in 0..count {
             let waits = matches!(self.truth().sleepers[id].state, State::Waits { .. });
             self.truth().claim(!waits, "a task was not told that the wheel has ended");
-            // More than an interval that was late has beats to give, or not to its end.
+            // Three polls: a late interval may still have beats to return, even more than three.
             (0..3).for_each(|_| self.poll(id, Act::Nothing));
         }
         let sleepers = std::mem::take(&mut *self.slots());

@@ -1,15 +1,15 @@
-//! How time passes, and the order of what comes due.
+//! Advances of the clock, and the order in which timers come due.
 
 use crate::truth::TICK;
 use crate::world::{World, nanos};
 
 impl World {
-    /// Returns what the clock of the wheel reads, in nanoseconds.
+    /// Returns the reading of the wheel's clock, in nanoseconds.
     pub(crate) fn reading(&self) -> u64 {
         (self.scheduler.now() - self.origin).as_nanos() as u64
     }
 
-    /// Takes the clock's word for what a waker or a hook cannot know: how far an advance has come.
+    /// Reads from the clock how far an advance has come. A waker or a hook cannot know it otherwise.
     pub(crate) fn follow_the_clock(&self) {
         let reading = self.reading();
         let mut truth = self.truth();
@@ -18,8 +18,8 @@ impl World {
         truth.now = reading;
     }
 
-    /// What is called at a tick, comes after everything that was due at an earlier one: jobs, sleepers
-    /// and events. And nothing came before its tick.
+    /// Checks that everything that was due at an earlier tick has come: jobs, sleepers and events. And
+    /// that nothing came before its tick.
     pub(crate) fn take_turn(&self) {
         let reading = self.reading();
         {
@@ -83,7 +83,7 @@ impl World {
         self.arrive();
     }
 
-    /// Returns the tick of the next timer: which it is for sure, and which it may be.
+    /// Returns the tick of the next timer: the one that is sure, and an earlier one that is possible.
     fn next_timer(&self) -> NextTimer {
         let is_full = self.is_full();
         let mut truth = self.truth();
@@ -96,7 +96,7 @@ impl World {
         let pending = truth.events.pending().map(|event| event.high);
         let (due, to_come): (Vec<u64>, Vec<u64>) = pending.partition(|&high| high <= tick);
         let event = to_come.into_iter().min();
-        // What waits for room need not come before the next tick, and may come now.
+        // A due event may come now, but need not come before the next tick.
         let (event, possible) = match (is_full, due.is_empty()) {
             (false, true) => (event, None),
             (false, false) => (Some(tick + 1), Some(tick)),

@@ -13,14 +13,15 @@ use crate::{Act, Answer, LastWill, Room, Time};
 /// How many nanoseconds a tick has.
 pub(crate) const TICK: u64 = 1000;
 
-/// What the truth knows of one job.
+/// The truth about one job.
 #[derive(Clone)]
 pub(crate) struct Known {
     /// `None` while its insert is under way, and for a job that has a key.
     pub(crate) handle: Option<Handle>,
     /// The tick at which it is due, while it is in the wheel.
     pub(crate) due: Option<u64>,
-    /// The deadline in nanoseconds, before it is rounded up to a tick. A repeating job is told it.
+    /// The deadline in nanoseconds, before it is rounded up to a tick. The `Run` of a repeating job
+    /// has it.
     pub(crate) deadline: u64,
     /// It was inserted for a wall-clock time, or repeats: it can follow the wall clock.
     pub(crate) rearmable: bool,
@@ -41,7 +42,7 @@ pub(crate) struct KnownRepeat {
     pub(crate) runs: usize,
     /// How many deadlines were dropped before the next run.
     pub(crate) dropped: u64,
-    /// A run is under way, and another follows unless the run says otherwise.
+    /// A run is under way, and another follows unless this one stops the job.
     pub(crate) out: bool,
     /// The job was reset during the run.
     pub(crate) moved: bool,
@@ -59,7 +60,7 @@ pub(crate) struct Truth {
     pub(crate) now: u64,
     /// An advance is under way.
     pub(crate) advancing: bool,
-    /// How many nanoseconds are to pass beyond what the advance was asked for.
+    /// The nanoseconds that calls inside an advance have added to it.
     pub(crate) added: u64,
     /// The tick at which the wheel ended.
     pub(crate) ended: Option<u64>,
@@ -113,7 +114,7 @@ impl Truth {
         self.jobs.len() - 1
     }
 
-    /// Returns the tick at which a job is due that is set now for the nanosecond `deadline`:
+    /// Returns the tick at which a job is due if it is set now for the nanosecond `deadline`:
     /// rounded up, and after the present.
     pub(crate) fn due_at(&self, deadline: u64) -> u64 {
         match deadline {
@@ -175,7 +176,7 @@ impl Truth {
         was_in || was_out
     }
 
-    /// The wheel has ended: no job is left in it.
+    /// Ends every job, because the wheel has ended.
     pub(crate) fn end_all(&mut self) {
         for id in 0..self.jobs.len() {
             self.end(id);
@@ -187,7 +188,7 @@ impl Truth {
         self.keys.iter().find(|&(_, &of_key)| of_key == id).map(|(&key, _)| key)
     }
 
-    /// Returns the nanosecond at which a job is due that is given `time` now.
+    /// Returns the nanosecond at which a job is due if it is given `time` now.
     pub(crate) fn deadline_of(&self, time: Time) -> u64 {
         match time {
             Time::After(delay) => self.now.saturating_add(delay),

@@ -1,4 +1,4 @@
-//! Every verb, done to the wheel and to the truth, and what both return compared.
+//! Every verb for a job, called on the wheel and on the truth, with the results compared.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) groups: Arc<[Group; 2]>,
     pub(crate) events: Events<Value>,
     pub(crate) due: Receiver<Event<Value>>,
-    /// Those that are neither dropped nor being polled.
+    /// The sleepers that are neither dropped nor being polled.
     #[cfg(feature = "async")]
     pub(crate) sleepers: Arc<Mutex<Vec<Option<Sleeper>>>>,
     pub(crate) driver: Arc<Driver>,
@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) wall_origin: SystemTime,
 }
 
-/// The job that had the key before, the deadline of the new one, and what the insert answered.
+/// The job that had the key before, the deadline of the new one, and the result of the insert.
 type KeyedAnswer<T> = (Option<usize>, u64, Result<Option<Job>, (InsertErrorKind, T)>);
 
 pub(crate) fn nanos(count: u64) -> Duration {
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// Notes that a job came under a key, in the place of the job `old`.
+    /// Notes that a job was inserted under a key, in the place of the job `old`.
     fn replace_key(
         &self,
         key: u8,
@@ -254,7 +254,7 @@ impl World {
         deadline: u64,
     ) {
         let mut truth = self.truth();
-        // A job that runs is replaced and does not come back.
+        // A running job that is replaced does not come back.
         let was_in = old.is_some_and(|old| !truth.is_out(old));
         truth.claim(replaced.is_some() == was_in, "replaced another");
         old.map(|old| truth.end(old));
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Notes that a one-shot job came in for a time.
+    /// Notes that a one-shot job was inserted for a time.
     fn note_time(&self, id: usize, time: Time) {
         let mut truth = self.truth();
         if let Time::Wall(ahead) = time {
@@ -337,7 +337,7 @@ impl World {
     }
 
     /// Cancels the chosen jobs whose last will is quiet. Another last will could cancel a job of
-    /// the batch before the batch comes to it, or after.
+    /// the batch before the batch reaches it, or after.
     pub(crate) fn cancel_batch(&self, which: &[usize]) {
         let chosen: Vec<(usize, Handle)> = which
             .iter()
@@ -371,7 +371,7 @@ impl World {
 
     pub(crate) fn cancel(&self, which: usize) {
         let Some((id, handle)) = self.pick(which) else { return };
-        // First, because the cancel drops the job, and its last will asks the truth too.
+        // Before the cancel, which drops the job: its last will asks the truth too.
         let expected = self.truth().end(id);
         let answer = self.scheduler.cancel(handle);
         self.truth().claim(answer == expected, "cancel answered wrong");
@@ -470,7 +470,7 @@ impl World {
         pending
     }
 
-    /// Resets a job to a wall-clock time. Only a re-armable job remembers that it is one.
+    /// Resets a job to a wall-clock time. Only a re-armable job follows the wall clock after that.
     pub(crate) fn reset_wall(&self, which: usize, ahead: i64) {
         let Some((id, handle)) = self.pick(which) else { return };
         let wall = self.truth().wall_now() + i128::from(ahead);

@@ -1,4 +1,4 @@
-//! The verbs as futures: what waits, without holding up the thread.
+//! The verbs as futures, which wait without blocking a thread.
 
 use std::time::Duration;
 
@@ -19,17 +19,18 @@ use crate::values::schedule::Schedule;
 /// # Futures
 ///
 /// Each verb that waits has a form for async code, which does the same, with the same errors and the same limit
-/// ([`Builder::call_timeout`](crate::Builder::call_timeout)). It runs on any runtime, and needs none. Futures share commits:
-/// 200 of them insert about twice as fast as 64 threads (`docs/performance.md`). Do not call the other form in an
-/// `async fn`: it blocks the runtime's thread until the disk has written.
+/// ([`Builder::call_timeout`](crate::Builder::call_timeout)). It runs on any runtime, and needs none. Futures
+/// share commits: 200 of them insert about twice as fast as 64 threads (`docs/performance.md`). Do not call the
+/// other form in an `async fn`: it blocks the runtime's thread until the disk has written.
 ///
-/// A future does nothing until it is polled. **If it is dropped before it has ended**, the call may have been done or
-/// not: as after an answer that was lost. To repeat it safely, give the job an id
+/// A future does nothing until it is polled. **If it is dropped before it has ended**, its change may have been
+/// made or not, as after a lost answer. To repeat an insert safely, give the job an id
 /// ([`insert_with_id_async`](Client::insert_with_id_async), [`NewJob::id`]).
 ///
-/// In the process that runs the jobs the dispatcher's thread answers. A [`Client`] of
-/// [`Builder::client`](crate::Builder::client) starts a thread with its first such call. Limits are timers of a wheel,
-/// which has one more thread. They end with the last clone of the client, and with the jobs.
+/// In the process that runs the jobs, the dispatcher's thread answers. A [`Client`] of
+/// [`Builder::client`](crate::Builder::client) starts a thread at its first such call. The limits of calls are
+/// timers of a wheel, which adds one more thread. These threads end with the last clone of the client, or with
+/// the jobs.
 ///
 /// ```
 /// use std::time::Duration;
@@ -143,7 +144,7 @@ impl Client {
         every: impl Into<Schedule>,
         job: J,
     ) -> Result<(), StoreError> {
-        self.repeat_by(Caller::Future, name, every.into(), job).await
+        self.schedule_by(Caller::Future, name, every.into(), job).await
     }
 
     /// [`Client::unschedule`], as a future.
@@ -244,7 +245,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What does not hold.
+    /// As [`Client::check`].
     pub async fn check_async(&self) -> Result<(), Violation> {
         self.dispatcher.check_async().await
     }

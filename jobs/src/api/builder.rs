@@ -1,4 +1,4 @@
-//! The choices of a program: handlers, durability, limits.
+//! The builder of jobs: handlers, durability, limits.
 
 use core::fmt;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::values::info::Durability;
 use crate::values::job::Job;
 use crate::values::retry::Retry;
 
-/// Says how jobs are run, and starts them. [`Jobs::open`](crate::Jobs::open), `Jobs::redis` and
-/// [`Jobs::memory`](crate::Jobs::memory) make one.
+/// Configures how jobs run, and starts them. [`Jobs::open`](crate::Jobs::open), `Jobs::redis` and
+/// [`Jobs::memory`](crate::Jobs::memory) return one.
 #[must_use = "a builder does nothing until it starts"]
 pub struct Builder {
     pub(super) source: Source,
@@ -44,12 +44,12 @@ pub(super) enum Source {
 }
 
 const DEFAULT_IN_FLIGHT: usize = 2048;
-/// Of a kind.
+/// For each kind.
 const DEFAULT_ASYNC_RUNS: usize = 64;
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
-/// How long a caller waits for a server that does not answer.
-const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
-const DEFAULT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The default of [`Builder::call_timeout`].
+const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_KEEP_DEAD: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Builder {
     pub(super) fn new(source: Source) -> Builder {
@@ -63,17 +63,18 @@ impl Builder {
             max_async_runs: DEFAULT_ASYNC_RUNS,
             threads: None,
             retry: Retry::default(),
-            keep_dead: DEFAULT_RETENTION,
-            call_timeout: DEFAULT_PATIENCE,
+            keep_dead: DEFAULT_KEEP_DEAD,
+            call_timeout: DEFAULT_CALL_TIMEOUT,
             shutdown_grace: Duration::ZERO,
             replicas: 0,
             on_event: None,
         }
     }
 
-    /// Handles the jobs of a kind, the type of the closure's first argument, on a thread of the pool.
+    /// Sets the handler of a kind, which is the type of the closure's first argument. The handler runs on a
+    /// thread of the pool.
     ///
-    /// `Ok` ends the job. An error fails the run: see [`Fail`]. So does a panic, as an error.
+    /// `Ok` completes the job. An error or a panic fails the run: see [`Fail`].
     #[doc(alias("on", "register", "worker", "process", "consume", "perform"))]
     pub fn handle<J, F>(self, handler: F) -> Builder
     where
@@ -83,7 +84,7 @@ impl Builder {
         self.add_blocking(None, handler)
     }
 
-    /// The same as [`Builder::handle`], with a policy of its own for failed runs.
+    /// The same as [`Builder::handle`], with a retry policy for this kind.
     pub fn handle_with<J, F>(self, retry: Retry, handler: F) -> Builder
     where
         J: Job,
@@ -105,14 +106,14 @@ impl Builder {
         self
     }
 
-    /// Gives the handlers a value that they share: a pool of connections, a client, a mailer. Each of them gets
-    /// it with [`Run::state`](crate::Run::state), by its type, of which there can be one. A second value of a
-    /// type is refused at the start. Two pools of one type go into two types of the program's own.
+    /// Gives all handlers a value that they share: a pool of connections, a client, a mailer. A handler gets
+    /// the value by its type, with [`Run::state`](crate::Run::state). There is one value of each type: the
+    /// start refuses a second one. Put two pools of one type into two types of your own.
     ///
-    /// A closure may capture a value instead, which the compiler checks: an `Arc`, cloned once for each handler,
-    /// and for a future once more for each run. Shared state needs no clone, and lets a handler be a named
-    /// function, as with axum's `State` or apalis' `Data`; the price is that a value which was not given is
-    /// noticed by the first run that asks for it, which fails.
+    /// A closure may capture a value instead, which the compiler checks: an `Arc`, cloned once for each
+    /// handler, and for a future once more for each run. Shared state needs no clone, and lets a handler be a
+    /// named function, as with axum's `State` or apalis' `Data`. Its price: if a value was not given, only the
+    /// first run that asks for it finds that out, and fails.
     ///
     /// The value is dropped when the jobs have ended and no run has it any more.
     ///
@@ -152,108 +153,106 @@ impl Builder {
         self
     }
 
-    /// Says what an answer of the store holds through: [`Durability::Synced`] unless it is said.
+    /// Sets what survives once a call has returned. The default is [`Durability::Synced`].
     #[doc(alias("fsync", "sync", "synchronous"))]
     pub fn durability(self, durability: Durability) -> Builder {
         Builder { durability, ..self }
     }
 
-    /// Names the queue: each queue of a file has its own jobs, keys, schedules and runner. A name has
-    /// 1 to 48 letters of ASCII, digits and `_`; upper and lower case are the same.
+    /// Sets the name of the queue: each queue of a file has its own jobs, keys, schedules and runner. A name
+    /// has 1 to 48 ASCII letters, digits and `_`; upper and lower case are the same.
     #[doc(alias("namespace", "name", "prefix"))]
     pub fn queue(self, name: &str) -> Builder {
         Builder { queue: Some(name.to_owned()), ..self }
     }
 
-    /// Says how long a claim holds: 30 seconds unless it is said. On a file no other process can take a claim, so it does not have to be
-    /// renewed there. On a server a claim is renewed when a third of this time has passed, and another
-    /// process takes the job if that could not be done.
+    /// Sets how long a claim holds. The default is 30 seconds. On a file no other process can take a claim, so
+    /// claims need no renewal there. On a server the process renews a claim when a third of this time has
+    /// passed; if it cannot do so, another process takes the job.
     #[doc(alias("visibility_timeout", "lock_duration", "heartbeat"))]
     pub fn lease(self, lease: Duration) -> Builder {
         Builder { lease, ..self }
     }
 
-    /// Says how long a call waits for others: 10 seconds unless it is said. The time counts from the call
-    /// on, for everything that it waits for: a server that does not answer, another program's transaction
-    /// on the file, calls of other threads before it. A start waits no longer for other connections to the
-    /// file. [`Jobs::open`](crate::Jobs::open) comes before this choice, and waits for 10 seconds at most.
+    /// Sets the limit of each call. The default is 10 seconds. The limit counts from the call on, and covers
+    /// every wait: for a server that does not answer, for another program's transaction on the file, for calls
+    /// of other threads before it. A start has the same limit for its wait for other connections to the file.
+    /// [`Jobs::open`](crate::Jobs::open) comes before this choice, and waits for 10 seconds at most.
     ///
-    /// A call that was not begun by then has done nothing, and ends with
-    /// [`StoreError::Busy`](crate::StoreError::Busy) or the error of the connection. On a server a call
-    /// that was sent ends with [`StoreError::Unknown`](crate::StoreError::Unknown), an insert with
-    /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); it is sent again until it is
-    /// answered, also after that. On a file a commit that has begun is waited for.
+    /// If a call has not begun in the store by then, it has done nothing, and returns
+    /// [`StoreError::Busy`](crate::StoreError::Busy) or the error of the connection. On a server a call that
+    /// was sent returns [`StoreError::Unknown`](crate::StoreError::Unknown), an insert
+    /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); the process sends it again until the
+    /// server answers, also after that. On a file the call waits for a commit that has begun.
     #[doc(alias("timeout", "patience"))]
     pub fn call_timeout(self, call_timeout: Duration) -> Builder {
         Builder { call_timeout, ..self }
     }
 
-    /// Says for how long a shutdown lets the runs under way be before it tells them
-    /// ([`Cancellation::Shutdown`](crate::Cancellation::Shutdown)): not at all unless it is said. The limit of
-    /// the shutdown counts from its call, so it includes this time.
+    /// Sets how long a shutdown waits before it cancels the runs under way
+    /// ([`Cancellation::Shutdown`](crate::Cancellation::Shutdown)). The default is zero. The limit of the
+    /// shutdown counts from its call, so it includes this time.
     pub fn shutdown_grace(self, grace: Duration) -> Builder {
         Builder { shutdown_grace: grace, ..self }
     }
 
-    /// Says how many replicas of the server must have a change before the call returns that made it:
-    /// none unless it is said. It is for jobs on a Redis server; for others, more than none is an
-    /// [`OpenError::Config`](crate::OpenError::Config) at the start.
+    /// Sets how many replicas of the server must have a change before its call returns. The default is none.
+    /// This is for jobs on a Redis server: for other jobs the start refuses a number above zero with
+    /// [`OpenError::Config`](crate::OpenError::Config).
     ///
-    /// With `n`, each of these calls returns when `n` replicas have what it changed: insert, cancel, reschedule,
-    /// retry, delete, schedule and unschedule. An insert at [`Durability::Buffered`] waits for no
-    /// answer, so for no replica. While fewer than `n` have the change, the call waits, and what it asked
-    /// for is sent again, which changes nothing the second time; it ends with
-    /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (of other calls:
-    /// [`StoreError::Unknown`](crate::StoreError::Unknown)) once [`Builder::call_timeout`] is over. A
-    /// [`Jobs`](crate::Jobs) that has made such a call claims none and renews none meanwhile: a [`Builder::client`] of
-    /// its own for the inserts keeps the runs apart from them.
+    /// With `n`, each of these calls returns when `n` replicas have its change: insert, cancel, reschedule,
+    /// retry, delete, schedule and unschedule. An insert at [`Durability::Buffered`] waits for no answer, so
+    /// for no replica. While fewer than `n` replicas have the change, the call waits, and the process sends the
+    /// change again, which has no effect the second time. Once [`Builder::call_timeout`] is over, the call
+    /// returns [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (other calls:
+    /// [`StoreError::Unknown`](crate::StoreError::Unknown)). While such a call waits, its [`Jobs`](crate::Jobs)
+    /// claims no jobs and renews no leases: a separate [`Builder::client`] for the inserts keeps the runs apart
+    /// from them.
     ///
-    /// Claims, renewals and ends do not wait. A failover that forgets one of those runs a job again,
-    /// and loses none. Nor is it consensus: a failover that promotes a replica which is not one of the
-    /// `n` loses the change all the same. If `n` is the number of replicas, every one of them has the
-    /// change, and one replica that is away keeps every call waiting. If `n` is smaller by one, one replica
-    /// may be away; a failover loses the change if it promotes the very one that lacked it. A number larger
-    /// than that of the replicas is not refused, because replicas come and go: each call waits then.
+    /// Claims, renewals and ends of runs do not wait. If a failover loses one of those, the job runs again; no
+    /// job is lost. This is not consensus: a failover to a replica that is not one of the `n` loses the change
+    /// all the same. If `n` is the number of replicas, every replica has the change, but one replica that is
+    /// away makes every call wait. If `n` is smaller by one, one replica may be away; a failover loses the
+    /// change if it promotes the very replica that lacked it. A number above that of the replicas is not
+    /// refused, because replicas come and go: each call waits then.
     ///
-    /// It costs such a call the way from the server to the replicas and back, and a process that runs
-    /// jobs a round trip more for the claim that follows. Without it, nothing.
+    /// Such a call takes longer, by the way from the server to the replicas and back. In a process that runs
+    /// jobs, the claim that follows costs one more round trip. Without replicas there is no cost.
     pub fn replicas(self, n: usize) -> Builder {
         Builder { replicas: n, ..self }
     }
 
-    /// Limits how many jobs are claimed at once: those that run, and those that are about to. 2048 unless
-    /// it is said.
+    /// Limits the number of claimed jobs: those that run, and those that start soon. The default is 2048.
     ///
-    /// On a file jobs are claimed from 50 ms before their time on, whether a thread is free or not. On a
-    /// server other processes share the work, so a process claims what its threads can start: a job for
-    /// each free thread, and as many more as they end in 100 ms at the rate of the latest runs. A claimed
-    /// job that has not started after a second is given back. Handlers that are futures take no thread: of
-    /// each such kind at most 64 jobs are claimed (`Builder::max_async_runs`).
+    /// On a file, jobs are claimed up to 50 ms before they are due, even if no thread is free. On a server
+    /// other processes share the work, so a process claims only the jobs that its threads can start soon: one
+    /// for each free thread, and as many more as its threads finish within 100 ms at the rate of the latest
+    /// runs. It gives back a claimed job that has not started after a second. Handlers that are futures take no
+    /// thread: at most 64 jobs of each such kind are claimed (`Builder::max_async_runs`).
     #[doc(alias("in_flight", "prefetch", "concurrency"))]
     pub fn max_in_flight(self, jobs: usize) -> Builder {
         Builder { max_in_flight: jobs, ..self }
     }
 
-    /// Says how many threads handlers run on: one for each processor unless it is said.
+    /// Sets the number of threads for handlers. The default is one for each processor.
     #[doc(alias("concurrency", "workers", "parallelism", "pool"))]
     pub fn threads(self, threads: usize) -> Builder {
         Builder { threads: Some(threads), ..self }
     }
 
-    /// Says how failed jobs are tried again, of kinds without a policy of their own.
+    /// Sets the retry policy of kinds without a policy of their own. The default is [`Retry::default`].
     #[doc(alias("max_attempts", "backoff"))]
     pub fn retry(self, retry: Retry) -> Builder {
         Builder { retry, ..self }
     }
 
-    /// Says how long dead jobs are kept, and ids that callers chose are remembered: 30 days unless it
-    /// is said.
+    /// Sets how long the store keeps dead jobs, and remembers ids that callers chose. The default is 30 days.
     #[doc(alias("retention", "ttl", "cleanup"))]
     pub fn keep_dead(self, keep_dead: Duration) -> Builder {
         Builder { keep_dead, ..self }
     }
 
-    /// Calls a function with what happens to jobs.
+    /// Sets the function that is called with each [`Event`].
     #[doc(alias("hook", "callback", "listener", "subscribe"))]
     pub fn on_event(self, handler: impl Fn(Event) + Send + Sync + 'static) -> Builder {
         Builder { on_event: Some(Box::new(handler)), ..self }

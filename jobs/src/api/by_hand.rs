@@ -1,4 +1,4 @@
-//! What an operator does by hand: a run of a schedule now, and a job whose type is not at hand.
+//! Verbs for an operator: an occurrence of a schedule now, and a job whose Rust type is not available.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::values::error::{InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 
 impl Client {
-    /// Makes an occurrence of a schedule that is due now, and returns its id: `None` if there is no schedule
-    /// of this name. For a nightly report that is wanted at noon.
+    /// Makes an additional occurrence of a schedule, due now, and returns its id, or `None` if there is no
+    /// schedule of this name: for example for a nightly report that is wanted at noon.
     ///
-    /// The job has the kind and the data of the schedule, and runs where its kind is handled. The schedule
-    /// goes on as if nothing had happened. Each call makes a job of its own, under a new id: an occurrence
-    /// that the schedule makes at this very time is another job, and so is that of a second call.
+    /// The job has the kind and the data of the schedule, and runs where its kind is handled. The schedule does
+    /// not change. Each call makes a job of its own, under a new id, even if the schedule has an occurrence at
+    /// the same time.
     ///
     /// # Errors
     ///
-    /// If the store could not be read or changed. After [`StoreError::Unknown`] the job is there once, or
-    /// not at all.
+    /// If the store could not be read or changed. After [`StoreError::Unknown`] the job is in the store once,
+    /// or not at all.
     pub fn run_schedule(&self, name: &str) -> Result<Option<JobId>, StoreError> {
         on_thread(self.run_schedule_by(Caller::Thread, name))
     }
@@ -55,8 +55,8 @@ impl Client {
         }
     }
 
-    /// Stores a job from the name of its kind and its payload: for the command `tickwheel-jobs`, which has
-    /// no types. A key that is taken is refused, unless the job replaces the one that has it.
+    /// Stores a job by the name of its kind and its payload: for the command `tickwheel-jobs`, which does not
+    /// know the types. If another job has the key, the insert is refused, unless `replaces` is set.
     #[doc(hidden)]
     pub fn insert_by_hand(
         &self,

@@ -1,19 +1,19 @@
-//! Who calls a verb: a thread, which waits, or a future, which is woken.
+//! The caller of a verb: a thread, which waits, or a future, which is woken.
 //!
-//! Each verb is written once, as a future that is told who calls. For a thread everything in it blocks, so its
-//! first poll is its last.
+//! Each verb is written once, as an `async fn` with a [`Caller`]. For a thread every wait in it blocks, so the
+//! first poll returns the result.
 
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
-/// Who calls.
+/// Whether a thread or a future calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Caller {
     Thread,
     Future,
 }
 
-/// Returns what a verb that a thread calls returns.
+/// Runs a verb on the calling thread, and returns its result.
 pub(super) fn on_thread<T>(verb: impl Future<Output = T>) -> T {
     let mut verb = pin!(verb);
     let mut context = Context::from_waker(Waker::noop());

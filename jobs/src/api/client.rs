@@ -1,4 +1,4 @@
-//! The verbs: what a program does with its jobs.
+//! The client, and its verbs other than inserts.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::values::job::Job;
 use crate::values::schedule::Schedule;
 use crate::values::time::{Millis, Now};
 
-/// Inserts, cancels and asks. [`Jobs`](crate::Jobs) has all of its methods;
+/// Inserts, cancels and reads jobs. [`Jobs`](crate::Jobs) has all of its methods;
 /// [`Builder::client`](crate::Builder::client) makes one in a process that runs no jobs.
 ///
-/// A clone is another way to the same jobs: a handler that inserts jobs takes one from
+/// A clone leads to the same jobs. A handler that inserts jobs gets a client from
 /// [`Run::client`](crate::Run::client).
 #[derive(Clone)]
 pub struct Client {
@@ -28,15 +28,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes the process that runs the jobs look for what others have inserted, if that is this
-    /// process. Returns at once, in every hook too.
+    /// If this process runs the jobs, makes it poll at once for changes of other processes. Returns at once, in
+    /// every hook too.
     #[doc(alias("notify", "wake", "poll"))]
     pub fn nudge(&self) {
         self.dispatcher.nudge();
     }
 
-    /// Returns the file of the jobs by its real name, if they are on one: for a connection of the
-    /// program's own, whose transactions take [`Client::insert_in`].
+    /// Returns the real path of the file, if the jobs are on one: for a connection of your own, whose
+    /// transactions [`Client::insert_in`] takes.
     #[cfg(feature = "sqlite-unbundled")]
     #[must_use]
     pub fn file(&self) -> Option<&std::path::Path> {
@@ -45,8 +45,8 @@ impl Client {
 
     /// Cancels a job.
     ///
-    /// In the process that runs the jobs, a job is cancelled until the moment its handler starts. In
-    /// another one, it is [`Cancel::Running`] from up to 50 ms before its time on.
+    /// In the process that runs the jobs, a job can be cancelled until its handler starts. In another process,
+    /// the result is [`Cancel::Running`] once the job is claimed, up to 50 ms before it is due.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Client {
         }
     }
 
-    /// Gives a pending job another time. Returns `false` if it runs, is dead, or is not there.
+    /// Changes the due time of a pending job. Returns `false` if the job runs, is dead, or does not exist.
     ///
     /// # Errors
     ///
@@ -83,19 +83,20 @@ impl Client {
         self.change(caller, Op::Reschedule(id, due)).await
     }
 
-    /// Makes a job again and again, under a name: once a period, or by a cron expression.
+    /// Stores a schedule under a name: its job occurs again and again, once a period or by a cron expression.
     ///
-    /// Each occurrence is a job of its own, made up to 50 ms before its time, with the id of name and
-    /// time, so it cannot be made twice. It does not wait for the one before to end. To call this
-    /// again with the same schedule, at each start of a program say, changes the job's data alone;
-    /// another schedule replaces the one of this name. Occurrences are made where the job's kind is
-    /// handled. If the clock was ahead and is right again, the occurrences go on with the time that comes
-    /// next. Those that were made too early are not made again, as long as their ids are remembered
-    /// ([`Builder::keep_dead`](crate::Builder::keep_dead)).
+    /// Each occurrence is a job of its own, made up to 50 ms before it is due. Its id comes from the name and
+    /// the due time, so it cannot be made twice. It does not wait for the end of the one before. Occurrences
+    /// are made where the kind is handled.
+    ///
+    /// A second call with the same schedule, for example at each start of a program, changes only the job's
+    /// data. Another schedule replaces the one of this name. If the clock was ahead and is set right, the
+    /// schedule goes on with the time that comes next. Occurrences that were made too early are not made again
+    /// while their ids are remembered ([`Builder::keep_dead`](crate::Builder::keep_dead)).
     ///
     /// # Errors
     ///
-    /// If the schedule makes no sense, the job does not encode, or the store could not be changed.
+    /// If the schedule is not valid, the job does not encode, or the store could not be changed.
     #[doc(alias("repeat", "every", "cron", "recurring", "periodic"))]
     pub fn schedule<J: Job>(
         &self,
@@ -103,10 +104,10 @@ impl Client {
         every: impl Into<Schedule>,
         job: J,
     ) -> Result<(), StoreError> {
-        on_thread(self.repeat_by(Caller::Thread, name, every.into(), job))
+        on_thread(self.schedule_by(Caller::Thread, name, every.into(), job))
     }
 
-    pub(super) async fn repeat_by<J: Job>(
+    pub(super) async fn schedule_by<J: Job>(
         &self,
         caller: Caller,
         name: &str,
@@ -122,8 +123,8 @@ impl Client {
         self.change(caller, Op::PutSchedule(new)).await.map(drop)
     }
 
-    /// Ends a repeated job. What it has made already stays. Returns `false` if there is none of this
-    /// name.
+    /// Deletes a schedule. Occurrences that are jobs already stay. Returns `false` if there is no schedule of
+    /// this name.
     ///
     /// # Errors
     ///
@@ -133,7 +134,7 @@ impl Client {
         on_thread(self.change(Caller::Thread, Op::DropSchedule(name.to_owned())))
     }
 
-    /// Returns the repeated jobs.
+    /// Returns the schedules.
     ///
     /// # Errors
     ///
@@ -168,8 +169,8 @@ impl Client {
         on_thread(self.info(Caller::Thread, Op::Get(id)))
     }
 
-    /// Makes a dead job pending, due now, with its retry count reset, under its key if it had one.
-    /// Returns `false` if there is no such dead job.
+    /// Makes a dead job pending, due now, with no failures counted, under its key if it had one. Returns
+    /// `false` if there is no such dead job.
     ///
     /// # Errors
     ///
@@ -243,8 +244,7 @@ impl Client {
         }
     }
 
-    /// Waits until everything that was inserted before is on stable storage, at any
-    /// [`Durability`](crate::Durability).
+    /// Waits until every insert before it is on stable storage, at any [`Durability`](crate::Durability).
     ///
     /// # Errors
     ///
@@ -260,20 +260,21 @@ impl Client {
         }
     }
 
-    /// Returns what has happened in this process. Reads counters, and does not wait.
+    /// Returns the counters of this process. Does not wait.
     #[must_use]
     #[doc(alias("metrics"))]
     pub fn stats(&self) -> Stats {
         self.dispatcher.metrics.snapshot()
     }
 
-    /// Walks the whole store, and compares what should agree: slow, for tests and doubts. The calling
-    /// thread reads on a connection of its own, and jobs run meanwhile. On a file the log grows as long as
-    /// it reads. Jobs in memory have one connection alone: they stand still until the check has ended.
+    /// Walks the whole store, and checks its invariants. It is slow, for tests and for doubts. The calling
+    /// thread reads on a connection of its own, and jobs run meanwhile. On a file the log grows until the check
+    /// ends. Jobs in memory have only one connection: no job is claimed and no call is answered until the check
+    /// ends.
     ///
     /// # Errors
     ///
-    /// What does not hold.
+    /// The invariant that does not hold.
     pub fn check(&self) -> Result<(), Violation> {
         self.dispatcher.check()
     }
@@ -314,7 +315,7 @@ impl Client {
         }
     }
 
-    /// Returns the present as the start of a wait.
+    /// Returns the present, from which a delay counts.
     pub(super) async fn latest(&self, caller: Caller) -> Result<Now, ApplyError> {
         match caller {
             Caller::Thread => self.dispatcher.latest(),
@@ -324,7 +325,7 @@ impl Client {
 }
 
 impl Run {
-    /// Returns a client of the jobs that this run belongs to: for what is to happen next.
+    /// Returns a client of the jobs that this run belongs to, for example to insert the next job.
     #[must_use]
     pub fn client(&self) -> Client {
         Client { dispatcher: Arc::clone(&self.dispatcher) }
@@ -337,7 +338,7 @@ impl core::fmt::Debug for Client {
     }
 }
 
-/// Returns the error of an answer that is not the one that was asked for.
+/// Returns the error of a call. An answer that does not belong to the operation is an error too.
 pub(crate) fn error_of(answer: Result<Answer, ApplyError>) -> StoreError {
     match answer {
         Err(ApplyError { unknown: true, .. }) => StoreError::Unknown,
@@ -364,7 +365,7 @@ pub(super) fn payload<J: Job>(job: &J) -> Result<Vec<u8>, StoreError> {
     Ok(payload)
 }
 
-/// Returns a number at random, from an id that was just made.
+/// Returns a random number, from an id that was just made.
 pub(super) fn draw(id: JobId) -> u64 {
     use std::hash::BuildHasher;
     std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().hash_one(id)

@@ -11,8 +11,8 @@ use crate::dispatch::inline::Inline;
 use crate::dispatch::under_way::UnderWay;
 use crate::values::time::Millis;
 
-/// Moves the clock of jobs that [`Builder::manual`](crate::Builder::manual) made, and runs those that
-/// come due: for tests and simulations.
+/// Moves the clock of jobs that [`Builder::manual`](crate::Builder::manual) made, and runs the jobs that come
+/// due: for tests and simulations.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +35,7 @@ use crate::values::time::Millis;
 pub struct Driver {
     inline: Arc<Inline>,
     wheel: tickwheel::Driver,
-    /// The owner of the clock.
+    /// Owns the clock.
     _wheel: Wheel,
     under_way: Arc<UnderWay>,
 }
@@ -50,16 +50,16 @@ impl Driver {
         Driver { inline, wheel, _wheel: owner, under_way }
     }
 
-    /// Lets `by` pass, and runs the jobs that come due meanwhile, each at its time: on this thread,
-    /// one after the other, in the order of deadline, then of id. Returns how many runs started. What
-    /// is due already runs first, also if `by` is zero.
+    /// Moves the clock by `by`, and runs each job that comes due at its due time: on this thread, one after the
+    /// other, in the order of due time, then of id. Returns the number of runs that started. Jobs that are due
+    /// already run first, also if `by` is zero.
     ///
-    /// Time goes from one event to the next: with nothing pending and nothing that repeats, `Duration::MAX`
-    /// is one step. With a repeat it takes as many steps as there are occurrences. Time stands still once
-    /// 584 years have passed.
+    /// The clock moves from one event to the next: with no pending job and no schedule, `Duration::MAX` is one
+    /// step. With a schedule there are as many steps as occurrences. The clock stands still once 584 years have
+    /// passed.
     ///
-    /// Handlers that are futures run on their runtime, and end when they end:
-    /// [`advance_async`](Driver::advance_async) waits for them.
+    /// Handlers that are futures run on their runtime, and this call does not wait for them:
+    /// [`advance_async`](Driver::advance_async) does.
     pub fn advance(&self, by: Duration) -> usize {
         let before = self.inline.metrics.snapshot().started;
         let mut left = by;
@@ -71,14 +71,14 @@ impl Driver {
         }
     }
 
-    /// The same as [`Driver::advance`], and waits for handlers that are futures: time stands still while one
-    /// of them is under way, and what their ends lead to at that time runs too. So it ends when no run is
-    /// left.
+    /// The same as [`Driver::advance`], and also waits for handlers that are futures. The clock stands still
+    /// while one of them is under way, and jobs that become due through their ends run before the clock moves
+    /// on. So no run is left when the call ends.
     ///
-    /// It needs no runtime of its own. A handler that awaits a runtime's clock takes as long as that clock:
-    /// in a test on tokio pause it.
+    /// It needs no runtime of its own. A handler that awaits the clock of its runtime takes as long as that
+    /// clock: in a test on tokio, pause tokio's clock.
     ///
-    /// The future may be dropped: time has passed up to the event that it waited at.
+    /// If the future is dropped, the clock stands at the event at which it waited.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -112,8 +112,8 @@ impl Driver {
         }
     }
 
-    /// Waits until no handler that is a future is under way, on this thread: so not on the one thread of a
-    /// runtime that has to poll them.
+    /// Blocks this thread until no handler that is a future is under way. Do not call it on the one thread of a
+    /// runtime that has to poll these futures.
     pub fn wait_idle(&self) {
         self.under_way.wait();
     }
@@ -123,7 +123,8 @@ impl Driver {
         self.under_way.none().await;
     }
 
-    /// Lets time pass to the next event, or to the end of what is left. Returns `false` if nothing is.
+    /// Moves the clock to the next event, or by all of `left`. Returns `false` if `left` is zero, or the clock
+    /// is at its end.
     fn pass(&self, left: &mut Duration) -> bool {
         if left.is_zero() {
             return false;
@@ -134,7 +135,7 @@ impl Driver {
         let pass = next.max(Duration::from_millis(1)).min(*left);
         let before = self.wheel.now();
         self.wheel.advance(pass);
-        // At the end of what a clock can read, it stands still.
+        // A clock stands still at the latest time that it can read.
         let is_end = pass >= Duration::from_millis(1) && self.wheel.now() == before;
         *left -= pass;
         !is_end
@@ -145,10 +146,10 @@ impl Driver {
         usize::try_from(started).unwrap_or(usize::MAX)
     }
 
-    /// Does what is due now, until nothing is.
+    /// Makes steps and runs until nothing is due now.
     fn run_due(&self) {
-        // What a step leaves to do at once is done by the next one. Should it never be, because the
-        // store fails, time passes nevertheless.
+        // A step may leave work to the next one. If the store fails, that work is never done: then time passes
+        // nevertheless.
         for _ in 0..1000 {
             self.inline.step(&mut vec![Command::Poll]);
             let mut ran = false;
@@ -162,19 +163,20 @@ impl Driver {
         }
     }
 
-    /// Returns what the monotonic clock reads.
+    /// Returns the time of the monotonic clock.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.wheel.now()
     }
 
-    /// Returns what the wall clock reads. It begins with the system's time, in whole milliseconds.
+    /// Returns the time of the wall clock. It begins with the system's time, in whole milliseconds.
     #[must_use]
     pub fn wall_now(&self) -> SystemTime {
         self.wheel.wall_now()
     }
 
-    /// Sets the wall clock, and lets the jobs find out by themselves: for the model of this crate.
+    /// Sets the wall clock without a step, so that the jobs notice it by themselves: for the model of this
+    /// crate.
     #[doc(hidden)]
     pub fn set_wall_unseen(&self, time: SystemTime) {
         self.wheel.set_wall(time);

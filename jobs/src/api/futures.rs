@@ -1,4 +1,4 @@
-//! Handlers that are futures: how one is registered, on which runtime they run, and how many at once.
+//! Handlers that are futures: their registration, their runtime, and their limit.
 
 use tokio::runtime::Handle;
 
@@ -10,15 +10,15 @@ use crate::values::job::Job;
 use crate::values::retry::Retry;
 
 impl Builder {
-    /// Handles the jobs of a kind with a future, on a tokio runtime. With feature `tokio`.
+    /// Sets a future as the handler of a kind. It runs on a tokio runtime. With feature `tokio`.
     ///
-    /// The handler is a closure that returns a future, an async closure, or the name of an `async fn`. What it
-    /// needs beside the job it captures, or asks its run for: [`Builder::state`]. The runtime is that of
-    /// [`Builder::runtime`], or else the one that [`Builder::start`] is called in.
+    /// The handler is a closure that returns a future, an async closure, or the name of an `async fn`. It
+    /// captures the values that it needs beside the job, or gets them from its run: [`Builder::state`]. The
+    /// runtime is that of [`Builder::runtime`], or else the one that [`Builder::start`] is called in.
     ///
-    /// `Ok` ends the job. An error fails the run: see [`Fail`]. So does a panic, as an error. The future counts
-    /// as in flight until it ends, and holds no thread: [`Builder::max_async_runs`] bounds how many there are.
-    /// A runtime that is shut down drops it: its job is tried again then, by the policy.
+    /// `Ok` completes the job. An error or a panic fails the run: see [`Fail`]. The run is in flight until the
+    /// future ends, and holds no thread: [`Builder::max_async_runs`] limits the number of such runs. If the
+    /// runtime is shut down, it drops the future: the run fails, and its job is retried by the policy.
     ///
     /// ```
     /// use std::time::Duration;
@@ -56,7 +56,7 @@ impl Builder {
         self.add_async(None, handler)
     }
 
-    /// The same as [`Builder::handle_async`], with a policy of its own for failed runs.
+    /// The same as [`Builder::handle_async`], with a retry policy for this kind.
     #[doc(alias("on_async_with"))]
     pub fn handle_async_with<J, F, Fut>(self, retry: Retry, handler: F) -> Builder
     where
@@ -81,9 +81,9 @@ impl Builder {
         self
     }
 
-    /// Sets the runtime on which the handlers that are futures run. Unless it is set, it is the one that
-    /// [`Builder::start`] or [`Builder::manual`] is called in; outside of any, the start is refused with
-    /// [`OpenError::Config`](crate::OpenError::Config) if there is such a handler. With feature `tokio`.
+    /// Sets the runtime of the handlers that are futures. The default is the one in which [`Builder::start`] or
+    /// [`Builder::manual`] is called. If there is none and a handler is a future, the start is refused with
+    /// [`OpenError::Config`](crate::OpenError::Config). With feature `tokio`.
     ///
     /// The runtime is the program's: it must live until [`Jobs::shutdown`](crate::Jobs::shutdown) has
     /// returned.
@@ -92,13 +92,13 @@ impl Builder {
         self
     }
 
-    /// Limits how many runs of a kind whose handler is a future are under way at once, in this process: 64 of
-    /// each such kind unless it is set. Zero is refused at the start. With feature `tokio`.
+    /// Limits the runs of each kind whose handler is a future, in this process. The default is 64 of each such
+    /// kind. The start refuses zero. With feature `tokio`.
     ///
-    /// Such a run holds no thread, so nothing else keeps a thousand due jobs from asking the same service at
-    /// the same moment. More jobs of the kind wait in the store, where another process of a server may claim
-    /// them, and keep no job of another kind back. Claimed jobs whose time comes within 50 ms are counted as
-    /// well. [`Builder::max_in_flight`] bounds the runs of all kinds together.
+    /// Such a run holds no thread, so without this limit a thousand due jobs would call the same service at the
+    /// same moment. Further jobs of the kind wait in the store and delay no job of another kind; on a server
+    /// another process may claim them. Claimed jobs that are due within 50 ms are counted too.
+    /// [`Builder::max_in_flight`] limits the runs of all kinds together.
     #[doc(alias("concurrency", "max_concurrent", "parallelism", "limit"))]
     pub fn max_async_runs(self, runs: usize) -> Builder {
         Builder { max_async_runs: runs, ..self }

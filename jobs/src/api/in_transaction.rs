@@ -1,10 +1,10 @@
-//! The verbs that work in a transaction of the caller's, on the file of the jobs.
+//! Verbs in a transaction of the caller, on the file of the jobs.
 //!
 //! Ground rules:
 //!
-//! - What they do is there with the commit of the transaction, and with it alone.
-//! - They see the file as another process does: a job that is claimed counts as running, also in the
-//!   process that runs it. So it is asked to stop, and not moved.
+//! - Their changes take effect with the commit of the transaction, and only with it.
+//! - They see the file as another process does: a claimed job counts as running, even in the process that runs
+//!   it. So its cancel is only requested, and it is not rescheduled.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::values::info::Cancel;
 use crate::values::job::Job;
 
 impl Client {
-    /// Stores a job in a transaction of the caller's, with all that a [`NewJob`] says of it: see
-    /// [`Client::insert_in`].
+    /// Stores a [`NewJob`] in a transaction of the caller: see [`Client::insert_in`].
     ///
-    /// A job that has the key counts as running from up to 50 ms before its time on: this one does not
-    /// replace it then. It takes the key, or, with [`Until::Ended`](crate::Until::Ended), is not stored,
-    /// and the answer has the id of the job that is there.
+    /// A job that has the key counts as running once it is claimed, up to 50 ms before it is due. The new job
+    /// then does not replace it, but takes the key. If the claimed job holds its key until its end
+    /// ([`Until::Ended`](crate::Until::Ended)), the new job is not stored, and the result has the id of the
+    /// claimed one.
     ///
     /// # Errors
     ///
@@ -39,14 +39,14 @@ impl Client {
         self.insert_new_in(transaction, &new).map_err(|kind| InsertError::new(kind, new))
     }
 
-    /// Cancels a job in a transaction of the caller's, on the file of these jobs: it is cancelled once the
-    /// transaction is committed, and with it. If the transaction is rolled back, the job is as it was.
+    /// Cancels a job in a transaction of the caller, on the file of these jobs. The commit of the transaction
+    /// cancels the job. After a rollback the job is as it was.
     ///
-    /// A job counts as running from up to 50 ms before its time on. [`Cancel::Running`]: once the
-    /// transaction is committed, its run is told within a second, or at once after a
-    /// [`Client::nudge`]; it may start until then, and may end well.
+    /// A job counts as running once it is claimed, up to 50 ms before it is due. The result is then
+    /// [`Cancel::Running`]: after the commit the run is cancelled within a second, or at once after a
+    /// [`Client::nudge`]. Until then it may start, and may complete.
     ///
-    /// As long as the transaction is open, nobody else writes to the file.
+    /// While the transaction is open, no other connection can write to the file.
     ///
     /// # Errors
     ///
@@ -61,9 +61,9 @@ impl Client {
         outbox::cancel_in(&self.dispatcher.file, transaction, id, now)
     }
 
-    /// Gives a pending job another time in a transaction of the caller's, as [`Client::cancel_in`] cancels
-    /// it. Returns `false` if it runs, is dead, or is not there; it counts as running from up to 50 ms
-    /// before its time on.
+    /// Changes the due time of a pending job in a transaction of the caller, as [`Client::cancel_in`] cancels
+    /// it. Returns `false` if the job runs, is dead, or does not exist. It counts as running once it is
+    /// claimed, up to 50 ms before it is due.
     ///
     /// The process that runs the jobs sees the new time within a second, or at once after a
     /// [`Client::nudge`].

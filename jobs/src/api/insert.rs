@@ -1,4 +1,4 @@
-//! The verbs that insert.
+//! The verbs that insert jobs.
 
 use std::sync::Arc;
 
@@ -16,20 +16,19 @@ use crate::values::job::Job;
 use crate::values::time::Now;
 
 impl Client {
-    /// Stores a job that is to run at a time: after a [`Duration`](std::time::Duration), at an
-    /// [`Instant`](std::time::Instant), at a [`SystemTime`](std::time::SystemTime), or a
-    /// [`When`]. Returns when it is as durable as
-    /// [`Builder::durability`](crate::Builder::durability) says.
+    /// Stores a job that is due at a time: after a [`Duration`](std::time::Duration), at an
+    /// [`Instant`](std::time::Instant), at a [`SystemTime`](std::time::SystemTime), or a [`When`]. Returns once
+    /// the job is as durable as [`Builder::durability`](crate::Builder::durability) says.
     ///
-    /// On a thread that has a transaction of its own open on the same file, it waits for that transaction
-    /// in vain, and all jobs with it: use `insert_in` there.
+    /// On a thread that has a transaction of its own open on the same file, the call waits for that transaction
+    /// in vain, and delays all jobs meanwhile: use `insert_in` there.
     ///
-    /// Every time becomes one of the wall clock, in whole milliseconds, rounded up; a time that has
-    /// come already is not put off. A job with a slack or a jitter gets a time at random within it.
+    /// Every time becomes a due time of the wall clock, rounded up to whole milliseconds; a time that has come
+    /// already is not rounded up. With a slack or a jitter, the due time is a random one within it.
     ///
     /// # Errors
     ///
-    /// The job comes back, and the store has nothing of it; except with
+    /// The error returns the job. The store has stored nothing of it, except perhaps with
     /// [`InsertErrorKind::Unknown`].
     #[doc(alias("enqueue", "push", "add", "perform_in", "perform_at", "schedule", "delay"))]
     pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
@@ -37,7 +36,7 @@ impl Client {
         on_thread(self.insert_by(Caller::Thread, new)).map(|inserted| inserted.id)
     }
 
-    /// Stores a job, with all that a [`NewJob`] says of it: an id, a key, how it is tried again.
+    /// Stores a [`NewJob`], which may have an id, a key, and a retry policy.
     ///
     /// # Errors
     ///
@@ -48,11 +47,12 @@ impl Client {
         inserted.map_err(|kind| InsertError::new(kind, new))
     }
 
-    /// Stores a job under an id of the caller's, once: if the id is known, nothing happens, and the
-    /// answer says so.
+    /// Stores a job once, under an id that the caller chose. If the store knows the id, it stores nothing, and
+    /// the result says so.
     ///
-    /// An id is known while its job is pending, runs or is dead, and for the
-    /// [retention](crate::Builder::keep_dead) after it ended, however it ended.
+    /// The store knows an id while its job is pending, runs or is dead, and for
+    /// [`Builder::keep_dead`](crate::Builder::keep_dead) after the end of the job, whether it completed, died
+    /// or was cancelled.
     ///
     /// # Errors
     ///
@@ -68,21 +68,21 @@ impl Client {
         on_thread(self.insert_by(Caller::Thread, new))
     }
 
-    /// Stores many jobs: pairs of a time and a job, or [`NewJob`]s. Returns the id of each, in their order;
-    /// of a job that was not stored because another has its key and keeps it, the id of that one.
+    /// Stores many jobs: pairs of a time and a job, or [`NewJob`]s. Returns the id of each, in their order. If
+    /// another job has the key of a job and keeps it, that job is not stored, and the id in its place is that
+    /// of the other job.
     ///
-    /// On a file and in memory that is one commit: all of them, or none. It takes some microseconds a job,
-    /// and no other commit is made meanwhile: a batch of 100,000 jobs holds up everything for a quarter of a
-    /// second or more. So many jobs are better stored in batches of some thousand. On a server a batch of up
-    /// to 256 jobs is all or nothing, and a larger one is stored part by part. Of several jobs with one key
-    /// the last one stays, as if they were inserted one by one.
+    /// On a file and in memory the batch is one commit: all of it, or nothing. The commit takes some
+    /// microseconds for each job and delays all other commits: a batch of 100,000 jobs delays them for a
+    /// quarter of a second or more. Store that many jobs in batches of some thousand. On a server a batch of up
+    /// to 256 jobs is all or nothing, and a larger one is stored part by part. Of several jobs with one key the
+    /// last one stays, as if they were inserted one by one.
     ///
     /// # Errors
     ///
-    /// The whole batch comes back. [`StoreError::Incomplete`] says how many
-    /// of its first jobs are stored nevertheless.
-    /// [`InsertErrorKind::Unknown`] has the first id of the part whose answer was lost: the jobs before it
-    /// are stored, those after that part are not.
+    /// The error returns the whole batch. [`StoreError::Incomplete`] says how many of its first jobs are stored
+    /// nevertheless. [`InsertErrorKind::Unknown`] has the first id of the part whose answer was lost: the jobs
+    /// before it are stored, those after that part are not.
     #[doc(alias("bulk", "insert_all", "insert_many", "push_bulk", "add_bulk"))]
     pub fn insert_batch<J: Job>(
         &self,
@@ -116,8 +116,8 @@ impl Client {
         }
     }
 
-    /// Stores jobs: on a server in parts, so that the dispatcher does other things between them. Writes
-    /// to `ids` which jobs are there instead.
+    /// Stores jobs: on a server in parts, so that the dispatcher takes other commands between them. If another
+    /// job keeps the key of a job, writes the id of the other job to `ids`.
     async fn store_many(
         &self,
         caller: Caller,
@@ -148,26 +148,25 @@ impl Client {
         Ok(())
     }
 
-    /// Stores a job in a transaction of the caller's, on the file of these jobs: the job is there
-    /// once the transaction is committed, and with it.
+    /// Stores a job in a transaction of the caller, on the file of these jobs. The commit of the transaction
+    /// stores the job.
     ///
-    /// The process that runs the jobs looks for such jobs once a second;
-    /// [`Client::nudge`] after the commit makes it look at once. As long as the transaction is open,
-    /// nobody else writes to the file, so no job can be claimed: keep it short.
+    /// The process that runs the jobs polls for such jobs once a second; a [`Client::nudge`] after the commit
+    /// makes it poll at once. While the transaction is open, no other connection can write to the file, so no
+    /// job can be claimed: keep it short.
     ///
-    /// Begin the transaction with
-    /// [`TransactionBehavior::Immediate`](rusqlite::TransactionBehavior::Immediate), unless this is the first
-    /// thing that happens in it. For a transaction of sqlx, diesel or another library there is
+    /// Begin the transaction with [`TransactionBehavior::Immediate`](rusqlite::TransactionBehavior::Immediate),
+    /// unless this insert is its first statement. For a transaction of sqlx, diesel or another library there is
     /// [`Client::statement`].
     ///
     /// # Errors
     ///
-    /// The job comes back.
+    /// The error returns the job.
     ///
     /// - [`StoreError::BusySnapshot`] if the transaction has read, and another connection has written since.
-    ///   Nothing can be written in it any more: roll it back, and begin it as `Immediate`.
-    /// - [`StoreError::Busy`] if another connection held the write lock for as long as the busy timeout of
-    ///   the caller's connection says.
+    ///   The transaction cannot write any more: roll it back, and begin it as `Immediate`.
+    /// - [`StoreError::Busy`] if another connection held the write lock for the whole busy timeout of the
+    ///   caller's connection.
     /// - [`StoreError::Other`] if the transaction is on another file.
     #[cfg(feature = "sqlite-unbundled")]
     #[doc(alias("outbox", "transaction", "enqueue_in_transaction"))]
@@ -182,7 +181,7 @@ impl Client {
         inserted.map(|inserted| inserted.id).map_err(|kind| InsertError::new(kind, new.into_job()))
     }
 
-    /// Stores a job, and gives it alone back if it is refused.
+    /// Stores a job. If it is refused, the error returns the job without its [`NewJob`].
     pub(super) async fn insert_by<J: Job>(
         &self,
         caller: Caller,
@@ -192,7 +191,7 @@ impl Client {
         inserted.map_err(|kind| InsertError::new(kind, new.into_job()))
     }
 
-    /// Stores a job, and gives it back: the caller knows what to do with it if it is refused.
+    /// Stores a job, and returns it with the result: the caller needs it for the error of a refusal.
     pub(super) async fn insert_new<J: Job>(
         &self,
         caller: Caller,
@@ -211,14 +210,14 @@ impl Client {
         (inserted, new)
     }
 
-    /// Stores a job that has all that the store needs.
+    /// Stores a job that is in the form of the store already.
     async fn insert_stored(
         &self,
         caller: Caller,
         job: store::NewJob,
     ) -> Result<Inserted, InsertErrorKind> {
         let id = job.id;
-        // Only an answer says whether it is new.
+        // Only an answer tells whether the job is new.
         let waits = job.key.is_some() || job.callers_id;
         match self.store(caller, Op::Insert(job), id, waits).await? {
             None => Ok(Inserted { id, is_new: true }),
@@ -227,8 +226,8 @@ impl Client {
         }
     }
 
-    /// Does an insert. At [`Durability::Buffered`] there is no answer unless `waits` says that the caller
-    /// needs it.
+    /// Sends an insert. At [`Durability::Buffered`] there is no answer unless `waits` is set, because the
+    /// caller needs it.
     async fn store(
         &self,
         caller: Caller,
@@ -248,7 +247,7 @@ impl Client {
     }
 }
 
-/// Returns what an insert of this id did.
+/// Returns the result of an insert under this id.
 pub(super) fn answer(id: JobId, inserted: store::Inserted) -> Inserted {
     match inserted {
         store::Inserted::New => Inserted { id, is_new: true },
@@ -257,10 +256,10 @@ pub(super) fn answer(id: JobId, inserted: store::Inserted) -> Inserted {
     }
 }
 
-/// How many jobs of a batch a step of the dispatcher takes on a server: it takes some milliseconds.
+/// How many jobs of a batch one step of the dispatcher stores on a server: such a step takes some milliseconds.
 const JOBS_PER_PART: usize = 4096;
 
-/// Returns what an error means of a batch whose first jobs are stored.
+/// Returns the error of a batch of which the first `before` jobs are stored.
 fn after(before: usize, kind: InsertErrorKind) -> InsertErrorKind {
     let error = match kind {
         kind if before == 0 => return kind,
@@ -276,7 +275,7 @@ fn after(before: usize, kind: InsertErrorKind) -> InsertErrorKind {
     InsertErrorKind::Store(StoreError::Incomplete { stored: before, error: Box::new(error) })
 }
 
-/// Returns the job as the store takes it.
+/// Returns the job in the form of the store.
 pub(super) fn to_store<J: Job>(
     ids: &JobIds,
     now: Now,

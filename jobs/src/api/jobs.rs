@@ -1,4 +1,4 @@
-//! The owner of what runs the jobs.
+//! The owner of the dispatcher: it shuts the jobs down.
 
 use core::fmt;
 use core::future::poll_fn;
@@ -17,26 +17,26 @@ use crate::dispatch::helper::Helper;
 use crate::store::Answer;
 use crate::values::error::StoreError;
 
-/// Jobs that outlive the process, and what runs them. [`Jobs::open`] makes the builder of one.
+/// Owns the jobs of a store, and the threads that run them. [`Jobs::open`] returns the builder of one.
 ///
 /// It has every method of [`Client`]. It is `Send` and `Sync`.
 ///
-/// # The end
+/// # Shutdown and drop
 ///
-/// [`Jobs::shutdown`] waits for the runs under way. Dropping it does not: no further run starts,
-/// claims that have not started are given back, the runs under way are told
-/// ([`Run::is_cancelled`](crate::Run::is_cancelled)), and their jobs run again at the next start, because their ends
-/// are not recorded. Nothing is lost either way.
+/// [`Jobs::shutdown`] waits for the runs under way. A drop does not: it cancels these runs
+/// ([`Run::is_cancelled`](crate::Run::is_cancelled)) and does not record their ends, so their jobs run again at
+/// the next start. In both cases no further run starts, claimed jobs that have not started are given back, and
+/// no job is lost.
 #[doc(alias("Queue", "Worker", "Scheduler", "Server"))]
 pub struct Jobs {
     client: Client,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// For how long a shutdown lets the runs be before it tells them.
+    /// How long a shutdown waits before it cancels the runs under way.
     grace: Duration,
 }
 
-/// How long a shutdown waits for runs unless it is said: Kubernetes kills a program 30 seconds after it has
-/// asked it to end, and what follows the jobs needs some time too.
+/// How long a shutdown waits for runs by default. Kubernetes kills a program 30 seconds after it has asked it
+/// to end, and the rest of the program needs some time after the jobs.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(25);
 /// How much longer a shutdown waits for a server that does not answer, or for the lock of a file.
 const GRACE: Duration = Duration::from_secs(1);
@@ -46,20 +46,20 @@ impl Jobs {
         Jobs { client, thread: Mutex::new(thread), grace }
     }
 
-    /// Returns a client of these jobs, for parts of the program that do not own them. It does not
-    /// keep them running.
+    /// Returns a client of these jobs, for parts of the program that do not own them. The client does not keep
+    /// them running.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Ends: starts no further run, tells the runs under way that the program shuts down
-    /// ([`Run::cancellation`](crate::Run::cancellation)), waits for them for at most 25 seconds, gives back
-    /// the claims that have not started, and closes the store with everything on stable storage. What a
-    /// run ends with meanwhile counts. One that takes longer runs again at the next start.
+    /// Shuts the jobs down: starts no further run, cancels the runs under way
+    /// ([`Run::cancellation`](crate::Run::cancellation)), waits for them for at most 25 seconds, gives back the
+    /// claimed jobs that have not started, and closes the store with everything on stable storage. If a run
+    /// ends in that time, its end counts. If it takes longer, its job runs again at the next start.
     ///
-    /// The runs are told at once, or after [`Builder::shutdown_grace`](crate::Builder::shutdown_grace). The
-    /// limit lies below the 30 seconds that Kubernetes gives a program; Docker gives 10:
+    /// The runs are cancelled at once, or after [`Builder::shutdown_grace`](crate::Builder::shutdown_grace).
+    /// The limit lies below the 30 seconds that Kubernetes gives a program. Docker gives 10: use
     /// [`Jobs::shutdown_timeout`].
     ///
     /// In async code use [`Jobs::shutdown_async`].
@@ -67,17 +67,17 @@ impl Jobs {
     /// In a handler of these jobs it does not wait for runs. In [`Builder::on_event`], and in a waker of
     /// [`Run::cancelled`](crate::Run::cancelled), it waits for nothing: the jobs end after it has returned.
     ///
-    /// A handler that waits for another thread which shuts its jobs down waits for itself, until the limit
-    /// is over.
+    /// If a handler waits for another thread that shuts its jobs down, the two wait for each other until the
+    /// limit is over.
     ///
     /// # Errors
     ///
-    /// - [`StoreError::StillRunning`] if runs were under way at the end of that time.
-    /// - [`StoreError::Busy`] if another program held the file's lock for a second longer. The ends of the
-    ///   last runs are not recorded then, and their jobs run again.
-    /// - [`StoreError::Unknown`] if a server has not answered the last commit a second after the end of
-    ///   that time. The thread of the jobs ends by itself then.
-    /// - The error of [`Event::Stopped`](crate::Event::Stopped) if the jobs had ended by themselves.
+    /// - [`StoreError::StillRunning`] if runs were under way when the limit was over.
+    /// - [`StoreError::Busy`] if another program held the file's lock for a second longer. The ends of the last
+    ///   runs are then not recorded, and their jobs run again.
+    /// - [`StoreError::Unknown`] if a server had not answered the last commit a second after the limit. The
+    ///   thread of the jobs then ends by itself.
+    /// - The error of [`Event::Stopped`](crate::Event::Stopped) if the jobs had stopped by themselves.
     /// - Any other error of the last commit.
     ///
     /// [`Builder::on_event`]: crate::Builder::on_event
@@ -86,7 +86,7 @@ impl Jobs {
         self.shutdown_timeout(SHUTDOWN_LIMIT)
     }
 
-    /// The same as [`Jobs::shutdown`], and waits for runs this long at most.
+    /// The same as [`Jobs::shutdown`], but waits for runs for at most `limit`.
     ///
     /// # Errors
     ///
@@ -96,9 +96,9 @@ impl Jobs {
         self.end(if in_handler { Duration::ZERO } else { limit })
     }
 
-    /// The same as [`Jobs::shutdown`], as a future: on a thread of its own, so that handlers that are futures can
-    /// end on the thread that awaits this. On a runtime of one thread [`Jobs::shutdown`] would wait for them in
-    /// vain, until its limit is over.
+    /// The same as [`Jobs::shutdown`], as a future. The shutdown runs on a thread of its own, so handlers that
+    /// are futures can end on the thread that awaits it. On a runtime of one thread [`Jobs::shutdown`] would
+    /// wait for them in vain, until its limit is over.
     ///
     /// If the future is dropped, the shutdown goes on.
     ///
@@ -110,7 +110,7 @@ impl Jobs {
         self.shutdown_timeout_async(SHUTDOWN_LIMIT).await
     }
 
-    /// The same as [`Jobs::shutdown_async`], and waits for runs this long at most.
+    /// The same as [`Jobs::shutdown_async`], but waits for runs for at most `limit`.
     ///
     /// # Errors
     ///
@@ -159,8 +159,8 @@ impl Jobs {
         });
         let ended = told.or_else(|| {
             self.abandon();
-            // On a manual clock the last step is made already, or another thread makes it now. A file is
-            // always there, and nothing of others is waited for any more.
+            // On a manual clock the last step is made already, or another thread makes it now. On a file the
+            // last commit ends, because `abandon` has limited its waits for other programs.
             wait(if dispatcher.shared || dispatcher.inline { GRACE } else { Duration::MAX })
         });
         let thread = {
@@ -175,7 +175,7 @@ impl Jobs {
         match ended {
             Some(CallEnd::Answered(Ok(Answer::Done))) => Ok(()),
             Some(CallEnd::Answered(other)) => Err(error_of(other)),
-            // The jobs have ended by themselves.
+            // The jobs have stopped by themselves.
             Some(CallEnd::Refused) => Err(dispatcher.alive.why_ended()),
             _ if dispatcher.alive.was_stopped() => Err(dispatcher.alive.why_ended()),
             _ => Err(StoreError::Unknown),
@@ -184,7 +184,7 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// Waits for no run any more, and soon for no other program either.
+    /// Makes the dispatcher wait for no run any more, and after [`GRACE`] for no other program.
     fn abandon(&self) {
         let dispatcher = &self.client.dispatcher;
         if let Some(time) = dispatcher.clock.now().instant.checked_add(GRACE) {
@@ -204,7 +204,7 @@ impl Deref for Jobs {
 
 impl Drop for Jobs {
     fn drop(&mut self) {
-        // What the last commit met, nobody is left to be told but `on_event`.
+        // A drop returns no error: only `on_event` receives that of the last commit.
         let _ = self.end(Duration::ZERO);
     }
 }

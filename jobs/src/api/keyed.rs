@@ -1,4 +1,4 @@
-//! Jobs under a key: at most one pending job each.
+//! Jobs under a key, of which at most one is pending.
 
 use std::time::Duration;
 
@@ -13,16 +13,15 @@ use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;
 
-/// The jobs under one key: the number of an order, the name of a device. A key has at most one
-/// pending job. It is free once that has started, so a job may insert its successor under its key; unless
-/// the job was inserted with [`Until::Ended`](crate::Until::Ended): then it is free once that has ended.
-/// Each insert here is a short form of one with [`NewJob::key`], where a key goes with an id, a batch or a
-/// transaction.
+/// The jobs under one key: the number of an order, the name of a device. A key has at most one pending job. The
+/// key is free once that job has started, so a job may insert its successor under its key. If the job was
+/// inserted with [`Until::Ended`](crate::Until::Ended), the key is free once the job has ended. Each insert
+/// here is a short form of one with [`NewJob::key`], where a key combines with an id, a batch or a transaction.
 ///
-/// A job that fails keeps its key while it waits for its next try, unless another job has taken the
-/// key meanwhile: then both run, and the key is the newer job's. A dead job has no key, but keeps its name
-/// for it: it is not [retried](Client::retry) while another job has the key. From another process than the one
-/// that runs the jobs, a job counts as started from up to 50 ms before its time on.
+/// A job that fails keeps its key while it waits for its retry, unless another job has taken the key meanwhile:
+/// then both run, and the key is the newer job's. A dead job does not hold its key, but remembers it: it is not
+/// [retried](Client::retry) while another job has the key. In a process that does not run the jobs, a job
+/// counts as started once it is claimed, up to 50 ms before it is due.
 #[derive(Clone, Debug)]
 pub struct Keyed {
     client: Client,
@@ -52,15 +51,14 @@ impl Keyed {
     ///
     /// # Errors
     ///
-    /// As [`Client::insert`]; the job that was there stays then.
-    /// [`InsertErrorKind::Occupied`] if it runs and holds its key until its end
-    /// ([`Until::Ended`](crate::Until::Ended)).
+    /// As [`Client::insert`]; the pending job stays then. [`InsertErrorKind::Occupied`] if a job of the key
+    /// runs and holds the key until its end ([`Until::Ended`](crate::Until::Ended)).
     pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
         self.put_on_thread(NewJob::new(job).at(when))
     }
 
-    /// Stores a job under the key, at the time of the pending job that it replaces. If there is none,
-    /// at `when`.
+    /// Stores a job under the key, with the due time of the pending job that it replaces, or at `when` if there
+    /// is none.
     ///
     /// # Errors
     ///
@@ -117,7 +115,7 @@ impl Keyed {
         self.client.change(caller, Op::CancelKey(self.key.clone())).await
     }
 
-    /// Gives the pending job of the key another time. Returns `false` if there is none.
+    /// Changes the due time of the pending job of the key. Returns `false` if there is none.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! A job to insert, and all that is said of it: its time, its id, its key, how it is tried again.
+//! A job to insert, with its due time, id, key and retry policy.
 //!
 //! Ground rules:
 //!
-//! - The verbs that insert one job take a time and the job. Whatever else is said of a job is said here, so
-//!   the parts combine, and a batch or a transaction takes them too.
-//! - Nothing is checked here: the verb that inserts the job checks it, and gives it back.
+//! - The verbs that insert one job take a time and the job. All other properties of a job are set here, so they
+//!   combine, also in a batch and in a transaction.
+//! - Nothing is checked here: the verb that inserts the job checks it, and returns it if it is refused.
 
 use core::fmt;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::store::IfTaken;
 use crate::values::id::JobId;
 use crate::values::retry::Retry;
 
-/// A job to insert, and all that is said of it. It is due at once, has an id of its own and no key, and
-/// is tried again as its handler says; unless a method says otherwise.
+/// A job to insert, with its properties. By default it is due at once, has a new id and no key, and is retried
+/// by the policy of its handler.
 ///
-/// A pair of a time and a job is one too: `(when, job)` is `NewJob::new(job).at(when)`.
+/// A pair of a time and a job converts to one: `(when, job)` is `NewJob::new(job).at(when)`.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -53,30 +53,30 @@ pub struct NewJob<J> {
     pub(crate) retry: Option<Retry>,
 }
 
-/// How long a job has its key. While it has it, the key is not free for another job.
+/// How long a job keeps its key. Until then the key is not free for another job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Until {
     /// Until it has started: a job may insert its successor under its key.
     #[default]
     Started,
-    /// Until it has ended: it is done, dead or cancelled. While it runs, nothing is inserted under its
-    /// key. While it waits, for its time or for its next try, it is replaced or left like any pending job.
+    /// Until it has ended: it is completed, dead or cancelled. While it runs, no job is inserted under its key.
+    /// While it waits, for its due time or for a retry, it is replaced or left like any pending job.
     Ended,
 }
 
-/// What an insert did that may find its job there already.
+/// The result of an insert that may find its job in the store already.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Inserted {
-    /// The id of the job: of the one that was inserted, or of the one that is there instead.
+    /// The id of the job that was inserted, or of the job that is there instead.
     pub id: JobId,
-    /// The job was inserted. If not, nothing was: the store knows its id, or another job has its key.
+    /// Whether the job was inserted. If not, the store knows its id, or another job has its key.
     pub is_new: bool,
 }
 
 impl<J> NewJob<J> {
-    /// Returns the job, due at once.
+    /// Returns the job with default properties, due at once.
     pub fn new(job: J) -> NewJob<J> {
         NewJob {
             job,
@@ -89,7 +89,7 @@ impl<J> NewJob<J> {
         }
     }
 
-    /// Sets when the job is to run: after a [`Duration`], at an [`Instant`](std::time::Instant), at a
+    /// Sets the due time: after a [`Duration`], at an [`Instant`](std::time::Instant), at a
     /// [`SystemTime`](std::time::SystemTime), or a [`When`].
     pub fn at(self, when: impl Into<When>) -> NewJob<J> {
         NewJob { when: when.into(), ..self }
@@ -101,47 +101,46 @@ impl<J> NewJob<J> {
         NewJob { id: Some(id), ..self }
     }
 
-    /// Sets the key, of 1 to 255 bytes. The job replaces the pending job of the key, which will never
-    /// start; [`NewJob::if_absent`] and [`NewJob::keeping_time`] say otherwise. If the key's job runs and
-    /// holds it until its end ([`Until::Ended`]), this one is not stored, and the answer has the id of the
-    /// one that runs. See [`Keyed`](crate::Keyed).
+    /// Sets the key, of 1 to 255 bytes. The job replaces the pending job of the key, which will never start;
+    /// [`NewJob::if_absent`] and [`NewJob::keeping_time`] change that. If a job of the key runs and holds the
+    /// key until its end ([`Until::Ended`]), the new job is not stored, and the result has the id of the
+    /// running one. See [`Keyed`](crate::Keyed).
     #[doc(alias("unique", "dedupe", "deduplication"))]
     pub fn key(self, key: impl Into<String>) -> NewJob<J> {
         NewJob { key: Some(key.into()), ..self }
     }
 
-    /// Leaves the pending job of the key as it is: this one is not stored then, and the answer has the id
-    /// of the one that is there.
+    /// Leaves the pending job of the key as it is: the new job is then not stored, and the result has the id of
+    /// the pending one.
     pub fn if_absent(self) -> NewJob<J> {
         NewJob { if_taken: IfTaken::Leave, ..self }
     }
 
-    /// Takes the time of the pending job that this one replaces. If the key has none, the time is that of
-    /// [`NewJob::at`].
+    /// Takes the due time of the pending job that this one replaces. If the key has no pending job, the due
+    /// time is that of [`NewJob::at`].
     pub fn keeping_time(self) -> NewJob<J> {
         NewJob { if_taken: IfTaken::ReplaceKeepingTime, ..self }
     }
 
-    /// Sets how long the job has its key: until it has started, unless this says otherwise. Without a key
-    /// it says nothing.
+    /// Sets how long the job keeps its key. The default is [`Until::Started`]. Without a key this has no
+    /// effect.
     #[doc(alias("unique", "lock"))]
     pub fn unique_until(self, until: Until) -> NewJob<J> {
         NewJob { until, ..self }
     }
 
-    /// Sets how this job is tried again, whatever its handler was registered with. It is stored with the
-    /// job.
+    /// Sets the retry policy of this job, which overrides that of its handler. It is stored with the job.
     pub fn retry(self, retry: Retry) -> NewJob<J> {
         NewJob { retry: Some(retry), ..self }
     }
 
-    /// Returns the job itself.
+    /// Returns the job.
     #[must_use]
     pub fn job(&self) -> &J {
         &self.job
     }
 
-    /// Returns the job itself, and drops what was said of it.
+    /// Returns the job, and drops its properties.
     #[must_use]
     pub fn into_job(self) -> J {
         self.job

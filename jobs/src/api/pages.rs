@@ -11,22 +11,22 @@ use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;
 use crate::values::time::Millis;
 
-/// Jobs, read a page at a time: nothing is held open between pages, so a reader that is slow
-/// disturbs nobody. A job that comes meanwhile may be missed, and one that moves may be seen twice or
+/// Jobs, read a page at a time. Nothing is held open between pages, so a slow reader delays no other user of
+/// the store. A job that is inserted meanwhile may be missed, and one that is rescheduled may be seen twice or
 /// not at all. On a file a page ends with the job at which its payloads reach 1 MiB.
 ///
-/// A page costs a read for each of its jobs, however many are pending, with two exceptions. On a file jobs of
-/// an hour that has not begun are not in order: the first page of such an hour reads where all its jobs are,
-/// which takes about 0.1 microseconds for each, and so does each page after 65,536 jobs of it. On a server a page
-/// of jobs that are not dead asks for all claimed jobs as well.
+/// A page costs a read for each of its jobs, however many are pending, with two exceptions. On a file the jobs
+/// of an hour that has not begun are not sorted: the first page of such an hour reads the places of all its
+/// jobs, at about 0.1 microseconds each, and so does the next page after each 65,536 of them. On a server a
+/// page of jobs that are not dead reads all claimed jobs as well.
 ///
-/// As an iterator it ends at an error of the store, which [`Pages::error`] returns then;
-/// [`Pages::next_page`] returns it as it comes.
+/// As an iterator it ends at an error of the store, which [`Pages::error`] then returns. [`Pages::next_page`]
+/// returns each error itself.
 #[derive(Debug)]
 pub struct Pages {
     client: Client,
     set: JobSet,
-    /// Of those that are alive.
+    /// The wanted state, of jobs that are not dead.
     state: Option<JobState>,
     kind: Option<String>,
     from: Millis,
@@ -42,7 +42,7 @@ pub struct Pages {
 const JOBS_PER_PAGE: usize = 256;
 
 impl Client {
-    /// Returns the pending jobs, in the order of deadline. Nothing is held open between pages.
+    /// Returns the pending jobs, in the order of due time. Nothing is held open between pages.
     #[doc(alias("list", "scheduled", "queued", "waiting"))]
     pub fn pending(&self) -> Pages {
         Pages::pending(self.clone())
@@ -98,7 +98,7 @@ impl Pages {
         Pages { kind: Some(name.to_owned()), ..self }
     }
 
-    /// Leaves out jobs whose deadline is before `from` or after `to`.
+    /// Leaves out jobs that are due before `from` or after `to`.
     #[must_use]
     pub fn between(self, from: SystemTime, to: SystemTime) -> Pages {
         // Whole milliseconds: the first at or after `from`, the last at or before `to`.
@@ -106,15 +106,15 @@ impl Pages {
         Pages { from, to: Millis::present(to), ..self }
     }
 
-    /// Reads one job first, then two, and so on, for a caller who wants few of them. For the command
-    /// `tickwheel-jobs`.
+    /// Reads pages of one job, two jobs, four jobs, and so on, for a caller that wants few of them. For the
+    /// command `tickwheel-jobs`.
     #[doc(hidden)]
     #[must_use]
     pub fn from_one_job_on(self) -> Pages {
         Pages { limit: 1, ..self }
     }
 
-    /// Returns the next page: some jobs, or none after the last one.
+    /// Returns the next page. It is empty after the last job.
     ///
     /// # Errors
     ///

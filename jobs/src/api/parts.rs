@@ -1,4 +1,4 @@
-//! The parts of jobs: a builder checks its choices, opens the store, and puts the rest together of these.
+//! The parts of jobs: a builder checks its choices and opens the store, and `start.rs` assembles the parts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -35,12 +35,12 @@ use crate::store::{Hurry, Store};
 use crate::values::error::OpenError;
 use crate::values::info::Durability;
 
-/// How long before its time a job is claimed from a file.
+/// How long before its due time a job is claimed from a file.
 const AHEAD: Duration = Duration::from_millis(50);
 const QUEUE_BYTES: usize = 48;
-/// A lease that is longer holds for this long, because instants have an end.
+/// The longest lease, because an `Instant` has an end: a longer one is cut to it.
 const LONGEST_LEASE: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How many hints of other processes wait for the dispatcher.
+/// How many notifications of other processes may wait for the dispatcher.
 #[cfg(feature = "redis")]
 const NOTIFICATIONS: usize = 16;
 
@@ -76,7 +76,7 @@ impl Builder {
             }
             false => self.handlers,
         };
-        // On a manual clock nothing would come of waiting.
+        // On a manual clock a wait changes nothing.
         let call_timeout = if manual { Duration::ZERO } else { self.call_timeout };
         let is_shared = self.source.is_shared();
         let lease = self.lease.min(LONGEST_LEASE);
@@ -92,7 +92,7 @@ impl Builder {
             max_async_runs: self.max_async_runs,
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
         };
-        // On a manual clock, and in a client, the caller's thread asks in any case.
+        // On a manual clock and in a client, the caller's thread asks the store anyway.
         #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
         let asks_apart = runs_jobs && !manual;
         #[cfg_attr(
@@ -112,20 +112,25 @@ impl Builder {
                 let server = server.with_rights(runs_jobs, self.replicas > 0);
                 let opened = crate::store::redis::open::open(&server)?;
                 let replicas = self.replicas;
-                let (again, its_queue) = (server.clone(), queue.clone());
+                let store =
+                    Redis::new(server.clone(), opened, queue.as_deref(), lease, replicas, manual);
+                let owner = store.owner();
+                let (again, its_queue) = (server, queue);
                 let ask: questions::Open = Box::new(move || {
                     let opened = crate::store::redis::open::open(&again);
                     let opened = opened.map_err(OpenError::into_store_error)?;
                     let (server, queue) = (again.clone(), its_queue.as_deref());
-                    Ok(Box::new(Redis::new(server, opened, queue, lease, 0, false)))
+                    let store = Redis::new(server, opened, queue, lease, 0, false);
+                    Ok(Box::new(store.owned_by(owner)))
                 });
                 questions = asks_apart.then_some(ask);
-                Box::new(Redis::new(server, opened, queue.as_deref(), lease, replicas, manual))
+                Box::new(store)
             }
             #[cfg(feature = "sqlite-unbundled")]
             Source::File(mut location) => {
                 location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
-                // Without a call timeout a call waits for ever, and a transaction as long as by itself.
+                // With a call timeout of zero a call waits for ever, and a transaction for the location's
+                // default.
                 if !self.call_timeout.is_zero() {
                     location.call_timeout = self.call_timeout;
                 }
@@ -141,7 +146,7 @@ impl Builder {
                     let conn = again.open_again().map_err(OpenError::into_store_error)?;
                     Ok(Box::new(Sqlite::new(again.clone(), conn, false, None)))
                 });
-                // One connection at a time opens a virtual file.
+                // A virtual file allows one connection at a time.
                 questions = Some(ask).filter(|_| asks_apart && location.vfs.is_none());
                 Box::new(Sqlite::new(location, conn, runs_jobs, runner))
             }
@@ -163,8 +168,7 @@ impl Builder {
     }
 }
 
-/// Returns what counts the threads of a pool, which has as many as the machine has processors unless it
-/// is said.
+/// Returns the capacity of a pool of this many threads: by default as many as the machine has processors.
 fn capacity(threads: Option<usize>) -> Arc<Capacity> {
     let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
     Arc::new(Capacity::new(threads.unwrap_or(1), Clock::of_system().now().instant))
@@ -190,7 +194,7 @@ pub(super) struct Parts {
     pub(super) handlers: Handlers,
     pub(super) metrics: Arc<Metrics>,
     pub(super) on_event: Option<OnEvent>,
-    /// For how long a shutdown lets the runs be.
+    /// How long a shutdown waits before it cancels the runs.
     pub(super) grace: Duration,
     pub(super) durability: Durability,
     pub(super) alive: Arc<Alive>,
@@ -202,7 +206,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Makes this process the one that runs the jobs.
+    /// Makes this process run the jobs.
     pub(super) fn start_runner(&mut self, clock: &Clock) -> Result<Machine, OpenError> {
         let now = clock.now().millis();
         #[cfg(feature = "redis")]
@@ -215,14 +219,14 @@ impl Parts {
         Ok(Machine::new(self.settings.clone(), now))
     }
 
-    /// Goes by the clock of the store, if it has one.
+    /// Returns the clock, with the store's clock as its wall clock if the store has one.
     pub(super) fn by_store(&self, clock: Clock) -> Clock {
         #[cfg(feature = "redis")]
         let clock = clock.by_server(self.store.server_time());
         clock
     }
 
-    /// Tells what the operator of the store should know.
+    /// Emits the store's warning to its operator, if there is one.
     pub(super) fn warn(&self) {
         #[cfg(feature = "redis")]
         if let Some(text) = self.store.warning() {
@@ -230,13 +234,13 @@ impl Parts {
         }
     }
 
-    /// Returns where the hints of other processes come.
+    /// Returns the channel of the notifications of other processes.
     pub(super) fn listen(&mut self) -> Receiver<Command> {
         #[cfg(feature = "redis")]
         if self.settings.lease.is_some() {
             let (notifications, notifications_out) = bounded(NOTIFICATIONS);
             self.store.listen(Box::new(move |notification| {
-                // If there are as many already, the dispatcher is about to see for itself.
+                // If the channel is full, the dispatcher is about to make a step anyway.
                 drop(notifications.try_send(match notification {
                     Notification::Due => Command::Wake,
                     Notification::Poll => Command::Poll,
@@ -261,7 +265,7 @@ impl Parts {
             clock,
             metrics: Arc::clone(&self.metrics),
             durability: self.durability,
-            // On a manual clock nothing would come of waiting.
+            // Zero on a manual clock, where a wait changes nothing.
             call_timeout: (!call_timeout.is_zero()).then_some(call_timeout),
             shared: self.settings.lease.is_some(),
             waiting: AtomicUsize::new(0),
@@ -278,7 +282,7 @@ impl Parts {
         }
     }
 
-    /// Puts the machine behind a lock. The callers of one that is not manual share its steps.
+    /// Puts the machine behind a lock. Unless the clock is manual, the callers share its steps.
     pub(super) fn inline(
         mut self,
         machine: Machine,

@@ -1,4 +1,4 @@
-//! Where jobs are: on a file, on a server, or in memory.
+//! Where jobs are stored: in a file, on a server, or in memory.
 
 use super::builder::{Builder, Source};
 use super::jobs::Jobs;
@@ -12,25 +12,25 @@ use crate::values::error::OpenError;
 use crate::values::tls::Tls;
 
 impl Jobs {
-    /// Opens the jobs on a file, which is made if it is absent. It may be the SQLite database of an
-    /// application, as long as that has no `application_id` of its own: the tables of the jobs begin
-    /// with `tickwheel_`.
+    /// Opens the jobs in a file, which is created if it is absent. It may be the SQLite database of an
+    /// application, as long as that has no `application_id` of its own: the tables of the jobs begin with
+    /// `tickwheel_`.
     ///
-    /// The path is made absolute here, so a change of the working directory is none of the file. A symbolic
-    /// link is followed, also if the file that it leads to is absent: then that one is made.
+    /// The path is made absolute here, so a later change of the working directory has no effect. A symbolic
+    /// link is followed. If the file that it leads to is absent, that file is created.
     ///
     /// # Errors
     ///
-    /// If the file cannot be made or opened, is empty, damaged, no SQLite database, another
-    /// application's, or from a later version. It is left as it was then.
+    /// If the file cannot be created or opened, is empty, damaged, no SQLite database, another application's,
+    /// or from a later version. A file that is refused is left as it was.
     #[cfg(feature = "sqlite-unbundled")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
         Builder::on_file(path.as_ref(), false)
     }
 
-    /// Opens jobs on a file of their own in the system's folder for temporary files. The file is removed
-    /// with the last [`Jobs`] and [`Client`](crate::Client) of it; a program that is killed leaves it. For
-    /// tests of what needs a file: [`Client::file`](crate::Client::file) says where it is.
+    /// Opens jobs in a new file in the system's folder for temporary files. The file is removed with its last
+    /// [`Jobs`] and [`Client`](crate::Client); a program that is killed leaves it behind. For tests that need a
+    /// file: [`Client::file`](crate::Client::file) returns its path.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl Jobs {
         Ok(Builder::new(Source::File(location)))
     }
 
-    /// The same as [`Jobs::open`], also if this process may only read the file. A change is refused by
-    /// SQLite then. For the command `tickwheel-jobs`.
+    /// The same as [`Jobs::open`], but works also if this process may only read the file. SQLite then refuses
+    /// every change. For the command `tickwheel-jobs`.
     #[doc(hidden)]
     #[cfg(feature = "sqlite-unbundled")]
     pub fn open_to_look(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
@@ -71,37 +71,37 @@ impl Jobs {
     ///                  [&sentinel_user=NAME][&sentinel_password=PASSWORD]
     /// ```
     ///
-    /// each with `rediss` for TLS (feature `redis-tls`): a server; some nodes of a cluster, of which
-    /// one that answers is enough; or sentinels, which know by its name where the master is, and have
-    /// a login of their own.
+    /// each with `rediss` in the place of `redis` for TLS (feature `redis-tls`). The first is one server. The
+    /// second lists nodes of a cluster; it is enough if one of them answers. The third lists sentinels, which
+    /// know the address of the master by its name and have a login of their own.
     ///
-    /// A queue is on one server at any time. In a cluster and behind sentinels that server is looked
-    /// for before each connection, so calls and runs go on after a failover, as soon as there is a
-    /// server that takes writes; meanwhile a call waits, at most as long as [`Builder::call_timeout`] says.
-    /// What a failover may lose is in `docs/redis.md`, and [`Builder::replicas`] makes it less.
+    /// A queue is on one server at any time. In a cluster and behind sentinels, that server is looked up before
+    /// each connection. So calls and runs go on after a failover, as soon as a server takes writes. Meanwhile a
+    /// call waits, for at most [`Builder::call_timeout`]. `docs/redis.md` says what a failover may lose, and
+    /// [`Builder::replicas`] reduces it.
     ///
-    /// A node takes what it can start, so the nodes share the work. It claims a job for each free thread
-    /// and as many more as its threads end within 100 ms, [`Builder::max_in_flight`] at most (2,048 unless it is
-    /// set); a claimed job that has not started after a second goes back to the others. Handlers that are
-    /// futures take no thread: of each such kind a node claims 64 jobs, or as many as
-    /// `Builder::max_async_runs` says.
+    /// A node claims only the jobs that it can start soon, so the nodes share the work: one for each free
+    /// thread, and as many more as its threads finish within 100 ms, at most [`Builder::max_in_flight`] (2,048
+    /// by default). It gives back a claimed job that has not started after a second. Handlers that are futures
+    /// take no thread: of each such kind a node claims at most 64 jobs, or as many as `Builder::max_async_runs`
+    /// says.
     ///
-    /// The times are those of the server's clock, whatever the clocks of the machines read. A claim is
-    /// a lease ([`Builder::lease`]), which is renewed as long as the process lives.
+    /// Due times are times of the server's clock; the clocks of the machines have no effect. A claim is a lease
+    /// ([`Builder::lease`]), which the process renews as long as it lives.
     ///
     /// # Errors
     ///
     /// [`OpenError::Server`] if the server cannot be reached, denies access, is no Redis server, is
     /// older than 6.2, is a replica, or deletes keys when its memory is full; if no node of the cluster
     /// answers or none has the queue; or if no sentinel answers or none knows the name.
-    /// [`OpenError::Config`] if the URL makes no sense: it says what is wrong, and no password.
+    /// [`OpenError::Config`] if the URL is not valid: the text says what is wrong, and contains no password.
     #[cfg(feature = "redis")]
     pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
         Builder::on_server(Server::parse(url.as_ref())?)
     }
 
-    /// The same as [`Jobs::redis`], by TLS with other certificates than the system's: those of a private
-    /// authority, or one that shows who the client is. They hold for nodes, sentinels and servers alike.
+    /// The same as [`Jobs::redis`], over TLS with other certificates than the system's: those of a private
+    /// authority, or a client certificate. They hold for nodes, sentinels and servers alike.
     ///
     /// # Errors
     ///
@@ -112,8 +112,9 @@ impl Jobs {
         Builder::on_server(Server::parse(url.as_ref())?.with_tls(&tls)?)
     }
 
-    /// Connects to the server of a queue, and to the other masters if that is a cluster. Returns the
-    /// server's address and database, and its connection first. For the command `tickwheel-jobs`.
+    /// Connects to the server of a queue, and to the other masters if that is a cluster. Returns the server's
+    /// address and database, and the connections, that of the queue's server first. For the command
+    /// `tickwheel-jobs`.
     #[doc(hidden)]
     #[cfg(feature = "redis")]
     pub fn redis_connections(
@@ -123,7 +124,7 @@ impl Jobs {
         Server::parse(url)?.with_queue(queue).connect_to_all()
     }
 
-    /// Returns jobs in memory, which are lost with the process: for tests.
+    /// Returns the builder of jobs in memory, which are lost with the process: for tests.
     pub fn memory() -> Builder {
         Builder::new(Source::Memory)
     }

@@ -1,4 +1,4 @@
-//! From the choices of a builder to jobs that run: on threads, on a manual clock, or a client.
+//! The starts of a builder: jobs on threads, jobs on a manual clock, or a client.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,18 +23,18 @@ use crate::dispatch::under_way::UnderWay;
 use crate::values::error::OpenError;
 use crate::values::time::Millis;
 
-/// How many commands wait for the dispatcher before their callers do.
+/// How many commands may wait for the dispatcher. Further callers wait for room.
 const COMMANDS: usize = 4096;
-/// The tick of the wheels: how much later than at its time a run may start for the wheel's sake.
+/// The tick of the wheels, by which a run may start late.
 const TICK: Duration = Duration::from_micros(10);
 
 impl Builder {
-    /// Starts to run the jobs. What came due meanwhile runs now.
+    /// Starts to run the jobs. Overdue jobs run at once.
     ///
     /// # Errors
     ///
-    /// If a choice makes no sense, if another process runs the jobs of the file, if the store fails,
-    /// or if the system refuses a thread.
+    /// If a choice is not valid, if another process runs the jobs of the file, if the store fails, or if the
+    /// system refuses a thread.
     #[doc(alias("run", "work", "listen"))]
     pub fn start(self) -> Result<Jobs, OpenError> {
         let threads = self.threads;
@@ -82,8 +82,9 @@ impl Builder {
         });
         if let Some(questions) = &dispatcher.questions {
             let executor = Arc::downgrade(&executor);
-            let not_started = move || executor.upgrade().map(|it| it.not_started());
-            questions.correct_by(Box::new(move || not_started().unwrap_or_default()));
+            let is_shared = parts.settings.lease.is_some();
+            let own_claims = move || executor.upgrade().map(|it| it.own_claims(is_shared));
+            questions.correct_by(Box::new(move || own_claims().unwrap_or_default()));
         }
         let its_thread = Dispatcher {
             machine,
@@ -111,8 +112,8 @@ impl Builder {
         Ok(Jobs::new(Client { dispatcher }, Some(thread), parts.grace))
     }
 
-    /// Starts jobs on a manual clock, without a thread: [`Driver::advance`] moves the clock and runs
-    /// what comes due. For tests.
+    /// Starts jobs on a manual clock, without a thread: [`Driver::advance`] moves the clock and runs the jobs
+    /// that come due. For tests.
     ///
     /// # Errors
     ///
@@ -150,9 +151,9 @@ impl Builder {
         Ok((jobs, Driver::new(inline, driver, wheel, under_way)))
     }
 
-    /// Returns a client in a process that runs no jobs: it inserts, cancels and asks. It has
-    /// a connection of its own to the file, and no thread: one starts when several threads call it at once, or a
-    /// future does, and ends with the last clone.
+    /// Returns a client, for a process that runs no jobs: it inserts, cancels and reads. It has a connection of
+    /// its own to the store, and no thread at first. A thread starts when several threads call the client at
+    /// once, or when a future does. It ends with the last clone.
     ///
     /// # Errors
     ///

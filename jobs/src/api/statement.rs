@@ -1,4 +1,4 @@
-//! The insert of a job as a statement, for a transaction on a connection of another library.
+//! The insert of a job as an SQL statement, for a transaction of another SQLite library.
 
 use core::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 use crate::values::job::Job;
 
-/// An SQL statement that stores a job: a text, and the bytes that are its one parameter. Any SQLite
-/// library can run it, in a transaction of the caller's on the file of the jobs: sqlx, diesel, sea-orm, or
-/// the one of another language. [`Client::statement`] makes it.
+/// An SQL statement that stores a job: its text, and its one parameter. Any SQLite library can run it, in a
+/// transaction on the file of the jobs: sqlx, diesel, sea-orm, or a library of another language.
+/// [`Client::statement`] returns one.
 ///
-/// Run it once, in the transaction that writes what the job belongs to. Then the job is there with the
-/// commit, or not at all.
+/// Run it once, in the transaction that writes the data to which the job belongs. The commit stores both, or
+/// neither.
 #[must_use = "the job is stored when the statement is run"]
 #[derive(Clone, PartialEq, Eq)]
 pub struct Statement {
@@ -55,8 +55,8 @@ impl fmt::Debug for Statement {
 
 impl Client {
     /// Returns the insert of a job as an SQL statement, for a transaction on the file of these jobs that
-    /// `insert_in` cannot use: that of sqlx, diesel or sea-orm, or of another program. Writes nothing, and
-    /// does not wait.
+    /// `insert_in` cannot use: one of sqlx, diesel or sea-orm, or of another program. Writes nothing, and does
+    /// not wait.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -75,33 +75,33 @@ impl Client {
     /// let close = jobs.statement((Duration::from_secs(72 * 3600), CloseOrder { order: 1001 }))?;
     /// transaction.execute(close.sql(), [close.parameter()])?;
     /// transaction.commit()?;
-    /// jobs.nudge(); // else the process that runs the jobs looks within a second
+    /// jobs.nudge(); // else the process that runs the jobs polls within a second
     /// assert!(jobs.get(close.id())?.is_some());
     /// # drop(shop);
     /// # jobs.shutdown()?;
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    /// A delay counts from this call, not from the commit. The job has all its properties, as with an insert.
+    /// It is filed under its key and its id after the commit, by the next transaction of these jobs: that of
+    /// any call, of [`Client::nudge`], or of the poll within a second. A read does that too, unless another
+    /// transaction holds the file: it does not wait for that one.
     ///
-    /// The time counts from this call, not from the commit. The statement says of the job all that an
-    /// insert says, and what it asks for (the key, the id) is decided when the job is filed: in the next
-    /// transaction of these jobs after the commit, which any call, [`Client::nudge`] or the look within a
-    /// second makes. If another job holds the key then, or has it and this one is to be inserted only if
-    /// there is none, nothing is filed, and nobody is told. If the store knows the id by then, nothing is filed
-    /// either: so a statement that was run twice is one job, as long as the id is known
-    /// ([`Client::insert_with_id`]). A call that only asks files it too, unless another transaction holds the
-    /// file: it does not wait for that one.
+    /// The job is dropped without an error in three cases: another job runs and holds the key until its end;
+    /// another job has the key and this one has [`NewJob::if_absent`]; or the store knows the id. So a
+    /// statement that is run twice is one job, as long as the id is known ([`Client::insert_with_id`]).
     ///
-    /// On another file SQLite refuses the statement, because the table is not there, or with `NOT NULL
-    /// constraint failed: tickwheel_outbox.made_for_this_file`. So it does once a later version of this
-    /// crate has changed the tables: make statements when they are needed, and do not keep them.
+    /// On another file SQLite refuses the statement: the table is absent, or there is the error
+    /// `NOT NULL constraint failed: tickwheel_outbox.made_for_this_file`. SQLite also refuses it once a later
+    /// version of this crate has changed the tables. So make statements when they are needed, and do not keep
+    /// them.
     ///
     /// A transaction that reads first and writes later may be refused with `SQLITE_BUSY_SNAPSHOT`. Begin it
     /// as `IMMEDIATE`.
     ///
     /// # Errors
     ///
-    /// The job comes back, if it does not encode or its time lies outside of the years 1970 to 9999.
+    /// The error returns the job, if it does not encode or its time lies outside of the years 1970 to 9999.
     /// [`StoreError::Other`] if these jobs are not on a file.
     pub fn statement<J: Job>(
         &self,

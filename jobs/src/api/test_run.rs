@@ -1,4 +1,4 @@
-//! A run that no store has claimed, so that a test can call a handler.
+//! Runs for tests that call a handler, without a claim of a store.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,8 +14,8 @@ use crate::values::time::Millis;
 
 /// Makes a [`Run`] for a test that calls a handler itself: no job needs to be stored, claimed or due.
 ///
-/// What the handler inserts by [`Run::client`] goes to the jobs that the run was made for. What it returns
-/// is the test's to look at: no store learns of it.
+/// Jobs that the handler inserts with [`Run::client`] go to the jobs that the run was made for. The result of
+/// the handler goes only to the test: no store records it.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub struct TestRun {
 }
 
 impl TestRun {
-    /// Returns the first attempt at a job of this kind, which is due now and has no key.
+    /// Returns the first attempt of a job of this kind, which is due now and has no key.
     pub fn new<J: Job>(client: &Client) -> TestRun {
         TestRun {
             client: client.clone(),
@@ -75,7 +75,7 @@ impl TestRun {
         TestRun { id, ..self }
     }
 
-    /// Sets which attempt it is, counted from 1: see [`Run::attempt`].
+    /// Sets the number of the attempt, counted from 1: see [`Run::attempt`].
     pub fn attempt(self, attempt: u32) -> TestRun {
         TestRun { attempt, ..self }
     }
@@ -85,30 +85,30 @@ impl TestRun {
         TestRun { key: Some(key.to_owned()), ..self }
     }
 
-    /// Sets the job's time: see [`Run::due`]. A time outside of the years 1970 to 9999 becomes the
-    /// nearest one within.
+    /// Sets the job's due time: see [`Run::due`]. A time outside of the years 1970 to 9999 becomes the nearest
+    /// one within.
     pub fn due(self, due: SystemTime) -> TestRun {
         TestRun { due, ..self }
     }
 
-    /// Sets how late it has started: see [`Run::late`].
+    /// Sets how late the run has started: see [`Run::late`].
     pub fn late(self, late: Duration) -> TestRun {
         TestRun { late, ..self }
     }
 
-    /// Gives the handler what [`Run::state`] returns, as [`Builder::state`](crate::Builder::state) would: the
-    /// last one of each type.
+    /// Sets a value that [`Run::state`] returns, as [`Builder::state`](crate::Builder::state) would. The last
+    /// value of each type counts.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> TestRun {
         self.states.add(value);
         self
     }
 
-    /// Makes a run that was told to stop before it began: see [`Run::cancellation`].
+    /// Makes a run that was cancelled before it began: see [`Run::cancellation`].
     pub fn cancelled(self, why: Cancellation) -> TestRun {
         TestRun { cancellation: Some(why), ..self }
     }
 
-    /// Returns the run. Each run of one `TestRun` has a fence that is greater than those before it.
+    /// Returns the run. Each run has a fence that is greater than those of the runs before it.
     #[must_use]
     pub fn build(&self) -> Run {
         use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,7 +135,7 @@ impl TestRun {
         run
     }
 
-    /// Tells a run that is under way to stop, as the jobs would: [`Run::cancellation`] says why from then
+    /// Cancels a run that is under way, as the jobs would: [`Run::cancellation`] returns the reason from then
     /// on, and [`Run::cancelled`] is ready.
     pub fn cancel(run: &Run, why: Cancellation) {
         let mut wakers = Vec::new();

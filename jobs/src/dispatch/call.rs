@@ -2,15 +2,16 @@
 //!
 //! Ground rules:
 //!
-//! - Every call ends: with its answer, with an error that says that nothing was done, or with one that
-//!   says that the outcome is unknown.
-//! - `stage` decides. The dispatcher takes a call, or the caller gives it up: each is one exchange from
-//!   `WAITING`, so exactly one of them happens. What was given up is not done, and what was taken may
+//! - Every call ends: with its answer, with an error which means that nothing was done, or with an error which
+//!   means that the outcome is unknown.
+//! - Either the dispatcher takes a call, or the caller gives it up. Each is one exchange of `stage` from
+//!   `WAITING`, so exactly one of them happens. A call that was given up is not done; a call that was taken may
 //!   have been done.
-//! - A caller learns that the dispatcher has ended although its command lies in a channel that will not
-//!   be read again: it looks at `Alive` while it waits.
-//! - A caller may be a thread, which waits in the channel, or a future, which leaves its waker. Both ends
-//!   wake it: an answer, and a dispatcher's end that is dropped. The waker is called outside of any lock.
+//! - A command may lie in a channel that is never read again, because the dispatcher has ended. So a caller
+//!   checks `Alive` while it waits.
+//! - A caller is a thread, which waits in the channel, or a future, which leaves its waker. A drop of the
+//!   dispatcher's end wakes the future, after an answer or without one. The waker is called outside of any
+//!   lock.
 
 use core::task::{Poll, Waker};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -22,7 +23,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use super::events::wake;
 use crate::values::error::StoreError;
 
-/// The dispatcher's end of a call. If it is dropped, the call ends without an answer.
+/// The dispatcher's end of a call. If it is dropped before an answer, the call ends without one.
 pub(crate) struct Reply<T> {
     /// None once it was answered.
     answer: Option<Sender<T>>,
@@ -37,13 +38,13 @@ pub(crate) struct Call<T> {
     shared: Arc<Shared>,
 }
 
-/// What both ends share.
+/// The state that both ends share.
 #[derive(Default)]
 pub(crate) struct Shared {
     stage: AtomicU8,
-    /// The dispatcher's end is gone: there is an answer, or there will be none.
+    /// The dispatcher's end was dropped: there is an answer, or there will be none.
     ended: AtomicBool,
-    /// Of the future that waits, if one does.
+    /// The waker of the future that waits, if one does.
     waker: Mutex<Option<Waker>>,
 }
 
@@ -51,20 +52,20 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CallEnd<T> {
     Answered(T),
-    /// Its time is over, and nothing was done.
+    /// The limit is over, and nothing was done.
     TimedOut,
     /// The dispatcher has ended, and nothing was done.
     Refused,
-    /// It may have been done.
+    /// The outcome is unknown: it may have been done.
     Unknown,
 }
 
-/// What the caller does about a call that the dispatcher has taken, when its time is over.
+/// What a caller does once its limit is over, if the dispatcher has taken the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakenCall {
     /// Waits on: the commit has begun, and ends.
     IsAwaited,
-    /// Gives up soon: a server may never answer.
+    /// Gives up after [`GRACE`]: a server may never answer.
     IsUnknown,
 }
 
@@ -72,7 +73,7 @@ pub(crate) enum TakenCall {
 #[derive(Default)]
 pub(crate) struct Alive {
     stage: AtomicU8,
-    /// Why it has ended by itself.
+    /// The error at which it has stopped by itself.
     stopped: OnceLock<StoreError>,
 }
 
@@ -83,10 +84,10 @@ const ANSWERED: u8 = 3;
 
 const ENDED: u8 = 1;
 
-/// How often a caller looks whether the dispatcher lives.
+/// How often a waiting caller checks whether the dispatcher lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// How much longer a caller waits whose call was taken: the dispatcher knows more about its outcome,
-/// and is about to say it.
+/// How much longer a caller waits if its call was taken: the dispatcher knows more about the outcome, and is
+/// about to answer.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
 /// Returns both ends of a call.
@@ -102,7 +103,7 @@ impl Shared {
         self.stage.compare_exchange(WAITING, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Sets what wakes the future that waits.
+    /// Sets the waker of the future that waits.
     pub(crate) fn leave(&self, waker: &Waker) {
         let waker = waker.clone();
         let before = self.waker().replace(waker);
@@ -121,13 +122,13 @@ impl Shared {
 }
 
 impl<T> Reply<T> {
-    /// Takes the call. Returns `false` if the caller has given it up: it must not be done then.
+    /// Takes the call. Returns `false` if the caller has given it up: then it must not be done.
     pub(crate) fn take(&self) -> bool {
         let shared = &self.shared;
         shared.leave_waiting(TAKEN) || shared.stage.load(Ordering::Acquire) == TAKEN
     }
 
-    /// Gives a call back that was taken and not done.
+    /// Puts back a call that was taken and not done: its caller may give it up again.
     pub(crate) fn put_back(&self) {
         let stage = &self.shared.stage;
         let _ = stage.compare_exchange(TAKEN, WAITING, Ordering::AcqRel, Ordering::Acquire);
@@ -136,7 +137,7 @@ impl<T> Reply<T> {
     pub(crate) fn answer(mut self, answer: T) {
         self.shared.stage.store(ANSWERED, Ordering::Release);
         if let Some(sender) = self.answer.take() {
-            // A caller that is gone is not told.
+            // The caller may be gone.
             let _ = sender.send(answer);
         }
     }
@@ -146,7 +147,7 @@ impl<T> Reply<T> {
         self.until
     }
 
-    /// Returns what tells whether the call was answered.
+    /// Returns a view of how far the call is.
     pub(crate) fn stage(&self) -> Stage {
         Stage(Arc::clone(&self.shared))
     }
@@ -165,13 +166,13 @@ impl<T> Drop for Reply<T> {
 }
 
 impl<T> Call<T> {
-    /// Returns what wakes the future that waits for the call.
+    /// Returns the state through which the waiting future is woken.
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
 
-    /// Waits as [`Call::wait`] does, as a future. Whoever polls it sees to it that it is woken once `until`
-    /// has come, and `GRACE` later once more.
+    /// Waits as [`Call::wait`] does, as a future. Its task must be woken at `until`, and once more [`GRACE`]
+    /// later.
     pub(crate) fn poll(
         &self,
         waker: &Waker,
@@ -183,7 +184,7 @@ impl<T> Call<T> {
             return Poll::Ready(end);
         }
         self.shared.leave(waker);
-        // What came before the waker was there has woken nobody.
+        // An answer that came before the waker was left has woken no future.
         if let Some(end) = self.try_answer() {
             return Poll::Ready(end);
         }
@@ -202,7 +203,7 @@ impl<T> Call<T> {
         Poll::Pending
     }
 
-    /// The caller does not wait any more. What was not taken is not done.
+    /// The caller stops waiting. If the dispatcher has not taken the call, it is not done.
     pub(crate) fn abandon(&self) {
         let _ = self.shared.leave_waiting(GIVEN_UP);
         let waker = self.shared.waker().take();
@@ -218,7 +219,8 @@ impl<T> Call<T> {
         }
     }
 
-    /// Waits for the answer until `until`. What happens then to a call that was taken, `taken` says.
+    /// Waits for the answer until `until`. If the dispatcher has taken the call by then, `taken` says how long
+    /// to wait on.
     pub(crate) fn wait(
         &self,
         until: Option<Instant>,
@@ -235,7 +237,7 @@ impl<T> Call<T> {
         self.wait_until(longer, alive).unwrap_or(CallEnd::Unknown)
     }
 
-    /// Waits for the end of the call, this long at most. The call goes on after that.
+    /// Waits for the end of the call, for at most `limit`. The call goes on after that.
     pub(crate) fn wait_for(&self, limit: Duration, alive: &Alive) -> Option<CallEnd<T>> {
         self.wait_until(present().checked_add(limit), alive)
     }
@@ -252,7 +254,7 @@ impl<T> Call<T> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if alive.has_ended() {
-                // Every answer was given before the end.
+                // The dispatcher gives every answer before it ends.
                 let end = self.try_answer();
                 return Some(end.unwrap_or_else(|| self.give_up(CallEnd::Refused)));
             }
@@ -262,7 +264,7 @@ impl<T> Call<T> {
         }
     }
 
-    /// Ends a call that has no answer: as `refused` says if it was not taken.
+    /// Ends a call that has no answer: with `refused` if it was not taken, else with `Unknown`.
     pub(crate) fn give_up(&self, refused: CallEnd<T>) -> CallEnd<T> {
         match self.shared.leave_waiting(GIVEN_UP) {
             true => refused,
@@ -275,8 +277,8 @@ impl<T> Call<T> {
 pub(crate) struct Stage(Arc<Shared>);
 
 impl Stage {
-    /// Says whether nothing more is to be done for the call: it was answered, its dispatcher's end is gone,
-    /// or its caller does not wait any more.
+    /// Says whether the call is over: it was answered, its dispatcher's end was dropped, or its caller has
+    /// given it up.
     pub(crate) fn is_over(&self) -> bool {
         self.0.ended.load(Ordering::Acquire) || self.0.stage.load(Ordering::Acquire) == GIVEN_UP
     }
@@ -292,22 +294,22 @@ impl Alive {
         self.has_ended() || self.was_stopped()
     }
 
-    /// Returns why the dispatcher has ended: because it was told to, unless it has ended by itself.
+    /// Returns why the dispatcher has ended: `Closed`, unless it has stopped by itself.
     pub(crate) fn why_ended(&self) -> StoreError {
         self.stopped.get().cloned().unwrap_or(StoreError::Closed)
     }
 
-    /// Says whether the dispatcher has ended by itself.
+    /// Says whether the dispatcher has stopped by itself.
     pub(crate) fn was_stopped(&self) -> bool {
         self.stopped.get().is_some()
     }
 
-    /// The dispatcher ends by itself, soon.
+    /// Notes that the dispatcher is about to end by itself.
     pub(crate) fn stop(&self, why: StoreError) {
         let _ = self.stopped.set(why);
     }
 
-    /// The dispatcher has ended, and every answer was given.
+    /// Notes that the dispatcher has ended, after every answer.
     pub(crate) fn end(&self) {
         self.stage.store(ENDED, Ordering::Release);
     }

@@ -1,13 +1,13 @@
-//! The way from a future to the dispatcher, and back: what `dispatcher_handle.rs` is for a thread.
+//! The calls of futures to the dispatcher; `dispatcher_handle.rs` has those of threads.
 //!
 //! Ground rules:
 //!
-//! - A poll never waits: what would wait is done by the dispatcher's thread, or by the helper's.
-//! - The limit of a call is a timer, which wakes the future; the future finds out by itself what that means.
-//! - A future that is dropped gives its call up. What the dispatcher has not taken is not done then; what it has
-//!   taken is done or not, as if the answer had been lost.
-//! - On a manual clock a future does what a thread would do, at its first poll: nothing happens there unless
-//!   somebody makes it happen.
+//! - A poll never blocks: the dispatcher's thread or the helper's does the work that would block.
+//! - The limit of a call is a timer, which wakes the future. The future then checks the time itself.
+//! - A future that is dropped gives its call up. A call that the dispatcher has not taken is then not done; a
+//!   call that it has taken may have been done, as after a lost answer.
+//! - On a manual clock a future makes its step at its first poll, as a thread would: no other thread makes one
+//!   there.
 
 use core::future::poll_fn;
 use core::task::{Context, Poll};
@@ -33,7 +33,7 @@ struct Waiting<'a, T> {
     call: Call<T>,
     until: Option<Instant>,
     timer: Option<Handle>,
-    /// The time of the call is over, and the timer was set for what it waits longer.
+    /// The limit is over, and the timer was set again for [`GRACE`].
     is_over: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'a, T> Waiting<'a, T> {
     async fn send(&self, command: Command) -> Sent {
         let mut command = Some(command);
         let send = |context: &mut Context<'_>| {
-            // The timer wakes it too.
+            // The timer of the limit wakes this waker too.
             self.call.shared().leave(context.waker());
             let sent = self.dispatcher.way.try_send(&mut command, context.waker());
             match sent {
@@ -82,7 +82,7 @@ impl<'a, T> Waiting<'a, T> {
         .await
     }
 
-    /// Sets the timer once more for a call that was taken before its time was over.
+    /// Once the limit is over, sets the timer again, for [`GRACE`]: the dispatcher has taken the call.
     fn wait_longer(&mut self) {
         let Some(until) = self.until.filter(|_| !self.is_over) else { return };
         if until <= self.dispatcher.present() {
@@ -103,7 +103,7 @@ impl<T> Drop for Waiting<'_, T> {
 }
 
 impl DispatcherHandle {
-    /// Asks, as a future.
+    /// The same as [`DispatcherHandle::call_and_wait`], as a future.
     pub(crate) async fn call_async(&self, op: Op) -> Answered {
         if self.is_manual {
             return self.call_and_wait(op);
@@ -112,7 +112,7 @@ impl DispatcherHandle {
         let until = self.until();
         if let Some(questions) = self.questions.as_ref().filter(|_| op.is_question()) {
             if self.durability == Durability::Buffered {
-                // What was inserted before is in the store once the dispatcher answers this.
+                // Once the dispatcher has answered this, the inserts before it are in the store.
                 self.ask_dispatcher_async(Op::Kinds, until).await?;
             }
             return self.question_async(questions, op, until).await;
@@ -132,7 +132,7 @@ impl DispatcherHandle {
         self.answer_of(end, is_question)
     }
 
-    /// Has the helper ask what the dispatcher need not know of.
+    /// Sends a question to the helper's thread, past the dispatcher.
     async fn question_async(
         &self,
         questions: &Arc<Questions>,
@@ -148,7 +148,7 @@ impl DispatcherHandle {
                 reply.answer(answer);
             }
         }))?;
-        // A question that was taken ends by itself.
+        // A question that the helper has taken ends by itself.
         let end = waiting.end(TakenCall::IsAwaited).await;
         self.answer_of(end, true)
     }
@@ -162,8 +162,8 @@ impl DispatcherHandle {
         Ok(self.clock.latest())
     }
 
-    /// Asks, and does not wait for the answer: only for room. Where callers make the steps, the future waits for
-    /// the step all the same, because no other thread makes it soon.
+    /// Sends an operation, and waits for room, not for the answer. Where callers make the steps, the future
+    /// waits for its step nevertheless, because no other thread makes it soon.
     pub(crate) async fn post_async(&self, op: Op) -> Result<(), ApplyError> {
         if self.is_manual {
             return self.post(op);

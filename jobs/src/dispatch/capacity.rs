@@ -1,21 +1,21 @@
-//! How many jobs a node claims: what its threads can start soon, so that other nodes get the rest.
+//! How many jobs a node claims: as many as its threads can start soon, so that other nodes get the rest.
 //!
 //! Ground rules:
 //!
-//! - It counts handlers that block a thread. Those that are futures start at once: of each kind as many as
-//!   `Builder::max_async_runs` says (`Machine::rooms`).
-//! - A free thread gets a job. Beyond that a node claims as many jobs as its threads have ended within
-//!   [`HORIZON`] at the rate of the latest runs: many if they take microseconds, none if each takes a
-//!   second, and none while every thread is held by a run that goes on for longer.
-//! - It is an estimate. A claimed job that has not started after [`START_WITHIN`] is given back
+//! - Only handlers that block a thread are counted. Handlers that are futures start at once:
+//!   `Builder::max_async_runs` limits those of each kind (`Machine::rooms`).
+//! - Each free thread gets a job. Beyond that a node claims as many jobs as its threads finish within
+//!   [`HORIZON`] at the rate of the latest runs: many if a run takes microseconds, none if it takes a second.
+//!   It claims none ahead while every thread is busy and no run has ended for [`HORIZON`].
+//! - This is an estimate. So a claimed job that has not started after [`START_WITHIN`] is given back
 //!   (`machine/leases.rs`).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// For how long a node claims ahead.
+/// How far a node claims ahead.
 const HORIZON: Duration = Duration::from_millis(100);
-/// A claimed job that has not started after this goes back.
+/// A claimed job that has not started after this time is given back.
 pub(crate) const START_WITHIN: Duration = Duration::from_secs(1);
 
 /// Counts the runs that hold a thread, and how long they take. The counters are read for an estimate, so no
@@ -23,8 +23,8 @@ pub(crate) const START_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct Capacity {
     threads: usize,
     running: AtomicUsize,
-    /// How long the latest runs took, in nanoseconds: a moving average, which gives an eighth to each.
-    /// None has ended if it is [`UNKNOWN`].
+    /// The moving average of the time that runs take, in nanoseconds: the latest run weighs an eighth.
+    /// [`UNKNOWN`] before a run has ended.
     nanos: AtomicU64,
     origin: Instant,
     /// When the latest run ended, in milliseconds since `origin`.
@@ -48,7 +48,7 @@ impl Capacity {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A run has ended that took so long.
+    /// Notes that a run has ended, and the time that it took.
     pub(crate) fn ended(&self, took: Duration, now: Instant) {
         self.running.fetch_sub(1, Ordering::Relaxed);
         self.ended_at.store(self.millis(now), Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Capacity {
         self.nanos.store(average, Ordering::Relaxed);
     }
 
-    /// A claimed job has waited in vain for a thread.
+    /// Notes that a claimed job has waited too long for a thread.
     pub(crate) fn was_too_slow(&self) {
         let waited = START_WITHIN.as_nanos() as u64;
         let average = self.nanos.load(Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Capacity {
         self.nanos.store(average.max(waited), Ordering::Relaxed);
     }
 
-    /// Returns how many jobs may be claimed now, if so many that are claimed have not ended.
+    /// Returns how many more jobs may be claimed now, if this many claimed jobs have not ended.
     pub(crate) fn room(&self, claimed: usize, now: Instant) -> usize {
         let running = self.running.load(Ordering::Relaxed);
         let waiting = claimed.saturating_sub(running);
@@ -128,14 +128,14 @@ mod tests {
         assert_eq!(capacity.room(0, now), 2 + 2 * 5000);
     }
 
-    /// Runs of a second leave the rest to others, also while every thread is held.
+    /// Runs of a second leave the rest to others, also while every thread is busy.
     #[test]
     fn long_runs_are_not_claimed_ahead() {
         let (capacity, now) = two_threads();
         capacity.started();
         capacity.ended(SECOND, now + SECOND);
         assert_eq!(capacity.room(0, now + SECOND), 2);
-        // Short ones before: then both threads are held.
+        // Short runs first, then both threads are busy.
         let (capacity, now) = two_threads();
         for _ in 0..3 {
             capacity.started();
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(capacity.room(2, now + SECOND), 0);
     }
 
-    /// A job that went back is a sign that the estimate was too high.
+    /// A job that was given back shows that the estimate was too high.
     #[test]
     fn a_node_that_was_too_slow_claims_no_more_than_its_threads() {
         let (capacity, now) = two_threads();

@@ -2,10 +2,10 @@
 //!
 //! Ground rules:
 //!
-//! - The channel of callers is bounded, so a slow disk pushes back: a thread waits for room, and a future
+//! - The channel of callers is bounded, so callers wait for a slow disk: a thread waits for room, and a future
 //!   leaves its waker.
-//! - A future that finds no room leaves its waker first and tries once more then, so no room is missed: the
-//!   dispatcher looks for wakers after it has made room.
+//! - A future that finds no room leaves its waker first, and then tries once more. The dispatcher checks for
+//!   wakers after it has made room. So no future misses room.
 
 use core::task::Waker;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ impl Room {
         self.is_wanted.store(true, Ordering::SeqCst);
     }
 
-    /// There is room now, or there is no dispatcher any more.
+    /// Wakes the futures: there is room now, or there is no dispatcher any more.
     pub(crate) fn made(&self) {
         if self.is_wanted.load(Ordering::SeqCst) {
             self.is_wanted.store(false, Ordering::SeqCst);

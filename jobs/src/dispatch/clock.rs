@@ -1,5 +1,4 @@
-//! Where the present comes from: a wheel's clocks, the system's, or the clock of a server that
-//! several machines share.
+//! The clock of the jobs: that of a wheel, of the system, or of a server that several machines share.
 
 #[cfg(feature = "redis")]
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::values::time::{Millis, Now};
 #[derive(Clone)]
 pub(crate) struct Clock {
     host: Host,
-    /// The wall clock, if it is not the one of this machine.
+    /// The wall clock, if it is a server's.
     #[cfg(feature = "redis")]
     server: Option<Arc<ServerTime>>,
 }
@@ -62,8 +61,8 @@ impl Clock {
         now
     }
 
-    /// Says whether the clock should be learned anew, by any question to the store, before a wait is
-    /// counted from it.
+    /// Says whether the store should be asked for its time, with any question, before a delay counts from this
+    /// clock.
     pub(crate) fn is_stale(&self) -> bool {
         #[cfg(feature = "redis")]
         if let Some(server) = &self.server {
@@ -72,7 +71,7 @@ impl Clock {
         false
     }
 
-    /// Returns the present as the start of a wait: the wall clock does not read more than this.
+    /// Returns the present, from which a delay counts: the wall clock does not read more than this.
     pub(crate) fn latest(&self) -> Now {
         let now = self.now();
         #[cfg(feature = "redis")]

@@ -1,4 +1,4 @@
-//! What the dispatcher is told.
+//! The commands to the dispatcher.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::values::time::Millis;
 /// How many jobs of callers one step writes, unless a batch of one caller has more: see
 /// [`Command::weight`].
 pub(crate) const JOBS_PER_STEP: usize = 2048;
-/// So many bytes of a payload take about as long as a job of few.
+/// This many bytes of a payload take about as long to write as a small job.
 const BYTES_PER_WEIGHT: usize = 4096;
 
 pub(crate) type Answered = Result<Answer, ApplyError>;
@@ -20,32 +20,32 @@ pub(crate) type Answered = Result<Answer, ApplyError>;
 /// Where the answer to a command goes.
 pub(crate) type Reply = call::Reply<Answered>;
 
-/// What a check has found.
+/// The result of a check.
 pub(crate) type Found = Result<(), Violation>;
 
-/// Something that the dispatcher is told.
+/// A command to the dispatcher.
 pub(crate) enum Command {
-    /// A caller wants this, and waits for the answer; or does not wait.
+    /// An operation of a caller, which waits for the answer if there is a reply.
     Call { op: Op, reply: Option<Reply> },
-    /// A run has ended, at a time that is rounded up: waits count from there.
+    /// A run has ended at this time, which is rounded up: the delay of a retry counts from there.
     Ended { id: JobId, fence: Fence, end: RunEnd, at: Millis },
-    /// A run that was withdrawn is to be given back.
+    /// Give back the claim of a run that was withdrawn.
     GiveBack(JobId),
     /// Another process may have changed the store.
     Poll,
-    /// A job may be due earlier than any was before.
+    /// A job may be due earlier than any before.
     Wake,
     /// Start no more runs. With a reply: answer once all have ended.
     Close { reply: Option<Reply> },
-    /// Walk the whole store, or only what this process knows of it.
+    /// Check the whole store, or only the claims of this process.
     Check(call::Reply<Found>, Checked),
-    /// Tell the runs that the program shuts down.
+    /// Cancel the runs, because the program shuts down.
     TellRuns,
     /// Do not wait for runs any longer.
     Abandon,
 }
 
-/// How much of the store is compared.
+/// How much of the store is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Checked {
     Everything,
@@ -54,7 +54,7 @@ pub(crate) enum Checked {
 }
 
 impl Command {
-    /// Returns the ids of jobs whose insert nobody waits for.
+    /// Returns the ids of the jobs of an insert whose caller does not wait.
     pub(crate) fn buffered_ids(self) -> Vec<JobId> {
         match self {
             Command::Call { op: Op::Insert(job), reply: None } => vec![job.id],
@@ -65,7 +65,7 @@ impl Command {
         }
     }
 
-    /// Returns how much the command gives a commit to do, in jobs of an ordinary size.
+    /// Returns how much work the command adds to a commit, in small jobs.
     pub(crate) fn weight(&self) -> usize {
         let of = |job: &NewJob| 1 + job.payload.len() / BYTES_PER_WEIGHT;
         match self {

@@ -1,12 +1,13 @@
-//! The way from a caller to the dispatcher, and back.
+//! The handle through which callers send commands to the dispatcher, and wait for its answers.
 //!
 //! Ground rules:
 //!
-//! - A command is refused in a process that was forked since the store was opened, and on a thread that
-//!   is in a hook of the jobs: the dispatcher may be that thread.
-//! - Every call ends (`call.rs`). Its limit counts from here: for room in the channel, for the lock, for
-//!   the answer. On a file or in memory a commit that has begun with the call is waited for to its end.
-//! - What must not wait goes by `urge`: it finds room in any case.
+//! - A command is refused in a process that was forked since the store was opened, and on a thread that is in a
+//!   hook of the jobs: that thread may be the dispatcher's.
+//! - Every call ends (`call.rs`). Its limit counts from here, and covers the waits for room in the channel, for
+//!   the lock and for the answer. On a file or in memory, a commit that has begun with the call is awaited
+//!   beyond the limit.
+//! - A command that must not wait goes by `urge`, which always has room.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -26,20 +27,20 @@ use crate::values::id::JobId;
 use crate::values::info::Durability;
 use crate::values::time::Now;
 
-/// How commands come to the dispatcher.
+/// How commands reach the dispatcher.
 pub(crate) trait Way: Send + Sync {
     /// Sends a command, and waits for room.
     fn send(&self, command: Command) -> Sent;
 
-    /// Sends what must not wait for room.
+    /// Sends a command that must not wait for room.
     fn urge(&self, command: Command) -> Sent;
 
-    /// Takes the command of a future, which must not wait, and sends it. If there is no room it leaves the
-    /// command, and returns `None`: the waker is woken once there is.
+    /// Takes and sends the command of a future, which must not block. If there is no room, leaves the command,
+    /// and returns `None`: the waker is woken once there is room.
     fn try_send(&self, command: &mut Option<Command>, waker: &Waker) -> Option<Sent>;
 }
 
-/// What became of a command.
+/// The result of sending a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     Yes,
@@ -47,27 +48,28 @@ pub(crate) enum Sent {
     Done,
     /// There is no dispatcher any more.
     Closed,
-    /// The time of the call was over first.
+    /// The limit of the call was over first.
     TimedOut,
 }
 
 /// How often a lone caller lets other threads run before it sleeps.
 const YIELDS: u32 = 64;
 
-/// The way to a dispatcher.
+/// The handle to a dispatcher.
 pub(crate) struct DispatcherHandle {
     pub(crate) way: Box<dyn Way>,
     /// There is no dispatcher's thread: callers make the steps.
     pub(crate) inline: bool,
-    /// Time stands still while a caller waits: futures make their steps themselves, as threads do.
+    /// The clock is manual: it stands still while a caller waits, so futures make their steps themselves, as
+    /// threads do.
     pub(crate) is_manual: bool,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     /// What an insert waits for.
     pub(crate) durability: Durability,
-    /// How long a call waits for others; without it, for ever.
+    /// The limit of a call. Without one it waits for ever.
     pub(crate) call_timeout: Option<Duration>,
-    /// The store is a server: its answers may not come.
+    /// The store is a server, which may never answer.
     pub(crate) shared: bool,
     /// How many callers wait for an answer.
     pub(crate) waiting: AtomicUsize,
@@ -77,9 +79,9 @@ pub(crate) struct DispatcherHandle {
     pub(crate) hurry: Hurry,
     /// A nudge is under way.
     pub(crate) nudged: Arc<AtomicBool>,
-    /// What answers questions without the dispatcher.
+    /// Answers questions without the dispatcher.
     pub(crate) questions: Option<Arc<Questions>>,
-    /// What calls of futures need beside it.
+    /// The thread and the timers for the calls of futures.
     pub(crate) futures: Futures,
     pub(crate) pid: u32,
     /// The kinds that are handled here.
@@ -90,13 +92,13 @@ pub(crate) struct DispatcherHandle {
 }
 
 impl DispatcherHandle {
-    /// Asks, and waits for the answer.
+    /// Sends an operation, and waits for the answer.
     pub(crate) fn call_and_wait(&self, op: Op) -> Result<Answer, ApplyError> {
         self.refuse_here()?;
         let until = self.until();
         if let Some(questions) = self.questions.as_ref().filter(|_| op.is_question()) {
             if self.durability == Durability::Buffered {
-                // What was inserted before is in the store once the dispatcher answers this.
+                // Once the dispatcher has answered this, the inserts before it are in the store.
                 self.ask_dispatcher(Op::Kinds, until)?;
             }
             return of_question(questions.ask(&op, until, self.clock.now().millis()));
@@ -118,10 +120,10 @@ impl DispatcherHandle {
         self.answer_of(end, is_question)
     }
 
-    /// Returns what the caller learns of a call that has ended.
+    /// Returns the caller's result of a call that has ended.
     pub(super) fn answer_of(&self, end: CallEnd<Answered>, is_question: bool) -> Answered {
         match end {
-            // A question changes nothing: there is nothing unknown about it.
+            // A question changes nothing, so its outcome is never unknown.
             CallEnd::Answered(answer) if is_question => of_question(answer),
             CallEnd::Answered(answer) => answer,
             CallEnd::Refused => Err(self.alive.why_ended().into()),
@@ -140,7 +142,7 @@ impl DispatcherHandle {
         call.wait(until, self.taken(), &self.alive)
     }
 
-    /// Returns what a caller does about a call that was taken, when its time is over.
+    /// Returns what a caller does once its limit is over, if the call was taken.
     pub(super) fn taken(&self) -> TakenCall {
         if self.shared { TakenCall::IsUnknown } else { TakenCall::IsAwaited }
     }
@@ -150,8 +152,8 @@ impl DispatcherHandle {
         self.clock.now().instant.checked_add(call_timeout)
     }
 
-    /// Returns the answer if it comes within the time that a commit without a disk takes. A lone caller
-    /// who slept meanwhile would wait longer for being woken than for the commit.
+    /// Returns the answer if it comes within the time of a commit that does not wait for the disk. If a lone
+    /// caller slept instead, its wake-up would take longer than the commit.
     fn early(&self, call: &Call<Answered>) -> Option<CallEnd<Answered>> {
         if self.durability == Durability::Synced {
             return None;
@@ -166,18 +168,18 @@ impl DispatcherHandle {
         None
     }
 
-    /// Returns the present as the start of a wait. A store whose clock was not heard for seconds is asked
-    /// first: a call of its own, so a caller that inserts often never makes it.
+    /// Returns the present, from which a delay counts. If the store's clock is stale, asks the store first,
+    /// with a call of its own. A caller that inserts often never makes that call.
     pub(crate) fn latest(&self) -> Result<Now, ApplyError> {
         if self.clock.is_stale() && !self.closed.load(Ordering::Acquire) {
-            // Every answer has the time; this one looks for a job that nobody has.
+            // Every answer has the time, so this asks for a job that does not exist.
             self.refuse_here()?;
             self.ask_dispatcher(Op::Get(JobId::from_u128(0)), self.until())?;
         }
         Ok(self.clock.latest())
     }
 
-    /// Asks, and does not wait. The operation is in the store once a later flush is answered.
+    /// Sends an operation, and does not wait for the answer. It is in the store once a later flush is answered.
     pub(crate) fn post(&self, op: Op) -> Result<(), ApplyError> {
         self.refuse_here()?;
         if self.closed.load(Ordering::Acquire) {
@@ -190,14 +192,14 @@ impl DispatcherHandle {
         }
     }
 
-    /// Sends what must not wait. Returns `false` if there is no dispatcher any more.
+    /// Sends a command that must not wait. Returns `false` if there is no dispatcher any more.
     pub(crate) fn urge(&self, command: Command) -> bool {
         matches!(self.way.urge(command), Sent::Yes | Sent::Done)
     }
 
-    /// Makes the dispatcher look, and does not wait.
+    /// Makes the dispatcher poll, and does not wait.
     pub(crate) fn nudge(&self) {
-        // One that is under way does for all.
+        // One nudge under way serves all.
         if self.inline || !self.nudged.swap(true, Ordering::AcqRel) {
             let _ = self.urge(Command::Poll);
         }
@@ -226,7 +228,7 @@ impl DispatcherHandle {
         self.checked(end)
     }
 
-    /// Returns what a caller learns of a check.
+    /// Returns the caller's result of a check.
     pub(super) fn checked(&self, end: CallEnd<Result<(), Violation>>) -> Result<(), Violation> {
         match end {
             CallEnd::Answered(found) => found,
@@ -234,7 +236,8 @@ impl DispatcherHandle {
         }
     }
 
-    /// Refuses a process that was forked, and a thread that is in a hook of the jobs.
+    /// Refuses a process that was forked, a thread that is in a hook of the jobs, and every call after the
+    /// dispatcher's end.
     pub(super) fn refuse_here(&self) -> Result<(), ApplyError> {
         if std::process::id() != self.pid {
             return Err(StoreError::Forked.into());

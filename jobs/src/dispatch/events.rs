@@ -1,4 +1,4 @@
-//! What a program is told about its jobs, beside the answers to its own calls.
+//! Events: what the program learns about its jobs, beside the answers to its own calls.
 
 use core::cell::Cell;
 use core::task::Waker;
@@ -8,79 +8,79 @@ use super::metrics::Metrics;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
-/// Something that happened to jobs, as [`Builder::on_event`](crate::Builder::on_event) is told it,
-/// after it is in the store. The function runs on the dispatcher's thread, so it must be short. It may
-/// call [`nudge`](crate::Client::nudge) and [`stats`](crate::Client::stats), and drop or shut down any
-/// jobs, for which it does not wait. Every other call is refused there with
-/// [`StoreError::Other`]. A panic of it is caught.
+/// An event of the jobs. The function of [`Builder::on_event`](crate::Builder::on_event) receives it after the
+/// commit. The function runs on the dispatcher's thread, so it must be short. It may call
+/// [`nudge`](crate::Client::nudge) and [`stats`](crate::Client::stats), and may drop or shut down any jobs,
+/// without waiting for them. Every other call returns [`StoreError::Other`] there. A panic of the function is
+/// caught.
 ///
-/// On a manual clock ([`Builder::manual`](crate::Builder::manual)) there is no such thread: the function
-/// runs on the thread that moves the clock or calls, and its own calls are made as any others.
+/// On a manual clock ([`Builder::manual`](crate::Builder::manual)) there is no such thread: the function runs
+/// on the thread that moves the clock or makes a call, and may make any call itself.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A run failed, and the job is tried again.
+    /// A run failed, and the job is retried.
     Failed {
         /// The job.
         id: JobId,
-        /// The name of its kind.
+        /// Its kind.
         kind: String,
-        /// Why it failed.
+        /// The error.
         error: String,
     },
-    /// A job is not tried again.
+    /// A job is dead: it is not retried.
     Died {
         /// The job.
         id: JobId,
-        /// The name of its kind.
+        /// Its kind.
         kind: String,
-        /// Why it failed last.
+        /// The error of its last failure.
         error: String,
     },
-    /// A commit failed. What had an answer was refused with this error, and what runs had brought is
-    /// tried again. On a server all of it is tried again, and told of each time, until a caller's
-    /// [call timeout](crate::Builder::call_timeout) is at its end.
+    /// A commit failed. Calls that wait for an answer return this error, and the ends of runs are committed
+    /// again later. On a server the whole commit is sent again, with an event each time; a call returns the
+    /// error once its [call timeout](crate::Builder::call_timeout) is over.
     CommitFailed {
-        /// What the store said.
+        /// The store's error.
         error: StoreError,
     },
-    /// The store's log is large, because somebody who reads the file keeps it from being emptied.
-    /// Told once, until it is small again.
+    /// The store's log is larger than 256 MiB, because a reader of the file keeps it from being emptied.
+    /// Emitted again only after the log was small.
     LogGrows {
         /// Its size, in bytes.
         bytes: u64,
     },
-    /// A run has lost its lease, because the store was out of reach for too long or the process stood
-    /// still. It was told ([`Run::is_cancelled`](crate::Run::is_cancelled)), its end is not recorded, and its job
-    /// runs again, here or elsewhere.
+    /// A run has lost its lease, because the store was out of reach for too long or the process stood still.
+    /// The run is cancelled ([`Run::is_cancelled`](crate::Run::is_cancelled)), its end is not recorded, and its
+    /// job runs again, in this process or in another.
     LeaseLost {
         /// The job.
         id: JobId,
     },
-    /// Something about the store that its operator should know. Told once, at the start.
+    /// A warning about the store, for its operator. Emitted once, at the start.
     Warning {
-        /// What it is.
+        /// The warning.
         text: String,
     },
-    /// Something in the store cannot be read, because another version or another program wrote it: a
-    /// schedule, or a job. On a server such a job is set aside; on a file, and if it is a schedule, it
-    /// stays where it is and is passed over. Everything else goes on. Told once in a
-    /// process; if there are more than 1,024 such things, some are told again.
+    /// Something in the store cannot be read, because another version or another program wrote it: a schedule,
+    /// a job, or a job that a statement left. On a server an unreadable job is set aside. On a file it stays
+    /// where it is and is skipped, and so is a schedule in any store. Everything else goes on. Emitted once in
+    /// a process for each; if there are more than 1,024 of them, some are emitted again.
     Unreadable {
-        /// Which one: `schedule "nightly"`, or `job` with its id.
+        /// Which one: `schedule "nightly"`, `job` with its id, or `row 3 of the outbox`.
         what: String,
-        /// What is wrong with it.
+        /// The error.
         error: StoreError,
     },
-    /// The jobs of this process have ended by themselves. No run starts any more, those under way were
-    /// told ([`Run::is_cancelled`](crate::Run::is_cancelled)), and every call is refused with
-    /// this error. Nothing is lost: another process, or the next start, runs the jobs.
+    /// The jobs of this process have stopped by themselves. No run starts any more, the runs under way are
+    /// cancelled ([`Run::is_cancelled`](crate::Run::is_cancelled)), and every call returns this error. Nothing
+    /// is lost: another process, or the next start, runs the jobs.
     Stopped {
-        /// Why.
+        /// The reason.
         error: StoreError,
     },
-    /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost,
-    /// because the store has failed for too long, or because the jobs ended just when they came.
+    /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost, because the
+    /// store failed for too long, or because they came just as the jobs ended.
     InsertsDropped {
         /// The jobs.
         ids: Vec<JobId>,
@@ -91,24 +91,24 @@ pub enum Event {
 pub(crate) type OnEvent = Box<dyn Fn(Event) + Send + Sync>;
 
 thread_local! {
-    /// A dispatcher's thread is in a function of the user's.
+    /// Whether this thread is a dispatcher's that is in a function of the user's.
     static IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether the calling thread is a dispatcher's, in a function of the user's. It must not wait for
-/// jobs: not for its own, and not for others, whose dispatcher may be waiting for these.
+/// Says whether the calling thread is a dispatcher's, in a function of the user's. Such a thread must not wait
+/// for its own jobs, nor for other jobs, whose dispatcher may be waiting for these.
 pub(crate) fn is_in_hook() -> bool {
     IN_HOOK.get()
 }
 
-/// Calls a function of the user's on a dispatcher's thread. A panic of it goes no further.
+/// Calls a function of the user's on a dispatcher's thread. Catches its panic.
 pub(crate) fn call_hook(hook: impl FnOnce()) {
     let outer = IN_HOOK.replace(true);
     let _ = catch_unwind(AssertUnwindSafe(hook));
     IN_HOOK.set(outer);
 }
 
-/// Wakes the futures that wait for the end of a run ([`Run::cancelled`](crate::Run::cancelled)).
+/// Calls wakers, which are code of the user's, and catches their panics. `threaded`: on a dispatcher's thread.
 pub(crate) fn wake(wakers: Vec<Waker>, threaded: bool) {
     for waker in wakers {
         if threaded {
@@ -119,7 +119,8 @@ pub(crate) fn wake(wakers: Vec<Waker>, threaded: bool) {
     }
 }
 
-/// Counts the event, and calls the user's function with it. A panic of that goes no further.
+/// Counts the event, and calls the user's function with it. Catches its panic. `threaded`: on a dispatcher's
+/// thread.
 pub(crate) fn emit(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, threaded: bool) {
     match &event {
         Event::Died { .. } => metrics.died(),

@@ -1,18 +1,18 @@
-//! Runs claimed jobs: each at its time, the earliest first, and says how each run ended.
+//! Runs claimed jobs, each at its due time, the earliest first, and reports how each run ended.
 //!
 //! Ground rules:
 //!
-//! - A claimed job waits in a heap, and a timer of the wheel is set for its time. A timer that fires
-//!   takes the earliest job of the heap, which need not be the one that it was set for: as many timers
-//!   have fired as jobs were due, so the earliest is due. So runs start in the order of deadline, then
-//!   of id, although the wheel gives the jobs of one tick in any order.
+//! - A claimed job waits in a heap, and a timer of the wheel is set for its due time. A timer that fires starts
+//!   the earliest job of the heap, which need not be the one that it was set for. That job is due, because as
+//!   many timers have fired as jobs were due. So runs start in the order of due time, then of id, although the
+//!   wheel runs the timers of one tick in any order.
 //! - No lock is held while a handler runs.
-//! - Whatever happens to a handler, its end is said exactly once: it returns, it panics, it is dropped
-//!   unfinished by its runtime.
+//! - The end of a handler is reported exactly once: it returns, it panics, or its runtime drops it unfinished.
 
 use core::any::Any;
 use core::cell::RefCell;
 use core::cmp::{Ordering, Reverse};
+use core::sync::atomic;
 use std::collections::{BinaryHeap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,7 @@ use super::dispatcher_handle::DispatcherHandle;
 use super::handlers::{Called, Handlers};
 use super::machine::Start;
 use super::metrics::Metrics;
+use super::questions::Claims;
 use super::run::{Run, RunState};
 #[cfg(feature = "tokio")]
 use super::under_way::UnderWay;
@@ -35,7 +36,7 @@ use crate::values::id::JobId;
 use crate::values::time::Millis;
 
 thread_local! {
-    /// Of which jobs the handlers are that run on this thread: one may call another, on a manual clock.
+    /// The jobs whose handlers run on this thread: on a manual clock, one handler may call another.
     static IN_HANDLERS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn is_in_handler_of(dispatcher: &Arc<DispatcherHandle>) -> bool {
     IN_HANDLERS.with_borrow(|handlers| handlers.contains(&identity(dispatcher)))
 }
 
-/// Tells jobs from each other.
+/// Returns a number that identifies these jobs.
 fn identity(dispatcher: &Arc<DispatcherHandle>) -> usize {
     Arc::as_ptr(dispatcher).addr()
 }
@@ -65,39 +66,40 @@ impl Drop for InHandler {
     }
 }
 
-/// Where the end of a run is told, and when it ended.
+/// Receives the end of a run, and its time.
 type Ended = Box<dyn Fn(&RunState, RunEnd, Millis) + Send + Sync>;
 
-/// What all runs of a process share.
+/// The parts that all runs of a process share.
 pub(crate) struct Executor {
     pub(crate) handlers: Handlers,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
-    /// The way to the dispatcher, for handlers that insert.
+    /// The handle to the dispatcher, for handlers that insert.
     pub(crate) dispatcher: Arc<DispatcherHandle>,
-    /// When the jobs were started: what was overdue then is late from then on.
+    /// When the jobs were started: the lateness of a job that was overdue then counts from here.
     pub(crate) since: SystemTime,
     /// For handlers that block a thread.
     pub(crate) blocking: RunQueue,
-    /// For handlers that return at once, so that they need not wait for a thread that others hold.
+    /// For handlers that are futures. Their calls return at once, and need not wait for a thread that others
+    /// hold.
     pub(crate) returning: Option<RunQueue>,
-    /// What the threads for blocking handlers do, if other processes share the jobs.
+    /// The load of the threads for blocking handlers, if other processes share the jobs.
     pub(crate) capacity: Option<Arc<Capacity>>,
-    /// The futures under way, where somebody waits for them: on a manual clock.
+    /// The futures under way, on a manual clock: its driver waits for them.
     #[cfg(feature = "tokio")]
     pub(crate) under_way: Option<Arc<UnderWay>>,
-    /// Where the end of a run is told. It must not block for long, and may be called on any thread.
+    /// Receives the end of a run. It must not block for long, and may be called on any thread.
     pub(crate) ended: Ended,
 }
 
-/// Claimed jobs that wait for their time, and what starts them.
+/// Claimed jobs that wait for their due time, and the wheel that starts them.
 pub(crate) struct RunQueue {
     waiting: Mutex<BinaryHeap<Waiting>>,
-    /// None on a manual clock: the driver starts them.
+    /// None on a manual clock: the driver starts the jobs.
     wheel: Option<Scheduler>,
 }
 
-/// Which queue of an executor.
+/// Selects a run queue of an executor.
 type QueueOf = fn(&Executor) -> &RunQueue;
 
 /// A claimed job, in the order in which such jobs start.
@@ -112,8 +114,7 @@ impl RunQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the earliest job, if its time has come by now. Returns its deadline if it has not, or
-    /// `None` if there is no job.
+    /// Takes the earliest job if it is due. Otherwise returns its due time, or `None` if there is no job.
     fn take_due(&self, now: Millis) -> Result<Start, Option<Millis>> {
         let mut waiting = self.lock();
         match waiting.peek() {
@@ -125,7 +126,7 @@ impl RunQueue {
 }
 
 impl Waiting {
-    /// The earliest is the greatest.
+    /// The earliest job is the greatest.
     fn key(&self) -> Reverse<(Millis, JobId)> {
         Reverse((self.0.state.due, self.0.state.id))
     }
@@ -152,7 +153,7 @@ impl Ord for Waiting {
 }
 
 impl Executor {
-    /// Takes claimed jobs: each starts at its time.
+    /// Takes claimed jobs: each starts at its due time.
     pub(crate) fn arm(self: &Arc<Executor>, starts: Vec<Start>) {
         if starts.is_empty() {
             return;
@@ -177,13 +178,12 @@ impl Executor {
                 let executor = Arc::clone(self);
                 (when, move || executor.timer_fired(queue))
             });
-            // The wheel is gone only once the dispatcher has ended, and refuses nothing else.
+            // The wheel refuses timers only once the dispatcher has ended.
             drop(wheel.insert_batch(timers));
         }
     }
 
-    /// Starts the earliest job. If its time has not come, because the wall clock was set back, the
-    /// timer is set again.
+    /// Starts the earliest job. If it is not due, because the wall clock was set back, sets the timer again.
     fn timer_fired(self: &Arc<Executor>, queue: QueueOf) {
         match queue(self).take_due(self.clock.now().millis()) {
             Ok(start) => self.run(start),
@@ -197,24 +197,31 @@ impl Executor {
         }
     }
 
-    /// Starts the earliest job, if its time has come by now. Returns `false` if it has not.
+    /// Starts the earliest job if it is due. Returns `false` if none is.
     pub(crate) fn run_one_due(self: &Arc<Executor>, now: Millis) -> bool {
         let start = self.blocking.take_due(now);
         start.map(|start| self.run(start)).is_ok()
     }
 
-    /// Returns when the earliest job starts.
+    /// Returns when the earliest job is due.
     pub(crate) fn next_start(&self) -> Option<Millis> {
         self.blocking.lock().peek().map(|Waiting(start)| start.state.due)
     }
 
-    /// Returns what counts the threads that handlers hold, if this one holds a thread.
+    /// Returns the capacity that counts this run, if its handler holds a thread.
     fn capacity_of(&self, state: &RunState) -> Option<&Capacity> {
         self.capacity.as_deref().filter(|_| !state.is_async)
     }
 
+    /// Returns what is known of the claims of this process. `is_shared`: other processes claim jobs too.
+    pub(crate) fn own_claims(&self, is_shared: bool) -> Claims {
+        let in_flight = self.metrics.in_flight.load(atomic::Ordering::Relaxed) as u64;
+        let in_flight = is_shared.then_some(in_flight);
+        Claims { not_started: self.not_started(), in_flight }
+    }
+
     /// Returns the claimed jobs that have not started.
-    pub(crate) fn not_started(&self) -> HashSet<JobId> {
+    fn not_started(&self) -> HashSet<JobId> {
         let queues = [Some(&self.blocking), self.returning.as_ref()];
         let mut ids = HashSet::new();
         for queue in queues.into_iter().flatten() {
@@ -229,12 +236,12 @@ impl Executor {
         self.handlers.get(kind).is_some_and(|handler| handler.is_async)
     }
 
-    /// Runs the job, unless it was withdrawn. Its time must have come.
+    /// Runs the job, unless it was withdrawn or its lease has ended. It must be due.
     fn run(self: &Arc<Executor>, start: Start) {
         let Start { state, payload } = start;
         let present = self.clock.now();
         if state.has_expired(present.instant) {
-            // The dispatcher finds out by itself, and frees the slot.
+            // The dispatcher notices that by itself, and frees the slot.
             return;
         }
         let now = present.wall;
@@ -285,7 +292,7 @@ impl Executor {
         (self.ended)(state, end, at);
     }
 
-    /// Runs a future on its runtime. A future that the runtime drops has lost its run.
+    /// Runs a future on the runtime. If the runtime drops the future, its run fails.
     #[cfg(feature = "tokio")]
     fn spawn(
         self: &Arc<Executor>,
@@ -327,7 +334,7 @@ impl Executor {
     }
 }
 
-/// A handler's future: each poll of it is in the handler.
+/// A handler's future. During each poll the thread counts as in the handler.
 #[cfg(feature = "tokio")]
 struct Polled<T> {
     dispatcher: Arc<DispatcherHandle>,
@@ -347,7 +354,7 @@ impl<T> Future for Polled<T> {
     }
 }
 
-/// Returns what a panic was called with, as text.
+/// Returns the message of a panic.
 fn panicked(payload: Box<dyn Any + Send>) -> String {
     let text = match payload.downcast_ref::<&'static str>() {
         Some(text) => Some((*text).to_owned()),

@@ -1,4 +1,4 @@
-//! What the calls of futures need: a thread that asks for them, and timers for their limits.
+//! The helper's thread and the timers for the calls of futures.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use super::call::Shared;
 use super::helper::Helper;
 use crate::values::error::StoreError;
 
-/// The tick of the timers: a call gives up so much late.
+/// The tick of the timers, by which a call may give up late.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Started by the first future that calls, and ended with the jobs, or with the last client.
+/// Both start with the first future that calls, and end with the jobs or with the last client.
 #[derive(Default)]
 pub(crate) struct Futures {
     pub(crate) helper: Arc<Helper>,
@@ -20,8 +20,8 @@ pub(crate) struct Futures {
 }
 
 impl Futures {
-    /// Wakes the future of a call at a time. Returns the timer; none if the jobs have ended, which the call
-    /// finds out by itself.
+    /// Wakes the future of a call at `until`. Returns the timer, or none if the jobs have ended: the call
+    /// notices that by itself.
     pub(crate) fn wake_at(
         &self,
         until: Instant,
@@ -37,7 +37,7 @@ impl Futures {
         Ok(wheel.try_insert(until, move || shared.wake()).ok())
     }
 
-    /// The call has ended.
+    /// Cancels the timer of a call that has ended.
     pub(crate) fn forget(&self, timer: Option<Handle>) {
         if let (Some(Some(wheel)), Some(timer)) = (self.limits.get(), timer) {
             wheel.cancel(timer);

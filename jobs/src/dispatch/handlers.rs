@@ -1,4 +1,4 @@
-//! The handlers, by the name of their kind.
+//! The handlers, by kind.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::values::fail::Fail;
 use crate::values::job::DecodeError;
 use crate::values::retry::Retry;
 
-/// What a call of a handler led to.
+/// The result of a call of a handler.
 pub(crate) enum Called {
     Ended(Result<(), Fail>),
     Undecodable(DecodeError),
@@ -19,13 +19,13 @@ pub(crate) enum Called {
     Future(core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>),
 }
 
-/// From a payload and a run to what came of it.
+/// A handler, as a function of a payload and a run.
 pub(crate) type Call = Box<dyn Fn(&[u8], Run) -> Called + Send + Sync>;
 
-/// A handler, and how its jobs are tried again.
+/// A handler, and the retry policy of its jobs.
 pub(crate) struct Handler {
     pub(crate) call: Call,
-    /// None: as the builder says for all.
+    /// None: the policy of the builder.
     pub(crate) retry: Option<Retry>,
     /// The call returns at once, so it need not wait for a thread that other handlers hold.
     pub(crate) is_async: bool,
@@ -36,9 +36,9 @@ pub(crate) struct Handler {
 pub(crate) struct Handlers {
     by_kind: HashMap<Arc<str>, Handler>,
     wrong: Option<OpenError>,
-    /// What they share.
+    /// The values that they share.
     pub(crate) states: States,
-    /// Where those run that are futures.
+    /// The runtime of the handlers that are futures.
     #[cfg(feature = "tokio")]
     pub(crate) runtime: Option<tokio::runtime::Handle>,
 }
@@ -62,8 +62,8 @@ impl Handlers {
         }
     }
 
-    /// Returns the handlers, if all of them make sense. Those that are futures get the runtime of the caller
-    /// if they have none.
+    /// Returns the handlers, if all of them are valid. If no runtime was set, handlers that are futures get
+    /// that of the caller.
     pub(crate) fn checked(mut self) -> Result<Handlers, OpenError> {
         if let Some(error) = self.wrong.take() {
             return Err(error);
@@ -103,7 +103,7 @@ impl Handlers {
         self.by_kind.iter().filter(is_async).map(|(kind, _)| Arc::clone(kind)).collect()
     }
 
-    /// Returns how jobs of each kind are tried again.
+    /// Returns the retry policy of each kind.
     pub(crate) fn policies(&self, default: Retry) -> HashMap<Arc<str>, Retry> {
         let policy = |(kind, handler): (&Arc<str>, &Handler)| {
             (Arc::clone(kind), handler.retry.unwrap_or(default))

@@ -1,5 +1,5 @@
-//! A thread that does for futures what would block theirs: it starts with the first of them, and ends with
-//! the last client.
+//! The helper: a thread that does work which would block a future, or delay a caller. It starts with its first
+//! task, and ends with the jobs or with the last client.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,10 @@ use crossbeam_channel::{Sender, unbounded};
 
 use crate::values::error::StoreError;
 
-/// What the thread does, one after the other.
+/// Work for the thread, which does one task after the other.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
-/// The way to the thread.
+/// The handle to the thread.
 #[derive(Default)]
 pub(crate) struct Helper {
     stage: Mutex<Stage>,
@@ -28,7 +28,7 @@ enum Stage {
 }
 
 impl Helper {
-    /// Gives the thread something to do, and starts it if it does not run yet. Refused once it was ended.
+    /// Gives the thread a task, and starts it if it does not run yet. Returns an error after [`Helper::end`].
     pub(crate) fn run(&self, task: Task) -> Result<(), StoreError> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*stage, Stage::Idle) {
@@ -40,7 +40,7 @@ impl Helper {
         }
     }
 
-    /// Ends the thread, once it has done what it was given.
+    /// Ends the thread after its last task.
     pub(crate) fn end(&self) {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage::Ended;
     }
@@ -48,7 +48,7 @@ impl Helper {
 
 fn start() -> Result<Sender<Task>, StoreError> {
     let (sender, tasks) = unbounded::<Task>();
-    // A panic is the end of its task alone: whoever waits for that learns of it.
+    // A panic ends only its task: the caller that waits for that task gets an error.
     let done = |task: Task| drop(catch_unwind(AssertUnwindSafe(task)));
     let work = move || tasks.iter().for_each(done);
     let started = std::thread::Builder::new().name("tickwheel-jobs-ask".to_owned()).spawn(work);

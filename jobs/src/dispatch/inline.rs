@@ -1,14 +1,13 @@
 //! The machine behind a lock: the calling thread makes the step.
 //!
-//! For a manual clock, where a driver moves time; and for a process that only inserts, cancels and
-//! asks, which has no thread of its own for that.
+//! It serves a manual clock, where a driver moves time, and a client, which has no thread of its own for steps.
 //!
 //! Ground rules:
 //!
-//! - Handlers, events, wakers and answers are outside the lock.
-//! - A caller waits for the lock and for the store as long as its call lasts, and no longer.
-//! - A step's starts go to the executor before the lock is released, so nothing that comes later
-//!   starts sooner.
+//! - Handlers, events, wakers and answers run outside the lock.
+//! - A caller waits for the lock and for the store until the limit of its call, and no longer.
+//! - The starts of a step go to the executor before the lock is released, so no job of a later step starts
+//!   sooner.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -28,13 +27,13 @@ use crate::store::Store;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
-/// A machine that whoever calls it drives.
+/// A machine that its callers drive.
 pub(crate) struct Inline {
     inner: TimedLock<Inner>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     on_event: Option<OnEvent>,
-    /// Callers learn here why the machine has ended by itself.
+    /// Tells callers why the machine has stopped by itself.
     alive: Arc<Alive>,
 }
 
@@ -43,7 +42,7 @@ struct Inner {
     /// None once it was closed.
     store: Option<Box<dyn Store>>,
     wake_at: Option<Millis>,
-    /// What runs the jobs, if any are run here. It leads back to this, until the store is closed.
+    /// Runs the jobs, if this process runs any. It refers back to this machine until the store is closed.
     executor: Option<Arc<Executor>>,
 }
 
@@ -61,7 +60,7 @@ impl Inline {
         Inline { inner: TimedLock::new(inner), clock, metrics, on_event, alive }
     }
 
-    /// Sets what runs the jobs.
+    /// Sets the executor, which runs the jobs.
     pub(crate) fn run_with(&self, executor: Arc<Executor>) {
         if let Some(mut inner) = self.inner.lock_until(None) {
             inner.executor = Some(executor);
@@ -77,7 +76,7 @@ impl Inline {
         }
     }
 
-    /// Makes a step with these commands, once the lock is had. Returns when the next step is due.
+    /// Makes a step with these commands, once it has the lock. Returns when the next step is due.
     pub(crate) fn step_once(
         &self,
         commands: &mut Vec<Command>,
@@ -97,7 +96,7 @@ impl Inline {
             if let Some(executor) = executor {
                 executor.arm(core::mem::take(&mut output.starts));
             }
-            // The thread that made the last step has the end to itself: it answers when all is closed.
+            // The thread that made the last step ends alone: it answers when the store is closed.
             let ending = output.finished.then(|| (inner.store.take(), inner.executor.take()));
             (output, ending)
         };
@@ -126,25 +125,26 @@ impl Inline {
         Ok(wake_at)
     }
 
-    /// A step has panicked: what the machine knows may be wrong, so every call is refused from now on.
+    /// Ends the machine after a step that has panicked. Its state may be wrong, so every call is refused from
+    /// now on.
     pub(crate) fn has_panicked(&self) {
         self.alive.stop(StoreError::Other("a step of this client has panicked".to_owned()));
         self.alive.end();
     }
 
-    /// Tells that a run has ended.
+    /// Makes a step for the end of a run.
     pub(crate) fn ended(&self, run: &RunState, end: RunEnd, at: Millis) {
         let (id, fence) = (run.id, run.fence);
         self.step(&mut vec![Command::Ended { id, fence, end, at }]);
     }
 
-    /// Starts the earliest run whose time has come. Returns `false` if there is none.
+    /// Starts the earliest run if it is due. Returns `false` if none is.
     pub(crate) fn run_one_due(&self) -> bool {
         let executor = self.lock().and_then(|inner| inner.executor.clone());
         executor.is_some_and(|executor| executor.run_one_due(self.clock.now().millis()))
     }
 
-    /// Returns when the next step is due, or the next run.
+    /// Returns when the next step or the next run is due.
     pub(crate) fn next_time(&self) -> Option<Millis> {
         // Once the store is closed, nothing follows.
         let inner = self.lock().filter(|inner| inner.store.is_some())?;
@@ -152,13 +152,13 @@ impl Inline {
         inner.wake_at.into_iter().chain(next_start).min()
     }
 
-    /// Waits for the lock, which without a limit is always had.
+    /// Waits for the lock. Without a limit it always gets it.
     fn lock(&self) -> Option<Guard<'_, Inner>> {
         self.inner.lock_until(None)
     }
 }
 
-/// On a manual clock: whoever calls makes the step.
+/// On a manual clock the caller makes the step.
 impl Way for Arc<Inline> {
     fn send(&self, command: Command) -> Sent {
         self.step(&mut vec![command])

@@ -1,15 +1,16 @@
-//! The calls of a client that many threads and futures share: one of them makes the step for all who wait.
+//! The calls of a client that many threads and futures share: one of them makes the steps for all that wait.
 //!
 //! Ground rules:
 //!
-//! - A thread that comes when nobody leads leads itself: it makes steps until its own call is over, and takes with
-//!   each of them whatever has come meanwhile. So callers share commits, and a lone caller needs no other thread.
-//! - If others still wait then, the helper leads on: a thread that starts when it is first needed. It leads for
-//!   futures, too, because no thread of theirs may wait.
-//! - Whoever leads makes the steps without the lock of the line, which is held for moments only.
-//! - A panic in a step ends the client: whoever waits learns of it, and every later call is refused.
-//! - Nothing is left behind: a leader that stops has seen under the lock that no command lies there and that nobody
-//!   waits, or has handed over.
+//! - The *leader* makes the steps. If there is no leader, a thread that calls becomes the leader: it makes
+//!   steps until its own call is over, and each step takes the commands that have come meanwhile. So callers
+//!   share commits, and a lone caller needs no other thread.
+//! - If other callers still wait then, the helper becomes the leader; its thread starts when it is first
+//!   needed. The helper leads for futures too, because their threads must not wait.
+//! - The leader makes the steps without the lock of the line, which is held for moments only.
+//! - A panic in a step ends the client: callers that wait get an error, and every later call is refused.
+//! - No command is left behind. Before a leader stops, it sees under the lock that no command is queued and no
+//!   caller waits, or it hands over to the helper.
 
 use core::task::Waker;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,23 +38,23 @@ struct Inner {
 #[derive(Default)]
 struct State {
     commands: Vec<Command>,
-    /// The calls that are not over, as far as it was looked.
+    /// The calls that were not over at the last check.
     calls: Vec<Stage>,
     is_led: bool,
 }
 
-/// Who makes the steps.
+/// The thread that makes the steps.
 enum Leader {
-    /// A thread, whose call may be one of them.
+    /// A thread that calls, with its call if it waits for an answer.
     Caller(Option<(Stage, Option<Instant>)>),
     Helper,
 }
 
-/// How long a leader waits before it asks the store again, at most.
+/// The longest time that a leader waits before its next step.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// How many commands that nobody waits for may lie in the line.
+/// With this many queued commands, a command without an answer makes a step of its own.
 const MOST_COMMANDS: usize = 4096;
-/// How often the helper lets callers come who were answered just now.
+/// How often the helper lets other threads run after a step.
 const YIELDS: u32 = 16;
 
 impl Line {
@@ -66,7 +67,7 @@ impl Line {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the command in the line. Returns whether the caller is to lead now.
+    /// Queues the command. Returns whether the caller must lead now.
     fn join(&self, command: Command) -> bool {
         let mut state = self.lock();
         state.calls.extend(command.call().map(|(stage, _)| stage));
@@ -83,7 +84,7 @@ impl Line {
     fn lead(&self, leader: &Leader) {
         let end = EndOnPanic(self);
         self.make_steps(leader);
-        // It has not panicked, although its thread may be unwinding: in a drop that calls.
+        // No step has panicked, although the thread may be unwinding: in a drop that calls.
         core::mem::forget(end);
     }
 
@@ -122,7 +123,7 @@ impl Line {
                 state = self.lock();
             }
             if state.commands.is_empty() {
-                // The store has not answered, or its other callers wait and no thread leads for them.
+                // The store has not answered, or other callers wait and there is no helper.
                 let wait = wait(wake_at, until, now);
                 let waited = self.0.has_come.wait_timeout(state, wait);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -130,7 +131,7 @@ impl Line {
         }
     }
 
-    /// Makes a step with what has come. Returns when the next one is due.
+    /// Makes a step with the queued commands. Returns when the next one is due.
     fn step(&self, until: Option<Instant>) -> Option<Millis> {
         let mut commands = self.take();
         match self.0.inline.step_once(&mut commands, until) {
@@ -139,12 +140,12 @@ impl Line {
                 self.lock().commands.splice(0..0, commands);
                 None
             }
-            // The store is closed: whoever waits is refused.
+            // The store is closed: the callers of these commands are refused.
             Err(_) => None,
         }
     }
 
-    /// Lets the helper lead. Returns `false` if there is none.
+    /// Makes the helper the leader. Returns `false` if there is no helper.
     fn hand_over(&self) -> bool {
         let line = self.clone();
         self.0.helper.run(Box::new(move || line.lead(&Leader::Helper))).is_ok()
@@ -163,7 +164,7 @@ impl Line {
         state.commands.drain(..many).collect()
     }
 
-    /// Lets callers come that were answered a moment ago and are likely to ask again, so that they share a commit.
+    /// Lets callers run that were just answered and are likely to call again, so that they share a commit.
     fn let_come(&self) {
         for _ in 0..YIELDS {
             std::thread::yield_now();
@@ -175,7 +176,7 @@ impl Line {
     }
 }
 
-/// Ends the lead of a thread that panics.
+/// Ends the client if the thread that leads panics.
 struct EndOnPanic<'a>(&'a Line);
 
 impl Drop for EndOnPanic<'_> {
@@ -203,7 +204,7 @@ impl Way for Line {
         self.0.inline.step(&mut vec![command])
     }
 
-    /// There is always room: a future has one call.
+    /// There is always room, because a future has one call.
     fn try_send(&self, command: &mut Option<Command>, _: &Waker) -> Option<Sent> {
         if self.join(command.take()?) && !self.hand_over() {
             self.lead(&Leader::Caller(None));

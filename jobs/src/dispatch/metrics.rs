@@ -1,4 +1,4 @@
-//! What is counted while jobs run.
+//! The counters of a process: runs, commits, lateness.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,36 +7,36 @@ use tickwheel::{Histogram, Lateness};
 
 use crate::store::StoreStats;
 
-/// What has happened since the jobs were started, in this process.
+/// The counters of this process since its jobs were started.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Jobs that are claimed: they run, or are about to.
+    /// Claimed jobs: they run, or start soon.
     pub in_flight: usize,
     /// Runs that have started.
     pub started: u64,
-    /// Runs that ended well.
+    /// Runs that completed.
     pub completed: u64,
-    /// Runs that failed, panics included.
+    /// Runs that failed: also by a panic, or by a payload that does not decode.
     pub failed: u64,
-    /// Runs that put their job off, with [`Fail::snooze`](crate::Fail::snooze).
+    /// Runs that ended with [`Fail::snooze`](crate::Fail::snooze).
     pub snoozed: u64,
-    /// Jobs that died here.
+    /// Jobs that died in this process.
     pub died: u64,
     /// Commits that changed something.
     pub commits: u64,
-    /// Those of them that waited for the disk.
+    /// Commits that waited for the disk.
     pub syncs: u64,
     /// Commits that failed.
     pub failed_commits: u64,
     /// The size of the store's log, in bytes.
     pub wal_bytes: u64,
-    /// How late runs started: the time from a job's due time to the start of its handler. A job that was
-    /// overdue when the process started is late from then on.
+    /// How late runs started: the time from a job's due time to the start of its handler. For a job that was
+    /// overdue when the process started, the time counts from that start.
     pub lateness: Lateness,
-    /// The longest step of the dispatcher: how long it worked, in a commit or between two, without looking
-    /// at what has come meanwhile. Waits for the disk, for a server and for another program's transaction
-    /// count. Zero in a process that runs no jobs, and on a manual clock.
+    /// The longest step of the dispatcher: the longest time, in a commit or between two, in which it took no
+    /// new commands. It includes waits for the disk, for a server and for another program's transaction. Zero
+    /// in a process that runs no jobs, and on a manual clock.
     pub longest_step: Duration,
 }
 
@@ -75,7 +75,7 @@ impl Metrics {
         Metrics::add(&self.failed_commits);
     }
 
-    /// The dispatcher has made a step that took so long. It alone calls this.
+    /// Notes the time that a step of the dispatcher took. Only the dispatcher's thread calls this.
     pub(crate) fn stepped(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         if nanos > self.longest_step_nanos.load(Ordering::Relaxed) {

@@ -1,10 +1,11 @@
-//! Questions on a connection of their own: the caller's thread asks them, and the dispatcher goes on.
+//! Questions, which only read, on a connection of their own: the caller's thread asks them, past the
+//! dispatcher.
 //!
 //! Ground rules:
 //!
 //! - A question sees every commit that was answered before it was asked.
-//! - The store says which jobs are claimed. Which of those have not started yet only this process
-//!   knows: `correct` says so in the answer.
+//! - The store knows which jobs are claimed. Only this process knows which of them have not started: `correct`
+//!   writes that into the answer.
 //! - The connection is opened for the first question, and closed when the dispatcher has ended.
 
 use std::collections::HashSet;
@@ -22,28 +23,37 @@ use crate::values::time::Millis;
 /// Opens the store of the jobs once more.
 pub(crate) type Open = Box<dyn Fn() -> Result<Box<dyn Store>, StoreError> + Send + Sync>;
 
-/// Returns the claimed jobs that have not started.
-pub(crate) type NotStarted = Box<dyn Fn() -> HashSet<JobId> + Send + Sync>;
+/// Returns what this process knows of its claims.
+pub(crate) type OwnClaims = Box<dyn Fn() -> Claims + Send + Sync>;
+
+/// The claims of this process.
+#[derive(Default)]
+pub(crate) struct Claims {
+    /// The claimed jobs that have not started.
+    pub(crate) not_started: HashSet<JobId>,
+    /// How many jobs this process has claimed, if other processes claim jobs of the store too.
+    pub(crate) in_flight: Option<u64>,
+}
 
 /// Asks the store on a connection of its own.
 pub(crate) struct Questions {
     open: Open,
     alive: Arc<Alive>,
-    not_started: OnceLock<NotStarted>,
+    own_claims: OnceLock<OwnClaims>,
     store: TimedLock<Option<Box<dyn Store>>>,
 }
 
 impl Questions {
     pub(crate) fn new(open: Open, alive: Arc<Alive>) -> Questions {
-        Questions { open, alive, not_started: OnceLock::new(), store: TimedLock::new(None) }
+        Questions { open, alive, own_claims: OnceLock::new(), store: TimedLock::new(None) }
     }
 
-    /// Sets what knows which claimed jobs have not started.
-    pub(crate) fn correct_by(&self, not_started: NotStarted) {
-        let _ = self.not_started.set(not_started);
+    /// Sets the function that knows which claimed jobs have not started.
+    pub(crate) fn correct_by(&self, own_claims: OwnClaims) {
+        let _ = self.own_claims.set(own_claims);
     }
 
-    /// Asks, and waits for others who ask until `until` at most.
+    /// Asks the store. Waits for other threads that ask, until `until` at most.
     pub(crate) fn ask(
         &self,
         op: &Op,
@@ -56,12 +66,12 @@ impl Questions {
                 Batch { number: 0, ops, claim: None, synced: false, awaited: false, until, now };
             store.apply(&batch)?.answers.pop().ok_or_else(|| StoreError::Closed.into())
         })?;
-        let not_started = self.not_started.get().map(|not_started| not_started());
-        let not_started = not_started.unwrap_or_default();
-        Ok(correct(answer, |id| not_started.contains(&id), not_started.len() as u64))
+        let own = self.own_claims.get().map(|own_claims| own_claims()).unwrap_or_default();
+        let waiting = own.not_started.len() as u64;
+        Ok(correct(answer, |id| own.not_started.contains(&id), waiting, own.in_flight))
     }
 
-    /// Walks the whole store.
+    /// Checks the whole store.
     pub(crate) fn check(&self) -> Result<(), Violation> {
         let checked = self.with_store(None, |store| Ok(store.check()));
         checked.map_err(|failed| failed.error)?
@@ -99,7 +109,7 @@ impl Questions {
     }
 }
 
-/// Says of claimed jobs that they are claimed: this process cannot know which of them run.
+/// Marks claimed jobs as claimed, not as running: this process cannot know which of them run.
 pub(crate) fn seen_by_others(mut answer: Answer) -> Answer {
     let see = |state: &mut JobState| {
         if *state == JobState::Running {
@@ -115,8 +125,15 @@ pub(crate) fn seen_by_others(mut answer: Answer) -> Answer {
     answer
 }
 
-/// Says of claimed jobs which of them run: `waits` says which have not started, `waiting` how many.
-pub(crate) fn correct(mut answer: Answer, waits: impl Fn(JobId) -> bool, waiting: u64) -> Answer {
+/// Marks which claimed jobs run. `waits` says which jobs of this process have not started, and `waiting` how
+/// many: these are pending. `in_flight`: how many jobs this process has claimed, if other processes claim jobs of
+/// the store too. Only those processes know which of theirs have started.
+pub(crate) fn correct(
+    mut answer: Answer,
+    waits: impl Fn(JobId) -> bool,
+    waiting: u64,
+    in_flight: Option<u64>,
+) -> Answer {
     let correct = |job: &mut JobInfo| {
         if job.state == JobState::Running && waits(job.id) {
             job.state = JobState::Pending;
@@ -127,8 +144,10 @@ pub(crate) fn correct(mut answer: Answer, waits: impl Fn(JobId) -> bool, waiting
         Answer::Info(Some(job)) => correct(job),
         Answer::Page(page) => page.jobs.iter_mut().for_each(correct),
         Answer::Counts(counts) => {
-            let waiting = waiting.min(counts.running);
-            counts.running -= waiting;
+            let own = in_flight.unwrap_or(counts.running).min(counts.running);
+            counts.claimed += counts.running - own;
+            let waiting = waiting.min(own);
+            counts.running = own - waiting;
             counts.pending += waiting;
         }
         _ => {}

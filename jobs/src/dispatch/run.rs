@@ -1,10 +1,10 @@
-//! One run of a claimed job: what its handler sees, and what dispatcher and run share.
+//! A run of a claimed job: the view of its handler, and the state that it shares with the dispatcher.
 //!
 //! Ground rules:
 //!
-//! - `stage` decides between a start and a withdrawal: each is one exchange from `Waiting`, so exactly
-//!   one of them happens.
-//! - Whatever wakes a future runs outside the lock.
+//! - A run either starts or is withdrawn. Each is one exchange of `stage` from `WAITING`, so exactly one of
+//!   them happens.
+//! - Wakers are called outside the lock.
 
 use core::fmt;
 use core::future::Future;
@@ -30,7 +30,7 @@ pub struct Run {
     states: States,
 }
 
-/// What dispatcher and run share.
+/// The state that the dispatcher and a run share.
 pub(crate) struct RunState {
     pub(crate) id: JobId,
     pub(crate) kind: Arc<str>,
@@ -42,7 +42,7 @@ pub(crate) struct RunState {
     pub(crate) fence: Fence,
     /// Its handler takes no thread.
     pub(crate) is_async: bool,
-    /// Until when the claim is counted on, if it is a lease.
+    /// When the lease ends in this process, if the claim is a lease.
     lease: Mutex<Option<Instant>>,
     stage: AtomicU8,
     late_micros: AtomicU64,
@@ -86,7 +86,7 @@ impl RunState {
         self.leave_waiting(STARTED)
     }
 
-    /// Returns for how long the run has gone on, if it has started.
+    /// Returns the age of the run, if it has started.
     pub(crate) fn age(&self, now: Instant) -> Option<Duration> {
         let started = self.started.get().filter(|_| self.has_started())?;
         Some(now.saturating_duration_since(*started))
@@ -110,7 +110,7 @@ impl RunState {
         *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether the claim is not counted on any more.
+    /// Says whether the lease has ended in this process.
     pub(crate) fn has_expired(&self, now: Instant) -> bool {
         self.lease().is_some_and(|until| until <= now)
     }
@@ -123,8 +123,8 @@ impl RunState {
         self.stage.load(Ordering::Acquire) == WAITING
     }
 
-    /// Tells the run to stop, and why; a graver reason takes the place of a lesser one. The futures that
-    /// wait for that are yet to be woken, by code of the user's: so not here, where a lock may be held.
+    /// Cancels the run; a graver reason replaces a lesser one. Moves the wakers of waiting futures to `wakers`.
+    /// They are code of the user's, so the caller wakes them where it holds no lock.
     pub(crate) fn tell(&self, why: Cancellation, wakers: &mut Vec<Waker>) {
         let mut waiting = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         self.cancellation.fetch_max(why as u8, Ordering::AcqRel);
@@ -140,14 +140,13 @@ impl RunState {
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cancellation {
-    /// The program shuts down. The end of the run counts if it comes before the shutdown's limit is over. A
-    /// handler that cannot end by then returns [`Fail::interrupted`](crate::Fail::interrupted): another process, or the
+    /// The program shuts down. The end of the run counts if it comes within the shutdown's limit. A handler
+    /// that cannot end by then returns [`Fail::interrupted`](crate::Fail::interrupted): another process, or the
     /// next start, runs the job again at once.
     Shutdown = 1,
-    /// Somebody has cancelled the job. It is gone when the run has ended, whatever the handler returns.
+    /// The job was cancelled. It is gone when the run has ended, even if the handler fails.
     Requested = 2,
-    /// The claim is not held any more: another process may run the job by now. The end of this run does
-    /// not count.
+    /// The lease was lost: another process may run the job by now. The end of this run does not count.
     LeaseLost = 3,
 }
 
@@ -180,16 +179,16 @@ impl Run {
         &self.state.kind
     }
 
-    /// Returns which try this is, counted from 1. A run whose process ended counts too; one that a drop or
-    /// a shutdown did not wait for does not. Nor does one that was [put off](crate::Fail::snooze): the next
-    /// run has the same number, and a greater [fence](Run::fence).
+    /// Returns the number of this attempt, counted from 1. A run whose process ended counts too. A run that a
+    /// drop or a shutdown did not wait for does not count, nor does one that was
+    /// [snoozed](crate::Fail::snooze): the next run has the same number, and a greater [fence](Run::fence).
     #[must_use]
     #[doc(alias("retry_count", "failures"))]
     pub fn attempt(&self) -> u32 {
         self.state.attempt
     }
 
-    /// Returns what tells this run from earlier ones of the same job.
+    /// Returns the fence of this run, which is greater than those of earlier runs of the job.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.state.fence
@@ -201,31 +200,31 @@ impl Run {
         self.state.key.as_deref()
     }
 
-    /// Returns the time from which on the job was to run.
+    /// Returns the due time of the job.
     #[must_use]
     pub fn due(&self) -> SystemTime {
         self.state.due.to_system()
     }
 
-    /// Returns how long after its deadline the run started, by the wall clock.
+    /// Returns how long after its due time the run started, by the wall clock.
     #[must_use]
     pub fn late(&self) -> Duration {
         Duration::from_micros(self.state.late_micros.load(Ordering::Relaxed))
     }
 
-    /// Returns the value of this type that all handlers share: [`Builder::state`](crate::Builder::state) was
-    /// given it. Costs a look into a table.
+    /// Returns the value of this type that all handlers share: see [`Builder::state`](crate::Builder::state).
+    /// Costs a lookup in a table.
     ///
     /// # Errors
     ///
-    /// If the builder was given none. With `?` the run fails by its policy then, and the error names the type.
+    /// If the builder was given no such value. With `?` the run then fails, and its error names the type.
     #[doc(alias("data", "extension", "context"))]
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T, Fail> {
         self.states.get()
     }
 
-    /// Says whether the run should stop: its job was cancelled, it has lost its lease, or the program
-    /// shuts down. A handler that runs for long asks now and then; [`Run::cancellation`] says why.
+    /// Says whether the run should stop: its job was cancelled, it has lost its lease, or the program shuts
+    /// down. A handler that runs for long checks this now and then; [`Run::cancellation`] returns the reason.
     #[must_use]
     #[doc(alias("should_stop", "is_lost"))]
     pub fn is_cancelled(&self) -> bool {
@@ -235,7 +234,7 @@ impl Run {
     /// Returns why the run should stop, if it should.
     #[must_use]
     pub fn cancellation(&self) -> Option<Cancellation> {
-        // The dispatcher may be waiting for the store just when a lease ends.
+        // The dispatcher may be waiting for the store when a lease ends.
         if self.state.has_expired(self.dispatcher.clock.now().instant) {
             return Some(Cancellation::LeaseLost);
         }
@@ -274,7 +273,7 @@ impl Future for Cancelled {
         }
         let waker = context.waker().clone();
         let mut wakers = self.state.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        // `tell` sets the reason under the lock, so it sees the waker or is seen here.
+        // `tell` sets the reason under this lock: it sees the waker, or the reason is seen here.
         if self.state.is_told() {
             return Poll::Ready(());
         }

@@ -1,4 +1,4 @@
-//! What handlers share: one value of each type that the builder was given.
+//! The values that handlers share: one of each type.
 
 use core::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ pub(crate) struct States {
 }
 
 impl States {
-    /// Adds a value. Returns `false` if there was one of its type.
+    /// Adds a value. Returns `false` if it replaces one of its type.
     pub(crate) fn add<T: Send + Sync + 'static>(&mut self, value: T) -> bool {
         Arc::make_mut(&mut self.values).insert(TypeId::of::<T>(), Arc::new(value)).is_none()
     }

@@ -2,17 +2,17 @@
 //!
 //! Ground rules:
 //!
-//! - Commands come by two channels. The one of callers is bounded, so a slow disk pushes back. The
-//!   urgent one is not: the ends of runs, which are no more than the jobs in flight, must not wait for a
-//!   caller; nor must the end of the jobs and a nudge, which may come from this very thread.
-//! - The end of the jobs overtakes no command: what was sent before it is taken before it.
-//! - No function of the user's (an event, a waker, a drop) runs while this thread could be waited for:
-//!   calls that would wait are refused there (`events.rs`).
-//! - Whatever ends this thread, a panic too: callers learn of it (`call.rs`), the runs under way are
-//!   told, and the program is told by an event.
-//! - One step takes whatever has come while the step before waited for the disk.
-//! - The thread wakes for commands, for the machine's own times, and once a second to look at what
-//!   other processes have done and whether the wall clock was set.
+//! - Commands come through two channels. The one of callers is bounded, so callers wait for a slow disk. The
+//!   urgent one is not. It has the ends of runs, which must not wait for a caller, and which are no more than
+//!   the jobs in flight. It also has the end of the jobs and the nudges, which this very thread may send.
+//! - The end of the jobs overtakes no command: commands that were sent before it are taken before it.
+//! - A function of the user's (an event, a waker, a drop) never waits for this thread: calls that would wait
+//!   are refused there (`events.rs`).
+//! - If this thread stops by itself, even by a panic, callers get an error (`call.rs`), the runs under way are
+//!   cancelled, and the program receives an event.
+//! - One step takes the commands that came while the step before waited for the disk.
+//! - The thread wakes for commands, for the machine's own times, and once a second: to poll for changes of
+//!   other processes, and to check whether the wall clock was set.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,20 +36,20 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
-/// The longest sleep.
+/// The longest sleep, and the longest time between two polls.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// A log of more bytes than this is told of: four times what it is cut to when it is emptied.
+/// A larger log is reported: four times the size to which an emptied log is truncated.
 const LARGE_LOG: u64 = 256 << 20;
-/// For how long nothing must come before the store does its work for an idle moment.
+/// How long the thread must be idle before the store does its maintenance.
 const MAINTAIN_AFTER: Duration = Duration::from_millis(20);
 /// How often the thread lets others run before a commit.
 const YIELDS: u32 = 16;
-/// How often it does so for one caller, before it sleeps.
+/// How often it lets others run for one caller, before it sleeps.
 const LONE_YIELDS: u32 = 64;
 /// How many ends of runs one step takes, so that no commit takes long.
 const ENDS_PER_STEP: usize = 2048;
 
-/// What the thread is given.
+/// The state of the thread.
 pub(crate) struct Dispatcher {
     pub(crate) machine: Machine,
     pub(crate) store: Box<dyn Store>,
@@ -59,19 +59,19 @@ pub(crate) struct Dispatcher {
     pub(crate) room: Arc<Room>,
     /// A nudge is under way.
     pub(crate) nudged: Arc<AtomicBool>,
-    /// Callers look here whether this thread lives.
+    /// Callers check here whether this thread lives.
     pub(crate) alive: Arc<Alive>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) on_event: Option<OnEvent>,
     pub(crate) executor: Arc<Executor>,
-    /// What other processes say that they have done.
+    /// Notifications of other processes.
     pub(crate) notifications: Receiver<Command>,
-    /// Within which time the next look comes.
+    /// The next poll comes within this time.
     pub(crate) poll_within: Duration,
-    /// Several machines share the store: they do not look all at once.
+    /// Several machines share the store: they must not poll all at once.
     pub(crate) shared: bool,
-    /// The store may have work for an idle moment.
+    /// The store may have maintenance to do.
     pub(crate) needs_maintenance: bool,
     /// How many callers the last commit answered.
     pub(crate) answered: usize,
@@ -85,7 +85,7 @@ impl Dispatcher {
         match catch_unwind(AssertUnwindSafe(|| self.serve())) {
             Ok(answers) => self.end(answers),
             Err(panic) => {
-                // Its drop may panic as well, and is none of ours.
+                // The drop of the panic's payload may panic as well.
                 call_hook(|| drop(panic));
                 self.fail();
             }
@@ -106,7 +106,7 @@ impl Dispatcher {
             self.room.made();
             let now = self.clock.now();
             stepped_at = Some(now.instant);
-            // Callers who never pause must not keep this process from seeing what others ask for.
+            // Callers that never pause must not keep this process from polling.
             if now.instant.saturating_duration_since(polled_at.instant) >= self.poll_within {
                 commands.push(Command::Poll);
                 polled_at = now;
@@ -147,8 +147,8 @@ impl Dispatcher {
         }
     }
 
-    /// Waits for commands, or for `wake_at`, or for a second; then takes what is there. `stepped_at`: when
-    /// the step began that has just been made.
+    /// Waits for commands, or until `wake_at`, or for a second; then takes the commands. `stepped_at`: when the
+    /// last step began.
     fn wait(
         &mut self,
         wake_at: Option<Millis>,
@@ -178,8 +178,8 @@ impl Dispatcher {
                 recv(self.notifications) -> notification => commands.extend(notification.ok()),
                 recv(self.commands) -> command => match command {
                     Ok(command) => commands.push(command),
-                    // Every client is gone, and so is whoever could shut down: the runs are all that
-                    // is left to wait for.
+                    // Every client is dropped, and so are the jobs that could shut down: only the runs are left
+                    // to wait for.
                     Err(_) => commands.push(Command::Close { reply: None }),
                 },
                 default(if maintains { MAINTAIN_AFTER } else { sleep }) => {
@@ -196,8 +196,8 @@ impl Dispatcher {
         self.take_all(commands);
     }
 
-    /// Waits a little for the caller who was answered just now, if it was one: being woken costs as much
-    /// as a commit that does not wait for the disk.
+    /// If the last commit answered one caller, lets it run for a little while. To wake this thread would cost
+    /// as much as a commit that does not wait for the disk. Returns whether a command has come.
     fn a_lone_caller_returns(&mut self) -> bool {
         if core::mem::take(&mut self.answered) != 1 {
             return false;
@@ -211,8 +211,8 @@ impl Dispatcher {
         false
     }
 
-    /// Lets callers come that were answered a moment ago and are likely to ask again, so that they share
-    /// a commit: as long as it takes them to be scheduled, and a few tens of microseconds at most.
+    /// Lets callers run that were just answered and are likely to call again, so that they share a commit. It
+    /// waits until they are scheduled, which takes a few tens of microseconds at most.
     fn gather(&mut self, commands: &mut Vec<Command>) {
         for _ in 0..YIELDS {
             if commands.len() * 2 >= self.answered {
@@ -223,7 +223,7 @@ impl Dispatcher {
         }
     }
 
-    /// Draws the time to the next look, within [`POLL_INTERVAL`].
+    /// Draws the time to the next poll, between 70 % and 100 % of [`POLL_INTERVAL`], if the store is shared.
     fn draw_poll_time(&mut self) {
         if self.shared {
             let bits =
@@ -236,7 +236,7 @@ impl Dispatcher {
     fn take_all(&self, commands: &mut Vec<Command>) {
         commands.extend(self.notifications.try_iter());
         commands.extend(self.urgent.try_iter().take(ENDS_PER_STEP));
-        // A nudge from here on comes by the channel again. One before it has its look in this step.
+        // A nudge from here on sends a command again. The poll of an earlier nudge is in this step.
         self.nudged.store(false, Ordering::Release);
         let is_end = |command: &Command| matches!(command, Command::Close { .. });
         if let Some(at) = commands.iter().position(is_end) {
@@ -271,12 +271,12 @@ impl Dispatcher {
             });
         }
         alive.end();
-        // A command that comes after this is not read, and its caller finds out by itself.
+        // A command that comes after this is not read: its caller checks `Alive`.
         commands.try_iter().for_each(drop);
         room.made();
     }
 
-    /// Ends after a panic: nothing is written any more, and no run of this process counts.
+    /// Ends after a panic: this process writes nothing more, and no end of its runs counts.
     fn fail(mut self) {
         let error = StoreError::Other("the dispatcher has panicked".to_owned());
         self.alive.stop(error.clone());
@@ -292,8 +292,8 @@ impl Dispatcher {
         room.made();
     }
 
-    /// Drops everything but the channel of callers. With it go values of the user's, whose drops may call
-    /// anything.
+    /// Drops everything but the channel of callers. Some of it are values of the user's, whose drops may call
+    /// any function.
     fn disband(self) -> Receiver<Command> {
         let Dispatcher { wheels, commands, urgent, executor, machine, metrics, on_event, .. } =
             self;

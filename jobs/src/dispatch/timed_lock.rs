@@ -1,10 +1,10 @@
-//! A lock that is waited for until a time, and no longer.
+//! A lock whose wait has a limit.
 //!
 //! Ground rules:
 //!
-//! - A thread takes the turn first, then the value, and gives them back in the other order: so the
-//!   mutex of the value is never waited for.
-//! - The mutex of the turn is held for a moment only, and no other code runs meanwhile.
+//! - A thread takes the `Turn` first, then the value, and gives them back in the other order. So no thread
+//!   waits for the mutex of the value.
+//! - The mutex of the `Turn` is held for a moment only, and no other code runs meanwhile.
 
 use core::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub(crate) struct TimedLock<T> {
     value: Mutex<T>,
 }
 
-/// Has the value. It gives the value back first, then the turn.
+/// Access to the value. It gives the value back first, then the `Turn`.
 pub(crate) struct Guard<'a, T> {
     value: MutexGuard<'a, T>,
     _turn: Turn<'a>,
@@ -65,7 +65,7 @@ impl<T> TimedLock<T> {
     }
 }
 
-/// A panic under a lock leaves the value as it is.
+/// Ignores a panic under the lock: the value stays as it is.
 fn unpoisoned<T>(locked: Result<T, PoisonError<T>>) -> T {
     locked.unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,10 @@
-//! The futures under way on a manual clock: they go on when the driver's call has returned.
+//! The number of futures under way on a manual clock, whose driver waits until there is none.
 //!
 //! Ground rules:
 //!
-//! - A run leaves once its end is in the store, so whoever waits finds what it led to.
-//! - Whatever wakes a future runs outside the lock.
+//! - A future leaves once the end of its run is in the store, so after a wait the store has the effects of that
+//!   run.
+//! - Wakers are called outside the lock.
 
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
@@ -23,13 +24,13 @@ struct Inner {
 }
 
 impl UnderWay {
-    /// A future has begun.
+    /// Counts a future that has begun.
     #[cfg(feature = "tokio")]
     pub(crate) fn enter(&self) {
         self.lock().runs += 1;
     }
 
-    /// A future has ended, and the store knows.
+    /// Removes a future from the count, because the end of its run is in the store.
     #[cfg(feature = "tokio")]
     pub(crate) fn leave(&self) {
         let mut inner = self.lock();
@@ -48,7 +49,7 @@ impl UnderWay {
         self.lock().runs > 0
     }
 
-    /// Waits until none is, on this thread.
+    /// Blocks this thread until no future is under way.
     pub(crate) fn wait(&self) {
         let mut inner = self.lock();
         while inner.runs > 0 {
@@ -56,7 +57,7 @@ impl UnderWay {
         }
     }
 
-    /// Waits until none is.
+    /// Waits until no future is under way.
     pub(crate) async fn none(&self) {
         poll_fn(|context| {
             let waker = context.waker().clone();

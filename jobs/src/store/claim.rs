@@ -1,4 +1,4 @@
-//! What a claim asks for, and what it brings.
+//! The request of a claim, and a claimed job.
 
 use std::sync::Arc;
 
@@ -7,31 +7,30 @@ use crate::values::fence::Fence;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
-/// A job is dead once its process has ended this often in a row while the job was claimed.
+/// A job that was interrupted this often in a row is dead.
 pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 
-/// Which jobs to claim: the earliest ones.
+/// Which jobs to claim: the earliest ones that these limits admit.
 ///
-/// A job that was interrupted is a *suspect*: it may be what ended its process. A claim passes over the
-/// suspects that it may not take, and takes the jobs behind them. It passes over the jobs of a kind that has
-/// no room as well.
+/// A job that was interrupted is a *suspect*: it may have ended its process. A claim passes over the
+/// suspects that it may not take and over the jobs of kinds without room, and takes later jobs instead.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimRequest {
-    /// The latest deadline.
+    /// The latest due time.
     pub(crate) until: Millis,
     /// How many, at most.
     pub(crate) limit: usize,
     /// How many of them may be of kinds whose handlers block a thread.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only nodes share the work"))]
     pub(crate) blocking: usize,
-    /// How many of them may be of these kinds. Kinds that are not listed have no limit of their own.
+    /// How many of them may be of each of these kinds. Other kinds have no limit of their own.
     pub(crate) rooms: Vec<(Arc<str>, usize)>,
     /// How many jobs that were interrupted once may be claimed.
     pub(crate) crashed_once: usize,
-    /// Whether one job that was interrupted more often may be claimed, if the claim takes no other
-    /// suspect.
+    /// Whether one job that was interrupted twice or more may be claimed. The claim takes no other
+    /// suspect then.
     pub(crate) poison_pill: bool,
-    /// Whether that job may be one whose next interruption is the last, [`MOST_INTERRUPTIONS`].
+    /// Whether that job may be one that its next interruption makes dead: see [`MOST_INTERRUPTIONS`].
     pub(crate) last_try: bool,
 }
 
@@ -52,14 +51,14 @@ impl ClaimRequest {
         self.rooms.iter().all(|(full, room)| *room > 0 || **full != *kind)
     }
 
-    /// A job of this kind is claimed.
+    /// Counts a claimed job of this kind.
     pub(crate) fn takes(&mut self, kind: &str) {
         if let Some((_, room)) = self.rooms.iter_mut().find(|(its, _)| **its == *kind) {
             *room = room.saturating_sub(1);
         }
     }
 
-    /// Says whether a job that was interrupted so often may be claimed, and takes note of it if so.
+    /// Says whether a job with this number of interruptions may be claimed, and counts it if so.
     pub(crate) fn admits(&mut self, interruptions: u32) -> bool {
         match interruptions {
             0 => true,
@@ -88,7 +87,7 @@ pub(crate) struct Claimed {
     pub(crate) due: Millis,
     pub(crate) failures: u32,
     pub(crate) interruptions: u32,
-    /// How often it has run before, whatever became of those runs.
+    /// Its failures and interruptions so far, also from before a retry by hand.
     pub(crate) attempts: u32,
     pub(crate) key: Option<String>,
     pub(crate) extra: Option<Box<Extra>>,

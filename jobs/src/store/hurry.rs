@@ -1,14 +1,14 @@
-//! What ends the waits of a store for others, because a shutdown waits no longer.
+//! The handle with which a shutdown ends a store's waits for other connections.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// When the waits of a store end. The shutdown has one end of it, and the store the other.
+/// The time at which the waits of a store end. The shutdown and the store share it.
 #[derive(Clone, Default)]
 pub(crate) struct Hurry(Arc<OnceLock<Instant>>);
 
 impl Hurry {
-    /// Lets every wait end at that time, also one that is under way.
+    /// Lets every wait end at that time, including one that has begun. A second call has no effect.
     pub(crate) fn by(&self, time: Instant) {
         let _ = self.0.set(time);
     }

@@ -2,18 +2,18 @@
 //!
 //! Ground rules:
 //!
-//! - A store applies a batch of operations and one claim as one commit: all of it, or nothing. It
-//!   answers each operation, in order.
-//! - The store alone knows where a job is, and which jobs are claimed. The dispatcher knows which of
-//!   the claimed ones have started, so it releases a claim before it asks to cancel or to move a job
-//!   that has not.
-//! - A claim takes the earliest jobs of the kinds that are handled here, in the order of deadline,
-//!   then of id. What is inserted or moved before the point up to which a store has read is found by
-//!   the next claim: no job is written behind the read mark.
-//! - No clock: the present is an argument. A store that several machines share has the one clock
-//!   that counts, and says what is known of it.
-//! - On such a store a claim is a lease. Whatever ends or extends one bears its fence, and is refused
-//!   if another claim has been made since.
+//! - A store applies a batch of operations and one claim as one commit, all or nothing, and answers
+//!   each operation, in order. Redis alone has no such commit: there each operation may fail by
+//!   itself ([`Answer::Refused`], [`Answer::Unsure`]).
+//! - Only the store knows where a job is and which jobs are claimed. Only the dispatcher knows which
+//!   claimed jobs have started. Before it cancels or reschedules a claimed job that has not started,
+//!   it releases the claim.
+//! - A claim takes the earliest jobs of the handled kinds, by due time, then by id. A write before a
+//!   scan cursor moves the cursor back, so the next claim sees the job.
+//! - A store reads no clock: the present is an argument. If several machines share a store, the clock
+//!   of its server counts, and `Store::server_time` returns what is known of it.
+//! - On such a store a claim is a lease. Each operation that ends or extends the claim carries its
+//!   fence, and does nothing once another claim has replaced it or its lease has been reclaimed.
 
 pub(crate) mod hurry;
 pub(crate) mod claim;
@@ -46,29 +46,31 @@ pub(crate) const NAME_BYTES: usize = 255;
 /// The longest payload, in bytes.
 pub(crate) const PAYLOAD_BYTES: usize = 64 << 20;
 
-/// A place where jobs outlive the process.
+/// A store of jobs. In every store but memory the jobs outlive the process.
 pub(crate) trait Store: Send {
-    /// Claims for these kinds from now on, and learns which jobs were claimed when the process
-    /// before ended: each counts as interrupted. Only the one process that runs jobs calls it.
+    /// Makes this process one that runs jobs, of these kinds. In memory and on SQLite, the jobs that
+    /// were claimed when the previous process ended count as interrupted. On Redis, a job counts as
+    /// interrupted when its lease expires: see `poll`.
     fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError>;
 
-    /// Applies all of it in one commit, or nothing.
+    /// Applies the batch as one commit.
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError>;
 
-    /// Learns which of the kinds have handlers that take no thread: see [`ClaimRequest::blocking`].
+    /// Sets the kinds whose handlers block no thread: see [`ClaimRequest::blocking`].
     #[cfg(feature = "redis")]
     fn set_async_kinds(&mut self, _kinds: &[Arc<str>]) {}
 
-    /// Returns what other processes have done to the store since the last look.
+    /// Returns what other processes have changed since the last poll. On Redis it also reclaims the
+    /// jobs whose leases have expired.
     fn poll(&mut self, now: Millis) -> Result<PollResult, StoreError>;
 
-    /// Returns the clock that the store goes by, if it is not that of this process.
+    /// Returns the clock of the store's server, if that one counts and not this process's.
     #[cfg(feature = "redis")]
     fn server_time(&self) -> Option<Arc<ServerTime>> {
         None
     }
 
-    /// Is told where to say that there may be something to do before the next look.
+    /// Sets the function that the store calls with each notification of another process.
     #[cfg(feature = "redis")]
     fn listen(&mut self, _hints: Notify) {}
 
@@ -78,64 +80,62 @@ pub(crate) trait Store: Send {
         None
     }
 
-    /// Does the work that waits for an idle moment, which this one is for so long at most. Returns
-    /// whether there may be more of it.
+    /// Does postponed work. `idle`: how long the dispatcher expects to have nothing else to do.
+    /// Returns whether more such work may be left.
     fn maintain(&mut self, idle: Duration) -> Result<bool, StoreError>;
 
-    /// Walks everything the slow way.
+    /// Reads the whole store and checks its invariants.
     fn check(&mut self) -> Result<(), Violation>;
 
-    /// Compares what this process remembers of its claims with what is stored: the part of `check` that
-    /// no other connection can do.
+    /// Checks the claims that this process remembers against the store: the part of `check` that no
+    /// other connection can do. By default it checks nothing.
     fn check_claims(&mut self) -> Result<(), Violation> {
         Ok(())
     }
 
-    /// Returns what the store has counted.
     fn stats(&self) -> StoreStats;
 
-    /// Returns what ends the waits of this store early.
+    /// Returns the handle with which a shutdown ends the waits of this store early.
     fn hurry(&self) -> Hurry {
         Hurry::default()
     }
 
-    /// Ends, with everything on stable storage.
+    /// Closes the store, with everything on stable storage.
     fn close(self: Box<Self>) -> Result<(), StoreError>;
 }
 
-/// Where a store says that another process has done something.
+/// The function that a store calls with each notification of another process.
 #[cfg(feature = "redis")]
 pub(crate) type Notify = Box<dyn Fn(Notification) + Send + Sync>;
 
-/// What another process may have done.
+/// A notification of another process.
 #[cfg(feature = "redis")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Notification {
     /// A job is due earlier than any was before.
     Due,
-    /// There is a reason to look.
+    /// A cancel was requested, or a schedule changed: poll now.
     Poll,
 }
 
 /// One commit.
 pub(crate) struct Batch<'a> {
-    /// Tells this batch from others. One that is applied again, because its answer was lost, has the
-    /// number that it had.
+    /// Identifies the batch. A batch that is sent again, because its answer was lost, keeps its number.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no answer is lost here"))]
     pub(crate) number: u64,
     pub(crate) ops: &'a [Op],
     pub(crate) claim: Option<ClaimRequest>,
-    /// The answers are on stable storage before they are given.
+    /// The changes must be on stable storage before `apply` returns.
     #[cfg_attr(
         not(feature = "sqlite-unbundled"),
         expect(dead_code, reason = "memory has no disk")
     )]
     pub(crate) synced: bool,
-    /// Somebody waits for an answer.
+    /// A caller waits for an answer.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
     pub(crate) awaited: bool,
     /// When the first of the callers stops waiting. The store waits no longer than this for a lock or
-    /// for an answer; without it, as long as it does by itself.
+    /// for an answer. Without it, the store's own limits hold.
     #[cfg_attr(
         not(any(feature = "sqlite-unbundled", feature = "redis")),
         expect(dead_code, reason = "memory waits for nothing")
@@ -147,23 +147,22 @@ pub(crate) struct Batch<'a> {
 /// What a commit did.
 pub(crate) struct Outcome {
     pub(crate) answers: Vec<Answer>,
-    /// In the order of deadline, then of id.
+    /// In the order of due time, then of id.
     pub(crate) claimed: Vec<Claimed>,
-    /// A claim was made: the earliest deadline of a job that is not claimed, of a kind that is
-    /// handled, and not a suspect that has to wait.
+    /// The earliest due time of an unclaimed job that this process could claim: its kind is handled and
+    /// has room, and it is no suspect that has to wait. Redis tells it only if the batch had a claim.
     pub(crate) next_due: Option<Millis>,
-    /// A job that was interrupted before had to wait for another such job.
+    /// The claim passed over a suspect ([`ClaimRequest`]), which has to wait for other suspects.
     pub(crate) suspects_wait: bool,
-    /// What could not be read, and was passed over.
+    /// The jobs and schedules that could not be read, and were passed over.
     pub(crate) unreadable: Vec<Unreadable>,
 }
 
-/// Something in the store that this version cannot read: a schedule, or a job.
+/// A schedule or a job in the store that this version cannot read.
 #[derive(Clone, Debug)]
 pub(crate) struct Unreadable {
-    /// Which one: `schedule "nightly"`, or `job` with its id.
+    /// Its name: `schedule "nightly"`, or `job` with its id.
     pub(crate) what: String,
-    /// What is wrong with it.
     pub(crate) error: StoreError,
 }
 
@@ -171,23 +170,24 @@ pub(crate) struct Unreadable {
 #[derive(Clone, Debug)]
 pub(crate) struct ApplyError {
     pub(crate) error: StoreError,
-    /// The commit itself failed, so it may be in the store all the same.
+    /// The commit may have taken effect all the same.
     pub(crate) unknown: bool,
-    /// The same batch may be applied again until it is answered: what has taken effect does not do so
-    /// twice, and has the answer that was lost.
+    /// The same batch may be applied again until it is answered. An operation that took effect before
+    /// does not take effect twice: it returns the answer that was lost.
     pub(crate) again: bool,
 }
 
-/// What other processes did.
+/// What other processes have changed.
 #[derive(Default, Debug)]
 pub(crate) struct PollResult {
-    /// Something has changed: jobs may be due that the dispatcher does not know of.
+    /// SQLite: the file has changed, so jobs may be due that the dispatcher does not know of. Redis: the
+    /// schedules have changed.
     pub(crate) changed: bool,
-    /// Cancels of claimed jobs that were asked for.
+    /// Claimed jobs of this process whose cancel was requested.
     pub(crate) cancel_requested: Vec<JobId>,
 }
 
-/// What a store counts.
+/// The counters of a store.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct StoreStats {
     pub(crate) commits: u64,
@@ -200,52 +200,54 @@ pub(crate) struct StoreStats {
 pub(crate) enum Op {
     /// Answer::Inserted.
     Insert(NewJob),
-    /// All or none. Answer::InsertedMany.
+    /// All or none; but on Redis, more than 256 jobs may be inserted in part: `StoreError::Incomplete`.
+    /// Answer::InsertedMany.
     InsertMany(Vec<NewJob>),
-    /// A claimed job is asked to stop. Answer::Cancelled.
+    /// Cancels a job. If it is claimed, the cancel is requested of its owner. Answer::Cancelled.
     Cancel(JobId),
-    /// Of the pending job with the key. Answer::Changed.
+    /// Cancels the pending job with the key. Answer::Changed.
     CancelKey(String),
-    /// Of a job that is not claimed. Answer::Changed.
+    /// Gives a job that is not claimed another due time. Answer::Changed.
     Reschedule(JobId, Millis),
-    /// Answer::Changed.
+    /// Does the same to the pending job with the key. Answer::Changed.
     RescheduleKey(String, Millis),
-    /// A dead job becomes pending. Answer::Changed, or Answer::Refused if another job has its key.
+    /// Makes a dead job pending. Answer::Changed, or Answer::Refused if another job has its key.
     Retry(JobId, Millis),
-    /// A dead job is deleted. Answer::Changed.
+    /// Deletes a dead job. Answer::Changed.
     Delete(JobId),
     /// Answer::Changed: whether the schedule is new, or differs from the one of this name.
     PutSchedule(NewSchedule),
     /// Answer::Changed.
     DropSchedule(String),
-    /// The occurrences of a schedule become jobs, and `next` is the one that follows; without one,
-    /// the schedule ends. Nothing happens if the schedule has moved on already. Answer::Changed.
+    /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
+    /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
-    /// A claimed job has ended. Answer::Done, Answer::Lost with its id if the claim is another's, or
-    /// Answer::Cancelled if a cancel asked for elsewhere has made the job gone, whatever its end says.
+    /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, whatever `end` is.
+    /// Answer::Lost with its id if the claim is no longer held; Answer::Cancelled (SQLite) if another
+    /// process requested a cancel of a job that has not completed; else Answer::Done.
     Finish(Finish),
-    /// A claimed job is claimed no more, as if it had never been. Answer::Done.
+    /// Gives a claim back, as if it had never been made. Answer::Done.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]
     Release(JobId, Fence),
-    /// The leases of these claims begin anew. Answer::Lost.
+    /// Renews the leases of these claims. Answer::Lost.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]
     Extend(Vec<(JobId, Fence)>),
-    /// Deletes jobs that died before this, and ids that were remembered before this. Answer::Changed:
-    /// whether there may be more.
+    /// Deletes some jobs that died before this time, and some ids that were remembered before it.
+    /// Answer::Changed: whether more may be left.
     Purge(Millis),
-    /// Everything before is on stable storage once this is answered. Answer::Done.
+    /// Puts every earlier commit on stable storage (SQLite). Answer::Done.
     Flush,
     /// Answer::Info.
     Get(JobId),
-    /// Answer::Info: of the job with the key.
+    /// Answer::Info of the job with the key.
     GetKey(String),
     /// Answer::Page.
     Page(PageRequest),
     /// Answer::Page: all claimed jobs.
     Claimed,
-    /// Answer::Counts: `running` counts the claimed jobs, `pending` the others.
+    /// Answer::Counts: `running` counts the claimed jobs, `pending` the unclaimed ones.
     Counts,
-    /// Answer::Kinds: each with its number of jobs that are not dead.
+    /// Answer::Kinds: each kind with its number of jobs that are not dead.
     Kinds,
     /// Answer::Schedules.
     Schedules,
@@ -255,20 +257,20 @@ pub(crate) enum Op {
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Inserted(Inserted),
-    /// The jobs that were not inserted because others have their keys and keep them: the place of each in
-    /// the list, and the job that has its key.
+    /// The jobs that were not inserted because other jobs keep their keys: the index of each in the list,
+    /// and the id of the job that has its key.
     InsertedMany(Vec<(usize, JobId)>),
     Cancelled(Cancel),
     Changed(bool),
     Done,
-    /// The store has no room for it, or does not take it for another reason. The rest of the batch is
-    /// as it should be.
+    /// The operation was not done: the store is full, or has another reason. The other operations of the
+    /// batch have their own answers.
     Refused(StoreError),
-    /// The store failed in the midst of it, so it may be done or not. The rest of the batch is as it should
-    /// be.
+    /// The operation may be done or not, or done in part, because the store failed during it. The other
+    /// operations of the batch have their own answers.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "all of it, or nothing"))]
     Unsure(StoreError),
-    /// Claims that are not held any more.
+    /// The claims that are no longer held.
     Lost(Vec<JobId>),
     Info(Option<JobInfo>),
     Page(Page),
@@ -290,12 +292,11 @@ pub(crate) struct Finish {
 pub(crate) enum End {
     /// The job is done, or was cancelled while it ran.
     Completed,
-    /// The job failed, and is due again.
+    /// The job failed, and is retried at `due`.
     Retry { due: Millis, error: String },
-    /// The job was put off: it is due again, and nothing else of it changes but that it was not
-    /// interrupted last.
+    /// The job was snoozed until `due`. Its interruptions in a row are set to 0; nothing else changes.
     Snoozed { due: Millis },
-    /// The job is dead. It counts as a failure.
+    /// The job failed, and is dead.
     Dead { error: String },
 }
 
@@ -306,17 +307,17 @@ pub(crate) struct NewSchedule {
     pub(crate) kind: Arc<str>,
     pub(crate) schedule: Schedule,
     pub(crate) payload: Vec<u8>,
-    /// The first occurrence, if the schedule is new or differs from the one that is stored.
+    /// The first occurrence. A stored schedule with the same kind and rule keeps its own next one.
     pub(crate) first: Millis,
 }
 
-/// A schedule as it is stored.
+/// A stored schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StoredSchedule {
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) schedule: Schedule,
-    /// The rule as text: it may be one that this version does not know.
+    /// The rule as text: this version may not know it.
     pub(crate) rule_text: String,
     pub(crate) payload: Vec<u8>,
     pub(crate) next: Millis,
@@ -335,24 +336,24 @@ pub(crate) struct PageRequest {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JobSet {
-    /// Claimed ones included, in the order of deadline, then of id.
+    /// Pending and claimed jobs, in the order of due time, then of id.
     Alive,
     /// In the order of id.
     Dead,
 }
 
-/// Where a page ended.
+/// The position of the last job of a page.
 pub(crate) type PageKey = (Millis, JobId);
 
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Page {
     pub(crate) jobs: Vec<JobInfo>,
-    /// Where the next page begins: none after the last one.
+    /// The position after which the next page begins. `None`: this was the last page.
     pub(crate) next: Option<PageKey>,
 }
 
 impl Op {
-    /// Says whether the operation only asks.
+    /// Says whether the operation changes nothing.
     pub(crate) fn is_question(&self) -> bool {
         matches!(
             self,
@@ -368,7 +369,7 @@ impl Op {
 }
 
 impl From<StoreError> for ApplyError {
-    /// An error before the commit: nothing has happened.
+    /// Makes an error from before the commit: nothing has changed.
     fn from(error: StoreError) -> ApplyError {
         ApplyError { error, unknown: false, again: false }
     }

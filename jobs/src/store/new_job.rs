@@ -1,4 +1,4 @@
-//! A job to insert, as a store takes it, and what became of it.
+//! A job to insert, and the result of the insert.
 
 use std::sync::Arc;
 
@@ -13,28 +13,29 @@ pub(crate) struct NewJob {
     pub(crate) kind: Arc<str>,
     pub(crate) due: Millis,
     pub(crate) key: Option<(String, IfTaken)>,
-    /// The id comes from the caller, so it is looked for first, and remembered afterwards.
+    /// The caller chose the id. So the insert first checks that the id is new, and the store remembers
+    /// the id after the job has ended.
     pub(crate) callers_id: bool,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) payload: Vec<u8>,
 }
 
-/// What an insert does if its key has a pending job.
+/// What an insert does if another pending job has its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfTaken {
     Replace,
-    /// Replaces, and keeps the deadline of the job that was there.
+    /// Replaces the other job, but keeps its due time.
     ReplaceKeepingTime,
     Leave,
 }
 
-/// What became of a job to insert.
+/// The result of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inserted {
     New,
-    /// The id is known: nothing was inserted.
+    /// The id is known, so nothing was inserted.
     Known,
-    /// This job has the key, and keeps it: it is pending and is to be left, or runs and holds its key until
-    /// its end. Nothing was inserted.
+    /// This job keeps the key, so nothing was inserted. It is pending and [`IfTaken::Leave`] was given, or
+    /// it is claimed and holds its key until its end.
     Taken(JobId),
 }

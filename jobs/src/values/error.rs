@@ -1,6 +1,6 @@
-//! The errors: what could not be opened, what the store could not do, and which insert was refused.
+//! The errors of opening a store, of its operations, and of refused inserts.
 //!
-//! A refused insert gives back what was handed in.
+//! The error of a refused insert returns the job, or the batch.
 
 use core::fmt;
 use std::path::PathBuf;
@@ -21,39 +21,39 @@ pub enum OpenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: Arc<std::io::Error>,
     },
-    /// The file is not a store of jobs: no SQLite database, or that of another application.
+    /// The file is not a store of jobs: it is no SQLite database, or belongs to another application.
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// A description of the file.
         found: String,
     },
-    /// The file was written by a later version, which this one must not touch.
+    /// A later version wrote the file, so this version must not change it.
     Newer {
         /// The file.
         path: PathBuf,
         /// The version of the file's tables.
         version: i64,
-        /// The latest version that this one knows.
+        /// The latest version that this crate knows.
         known: i64,
     },
-    /// The file was written by an earlier version, whose tables this one does not read.
+    /// An earlier version wrote the file, and this version does not read its tables.
     Older {
         /// The file.
         path: PathBuf,
         /// The version of the file's tables.
         version: i64,
-        /// The earliest version that this one knows.
+        /// The earliest version that this crate knows.
         known: i64,
     },
     /// The file is damaged.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the damage.
         detail: String,
     },
     /// Another process, or another `Jobs` of this one, runs the jobs of this file.
@@ -61,35 +61,35 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// The SQLite library is older than 3.51.3, which may lose commits (the WAL-reset race).
+    /// The SQLite library is older than 3.51.3, so it may lose commits (the WAL-reset race).
     OldSqlite {
         /// Its version, as SQLite writes it.
         found: String,
     },
-    /// SQLite did not take a setting without which the promises do not hold: the file system cannot
-    /// do what it needs, most often.
+    /// SQLite did not take a setting that the promises need. Most often the file system cannot do what the
+    /// setting requires.
     Setting {
         /// The file.
         path: PathBuf,
         /// The pragma.
         pragma: &'static str,
-        /// What was asked for.
+        /// The wanted value.
         wanted: String,
-        /// What SQLite says it is.
+        /// The value that SQLite reports.
         found: String,
     },
-    /// A choice made with the builder that makes no sense: which, and why.
+    /// A choice of the builder is not valid: the text names it and says why.
     Config(String),
     /// Two handlers were given for one kind.
     SameKind(String),
-    /// There is no handler, so no job could run. A process that only inserts is a
-    /// [`client`](crate::Builder::client).
+    /// There is no handler, so no job could run. A process that only inserts uses
+    /// [`Builder::client`](crate::Builder::client).
     NoHandlers,
-    /// The Redis server cannot be used: which one, and why.
+    /// The Redis server cannot be used.
     Server {
         /// Its address.
         server: String,
-        /// What is in the way.
+        /// The reason.
         problem: ServerProblem,
     },
     /// The store failed while it was opened.
@@ -147,7 +147,7 @@ impl fmt::Display for OpenError {
 }
 
 impl OpenError {
-    /// Returns what it means to a store that was open before.
+    /// Returns the error for a store that was open before, and could not be opened again.
     #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
@@ -169,55 +169,54 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Why the store could not do what it was asked. Nothing has changed then, but where a variant says
-/// otherwise.
+/// Why an operation of the store failed. The operation has changed nothing, unless the variant says otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The jobs were shut down, or dropped.
     Closed,
-    /// The process was forked since the store was opened. SQLite does not survive that.
+    /// This process is a fork of the one that opened the store. SQLite does not survive a fork.
     Forked,
-    /// Another process runs the jobs of the file since: the lock of the runner, a file beside it, was
-    /// removed. Nothing is written here any more. Shut these jobs down, and start anew.
+    /// Another process runs the jobs of the file by now, because the lock of the runner, a file beside it, was
+    /// removed. These jobs write nothing any more: shut them down, and start them again.
     Overtaken,
-    /// The disk is full, or the memory that the server may use.
+    /// The disk is full, or the server has used all the memory that it may use.
     Full,
-    /// The time of the call was over before the store was free
-    /// ([`Builder::call_timeout`](crate::Builder::call_timeout)): another transaction holds the write lock of the
-    /// file, or calls before this one wait for a server that does not answer.
+    /// The call reached its limit ([`Builder::call_timeout`](crate::Builder::call_timeout)) before the store
+    /// was free: another transaction holds the write lock of the file, or earlier calls wait for a server that
+    /// does not answer.
     ///
-    /// If that transaction is open on the calling thread, the call waits for it in vain: use `insert_in`,
-    /// or commit first. `insert_in` itself waits as long as the busy timeout of its connection says.
+    /// If that transaction is open on the calling thread, the call waits for it in vain: use `insert_in`, or
+    /// commit first. `insert_in` itself waits for the busy timeout of its connection.
     Busy,
     /// The caller's transaction has read before it wrote, and another connection has written since, so
     /// SQLite refuses its writes (`SQLITE_BUSY_SNAPSHOT`). Roll it back, and begin it as `IMMEDIATE`.
     BusySnapshot,
-    /// Reading or writing failed: what the system said.
+    /// Reading or writing failed: the system's message.
     Io(String),
-    /// The file is damaged: what SQLite said.
+    /// The file is damaged: SQLite's message.
     Damaged(String),
     /// A name, key or payload is longer than the store takes; or a name or key is empty.
     TooLong {
-        /// What is too long: "key", "name", "payload".
+        /// Which of them: "key", "name", "kind's name" or "payload".
         what: &'static str,
         /// Its length in bytes.
         bytes: usize,
-        /// The longest one that the store takes.
+        /// The longest length that the store takes.
         most: usize,
     },
-    /// A dead job was to be retried, and another job has its key. The job stays dead.
+    /// A dead job cannot be retried, because another job has its key. The job stays dead.
     KeyTaken {
         /// The key.
         key: String,
         /// The job that has it.
         by: JobId,
     },
-    /// A time lies outside of what the store takes.
+    /// A time lies outside of the range that the store takes.
     Time(TimeError),
-    /// A payload could not be made.
+    /// A job could not be encoded.
     Encode(EncodeError),
-    /// A schedule makes no sense.
+    /// A schedule is not valid.
     Schedule(ScheduleError),
     /// It is not known whether the change took effect: the answer was lost.
     Unknown,
@@ -225,12 +224,12 @@ pub enum StoreError {
     StillRunning(usize),
     /// Of a batch, the first jobs are stored and the others are not.
     Incomplete {
-        /// How many of them are stored.
+        /// The number of jobs that are stored.
         stored: usize,
-        /// Why the others are not.
+        /// The error that kept the others out.
         error: Box<StoreError>,
     },
-    /// Anything else that the store said.
+    /// Any other error of the store: its message.
     Other(String),
 }
 
@@ -291,10 +290,11 @@ pub enum InsertErrorKind {
     Time(TimeError),
     /// The job does not encode.
     Encode(EncodeError),
-    /// The store could not take it, and has nothing of it.
+    /// The store refused the job and has stored nothing of it; of a batch, see [`StoreError::Incomplete`].
     Store(StoreError),
     /// The answer was lost: the job is in the store once, or not at all. To insert it again
-    /// [under this id](crate::Client::insert_with_id) is safe. For a batch this is the first id.
+    /// [under this id](crate::Client::insert_with_id) is safe. For a batch this is the first id of the part
+    /// whose answer was lost.
     Unknown(JobId),
 }
 
@@ -326,11 +326,11 @@ impl From<StoreError> for InsertErrorKind {
     }
 }
 
-/// An insert that was refused. [`InsertError::into_inner`] returns what was handed in: the job, or
-/// the batch. It is `Send` and `Sync` for every job, so `?` turns it into a boxed error.
+/// An insert that was refused. [`InsertError::into_inner`] returns the job, or the batch. The error is `Send`
+/// and `Sync` for every job, so `?` converts it to a boxed error.
 pub struct InsertError<J> {
     kind: InsertErrorKind,
-    /// Nobody locks it: the mutex makes the error `Sync` for every job that is `Send`. The box keeps the
+    /// Never locked: the mutex only makes the error `Sync` for every job that is `Send`. The box keeps the
     /// error small.
     job: Mutex<Box<J>>,
 }
@@ -345,7 +345,7 @@ impl<J> InsertError<J> {
         &self.kind
     }
 
-    /// Returns what was handed in.
+    /// Returns the refused job, or batch.
     pub fn into_inner(self) -> J {
         *self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -372,7 +372,7 @@ impl<J> fmt::Display for InsertError<J> {
 
 impl<J> std::error::Error for InsertError<J> {}
 
-/// What [`check`](crate::Client::check) found wrong: the invariant that does not hold, and where.
+/// An invariant that does not hold, as [`check`](crate::Client::check) found it: which, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation(pub(crate) String);
 

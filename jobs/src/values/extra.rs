@@ -1,34 +1,34 @@
-//! What few jobs have: a retry policy of their own, a key that they hold until their end.
+//! Properties that few jobs have: a retry policy of their own, and a key that is held until the end of the job.
 //!
 //! Ground rules:
 //!
-//! - A job with none of it has no bytes of it in any store, and costs none.
-//! - Every store keeps the same bytes, and hands them on as they are.
+//! - A job without these properties stores no bytes for them.
+//! - Every store keeps the same bytes, and returns them unchanged.
 //!
 //! | bytes | hold |
 //! | --- | --- |
 //! | 1 | the version, 1 |
-//! | 1 | marks: 1 the job holds its key until its end, 2 a retry policy follows |
+//! | 1 | flags: 1 the job holds its key until its end, 2 a retry policy follows |
 //! | 8 and 4 | the policy's first wait: seconds, nanoseconds |
-//! | 8 and 4 | its longest wait: the same |
-//! | 4 | how often it tries again |
+//! | 8 and 4 | its longest wait, in the same form |
+//! | 4 | its number of retries |
 //! | 1 | 1 if the waits double |
 //!
-//! Every number has its highest byte first.
+//! Every number is big-endian.
 
 use super::retry::Retry;
 
-/// What few jobs have. A job that has none of it has no `Extra`.
+/// Properties that few jobs have. A job without them has no `Extra`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Extra {
-    /// How it is tried again, whatever its handler was registered with.
+    /// The retry policy of this job, which overrides that of its handler.
     pub(crate) retry: Option<Retry>,
-    /// Its key is not free before it has ended.
+    /// The job holds its key until it has ended.
     pub(crate) holds_key: bool,
 }
 
 impl Extra {
-    /// Returns it, unless there is nothing in it.
+    /// Returns the properties in a box, or `None` if there are none.
     pub(crate) fn boxed(self) -> Option<Box<Extra>> {
         (self != Extra::default()).then(|| Box::new(self))
     }
@@ -66,11 +66,11 @@ mod bytes {
             bytes
         }
 
-        /// Reads what a store has kept.
+        /// Reads the bytes that a store has kept.
         ///
         /// # Errors
         ///
-        /// If no program of this version has written it.
+        /// If no program of this version wrote the bytes.
         pub(crate) fn read(bytes: Option<&[u8]>) -> Result<Option<Box<Extra>>, StoreError> {
             let Some(bytes) = bytes else { return Ok(None) };
             match parse(bytes) {
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Promise: what is written is read back as it was, and what no program writes is refused.
+    /// Promise: properties are read back unchanged, and bytes that no program writes are refused.
     #[test]
     fn extra_is_read_back_as_it_was() {
         let second = Duration::from_secs(1);

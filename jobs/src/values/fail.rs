@@ -1,36 +1,36 @@
-//! Why a run did not end well, and what becomes of its job.
+//! The error of a handler: why its run did not succeed, and what happens to its job next.
 //!
 //! Ground rules:
 //!
-//! - Every error that can be boxed becomes a [`Fail`] by `?`. So [`Fail`] is no `Error` itself, and does not
-//!   convert into a boxed one: its own `From` would overlap with the reflexive `From<Fail> for Fail`, by
-//!   which `?` hands a `Fail` on unchanged.
-//! - The text of an error holds the whole chain of its sources, because nothing else of it is stored.
+//! - `?` converts every error that can be boxed to a [`Fail`]. So [`Fail`] itself is no `Error`, and does not
+//!   convert to a boxed one: its own `From` would overlap with the reflexive `From<Fail> for Fail`, with which
+//!   `?` passes on a `Fail`.
+//! - The text of an error holds the chain of its sources, because the store keeps only the text.
 
 use core::fmt;
 use std::error::Error;
 use std::time::Duration;
 
-/// Why a run did not end well, and what becomes of the job.
+/// Why a run did not succeed, and what happens to its job next.
 ///
-/// `?` makes one of every error that can be boxed: those of the standard library and of other crates, an
-/// `anyhow::Error`, a `Box<dyn Error + Send + Sync>`, a text. The job is tried again then as its
-/// [`Retry`](crate::Retry) says, which is what [`Fail::retry`] says too.
+/// `?` converts every error that can be boxed: those of the standard library and of other crates, an
+/// `anyhow::Error`, a `Box<dyn Error + Send + Sync>`, a text. The job is then retried by its
+/// [`Retry`](crate::Retry) policy, as with [`Fail::retry`].
 ///
 /// | a handler returns | the run | the job |
 /// | --- | --- | --- |
-/// | `Err(error)?`, [`Fail::retry`] | failed | is tried again by the policy, or is dead after its last try |
-/// | [`Fail::after`] | failed | is tried again after this delay, or is dead after its last try |
+/// | `Err(error)?`, [`Fail::retry`] | failed | is retried by its policy, or is dead after its last retry |
+/// | [`Fail::after`] | failed | is retried after this delay, or is dead after its last retry |
 /// | [`Fail::dead`] | failed | is dead at once |
-/// | [`Fail::snooze`] | did not fail | runs again after this delay, as often as it takes |
-/// | [`Fail::interrupted`] | was told to stop | runs again, and the run does not count |
+/// | [`Fail::snooze`] | did not fail | runs again after this delay, any number of times |
+/// | [`Fail::interrupted`] | was cancelled | runs again, and the run does not count |
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickwheel_jobs::Fail;
 /// fn handler(answer: u16) -> Result<(), Fail> {
 ///     match answer {
-///         429 => Err(Fail::snooze(Duration::from_secs(30))), // not its fault: no try is used up
+///         429 => Err(Fail::snooze(Duration::from_secs(30))), // not the job's fault: no failure is counted
 ///         503 => Err(Fail::after(Duration::from_secs(30), "busy")),
 ///         404 => Err(Fail::dead("no such account")),
 ///         200 => Ok(()),
@@ -43,9 +43,9 @@ use std::time::Duration;
 ///
 /// # Errors that do not convert
 ///
-/// An error that is not `Send + Sync + 'static` cannot be boxed so, and `?` refuses it. The cure is its text.
-/// Two are common: the `PoisonError` of a `lock()`, which holds the guard of the lock, and a
-/// `Box<dyn Error>` without `Send + Sync`.
+/// `?` refuses an error that is not `Send + Sync + 'static`. Convert it to text instead. Two such errors are
+/// common: the `PoisonError` of a `lock()`, which holds the guard of the lock, and a `Box<dyn Error>` without
+/// `Send + Sync`.
 ///
 /// ```
 /// use std::error::Error;
@@ -69,68 +69,68 @@ pub struct Fail {
     pub(crate) error: String,
 }
 
-/// What becomes of a job whose run did not end well.
+/// What happens to a job whose run did not succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// The policy of its kind decides.
+    /// Its retry policy decides: its own, or that of its kind.
     Policy,
-    /// It is tried again after this delay, if the policy allows another try.
+    /// It is retried after this delay, if its policy allows another retry.
     After(Duration),
     /// It runs again after this delay, and the run is no failure.
     Snooze(Duration),
     /// It is dead.
     Dead,
-    /// It goes back as it was, and the run does not count.
+    /// If the run was cancelled, its claim is given back, and the run does not count. Else the policy decides.
     Interrupted,
 }
 
 impl Fail {
-    /// Returns the failure after which the job is tried again by its [`Retry`](crate::Retry), and is dead
-    /// after its last try. `?` does the same: this is for an error that is made here.
+    /// Fails the run: the job is retried by its [`Retry`](crate::Retry) policy, or is dead after its last
+    /// retry. `?` does the same; this function is for an error that the handler makes itself.
     pub fn retry(error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
         Fail { fate: Fate::Policy, error: chain(&*error.into()) }
     }
 
-    /// Returns the failure after which the job is tried again when `delay` has passed, if the
-    /// number of tries that its [`Retry`](crate::Retry) allows is not used up. A delay that leads past the
-    /// year 9999 ends with that year: an insert would be refused, but here nobody could be told.
+    /// Fails the run: the job is retried after `delay`, or is dead after the last retry that its
+    /// [`Retry`](crate::Retry) policy allows. A delay that leads past the year 9999 ends with that year: an
+    /// insert would refuse it, but here no caller waits for an error.
     ///
-    /// A job that must wait for no fault of its own, for a limiter or for another job, is
-    /// [snoozed](Fail::snooze).
+    /// A job that only has to wait, for a rate limiter or for another job, is better [snoozed](Fail::snooze).
     #[doc(alias("retry_in", "backoff"))]
     pub fn after(delay: Duration, error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
         Fail { fate: Fate::After(delay), error: chain(&*error.into()) }
     }
 
-    /// Puts the job off: it runs again when `delay` has passed, and this run was no failure. No try is used
-    /// up, no [`Event::Failed`](crate::Event::Failed) is told, the job keeps its key, and
+    /// Ends the run without a failure: the job runs again after `delay`. No retry is used up, no
+    /// [`Event::Failed`](crate::Event::Failed) is emitted, the job keeps its key, and
     /// [`Stats::snoozed`](crate::Stats::snoozed) counts the run. The next run has the same
     /// [`Run::attempt`](crate::Run::attempt) and a greater [`Run::fence`](crate::Run::fence).
     ///
-    /// A job that was [cancelled](crate::Client::cancel) while it ran ends. A delay that leads past the year
-    /// 9999 ends with that year.
+    /// A job that was [cancelled](crate::Client::cancel) while it ran does not run again. A delay that leads
+    /// past the year 9999 ends with that year.
     ///
-    /// Nothing but the handler bounds how often a job is put off. One that must not wait for ever says in its
-    /// data until when it is of use, and its handler returns [`Fail::dead`] after that time: the
-    /// `cookbook` shows it beside a limiter. [`JobInfo::due`](crate::JobInfo::due) is the time of
-    /// the next run, and so says nothing of the job's age.
+    /// Only the handler limits the number of snoozes. If a job must not wait for ever, put an end time into its
+    /// data, and return [`Fail::dead`] after that time: the `cookbook` shows this beside a limiter.
+    /// [`JobInfo::due`](crate::JobInfo::due) is the time of the next run, so it does not tell the age of the
+    /// job.
     ///
-    /// A snooze costs what a failed run costs: one claim and one change of the job in the store. So the delay
-    /// is the time until it is worth another look. Zero leads to the next run at once, again and again.
+    /// A snooze costs as much as a failed run: one claim, and one change of the job in the store. So choose a
+    /// delay after which the next run may succeed. After a delay of zero the job runs again at once.
     #[doc(alias("defer", "delay", "postpone", "rate_limit", "reschedule"))]
     #[must_use]
     pub fn snooze(delay: Duration) -> Fail {
         Fail { fate: Fate::Snooze(delay), error: "the job was put off".to_owned() }
     }
 
-    /// Returns the failure that makes the job dead at once.
+    /// Fails the run, and makes the job dead at once.
     #[doc(alias("discard", "unrecoverable"))]
     pub fn dead(error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
         Fail { fate: Fate::Dead, error: chain(&*error.into()) }
     }
 
-    /// Returns the failure of a run that was told to stop ([`Run::is_cancelled`](crate::Run::is_cancelled)).
-    /// It does not count as a try: a job that is still the store's to run is tried again at once.
+    /// Ends a run that was cancelled ([`Run::is_cancelled`](crate::Run::is_cancelled)), without counting it:
+    /// unless its job was cancelled or its lease was lost, the job runs again at once. If the run was not
+    /// cancelled, this is the same as [`Fail::retry`].
     #[must_use]
     pub fn interrupted() -> Fail {
         Fail { fate: Fate::Interrupted, error: "the run was told to stop".to_owned() }

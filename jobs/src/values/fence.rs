@@ -1,13 +1,14 @@
-//! What tells the runs of a job apart.
+//! Fences: numbers that order the runs of a job.
 
-/// Tells the runs of a job apart: of two runs of one job, the later has the greater fence.
+/// A number that orders the runs of a job: of two runs of one job, the later has the greater fence.
 ///
-/// For whatever a handler writes to that can compare: it refuses what bears a fence lower than one
-/// it has seen for the same job.
+/// A handler can send it with each write to another system. That system then refuses a write whose fence is
+/// lower than one that it has seen for the same job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Fence {
     number: u64,
-    /// Tells claims apart that have one number, because a failover has forgotten the first of them.
+    /// Distinguishes claims with the same number: a failover that loses a claim makes the next one reuse its
+    /// number.
     nonce: u64,
 }
 

@@ -9,7 +9,7 @@ pub fn set(hook: fn(&'static str)) {
     let _ = HOOK.set(hook);
 }
 
-/// A named point. Without a hook it costs one load.
+/// Calls the hook at a named point. Without a hook it costs one load.
 pub fn at(point: &'static str) {
     if let Some(hook) = HOOK.get() {
         hook(point);

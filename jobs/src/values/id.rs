@@ -1,21 +1,21 @@
-//! The id of a job: 128 bits, made by whoever inserts it, before the store has seen it.
+//! The id of a job: 128 bits, made by the process that inserts the job, before the store sees it.
 //!
 //! Ground rules:
 //!
 //! - Ids that a process makes are unique, and ascend in the order in which it makes them.
-//! - An id made here says where its job was filed first: the kind, as a few bits of a hash, and the
-//!   deadline, as a distance from the id's own time. So a store finds the job by its id without an
-//!   index of ids; only a job that has moved since needs a row that says where it is.
-//! - An id that comes from elsewhere (a name, another program) says nothing reliable. A store must
-//!   not trust a hint: it looks there, and compares the whole id.
+//! - An id made here has a hint to the first place of its job in the store: the kind, as a few bits of a hash,
+//!   and the due time, as a distance from the id's own time. So a store finds the job by its id without an
+//!   index of ids. Only a job that has moved since needs a row with its place.
+//! - The hint of an id from elsewhere (a name, another program) is arbitrary. So a store never trusts a hint:
+//!   it reads the job there, and compares the whole id.
 //!
 //! | bits | hold |
 //! | --- | --- |
 //! | 127 to 84 | milliseconds since 1970 when the id was made |
 //! | 83 to 72 | a count within the millisecond; it carries into the time above |
 //! | 71 to 66 | a hash of the kind |
-//! | 65 to 34 | the deadline, as milliseconds since (the id's time less an hour); all ones: no hint |
-//! | 33 to 0 | drawn at random once a process |
+//! | 65 to 34 | the due time, as milliseconds since (the id's time less an hour); all ones: no hint |
+//! | 33 to 0 | random bits, drawn once in each process |
 
 use core::fmt;
 use core::str::FromStr;
@@ -28,9 +28,9 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::time::Millis;
 
-/// The id of a durable job: 128 bits, made by the process that inserts the job. It stays the same
-/// through retries, moves and restarts, so it can serve as the idempotency key of what the job does
-/// elsewhere.
+/// The id of a durable job: 128 bits, made by the process that inserts the job. It stays the same through
+/// retries, reschedules and restarts, so it can serve as the idempotency key of the job's calls to other
+/// systems.
 ///
 /// Ids made by one process ascend in the order in which they were made. An id is written as 32
 /// hexadecimal digits, and read back with [`str::parse`].
@@ -49,10 +49,10 @@ pub struct JobId(u128);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseIdError(String);
 
-/// What the last id of this process was made of: milliseconds and count.
+/// Milliseconds and count of the last id of this process.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// The process that drew [`RANDOM_BITS`] at random, and what it drew. A forked process draws anew.
+/// The id of the process that drew the random bits, and these bits. A forked process draws its own.
 static PROCESS: Mutex<Option<(u32, u64)>> = Mutex::new(None);
 
 const COUNT_BITS: u32 = 12;
@@ -60,7 +60,7 @@ const HASH_BITS: u32 = 6;
 const DELTA_BITS: u32 = 32;
 const RANDOM_BITS: u32 = 34;
 const NO_HINT: u64 = (1 << DELTA_BITS) - 1;
-/// How far a deadline may lie before the id's own time and still be a hint, in milliseconds.
+/// How far a due time may lie before the id's own time and still fit into the hint, in milliseconds.
 const BEFORE: i64 = 3_600_000;
 /// The latest time that an id takes from a clock: 2^34 ms below the end of the field, which leaves
 /// the count room to carry.
@@ -69,8 +69,8 @@ const LATEST: u64 = (1 << 44) - (1 << 34);
 impl JobId {
     /// Returns an id that no other call has returned, here or elsewhere.
     ///
-    /// For [`insert_with_id`](crate::Client::insert_with_id), when the id is to be stored before the
-    /// job is inserted.
+    /// Use it with [`insert_with_id`](crate::Client::insert_with_id) to store the id before the job is
+    /// inserted.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a default that differs each time is none")]
     pub fn new() -> JobId {
@@ -102,20 +102,20 @@ impl JobId {
         self.0
     }
 
-    /// Returns the deadline at which the job was filed first, if the id was made here and knows it.
+    /// Returns the due time under which the job was stored first, if the id has a hint.
     #[cfg(any(feature = "sqlite-unbundled", test))]
     pub(crate) fn due_hint(self) -> Option<Millis> {
         let delta = (self.0 >> RANDOM_BITS) as u64 & NO_HINT;
         (delta != NO_HINT).then(|| Millis::clamped(self.made_at() - BEFORE + delta as i64))
     }
 
-    /// Says whether the job may have been filed under this kind first.
+    /// Says whether the job may have been stored under this kind first.
     #[cfg(any(feature = "sqlite-unbundled", test))]
     pub(crate) fn may_be_of(self, kind: &str) -> bool {
         (self.0 >> (RANDOM_BITS + DELTA_BITS)) as u64 & ((1 << HASH_BITS) - 1) == kind_bits(kind)
     }
 
-    /// Says whether the id alone leads to a job of this kind with this deadline.
+    /// Says whether the hint leads to a job of this kind with this due time.
     #[cfg(any(feature = "sqlite-unbundled", test))]
     pub(crate) fn hints_at(self, kind: &str, due: Millis) -> bool {
         self.due_hint() == Some(due) && self.may_be_of(kind)
@@ -127,7 +127,7 @@ impl JobId {
     }
 }
 
-/// Makes ids: holds what is the same for all of one call.
+/// Makes ids. It holds the random bits of this process.
 pub(crate) struct JobIds {
     random: u64,
 }
@@ -147,7 +147,7 @@ impl JobIds {
         JobIds { random }
     }
 
-    /// Returns a new id, for a job of a kind that is due at a time.
+    /// Returns a new id. `job` has the kind and the due time for the hint.
     pub(crate) fn next(&self, now: Millis, job: Option<(&str, Millis)>) -> JobId {
         let time = (now.get() as u64).min(LATEST) << COUNT_BITS;
         let last = |last: u64| Some(time.max(last + 1));
@@ -239,7 +239,7 @@ mod tests {
             (4_291_367_295, false),
             (100_000_000_000, false),
         ] {
-            // Ids of other tests may have pushed the time of this one on; the deadline follows it.
+            // Ids of other tests may have advanced the time of this one; the due time follows it.
             let probe = ids.next(now, Some(("close-order", now)));
             let due = Millis::clamped(probe.made_at() + delta);
             let id = ids.next(Millis::clamped(probe.made_at() + 1), Some(("close-order", due)));

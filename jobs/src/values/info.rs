@@ -1,11 +1,11 @@
-//! What the store says about jobs: one job, counts, the answer of a cancel.
+//! The store's answers about jobs: one job, counts, schedules, the result of a cancel.
 
 use std::time::SystemTime;
 
 use super::id::JobId;
 use super::job::{DecodeError, Job};
 
-/// How long an answer of the store is to hold.
+/// What a change survives once its call has returned.
 ///
 /// | level | `insert` returns | a crash of the process loses | a power cut loses |
 /// | --- | --- | --- | --- |
@@ -14,28 +14,27 @@ use super::job::{DecodeError, Job};
 /// | `Buffered` | at once | what was not flushed | what was not flushed |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// An answer is given once it is on stable storage: one fsync for all that arrived during the
-    /// fsync before.
+    /// A call returns once its change is on stable storage. Calls that arrive during one fsync share the next
+    /// one.
     #[default]
     Synced,
-    /// An answer is given once the operating system has it.
+    /// A call returns once the operating system has its change.
     Written,
-    /// An insert returns at once. [`Client::flush`](crate::Client::flush) waits for what was
-    /// inserted before. A cancel, an insert with an id or a key, and whatever else has an answer, waits as
-    /// with `Written`.
+    /// An insert returns at once. [`Client::flush`](crate::Client::flush) waits for the inserts before it.
+    /// Every call that has a result (a cancel, an insert with an id or a key) waits as with `Written`.
     Buffered,
 }
 
-/// What a cancel found.
+/// The result of a cancel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Cancel {
     /// The job will never start.
     Cancelled,
-    /// The job may have started. Its run was told ([`Run::is_cancelled`](crate::Run::is_cancelled)), and it is
-    /// not tried again if it fails.
+    /// The job may have started. Its run is cancelled ([`Run::is_cancelled`](crate::Run::is_cancelled)), and
+    /// the job is not retried if the run fails.
     Running,
-    /// There is nothing to cancel: the job is done, dead, was cancelled before, or never was.
+    /// There is nothing to cancel: the job is completed, dead, cancelled already, or never existed.
     Gone,
 }
 
@@ -47,59 +46,61 @@ impl Cancel {
     }
 }
 
-/// What becomes of a job next.
+/// The state of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum JobState {
-    /// It waits for its time, for a free slot, or for a process that handles its kind.
+    /// It waits for its due time, for a free slot, or for a process that handles its kind.
     Pending,
-    /// The process that runs the jobs of the file has claimed it, from up to 50 ms before its time on. Only
-    /// that process knows whether its handler has started: to others it is neither pending nor running.
+    /// Another process has claimed it: on a file at most 50 ms before its due time; on a server once it was due,
+    /// and it goes back if it has not started after a second. Only that process knows whether the handler has
+    /// started, so others see neither `Pending` nor `Running`.
     Claimed,
-    /// Its handler has started and not ended. On a server a job that another node has claimed is here too:
-    /// it starts within 100 ms, and is given back if it has not started within a second.
+    /// Its handler has started and not ended. Only the process that runs it sees this state.
     Running,
-    /// It is not tried again. It stays until it is retried, deleted, or older than [`Builder::keep_dead`](crate::Builder::keep_dead).
+    /// It is not retried. It stays until it is retried by hand, deleted, or older than
+    /// [`Builder::keep_dead`](crate::Builder::keep_dead).
     Dead,
 }
 
-/// A job as the store has it.
+/// A job as it is in the store.
 ///
-/// Serialized, it is what the command `tickwheel-jobs` prints with `--json`: `id`, `kind`, `state` (`pending`,
-/// `running`, `dead`), `due`, `failures`, `attempt`, `interruptions`, `key`, `error`, `died`, and `payload`. Times are RFC 3339 in
-/// UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON; its objects are sorted by name, and a
-/// number of more than 64 bits is rounded. If the payload is not JSON, `payload` is `null`, and `payload_text` or
-/// `payload_hex` has it.
+/// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state`
+/// (`pending`, `claimed`, `running`, `dead`), `due`, `failures`, `attempt`, `interruptions`, `key`, `error`,
+/// `died`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is
+/// the job's own JSON; the members of its objects are sorted by name, and a number of more than 64 bits is
+/// rounded. If the payload is not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the
+/// payload.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
     /// Its id.
     pub id: JobId,
-    /// The name of its kind.
+    /// Its kind.
     pub kind: String,
-    /// What becomes of it next.
+    /// Its state.
     pub state: JobState,
-    /// The time from which on it may run.
+    /// Its due time: it does not start before.
     pub due: SystemTime,
-    /// How many of its runs have failed.
+    /// The number of its runs that have failed.
     pub failures: u32,
-    /// How many attempts there were, the one under way included, as [`Run::attempt`](crate::Run::attempt)
-    /// counts them: 0 before the first.
+    /// The number of its attempts, the one under way included, as [`Run::attempt`](crate::Run::attempt) counts
+    /// them: 0 before the first.
     pub attempt: u32,
-    /// How many of its latest attempts, in a row, ended with their process.
+    /// The number of its latest attempts, in a row, that ended with their process.
     pub interruptions: u32,
     /// Its key, if it has one.
     pub key: Option<String>,
-    /// Why it failed last, if it did.
+    /// The error of its last failure, if it has failed.
     pub error: Option<String>,
-    /// When it died, of a dead job.
+    /// When it died, if it is dead.
     pub died: Option<SystemTime>,
     /// Its data, as [`Job::encode`] made it.
     pub payload: Vec<u8>,
 }
 
 impl JobState {
-    /// Returns how many attempts there were of a job in this state, if the store has counted `attempts` that
-    /// have ended.
+    /// Returns the number of attempts of a job in this state. `attempts` are those that have ended, as the
+    /// store counts them.
     pub(crate) fn attempts(self, attempts: u32) -> u32 {
         match self {
             JobState::Pending | JobState::Dead => attempts,
@@ -109,11 +110,11 @@ impl JobState {
 }
 
 impl JobInfo {
-    /// Returns the job itself.
+    /// Returns the job.
     ///
     /// # Errors
     ///
-    /// If it is of another kind, or does not decode.
+    /// If the job is of another kind, or its payload does not decode.
     pub fn job<J: Job>(&self) -> Result<J, DecodeError> {
         if self.kind != J::KIND {
             return Err(DecodeError::new(format_args!(
@@ -132,27 +133,27 @@ impl JobInfo {
 pub struct Counts {
     /// Jobs that wait, of every kind, those without a handler included.
     pub pending: u64,
-    /// Jobs that the process which runs the jobs of the file has claimed, as another process sees them.
+    /// Jobs that other processes have claimed: see [`JobState::Claimed`].
     pub claimed: u64,
-    /// Jobs that run.
+    /// Jobs that run in this process.
     pub running: u64,
-    /// Jobs that are not tried again.
+    /// Dead jobs.
     pub dead: u64,
-    /// Schedules of repeated jobs.
+    /// Schedules.
     pub schedules: u64,
 }
 
-/// A schedule of a repeated job, as the store has it. Serialized, it has the fields `name`, `kind`, `rule` and
-/// `next`, a time as that of a [`JobInfo`].
+/// A schedule as it is in the store. Its serialized form has the fields `name`, `kind`, `rule` and `next`, a
+/// time as in a [`JobInfo`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleInfo {
     /// Its name.
     pub name: String,
-    /// The name of the kind of its jobs.
+    /// The kind of its jobs.
     pub kind: String,
     /// Its rule, as text: "every 60000 ms", "cron Europe/Berlin 0 7 * * mon-fri".
     pub rule: String,
-    /// When the next occurrence is due that is no job yet.
+    /// The due time of the next occurrence that is not a job yet.
     pub next: SystemTime,
 }

@@ -1,4 +1,4 @@
-//! What a job is: data with a name.
+//! The trait of a job: data of a named kind.
 
 use core::fmt;
 use std::io::{self, Write};
@@ -6,16 +6,17 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A kind of job: the data that a handler needs, under a name that stays the same.
+/// A kind of job: the data that a handler needs, under a name that stays the same. (`tickwheel::Job` is another
+/// type: a struct that holds a closure.)
 ///
-/// The name leads from the store to the handler, so it must not change while jobs of the kind are in
-/// a store; the name of the type may. Fields may be added if they have a default
-/// (`#[serde(default)]`). A payload that does not decode any more makes the job dead, with its bytes.
+/// The store keeps the name and finds the handler by it. So the name must not change while the store has jobs
+/// of the kind; the name of the type may change. A field may be added if it has a default
+/// (`#[serde(default)]`). If a payload does not decode any more, its job is dead and keeps the payload.
 ///
-/// A payload is JSON, which has limits of its own. A value that is nested more than 127 levels deep is
-/// refused by the insert. A NaN or an infinite number is not: it is written as `null`, which is no number
-/// when the job's time comes, so the job is dead then. A field that may be one is an `Option`, or text, or
-/// the job has an `encode` of its own that refuses it:
+/// A payload is JSON, which has limits. The insert refuses a value that is nested more than 127 levels deep. It
+/// does not refuse a NaN or an infinite number: JSON has `null` in its place, which does not decode as a
+/// number, so the job is dead when it is due. Make such a field an `Option` or text, or refuse the value in an
+/// `encode` of your own:
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -71,7 +72,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     ///
     /// # Errors
     ///
-    /// If the job cannot be encoded. The insert is refused then, and the job comes back.
+    /// If the job cannot be encoded. The insert is refused then, and its error returns the job.
     fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         let mut payload = Vec::with_capacity(128);
         let mut json = serde_json::Serializer::with_formatter(&mut payload, Levels(0));
@@ -83,17 +84,16 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     ///
     /// # Errors
     ///
-    /// If the bytes are not a job of this kind. The job is dead then, because trying again would not
-    /// help.
+    /// If the bytes are not a job of this kind. The job is dead then, because a retry would fail too.
     fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
         serde_json::from_slice(payload).map_err(DecodeError::new)
     }
 }
 
-/// How many arrays and objects may be inside of each other: serde_json reads no more.
+/// The deepest nesting of arrays and objects: serde_json reads no deeper.
 const MOST_LEVELS: u32 = 127;
 
-/// Writes JSON without blanks, and counts the levels.
+/// Writes JSON without blanks, and counts the levels of nesting.
 struct Levels(u32);
 
 impl Levels {

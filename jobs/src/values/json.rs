@@ -1,9 +1,9 @@
-//! Jobs, schedules and counts for people and for programs: times as RFC 3339, a payload of JSON as JSON.
+//! Jobs, schedules and counts as JSON and as debug text: times in RFC 3339, and payloads of JSON as JSON.
 //!
 //! Ground rules:
 //!
-//! - The names of the fields are an interface: scripts read them. They are those of `--json` of the command
-//!   `tickwheel-jobs`.
+//! - The names of the fields are an interface, because scripts read them: they are those of
+//!   `tickwheel-jobs --json`.
 //! - A payload is in one of three fields: `payload` has JSON, `payload_text` other text, `payload_hex` bytes that
 //!   are no text. Text in `payload` would be taken for a JSON string.
 //! - A time is UTC, in milliseconds, to the end of the year 9999.
@@ -43,8 +43,8 @@ impl Serialize for Rfc3339 {
     }
 }
 
-/// Returns year, month and day of a day, counted from 1970-01-01 on. The algorithm is `civil_from_days` of Howard
-/// Hinnant: years begin in March, so that a leap day is the last day of one.
+/// Returns year, month and day of the day with this number, counted from 1970-01-01. The algorithm is
+/// `civil_from_days` of Howard Hinnant: years begin in March, so that a leap day is the last day of one.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468; // since 0000-03-01
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -56,7 +56,7 @@ fn date(days: i64) -> (i64, i64, i64) {
     (era * 400 + year + next_year, month, day)
 }
 
-/// A payload, as what it is.
+/// A payload as JSON, as other text, or as bytes.
 enum Payload<'a> {
     Json(serde_json::Value),
     Text(&'a str),
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(last, (9999, 12, 31));
     }
 
-    /// A job is an object with the fields of `--json`, and its payload JSON if it is JSON.
+    /// A job serializes to an object with the fields of `--json`. A payload of JSON stays JSON.
     #[test]
     fn job_info_serializes_with_its_payload() {
         let json = |payload: &[u8]| serde_json::to_value(job(payload)).unwrap();
@@ -277,7 +277,7 @@ mod tests {
         );
     }
 
-    /// What `{:?}` prints can be read: times are no seconds since 1970, and the payload is no list of bytes.
+    /// The debug text can be read: times are not seconds since 1970, and the payload is not a list of bytes.
     #[test]
     fn job_info_debug_can_be_read() {
         let text = format!("{:?}", job(br#"{"to":"ann"}"#));

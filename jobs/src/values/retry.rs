@@ -1,18 +1,18 @@
-//! How often and when a job is tried again: the wait after each failure, or none.
+//! Retry policies: how long a job waits after each failure, and after which failure it is dead.
 //!
 //! Ground rules:
 //!
-//! - The wait is a function of the policy, of how often the job has failed, and of a number at
-//!   random that is passed in. So the whole window of each policy is pinned by a test.
-//! - The jitter only adds: a try is never sooner than the policy's wait.
+//! - The wait is a function of the policy, of the number of failures, and of a random number that is passed in.
+//!   So a test pins the shortest and the longest waits of each policy.
+//! - The jitter only adds: a retry is never sooner than the policy's wait.
 
 use std::time::Duration;
 
-/// How often and when a job is tried again after its handler failed.
+/// How often and when a job is retried after its handler failed.
 ///
-/// The wait before the `n`-th further try is `base * 2^(n - 1)`, at most [`Retry::max_delay`], plus a
-/// random part of at most a quarter of that, so that jobs which failed together do not come back
-/// together. A wait that leads past the year 9999 ends with that year.
+/// The wait before the `n`-th retry of an [exponential](Retry::exponential) policy is `base * 2^(n - 1)`, at
+/// most [`Retry::max_delay`], plus a random part of at most a quarter of that, so that jobs which failed
+/// together are not retried together. A wait that leads past the year 9999 ends with that year.
 ///
 /// | policy | first wait | waits in all, without and with the whole jitter |
 /// | --- | --- | --- |
@@ -47,15 +47,15 @@ enum Growth {
 const HOUR: Duration = Duration::from_secs(3600);
 
 impl Retry {
-    /// Returns the policy whose waits begin with `base` and double: at most an hour each, 20 times,
-    /// unless [`Retry::max_delay`] and [`Retry::max_retries`] say otherwise.
+    /// Returns the policy whose waits begin with `base` and double. By default each wait is at most an hour
+    /// ([`Retry::max_delay`]), and there are 20 retries ([`Retry::max_retries`]).
     #[must_use]
     pub const fn exponential(base: Duration) -> Retry {
         Retry { base, growth: Growth::Doubled, max_delay: HOUR, max_retries: 20 }
     }
 
-    /// Returns the policy that always waits for `delay`, without jitter: 20 times, unless
-    /// [`Retry::max_retries`] says otherwise.
+    /// Returns the policy whose waits are all `delay`, without jitter. By default there are 20 retries
+    /// ([`Retry::max_retries`]).
     #[must_use]
     pub const fn fixed(delay: Duration) -> Retry {
         Retry { base: delay, growth: Growth::Constant, max_delay: delay, max_retries: 20 }
@@ -78,8 +78,8 @@ impl Retry {
         Retry { max_delay, ..self }
     }
 
-    /// Limits how often a job is tried again. After `max_retries` retries the job is dead: it has run
-    /// `max_retries + 1` times.
+    /// Sets the number of retries. After `max_retries` retries the next failure makes the job dead: its handler
+    /// has failed `max_retries + 1` times.
     #[must_use]
     pub const fn max_retries(self, max_retries: u32) -> Retry {
         Retry { max_retries, ..self }
@@ -110,14 +110,14 @@ impl Retry {
         Some((shortest, longest))
     }
 
-    /// Returns what the policy is made of: its first wait, its longest wait, how often it tries again, and
-    /// whether the waits double.
+    /// Returns the fields of the policy: its first wait, its longest wait, its number of retries, and whether
+    /// the waits double.
     #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
     pub(crate) const fn parts(&self) -> (Duration, Duration, u32, bool) {
         (self.base, self.max_delay, self.max_retries, matches!(self.growth, Growth::Doubled))
     }
 
-    /// Returns the policy that is made of these parts.
+    /// Returns the policy with these fields.
     #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
     pub(crate) const fn from_parts(
         base: Duration,
@@ -129,7 +129,8 @@ impl Retry {
         Retry { base, growth, max_delay, max_retries }
     }
 
-    /// Returns how long to wait after the `failures`-th failure; `draw` is a number at random.
+    /// Returns the wait after the `failures`-th failure, or `None` if the job is dead then. `draw` is a random
+    /// number.
     pub(crate) fn draw_wait(&self, failures: u32, draw: u64) -> Option<Duration> {
         let (shortest, longest) = self.wait(failures)?;
         let choices = u64::try_from((longest - shortest).as_millis()).unwrap_or(u64::MAX - 1) + 1;
@@ -138,7 +139,7 @@ impl Retry {
 }
 
 impl Default for Retry {
-    /// A second, doubled up to an hour, 20 times: 21 runs in about ten hours.
+    /// A second, doubled up to an hour, 20 retries: 21 runs in about ten hours.
     fn default() -> Retry {
         Retry::exponential(Duration::from_secs(1))
     }
@@ -154,7 +155,7 @@ fn duration_from_nanos(nanos: u128) -> Duration {
 mod tests {
     use super::*;
 
-    /// Returns the sum of all waits of a policy, at the least and at the most.
+    /// Returns the sum of all waits of a policy, without jitter and with all of it.
     fn window(policy: Retry) -> (Duration, Duration) {
         (1..)
             .map_while(|failures| policy.wait(failures))

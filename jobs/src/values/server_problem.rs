@@ -6,11 +6,11 @@ use core::fmt;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ServerProblem {
-    /// No connection, or no answer: what the system said.
+    /// No connection, or no answer: the system's message.
     Unreachable(String),
-    /// The server wants another name or password, or does not allow what is needed: what it said.
+    /// The server rejects the name or the password, or denies a right that the jobs need: its message.
     Denied(String),
-    /// What answers there is no Redis server: what it said.
+    /// The program that answers is no Redis server: its answer.
     NotRedis(String),
     /// Its version is below 6.2.
     TooOld(String),
@@ -18,7 +18,8 @@ pub enum ServerProblem {
     ReadOnly,
     /// Its `maxmemory-policy` deletes keys when memory is full. It has to be `noeviction`.
     Evicts(String),
-    /// It has no database of this number, or is still loading: what it said.
+    /// Any other problem, for example no database of this number, or a server that is still loading: its
+    /// message.
     Other(String),
 }
 

@@ -1,33 +1,33 @@
-//! The clock of a server, told by the monotonic clock of this process.
+//! An estimate of a server's clock, read by the monotonic clock of this process.
 //!
 //! Ground rules:
 //!
-//! - A reply that bears the server's time was made between the moment its request was sent and the
-//!   moment it came: so each one bounds the offset from both sides. The estimate is the middle; a
-//!   deadline that is to come counts from the upper bound, so that no error makes it early.
-//! - The narrowest bounds are kept. They widen with their age, because two clocks drift; bounds that
-//!   contradict the kept ones replace them, because somebody has set the server's clock. Those of
-//!   another server say nothing of this one.
-//! - What was heard long ago says little: the clocks have drifted, or somebody has set the server's. Who
-//!   computes a deadline asks for the time first if nothing was heard for [`FRESH`].
-//! - Neither the wall clock of this process nor a change of it has any effect.
+//! - The server writes its time into a reply after the request was sent and before the reply comes. So each
+//!   reply bounds the offset from both sides. The estimate is the middle of the bounds. A new due time counts
+//!   from the upper bound, so that no error makes it early.
+//! - The narrowest bounds are kept. They widen with their age, because two clocks drift. Bounds that contradict
+//!   the kept ones replace them, because the server's clock was set. The bounds of one server do not hold for
+//!   another.
+//! - Old bounds are of little use: the clocks have drifted, or the server's clock was set. So before a caller
+//!   computes a due time, it asks the server for its time if the last reply is older than [`FRESH`].
+//! - The wall clock of this process has no effect, nor has a change of it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What is known about the clock of a server.
+/// The bounds of a server's clock.
 #[derive(Debug)]
 pub(crate) struct ServerTime {
     origin: Instant,
-    /// Microseconds since 1970 by the server's clock when this one read `origin`.
+    /// Microseconds since 1970 by the server's clock when the monotonic clock of this process read `origin`.
     offset: AtomicI64,
     /// When the last reply came, in microseconds after `origin`.
     heard: AtomicI64,
     kept: Mutex<Option<Bounds>>,
 }
 
-/// Between which values the offset lies, in microseconds.
+/// The offset lies between `offset - error` and `offset + error`, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     offset: i64,
@@ -35,11 +35,11 @@ struct Bounds {
     since: Instant,
 }
 
-/// How fast two clocks may drift apart, in millionths: ten times what a bad crystal does.
+/// How fast two clocks may drift apart, in millionths: ten times the drift of a bad crystal.
 const DRIFT: u128 = 1000;
 
-/// A deadline may be computed for so long after a reply: the bounds are wider by two milliseconds then. A
-/// process that runs jobs looks each second.
+/// A due time may be computed this long after a reply: the bounds are then wider by two milliseconds. A process
+/// that runs jobs polls each second, so its bounds are fresh.
 const FRESH: Duration = Duration::from_secs(2);
 
 impl ServerTime {
@@ -48,14 +48,14 @@ impl ServerTime {
         ServerTime { origin, offset: AtomicI64::new(0), heard, kept: Mutex::new(None) }
     }
 
-    /// Says whether the server was not heard for so long that it should be asked for its time.
+    /// Says whether the last reply is older than [`FRESH`], so that the server should be asked for its time.
     pub(crate) fn is_stale(&self, now: Instant) -> bool {
         let now = micros(now.saturating_duration_since(self.origin));
         now.saturating_sub(self.heard.load(Ordering::Relaxed)) > micros(FRESH)
     }
 
-    /// Learns from a reply: when its request was sent, when it came, and the server's time in it, in
-    /// microseconds since 1970.
+    /// Updates the bounds from a reply: when its request was sent, when it came, and the server's time in it,
+    /// in microseconds since 1970.
     pub(crate) fn learn(&self, sent: Instant, came: Instant, server_micros: i64) {
         self.heard.store(micros(came.saturating_duration_since(self.origin)), Ordering::Relaxed);
         let trip = micros(came.saturating_duration_since(sent));
@@ -73,14 +73,14 @@ impl ServerTime {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Returns what the server's clock reads when the monotonic clock reads `now`.
+    /// Returns the estimated time of the server's clock when the monotonic clock reads `now`.
     pub(crate) fn at(&self, now: Instant) -> SystemTime {
         let passed = micros(now.saturating_duration_since(self.origin));
         let reads = self.offset.load(Ordering::Relaxed).saturating_add(passed);
         UNIX_EPOCH + Duration::from_micros(u64::try_from(reads).unwrap_or(0))
     }
 
-    /// Returns the latest that the server's clock may read then.
+    /// Returns the latest time that the server's clock may read then.
     pub(crate) fn latest_at(&self, now: Instant) -> SystemTime {
         let kept = *self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let error = kept.map_or(0, |kept| kept.error_at(now));
@@ -89,7 +89,7 @@ impl ServerTime {
 }
 
 impl Bounds {
-    /// By how much the estimate may be wrong at a time, in microseconds.
+    /// Returns the largest error of the estimate at `now`, in microseconds.
     fn error_at(self, now: Instant) -> i64 {
         let age = now.saturating_duration_since(self.since).as_micros();
         let drifted = i64::try_from(age * DRIFT / 1_000_000).unwrap_or(i64::MAX / 4);
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(reads(&time, start + 5 * MS), 1_000_000_000);
         time.learn(start + 20 * MS, start + 22 * MS, 1_000_017_000);
         assert_eq!(reads(&time, start + 21 * MS), 1_000_017_000);
-        // A reply that was held up says less.
+        // A delayed reply has wider bounds.
         time.learn(start + 30 * MS, start + 90 * MS, 1_000_030_000);
         assert_eq!(reads(&time, start + 31 * MS), 1_000_027_000);
     }
@@ -168,7 +168,7 @@ mod tests {
         time.learn(start, start + MS, 1_000_000_000);
         assert!(!time.is_stale(start + 1000 * MS));
         assert!(time.is_stale(start + 3000 * MS));
-        // A reply that was held up is one all the same.
+        // A delayed reply counts as well.
         time.learn(start + 3000 * MS, start + 3900 * MS, 1_003_000_000);
         assert!(!time.is_stale(start + 4000 * MS));
     }

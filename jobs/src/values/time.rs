@@ -2,10 +2,10 @@
 //!
 //! Ground rules:
 //!
-//! - A deadline rounds up to a millisecond and the present rounds down, so nothing is early. A time
-//!   that has come already is not put off to the next millisecond: nothing starts before its insert.
-//! - A time lies between 1970 and the end of 9999. What a caller asks for outside of it is an error that
-//!   names it, never a time that was bent into the range. The wait of a failed run, which has no caller,
+//! - A due time rounds up to a millisecond and the present rounds down, so no job is early. A due time that has
+//!   come already is not rounded up: a job cannot start before its insert anyway.
+//! - A time lies between 1970 and the end of 9999. If a caller asks for a time outside of this range, the error
+//!   names that time; the time is never moved into the range. The wait of a failed run has no caller, so it
 //!   ends with the year 9999 ([`Millis::plus`]).
 //! - The clock is passed in. No function here reads one.
 
@@ -18,7 +18,7 @@ use tickwheel::{Earliest, When};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Millis(i64);
 
-/// What the two clocks read, at one moment.
+/// The times of both clocks, read at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     pub(crate) wall: SystemTime,
@@ -29,9 +29,9 @@ pub(crate) struct Now {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TimeError {
-    /// The wall-clock time that was asked for lies before 1970.
+    /// The wall-clock time lies before 1970.
     Before1970(SystemTime),
-    /// The wall-clock time that was asked for lies after the year 9999.
+    /// The wall-clock time lies after the year 9999.
     After9999(SystemTime),
     /// The delay ends after the year 9999, or the window of a [`When`] does.
     TooLong(Duration),
@@ -71,8 +71,7 @@ impl Millis {
         self.0
     }
 
-    /// Returns what the wall clock reads, rounded down, and clamped into the range: a clock may read
-    /// anything.
+    /// Returns the time of the wall clock, rounded down, and moved into the range: a clock may read any time.
     pub(crate) fn present(wall: SystemTime) -> Millis {
         let ms = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         Millis::clamped(i64::try_from(ms).unwrap_or(i64::MAX))
@@ -113,8 +112,8 @@ impl Now {
         Millis::present(self.wall)
     }
 
-    /// Returns the deadline that `when` means now. Of a window, `draw` chooses the place: it is a
-    /// number at random.
+    /// Returns the due time that `when` means now. `draw` is a random number: it chooses the place in the
+    /// window of `when`.
     pub(crate) fn resolve(self, when: When, draw: u64) -> Result<Millis, TimeError> {
         let delay = match when.earliest() {
             Earliest::After(delay) => Ok(delay),
@@ -141,7 +140,7 @@ impl Now {
         if leeway.is_zero() {
             return Ok(due);
         }
-        // Whatever is drawn: the same insert is always taken, or never.
+        // The check does not depend on `draw`: the same insert is always accepted, or always refused.
         let latest = due.to_system().checked_add(leeway);
         if latest.is_none_or(|latest| Millis::due(latest).is_err()) {
             return Err(TimeError::TooLong(leeway));

@@ -1,8 +1,8 @@
-//! Whom a connection by TLS trusts, and how it says who it is.
+//! The certificates of a connection over TLS: the trusted authorities, and the client's own.
 
 use core::fmt;
 
-/// Certificates for a connection by TLS, other than the system's: for
+/// Certificates for a connection over TLS, other than the system's: for
 /// [`Jobs::redis_with_tls`](crate::Jobs::redis_with_tls). All are PEM.
 ///
 /// ```no_run
@@ -22,7 +22,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Trusts whom the system trusts, and shows no certificate.
+    /// Trusts the system's authorities, and shows no certificate.
     pub fn new() -> Tls {
         Tls::default()
     }
@@ -32,14 +32,14 @@ impl Tls {
         Tls { trusted: Some(authorities.into()), ..self }
     }
 
-    /// Shows a certificate of the client's: with those between it and the authority, if there are any,
-    /// and its private key. A Redis server wants one unless it has `tls-auth-clients no` or `optional`.
+    /// Shows a client certificate: with the certificates between it and the authority, if there are any, and
+    /// with its private key. A Redis server requires one unless it has `tls-auth-clients no` or `optional`.
     pub fn identity(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Tls {
         Tls { identity: Some((certificate.into(), key.into())), ..self }
     }
 }
 
-/// Without the certificates, and above all without the key.
+/// Shows no certificate, and above all no key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls")

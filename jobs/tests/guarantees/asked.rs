@@ -118,3 +118,26 @@ fn a_cancel_that_names_no_claimed_job_is_found_by_the_check_and_dropped_by_the_r
     client.check().unwrap();
     assert!(jobs.get(id).unwrap().is_some());
 }
+
+/// Promise: `check` of the process that runs the jobs compares its claims with those in the file, also while
+/// its own questions go by another connection.
+#[test]
+fn check_finds_a_claim_that_is_not_in_the_file() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let waits = move |_: Close, _: &tickwheel_jobs::Run| {
+        let _ = held.lock().unwrap().recv_timeout(LONG);
+        Ok(())
+    };
+    let jobs = Jobs::open(&path).unwrap().handle(waits).start().unwrap();
+    jobs.insert(std::time::Duration::ZERO, close(1)).unwrap();
+    wait_until("it runs", || jobs.count().unwrap().running == 1);
+    jobs.check().unwrap();
+    let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    other.execute("DELETE FROM tickwheel_claim", []).unwrap();
+    let found = jobs.check().unwrap_err().to_string();
+    assert!(found.starts_with("F8"), "{found}");
+    drop(release);
+}

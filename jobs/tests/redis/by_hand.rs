@@ -94,3 +94,21 @@ fn a_dead_job_without_a_record_is_not_retried_and_can_be_deleted() {
     jobs.check().unwrap();
     drop((jobs, driver));
 }
+
+/// `check` reads every pending job, also one that has no record, and ends however many jobs are dead: a
+/// version asked for a page of the dead where it wanted one of the pending, again and again.
+#[test]
+fn check_finds_a_pending_job_without_a_record_beside_many_dead_ones() {
+    let server = Server::start();
+    let dies = |_: Order, _: &Run| Err(Fail::dead("no use"));
+    let (jobs, driver) = open(&server).handle(dies).manual().unwrap();
+    jobs.insert_batch((0..300).map(|n| (MS, Order(n)))).unwrap();
+    driver.advance(1000 * MS);
+    assert_eq!(jobs.count().unwrap().dead, 300);
+    jobs.insert_batch((0..600).map(|n| (HOUR + n as u32 * MS, Order(n)))).unwrap();
+    jobs.check().unwrap();
+    let id = jobs.insert(2 * HOUR, Order(300)).unwrap();
+    remove_record(&server, id);
+    let found = jobs.check().unwrap_err().to_string();
+    assert!(found.contains("R5") && found.contains(&id.to_string()), "{found}");
+}

@@ -9,8 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tickwheel_jobs::{Jobs, Run};
 
+use crate::fake_time::library;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{MS, Order, open, wall_now};
+use crate::support::{MS, Order, in_hand, open, wall_now};
 
 /// The environment variable with the URL and the name of a node.
 const NODE: &str = "TICKWHEEL_REDIS_CLOCK";
@@ -74,17 +75,6 @@ impl Drop for Node {
     }
 }
 
-/// Returns the library that tells another time.
-fn library() -> Option<String> {
-    let asked = Command::new("faketime").args(["-f", "+0", "printenv", "LD_PRELOAD"]).output();
-    let library = asked.ok().and_then(|asked| String::from_utf8(asked.stdout).ok());
-    let library = library.map(|library| library.trim().to_owned()).filter(|it| !it.is_empty());
-    if library.is_none() {
-        eprintln!("skipped: it needs `faketime`, which on Debian is in the package faketime");
-    }
-    library
-}
-
 fn numbers(list: &[String]) -> Vec<Vec<u64>> {
     let number = |word: &str| word.parse().unwrap_or(0);
     list.iter().map(|entry| entry.split(' ').map(number).collect()).collect()
@@ -122,7 +112,7 @@ fn nodes_whose_clocks_are_ten_minutes_apart_and_drift_run_every_job_once_and_in_
     client.insert_batch((0..MANY).map(|n| (at(n), Order(n)))).unwrap();
     let all = 4 + 3 * MANY as usize;
     wait_until("all ran", || list("starts").len() >= all);
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
     let mut orders = std::collections::BTreeMap::new();
     for name in ["early", "late"] {

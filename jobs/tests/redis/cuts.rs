@@ -8,7 +8,7 @@ use tickwheel_jobs::Jobs;
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
 use crate::server::{Server, wait_until};
-use crate::support::{Log, Order, noting, open};
+use crate::support::{Log, Order, in_hand, noting, open};
 
 /// Every fate of a connection: cut after so many bytes of the request, or of the reply.
 fn fates() -> Vec<Fate> {
@@ -38,7 +38,7 @@ fn an_insert_that_is_cut_anywhere_is_there_once() {
     }
     assert_eq!(proxy.met(), fates.len() as u64);
     wait_until("all ran", || log.len() as u64 == order);
-    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&jobs) == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(order as usize);
@@ -58,7 +58,7 @@ fn a_claim_or_an_end_that_is_cut_anywhere_runs_no_job_twice() {
         client.insert(Duration::ZERO, Order(n as u64)).unwrap();
         wait_until("it ran", || log.of(n as u64) > 0);
     }
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     assert!(proxy.met() as usize >= fates.len() * 3 / 4, "{}", proxy.met());
     client.check().unwrap();
     jobs.shutdown().unwrap();

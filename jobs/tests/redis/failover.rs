@@ -10,7 +10,7 @@ use crate::proxy::Proxy;
 use crate::server::{Server, wait_until};
 use crate::slow_disk::SlowDisk;
 use crate::stoppable_replica::Replica;
-use crate::support::{Log, MS, Order, noting, now};
+use crate::support::{Log, MS, Order, in_hand, noting, now};
 
 /// The claim is forgotten, and its number is given again. The nonce tells the two apart.
 #[test]
@@ -84,7 +84,7 @@ fn a_failover_loses_what_the_replica_had_not_and_nothing_else() {
     let log = Log::default();
     let jobs = noting(Jobs::redis(front.url()).unwrap(), &log);
     wait_until("all ran", || log.len() == 101);
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(101);

@@ -11,7 +11,7 @@ use tickwheel_jobs::{Cancel, Event, Fail, JobId, Jobs, Run, Schedule};
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, in_hand, noting, open};
 
 const SOON: Duration = Duration::from_secs(3);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -73,7 +73,7 @@ fn the_ends_of_runs_are_kept_on_a_full_server_whatever_stands_beside_them() {
             });
         }
     });
-    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&jobs) == 0);
     assert_eq!(jobs.count().unwrap().pending, 1);
     jobs.check().unwrap();
     fill(&server, "0");
@@ -247,7 +247,7 @@ fn a_claim_whose_answer_was_lost_is_answered_by_a_full_server() {
     fill(&server, "1mb");
     proxy.deliver_first();
     wait_until("it ran", || log.of(1) == 1);
-    wait_until("it ended", || client.count().unwrap().running == 0);
+    wait_until("it ended", || in_hand(&client) == 0);
     assert_eq!(attempts.load(Ordering::Acquire), 1);
     fill(&server, "0");
     client.check().unwrap();
@@ -292,7 +292,7 @@ fn what_a_lease_leaves_is_not_half_done_if_a_key_has_another_type() {
         let (jobs, driver) = open(|_, _| panic!("its process is gone before it starts"));
         jobs.insert(MS, Order(1)).unwrap();
         driver.set_wall(driver.wall_now() + 2 * MS);
-        assert_eq!(jobs.count().unwrap().running + jobs.stats().in_flight as u64, 1);
+        assert_eq!(in_hand(&jobs) + jobs.stats().in_flight as u64, 1);
         let late = driver.wall_now() + 3000 * MS;
         core::mem::forget((jobs, driver));
         let (jobs, driver) = open(|_, _| Ok(()));

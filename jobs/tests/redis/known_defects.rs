@@ -12,7 +12,7 @@ use tickwheel_jobs::{Event, Fail, JobId, JobState, Jobs, Run, Schedule};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -64,7 +64,7 @@ fn a_job_that_is_in_no_set_is_found_by_the_check_and_runs_after_a_reset() {
     let log = Log::default();
     let jobs = noting(open(&server), &log);
     wait_until("all ran", || log.len() == 3);
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(3);
@@ -93,7 +93,7 @@ fn a_claim_that_has_lost_its_fence_or_its_record_does_not_keep_others_from_runni
     driver.advance(2000 * MS);
     // All but the two without a record.
     log.each_once(5);
-    assert_eq!(client.count().unwrap().pending + client.count().unwrap().running, 0);
+    assert_eq!(client.count().unwrap().pending + in_hand(&client), 0);
     client.check().unwrap();
     drop((jobs, driver));
 }
@@ -192,7 +192,7 @@ fn a_worker_whose_connections_have_died_in_silence_goes_on() {
     for n in 0..3 {
         client.insert(Duration::ZERO, Order(n)).unwrap();
         wait_until("it ran", || log.of(n) == 1);
-        wait_until("it ended", || client.count().unwrap().running == 0);
+        wait_until("it ended", || in_hand(&client) == 0);
         // Nothing is closed, and nothing comes any more.
         proxy.hold_all();
     }
@@ -294,7 +294,7 @@ fn nothing_expires_but_the_last_answers_and_without_them_a_chosen_id_is_one_job(
     let id = JobId::named("chosen");
     client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap();
     wait_until("it ran", || log.of(2) == 1);
-    wait_until("it ended", || client.count().unwrap().running == 0);
+    wait_until("it ended", || in_hand(&client) == 0);
     let keys: Vec<String> = server.ask(&["KEYS", "*"]);
     for key in keys {
         let lives: i64 = server.ask(&["PTTL", &key]);

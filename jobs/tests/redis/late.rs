@@ -13,7 +13,7 @@ use tickwheel_jobs::{InsertErrorKind, Jobs, Run};
 use crate::lost::hash_of;
 use crate::proxy::{Fate, Proxy};
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, in_hand, noting, open};
 
 /// An answer may take an eighth of it.
 const LEASE: Duration = Duration::from_millis(2000);
@@ -37,12 +37,12 @@ fn a_late_copy_of_an_insert_does_not_insert_again() {
         client.insert(Duration::ZERO, Order(1 + 2 * n)).unwrap();
         client.insert(Duration::ZERO, Order(2 + 2 * n)).unwrap();
         wait_until("both ran", || log.len() as u64 == 3 + 2 * n);
-        wait_until("both ended", || jobs.count().unwrap().running == 0);
+        wait_until("both ended", || in_hand(&jobs) == 0);
         assert_eq!(proxy.met(), 1 + n);
         proxy.deliver_all();
     }
     server.do_what_has_arrived();
-    wait_until("nothing runs", || jobs.count().unwrap().running == 0);
+    wait_until("nothing runs", || in_hand(&jobs) == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(7);
@@ -80,7 +80,7 @@ fn a_late_copy_of_a_claim_claims_nothing() {
         }
         // Its copy, and something else after the answer to that.
         wait_until("the process goes on", || proxy.requests() >= before + 2);
-        wait_until("all ended", || client.count().unwrap().running == 0);
+        wait_until("all ended", || in_hand(&client) == 0);
         proxy.stall(true);
         client.insert(Duration::ZERO, Order(4)).unwrap();
         proxy.deliver_first();
@@ -90,7 +90,7 @@ fn a_late_copy_of_a_claim_claims_nothing() {
         proxy.stall(false);
         proxy.go_on();
         wait_until("it ran", || log.of(4) == 1);
-        wait_until("it ended", || client.count().unwrap().running == 0);
+        wait_until("it ended", || in_hand(&client) == 0);
         assert_eq!(attempts.load(Ordering::Acquire), 1, "interrupted by nothing");
         client.check().unwrap();
         jobs.shutdown().unwrap();
@@ -108,7 +108,7 @@ fn a_late_end_does_not_end_another_run() {
     client.insert(Duration::ZERO, Order(0)).unwrap();
     wait_until("a job ran", || first.stats().completed == 1);
     // Its end is a commit of its own, which would be held too.
-    wait_until("it ended", || client.count().unwrap().running == 0);
+    wait_until("it ended", || in_hand(&client) == 0);
     proxy.plan(&hash_of("change"), &[Fate::Hold; 100]);
     let id = client.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("its end is under way", || proxy.met() > 0);
@@ -124,7 +124,7 @@ fn a_late_end_does_not_end_another_run() {
     proxy.plan(b"", &[]);
     proxy.deliver_all();
     server.do_what_has_arrived();
-    assert_eq!(client.count().unwrap().running, 1, "a late end has ended it");
+    assert_eq!(in_hand(&client), 1, "a late end has ended it");
     client.check().unwrap();
     goes_on.store(true, Ordering::Release);
     wait_until("it ended", || client.get(id).unwrap().is_none());

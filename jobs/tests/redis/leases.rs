@@ -8,7 +8,7 @@ use tickwheel_jobs::{Cancellation, Event, Fail, JobState, Jobs, Run};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
 const LEASE: Duration = Duration::from_millis(1000);
 
@@ -103,10 +103,10 @@ fn a_lease_is_renewed_while_its_handler_works() {
     };
     let first = open(&server).lease(LEASE).handle(slow).start().unwrap();
     first.insert(Duration::ZERO, Order(1)).unwrap();
-    wait_until("it was claimed", || first.count().unwrap().running == 1);
+    wait_until("it was claimed", || in_hand(&first) == 1);
     let second = noting(open(&server).lease(LEASE), &log);
     wait_until("it ended", || log.of(1) > 0);
-    wait_until("it is gone", || second.count().unwrap().running == 0);
+    wait_until("it is gone", || in_hand(&second) == 0);
     log.each_once(1);
     drop((first, second));
 }
@@ -129,7 +129,7 @@ fn a_cancel_of_another_node_reaches_the_run() {
     let jobs = open(&server).handle(handler).start().unwrap();
     let client = open(&server).client().unwrap();
     let id = client.insert(Duration::ZERO, Order(1)).unwrap();
-    wait_until("it was claimed", || client.count().unwrap().running == 1);
+    wait_until("it was claimed", || in_hand(&client) == 1);
     pause(20 * MS);
     assert_eq!(client.cancel(id).unwrap(), tickwheel_jobs::Cancel::Running);
     wait_until("it is told", || told.load(Ordering::Acquire));

@@ -7,7 +7,7 @@ use tickwheel_jobs::{Event, InsertErrorKind, JobId, Jobs};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
 /// The way through a proxy.
 fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
@@ -44,7 +44,7 @@ fn a_lost_reply_of_an_insert_neither_loses_nor_doubles() {
     }
     assert!(proxy.met() >= 50, "{}", proxy.met());
     wait_until("all ran", || log.len() == 200);
-    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&jobs) == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(200);
@@ -83,7 +83,7 @@ fn a_lost_reply_of_a_claim_or_of_an_end_runs_no_job_twice() {
         // The end is told after the run: before the next plan takes the place of this one.
         wait_until("a reply was lost", || proxy.met() > n);
     }
-    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&jobs) == 0);
     let infos: Vec<_> = client.pending().collect();
     assert!(infos.is_empty(), "{infos:?}");
     jobs.check().unwrap();
@@ -101,7 +101,7 @@ fn scripts_that_the_server_has_forgotten_are_loaded_again() {
         jobs.insert((n % 3) as u32 * MS, Order(n)).unwrap();
     }
     wait_until("all ran", || log.len() == 20);
-    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&jobs) == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(20);
@@ -146,7 +146,9 @@ fn a_server_that_syncs_each_write_loses_nothing_when_it_is_killed() {
     }
     inserting.join().unwrap();
     wait_until("all ran", || log.len() == 300);
-    wait_until("all ended", || jobs.count().is_ok_and(|counts| counts.running == 0));
+    wait_until("all ended", || {
+        jobs.count().is_ok_and(|counts| counts.running + counts.claimed == 0)
+    });
     assert!(*failed.lock().unwrap() > 0, "nobody was told that the server was away");
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
@@ -205,7 +207,7 @@ fn connections_that_are_cut_again_and_again_lose_nothing() {
         pause(40 * MS);
     }
     wait_until("all ran", || log.len() == 200);
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(200);
@@ -232,7 +234,7 @@ fn a_server_that_has_lost_everything_takes_jobs_again() {
         }
         wait_until("the next ran", || log.of(n) == 1);
     }
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
     assert_eq!(server.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]), 0);
     jobs.shutdown().unwrap();

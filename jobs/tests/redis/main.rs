@@ -42,6 +42,7 @@ mod cuts;
 #[path = "../kill/draw.rs"]
 mod draw;
 mod failover;
+mod fake_time;
 mod half_done;
 mod held_keys;
 #[cfg(unix)]

@@ -190,7 +190,10 @@ fn no_neighbour_dies(ms: u64) {
     );
     assert!(deaths >= 5, "{deaths}");
     let counts = client.count().unwrap();
-    assert_eq!((counts.pending + counts.running, counts.dead), (NEIGHBOURS.into(), 1));
+    assert_eq!(
+        (counts.pending + counts.claimed + counts.running, counts.dead),
+        (NEIGHBOURS.into(), 1)
+    );
     for (n, id) in (0..).zip(&neighbours) {
         let job = client.get(*id).unwrap().unwrap();
         assert_ne!(job.state, JobState::Dead);

@@ -1,11 +1,12 @@
 //! Several nodes on one queue: each is a `Jobs` of its own, with connections of its own.
 
+use std::thread;
 use std::time::Duration;
 
 use tickwheel_jobs::{Cancel, JobId};
 
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
 #[test]
 fn a_job_is_stored_and_runs() {
@@ -16,7 +17,7 @@ fn a_job_is_stored_and_runs() {
     jobs.insert(50 * MS, Order(2)).unwrap();
     let late = jobs.insert(3_600_000 * MS, Order(3)).unwrap();
     wait_until("both ran", || log.len() == 2);
-    wait_until("both ended", || jobs.count().unwrap().running == 0);
+    wait_until("both ended", || in_hand(&jobs) == 0);
     assert_eq!(jobs.count().unwrap().pending, 1);
     jobs.check().unwrap();
     assert_eq!(jobs.cancel(late).unwrap(), Cancel::Cancelled);
@@ -39,7 +40,7 @@ fn three_nodes_exclude_each_other_and_every_job_runs_once() {
     }
     wait_until("all ran", || log.len() == 5000);
     println!("5000 jobs on three nodes: {:?}", now.elapsed());
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
     let started: Vec<u64> = nodes.iter().map(|node| node.stats().started).collect();
     println!("starts a node: {started:?}, {:?}", nodes[0].stats().lateness);
@@ -47,4 +48,37 @@ fn three_nodes_exclude_each_other_and_every_job_runs_once() {
         node.shutdown().unwrap();
     }
     log.each_once(5000);
+}
+
+/// Promise: a key has at most one pending job, whichever nodes insert under it; and a job that was replaced
+/// never starts.
+#[test]
+fn a_key_has_one_job_although_every_node_replaces_it() {
+    const KEYS: u64 = 20;
+    let server = Server::start();
+    let log = Log::default();
+    let nodes: Vec<_> = (0..3).map(|_| noting(open(&server), &log)).collect();
+    thread::scope(|scope| {
+        for (node, number) in nodes.iter().zip(1..) {
+            scope.spawn(move || {
+                for n in 0..10 * KEYS {
+                    let (key, replaced) = (n % KEYS, Order(1000 * number + n));
+                    node.keyed(&key.to_string()).insert(3_600_000 * MS, replaced).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(nodes[0].count().unwrap().pending, KEYS);
+    for key in 0..KEYS {
+        let node = &nodes[key as usize % nodes.len()];
+        node.keyed(&key.to_string()).insert(10 * MS, Order(key)).unwrap();
+    }
+    wait_until("all ran", || (0..KEYS).all(|key| log.of(key) > 0));
+    wait_until("all ended", || nodes[0].count().unwrap().running == 0);
+    assert_eq!(nodes[0].count().unwrap().pending, 0);
+    nodes[0].check().unwrap();
+    for node in nodes {
+        node.shutdown().unwrap();
+    }
+    log.each_once(KEYS as usize);
 }

@@ -8,7 +8,7 @@ use tickwheel_jobs::{Builder, Event, InsertErrorKind, Jobs, StoreError};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
 /// An answer may take an eighth of it, so a pause of two seconds is noticed.
 const LEASE: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ fn a_server_whose_clients_are_paused_loses_nothing() {
             client.insert(Duration::ZERO, Order(n)).unwrap();
         }
         all_ran(&log, &told, 40);
-        wait_until("all ended", || client.count().unwrap().running == 0);
+        wait_until("all ended", || in_hand(&client) == 0);
         assert!(told.times("it does not answer in time") > 0, "{mode}: {told:?}", told = told.0);
         client.check().unwrap();
         jobs.shutdown().unwrap();
@@ -101,7 +101,7 @@ fn a_server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
     assert!(script.join().unwrap().is_err());
     let client = inserting.join().unwrap();
     all_ran(&log, &told, 6);
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     assert!(told.times("BUSY") > 0, "{:?}", told.0);
     assert_eq!(client.count().unwrap().pending, 0, "what was refused is not there");
     client.check().unwrap();

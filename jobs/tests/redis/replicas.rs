@@ -10,7 +10,7 @@ use tickwheel_jobs::{Builder, Cancel, Client, InsertErrorKind, JobId, Jobs, Open
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Longer than inserts are answered in the test below.
@@ -147,7 +147,7 @@ fn claims_and_ends_wait_for_no_replica() {
         client.insert(Duration::ZERO, Order(n)).unwrap();
     }
     wait_until("all ran", || log.len() == 20);
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     signal(&replica, Signal::SIGCONT);
     jobs.shutdown().unwrap();
     log.each_once(20);
@@ -174,7 +174,7 @@ fn a_process_whose_insert_waits_claims_nothing_meanwhile() {
     signal(&replica, Signal::SIGCONT);
     waiting.join().unwrap();
     wait_until("both ran", || log.len() == 2);
-    wait_until("both ended", || client.count().unwrap().running == 0);
+    wait_until("both ended", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(2);

@@ -6,7 +6,7 @@ use tickwheel_jobs::{Builder, Event, InsertErrorKind, Jobs, OpenError, ServerPro
 
 use crate::limits::everything;
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, in_hand, noting, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -101,7 +101,7 @@ fn a_hint_that_is_refused_loses_no_job() {
     client.insert(100 * MS, Order(1)).unwrap();
     jobs.insert(100 * MS, Order(2)).unwrap();
     wait_until("both ran", || log.len() == 2);
-    wait_until("both ended", || client.count().unwrap().running == 0);
+    wait_until("both ended", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(2);
@@ -133,7 +133,7 @@ fn a_claim_that_lacks_a_right_leaves_its_jobs_where_they_were() {
     client.check().unwrap();
     change_user(&server, &["+zadd"]);
     wait_until("the other one ran", || log.of(2) == 1);
-    wait_until("it ended", || client.count().unwrap().running == 0);
+    wait_until("it ended", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(1);

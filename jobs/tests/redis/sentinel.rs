@@ -11,7 +11,7 @@ use tickwheel_jobs::{Jobs, OpenError, ServerProblem};
 
 use crate::sentinel_servers::{SentinelSet, master, replica_of, url};
 use crate::server::{Server, free_port, wait_until};
-use crate::support::{Log, Order, noting};
+use crate::support::{Log, Order, in_hand, noting};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -33,7 +33,7 @@ fn workers_go_on_with_the_replica_that_sentinels_promote() {
     }
     let later = client.insert(60 * MINUTE, Order(1000)).unwrap();
     wait_until("all ran", || log.len() == 50);
-    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&jobs) == 0);
     wait_until("the replica has the ends", || {
         set.replica.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]) == 1
     });
@@ -57,7 +57,7 @@ fn workers_go_on_with_the_replica_that_sentinels_promote() {
     let _: () = set.master.ask(&["REPLICAOF", "127.0.0.1", &set.replica.port.to_string()]);
     client.insert(Duration::ZERO, Order(51)).unwrap();
     wait_until("it ran too", || log.of(51) == 1);
-    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&jobs) == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(52);
@@ -189,14 +189,14 @@ fn a_server_that_has_become_a_replica_is_left() {
     let jobs = noting(Jobs::redis(url(&[sentinel.port])).unwrap().call_timeout(MINUTE), &log);
     jobs.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("it ran", || log.of(1) == 1);
-    wait_until("it ended", || jobs.count().unwrap().running == 0);
+    wait_until("it ended", || in_hand(&jobs) == 0);
     let _: () = second.ask(&["REPLICAOF", "NO", "ONE"]);
     // Its connections stay open.
     let _: () = first.ask(&["REPLICAOF", "127.0.0.1", &second.port.to_string()]);
     sentinel.name(second.port);
     jobs.insert(Duration::ZERO, Order(2)).unwrap();
     wait_until("it ran", || log.of(2) == 1);
-    wait_until("it ended", || jobs.count().unwrap().running == 0);
+    wait_until("it ended", || in_hand(&jobs) == 0);
     wait_until("hints come from the new master", || {
         let (_, listeners): (String, u64) = second.ask(&["PUBSUB", "NUMSUB", "tw:{jobs}:wake"]);
         listeners > 0

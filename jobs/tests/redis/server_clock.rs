@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tickwheel_jobs::Run;
 
 use crate::server::{Server, pause, wait_until};
-use crate::support::{MS, Order, open};
+use crate::support::{MS, Order, in_hand, open};
 
 /// What a run of a healthy process is late at most on a loaded machine, and less than any clock is set by.
 const LOADED: Duration = Duration::from_secs(120);
@@ -133,7 +133,7 @@ fn an_idle_client_and_an_idle_node_follow_a_server_whose_clock_is_set() {
             assert!(start.late < LOADED, "{ahead}: {start:?}");
         }
     }
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     let mut orders: Vec<u64> = starts.lock().unwrap().iter().map(|start| start.order).collect();

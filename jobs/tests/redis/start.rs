@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tickwheel_jobs::{Event, Jobs, OpenError, ServerProblem};
 
 use crate::server::{Server, free_port, wait_until};
-use crate::support::{Order, open};
+use crate::support::{Order, in_hand, open};
 
 fn refused(url: &str) -> ServerProblem {
     match Jobs::redis(url).unwrap_err() {
@@ -119,7 +119,7 @@ fn a_full_server_refuses_jobs_and_runs_those_that_it_has() {
     assert_eq!(client.count().unwrap().pending, 20);
     let jobs = crate::support::noting(open(&server), &log);
     wait_until("all ran", || log.len() == 20);
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     client.check().unwrap();
     let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     jobs.insert(std::time::Duration::ZERO, Order(21)).unwrap();

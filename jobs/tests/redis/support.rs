@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Job, Jobs, Run};
+use tickwheel_jobs::{Builder, Client, Job, Jobs, Run};
 
 use crate::server::Server;
 
@@ -16,6 +16,12 @@ pub(crate) struct Order(pub(crate) u64);
 
 impl Job for Order {
     const KIND: &'static str = "order";
+}
+
+/// Returns how many jobs are claimed, here or elsewhere.
+pub(crate) fn in_hand(client: &Client) -> u64 {
+    let counts = client.count().unwrap();
+    counts.claimed + counts.running
 }
 
 /// How often each order ran.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Job, JobId, JobState};
 
 use crate::server::Server;
-use crate::support::{MS, Order, open};
+use crate::support::{MS, Order, in_hand, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ fn suspects_that_wait_keep_no_job_of_their_kind_back() {
     let (jobs, driver) = open(&server).lease(LEASE).handle(never).manual().unwrap();
     driver.set_wall(at() + 2 * MS);
     for id in &innocent {
-        assert_eq!(client.get(*id).unwrap().unwrap().state, JobState::Running);
+        assert_eq!(client.get(*id).unwrap().unwrap().state, JobState::Claimed);
     }
     // Some of the suspects are claimed, and most wait.
     let claimed = jobs.stats().in_flight;
@@ -120,19 +120,19 @@ fn gone_with_two_claims(server: &Server, interruptions: u8, others: u64) -> [Job
     interrupt(server, first, 4);
     let (jobs, driver) = open(server).lease(LEASE).handle(never).manual().unwrap();
     driver.set_wall(at());
-    assert_eq!(client.get(first).unwrap().unwrap().state, JobState::Running);
+    assert_eq!(client.get(first).unwrap().unwrap().state, JobState::Claimed);
     let second = client.insert(at() + MS, Order(2)).unwrap();
     client.insert_batch((0..others).map(|n| (at() + MS, Order(3 + n)))).unwrap();
     driver.set_wall(at() + MS);
     (0..others / 128 + 1).for_each(|_| jobs.nudge());
-    assert_eq!(client.get(second).unwrap().unwrap().state, JobState::Running);
+    assert_eq!(client.get(second).unwrap().unwrap().state, JobState::Claimed);
     interrupt(server, second, interruptions);
     core::mem::forget((jobs, driver));
     // Another process, which handles other jobs, finds that the leases have ended.
     let (jobs, driver) = open(server).lease(LEASE).handle(|_: Mail, _| Ok(())).manual().unwrap();
     driver.set_wall(at() + 2 * LEASE);
     jobs.nudge();
-    assert_eq!(client.count().unwrap().running, 0);
+    assert_eq!(in_hand(&client), 0);
     client.check().unwrap();
     drop((jobs, driver));
     [first, second]

@@ -11,7 +11,7 @@ use tickwheel_jobs::{Jobs, OpenError, ServerProblem, Tls};
 
 use crate::sentinel_servers::NAME;
 use crate::server::{Server, free_port, wait_until};
-use crate::support::{Log, Order, noting};
+use crate::support::{Log, Order, in_hand, noting};
 
 /// Signs certificates.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -130,7 +130,7 @@ fn jobs_run(url: &str, tls: &Tls) {
         client.insert(Duration::ZERO, Order(n)).unwrap();
     }
     wait_until("all ran", || log.len() == 20);
-    wait_until("all ended", || jobs.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&jobs) == 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(20);

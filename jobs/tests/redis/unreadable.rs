@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tickwheel_jobs::{Builder, Event, JobId, Run, Schedule};
 
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, noting, open};
+use crate::support::{Log, MS, Order, in_hand, noting, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ fn a_schedule_that_cannot_be_read_costs_no_claim_and_is_told_once() {
     let jobs = told.listening(open(&server).lease(LEASE).handle(handler)).start().unwrap();
     client.insert_batch((0..50).map(|n| (Duration::ZERO, Order(n)))).unwrap();
     wait_until("all ran", || log.len() == 50);
-    wait_until("all ended", || client.count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&client) == 0);
     // Whoever changes a schedule makes the nodes read them all again.
     client.schedule("good", Schedule::every(2 * HOUR), Order(100)).unwrap();
     client.insert(Duration::ZERO, Order(50)).unwrap();
@@ -107,7 +107,7 @@ fn a_record_that_makes_no_sense_is_set_aside_and_keeps_no_other_job_back() {
     let (log, told) = (Log::default(), Told::default());
     let jobs = noting(told.listening(open(&server)), &log);
     wait_until("the others ran", || log.len() == 15);
-    wait_until("the others ended", || client.count().unwrap().running == 0);
+    wait_until("the others ended", || in_hand(&client) == 0);
     jobs.insert(Duration::ZERO, Order(100)).unwrap();
     wait_until("a new one ran", || log.of(100) == 1);
     let mut wanted: Vec<String> = ids[..5].iter().map(|id| format!("job {id}")).collect();
@@ -115,7 +115,7 @@ fn a_record_that_makes_no_sense_is_set_aside_and_keeps_no_other_job_back() {
     wanted.sort();
     found.sort();
     assert_eq!(found, wanted);
-    wait_until("it ended", || client.count().unwrap().running == 0);
+    wait_until("it ended", || in_hand(&client) == 0);
     assert_eq!(client.count().unwrap().pending, 0);
     for (id, record) in ids.iter().zip(senseless) {
         let kept: Vec<u8> = redis::cmd("HGET")

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use tickwheel_jobs::{Jobs, Run};
 
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
 const URL: &str = "TICKWHEEL_REDIS_WORKER";
 const LEASE: Duration = Duration::from_millis(1500);
@@ -90,7 +90,7 @@ fn the_jobs_of_a_worker_that_is_killed_run_elsewhere_within_the_lease_and_a_seco
     println!("{took:?} after the kill, with a lease of {LEASE:?}");
     // A second or so more than the lease; the rest is for a loaded machine.
     assert!(took < LEASE + 8000 * MS, "{took:?}");
-    wait_until("it ended", || client.count().unwrap().running == 0);
+    wait_until("it ended", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(1);

@@ -1,16 +1,17 @@
 //! Events: values that come out of a channel when their time has come.
 //!
 //! [`Events`] has a hierarchy of its own, in a source that the ticker advances beside the jobs. So a
-//! value needs no box and no pool, and what a verb costs does not depend on the jobs.
+//! value needs no box and no pool, and the cost of a verb does not depend on the jobs.
 //!
 //! Ground rules:
 //!
-//! - A value is pending, in the channel, given up, or back with the user: never lost in between. What
-//!   nobody can receive any more is dropped, outside every lock and through the unwind boundary.
-//! - The handle of an event is the key under which it lies. Keys of different tables never match, so
-//!   no verb of a wheel confuses an event with a job.
-//! - The source points to no engine, and no receiver is kept: so a wheel ends, and a channel
-//!   disconnects, whatever else is still held.
+//! - A value is pending, in the channel, given up, or back with the user: never lost in between. A
+//!   value that cannot be received any more is dropped, outside every lock and through the unwind
+//!   boundary.
+//! - The handle of an event is its key in the hierarchy. Keys of different tables never match, so no
+//!   verb of a wheel confuses an event with a job.
+//! - The source holds neither the engine nor a receiver: so it keeps neither a wheel alive nor a
+//!   channel connected.
 
 mod outlet;
 mod source;
@@ -38,16 +39,15 @@ use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::when::When;
 
-/// Timers that carry values: each comes out of one channel when its time has come, as an [`Event`].
-/// For a loop that waits for messages anyway, and wants to hear of timeouts in the same place.
+/// Timers that carry values: when its time has come, each value is sent to one channel, as an
+/// [`Event`]. For a loop that already waits for messages, and wants its timeouts in the same place.
 ///
 /// The channel is one of `crossbeam-channel` 0.5, so a loop can `select!` on it. A value needs no closure,
 /// no box and no thread of the pool: the ticker sends it. Until then it can be cancelled, taken back
-/// and given a new time. There is no verb that repeats: the receiver of an event inserts
-/// the next one.
+/// and given a new time. No verb repeats: the receiver of an event inserts the next one.
 ///
-/// A clone costs a reference count; clones share one channel. Once the last of them is dropped, what
-/// is pending still comes, and after that the channel disconnects.
+/// A clone costs a reference count; clones share one channel. After the last of them is dropped, the
+/// pending events are still sent, and then the channel disconnects.
 ///
 /// ```
 /// use std::time::Duration;
@@ -68,44 +68,45 @@ use crate::values::when::When;
 ///
 /// # Costs
 ///
-/// An insert, a cancel and a reset cost what they cost for a job, less the box: one lock, which all
-/// clones share, and for the insert of a delay a reading of the clock. A pending event takes some 31
+/// An insert, a cancel and a reset cost as much as for a job, without the box: one lock, which all
+/// clones share, and for an insert or a reset a reading of the clock. A pending event takes some 31
 /// bytes and the value. Each `Events::unbounded` or `bounded` makes a hierarchy of the wheel's geometry
-/// (33 KB by default), which the ticker looks at whenever it wakes: so one `Events` for many timers,
+/// (33 KB by default), which the ticker looks at whenever it wakes. So use one `Events` for many timers,
 /// not one for each.
 ///
 /// Events are no jobs: they are not in [`Wheel::len`](crate::Wheel::len) and not under
 /// [`Builder::max_pending`](crate::Builder::max_pending), and a wheel with pending events may be idle.
 ///
-/// # Who goes first
+/// # If the receivers or the wheel go first
 ///
-/// - **The receivers.** The next event that comes due finds no receiver. Then it and everything that
-///   is pending is dropped, and from there on inserts give the value back, with
+/// - **The receivers.** The next event that comes due finds no receiver. Then it and all pending
+///   events are dropped. From there on inserts give the value back, with
 ///   [`InsertErrorKind::Disconnected`](crate::InsertErrorKind::Disconnected).
-/// - **The wheel.** What was due by then comes, as far as there is room, and the channel disconnects.
-///   What is pending stays: [`Events::drain`] hands it back, and [`Events::take`] one by one. Without
-///   either it is dropped with the last `Events`; so a value that holds a clone of the `Events` it is
-///   pending in has to be drained then. Inserts are refused, and resets find nothing.
+/// - **The wheel.** Events that were due by then are sent, as far as there is room, and the channel
+///   disconnects. The other events stay pending: [`Events::drain`] returns all of them, and
+///   [`Events::take`] one. Otherwise they are dropped with the last `Events`. A value that holds a
+///   clone of its own `Events` must be drained, because it would keep itself alive. Inserts are
+///   refused, and resets return `false`.
 pub struct Events<T> {
     owner: Arc<Owner<T>>,
 }
 
-/// What the clones of one [`Events`] share. With it the last of them is dropped.
+/// Shared by the clones of one [`Events`], and dropped with the last of them.
 struct Owner<T> {
     scheduler: Scheduler,
     source: Arc<EventSource<T>>,
 }
 
 impl<T: Send + 'static> Events<T> {
-    /// Returns events on the scheduler's wheel, and the receiver of those that have come due. The
-    /// channel has no bound: what nobody receives takes memory.
+    /// Returns an `Events` on the scheduler's wheel, and the receiver of the due events. The channel
+    /// has no bound: events that are not received take memory.
     #[must_use]
     pub fn unbounded(scheduler: &Scheduler) -> (Events<T>, Receiver<Event<T>>) {
         Events::new(scheduler, usize::MAX, Full::Wait)
     }
 
-    /// The same, with a channel that holds no more than `room` events. `full` says what becomes of an
-    /// event that comes due meanwhile. A room of zero counts as one. No memory is reserved.
+    /// The same, with a channel that holds at most `room` events. `full` is the policy for an event
+    /// that comes due while the channel is full. A room of zero counts as one. No memory is reserved.
     ///
     /// ```
     /// use std::time::Duration;
@@ -142,15 +143,15 @@ impl<T: Send + 'static> Events<T> {
     }
 
     /// Sends `value` after a delay, at an instant, or at a wall-clock time: never before, and at most
-    /// one tick after plus what the ticker takes to wake, unless the channel is full.
+    /// one tick after, plus the time that the ticker takes to wake, unless the channel is full.
     ///
-    /// Every time does what [`When`] says of it for a job. With a wall-clock time an event takes an
-    /// entry in two more tables, and the ticker wakes once a second.
+    /// Each kind of [`When`] works as for a job. An event with a wall-clock time takes an entry in two
+    /// more tables, and the ticker wakes once a second while it is pending.
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the value: the wheel is gone, nobody can receive the value, or 2^32 - 1
-    /// events are pending.
+    /// [`InsertError`] with the value: the wheel is gone, a due event has found no receiver, or
+    /// 2^32 - 1 events are pending.
     pub fn insert(&self, when: impl Into<When>, value: T) -> Result<Handle, InsertError<T>> {
         self.owner.source.insert(when.into(), value)
     }
@@ -171,14 +172,14 @@ impl<T: Send + 'static> Events<T> {
         self.owner.source.insert_batch(timers.into_iter().collect())
     }
 
-    /// Cancels an event: it will not come, and its value is dropped here. Returns `false` if it is not
-    /// pending: it was sent, or cancelled before.
+    /// Cancels an event: it will not be sent, and its value is dropped here. Returns `false` if it is
+    /// not pending: it was sent, or cancelled before.
     pub fn cancel(&self, handle: Handle) -> bool {
         let value = self.take(handle);
         value.map(|value| self.owner.source.discard(value)).is_some()
     }
 
-    /// Cancels many events, one after the other. Returns for each what [`Events::cancel`] would.
+    /// Cancels many events, one after the other. Returns the result of [`Events::cancel`] for each.
     pub fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
         handles.iter().map(|&handle| self.cancel(handle)).collect()
     }
@@ -194,10 +195,10 @@ impl<T: Send + 'static> Events<T> {
         self.owner.source.reset(handle, when.into())
     }
 
-    /// Gives many events new times. Returns for each what [`Events::reset`] would. All delays count
+    /// Gives many events new times. Returns the result of [`Events::reset`] for each. All delays count
     /// from one moment. Takes one lock and one reading of the clock.
     pub fn reset_batch<W: Into<When> + Copy>(&self, timers: &[(Handle, W)]) -> Vec<bool> {
-        // What the user's types do is done before the lock is taken.
+        // The conversion may be user code, so it runs before the lock is taken.
         let timers: Vec<(Handle, When)> =
             timers.iter().map(|&(handle, when)| (handle, when.into())).collect();
         self.owner.source.reset_batch(&timers)
@@ -227,8 +228,8 @@ impl<T: Send + 'static> Events<T> {
         self.len() == 0
     }
 
-    /// Takes out everything that is pending, in the order of deadlines: handle, the time that was
-    /// left, value. Also after the end of the wheel.
+    /// Takes out all pending events, in the order of deadlines: the handle of each, the time that was
+    /// left, and the value. Works after the end of the wheel, too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -247,26 +248,27 @@ impl<T: Send + 'static> Events<T> {
         self.owner.source.drain()
     }
 
-    /// Has `waker` called after something came into an empty channel, and when the channel
-    /// disconnects; and once now, since something may be there already. It may be called once too
-    /// many. Replaces the waker of an earlier call.
+    /// Sets a waker that is called after an event came into an empty channel, and when the channel
+    /// disconnects. It is also called once now, because an event may be there already. It may be
+    /// called more often than needed. Replaces an earlier waker.
     ///
     /// This is the hook for a loop that waits in the operating system: the waker of `mio`, a ping of
     /// `calloop`, an eventfd. A loop that is woken receives until the channel is empty.
     ///
-    /// It is called on the ticker's thread (on a wheel without one, the driver's or the driver's),
-    /// which it must not hold up; now, on this thread; and when the channel disconnects, on the thread
-    /// that ends the wheel or drops the last `Events`. A panic in it is caught and counted. It is
-    /// dropped when the channel has disconnected.
+    /// The waker is called on the ticker's thread, or on the thread that calls the driver of a manual
+    /// or driven wheel; it must not block that thread. The first call is on this thread. When the
+    /// channel disconnects, the call may be on the thread that ends the wheel or drops the last
+    /// `Events`. A panic in the waker is caught and counted. It is dropped when the channel has
+    /// disconnected.
     pub fn on_ready(&self, waker: Waker) {
         self.owner.source.ready().set_hook(waker);
     }
 
     /// Returns the receiver as a stream. Feature `async`.
     ///
-    /// The receiver must be that of these events: of others, the stream would not hear. Several
-    /// streams, of clones of the receiver, share the events among them. The stream ends when the
-    /// channel disconnects, and does not keep the `Events` alive.
+    /// `receiver` must be the one of these events, or a clone: events of another channel would not
+    /// wake the stream. Several streams, on clones of the receiver, share the events among them. The
+    /// stream ends when the channel disconnects, and does not keep the `Events` alive.
     #[cfg(feature = "async")]
     pub fn stream(&self, receiver: Receiver<Event<T>>) -> EventStream<T> {
         EventStream::new(receiver, Arc::clone(self.owner.source.ready()))
@@ -278,7 +280,7 @@ impl<T: Send + 'static> Events<T> {
         &self.owner.scheduler
     }
 
-    /// Returns what the wheel's clock reads, as [`Wheel::now`](crate::Wheel::now) does.
+    /// Returns the reading of the wheel's clock, as [`Wheel::now`](crate::Wheel::now) does.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.owner.scheduler.now()

@@ -1,13 +1,13 @@
-//! Where events come out: the channel, its bound, and the wakers that are told of what came.
+//! The outlet of events: the channel, its bound, and the wakers that are called when events were sent.
 //!
 //! Ground rules:
 //!
-//! - One thread at a time has the [`Outlet`], and it is the only one that sends. So what it finds the
-//!   room to be, there is at least.
-//! - A receiver that found the channel empty is woken for what comes next. After each batch the sender
-//!   looks at the length: if it is more than the batch, something older was there all the time,
-//!   and the receiver of that goes on to what is new. To look before the batch would not do: a
-//!   receiver may empty the channel in between.
+//! - One thread at a time has the [`Outlet`], and only that thread sends. So the channel keeps at least
+//!   the room that this thread has found.
+//! - A receiver that found the channel empty is woken by the next event. After each batch the sender
+//!   looks at the length of the channel. If it is more than the batch, the channel was never empty, and
+//!   the receiver that takes the older events goes on to the new ones. A look before the batch would
+//!   not be enough: a receiver may empty the channel in between.
 //! - Wakers are the user's code: they are cloned, called and dropped outside the lock.
 
 use core::fmt;
@@ -28,25 +28,25 @@ use crate::values::handle::Handle;
 /// A value whose time has come, as the receiver of [`Events`](crate::Events) gets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event<T> {
-    /// What was inserted.
+    /// The value that was inserted.
     pub value: T,
     /// The handle that the insert returned. It is stale by now.
     pub handle: Handle,
-    /// When the event was due, rounded up to a tick. How late it is, the receiver's clock tells.
+    /// When the event was due, rounded up to a tick. Subtract it from the time now to get the lateness.
     pub deadline: Instant,
 }
 
-/// What becomes of an event that comes due while the channel of
+/// The policy for an event that comes due while the channel of
 /// [`Events::bounded`](crate::Events::bounded) is full.
 pub enum Full<T> {
-    /// It stays pending until there is room, and can be cancelled until then. Those that are due
-    /// come in the order of their deadlines. Nothing tells the wheel that a channel was emptied:
-    /// so while something waits for room, the ticker looks once a tick.
+    /// The event stays pending until there is room, and can be cancelled until then. Due events are
+    /// sent in the order of their deadlines. The wheel does not notice when a receiver makes room, so
+    /// the ticker looks once a tick while an event waits.
     Wait,
-    /// It is given to this, and counted in
-    /// [`Stats::events_given_up`](crate::Stats::events_given_up). On the ticker's thread (on a wheel
-    /// without one, the driver's or the driver's; at the end, the thread that ends the wheel), which
-    /// must not be held up.
+    /// The value is passed to this closure, and counted in
+    /// [`Stats::events_given_up`](crate::Stats::events_given_up). The closure runs on the ticker's
+    /// thread (on a manual or driven wheel, on the thread that calls the driver; at the end, on the
+    /// thread that ends the wheel), and must not block it.
     Give(Box<dyn FnMut(T) + Send>),
 }
 
@@ -59,24 +59,24 @@ impl<T> fmt::Debug for Full<T> {
     }
 }
 
-/// How much memory an outlet keeps for the next batch: enough for a whole one of small values.
+/// How much memory an outlet keeps for the next batch: enough for a full batch of small values.
 const KEPT_BYTES: usize = 16 << 10;
 
-/// What the thread has that delivers.
+/// The sending half of the channel. The thread that delivers has it.
 pub(super) struct Outlet<T> {
     sender: Sender<Event<T>>,
     room: usize,
     full: Full<T>,
-    /// Room for what one advance takes out.
+    /// A buffer for the events that one advance takes out.
     pub(super) due: Vec<Due<T>>,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Default)]
 pub(super) struct Delivery {
     pub(super) sent: u64,
     pub(super) given_up: u64,
-    /// Nobody can receive anything any more.
+    /// No receiver is left.
     pub(super) is_disconnected: bool,
 }
 
@@ -93,7 +93,7 @@ impl<T> Outlet<T> {
         }
     }
 
-    /// Delivers what is in `due`, which was due at `deadline`.
+    /// Delivers the events in `due`, which were due at `deadline`.
     pub(super) fn deliver(&mut self, deadline: Instant, runner: &JobRunner) -> Delivery {
         let mut delivery = Delivery::default();
         for (key, value) in self.due.drain(..) {
@@ -125,16 +125,16 @@ impl<T> Outlet<T> {
     }
 }
 
-/// A stream among those of one channel, which knows where its waker lies.
+/// The number of a stream of one channel, and the place of its waker.
 #[cfg(feature = "async")]
 pub(super) struct StreamId {
     number: u64,
-    /// Where its waker lay when it was last registered. By now it may have been woken, and another stream may
-    /// have the place, with a number of its own.
+    /// Where its waker was last registered. After a wake, another stream may have this place, with a number of
+    /// its own.
     place: usize,
 }
 
-/// The wakers that are told that something came, or that the channel has disconnected.
+/// The wakers that are called when events were sent, or the channel has disconnected.
 pub(super) struct Ready {
     waiting: Mutex<Waiting>,
     runner: Arc<JobRunner>,
@@ -145,8 +145,8 @@ struct Waiting {
     hook: Option<Arc<Waker>>,
     /// The channel has disconnected: no hook is kept any more.
     is_over: bool,
-    /// The tasks that wait, each with the number of its stream. They are woken once, all of them: a task that
-    /// was woken may be about something else and leave the event to the others.
+    /// The tasks that wait, each with the number of its stream. A wake calls all of them, once: a task that was
+    /// woken may do something else and leave the event to the others.
     tasks: Slab<(u64, Waker)>,
     #[cfg(feature = "async")]
     streams: u64,
@@ -167,11 +167,11 @@ impl Ready {
         let boundary = self.runner.boundary();
         boundary.discard(old);
         call_hook(|| boundary.call_without_handle(|| hook.wake_by_ref()));
-        // The last one, if the hook was replaced meanwhile, or the wheel has ended.
+        // This is the last reference, if the hook was replaced meanwhile, or the wheel has ended.
         boundary.discard(hook);
     }
 
-    /// Drops the hook, for good: nothing comes any more.
+    /// Drops the hook, and keeps no later one: no event will be sent any more.
     pub(super) fn clear_hook(&self) {
         let old = {
             let mut waiting = lock(&self.waiting);
@@ -198,7 +198,7 @@ impl Ready {
         });
     }
 
-    /// Returns what tells a stream from the others. It is not registered.
+    /// Returns the number of a new stream. Registers no waker.
     #[cfg(feature = "async")]
     pub(super) fn number_stream(&self) -> StreamId {
         let mut waiting = lock(&self.waiting);
@@ -206,7 +206,7 @@ impl Ready {
         StreamId { number: waiting.streams, place: 0 }
     }
 
-    /// Has the task of a stream woken by what comes next. Takes constant time, however many streams wait.
+    /// Registers the waker of a stream for the next wake. Takes constant time for any number of streams.
     #[cfg(feature = "async")]
     pub(super) fn register(&self, stream: &mut StreamId, waker: &Waker) {
         let mut waker = waker.clone();
@@ -222,7 +222,7 @@ impl Ready {
         self.runner.boundary().discard(waker);
     }
 
-    /// The stream is gone. The others miss nothing: every wake is for all of them.
+    /// Drops the waker of a stream that is gone. The other streams miss nothing: every wake is for all.
     #[cfg(feature = "async")]
     pub(super) fn leave(&self, stream: &StreamId) {
         let mut waiting = lock(&self.waiting);
@@ -255,15 +255,15 @@ mod tests {
         outlet.due.capacity() * size_of::<Due<T>>()
     }
 
-    /// An outlet keeps the room for a batch of small values, and not that for one of large values.
+    /// An outlet keeps its buffer after a batch of small values, but not after one of large values.
     #[test]
     fn an_outlet_keeps_few_bytes() {
         assert!((1..=KEPT_BYTES).contains(&kept_after_a_batch_of(0_u64)));
         assert!(kept_after_a_batch_of([0_u8; 4096]) <= KEPT_BYTES);
     }
 
-    /// A stream waits in one place, whatever the others do: register, be woken, leave. Nobody takes the
-    /// place of another, and none that waits is forgotten.
+    /// A waiting stream has one place, while other streams register, are woken and leave. No stream takes the
+    /// place of another, and no waiting stream is forgotten.
     #[cfg(feature = "async")]
     #[test]
     fn a_stream_that_waits_is_registered_once_and_woken_once() {
@@ -277,7 +277,7 @@ mod tests {
         let ready = Ready::new(&Arc::new(runner));
         let mut random = 1_u64;
         let mut streams: Vec<StreamId> = (0..20).map(|_| ready.number_stream()).collect();
-        // How often each is to be woken, and was.
+        // Which streams wait, how often each was woken, and how often it should have been.
         let mut waits = [false; 20];
         let wakes: Vec<Arc<Wakes>> = (0..20).map(|_| Arc::new(Wakes(0.into()))).collect();
         let mut expected = [0; 20];

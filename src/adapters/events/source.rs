@@ -2,14 +2,12 @@
 //!
 //! Ground rules:
 //!
-//! - The thread that delivers has the outlet; it lies in the state otherwise. A thread that finds it
-//!   gone leaves the delivery to the one that has it: that one looks what has happened meanwhile before
-//!   it puts the outlet back.
-//! - What one advance takes out was due at one tick, so an event knows its deadline without a word in
-//!   its node.
-//! - While the channel is full, what is due stays in the hierarchy, and the next look is a tick away, for
-//!   as long as anything is due;
-//!   on a manual clock, which has no use for a look that finds it full, at the first tick with room.
+//! - The thread that delivers takes the outlet out of the state. A thread that finds it gone leaves
+//!   the delivery to that thread, which looks at the state again before it puts the outlet back.
+//! - One advance takes out events of one tick, so the deadline of an event is not stored in its node.
+//! - While the channel is full, due events stay in the hierarchy, and the ticker looks again at the
+//!   next tick, as long as any is due. On a manual clock, where a look at a full channel is of no use,
+//!   the next look is at the first tick with room.
 //! - Once the outlet is dropped, the source is finished, and leaves the list of sources.
 
 use std::sync::Arc;
@@ -43,14 +41,14 @@ pub(super) struct EventSource<T> {
     metrics: Arc<EventMetrics>,
 }
 
-/// How many events one step looks at while the end of the wheel delivers.
+/// How many events one step looks at, when due events are sent at the end of the wheel.
 const ENTRIES_PER_LOCK: usize = 256;
 
 impl<T> EventSource<T> {
     pub(super) fn new(engine: &Engine, outlet: Outlet<T>) -> EventSource<T> {
         let runner = engine.runner();
         let mut timers = Timers::new(engine.geometry().clone());
-        // As if it had been there from the beginning.
+        // Starts at the present tick, as if it had advanced with the wheel from the beginning.
         timers.advance(engine.timebase().present(), usize::MAX, &mut Vec::new());
         EventSource {
             state: Mutex::new(State::new(timers, outlet)),
@@ -88,7 +86,7 @@ impl<T> EventSource<T> {
         W: Into<When> + Copy,
     {
         let now = self.timebase.clock().now();
-        // What the user's types do is done before the lock is taken.
+        // The conversion may be user code, so it runs before the lock is taken.
         let times: Vec<When> = timers.iter().map(|&(when, _)| when.into()).collect();
         let mut state = lock(&self.state);
         if let Err(kind) = state.admit(timers.len()) {
@@ -166,23 +164,25 @@ impl<T> EventSource<T> {
         pending.into_iter().map(back).collect()
     }
 
-    /// Nobody can insert any more, or cancel. What is pending still comes, if it can.
+    /// Called when the last [`Events`](super::Events) is dropped. Pending events are still sent, unless the
+    /// wheel has ended.
     pub(super) fn abandon(&self) {
         let mut state = lock(&self.state);
         state.is_abandoned = true;
-        // Otherwise it stays where the ticker finds it.
+        // If an event is pending, the outlet stays where the ticker finds it.
         let is_last = state.timers.len() == 0;
         let outlet = if is_last { state.outlet.take() } else { None };
         drop(state);
         match outlet {
             Some(outlet) => self.put_back(outlet),
             None if self.is_over() => self.discard_if_over(),
-            // The thread that delivers sees to it: what was due before the end still comes.
+            // The next thread that puts the outlet back does it. Events that were due before the end are
+            // still sent.
             None => {}
         }
     }
 
-    /// Nothing is sent any more.
+    /// Returns whether no event is sent any more.
     pub(super) fn is_over(&self) -> bool {
         self.is_finished.load(Ordering::Acquire)
     }
@@ -191,8 +191,8 @@ impl<T> EventSource<T> {
         self.runner.boundary().discard(value);
     }
 
-    /// Takes out what is due at the first tick up to `to` at which anything is, and delivers it.
-    /// Returns whether that is all there is, or all there is room for.
+    /// Takes out the events of the first tick up to `to` at which any is due, and delivers them.
+    /// Returns whether the work up to `to` is done: no other event is due, or there is no room for it.
     fn deliver(&self, outlet: &mut Outlet<T>, to: Tick, limit: usize) -> bool {
         let reading = self.follow_the_wall();
         let room = outlet.room();
@@ -218,13 +218,13 @@ impl<T> EventSource<T> {
         finished || is_disconnected
     }
 
-    /// Returns whether nothing can come until room is made. A driver takes a step for each tick that it is
-    /// told, and need not take any until a job of its own, or another thread, has made room.
+    /// Returns whether the channel of a manual wheel is full. The driver takes a step for each tick that a
+    /// source names. It needs none here until a job, or another thread, has made room.
     fn needs_no_look(&self, state: &State<T>) -> bool {
         state.retry.is_some() && self.timebase.clock().is_manual() && state.is_full()
     }
 
-    /// Ends what the thread did that has the outlet.
+    /// Ends a delivery: puts the outlet back, or drops it if no event will be sent any more.
     fn put_back(&self, mut outlet: Outlet<T>) {
         loop {
             let mut state = lock(&self.state);
@@ -234,7 +234,7 @@ impl<T> EventSource<T> {
                 && outlet.room() > 0
             {
                 drop(state);
-                // What was due before the end.
+                // Events that were due before the end.
                 self.deliver(&mut outlet, end, ENTRIES_PER_LOCK);
                 continue;
             }
@@ -253,7 +253,7 @@ impl<T> EventSource<T> {
         self.discard_if_over();
     }
 
-    /// Drops what is pending, if nobody can have it any more.
+    /// Drops the pending events, if the receivers are gone, or both the wheel and every `Events`.
     fn discard_if_over(&self) {
         let pending = {
             let mut state = lock(&self.state);
@@ -267,16 +267,16 @@ impl<T> EventSource<T> {
         pending.into_iter().for_each(|(_, _, value)| self.discard(value));
     }
 
-    /// Gives the events that wait for the wall clock the deadlines that follow from what it reads
-    /// now. Returns the reading.
+    /// Reads the wall clock, and updates the deadlines of the events that wait for it. Returns the
+    /// reading, or `None` if no event waits for it.
     fn follow_the_wall(&self) -> Option<WallOffset> {
         loop {
             let State { timers, wall, .. } = &mut *lock(&self.state);
             if wall.is_empty() {
                 return None;
             }
-            // Under the lock, each time: so of two threads that follow, none goes back to what the
-            // clock read before it was set, which would have both begin anew, again and again.
+            // Read under the lock, each time. Otherwise one of two threads might go back to a reading
+            // from before the clock was set, and both would begin anew, again and again.
             let reading = self.timebase.clock().read_wall_closely();
             if wall.follow(reading, timers, &self.timebase) {
                 return Some(reading);
@@ -306,7 +306,7 @@ impl<T: Send + 'static> Source for EventSource<T> {
         if state.is_over() {
             Tick::MAX
         } else if self.needs_no_look(&state) {
-            // What is due waits for room, and not for a time.
+            // Due events wait for room, not for a time.
             state.timers.earliest_deadline_after(self.timebase.present())
         } else {
             state.timers.earliest_deadline()

@@ -1,4 +1,4 @@
-//! What lies under the lock of a source of events.
+//! The state of a source of events, which its lock protects.
 //!
 //! No user code runs here: values move, and nothing is dropped.
 
@@ -16,9 +16,9 @@ use crate::values::when::When;
 pub(super) struct State<T> {
     pub(super) timers: Timers<T>,
     pub(super) wall: WallTimes,
-    /// Not while a thread delivers, and never again after the end.
+    /// `None` while a thread delivers, and after the end.
     pub(super) outlet: Option<Outlet<T>>,
-    /// The channel was full: when to look again.
+    /// If the channel was full: the tick at which to look again.
     pub(super) retry: Option<Tick>,
     /// The tick at which the wheel ended.
     pub(super) ended: Option<Tick>,
@@ -41,7 +41,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Nothing is delivered any more.
+    /// Returns whether no event is delivered any more.
     pub(super) fn is_over(&self) -> bool {
         self.ended.is_some() || self.is_disconnected
     }
@@ -51,7 +51,7 @@ impl<T> State<T> {
         self.outlet.as_ref().is_some_and(|outlet| outlet.room() == 0)
     }
 
-    /// Says whether so many more events can come in.
+    /// Checks that `events` more events can be inserted.
     pub(super) fn admit(&self, events: usize) -> Result<(), InsertErrorKind> {
         match () {
             () if self.ended.is_some() => Err(InsertErrorKind::Shutdown),
@@ -101,13 +101,13 @@ impl<T> State<T> {
         deadline.min(self.wall.next_look(timebase))
     }
 
-    /// Takes out events that are due at the first tick up to `to` at which any is: no more than there is
-    /// `room` for, and looking at no more than `limit`. Returns that tick, and whether that is all there
-    /// is, or all there is room for.
+    /// Takes out the events of the first tick up to `to` at which any is due: at most `room` events,
+    /// looking at no more than `limit`. Returns that tick, and whether the work up to `to` is done:
+    /// no other event is due, or there is no room for it.
     ///
-    /// Without room, it finds out whether anything is due. What was due and was cancelled, or put off,
-    /// waits for no room: so `retry` follows from a look at the timers, and not from what is known of
-    /// them, which is a lower bound.
+    /// Without room, it searches for an event that is due, and sets `retry` only if it finds one.
+    /// `next_due` is a lower bound: the event there may have been cancelled or reset, and then nothing
+    /// waits for room.
     pub(super) fn take_due(
         &mut self,
         to: Tick,
@@ -138,11 +138,11 @@ impl<T> State<T> {
     }
 }
 
-/// When an event is due, and what that follows from.
+/// The deadline of an event, and the values from which it was estimated.
 struct Due {
     deadline: Tick,
     target: Target,
-    /// Of the wall clock, for a wall-clock time.
+    /// The reading of the wall clock, for a wall-clock time.
     reading: Option<WallOffset>,
 }
 

@@ -1,4 +1,4 @@
-//! The receiving end of events as a stream.
+//! The due events as a stream.
 
 use core::fmt;
 use core::pin::Pin;
@@ -10,17 +10,17 @@ use futures_core::{FusedStream, Stream};
 
 use super::outlet::{Event, Ready, StreamId};
 
-/// The events that have come due, as a stream: what [`Events::stream`](crate::Events::stream) returns.
+/// The events that have come due, as a stream: from [`Events::stream`](crate::Events::stream).
 /// Feature `async`.
 ///
 /// It ends when the channel disconnects: the wheel has ended, or every [`Events`](crate::Events) is
-/// dropped and nothing is pending. It is `Unpin`. A poll that finds something at once takes no lock;
-/// one that finds nothing takes a lock for a moment, and keeps a waker. Dropping it drops the
+/// dropped and nothing is pending. It is `Unpin`. A poll that finds an event takes no lock; a poll
+/// that finds none takes a lock for a moment and registers a waker. Dropping the stream drops the
 /// receiver.
 ///
-/// What comes into an empty channel wakes every stream of it that waits, because a task that is woken may
-/// leave the event to another. So an event costs a poll of each: let few tasks share a channel, and not
-/// thousands.
+/// An event that comes into an empty channel wakes every waiting stream of that channel, because a task that
+/// is woken may leave the event to another. So each event may cost a poll of every stream: let few tasks share
+/// a channel, and not thousands.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,13 +51,13 @@ impl<T> EventStream<T> {
         EventStream { receiver, ready, id, is_over: false }
     }
 
-    /// Returns the receiver, which can be asked how many events wait in it.
+    /// Returns the receiver, for example to read how many events wait in it.
     #[must_use]
     pub fn receiver(&self) -> &Receiver<Event<T>> {
         &self.receiver
     }
 
-    /// Returns what there is to return, unless the channel is empty.
+    /// Returns an event, or `None` if the channel has disconnected. `Pending` if the channel is empty.
     fn look(&mut self) -> Poll<Option<Event<T>>> {
         match self.receiver.try_recv() {
             Ok(event) => Poll::Ready(Some(event)),
@@ -79,7 +79,7 @@ impl<T> Stream for EventStream<T> {
         }
         let EventStream { ready, id, .. } = &mut *self;
         ready.register(id, cx.waker());
-        // Something may have come before that.
+        // An event may have come before the waker was registered.
         self.look()
     }
 }

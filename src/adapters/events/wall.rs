@@ -1,13 +1,13 @@
-//! The events that wait for a wall-clock time, beside the hierarchy that they lie in.
+//! The events that wait for a wall-clock time, in tables beside their hierarchy.
 //!
-//! A deadline in the hierarchy is what a reading of the wall clock makes of the time. Ground rules:
+//! Their deadlines in the hierarchy are estimates, from a reading of the wall clock. Ground rules:
 //!
-//! - Every look at the source is a look at the wall clock, before anything is taken out. If the clock
-//!   lies apart from a reading that a deadline follows from, all deadlines are estimated anew; some at
-//!   a time, so that the lock is free in between.
-//! - An event whose time has not come by the reading of that look goes back.
-//! - On the system's clock, the source has itself looked at once a [`WALL_CHECK_INTERVAL`], because the
-//!   clock may be set while nothing is due. A manual clock tells its driver.
+//! - Every look at the source reads the wall clock before an event is taken out. If the clock has
+//!   moved against a reading from which a deadline was estimated, all deadlines are estimated anew: a
+//!   limited number at a time, so that the lock is free in between.
+//! - An event whose time has not come by that reading gets a new deadline instead.
+//! - On the system's clock, the ticker looks at the source once a [`WALL_CHECK_INTERVAL`], because the
+//!   clock may be set while nothing is due. A manual driver looks at it in every step anyway.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -25,7 +25,8 @@ use crate::values::when::Window;
 /// How many deadlines are estimated before the lock is released.
 const ENTRIES_PER_LOCK: usize = 256;
 
-/// The table of times shrinks when it has room for so many times as many as it has, and for more than these.
+/// The table of times shrinks when it has room for more than `KEPT_TIMES`, and less than one place in
+/// `SPARSE` is taken.
 const SPARSE: usize = 16;
 const KEPT_TIMES: usize = 1024;
 
@@ -34,11 +35,11 @@ pub(super) struct WallTimes {
     times: HashMap<Key, (SystemTime, Window)>,
     /// The same, in the order of the times.
     order: BTreeMap<Place, Key>,
-    /// The reading that the deadlines follow from, or nearly do.
+    /// The reading from which the deadlines were estimated, to within `apart_at_most`.
     reading: Option<WallOffset>,
-    /// By how much that lies apart from any reading that a deadline follows from.
+    /// The largest distance of `reading` from a reading that a deadline was estimated from.
     apart_at_most: Duration,
-    /// All deadlines are being estimated anew, those up to here are.
+    /// Set while all deadlines are being estimated anew: those up to here are done.
     estimated: Option<Bound<Place>>,
 }
 
@@ -62,7 +63,7 @@ impl WallTimes {
         let before = *self.reading.get_or_insert(reading);
         self.apart_at_most = self.apart_at_most.max(before.distance(reading));
         if before.distance(reading) > step_min(timebase) {
-            // It was set since the last look.
+            // The clock was set since the last look.
             self.estimated = Some(Bound::Unbounded);
         }
     }
@@ -79,12 +80,12 @@ impl WallTimes {
         } else if self.times.capacity() > KEPT_TIMES
             && self.times.len() < self.times.capacity() / SPARSE
         {
-            // One that stays does not pin the memory of a burst. The tree gives up its nodes by itself.
+            // A few entries must not keep the memory of a burst. The tree frees its nodes by itself.
             self.times.shrink_to(2 * self.times.len());
         }
     }
 
-    /// Returns the tick at which the wall clock is to be looked at.
+    /// Returns the tick at which the wall clock must be read again.
     pub(super) fn next_look(&self, timebase: &Timebase) -> Tick {
         if self.is_empty() || timebase.clock().is_manual() {
             return Tick::MAX;
@@ -92,7 +93,7 @@ impl WallTimes {
         timebase.scale().deadline(timebase.clock().now().plus(WALL_CHECK_INTERVAL))
     }
 
-    /// Estimates deadlines anew, if the clock was set. Returns whether all are as of `reading`.
+    /// Estimates deadlines anew, if the clock was set. Returns whether all of them are done.
     pub(super) fn follow<T>(
         &mut self,
         reading: WallOffset,
@@ -103,7 +104,7 @@ impl WallTimes {
         if before.is_none_or(|before| before.distance(reading) > step_min(timebase)) {
             (self.estimated, self.apart_at_most) = (Some(Bound::Unbounded), Duration::ZERO);
         } else {
-            // Small steps in one direction must not add up.
+            // Keeps the old reading, or small steps in one direction would add up unnoticed.
             self.reading = before;
         }
         let Some(from) = self.estimated else { return true };
@@ -118,7 +119,8 @@ impl WallTimes {
         self.estimated.is_none()
     }
 
-    /// Moves events that would be due at `tick`, and whose time has not come by `reading`.
+    /// Gives a new deadline to events that would be due at `tick`, but whose time has not come by
+    /// `reading`.
     pub(super) fn hold_back<T>(
         &mut self,
         tick: Tick,
@@ -127,16 +129,16 @@ impl WallTimes {
         timebase: &Timebase,
     ) {
         if timebase.clock().is_manual() {
-            // Every deadline is as of this very reading.
+            // Every deadline was estimated from this very reading.
             return;
         }
         let wall = reading.wall_at(timebase.clock().now());
-        // A deadline that is too early by this reading, is so by no more than this reading lies apart
-        // from the one that the deadline follows from. As long as the clock runs evenly, that is next
-        // to nothing, and so next to no event is looked at.
+        // A deadline is too early by at most the distance of this reading from the one that it was
+        // estimated from. While the clock runs evenly, that is next to nothing, so next to no event is
+        // looked at.
         let mut most = self.apart_at_most + distance(self.reading, Some(reading));
         if self.estimated.is_some() {
-            // Some deadlines are as of the reading before.
+            // Some deadlines are still estimates from the reading before.
             most = most.max(2 * WALL_STEP_MIN);
         }
         let last = wall.checked_add(most).unwrap_or(wall);
@@ -151,7 +153,7 @@ impl WallTimes {
     }
 }
 
-/// Gives an event the deadline that follows from what the wall clock reads now. Returns that reading.
+/// Estimates the deadline of an event from the wall clock as it is now. Returns the reading.
 fn estimate<T>(
     key: Key,
     (time, window): (SystemTime, Window),
@@ -169,8 +171,8 @@ fn distance(one: Option<WallOffset>, other: Option<WallOffset>) -> Duration {
     one.zip(other).map_or(Duration::ZERO, |(one, other)| one.distance(other))
 }
 
-/// By how much the clock must lie apart from what it read. Two readings of the system's clock differ a
-/// little though nobody has set it.
+/// The distance of two readings above which the clock counts as set. Two readings of the system's
+/// clock differ a little even if it was not set.
 fn step_min(timebase: &Timebase) -> Duration {
     if timebase.clock().is_manual() { Duration::ZERO } else { WALL_STEP_MIN }
 }
@@ -192,7 +194,7 @@ mod tests {
         let scheduler = wheel.scheduler();
         let clock = scheduler.engine().timebase().clock();
         let (events, due) = Events::unbounded(&scheduler);
-        // The ticker means to sleep for long, and has to look at the clock from here on.
+        // The ticker plans a long sleep. The event for a wall-clock time must make it look at the clock.
         events.insert(2 * DAY, "the day after tomorrow").unwrap();
         let short = Duration::from_millis(50);
         assert!(due.recv_timeout(short).is_err());
@@ -200,7 +202,7 @@ mod tests {
         assert!(due.recv_timeout(short).is_err());
         clock.set_wall(clock.wall() + 3 * DAY);
         assert_eq!(due.recv_timeout(MINUTE).unwrap().value, "tomorrow");
-        // And back, by less than the time that is left.
+        // The clock is set back before the time has come, and forward again.
         let time = clock.wall() + Duration::from_secs(1);
         events.insert(time, "in a second").unwrap();
         clock.set_wall(clock.wall() - DAY);
@@ -234,7 +236,7 @@ mod tests {
         }
     }
 
-    /// One event for a wall-clock time does not pin the memory of many that have gone.
+    /// One event for a wall-clock time does not keep the memory of many that have gone.
     #[test]
     fn the_times_of_events_that_have_gone_take_no_memory() {
         let wheel = Wheel::builder().driven().unwrap().0;
@@ -263,7 +265,7 @@ mod tests {
             wall.insert(key, soon, Window::Exact, reading, timebase);
         }
         wall.hold_back(Tick::new(1), reading, &mut timers, timebase);
-        // One that is looked at is not due at tick 1 any more.
+        // An event that was looked at would have a later deadline than tick 1.
         assert!(keys.iter().all(|&key| timers.deadline(key) == Some(Tick::new(1))));
     }
 }

@@ -1,23 +1,23 @@
-//! What a future of a wheel fails with.
+//! The errors of futures on a wheel.
 
 use core::fmt;
 use std::io;
 
-/// The wheel has ended, and the time that was waited for will not come: from
+/// The wheel ended before the time of a sleep came: the error of
 /// [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WheelGone(pub(super) ());
 
-/// A [`Timeout`](crate::Timeout) was over before its future: the time has passed, or the wheel
-/// ended first and nobody can tell when it will have.
+/// A [`Timeout`](crate::Timeout) was over before its future was ready: the time has passed, or the
+/// wheel ended before that.
 ///
-/// It turns into an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+/// It converts into an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elapsed {
     pub(super) wheel_gone: bool,
 }
 
-/// An interval was asked for whose period is zero, or that has none.
+/// The period of an interval is zero, or there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZeroPeriod(pub(super) ());
 

@@ -4,13 +4,13 @@
 //!
 //! - The deadline of a beat follows from the deadline of the beat before, to the nanosecond
 //!   (`values/repeat.rs`), and never from the clock: so the phase stays.
-//! - The deadlines that have passed when a beat is taken are dropped then, or kept, as the policy
-//!   says; the beat after it tells how many were dropped, as a run of a job is told.
+//! - When a beat is taken, the deadlines that have passed by then are dropped or kept, as the policy
+//!   says. The next beat carries the number of dropped ones, as a job's `Run` does.
 //! - A poll that returns a beat registers no waker.
-//! - A beat that follows another is given when its tick has begun, so a period that is shorter than a
-//!   tick has one beat a tick. Beats that are owed follow at once, but after [`BEATS_IN_A_ROW`] of
-//!   them the task has to let others run.
-//! - After the end of the wheel, beats whose tick had begun by then are given, and no other.
+//! - A beat that follows another is returned once its tick has begun, so a period that is shorter than
+//!   a tick has one beat a tick. Beats that are owed follow at once, but after [`BEATS_IN_A_ROW`] of
+//!   them a poll returns `Pending`, so that other tasks run.
+//! - After the end of the wheel, beats whose tick had begun by then are returned, and no other.
 
 use core::fmt;
 use core::future::poll_fn;
@@ -27,28 +27,28 @@ use crate::engine::wakers::WakerShard;
 use crate::values::repeat::Repeat;
 use crate::values::time::Moment;
 
-/// How many beats a task is given before a poll returns `Pending`, and wakes it.
+/// The number of beats in a row after which a poll returns `Pending` and wakes the task.
 const BEATS_IN_A_ROW: u8 = 128;
 
-/// Beats at a fixed rate: from [`Wheel::interval`](crate::Wheel::interval) and its like.
+/// Beats at a fixed rate: from [`Wheel::interval`](crate::Wheel::interval) and the like.
 ///
-/// The beats keep their phase for ever, however late they are taken. [`Repeat`] says the period,
-/// the first beat (after one period by default) and what becomes of periods that are missed
-/// ([`Missed::Skip`](crate::Missed::Skip) by default); its answer to a panic means nothing here.
+/// The beats keep their phase for ever, however late they are taken. [`Repeat`] sets the period,
+/// the first beat (after one period by default) and the policy for missed periods
+/// ([`Missed::Skip`](crate::Missed::Skip) by default). Its setting for panics has no effect here.
 ///
-/// With a period that is shorter than a tick there is one beat a tick at most, unless
-/// [`Missed::Burst`](crate::Missed::Burst) owes more. A task that takes owed beats as fast as it can
-/// is made to let others run now and then.
+/// With a period that is shorter than a tick there is at most one beat a tick, unless
+/// [`Missed::Burst`](crate::Missed::Burst) owes more. While a task takes owed beats without a pause,
+/// a poll returns `Pending` now and then, so that other tasks run.
 ///
-/// It is `Unpin`, and nothing in it is boxed. Its end is the end of the wheel: beats whose time had
-/// come by then are given, and then `None`.
+/// It is `Unpin`, and nothing in it is boxed. It ends with the wheel: it returns the beats whose time
+/// had come by then, and then `None`.
 #[must_use = "an interval does nothing until it is awaited"]
 pub struct Interval {
     sleep: Sleep,
     repeat: Repeat,
     /// How many deadlines were dropped before the next beat.
     missed: u64,
-    /// How many beats were given since a poll last returned `Pending`.
+    /// How many beats were returned since a poll last returned `Pending`.
     in_a_row: u8,
     ended: bool,
 }
@@ -80,14 +80,14 @@ impl Interval {
         Ok(Interval { sleep, repeat, missed: 0, in_a_row: 0, ended: false })
     }
 
-    /// Waits for the next beat. Returns `None` when the wheel has ended. Nothing is lost if the
+    /// Waits for the next beat. Returns `None` when the wheel has ended. No beat is lost if the
     /// future is dropped before it is ready.
     pub async fn tick(&mut self) -> Option<Beat> {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next beat, as [`Interval::tick`] waits for it. A stream built on this that
-    /// returns `Pending` although this has returned a beat must wake itself.
+    /// Polls for the next beat, for which [`Interval::tick`] waits. A stream that is built on this
+    /// and returns `Pending` although this has returned a beat must wake its task itself.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Beat>> {
         if self.in_a_row == BEATS_IN_A_ROW {
             self.in_a_row = 0;
@@ -112,14 +112,14 @@ impl Interval {
         Poll::Ready(Some(beat))
     }
 
-    /// Puts the next beat one period after this call, and the phase with it.
+    /// Moves the next beat to one period after this call, and the phase with it.
     pub fn reset(&mut self) {
         let now = self.sleep.clock().now();
         let next = self.repeat.follow(now, now).map_or(Moment::NEVER, |(next, _)| next);
         self.restart(next);
     }
 
-    /// Puts the next beat at an instant, and the phase with it.
+    /// Moves the next beat to an instant, and the phase with it.
     pub fn reset_at(&mut self, next: Instant) {
         self.restart(self.sleep.clock().moment(next));
     }
@@ -139,7 +139,7 @@ impl Stream for Interval {
 }
 
 impl FusedStream for Interval {
-    /// Returns whether the wheel has ended and a poll has said so.
+    /// Returns whether a poll has returned `None`.
     fn is_terminated(&self) -> bool {
         self.ended
     }

@@ -1,7 +1,7 @@
-//! Futures that wait: for a time, again and again, or for another future no longer than a time.
+//! Futures on a wheel: sleeps, intervals and timeouts.
 //!
-//! They need no runtime: a waker in the wheel is called when the time has come. A wheel and a
-//! scheduler have the same verbs, which this file holds.
+//! They need no runtime: the wheel calls a waker when the time has come. This file holds their
+//! verbs, which are the same on a wheel and on a scheduler.
 
 mod error;
 mod interval;
@@ -28,15 +28,16 @@ fn sleep(engine: &Engine, delay: Duration, window: Window) -> Sleep {
 }
 
 impl Wheel {
-    /// Returns a future that is over once `delay` has passed since this call, never before, and at
-    /// most one tick after plus what the ticker and the executor take to wake. Feature `async`.
+    /// Returns a future that is over once `delay` has passed since this call: never before, and at
+    /// most one tick after, plus the time that the ticker and the executor take to wake. Feature
+    /// `async`.
     ///
-    /// It needs no runtime, and works on every one. Until it is polled it has no place in the
-    /// wheel; then it costs what a [`Sleep`] does. The first sleep of a wheel makes its shards of
-    /// wakers, as many as there are of jobs and as large
-    /// ([`Builder::shards`](crate::Builder::shards)). It does not count as a job: not in
-    /// [`Wheel::len`], and not under [`Builder::max_pending`](crate::Builder::max_pending).
-    /// [`Duration::ZERO`] is over at the next tick, [`Duration::MAX`] never.
+    /// It needs no runtime, and works on every one. It takes no place in the wheel until its first
+    /// poll; [`Sleep`] lists its costs. The first sleep of a wheel allocates the shards of wakers: as
+    /// many as there are shards of jobs, and as large ([`Builder::shards`](crate::Builder::shards)).
+    /// A sleep does not count as a job: not in [`Wheel::len`], and not under
+    /// [`Builder::max_pending`](crate::Builder::max_pending). [`Duration::ZERO`] is over at the next
+    /// tick, [`Duration::MAX`] never.
     ///
     /// ```
     /// use std::time::Duration;
@@ -52,23 +53,23 @@ impl Wheel {
         sleep(self.engine(), delay, Window::Exact)
     }
 
-    /// Returns a future that is over when the monotonic clock reaches `deadline`: at once, if it
-    /// has by the first poll. Feature `async`.
+    /// Returns a future that is over when the monotonic clock reaches `deadline`. If the clock has
+    /// reached it by the first poll, that poll is ready. Feature `async`.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::until(self.engine().own_waker_shard(), deadline)
     }
 
-    /// As [`Wheel::sleep`], and may be late by at most `slack`, so that it shares a tick with other
+    /// As [`Wheel::sleep`], but may be late by at most `slack`, so that it shares a tick with other
     /// timers ([`When::within`](crate::When::within)). Feature `async`.
     pub fn sleep_within(&self, delay: Duration, slack: Duration) -> Sleep {
         sleep(self.engine(), delay, Window::Slack(slack))
     }
 
-    /// Limits a future to `delay`, counted **from its first poll**: it returns what the future
-    /// returns, or [`Elapsed`] once the time has passed. Feature `async`.
+    /// Limits a future to `delay`, counted **from its first poll**: it returns the output of the
+    /// future, or [`Elapsed`] once the time has passed. Feature `async`.
     ///
-    /// With a future that is ready at its first poll, it reads no clock and takes no lock. If the
-    /// time is to count from another moment, take [`Wheel::timeout_at`].
+    /// If the future is ready at its first poll, this reads no clock and takes no lock. If the time
+    /// must count from another moment, use [`Wheel::timeout_at`].
     ///
     /// ```
     /// use std::future::{pending, ready};
@@ -95,10 +96,11 @@ impl Wheel {
         Timeout::at(self.engine(), deadline, future.into_future())
     }
 
-    /// Returns a stream of beats: at a fixed rate that keeps its phase, with the first beat and the
-    /// policy for missed periods of `repeat`. Feature `async`.
+    /// Returns a stream of beats at a fixed rate that keeps its phase. `repeat` sets the period, the
+    /// first beat and the policy for missed periods. Feature `async`.
     ///
-    /// A wall-clock time of the first beat is estimated now, and does not follow the wall clock.
+    /// If the first beat has a wall-clock time, its instant is estimated now, and does not follow
+    /// the wall clock.
     ///
     /// # Errors
     ///
@@ -135,14 +137,14 @@ impl Scheduler {
         Sleep::until(self.engine().own_waker_shard(), deadline)
     }
 
-    /// As [`Scheduler::sleep`], and may be late by at most `slack`.
+    /// As [`Scheduler::sleep`], but may be late by at most `slack`.
     pub fn sleep_within(&self, delay: Duration, slack: Duration) -> Sleep {
         sleep(self.engine(), delay, Window::Slack(slack))
     }
 
     /// Limits a future to `delay`, counted **from its first poll**, as [`Wheel::timeout`] does. It
-    /// borrows the scheduler, so that threads do not meet in a count; a task that owns a clone of
-    /// the scheduler may await it.
+    /// borrows the scheduler, so that threads do not contend for a reference count. A task that owns
+    /// a clone of the scheduler may await it.
     pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<'_, F::IntoFuture> {
         Timeout::after(self.engine(), delay, future.into_future())
     }

@@ -1,10 +1,10 @@
-//! The reference of a sleep to its shard, of which each thread keeps one at hand.
+//! The reference of a sleep to its shard, one of which each thread keeps at hand.
 //!
-//! A thread that makes and drops one sleep after the other uses the same reference again and again,
-//! and does not write to the count of references: two atomic additions less for each sleep.
+//! A thread that makes and drops one sleep after the other reuses the reference at hand, and does not
+//! write to the reference count. This saves two atomic additions for each sleep.
 //!
-//! The reference at hand keeps the memory of one shard, also of a wheel that has ended, when a shard
-//! is small and empty: until the thread makes or drops a sleep of another shard, or ends.
+//! The reference at hand keeps the memory of one shard, until the thread makes or drops a sleep of
+//! another shard, or ends. This may be a shard of a wheel that has ended; it is small and empty then.
 
 use core::cell::Cell;
 use core::ops::Deref;
@@ -24,7 +24,7 @@ pub(super) struct ShardRef {
 impl ShardRef {
     #[inline]
     pub(super) fn new(shard: &Arc<WakerShard>) -> ShardRef {
-        // A thread that ends has none at hand.
+        // A thread that is ending has none at hand.
         let at_hand = AT_HAND.try_with(Cell::take).ok().flatten();
         let at_hand = at_hand.filter(|at_hand| Arc::ptr_eq(at_hand, shard));
         ShardRef { shard: Some(at_hand.unwrap_or_else(|| Arc::clone(shard))) }
@@ -44,7 +44,7 @@ impl Drop for ShardRef {
     #[inline]
     fn drop(&mut self) {
         let shard = self.shard.take();
-        // In a thread that ends, it is dropped here.
+        // In a thread that is ending, the reference is dropped here.
         let _ = AT_HAND.try_with(|at_hand| at_hand.replace(shard));
     }
 }
@@ -74,7 +74,7 @@ mod tests {
                 drop((again, ShardRef::new(&other)));
                 assert_eq!(counts(), (1, 2));
             });
-            // A scope may end before the thread has dropped what it has at hand; a join does not.
+            // A scope may end before the thread has dropped its reference at hand; a join does not.
             thread.join().unwrap();
         });
         assert_eq!(counts(), (1, 1));

@@ -3,12 +3,12 @@
 //! Ground rules:
 //!
 //! - A sleep takes no place in the wheel until it is polled. Then it holds the key of its waker in
-//!   the shard of the thread that made it or reset it last, wherever it is polled or dropped.
+//!   the shard of the thread that made it or reset it last, whichever thread polls or drops it.
 //! - A sleep that was made for a delay never reads the clock again. One that was made for an
 //!   instant, or reset to one, reads it once, at its next poll: the instant may have passed.
-//! - It is over when the shard says so, or the clock; nothing else ends it. Once the wheel has ended
-//!   the clock has no say: every sleep whose tick had begun by then is over, and no other ever is,
-//!   whether or not it was polled before.
+//! - A sleep is over when the shard or the clock says so; nothing else ends it. After the end of the
+//!   wheel the clock does not count: a sleep whose tick had begun by then is over, and no other ever
+//!   is, whether or not it was polled before.
 
 use core::fmt;
 use core::future::Future;
@@ -31,13 +31,13 @@ use crate::values::when::Window;
 /// [`global::sleep`](crate::global::sleep).
 ///
 /// It needs no runtime, and it is `Unpin`: it can be awaited by `&mut`, kept in a struct, moved
-/// between tasks and threads, and polled in `select!` without being pinned or fused. Dropped or
-/// forgotten, it leaves nothing behind once its time has come.
+/// between tasks and threads, and polled in `select!` without being pinned or fused. A sleep that is
+/// dropped or leaked leaves nothing in the wheel after its time has come.
 ///
 /// # Costs
 ///
-/// The lock is that of a shard of wakers, which few threads share. Nothing is boxed; the shard grows
-/// as more sleeps wait, keeps a little for the next ones, and gives back what a burst took.
+/// The lock is that of a shard of wakers, which few threads share. Nothing is boxed. The shard grows
+/// as more sleeps wait. It frees the memory of a burst, and keeps a little for the next sleeps.
 ///
 /// | | locks | readings of the clock |
 /// | --- | --- | --- |
@@ -45,55 +45,55 @@ use crate::values::when::Window;
 /// | made for an instant | 0 | 0 |
 /// | the first poll | 1; 0 if its tick is finished | 0 |
 /// | the first poll after an instant was given | 1; 1 or 2 if it has passed | 1; 0 after most calls of `reset_at` |
-/// | a poll with the waker of the last one | 0; 1 once the tick has begun | 0 |
+/// | a poll with the same waker as the last one | 0; 1 once the tick has begun | 0 |
 /// | a poll with another waker | 2 | 0 |
 /// | the poll that finds it over | 1 | 0 |
 /// | a poll after that | 0 | 0 |
 /// | [`is_elapsed`](Sleep::is_elapsed) | 0; 1 once the tick has begun | 0 |
 /// | [`reset`](Sleep::reset), if it was polled and was not over then | 1, or 2 from another thread than before; otherwise 0 | 1 |
-/// | [`reset_at`](Sleep::reset_at), if so | the same | 0 |
-/// | a drop, if so | 1; otherwise 0 | 0 |
+/// | [`reset_at`](Sleep::reset_at), in the same case | the same | 0 |
+/// | a drop, in the same case | 1; otherwise 0 | 0 |
 ///
-/// Once over, it stays so until a [reset](Sleep::reset), however often it is polled.
+/// Once over, a sleep stays over until a [reset](Sleep::reset), however often it is polled.
 ///
 /// # The end of the wheel
 ///
 /// A sleep whose time had not come when its wheel ended **never ends**: it must not be early, and a
-/// panic would hide what came first. [`Sleep::poll_elapsed`] tells, and so does a
-/// [`Timeout`](crate::Timeout). A task that waits is woken once when the wheel ends.
+/// panic would hide why the wheel ended. [`Sleep::poll_elapsed`] returns an error then, and so does
+/// a [`Timeout`](crate::Timeout). When the wheel ends, a task that waits is woken once.
 ///
 /// # Wakers
 ///
-/// The task is woken on the ticker's thread, or in [`Driver::advance`](crate::Driver::advance). A
-/// waker that blocks, or runs its task on the spot, holds up the wheel.
+/// The task is woken on the ticker's thread, or on the thread that calls
+/// [`Driver::advance`](crate::Driver::advance) or [`LoopDriver::run_due`](crate::LoopDriver::run_due).
+/// A waker that blocks, or that runs its task itself, delays the whole wheel.
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
     shard: ShardRef,
     deadline: Moment,
-    /// The first tick from the deadline on, or a later one within the slack.
+    /// The first tick at or after the deadline, or a later one within the slack.
     tick: Tick,
-    /// In the wheel, or fired, or the wheel has ended: the shard knows. `None` if it is not in the
-    /// wheel, and once it is over.
+    /// The waker that was registered. The shard knows whether it still waits, has fired, or the wheel
+    /// has ended. `None` if it is not in the wheel, and once the sleep is over.
     registered: Option<Registration>,
     next_poll: NextPoll,
 }
 
-/// What the next poll does.
+/// The action of the next poll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NextPoll {
     /// Asks the shard.
     AskShard,
-    /// Asks the clock first, because the time may have come before it was given: whether the
-    /// deadline has passed.
+    /// Asks the clock first whether the deadline has passed: it may have, even before it was set.
     AskForDeadline,
-    /// The same: whether the tick has begun. The shard knows that only when the ticker has come
-    /// there.
+    /// Asks the clock first whether the tick has begun. The shard knows that only once the ticker
+    /// has reached the tick.
     AskForTick,
     /// Returns that it is over.
     IsOver,
 }
 
-// Promised, so that structs which hold many of them can be planned.
+// Promised to users, who may hold many sleeps in their structs.
 const _: () = assert!(size_of::<Sleep>() <= 64);
 const _: () = {
     const fn promised<T: Send + Sync + Unpin>() {}
@@ -115,7 +115,7 @@ impl Sleep {
         Sleep::new(shard, deadline, tick, NextPoll::AskForDeadline)
     }
 
-    /// Over at a moment, and later within the window.
+    /// Returns a sleep that is over at `deadline`, or later within the window.
     pub(super) fn at(shard: &Arc<WakerShard>, deadline: Moment, window: Window) -> Sleep {
         let mut sleep = Sleep::new(shard, deadline, Tick::MAX, NextPoll::AskShard);
         sleep.set_at(deadline, window);
@@ -128,15 +128,15 @@ impl Sleep {
     }
 
     /// Returns the instant at which the time is over, before it is rounded up to a tick, or some
-    /// earlier one if the system cannot represent it. An instant before the wheel began is returned
-    /// as its beginning.
+    /// earlier one if the system cannot represent it. If that lies before the wheel was built,
+    /// returns the instant at which it was built.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.shard.timebase().clock().instant(self.deadline)
     }
 
-    /// Returns whether the time was over when the wheel last looked. `false` before the first poll,
-    /// also if the deadline has passed.
+    /// Returns whether the time is over, as far as the ticker or the last poll has seen. `false`
+    /// before the first poll, even if the deadline has passed.
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match self.registered {
@@ -145,12 +145,12 @@ impl Sleep {
         }
     }
 
-    /// Sets the time anew: it is over once `delay` has passed since this call. The sleep may be
-    /// over already, or never have been polled. A task that waits goes on waiting, and is woken at
-    /// the new time.
+    /// Sets a new time: the sleep is over once `delay` has passed since this call. It may be over
+    /// already, or never have been polled. A task that waits goes on waiting, and is woken at the
+    /// new time.
     ///
-    /// To a later time it costs one lock and one store; from another thread than the last time it
-    /// moves to the shard of that thread. A slack does not stay.
+    /// A reset to a later time costs one lock and one store. If another thread than the last time
+    /// calls it, the sleep moves to the shard of that thread. A slack is not kept.
     pub fn reset(&mut self, delay: Duration) {
         let timebase = self.shard.timebase();
         let now = timebase.clock().now();
@@ -159,20 +159,22 @@ impl Sleep {
         self.set(deadline, tick, NextPoll::AskShard);
     }
 
-    /// The same for an instant, and reads no clock: for programs that read the clock once for each
-    /// packet. The next poll reads it, and is ready at once if the instant has passed. But it reads
-    /// no clock where something else shows that the instant has not passed: the ticker sleeps until
-    /// a tick before that of the instant; or the sleep waits for an instant that is earlier by a tick
-    /// at least, and that has not come. Should the ticker be late just then, the poll is ready when
-    /// the ticker has come there.
+    /// As [`Sleep::reset`], but to an instant, and without a reading of the clock: for programs that
+    /// read the clock once for each packet. The next poll reads the clock, and is ready at once if
+    /// the instant has passed.
+    ///
+    /// The poll reads no clock in two cases, in which the instant cannot have passed: the ticker
+    /// sleeps until a tick before that of the instant, or the sleep was waiting for an earlier tick
+    /// that had not come. If the ticker is late just then, the poll is ready once the ticker has
+    /// reached the tick.
     pub fn reset_at(&mut self, deadline: Instant) {
         let deadline = self.shard.timebase().clock().moment(deadline);
         let tick = self.shard.timebase().scale().deadline(deadline);
         self.set(deadline, tick, NextPoll::AskForDeadline);
     }
 
-    /// Sets the time anew to a moment, or to later within the window. A moment that has passed is
-    /// over at the next poll.
+    /// Sets the time to a moment, or later within the window. If the moment has passed, the next poll
+    /// is ready.
     pub(super) fn set_at(&mut self, deadline: Moment, window: Window) {
         match window {
             Window::Exact => {
@@ -183,7 +185,7 @@ impl Sleep {
         }
     }
 
-    /// The same, and not over before its tick has begun.
+    /// The same, but the sleep is not over before its tick has begun.
     pub(super) fn set_at_tick(&mut self, deadline: Moment, window: Window) {
         let tick = self.shard.timebase().deadline(deadline, window, Moment::default());
         self.set(deadline, tick, NextPoll::AskForTick);
@@ -200,7 +202,7 @@ impl Sleep {
 
     fn set(&mut self, deadline: Moment, tick: Tick, next_poll: NextPoll) {
         let is_later = tick > self.tick && self.next_poll == NextPoll::AskShard;
-        // A loop that turns the wheel may be any time behind, so only the clock can tell.
+        // A loop that drives the wheel may be late by any time, so only the clock can tell.
         let is_later = is_later && !self.shard.is_turned();
         self.deadline = deadline;
         self.tick = tick;
@@ -211,7 +213,7 @@ impl Sleep {
         };
         match reset {
             Some(Reset::Gone) => self.registered = None,
-            // The earlier tick had not come when the shard looked, so the new one has not.
+            // The earlier tick had not come when the shard looked, so neither has the new one.
             Some(Reset::Pending { lies_ahead }) if is_later || lies_ahead => {
                 self.next_poll = NextPoll::AskShard;
             }
@@ -227,12 +229,12 @@ impl Sleep {
         Some(before.reset_into(shard, registered, self.tick))
     }
 
-    /// Polls the sleep as a future, and returns an error where that would wait for ever: the wheel
-    /// has ended, and the time will not come.
+    /// Polls the sleep as the future does, but returns an error if that would wait for ever, because
+    /// the wheel ended before the time came.
     ///
     /// # Errors
     ///
-    /// [`WheelGone`], at every poll.
+    /// [`WheelGone`], at every such poll.
     pub fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WheelGone>> {
         if self.next_poll != NextPoll::AskShard && self.is_over_without_shard() {
             return Poll::Ready(Ok(()));
@@ -247,7 +249,7 @@ impl Sleep {
         }
     }
 
-    /// Asks the clock what is to be asked, once. Returns whether it is over.
+    /// Asks the clock, if `next_poll` says so, and only once. Returns whether the sleep is over.
     fn is_over_without_shard(&mut self) -> bool {
         if self.next_poll != NextPoll::IsOver {
             self.next_poll = match self.has_come_by_the_clock() {

@@ -3,11 +3,11 @@
 //! Ground rules:
 //!
 //! - The inner future is polled first, so a future that is ready wins, also over a limit that has
-//!   passed. As long as it is not ready, the limit is polled after it, always: a future that is
-//!   busy all the time cannot keep the limit from being noticed.
-//! - Without a first `Pending` of the inner future there is no sleep: no clock is read, and no lock
-//!   is taken.
-//! - It borrows the engine, so threads do not meet in a count.
+//!   passed. If it is not ready, the same poll then polls the limit: so a future that is always busy
+//!   times out too.
+//! - The sleep is made when the inner future first returns `Pending`. Before that no clock is read,
+//!   and no lock is taken.
+//! - It borrows the engine, so threads do not contend for a reference count.
 
 use core::fmt;
 use core::future::Future;
@@ -23,13 +23,14 @@ use crate::engine::verbs::Engine;
 use crate::values::when::Window;
 
 pin_project! {
-    /// A future with a time limit: from [`Wheel::timeout`](crate::Wheel::timeout) and its like.
+    /// A future with a time limit: from [`Wheel::timeout`](crate::Wheel::timeout) and the like.
     ///
-    /// It returns what the future returns, or [`Elapsed`] if the time is over first. The future is
-    /// polled first, so a future that is ready wins over a time that has passed; and whenever it is
-    /// not ready the time is looked at, so a future that is always busy times out.
+    /// It returns the output of the future, or [`Elapsed`] if the time is over first. The future is
+    /// polled first, so a future that is ready wins over a time that has passed. If it is not ready,
+    /// the same poll checks the time, so a future that is always busy times out.
     ///
-    /// If the wheel ends while the time is running, it returns [`Elapsed`] too, which says so.
+    /// If the wheel ends before the time is over, it returns [`Elapsed`] too, and
+    /// [`Elapsed::wheel_gone`] is `true`.
     #[must_use = "a timeout does nothing until it is awaited"]
     pub struct Timeout<'a, F> {
         #[pin]
@@ -73,7 +74,7 @@ impl<'a, F> Timeout<'a, F> {
 }
 
 impl Limit {
-    /// Returns the sleep until the limit, which begins now unless it has begun.
+    /// Returns the sleep until the limit. The first call makes it.
     fn sleep(&mut self, engine: &Engine) -> &mut Sleep {
         let sleep = match *self {
             Limit::After(delay) => {

@@ -1,6 +1,7 @@
 //! The verbs for all keys at once.
 //!
-//! Each map in turn is locked, so what other threads change meanwhile may be seen or not.
+//! They lock one map after the other, so a change that another thread makes meanwhile may be seen or
+//! not.
 
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
@@ -17,8 +18,8 @@ where
     /// Returns every key with a pending job, and the time until that is due, in no order.
     ///
     /// The iterator owns a copy, made stripe by stripe: a change that another thread makes
-    /// meanwhile may be in it or not. Each stripe is locked while it is copied, and the wheel is
-    /// asked about each of its jobs.
+    /// meanwhile may be in it or not. Each stripe is locked while it is copied, and each of its jobs
+    /// is looked up in the wheel.
     pub fn iter(&self) -> impl Iterator<Item = (Arc<K>, Duration)> + use<K, S> {
         let mut all = Vec::new();
         for stripe in &self.keys.stripes {
@@ -46,8 +47,8 @@ where
     /// Cancels every pending job that has a key here. Returns the number of jobs that it cancelled.
     ///
     /// Each map in turn is locked until all of its jobs are out of the wheel: other verbs on its
-    /// keys wait meanwhile. The jobs and their keys are dropped after, without a lock; one that
-    /// panics then spares the others.
+    /// keys wait meanwhile. The jobs and their keys are dropped after that, without a lock. If one
+    /// panics then, the others are still dropped.
     pub fn cancel_all(&self) -> usize {
         let mut cancelled = 0;
         for stripe in &self.keys.stripes {

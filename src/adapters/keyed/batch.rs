@@ -1,7 +1,7 @@
-//! Many jobs under keys of their own.
+//! The verbs of `Keyed` for many keys at once.
 //!
-//! Each key has its own lock for a moment, so a batch is no cheaper than a loop. What it adds is one
-//! moment from which all delays count, and room for all of the jobs or for none.
+//! A batch takes a lock for each key, so it is no cheaper than a loop. It adds one moment from which
+//! all delays count, and room for all of the jobs or for none.
 
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -28,12 +28,12 @@ where
     ///
     /// # Errors
     ///
-    /// [`InsertError`] with the whole batch: a bounded wheel has no room for all of it, also for the
-    /// jobs that replace others; or the wheel is gone. If the wheel ends during the call, the error
-    /// has those that did not come in, and the jobs that the others have replaced are dropped.
+    /// [`InsertError`] with the whole batch: a bounded wheel has no room for all of it (jobs that
+    /// replace others need room too), or the wheel is gone. If the wheel ends during the call, the
+    /// error has the jobs that were not inserted, and the jobs that the others replaced are dropped.
     ///
-    /// A panic in `Hash` or `Eq` of a key unwinds to the caller, and the keys before it are in. (A
-    /// [`Job`] that repeats runs once here.)
+    /// A panic in `Hash` or `Eq` of a key unwinds to the caller, and the keys before it stay inserted.
+    /// (A [`Job`] that repeats runs once here.)
     ///
     /// ```
     /// use std::time::Duration;
@@ -58,7 +58,7 @@ where
     {
         let engine = self.engine();
         let timers: Timers<K, W, F> = timers.into_iter().collect();
-        // Before there is room to be given back: the conversion may be code of the user's.
+        // The conversion may be user code, so it runs before room is reserved.
         let whens: Vec<When> = timers.iter().map(|&(_, when, _)| when.into()).collect();
         let mut admitted = match engine.admit_batch(timers.len()) {
             Ok(admitted) => admitted,
@@ -88,7 +88,7 @@ where
         Ok(all_replaced)
     }
 
-    /// Cancels the jobs of many keys. Returns what [`Keyed::cancel`] returns for each, in the order
+    /// Cancels the jobs of many keys. Returns the result of [`Keyed::cancel`] for each, in the order
     /// of the keys.
     pub fn cancel_batch<'a, Q>(&self, keys: impl IntoIterator<Item = &'a Q>) -> Vec<bool>
     where
@@ -98,8 +98,8 @@ where
         keys.into_iter().map(|key| self.cancel(key)).collect()
     }
 
-    /// Gives the jobs of many keys new times; each delay counts from its own reset. Returns what
-    /// [`Keyed::reset`] returns for each, in the order of the keys.
+    /// Gives the jobs of many keys new times; each delay counts from its own reset. Returns the
+    /// result of [`Keyed::reset`] for each, in the order of the keys.
     pub fn reset_batch<'a, Q, W>(&self, timers: impl IntoIterator<Item = (&'a Q, W)>) -> Vec<bool>
     where
         K: Borrow<Q>,

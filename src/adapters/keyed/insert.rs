@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - The lock of the key's map is held from the first step to the last. Only the first one runs
-//!   code of the user's, the `Eq` of keys, and it changes nothing.
+//!   user code, the `Eq` of keys, and it changes nothing.
 //! - Whether the function returns or unwinds, it drops in this order:
 //!   1. `map`, which is the lock;
 //!   2. `removed`, the key that left the map;
@@ -11,9 +11,9 @@
 //!      ticket goes back to the caller;
 //!   4. `own`, the new key, if it does not go back;
 //!   5. `replaced`, the old job, if it does not go back; with its ticket goes the old key.
-//! - So nothing of the user's is dropped under the lock, with one exception: if the engine's insert
+//! - So no key and no job is dropped under the lock, with one exception: if the engine's insert
 //!   unwinds, it drops the new job there.
-//! - The waker of a loop that turns the wheel is code of the user's too. It is called after the lock is
+//! - The waker of a loop that drives the wheel is user code too. It is called after the lock is
 //!   released.
 
 use core::hash::{BuildHasher, Hash};
@@ -50,8 +50,8 @@ where
         })
     }
 
-    /// The three steps. `insert` puts the job into the wheel, in the place of the job with the
-    /// handle that it is given, if any; that one is in `replaced` then.
+    /// The three steps. `insert` puts the job into the wheel. If it receives a handle, it replaces
+    /// the job with that handle, and moves that job to `replaced`.
     pub(super) fn put_by<F>(
         &self,
         key: K,
@@ -127,7 +127,7 @@ mod tests {
             if present {
                 keyed.insert(1, HOUR, || ()).unwrap();
             }
-            // On a thread of its own, because a lock that is taken twice is waited for without end.
+            // On a thread of its own: if the insert took a lock twice, it would wait for ever.
             let (sender, ended) = channel();
             let own = keyed.clone();
             thread::spawn(move || {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_job_that_the_wheel_took_before_the_insert_unwound() {
-        // It is under no key, runs as any other, and is in no later insert's way.
+        // It is under no key, runs like any other job, and does not block a later insert.
         let (wheel, driver) = Wheel::builder().shards(1).manual().unwrap();
         let keyed = Keyed::new(&wheel);
         for key in [1, 2] {

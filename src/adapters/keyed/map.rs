@@ -1,14 +1,12 @@
-//! A map from keys to the handles of their jobs, in which only the search for a key runs code of
-//! the user's.
+//! A map from keys to the handles of their jobs, in which only the search for a key runs user code.
 //!
 //! Ground rules:
 //!
-//! - A key is hashed by the caller, once, before any lock is taken. The map is asked with that hash
-//!   and stores it, so it never calls the `Hash` of a key: not to grow, not to shrink, not to
-//!   remove.
+//! - The caller hashes a key once, before it takes any lock. The map takes and stores that hash, so
+//!   it never calls the `Hash` of a key: not to grow, not to shrink, not to remove.
 //! - [`KeyMap::find`] calls the `Eq` of a key, and changes nothing. Every method that changes the
-//!   map takes the [`Spot`] that a search returned, and runs nothing of the user's. The keys that
-//!   leave the map are returned, for the caller to drop them without a lock.
+//!   map takes the [`Spot`] that a search returned, and runs no user code. It returns the keys that
+//!   leave the map, so that the caller drops them without a lock.
 //! - `first` has one entry for each 64-bit hash. Further keys with the same hash go to `others`,
 //!   which a good hasher leaves empty. An entry in `others` stays there when the first one goes.
 //! - Memory follows the number of keys. Once a map has grown past [`KEPT_KEYS`], it keeps room for
@@ -224,7 +222,7 @@ mod tests {
             let mut keys = Keys::new(hash);
             (0..100).for_each(|key| keys.insert(key));
             assert_eq!((keys.map.len(), keys.map.iter().count()), (100, 100));
-            // The first of a hash goes, others of it stay, and a new one takes its place.
+            // The first key of a hash leaves, others of that hash stay, and a new key takes its place.
             assert!((0..50).all(|key| keys.remove(key) && !keys.remove(key)));
             (0..10).for_each(|key| keys.insert(key));
             let (spot, _) = keys.find(60).unwrap();
@@ -245,7 +243,7 @@ mod tests {
             let mut keys = Keys::new(hash);
             (0..count).for_each(|key| keys.insert(key));
             assert!((1..count).all(|key| keys.remove(key)));
-            // Three tables at most, each of which may keep so much.
+            // At most three tables, each of which may keep `2 * KEPT_KEYS`.
             assert!(keys.map.capacity() <= 3 * 2 * KEPT_KEYS, "{}", keys.map.capacity());
             assert!(keys.find(0).is_some() && keys.map.len() == 1);
             (1..count).for_each(|key| keys.insert(key));
@@ -262,8 +260,8 @@ mod tests {
         for key in 0..100_000 {
             let before = keys.map.capacity();
             keys.remove(key);
-            // Removed places are given back one by one; a move into a smaller table halves at
-            // least.
+            // A removal alone lowers the capacity by one at most; a move into a smaller table at
+            // least halves it.
             shrinks += u32::from(keys.map.capacity() < before / 2);
         }
         assert!((1..=4).contains(&shrinks), "{shrinks}");

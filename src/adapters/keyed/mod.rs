@@ -1,16 +1,16 @@
-//! Jobs that are found by a key of the user's.
+//! Keyed jobs: each is found by a key of the user's.
 //!
 //! Ground rules:
 //!
-//! - A key leads to the handle of its job. The map itself is in `map.rs`. How a job comes under its
-//!   key is in `insert.rs`, and how it takes the key off the map when it ends, in `ticket.rs`.
+//! - A map leads from a key to the handle of its job (`map.rs`). `insert.rs` puts a job under its
+//!   key, and `ticket.rs` takes the key off the map when the job ends.
 //! - The lock of a key's map is held while the job is inserted, moved or taken out, so map and
 //!   wheel agree whenever the lock is free.
 //! - A key is hashed before the lock is taken. `Eq` runs under the lock, in the search that begins
 //!   each verb, before anything has changed: a panic there unwinds to the caller and leaves map and
-//!   wheel as they were. After the search, no code of the user's runs under the lock. Jobs and keys
-//!   are dropped outside, behind the engine's unwind boundary.
-//! - There are as many maps as the wheel has shards, so threads seldom meet.
+//!   wheel as they were. After the search, no user code runs under the lock. Jobs and keys are
+//!   dropped outside, behind the engine's unwind boundary.
+//! - There are as many maps as the wheel has shards, so threads seldom wait for each other.
 
 mod all;
 mod batch;
@@ -35,28 +35,27 @@ use crate::values::job::{Job, Task, is_job};
 use crate::values::when::When;
 use ticket::Stripe;
 
-/// Jobs under names of your own: an event's id, a connection, the number of an order. A key has at
+/// Jobs under keys of your own: an event's id, a connection, the number of an order. A key has at
 /// most one pending job.
 ///
-/// A clone is another way to the same keys. Dropping a `Keyed`, even the last clone, cancels
-/// nothing. A `Keyed` does not keep the wheel alive.
+/// Clones share the same keys. Dropping a `Keyed`, even the last clone, cancels nothing. A `Keyed`
+/// does not keep the wheel alive.
 ///
-/// When a job starts, its key is free already, so the job may insert itself anew under it. (A job
-/// that does so and panics before is gone, and so is its key. A job that is to go on whatever
-/// happens is a [`Keyed::repeat`] with [`Repeat::after_panic`](crate::Repeat::after_panic); it keeps
-/// its key until its last run has ended.)
+/// When a job starts, its key is already free, so the job may insert its next run under it. (If it
+/// panics before that, the key stays free and no run follows. A job that must go on after a panic is
+/// a [`Keyed::repeat`] with [`Repeat::after_panic`](crate::Repeat::after_panic); it keeps its key
+/// until its last run has ended.)
 ///
-/// # A job that the pool has
+/// # A job that is with the pool
 ///
 /// A key counts as free from the moment at which its job is handed to the pool. While every thread
 /// of the pool is busy, such a job waits, and a new job may come under its key: then both run. Only
 /// a job that repeats or waits for a wall-clock time is pending until it starts
-/// ([`Wheel::is_pending`](crate::Wheel::is_pending)), and is replaced until then. With
-/// [`Builder::max_in_flight`](crate::Builder::max_in_flight) of the number of threads, every job is.
+/// ([`Wheel::is_pending`](crate::Wheel::is_pending)), and is replaced until then. If
+/// [`Builder::max_in_flight`](crate::Builder::max_in_flight) is the number of threads, every job is.
 ///
-/// A job that has started cannot be stopped in any case. So a job that acts on what its key names
-/// should make sure that it means the same thing: give the value a number, and let the job compare
-/// it.
+/// A job that has started cannot be stopped. So a job that acts on the value of its key should check
+/// that the value is still the same: give each value a number, and let the job compare it.
 ///
 /// ```
 /// # use std::{collections::HashMap, sync::{Arc, Mutex}, time::Duration};
@@ -69,7 +68,7 @@ use ticket::Stripe;
 ///     let cache = Arc::clone(&cache);
 ///     timers.insert(key, ttl, move || {
 ///         let mut cache = cache.lock().unwrap();
-///         // Not a fresh value, which came while this job was on its way.
+///         // Not a newer value, which came while this job waited for a thread.
 ///         if cache.get(key).is_some_and(|&(present, _)| present == version) {
 ///             cache.remove(key);
 ///         }
@@ -86,14 +85,14 @@ use ticket::Stripe;
 ///
 /// Keys are hashed by the standard library's hasher, or by one of your choice
 /// ([`Keyed::with_hasher`]). The `Eq` of a key runs under a lock: it must not use the same `Keyed`.
-/// A job that starts, or is dropped, asks for neither the `Hash` nor the `Eq` of its key.
+/// A job that starts, or is dropped, calls neither the `Hash` nor the `Eq` of its key.
 ///
-/// A verb for one key takes constant time: some look-ups in a hash map under a lock, and what the
-/// same verb of a [`Wheel`](crate::Wheel) costs. A key takes an allocation of its own. The maps
-/// take memory for the keys that have a job, and some for a thousand keys a shard. They give the
-/// memory of a burst back: now and then the removal of a key moves those that are left into a
-/// smaller table, which takes time for each of them, and constant time for each key that was
-/// removed.
+/// A verb for one key takes constant time: some look-ups in a hash map under a lock, and the time of
+/// the same verb of a [`Wheel`](crate::Wheel). A key takes an allocation of its own. The maps
+/// take memory for the keys that have a job, and each shard may keep room for a thousand keys. They
+/// free the memory of a burst: now and then the removal of a key moves the remaining keys into a
+/// smaller table. That takes time for each remaining key, which is constant time for each removed
+/// key.
 ///
 /// ```
 /// use std::time::Duration;
@@ -114,9 +113,9 @@ use ticket::Stripe;
 /// # Panics
 ///
 /// A panic in the `Hash` or the `Eq` of a key unwinds out of the verb that was called with a key,
-/// and the verb has changed nothing; of a batch, what comes before that key is done. A panic in the
-/// drop of a key that a job had is counted and reported as a job's panic is, and costs no job its
-/// run.
+/// and the verb has changed nothing; in a batch, the keys before that one are done. A panic in the
+/// drop of a key that a job had is counted and reported as a job's panic is, and does not prevent
+/// the run of any job.
 pub struct Keyed<K, S = RandomState> {
     keys: Arc<Keys<K, S>>,
 }
@@ -160,11 +159,11 @@ where
 
     /// Runs `job` after a delay, at an instant or at a wall-clock time, as
     /// [`Wheel::insert`](crate::Wheel::insert) does. If the key has a pending job, that is
-    /// replaced: it will never run, and comes back, unless it is with the pool and dropped there.
+    /// replaced: it will never run. It is returned, unless it is with the pool and dropped there.
     /// A [`Job`] that repeats goes on repeating under its new key.
     ///
     /// `Ok(None)` may also mean that the key's job was handed to the pool, and runs or will run: see
-    /// *A job that the pool has* above.
+    /// *A job that is with the pool* above.
     ///
     /// Replacing also works on a full wheel: the new job takes the old one's room.
     ///
@@ -251,7 +250,7 @@ where
         self.ask(key, reset).is_some()
     }
 
-    /// Returns how long it is until the job of a key is due, as
+    /// Returns the time until the job of a key is due, as
     /// [`Wheel::remaining`](crate::Wheel::remaining) does; `None` if the key has no pending job.
     #[must_use]
     pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
@@ -302,7 +301,8 @@ where
         Some(answer)
     }
 
-    /// Asks about the job of a key, under the map's lock: no other job comes to the key meanwhile.
+    /// Calls `ask` with the handle of a key's job, under the map's lock: the key gets no other job
+    /// meanwhile.
     fn ask<Q, T>(&self, key: &Q, ask: impl FnOnce(Handle) -> Option<T>) -> Option<T>
     where
         K: Borrow<Q>,
@@ -334,7 +334,7 @@ impl<K, S> Keys<K, S> {
         self.stripes.iter().map(|stripe| lock(&stripe.map).len()).sum()
     }
 
-    /// Drops keys. A panic of theirs is counted and reported.
+    /// Drops keys. A panic in their drop is counted and reported.
     fn discard<T>(&self, keys: T) {
         self.scheduler.engine().runner().boundary().discard(keys);
     }

@@ -71,7 +71,7 @@ where
         self.put_repeating(key, repeat, job, |_| true)
     }
 
-    /// Inserts a [`Job`] under a key, as what it was before it was taken out of a wheel.
+    /// Inserts a [`Job`] that was taken out of a wheel: once or repeating, as it was.
     pub(super) fn put_again<F: Call>(
         &self,
         key: K,

@@ -5,18 +5,16 @@
 //!
 //! - Each job under a key carries a [`Ticket`], which shares the key with the map. The ticket
 //!   leaves just before the job starts, or when it is dropped with the job. It takes the key off
-//!   the map then: the very key that it shares, not an equal one of a later job. So nothing is left
-//!   behind, in whatever order jobs are cancelled, fired and replaced.
+//!   the map then: the very key that it shares, not an equal one of a later job. So no key is left
+//!   behind, in any order of cancels, runs and replacements.
 //! - A job may start, or unwind, before the insert has written its entry. So the insert announces
-//!   the key ([`Stripe::begin_insert`]), and the insert and the ticket both ask to end that
-//!   ([`Stripe::end_insert`]). Only the first of them is told `true`. If that is
-//!   the insert, it writes the entry, and the ticket removes it. If that is the ticket, no entry is
-//!   written, and there is none to remove. The ticket then takes no lock: the insert holds it, and
-//!   may be what unwinds.
-//! - The drop of a key is code of the user's. It runs behind the engine's unwind boundary, after
-//!   the lock is released. A ticket reaches the boundary through its [`Keys`], which hold the
-//!   engine that holds the job that holds the ticket. Stopping the engine takes every job out,
-//!   which ends that circle.
+//!   the key ([`Stripe::begin_insert`]), and both the insert and the ticket call
+//!   [`Stripe::end_insert`], which returns `true` to the first of them. If that is the insert, it
+//!   writes the entry, and the ticket removes it. If it is the ticket, no entry is written, and none
+//!   is removed. The ticket then takes no lock: the insert holds it, and may be unwinding.
+//! - The drop of a key is user code. It runs behind the engine's unwind boundary, after the lock is
+//!   released. A ticket reaches the boundary through its [`Keys`], which hold the engine that holds
+//!   the job that holds the ticket. Stopping the engine takes every job out, which ends that circle.
 
 use core::any::Any;
 use std::sync::Arc;
@@ -42,9 +40,8 @@ impl<K> Stripe<K> {
 
     /// Announces the insert of a key's job. The caller holds the map's lock.
     ///
-    /// An insert that unwound may have left another address here, if the wheel has its job all the
-    /// same. To overwrite it is harmless: the ticket of that job then looks for an entry, and finds
-    /// none.
+    /// An insert that unwound after the wheel had taken its job may have left another address here.
+    /// To overwrite it is harmless: the ticket of that job then looks for an entry, and finds none.
     fn begin_insert(&self, key: &Arc<K>) {
         self.inserting.store(address(key), Ordering::SeqCst);
     }
@@ -55,8 +52,8 @@ impl<K> Stripe<K> {
         self.inserting.compare_exchange(own, none, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Writes the entry of a job that the wheel took in, in the place of `present` if there is one.
-    /// If the job's ticket is gone already, the key is free: only removes `present`. Returns the
+    /// Writes the entry of a job that the wheel accepted, in the place of `present` if there is one.
+    /// If the job's ticket is already gone, the key is free: then only removes `present`. Returns the
     /// key that left the map.
     pub(super) fn swap_entry(
         &self,
@@ -76,7 +73,7 @@ impl<K> Stripe<K> {
     }
 }
 
-/// The address of a key that is shared tells it from every other key, as long as it is shared.
+/// Returns the address of a shared key, which no other key has while this one is shared.
 fn address<K>(key: &Arc<K>) -> usize {
     Arc::as_ptr(key).addr()
 }
@@ -85,7 +82,7 @@ fn address<K>(key: &Arc<K>) -> usize {
 pub(super) struct Ticket<K, S> {
     keys: Arc<Keys<K, S>>,
     hash: u64,
-    /// Missing once the ticket has left.
+    /// `None` once the ticket has left.
     key: Option<Arc<K>>,
 }
 
@@ -102,7 +99,7 @@ impl<K, S> Ticket<K, S> {
         let Some(key) = self.key.take() else { return };
         let stripe = self.keys.stripe(self.hash);
         let mut removed = None;
-        // The last to share the key: the map does not have it, and no insert is about to write it.
+        // If this is the last reference, the map does not have the key, and no insert will write it.
         let is_last = Arc::strong_count(&key) == 1;
         if !is_last && !stripe.end_insert(&key) {
             let mut map = lock(&stripe.map);
@@ -131,8 +128,8 @@ where
     C: Call,
 {
     fn call(mut self) {
-        // The key is free before the job runs. The rest of the ticket is dropped after: the keys
-        // may go with it, and the drop of their hasher is code of the user's.
+        // The key is free before the job runs. The rest of the ticket is dropped after the run: it
+        // may be the last owner of the `Keys`, and the drop of their hasher is user code.
         self.ticket.leave();
         self.job.call();
     }

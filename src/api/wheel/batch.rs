@@ -10,11 +10,11 @@ impl Wheel {
     /// Inserts many jobs at once, each with its own time. Returns their handles in the same order.
     /// The iterator is run to its end first; all delays count from the moment after that.
     ///
-    /// A batch is all or nothing: without room for all of its jobs, none is taken in. It costs one
-    /// reading of the clock and one lock, which is held until all jobs are inserted: 0.3 ms to 1.3
-    /// ms for ten thousand, in which threads that share the shard wait. With a wall-clock
-    /// time among the times, or with jobs that repeat, it costs some more locks. For jobs of
-    /// different types, make each a [`Job`](crate::Job).
+    /// A batch is all or nothing: without room for all of its jobs, none is inserted. It costs one
+    /// reading of the clock and one lock, which is held until all jobs are inserted. For ten
+    /// thousand that is 0.3 ms to 1.3 ms, and threads that share the shard wait meanwhile. Wall-clock
+    /// times and jobs that repeat cost some more locks. For jobs of different types, make each a
+    /// [`Job`](crate::Job).
     ///
     /// # Errors
     ///
@@ -45,16 +45,16 @@ impl Wheel {
         self.engine.insert_batch(timers.into_iter().collect())
     }
 
-    /// Cancels many jobs at once. Returns what [`Wheel::cancel`] returns for each, in the order of
+    /// Cancels many jobs at once. Returns the result of [`Wheel::cancel`] for each, in the order of
     /// the handles. Of every 64 handles, those of one shard take one lock. The jobs are dropped on
     /// the calling thread, without a lock.
     pub fn cancel_batch(&self, handles: &[Handle]) -> Vec<bool> {
         self.engine.cancel_batch(handles)
     }
 
-    /// Gives many jobs new times; all delays count from one moment. Returns what [`Wheel::reset`]
-    /// returns for each, in the order of the handles. Of every 64 handles, those of one shard take
-    /// one lock.
+    /// Gives many jobs new times; all delays count from one moment. Returns the result of
+    /// [`Wheel::reset`] for each, in the order of the handles. Of every 64 handles, those of one
+    /// shard take one lock.
     pub fn reset_batch<W>(&self, timers: &[(Handle, W)]) -> Vec<bool>
     where
         W: Into<When> + Copy,

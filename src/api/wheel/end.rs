@@ -1,11 +1,10 @@
-//! The end of a wheel, and the wait for it.
+//! The wheel's verbs that end it, and those that wait until it is idle.
 //!
 //! Ground rules:
 //!
-//! - The first of `close`, `shutdown` and the drop ends the wheel, and the others do nothing: not
-//!   even to stop what is stopped already, because jobs that come back are kept for the first
-//!   alone.
-//! - The lock of the threads is not held while anything is waited for.
+//! - The first of `close`, `shutdown` and the drop ends the wheel; later ones do nothing. They do not
+//!   even stop the engine again, because jobs that come back are kept for the first one alone.
+//! - No thread waits while it holds the lock of `threads`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +21,10 @@ impl Wheel {
     /// is not idle: [`Wheel::wait_idle_timeout`] has a limit.
     ///
     /// **On a thread of the wheel's pool, and on a manual or driven wheel, this does not wait**: it returns
-    /// what [`Wheel::is_idle`] does, because the caller may be what the wheel waits for. Nor does it
-    /// wait in a hook of whatever wheel, as [`Wheel::close`] says. (After the end of the wheel, no
-    /// thread of any rayon pool waits.) If a job waits for another thread that calls this, or for a job
-    /// of another wheel that does, both wait for ever.
+    /// [`Wheel::is_idle`], because the wheel may be waiting for the caller. Nor does it wait in a hook of
+    /// any wheel ([`Wheel::close`] lists the hooks). (After the end of the wheel, it does not wait on a
+    /// thread of any rayon pool.) If a job waits for another thread, or for a job of another wheel, that
+    /// calls this, both wait for ever.
     ///
     /// ```
     /// use std::time::Duration;
@@ -42,7 +41,7 @@ impl Wheel {
     }
 
     /// As [`Wheel::wait_idle`], for `limit` at most, in real time. Returns whether the wheel is
-    /// idle. (With its repeating jobs in a [`Group`](crate::Group), one call cancels them first.)
+    /// idle. (If the repeating jobs are in a [`Group`](crate::Group), one call cancels them first.)
     pub fn wait_idle_timeout(&self, limit: Duration) -> bool {
         let on_own_thread = match &*lock(&self.threads) {
             Some(threads) => threads.is_caller_one_of_them(),
@@ -54,34 +53,35 @@ impl Wheel {
         }
     }
 
-    /// Stops the wheel: takes in and starts no more jobs, and waits until running jobs have ended
+    /// Stops the wheel: accepts and starts no more jobs, and waits until running jobs have ended
     /// and the wheel's threads are gone. Returns every job that never ran, and every repeating job
     /// that would run again. For a wheel in an `Arc` or a static.
     ///
-    /// When this has returned, every insert is refused ([`Wheel::insert`] panics), and every other
-    /// verb does what it does with a stale handle. Until then, an insert of another thread is
-    /// refused or handed back, and a repeating job that is running can still be cancelled. A second
-    /// call, from whatever thread, returns nothing and waits for nothing.
+    /// After this has returned, every insert is refused ([`Wheel::insert`] panics), and every other
+    /// verb behaves as with a stale handle. Until then, a job that another thread inserts is refused
+    /// or handed back, and a repeating job that is running can still be cancelled. A second call,
+    /// from any thread, returns no jobs and does not wait.
     ///
     /// It waits as long as the running jobs take. **On a thread of the wheel's pool it waits for no
     /// job and no thread of the pool**: in a job, in another task of the pool, and in an `install`.
     /// A running job may wait for a task that lies below the caller on that thread's stack, so
-    /// waiting for the job could last for ever. In that case running jobs go on as after a drop,
-    /// and those that repeat do not come back; a job that a thread has just taken may still start.
+    /// waiting for the job could last for ever. There, running jobs go on as after a drop, and those
+    /// that repeat do not come back; a job that a thread has just taken may still start.
     ///
-    /// **In a hook of whatever wheel it waits for nobody** either, because another hook may wait for
-    /// that one: in a waker that a wheel calls (of a task, of [`Events::on_ready`](crate::Events::on_ready) and of
-    /// [`LoopDriver::on_earlier`](crate::LoopDriver::on_earlier)), in [`Full::Give`](crate::Full::Give), in the handler
-    /// of [`Builder::on_panic`](crate::Builder::on_panic), and in the drop of an event on the ticker's thread.
-    /// Anywhere else it waits for what the ticker calls as for a running job.
+    /// **In a hook of any wheel it does not wait either**, because another hook may be waiting for this one.
+    /// The hooks are: a waker that a wheel calls (of a task, of
+    /// [`Events::on_ready`](crate::Events::on_ready) and of
+    /// [`LoopDriver::on_earlier`](crate::LoopDriver::on_earlier)), [`Full::Give`](crate::Full::Give),
+    /// the handler of [`Builder::on_panic`](crate::Builder::on_panic), and the drop of an event on the
+    /// ticker's thread. Outside a hook it waits for a hook that the ticker is calling, as for a running job.
     ///
     /// If a job waits for another thread that calls `close`, by joining it or inside another pool's
-    /// `install`, both wait for ever, and so do two jobs that close each other's wheel;
-    /// [`Wheel::shutdown_timeout`] does not.
+    /// `install`, both wait for ever. So do two jobs that close each other's wheel.
+    /// [`Wheel::shutdown_timeout`] ends after its limit.
     ///
-    /// A pool that was handed to the builder goes on. The jobs of a manual wheel run inside
-    /// [`Driver::advance`](crate::Driver::advance): a job that another thread is running at that
-    /// moment is not waited for, and does not come back if it repeats.
+    /// A pool that was passed to the builder goes on. The jobs of a manual wheel run inside
+    /// [`Driver::advance`](crate::Driver::advance): this does not wait for a job that another thread
+    /// is running there, and does not return that job if it repeats.
     ///
     /// ```
     /// use std::sync::LazyLock;
@@ -103,10 +103,10 @@ impl Wheel {
         self.close()
     }
 
-    /// As [`Wheel::close`], and waits for `limit` at most, in real time. Jobs that still run then
-    /// (and a hook that the ticker still calls) go on, as after a drop, and those
-    /// that repeat do not come back: [`Unfired::still_running`] tells how many jobs there are. A job
-    /// that a thread has just taken when the limit passes may still start, and is among them.
+    /// As [`Wheel::close`], but waits for `limit` at most, in real time. Jobs that still run then
+    /// (and a hook that the ticker is still calling) go on, as after a drop, and those that repeat
+    /// do not come back. [`Unfired::still_running`] returns the number of these jobs. It includes a
+    /// job that a thread has just taken when the limit passes; that job may still start.
     pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {
         if self.closed.swap(true, Ordering::SeqCst) {
             return Unfired::new(Vec::new(), 0, Arc::clone(&self.engine), None);

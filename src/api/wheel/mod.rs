@@ -1,5 +1,5 @@
-//! The wheel's owner: it has every verb, and when it is dropped its threads end. The verbs for
-//! repeating jobs, for many jobs at once and for the end have files of their own.
+//! The wheel, which has every verb and owns the threads: they end when it is dropped. The verbs for
+//! repeating jobs, for batches and for the end have files of their own.
 
 mod batch;
 mod end;
@@ -21,61 +21,61 @@ use crate::values::handle::Handle;
 use crate::values::job::{Job, Task};
 use crate::values::when::When;
 
-/// A timer for hundreds of thousands of timeouts at once: takes a time and a job, returns a
-/// [`Handle`], and runs the job on a rayon pool when the time has come, unless the handle was used
-/// before that to cancel it.
+/// A timer for hundreds of thousands of timeouts at once. An insert takes a time and a job, and
+/// returns a [`Handle`]. When the time has come, the job runs on a rayon pool, unless the handle was
+/// used to cancel it.
 ///
 /// Every verb takes `&self` and may be called from any thread, from a running job, and from the
 /// drop of a captured value. A verb for one job costs the same for any number of timers: one lock,
 /// shared with few threads, held for some tens of nanoseconds. [`Wheel::len`], [`Wheel::is_empty`],
 /// [`Wheel::is_idle`] and [`Wheel::stats`] take every shard's lock, one after the other.
 ///
-/// # What an insert does when it cannot
+/// # When an insert is refused
 ///
 /// | insert | on a `&Wheel` | on a [`Scheduler`], [`Keyed`](crate::Keyed), [`Group`](crate::Group) |
 /// | --- | --- | --- |
-/// | `insert` | **panics** if the wheel is full: by default no wheel is, and a program that sets no bound has no use for an error | [`InsertError`] if the wheel is full or gone |
+/// | `insert` | **panics** if the wheel is full: by default there is no bound, and a program without one needs no error | [`InsertError`] if the wheel is full or gone |
 /// | `try_insert` | [`InsertError`] if the wheel is full | the same as `insert` |
 /// | `every`, `repeat` | [`InsertError`] if the period is zero or the wheel is full | also if the wheel is gone |
 /// | `insert_batch` | [`InsertError`] with the whole batch, if there is no room for all of it | also if the wheel is gone |
 /// | `insert_with` | [`InsertErrorKind`] if the wheel is full | also if the wheel is gone |
 ///
 /// A wheel that was closed ([`Wheel::close`]) is gone for its own verbs too: `insert` panics then.
-/// So a line that moves from a `&Wheel` to a `&Scheduler` needs no more than a `?`. An
-/// [`InsertError`] gives back what was handed in. Nothing else here panics, and no other verb fails:
-/// with a stale handle `cancel` and `reset` return `false`, the others `None`.
+/// Code that moves from a `&Wheel` to a `&Scheduler` only needs a `?` added. An [`InsertError`] gives
+/// back the job or the batch. No other verb panics or fails: with a stale handle `cancel`, `reset`
+/// and `is_pending` return `false`, the others `None`.
 ///
 /// # What a wheel promises
 ///
 /// A job never starts before its delay has passed, counted from the call of the insert. The wheel
 /// reads the clock before it takes a lock. ([`Keyed`](crate::Keyed) and [`Group`](crate::Group)
-/// take their own lock first, and their delays count from after that; a job is never early all the
-/// same.)
+/// take their own lock first, and their delays count from after that. Their jobs are never early
+/// either.)
 ///
 /// A job is handed to the pool at most one tick after its delay has passed, plus the time that the
 /// ticker takes to wake, plus its slack or jitter if it has any; beyond
 /// [`Builder::max_in_flight`](crate::Builder::max_in_flight) it waits for room first. It runs at
-/// most once, unless it repeats. A job that panics is counted and reported. A job that blocks holds
-/// up its own thread alone, and other jobs once every thread of the pool is held so; a job that
-/// waits inside rayon does the same (hold no lock across such a wait). The order of jobs that are
+/// most once, unless it repeats. A job that panics is counted and reported. A job that blocks
+/// occupies its own thread only; it delays other jobs once every thread of the pool is occupied. So
+/// does a job that waits inside rayon (hold no lock across such a wait). The order of jobs that are
 /// due at one tick is not promised. `docs/guarantees.md` lists every promise with its test.
 ///
 /// # The end of a wheel
 ///
 /// Dropping a wheel stops the ticker and waits for it, and discards the jobs that are pending or
-/// wait for a thread of the pool: so at the end of `main` what is pending never runs. It does not
-/// wait for running jobs; a job that a thread of the pool has just taken may start right after the
-/// drop. [`Wheel::shutdown`] waits, and hands back the jobs that never ran; [`Wheel::close`] does so
-/// for a wheel in an `Arc` or a static. [`Wheel::wait_idle`] waits until all jobs have run. A job
+/// wait for a thread of the pool: so jobs that are pending at the end of `main` never run. The drop
+/// does not wait for running jobs; a job that a thread of the pool has just taken may start right
+/// after it. [`Wheel::shutdown`] waits, and hands back the jobs that never ran; [`Wheel::close`] does
+/// so for a wheel in an `Arc` or a static. [`Wheel::wait_idle`] waits until all jobs have run. A job
 /// may drop the wheel it runs on, or shut it down. In the child of a `fork` a wheel has no threads:
 /// build it after the fork.
 pub struct Wheel {
     engine: Arc<Engine>,
     /// `None` for a manual or a driven wheel, and after the end.
     threads: Mutex<Option<Threads>>,
-    /// Nothing runs but on a thread that calls for it.
+    /// A manual or a driven wheel: jobs run only on a thread that calls its driver.
     is_threadless: bool,
-    /// Somebody has begun to end the wheel.
+    /// Set by the first call that ends the wheel.
     closed: AtomicBool,
     /// Not owned by the engine: see `host/unwind.rs`.
     panic_handler: Option<Arc<PanicHandler>>,
@@ -98,9 +98,9 @@ impl Wheel {
         &self.engine
     }
 
-    /// Runs `job` on the pool after a delay, at an instant, or at a wall-clock time: whatever turns
-    /// into a [`When`]. The job is a closure or a [`Task`]. A closure returns `()`: `move || _ = f()`
-    /// drops what `f` returns.
+    /// Runs `job` on the pool after a delay, at an instant, or at a wall-clock time: any value that
+    /// converts into a [`When`]. The job is a closure or a [`Task`]. A closure returns `()`:
+    /// `move || _ = f()` drops the result of `f`.
     ///
     /// A delay counts from the call, and its end is rounded up to a tick. [`Duration::MAX`] means
     /// never: a timer that is paused until a [`reset`](Wheel::reset), and can be cancelled and
@@ -145,7 +145,7 @@ impl Wheel {
         }
     }
 
-    /// As [`Wheel::insert`], and gives the job back when the wheel is full.
+    /// As [`Wheel::insert`], but returns the job in an error when the wheel is full.
     ///
     /// # Errors
     ///
@@ -165,9 +165,9 @@ impl Wheel {
     /// programs that keep handles in a map, from which the job removes its own.
     ///
     /// Such a job can be cancelled until it starts, also while it waits for a thread of the pool:
-    /// see [`Wheel::cancel`]. `make` runs once, on this thread, before the job is in the wheel; it
-    /// may use the wheel, and a panic of it unwinds to the caller. It costs two locks more than an
-    /// `insert` and an entry in a second table, and a reset of such a job costs more too.
+    /// see [`Wheel::cancel`]. `make` runs once, on this thread, before the job is in the wheel. It
+    /// may use the wheel; if it panics, the panic unwinds to the caller. This verb costs two locks
+    /// more than `insert` and an entry in a second table. A reset of such a job costs more too.
     ///
     /// # Errors
     ///
@@ -205,8 +205,8 @@ impl Wheel {
         self.engine.insert_with(when.into(), make)
     }
 
-    /// Cancels a job. Returns `true` if the job was pending: it will never run, and it is dropped
-    /// already, its memory freed. Returns `false` if nothing was changed: the job was handed to the
+    /// Cancels a job. Returns `true` if the job was pending: it will never run, and it was dropped
+    /// and its memory freed. Returns `false` if nothing was changed: the job was handed to the
     /// pool, has run, was cancelled before, or belongs to another wheel.
     ///
     /// The job is dropped on the calling thread. If a captured value panics then, the panic is
@@ -226,10 +226,10 @@ impl Wheel {
     }
 
     /// Cancels a job and gives it back. Returns `None` if the job is not in the wheel: where
-    /// [`Wheel::cancel`] returns `false`, and also if a job that could still be cancelled is with
-    /// the pool. Such a job is left as it is.
+    /// [`Wheel::cancel`] returns `false`, and also for a job that is with the pool and that a cancel
+    /// would still reach. Such a job is left as it is.
     ///
-    /// What comes back can be run, looked into ([`Job::downcast`]) and inserted again.
+    /// The returned [`Job`] can be run, examined ([`Job::downcast`]) and inserted again.
     ///
     /// A one-shot job that was handed to the pool cannot be taken back. It runs, unless a shutdown
     /// hands it back or a drop of the wheel discards it before it starts.
@@ -246,28 +246,28 @@ impl Wheel {
     /// [`Duration::MAX`] pauses the timer.
     ///
     /// A reset of a repeating job moves the next run, and the phase with it; the period stays.
-    /// During a run it moves the run that follows, unless the run under way returns
+    /// During a run it moves the following run, unless the current run returns
     /// [`Next::Stop`](crate::Next::Stop).
     ///
     /// A job that was inserted for a delay or an instant does not follow the wall clock after a reset
-    /// to a wall-clock time, unless it repeats or came in by [`Wheel::insert_with`]. It is due at the
-    /// instant at which the wall clock reads that time if nobody sets it.
+    /// to a wall-clock time, unless it repeats or was inserted by [`Wheel::insert_with`]. It is due at
+    /// the instant at which the wall clock reads that time if it is not set until then.
     #[doc(alias("reset_at", "reschedule", "extend", "touch", "pause", "refresh"))]
     #[inline]
     pub fn reset(&self, handle: Handle, when: impl Into<When>) -> bool {
         self.engine.reset(handle, when.into())
     }
 
-    /// Returns whether the job is pending: in the wheel, not handed to the pool, not cancelled. A
-    /// cancel would then succeed. A repeating job is pending until its last run has ended, and a
+    /// Returns whether the job is pending: in the wheel, not handed to the pool, not cancelled. If
+    /// so, a cancel would succeed. A repeating job is pending until its last run has ended, and a
     /// job for a wall-clock time until it starts.
     #[must_use]
     pub fn is_pending(&self, handle: Handle) -> bool {
         self.engine.is_pending(handle)
     }
 
-    /// Returns the time until a pending job is due, rounded up to a tick: zero if it is due, and
-    /// waits to be handed over or is with the pool; [`Duration::MAX`] if it is never due. Returns
+    /// Returns the time until a pending job is due, rounded up to a tick: zero if it is due and
+    /// waits to be handed over, or is with the pool; [`Duration::MAX`] if it is never due. Returns
     /// `None` if it is not pending.
     #[must_use]
     pub fn remaining(&self, handle: Handle) -> Option<Duration> {
@@ -281,8 +281,8 @@ impl Wheel {
         self.engine.location(handle)
     }
 
-    /// Returns the number of jobs in the wheel. A job that is with the pool is not counted, even if
-    /// it is pending ([`Wheel::is_pending`]), as a repeating job is during its run.
+    /// Returns the number of jobs in the wheel. It does not count a job that is with the pool, even
+    /// if that is pending ([`Wheel::is_pending`]), as a repeating job is during its run.
     ///
     /// Takes every shard's lock, one after the other.
     #[must_use]
@@ -290,25 +290,25 @@ impl Wheel {
         self.engine.len()
     }
 
-    /// Returns whether no job is in the wheel. Jobs that were handed to the pool are not, so this is
-    /// `true` while the last of them run: [`Wheel::is_idle`] asks for these too. Costs what
-    /// [`Wheel::len`] does.
+    /// Returns whether no job is in the wheel. Jobs that were handed to the pool do not count, so
+    /// this is `true` while the last jobs run; [`Wheel::is_idle`] counts these too. Costs as much as
+    /// [`Wheel::len`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether all is done: no job is pending, none waits for a thread of the pool, and
-    /// none runs. Takes every shard's lock twice. [`Wheel::wait_idle`] waits for it.
+    /// Returns whether no job is pending, none waits for a thread of the pool, and none runs. Takes
+    /// every shard's lock twice. [`Wheel::wait_idle`] waits for it.
     ///
-    /// A job counts from the end of its insert. While a key's job is replaced, the old one is out
-    /// and the new one is not in yet: for that moment the wheel may be idle.
+    /// A job counts once its insert has returned. While the job of a key is replaced, the old job
+    /// is out and the new one not yet in: for that moment the wheel may be idle.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.engine.is_idle()
     }
 
-    /// Returns what the wheel's clock reads: the present, or on a manual wheel the time to which
+    /// Returns the reading of the wheel's clock: the present, or on a manual wheel the time to which
     /// the [`Driver`](crate::Driver) has moved it. Returns some earlier instant if the system cannot
     /// represent that.
     #[must_use]
@@ -316,7 +316,7 @@ impl Wheel {
         self.engine.timebase().now()
     }
 
-    /// Returns what the wheel's wall clock reads: that of the system, or of the
+    /// Returns the reading of the wheel's wall clock: the system's, or that of the
     /// [`Driver`](crate::Driver).
     #[must_use]
     pub fn wall_now(&self) -> SystemTime {
@@ -330,8 +330,8 @@ impl Wheel {
     }
 
     /// Returns the counters and the lateness so far. Lateness, and the ticks by which the ticker is
-    /// behind, count from when a job could have been handed over: time before the job was inserted
-    /// or reset is in neither. A [`Scheduler`] returns them also when the wheel is gone.
+    /// behind, count from the moment at which a job could have been handed over; time before its
+    /// insert or reset does not count. A [`Scheduler`] returns them even after the end of the wheel.
     ///
     /// Takes every shard's lock, one after the other, and some microseconds for the percentiles.
     #[must_use]
@@ -345,7 +345,7 @@ impl Wheel {
         Scheduler::new(Arc::clone(&self.engine))
     }
 
-    /// Panics, at the line of the insert that was refused.
+    /// Panics with the line of the refused insert as its location.
     #[cold]
     #[track_caller]
     fn panic_for(&self, kind: InsertErrorKind) -> ! {

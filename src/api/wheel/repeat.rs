@@ -9,11 +9,11 @@ use crate::values::repeat::{Next, Repeat, Run};
 
 impl Wheel {
     /// Runs `job` once every `period`, the first time after one period, until it is cancelled or
-    /// panics. Runs keep their phase for ever. A run never overlaps the one before, and periods
-    /// that are missed meanwhile are skipped. [`Wheel::repeat`] offers every choice.
+    /// panics. Runs keep their phase for ever. A run never overlaps the one before; periods that
+    /// are missed during a long run are skipped. [`Wheel::repeat`] offers other policies.
     ///
     /// The handle is the same for all runs. On a bounded wheel a repeating job takes room until its
-    /// end, also while it runs. A run costs three locks. It allocates nothing, but on
+    /// last run has ended, also while it runs. A run costs three locks. It allocates nothing, but on
     /// a pool rayon may allocate a task to hand it over.
     ///
     /// # Errors
@@ -44,10 +44,11 @@ impl Wheel {
         self.engine.every(period, job)
     }
 
-    /// Runs `job` again and again, as `repeat` and the answers of its runs say. Every run gets a
-    /// [`Run`]: its deadline, how late it is, how many periods were missed, and the job's handle.
+    /// Runs `job` again and again, at the times that `repeat` and the results of its runs give. Every
+    /// run gets a [`Run`]: its deadline, its lateness, the number of missed periods, and the job's
+    /// handle.
     ///
-    /// It costs what [`Wheel::every`] costs.
+    /// It costs as much as [`Wheel::every`].
     ///
     /// # Errors
     ///

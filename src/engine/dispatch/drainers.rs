@@ -1,4 +1,4 @@
-//! The drainers of a pool: how many there may be, and which may be running a job.
+//! The drainers of a pool: the permits that limit them, and those that may be running a job.
 
 use core::cell::RefCell;
 
@@ -53,7 +53,7 @@ impl ActiveDrainers {
         }
     }
 
-    /// Makes a drainer active. Returns whether it may be: not once this is closed.
+    /// Makes a drainer active, unless this is closed. Returns whether it did.
     pub(super) fn enter(&self) -> bool {
         let mut count = lock(&self.count);
         // Under the lock that `close` takes: a drainer is either counted or refused.
@@ -71,8 +71,8 @@ impl ActiveDrainers {
         self.changed.notify_all();
     }
 
-    /// Lets the pool run one other task on this thread, which is no drainer of this wheel: as
-    /// during a job, but that nobody waits for the end of it.
+    /// Lets the pool run one other task on this thread. A drainer of this wheel declines there, as
+    /// during a job; but a shutdown does not wait for that task.
     pub(super) fn yield_now(&self) {
         ON_THIS_STACK.with(|stack| stack.borrow_mut().push(self.address()));
         rayon::yield_now();
@@ -84,7 +84,7 @@ impl ActiveDrainers {
         ON_THIS_STACK.with(|stack| stack.borrow().contains(&self.address()))
     }
 
-    /// A hint between two jobs; what holds is decided under the lock, in `enter`.
+    /// A hint between two jobs; `enter` decides under the lock.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

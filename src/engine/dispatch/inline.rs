@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::{DueJob, JobRunner, Outlet};
 use crate::host::clock::Clock;
 
-/// Runs the job here and now; returns when it has ended.
+/// Runs the job on this thread. Returns when the job has ended.
 pub(crate) fn run(runner: &JobRunner, clock: &Clock, due: DueJob) {
     let now = clock.now();
     runner.metrics().job_handed_over(due.deadline, now);
     runner.run(due, now, now);
 }
 
-/// Runs each job that is handed over. Takes one at a time, so that what has not run can be cancelled.
+/// Runs each job as it is handed over. Takes one at a time, so that jobs that have not run can be
+/// cancelled.
 pub(crate) struct InlineOutlet {
     runner: Arc<JobRunner>,
     clock: Arc<Clock>,

@@ -2,11 +2,11 @@
 //!
 //! Ground rules:
 //!
-//! - As long as no job comes due, a wheel's own pool has no thread: a program that only cancels its
-//!   timers, or that uses the wheel for something else than jobs, has one thread more, the ticker.
-//! - The system may refuse to start the threads. The jobs that were handed over stay in the queue
-//!   then, and the ticker tries again, once a [`RETRY_INTERVAL`] at most, whatever comes due
-//!   meanwhile. The first refusal is kept, for the ticker to report.
+//! - As long as no job comes due, a wheel's own pool has no thread. For a program that only cancels
+//!   its timers, or inserts no jobs at all, the wheel adds one thread, the ticker.
+//! - The system may refuse to start the threads. The jobs that were handed over then stay in the
+//!   queue, and the ticker tries again, at most once a [`RETRY_INTERVAL`], even if more jobs come
+//!   due. The first refusal is kept, for the ticker to report.
 //! - Only the ticker starts the threads. A shutdown joins the ticker first, so no pool starts after
 //!   it.
 
@@ -29,15 +29,14 @@ pub(crate) struct LazyPool {
     start: Box<Start>,
     threads: usize,
     retry_interval: Duration,
-    /// How long not to try again, if the system has refused to start the threads when they were
-    /// last needed.
+    /// Until when not to try again, if the system refused to start the threads at the last try.
     refused: Mutex<Option<Limit>>,
     /// The first refusal, until it is taken.
     refusal: Mutex<Option<ConfigError>>,
 }
 
 impl LazyPool {
-    /// A pool of so many threads, which `start` starts.
+    /// Returns a pool of `threads` threads, which `start` starts.
     pub(crate) fn new(
         threads: usize,
         start: impl Fn() -> Result<Arc<ThreadPool>, ConfigError> + Send + Sync + 'static,
@@ -52,20 +51,20 @@ impl LazyPool {
         }
     }
 
-    /// The same, which is tried again whenever it is asked for.
+    /// Makes every [`LazyPool::get`] try again after a refusal.
     #[cfg(all(test, not(loom)))]
     pub(super) fn retried_at_once(self) -> LazyPool {
         LazyPool { retry_interval: Duration::ZERO, ..self }
     }
 
-    /// A pool that has started.
+    /// Returns a pool that has started already.
     pub(crate) fn shared(pool: Arc<ThreadPool>) -> LazyPool {
         let started = OnceLock::from(Arc::clone(&pool));
         let threads = pool.current_num_threads();
         LazyPool { started, ..LazyPool::new(threads, move || Ok(Arc::clone(&pool))) }
     }
 
-    /// How many threads it has, or will have.
+    /// Returns how many threads the pool has, or will have.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
@@ -76,7 +75,7 @@ impl LazyPool {
     }
 
     /// Returns the pool, and starts its threads if they have not started. Returns `None` if the
-    /// system refuses, or has refused a moment ago. One thread at a time calls this.
+    /// system refuses, or if it is too early for another try. One thread at a time calls this.
     pub(crate) fn get(&self) -> Option<&Arc<ThreadPool>> {
         if self.started.get().is_none() {
             if self.retry_in().is_some_and(|wait| !wait.is_zero()) {
@@ -128,7 +127,7 @@ mod tests {
             _ => Ok(Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap())),
         });
         assert!(pool.started().is_none() && pool.retry_in().is_none() && pool.threads() == 3);
-        // Whatever is asked of it, it does not try again before the time has come.
+        // No call makes it try again before the time has come.
         pool.retry_interval = Duration::from_secs(3600);
         for _ in 0..3 {
             assert!(pool.get().is_none() && !pool.retry_in().unwrap().is_zero());

@@ -1,4 +1,4 @@
-//! What happens to a job once it is due: it is handed over, it starts, and it ends or unwinds.
+//! The dispatch of due jobs: a job is handed over, starts, and ends or panics.
 //!
 //! `inline.rs` runs it on the thread that drives a manual wheel, at once; `pool.rs` runs it on a
 //! rayon pool, through a channel; `lazy_pool.rs` starts that pool.
@@ -6,9 +6,9 @@
 //! Ground rules:
 //!
 //! - A [`DueJob`] is out of the wheel: a cancel does not find it. It runs once, or a shutdown hands
-//!   it back, or a drop discards it. (A re-armable job can still be cancelled: it then finds out
-//!   when it starts.)
-//! - Every job runs in [`JobRunner::run`], which catches what unwinds and counts what ends.
+//!   it back, or a drop discards it. (A re-armable job can still be cancelled: it is then dropped
+//!   instead of started.)
+//! - Every job runs in [`JobRunner::run`], which catches its panic and counts its end.
 
 pub(crate) mod inline;
 mod drainers;
@@ -30,21 +30,20 @@ use crate::values::time::Moment;
 /// A job that has come due, on its way to be run.
 pub(crate) struct DueJob {
     pub(crate) job: Job,
-    /// For a one-shot job, the handle that its insert returned. For a re-armable job it is useless:
-    /// take `Job::rearmable_handle`.
+    /// For a one-shot job, the handle that its insert returned. For a re-armable job use
+    /// `Job::rearmable_handle` instead.
     pub(crate) handle: Handle,
     /// When it was due.
     pub(crate) deadline: Moment,
 }
 
-/// Where the ticker hands due jobs over.
+/// The place where the ticker hands due jobs over.
 pub(crate) trait Outlet {
     /// Returns how many more jobs may be in flight. After it has returned zero, the end of a job
     /// wakes the ticker.
     fn room(&self) -> usize;
 
-    /// Takes the jobs, which are due. Returns at once, or when the threads have started that the
-    /// first jobs need.
+    /// Takes due jobs. Returns at once, or once the threads have started that the first jobs need.
     fn hand_over(&self, jobs: &mut Vec<DueJob>);
 
     /// Tries again to start the threads that jobs wait for, if the system has refused them and it
@@ -53,8 +52,8 @@ pub(crate) trait Outlet {
         None
     }
 
-    /// Returns why the system has refused the threads, if the user is still to be told: outside of all
-    /// that a shutdown waits for.
+    /// Returns why the system refused the threads, if that is not reported yet. The caller reports
+    /// it, outside of the work that a shutdown always waits for.
     fn take_refusal(&self) -> Option<ConfigError> {
         None
     }
@@ -67,7 +66,7 @@ impl DueJob {
     }
 }
 
-/// Runs due jobs: nothing unwinds out of it, and everything is counted.
+/// Runs due jobs, catches their panics, and counts them.
 pub(crate) struct JobRunner {
     boundary: UnwindBoundary,
     metrics: DispatchMetrics,
@@ -110,7 +109,7 @@ impl JobRunner {
         }
     }
 
-    /// Fills in the fields of `stats` that are counted here alone.
+    /// Fills in the fields of `stats` that are counted only here.
     pub(crate) fn report(&self, stats: &mut Stats) {
         stats.panicked = self.boundary.panicked();
         stats.handover = self.metrics.handover.lateness();
@@ -152,20 +151,21 @@ impl DispatchMetrics {
 
     /// Counts a job that was handed over and has run.
     ///
-    /// Sequentially consistent, because a protocol hangs on it: either `PoolShared::room` sees this
-    /// end, or this end sees that room is wanted (`pool.rs`).
+    /// Sequentially consistent, because a protocol depends on it: either `PoolShared::room` sees
+    /// this end, or this end sees that room is wanted (`pool.rs`).
     pub(crate) fn job_ended(&self) {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Counts a job that was handed over and will not be run.
     fn job_given_up(&self) {
-        // In this order, and read in the other: a thread that sees the second sees the first.
+        // Written in this order and read in the other: a thread that sees the second sees the
+        // first.
         self.job_ended();
         self.given_up.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns how many of the ended jobs were given up. To be asked before [`ended`], which is then
+    /// Returns how many of the ended jobs were given up. Read this before [`ended`], which is then
     /// no less.
     ///
     /// [`ended`]: DispatchMetrics::ended
@@ -178,10 +178,11 @@ impl DispatchMetrics {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// The same, for a thread that is going to wait for the next end: either this counts an end, or
-    /// that end comes after this, and its thread sees all that this thread has written before.
+    /// Does what [`DispatchMetrics::ended`] does, for a thread that is about to wait for the next
+    /// end. An end that this does not count comes later, and its thread sees all that this thread
+    /// has written before.
     pub(crate) fn ended_before_wait(&self) -> u64 {
-        // Adds nothing. But a load could read an older count than that of the last end.
+        // Adds zero, because a load could read an older count than that of the last end.
         self.ended.fetch_add(0, Ordering::SeqCst)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and
 //! run them. A drainer takes the next job when it has run the one before, so a job that blocks
-//! holds up its own thread, and no other job.
+//! occupies its own thread, and delays no other job.
 //!
 //! A drainer needs a permit, and there are as many permits as the pool has threads:
 //!
@@ -20,31 +20,31 @@
 //!   drainer if a permit is free. A drainer that finds the queue empty releases its permit, *then*
 //!   looks at the queue once more. The sender writes the queue, fences, and reads the permits; the
 //!   leaving drainer writes the permits, fences, and reads the queue. So at least one of them sees
-//!   what the other wrote.
+//!   the write of the other.
 //! - **A thread runs one job of a wheel at a time.** A job that waits inside rayon (`join`,
 //!   `scope`) lets its thread run other tasks, and one of them may be a drainer. A job run there
 //!   could block on a lock that the job below holds, and both would wait for ever. So a drainer
-//!   that finds one of its own kind below it *declines*: it releases its permit, and if the queue
-//!   is not empty, every thread of the pool is asked to look at it. A thread that has a drainer
-//!   ignores this, because its drainer looks at the queue later.
+//!   that finds another drainer of its wheel below it *declines*: it releases its permit, and if
+//!   the queue is not empty, it asks every thread of the pool to look at the queue. A thread that
+//!   has a drainer ignores this, because its drainer looks at the queue later.
 //! - **A drainer gives the pool back now and then**, because others may share it. After
 //!   [`JOBS_PER_STINT`] jobs it calls `yield_now`, which runs one other task; a bare `spawn` would
 //!   not, because a worker takes its own spawns first. Then it spawns its successor, hands over its
-//!   permit, and returns. Another drainer of its wheel declines on top of it, too: a thread that
-//!   had two permits would hold up the queue with one job that blocks.
-//! - **A drainer is active from before it takes a job until after the job has ended.** Closing lets
-//!   no drainer become active; after that, a thread outside the pool may wait until none is.
+//!   permit, and returns. During `yield_now`, too, another drainer of its wheel declines: a thread
+//!   that had two permits would delay the queue with one job that blocks.
+//! - **A drainer is active from before it takes a job until after the job has ended.** After a
+//!   close no drainer becomes active, so a thread outside the pool may wait until none is.
 //! - Nothing unwinds into rayon, which would end the process: jobs run behind the boundary.
 //! - The pool belongs to the ticker, not to the drainers: a drainer never drops a pool.
 //!
-//! What is given up:
+//! The price:
 //!
 //! - After a burst, as many spawned drainers as there are permits may find nothing to do.
 //! - A drainer keeps its permit during `yield_now`, so a task that it runs there must not wait for
 //!   a job in the queue (`Builder::pool` says so).
-//! - rayon cannot be asked to run something on a free thread. While a drainer declines again and
-//!   again beside a thread that is stuck in a foreign task, that thread collects a look at the
-//!   queue for each time, of some 60 bytes, until it gets to them.
+//! - rayon cannot be asked to run a task on a free thread. While one thread is stuck in a foreign
+//!   task and a drainer declines again and again, that thread collects one task for each time, of
+//!   some 60 bytes, until it gets to them.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -63,13 +63,13 @@ use crate::values::time::Moment;
 /// How many jobs a drainer runs before it lets the pool run something else.
 const JOBS_PER_STINT: usize = 64;
 
-/// A job in the queue, and when it came there.
+/// A job in the queue, and when it was handed over.
 struct Queued {
     due: DueJob,
     handed_over: Moment,
 }
 
-/// The way to the pool: what the ticker holds.
+/// The ticker's access to the pool.
 pub(crate) struct PoolOutlet {
     pool: Arc<LazyPool>,
     shared: Arc<PoolShared>,
@@ -80,7 +80,7 @@ impl PoolOutlet {
         PoolOutlet { pool, shared }
     }
 
-    /// Spawns drainers for so many jobs in the queue, unless the pool has no threads.
+    /// Spawns drainers for `jobs` jobs in the queue, unless the pool has no threads.
     fn spawn_drainers(&self, jobs: usize) {
         let Some(pool) = self.pool.get() else { return };
         // More drainers than jobs would find nothing to do.
@@ -102,7 +102,7 @@ impl Outlet for PoolOutlet {
     fn hand_over(&self, jobs: &mut Vec<DueJob>) {
         let (now, count) = (self.shared.clock.now(), jobs.len());
         jobs.drain(..).for_each(|due| self.shared.send(due, now));
-        // Those that came while the system refused the threads have no drainer either.
+        // Jobs that came while the system refused the threads have no drainer yet.
         let all = self.pool.started().is_none();
         self.spawn_drainers(if all { self.shared.queue.len() } else { count });
     }
@@ -118,7 +118,7 @@ impl Outlet for PoolOutlet {
     }
 }
 
-/// What drainers and the wheel share.
+/// The state that drainers and the wheel share.
 pub(crate) struct PoolShared {
     sender: Sender<Queued>,
     queue: Receiver<Queued>,
@@ -134,7 +134,8 @@ pub(crate) struct PoolShared {
 }
 
 impl PoolShared {
-    /// For at most `max_drainers` drainers. When room is wanted and a job ends, `ticker` is woken.
+    /// Returns the shared state of at most `max_drainers` drainers. When room is wanted and a job
+    /// ends, `ticker` is woken.
     pub(crate) fn new(
         max_drainers: usize,
         max_in_flight: usize,
@@ -165,8 +166,8 @@ impl PoolShared {
         self.sender.send(queued).expect("the receiver lives as long as the sender");
     }
 
-    /// Takes a permit for a drainer of what the caller has sent, or has seen in the queue. Returns
-    /// whether there was one.
+    /// Takes a permit for a drainer of the jobs that the caller has sent, or has seen in the queue.
+    /// Returns whether there was one.
     pub(crate) fn permit_for_queue(&self) -> bool {
         // Pairs with the fence in `release_permit`: the queue was written before it, the permits
         // are read after it.
@@ -174,8 +175,8 @@ impl PoolShared {
         self.permits.try_acquire()
     }
 
-    /// Releases the permit of a drainer that leaves. Returns whether there is something in the
-    /// queue that came meanwhile, and that nobody may have been spawned for.
+    /// Releases the permit of a drainer that leaves. Returns whether the queue has jobs that came
+    /// meanwhile, for which no drainer may have been spawned.
     fn release_permit(&self) -> bool {
         self.permits.release();
         // Pairs with the fence in `permit_for_queue`: the permits were written before it, the queue
@@ -209,8 +210,8 @@ impl PoolShared {
     /// Waits until no drainer is active, after [`PoolShared::close`], or until the limit has
     /// passed. Returns whether none is.
     ///
-    /// Not on a thread of the pool: the caller cannot know which jobs wait for what lies below it
-    /// on its own stack.
+    /// Not for a thread of the pool: it cannot know which jobs wait for the tasks below it on its
+    /// own stack.
     pub(crate) fn wait(&self, limit: &Limit) -> bool {
         self.active.wait(limit)
     }
@@ -222,8 +223,8 @@ impl PoolShared {
         Some(queued.due)
     }
 
-    /// What a drainer with a permit does, on a thread of the pool: runs jobs until there are none,
-    /// or until others shall have the thread.
+    /// Runs jobs as a drainer with a permit, on a thread of the pool: until the queue is empty, or
+    /// until other tasks should have the thread.
     pub(crate) fn drain(self: Arc<Self>) {
         if self.active.is_on_this_stack() {
             return self.decline();
@@ -247,14 +248,14 @@ impl PoolShared {
         }
     }
 
-    /// Leaves the queue to other threads, because a drainer of this wheel waits below on this
-    /// thread's stack.
+    /// Leaves the queue to other threads, because this thread has a drainer of this wheel below on
+    /// its stack.
     fn decline(self: Arc<Self>) {
         if !self.release_permit() {
             return;
         }
-        // A thread that is free runs its share of this at once. One that runs another task does so
-        // after that task. One that is in the middle of a job of this wheel looks at the queue
+        // A free thread runs its share of this at once. A thread that runs another task does so
+        // after that task. A thread that is in the middle of a job of this wheel looks at the queue
         // after that job.
         rayon::spawn_broadcast(move |_| {
             if !self.active.is_on_this_stack() && !self.queue.is_empty() && self.permit_for_queue()
@@ -280,7 +281,7 @@ impl PoolShared {
     fn run(&self, due: DueJob, handed_over: Moment) {
         self.runner.run(due, handed_over, self.clock.now());
         if self.max_in_flight < usize::MAX {
-            // Pairs with the fence in `room`, which says how.
+            // Pairs with the fence in `room`, where it is explained.
             fence(Ordering::SeqCst);
             if self.room_wanted.load(Ordering::Relaxed)
                 && self.room_wanted.swap(false, Ordering::Relaxed)

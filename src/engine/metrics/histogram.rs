@@ -1,4 +1,4 @@
-//! How late jobs were: durations, counted by size.
+//! The lateness of jobs: durations, counted by size.
 //!
 //! Buckets grow with the value (eight to every doubling, as in HdrHistogram), so recording is two
 //! additions and a quantile is off by at most an eighth.
@@ -13,7 +13,7 @@ const EXACT: u64 = 16;
 const STEPS: usize = 8;
 const BUCKETS: usize = EXACT as usize + (64 - EXACT.ilog2() as usize) * STEPS;
 
-/// How late something was, over all jobs so far, or over those between two snapshots
+/// The lateness of all jobs so far, or of those between two snapshots
 /// ([`Stats::since`](crate::Stats::since)). Quantiles are rounded up, by at most an eighth.
 #[derive(Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -26,8 +26,8 @@ pub struct Lateness {
     pub p50: Duration,
     /// All but one in a hundred were no later than this.
     pub p99: Duration,
-    /// The latest of all, exactly. Between two snapshots: rounded up by at most an eighth, unless
-    /// it is the latest of all.
+    /// The greatest lateness, exactly. Between two snapshots it is rounded up by at most an eighth,
+    /// unless it is the greatest of all jobs so far.
     pub max: Duration,
     /// The number of jobs in each bucket. Empty in the default.
     counts: Box<[u64]>,
@@ -43,11 +43,11 @@ impl Lateness {
         lateness
     }
 
-    /// Returns the duration that a share `quantile` of the jobs, from 0 to 1, were no later than:
-    /// `quantile(0.999)` is that of all but one in a thousand. Zero without jobs.
+    /// Returns the lateness that a share `quantile` of the jobs, from 0 to 1, did not exceed: for
+    /// `quantile(0.999)`, all jobs but one in a thousand. Zero without jobs.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Duration {
-        // 0.07 of a hundred is 7.000000000000001, and means the seventh.
+        // 0.07 of a hundred is 7.000000000000001, but means the seventh job.
         let rank = (self.count as f64 * quantile - 1e-6).ceil() as u64;
         let rank = rank.clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -58,9 +58,9 @@ impl Lateness {
         found.map_or(Duration::ZERO, |bucket| Duration::from_nanos(upper(bucket)).min(self.max))
     }
 
-    /// Returns the buckets from the least to the most: the longest duration that each counts, and
-    /// the number of jobs in it. There are 496 of them, eight to every doubling, always the same;
-    /// none without jobs.
+    /// Returns the buckets from the least to the greatest: the longest duration that each counts,
+    /// and the number of jobs in it. There are always the same 496 buckets, eight to every
+    /// doubling; none without jobs.
     ///
     /// ```
     /// use std::time::Duration;
@@ -102,7 +102,8 @@ impl fmt::Debug for Lateness {
 }
 
 /// Durations, counted by size, for programs and libraries that measure a lateness of their own, as
-/// `tickwheel-jobs` does: any number of threads record, and [`Histogram::lateness`] is a snapshot.
+/// `tickwheel-jobs` does. Any number of threads may record. [`Histogram::lateness`] returns a
+/// snapshot.
 ///
 /// It takes 4 KB. Recording takes two additions, and no lock.
 ///
@@ -120,7 +121,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Returns a histogram that has counted nothing.
+    /// Returns an empty histogram.
     #[must_use]
     pub fn new() -> Histogram {
         let counts = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
@@ -143,8 +144,8 @@ impl Histogram {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns what has been counted so far. While other threads record, count and sum may differ by the
-    /// durations of that moment.
+    /// Returns a snapshot of the durations recorded so far. While other threads record, count and
+    /// sum may differ by the durations of that moment.
     #[must_use]
     pub fn lateness(&self) -> Lateness {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(BUCKETS, 496, "the docs of `buckets` say so");
     }
 
-    /// Whether `found` is `exact`, rounded up by at most an eighth.
+    /// Returns whether `found` is `exact`, rounded up by at most an eighth.
     fn is_about(found: Duration, exact: Duration) -> bool {
         found >= exact && found <= exact + exact / 8
     }

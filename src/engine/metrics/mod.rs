@@ -1,4 +1,4 @@
-//! The snapshot that `stats` returns: counters, and how late jobs were. `Tally` (`timers.rs`),
+//! The snapshot that `stats` returns: counters, and the lateness of jobs. `Tally` (`timers.rs`),
 //! `DispatchMetrics` (`dispatch/mod.rs`) and the engine (`verbs/mod.rs`) count them.
 
 mod histogram;
@@ -10,13 +10,13 @@ use crate::values::time::Span;
 /// A snapshot of a wheel's counters, from [`Wheel::stats`](crate::Wheel::stats).
 ///
 /// `inserted == pending + cancelled + in_flight + completed + discarded`, also after the end of the
-/// wheel. A job that comes back counts in `inserted` and in `fired` each time, so a repeating one
-/// once for every run; a cancel while it runs, or is on its way to the pool, ends it and counts
-/// nowhere. While other threads use the wheel, the counters of one shard agree, and those of
-/// several may lie a moment apart.
+/// wheel. A job that comes back counts in `inserted` and in `fired` each time: a repeating job once
+/// for every run. A cancel of a job that runs, or is on its way to the pool, ends the job but
+/// counts nowhere. While other threads use the wheel, the counters of one shard agree; those of
+/// several shards may be read a moment apart.
 ///
-/// Counters are sums since the wheel began. [`Stats::since`] turns two snapshots into those of the
-/// time between.
+/// Counters are sums since the wheel began. [`Stats::since`] returns those of the time between two
+/// snapshots.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -26,10 +26,10 @@ pub struct Stats {
     /// running. With [`pending`](Stats::pending), every job is in one of the two until it has
     /// ended.
     pub in_flight: usize,
-    /// Threads that run a job at this moment; while many start and end, perhaps too few. What is in
-    /// flight beyond them waits for a thread: if that lasts, the pool needs more threads.
+    /// Threads that run a job at this moment; perhaps too few while many start and end. Jobs that
+    /// are in flight beyond these wait for a thread: if that lasts, the pool needs more threads.
     pub busy_threads: usize,
-    /// Jobs taken in.
+    /// Jobs inserted.
     pub inserted: u64,
     /// Jobs that an insert refused: the wheel was full or shut down, the period was zero, or the
     /// key had a job.
@@ -41,14 +41,14 @@ pub struct Stats {
     /// Jobs that came due and left the wheel to be run: in flight, completed, or among those
     /// discarded.
     pub fired: u64,
-    /// Jobs that have run to their end, or to their panic. (A job that was cancelled on its way to
-    /// the pool, or put off there, counts when a thread has come to it.)
+    /// Jobs that have run to their end, or to their panic. (A job that was cancelled or put off on
+    /// its way to the pool counts once a thread has taken it.)
     pub completed: u64,
-    /// Jobs that the end of the wheel found pending or queued: a shutdown handed them back, or a
+    /// Jobs that were pending or queued at the end of the wheel: a shutdown returned them, or a
     /// drop dropped them.
     pub discarded: u64,
-    /// Panics stopped: of jobs, of wakers, of [`Full::Give`](crate::Full::Give), of the panic handler;
-    /// and of captured values, keys and events while they were dropped.
+    /// Panics caught: of jobs, of wakers, of [`Full::Give`](crate::Full::Give), of the panic
+    /// handler; and of captured values, keys and events while they were dropped.
     pub panicked: u64,
     /// Futures that wait: polled, not over, and not dropped. They are no jobs, and are in no other
     /// counter but [`woken`](Stats::woken).
@@ -66,23 +66,23 @@ pub struct Stats {
     /// [`Full::Give`](crate::Full::Give).
     pub events_given_up: u64,
     /// How many times the ticker woke: because work was due, because an insert was earlier than all
-    /// before, for a look at the wall clock, or because a job made room in flight.
+    /// before, to read the wall clock, or because a job made room in flight.
     pub wakeups: u64,
     /// How many ticks the ticker was behind the clock when it last had work: zero or one on an idle
     /// machine, however long the wheel was idle before. It grows while the ticker gets no
-    /// processor, or while `max_in_flight` holds it up.
+    /// processor, or while the ticker waits because `max_in_flight` is reached.
     pub ticks_behind: Span,
     /// From the deadline, rounded up to a tick, to the hand-over to the pool.
     pub handover: Lateness,
-    /// From the hand-over to the pool to the start of the job. What a job adds to both is how late it
-    /// was; the quantiles of the two do not add up.
+    /// From the hand-over to the pool to the start of the job. The lateness of one job is the sum
+    /// of both; the quantiles of the two do not add up.
     pub start: Lateness,
 }
 
 impl Stats {
-    /// Returns what happened between an earlier snapshot of the same wheel and this one: counters
-    /// and lateness are those of the time between. The gauges (`pending`, `in_flight`,
-    /// `busy_threads`, `sleeping`, `events_pending`, `ticks_behind`) are those of this snapshot.
+    /// Returns the counters and the lateness of the time between an earlier snapshot of the same
+    /// wheel and this one. The gauges (`pending`, `in_flight`, `busy_threads`, `sleeping`,
+    /// `events_pending`, `ticks_behind`) are those of this snapshot.
     ///
     /// ```
     /// use std::time::Duration;

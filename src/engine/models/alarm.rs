@@ -1,9 +1,9 @@
-//! Inserts that wake one ticker: none relies on another that was stopped on its way.
+//! Models of inserts that wake one ticker: none relies on a wake that is yet to come.
 
 use super::*;
 use crate::engine::alarm::Alarm;
 
-/// A ticker that means to sleep until tick 1000, and what it sleeps on.
+/// Returns an alarm with a plan for tick 1000, and the parker of its ticker.
 fn planned() -> (Arc<Alarm>, Arc<Parker>) {
     let parker = Arc::new(Parker::new());
     let alarm = Arc::new(Alarm::new(Arc::clone(&parker)));

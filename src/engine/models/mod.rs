@@ -36,16 +36,16 @@ use crate::values::time::{Moment, Scale, Tick};
 const AN_HOUR: u64 = 3_600_000_000_000;
 
 /// Explores every interleaving with up to three preemptions, which is where such bugs live.
-/// `LOOM_MAX_PREEMPTIONS` asks for more; 100, which is all of them, takes minutes.
+/// `LOOM_MAX_PREEMPTIONS` sets another bound; 100, which allows all of them, takes minutes.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(model);
 }
 
-/// An engine of one small shard, and a tick of a nanosecond: every tick that is not [`AN_HOUR`] has
-/// passed when a model begins, and a job that is inserted for it is due, however far the ticker has
-/// come.
+/// Returns an engine of one small shard, with ticks of a nanosecond. Every tick in the models but
+/// [`AN_HOUR`] has passed when a model begins. A job that is inserted for it is due, however far
+/// the ticker has come.
 fn engine() -> Arc<Engine> {
     bounded(None)
 }
@@ -125,7 +125,7 @@ fn two_inserts_that_race_are_both_found() {
     });
 }
 
-/// The first half of an insert: the job is in its shard, and its thread does not get any further.
+/// Does the first half of an insert: the job is in its shard, and its thread stops there.
 fn insert_silently(engine: &Arc<Engine>, tick: u64) {
     let shard = engine.own_shard();
     assert!(shard.insert(Tick::new(tick), Box::new(|| ())).is_ok());
@@ -195,7 +195,7 @@ fn of_a_cancel_and_the_stop_exactly_one_gets_the_job() {
     });
 }
 
-/// A repeating job that is due, and then not for long.
+/// Inserts a repeating job that is due now, and then again after an hour.
 fn repeat(engine: &Arc<Engine>) -> Handle {
     let past = engine.timebase().clock().instant(Moment::after(Duration::from_nanos(6)));
     let again = |_| Next::After(Duration::from_nanos(AN_HOUR));
@@ -227,7 +227,7 @@ fn a_shutdown_loses_no_job_that_goes_back() {
         let pending = engine.stop().len();
         fire.join().unwrap();
         let strays = engine.collect_unstarted(core::iter::empty()).len();
-        // The one that repeats comes back in any case, the other if it has not run.
+        // The repeating job comes back in any case, the other one if it has not run.
         assert_eq!(pending + strays + ran.load(Ordering::Relaxed), 2);
     });
 }
@@ -238,12 +238,12 @@ fn a_repeating_job_that_is_cancelled_does_not_come_back() {
         let engine = bounded(Some(1));
         let handle = repeat(&engine);
         let fire = fire(&engine);
-        // In the wheel, on its way out, running, or back in.
+        // The job may be in the wheel, on its way out, running, or back in.
         assert!(engine.cancel(handle));
         fire.join().unwrap();
         assert_eq!(engine.len(), 0);
         assert!(!engine.cancel(handle));
-        // Its room was given back, and once.
+        // Its room was given back exactly once.
         engine.insert(Duration::MAX.into(), || ()).unwrap();
         assert!(engine.insert(Duration::MAX.into(), || ()).is_err());
         assert_eq!(engine.stop().len(), 1);
@@ -258,14 +258,14 @@ fn of_a_reset_and_the_run_one_says_when_the_next_is() {
         let fire = fire(&engine);
         assert!(engine.reset(handle, Duration::MAX.into()));
         fire.join().unwrap();
-        // It is in the wheel: for never if the reset came last, else for far.
+        // The job is in the wheel: for "never" if the reset came last, otherwise for an hour.
         assert_eq!(engine.len(), 1);
         assert!(engine.remaining(handle) > Some(Duration::ZERO));
         assert_eq!(engine.stop().len(), 1);
     });
 }
 
-/// What the drainers of a pool share, with one permit; and a count of the jobs that ran.
+/// The state that the drainers of a pool share, with one permit; and a count of the jobs that ran.
 struct PoolModel {
     shared: Arc<PoolShared>,
     parker: Arc<Parker>,

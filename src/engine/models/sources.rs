@@ -1,4 +1,4 @@
-//! The ticker with a second source of timers beside the jobs.
+//! Models of the ticker with a source of timers beside the jobs.
 
 use super::*;
 use crate::engine::sources::tests::Closures;
@@ -16,7 +16,7 @@ impl Outlet for Full {
     }
 }
 
-/// Inserts into the source what stops the engine.
+/// Inserts a timer into the source that stops the engine.
 fn insert_stop(engine: &Arc<Engine>, source: &Closures) {
     let stopped = Arc::clone(engine);
     source.insert(6, move || drop(stopped.stop()));
@@ -75,7 +75,7 @@ fn of_an_insert_of_a_job_and_one_into_a_source_both_are_found() {
         });
         other.join().unwrap();
         ticker.join().unwrap();
-        // The engine was stopped by the job, before or after the source came to its turn.
+        // The job stopped the engine, before or after the ticker advanced the source.
         assert!(called.load(Ordering::Relaxed) == 1 || source.closed().is_some());
     });
 }

@@ -1,4 +1,4 @@
-//! Wakers against the ticker that calls them, and against the end of the wheel.
+//! Models of wakers, with the ticker that calls them and with the end of the wheel.
 
 use std::task::{Wake, Waker};
 
@@ -20,14 +20,15 @@ fn waits() -> (Arc<Waits>, Waker) {
     (Arc::clone(&waits), Waker::from(waits))
 }
 
-/// An engine whose wakers were made at the beginning, and its only shard of them. No tick has been
-/// processed there, and every one that is not [`AN_HOUR`] has passed since.
+/// Returns an engine whose wakers were made at the beginning, and its only shard of them. No tick
+/// has been processed there, and every tick before [`AN_HOUR`] has passed since.
 fn with_wakers() -> (Arc<Engine>, Arc<WakerShard>) {
     let (engine, [shard, _]) = with_shards(1);
     (engine, shard)
 }
 
-/// The same, with so many shards. Returns the calling thread's, and another one if there is one.
+/// As [`with_wakers`], with `shards` shards. Returns that of the calling thread, and another one if
+/// there is one.
 fn with_shards(shards: usize) -> (Arc<Engine>, [Arc<WakerShard>; 2]) {
     let engine = engine_of(shards, Clock::manual(), None);
     let own = Arc::clone(engine.own_waker_shard());
@@ -173,7 +174,7 @@ fn a_waker_that_moves_to_another_shard_at_the_end_is_called() {
     });
 }
 
-/// The poll in between takes no lock: it sees that the tick has not begun, or it sees the lock.
+/// A poll that sees that the tick has not begun takes no lock; any other does.
 #[test]
 fn a_waker_that_is_polled_again_while_the_ticker_advances_is_called() {
     explore(|| {

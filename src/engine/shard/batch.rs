@@ -9,16 +9,16 @@ use crate::values::handle::Handle;
 use crate::values::job::{IntoJob, Job, Work};
 use crate::values::time::Tick;
 
-/// The handles of the jobs that came in, and a tick that the ticker has to wake for.
+/// The handles of the inserted jobs, and a tick for which the ticker has to wake.
 type Arrived = (Vec<Handle>, Tick);
 
-/// A job that is about to come in, among others.
+/// One job of a batch that is about to be inserted.
 pub(crate) enum Arrival {
     OneShot {
         deadline: Tick,
         job: Job,
     },
-    /// It is registered under this handle.
+    /// Registered under this handle.
     Rearmable {
         handle: Handle,
         target: Target,
@@ -47,7 +47,7 @@ impl Shard {
         Ok((handles, earliest))
     }
 
-    /// The same for jobs of both kinds.
+    /// As [`Shard::insert_batch`], for jobs of both kinds.
     pub(crate) fn insert_arrivals(
         &self,
         arrivals: Vec<Arrival>,
@@ -78,7 +78,7 @@ impl Shard {
         Ok((handles, earliest))
     }
 
-    /// Takes out the chosen ones of these jobs that are pending. Sets `answers` to which they were.
+    /// Takes out those of the chosen jobs that are pending. Sets their `answers` to true.
     pub(crate) fn cancel_batch(
         &self,
         handles: &[Handle],
@@ -99,8 +99,8 @@ impl Shard {
         }
     }
 
-    /// Gives the chosen ones of these jobs the deadlines at their indices, if they are pending.
-    /// Sets `answers` to which they were. Returns the earliest of the new deadlines.
+    /// Gives the chosen jobs the deadlines at their indices, if they are pending. Sets their
+    /// `answers` to whether they were. Returns the earliest of the new deadlines.
     pub(crate) fn reset_batch<T>(
         &self,
         timers: &[(Handle, T)],

@@ -1,14 +1,15 @@
-//! One of several hierarchies that producers are spread over, behind its lock.
+//! A shard: one of several hierarchies that inserting threads are spread over, behind its lock.
 //!
-//! That lock is the only one that an insert, a cancel or a reset of a one-shot job takes; one that
-//! has to wake the ticker takes the parker's after it.
+//! That lock is the only one that an insert, a cancel or a reset of a one-shot job takes. An insert
+//! or reset that has to wake the ticker takes the locks of the parker and of the alarm's note after
+//! it.
 //!
 //! Ground rules:
 //!
-//! - No user code runs under the lock: a job is boxed before (but for a batch), and a cancelled
-//!   job is returned, to be dropped after.
-//! - A closed shard is empty and stays so. Under one lock a job is either in the hierarchy or it is
-//!   not: a cancel, an advance and a close cannot both get it.
+//! - No user code runs under the lock: a job is boxed before (but for a batch), and a cancelled job
+//!   is returned, so that the caller drops it afterwards.
+//! - A closed shard is empty and stays so. The lock decides whether a job is in the hierarchy or
+//!   not: only one of a cancel, an advance and a close gets it.
 //! - Jobs that may come in again, the re-armable ones, are also in the registry. Their verbs are in
 //!   `rearmed.rs`, so one-shot jobs do not pay for them.
 //! - A shard that has as many jobs as the hierarchy can number is full: it refuses, and does not
@@ -34,7 +35,7 @@ use crate::values::time::Tick;
 use registry::Registry;
 pub(crate) use registry::WallOffsets;
 
-/// Two cache lines to itself, because processors fetch lines in pairs: shards do not meet.
+/// Two cache lines to itself, because processors fetch lines in pairs: shards share none.
 #[repr(align(128))]
 pub(crate) struct Shard {
     number: u32,
@@ -49,16 +50,16 @@ struct State {
     strays: Option<Vec<Unstarted>>,
 }
 
-/// A job that a closed shard gives out: its handle, when it is due, and the job.
+/// A job that a closed shard gives out: its handle, the tick at which it is due, and the job.
 pub(crate) type Unstarted = (Handle, Tick, Job);
 
-/// What there is to wait for.
+/// The next wake of the ticker for shards of jobs.
 #[derive(Clone, Copy)]
 pub(crate) struct NextWake {
     /// A tick before which nothing is due.
     pub(crate) tick: Tick,
-    /// The readings of the wall clock that deadlines follow from, if any job waits for a wall-clock
-    /// time: then the wall clock needs a look now and then.
+    /// The wall-clock readings from which deadlines were estimated, if any job waits for a
+    /// wall-clock time: then the ticker has to read the wall clock now and then.
     pub(crate) wall: Option<WallOffsets>,
 }
 
@@ -66,7 +67,7 @@ impl NextWake {
     /// Nothing to wait for.
     pub(crate) const NEVER: NextWake = NextWake { tick: Tick::MAX, wall: None };
 
-    /// What there is to wait for in two places.
+    /// Returns the next wake for both.
     pub(crate) fn join(self, other: NextWake) -> NextWake {
         let wall = match (self.wall, other.wall) {
             (Some(one), Some(other)) => Some(one.join(other)),
@@ -80,7 +81,7 @@ impl Shard {
     /// The most jobs that a hierarchy can number.
     pub(crate) const MAX_JOBS: usize = Timers::<Job>::MAX;
 
-    /// An empty shard for at most `max_jobs` jobs.
+    /// Returns an empty shard for at most `max_jobs` jobs.
     pub(crate) fn new(number: u32, geometry: Geometry, max_jobs: usize) -> Shard {
         let state = State {
             timers: Timers::new(geometry),
@@ -121,7 +122,7 @@ impl Shard {
         lock(&self.state).timers.deadline(key(handle))
     }
 
-    /// Where a job lies that is in the hierarchy, one-shot or re-armable.
+    /// Returns the place of a job in the hierarchy, one-shot or re-armable.
     pub(crate) fn location(&self, handle: Handle) -> Option<Location> {
         let mut state = lock(&self.state);
         let key = match handle.rearmable_shard() {
@@ -136,12 +137,12 @@ impl Shard {
         NextWake { tick: state.timers.next_due(), wall: state.registry.wall_offsets() }
     }
 
-    /// Returns the earliest deadline, by a look at every timer.
+    /// Returns the earliest deadline, by a look at every timer that may have it.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         lock(&self.state).timers.earliest_deadline()
     }
 
-    /// The handle of a one-shot job.
+    /// Returns the handle of a one-shot job.
     pub(crate) fn handle(&self, key: Key) -> Handle {
         Handle::new(self.number, key.generation, key.index)
     }
@@ -157,10 +158,10 @@ impl Shard {
         lock(&self.state).timers.advance(to, limit, due)
     }
 
-    /// Closes the shard: no insert succeeds from here on. Returns the jobs that were in it. The
-    /// shard keeps next to no memory, but for the registrations of re-armable jobs that are out.
+    /// Closes the shard: no insert succeeds from now on. Returns the jobs that were in it. The
+    /// shard keeps almost no memory, except for the registrations of re-armable jobs that are out.
     ///
-    /// Some of these jobs may come back: they are kept until [`Shard::collect_unstarted`].
+    /// Some of those jobs may come back: they are kept until [`Shard::collect_unstarted`].
     pub(crate) fn close(&self) -> Vec<Unstarted> {
         let mut state = lock(&self.state);
         let Some(hierarchy) = state.timers.close() else { return Vec::new() };
@@ -175,8 +176,8 @@ impl Shard {
     }
 
     /// Ends the wait for re-armable jobs. Returns those that came back, each with whether it was
-    /// still registered. Jobs that come back later are not kept, and every handle is stale from
-    /// here on.
+    /// still registered. Jobs that come back later are not kept, and every handle is stale from now
+    /// on.
     pub(crate) fn collect_unstarted(&self, timebase: &Timebase) -> Vec<(Unstarted, bool)> {
         let mut state = lock(&self.state);
         let strays = state.strays.take().unwrap_or_default();
@@ -208,7 +209,7 @@ impl State {
     }
 }
 
-/// The key of a one-shot job.
+/// Returns the key of a one-shot job.
 #[inline]
 fn key(handle: Handle) -> Key {
     Key { generation: handle.generation(), index: handle.index() }
@@ -292,7 +293,7 @@ mod tests {
             assert!(shard.arm(handle, target, 0, &timebase, Box::new(|| ())).is_ok());
             shard
         });
-        // The clock stands where it stood for one of them: the other was told something else.
+        // The clock reads as it did for one of the shards; the other has another reading.
         for (first, second) in [(0, 1), (1, 0)] {
             let wake = shards[first].next_wake().join(shards[second].next_wake());
             for shift in [0, 1] {

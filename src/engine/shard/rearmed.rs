@@ -10,38 +10,37 @@ use crate::values::handle::Handle;
 use crate::values::job::{IntoJob, Job};
 use crate::values::time::{Moment, Tick};
 
-/// How many registrations are looked at before the lock is given back.
+/// How many registrations are looked at before the lock is released.
 const REGISTRATIONS_PER_LOCK: usize = 256;
 
 /// Earlier than every deadline: the ticker is to wake at once.
 const AT_ONCE: Tick = Tick::new(0);
 
-/// The answer to a job that asks whether it may start.
+/// Whether a job that came due may start.
 pub(crate) enum Start {
-    /// It was cancelled on the way.
+    /// The job was cancelled on its way.
     Gone,
-    /// It was given another target on the way, or the wall clock was set back: it goes back as it
-    /// came.
+    /// The job was reset on its way, or the wall clock was set back: it goes back into the wheel.
     TooEarly { target: Target, missed: u64 },
-    /// It was due.
+    /// The job may start.
     Due {
-        /// When, exactly.
+        /// The exact deadline.
         deadline: Moment,
         /// How many deadlines were dropped before that one.
         missed: u64,
     },
 }
 
-/// What a cancel found.
+/// The result of a cancel.
 pub(crate) enum Cancelled {
-    /// The job was in the hierarchy. Here it is.
+    /// The job was in the hierarchy, and was taken out.
     In(Job),
     /// The job is out, and will not come back.
     Out,
 }
 
 impl Shard {
-    /// Returns a handle for a re-armable job that will come in.
+    /// Registers a re-armable job that is about to be inserted. Returns its handle.
     pub(crate) fn register(&self) -> Result<Handle, InsertErrorKind> {
         let mut state = lock(&self.state);
         if let Some(kind) = state.refuses(1) {
@@ -52,9 +51,10 @@ impl Shard {
     }
 
     /// Puts a registered job into the hierarchy, for the first time or again, to wait for `target`
-    /// after `missed` deadlines were dropped; unless it was given another target while it was out.
+    /// after `missed` deadlines were dropped. If a reset gave the job another target while it was
+    /// out, that one counts.
     ///
-    /// Returns a tick that the ticker has to wake for. Returns the job if it is not registered any
+    /// Returns a tick for which the ticker has to wake. Returns the job if it is not registered any
     /// more, or if the shard is closed and its shutdown no longer collects jobs.
     pub(crate) fn arm<J: IntoJob>(
         &self,
@@ -85,8 +85,8 @@ impl Shard {
         Start::Due { deadline, missed }
     }
 
-    /// Deregisters a job that is out. Returns when it would have run next: at a time in the past
-    /// unless a reset has put it off. Returns `None` if it was not registered any more.
+    /// Deregisters a job that is out. Returns the tick of its next run: one in the past unless a
+    /// reset has put it off. Returns `None` if it was not registered any more.
     pub(crate) fn deregister(&self, handle: Handle, timebase: &Timebase) -> Option<Tick> {
         lock(&self.state).deregister_out(handle, AT_ONCE, timebase)
     }
@@ -102,7 +102,7 @@ impl Shard {
         Some(job.map_or(Cancelled::Out, Cancelled::In))
     }
 
-    /// If the job is in the hierarchy: takes it out and deregisters it. If it is out: does nothing.
+    /// If the job is in the hierarchy, takes it out and deregisters it. If it is out, does nothing.
     pub(crate) fn take_rearmable(&self, handle: Handle) -> Option<Job> {
         let mut state = lock(&self.state);
         let job = state.take_rearmable(handle)?;
@@ -110,8 +110,8 @@ impl Shard {
         Some(job)
     }
 
-    /// Gives a job another target, in or out, if it is registered. Returns a tick that the ticker
-    /// has to wake for.
+    /// Gives a registered job another target, whether it is in or out. Returns a tick for which the
+    /// ticker has to wake.
     pub(crate) fn reset_rearmable(
         &self,
         handle: Handle,
@@ -148,11 +148,11 @@ impl Shard {
         Some(deadline.unwrap_or(AT_ONCE))
     }
 
-    /// Looks at the wall clock anew, for every job that waits for it. A job that is overdue stays
-    /// so.
+    /// Estimates anew the deadline of every job that waits for the wall clock. An overdue job stays
+    /// overdue.
     ///
-    /// Gives the lock back after [`REGISTRATIONS_PER_LOCK`] registrations: a job that comes in
-    /// meanwhile looks at the clock itself. To be called by one thread at a time.
+    /// Releases the lock after [`REGISTRATIONS_PER_LOCK`] registrations: a job that is inserted in
+    /// between reads the clock itself. One thread at a time calls this.
     pub(crate) fn follow_the_wall(&self, timebase: &Timebase) {
         lock(&self.state).registry.forget_wall_offsets();
         let mut walk = Walk::default();
@@ -181,7 +181,7 @@ impl Shard {
 }
 
 impl State {
-    /// What [`Shard::arm`] does, at a time at which the clock read `now`.
+    /// Does what [`Shard::arm`] does, under the lock. The clock read `now` before.
     pub(super) fn arm<J: IntoJob>(
         &mut self,
         handle: Handle,
@@ -194,14 +194,14 @@ impl State {
             return Err(job);
         }
         let Some(registration) = self.registry.registration(handle) else { return Err(job) };
-        // A reset sets the phase anew: nothing was dropped.
+        // A reset begins a new phase, so no deadline was dropped.
         let (target, missed) = match core::mem::take(&mut registration.moved) {
             true => (registration.target(), 0),
             false => (target, missed),
         };
         registration.missed = missed;
-        // Under the lock: either `follow_the_wall` comes after this, or this reads a clock that is
-        // no older than what it has read.
+        // The clock is read under the lock: so either `follow_the_wall` comes to this job later, or
+        // this reading is no older than the one it used.
         let estimate = timebase.estimate(target.point);
         let deadline = timebase.deadline(estimate.moment, target.window, now);
         if let Some(strays) = &mut self.strays {
@@ -215,7 +215,7 @@ impl State {
     }
 
     /// Deregisters a job that is out, or that came back to a closed shard for `deadline`. Returns
-    /// when it would run next, which a reset may have changed meanwhile.
+    /// the tick of its next run, which a reset may have changed meanwhile.
     pub(super) fn deregister_out(
         &mut self,
         handle: Handle,
@@ -231,8 +231,9 @@ impl State {
         Some(timebase.deadline(moment, window, timebase.clock().now()))
     }
 
-    /// The tick that the ticker has to wake for, after a deadline was set: at once, if the job is
-    /// the first to wait for a wall-clock time, so that it begins to watch the wall clock.
+    /// Returns the tick for which the ticker has to wake after `deadline` was set. If the job is
+    /// the first to wait for a wall-clock time, the ticker has to wake at once, to begin watching
+    /// the wall clock.
     fn tick_to_wake_for(&self, deadline: Tick, watched: bool) -> Tick {
         match self.registry.wall_offsets() {
             Some(_) if !watched => AT_ONCE,

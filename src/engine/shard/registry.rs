@@ -1,19 +1,18 @@
-//! The registry of a shard: its re-armable jobs, which come into the hierarchy several times and
-//! keep their handle.
+//! The registry of a shard: its re-armable jobs, which enter the hierarchy several times and keep
+//! their handle.
 //!
 //! Ground rules:
 //!
-//! - A re-armable job is registered before it first comes into the hierarchy and until it ends or
-//!   is cancelled. Without a registration it does not start and is not re-armed, wherever its job
-//!   is.
+//! - A re-armable job is registered from before it first enters the hierarchy until it ends or is
+//!   cancelled. Without a registration it does not start and is not re-armed, wherever it is.
 //! - A job is *in* if the registration's key finds it in the hierarchy; otherwise it is *out*: on
 //!   its way to the pool, or running. Nothing else records which.
-//! - When few registrations are left of many, they move together into less memory, so that one job of the
-//!   kind does not pin what a burst took. A handle names the index that its registration had first, and goes
-//!   on working: `moved` has a row for each that lies elsewhere. A walk over the indices that gives back the
-//!   lock in between begins anew after a move ([`Walk`]).
-//! - The registration says what the job waits for. A reset updates it whether the job is in or out.
-//!   So the registration decides when the job runs, and not where the job lies.
+//! - When few registrations are left of many, they move into less memory, so that one long-lived
+//!   job does not pin the memory of a burst. A handle names the first index of its registration,
+//!   and goes on working: `moved` has a row for each registration that lies elsewhere. A walk over
+//!   the indices that releases the lock in between begins again after a move ([`Walk`]).
+//! - The registration holds the target of the job. A reset updates it whether the job is in or out.
+//!   So the registration decides when the job runs, not the job's place in the hierarchy.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -28,27 +27,27 @@ use crate::values::generation::{Generation, Generations};
 use crate::values::handle::Handle;
 use crate::values::time::Moment;
 
-/// Registrations that a registry keeps memory for, however few it has.
+/// A registry keeps memory for this many registrations, however few it has.
 const KEPT_REGISTRATIONS: usize = 1024;
 
-/// They move when there is memory for so many times as many.
+/// Registrations move when there is room for more than this many times their number.
 const SPARSE: usize = 16;
 
 pub(super) struct Registration {
     generation: Generation,
     target: Target,
-    /// When the target is reached, as of the last look at the clocks.
+    /// When the target is reached, as of the last reading of the clocks.
     deadline: Moment,
-    /// Under which key the job lies in the hierarchy, or did when it was last there.
+    /// The key under which the job lies in the hierarchy, or did when it was last there.
     pub(super) key: Option<Key>,
-    /// The job was given another target while it was out.
+    /// A reset gave the job another target while it was out.
     pub(super) moved: bool,
     /// How many deadlines were dropped before the one to come.
     pub(super) missed: u64,
 }
 
 impl Registration {
-    /// What the job waits for, or waited for before it went out.
+    /// Returns the target that the job waits for, or waited for before it went out.
     pub(super) fn target(&self) -> Target {
         self.target
     }
@@ -65,7 +64,8 @@ impl Registration {
 #[derive(Default)]
 pub(super) struct Registry {
     registrations: Slab<Registration>,
-    /// From the generation in a handle, for a registration that lies elsewhere than the handle says.
+    /// Finds, by the generation in a handle, a registration that lies elsewhere than the handle
+    /// says.
     moved: HashMap<Generation, Moved>,
     /// How often registrations have moved.
     moves: u64,
@@ -84,16 +84,16 @@ struct Moved {
     index: usize,
 }
 
-/// How far somebody has come who looks at all registrations, some at a time.
+/// The progress of a walk over all registrations, some at a time.
 #[derive(Default)]
 pub(super) struct Walk {
     next: usize,
-    /// How often registrations had moved when it began.
+    /// The value of `moves` when the walk began.
     moves: u64,
 }
 
-/// The first and the last, in the order of what they read, of the readings of the wall clock that
-/// deadlines of registrations follow from.
+/// The least and the greatest of the wall-clock readings from which deadlines of registrations were
+/// estimated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WallOffsets {
     least: WallOffset,
@@ -105,12 +105,12 @@ impl WallOffsets {
         WallOffsets { least: reading, most: reading }
     }
 
-    /// All of both.
+    /// The extremes of both.
     pub(crate) fn join(self, other: WallOffsets) -> WallOffsets {
         WallOffsets { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
 
-    /// How far `now` lies from the reading that is furthest from it.
+    /// Returns how far `now` lies from the reading that is furthest from it.
     pub(crate) fn distance(self, now: WallOffset) -> Duration {
         self.least.distance(now).max(self.most.distance(now))
     }
@@ -121,7 +121,7 @@ impl Registry {
         self.registrations.len()
     }
 
-    /// Registers a job that is about to come in. Returns the generation and the index of its
+    /// Registers a job that is about to be inserted. Returns the generation and the index of its
     /// handle.
     pub(super) fn register(&mut self) -> (Generation, u32) {
         let generation = self.generations.next();
@@ -137,7 +137,7 @@ impl Registry {
         self.registrations.get_mut(index)
     }
 
-    /// Returns where the registration of a handle lies.
+    /// Returns the index at which the registration of a handle lies.
     fn index_of(&self, handle: Handle) -> Option<usize> {
         let index = handle.index() as usize;
         match self.registrations.get(index) {
@@ -152,7 +152,7 @@ impl Registry {
         (moved.named == handle.index()).then_some(moved.index)
     }
 
-    /// Notes what a job waits for from now on, and when that will be.
+    /// Sets the target of a job, and the estimate of when it is reached.
     pub(super) fn set_target(&mut self, handle: Handle, target: Target, estimate: Estimate) {
         let Some(registration) = self.registration(handle) else { return };
         let before = registration.waits_for_the_wall();
@@ -186,8 +186,8 @@ impl Registry {
         }
     }
 
-    /// Moves all registrations into less memory. A step for each, and after it twice as many have room: so
-    /// each one that came or went since the last move pays for one at most.
+    /// Moves all registrations into memory with room for twice their number. This takes one step
+    /// for each: a registration that came or went since the last move pays for one step at most.
     #[cold]
     fn move_together(&mut self) {
         self.moves += 1;
@@ -204,20 +204,20 @@ impl Registry {
         }
     }
 
-    /// The readings of the wall clock that deadlines here follow from; `None` while no job waits
-    /// for a wall-clock time.
+    /// Returns the wall-clock readings from which deadlines here were estimated; `None` while no
+    /// job waits for a wall-clock time.
     pub(super) fn wall_offsets(&self) -> Option<WallOffsets> {
         self.readings
     }
 
-    /// Forgets the readings: the caller is about to estimate every deadline that follows from one
-    /// anew.
+    /// Forgets the readings. The caller is about to estimate every deadline anew that follows from
+    /// one.
     pub(super) fn forget_wall_offsets(&mut self) {
         self.readings = None;
     }
 
     /// Estimates the deadline of the registration at `index` anew, if it waits for a wall-clock
-    /// time and `is_to_move` says so. Returns it.
+    /// time and `is_to_move` returns true. Then returns the registration.
     pub(super) fn estimate_anew(
         &mut self,
         index: usize,
@@ -237,8 +237,8 @@ impl Registry {
         self.registrations.get(index).filter(|_| moves)
     }
 
-    /// Returns the next `count` indices to look at, or `None` if all have been looked at. If registrations
-    /// have moved meanwhile, the walk begins anew.
+    /// Returns the next `count` indices to look at, or `None` if all have been looked at. If
+    /// registrations have moved meanwhile, the walk begins again.
     pub(super) fn go_on(&self, walk: &mut Walk, count: usize) -> Option<Range<usize>> {
         if walk.moves != self.moves {
             *walk = Walk { next: 0, moves: self.moves };
@@ -248,7 +248,7 @@ impl Registry {
         (first < self.registrations.capacity()).then_some(first..walk.next)
     }
 
-    /// Deregisters the jobs that are in, as `is_in` says of their keys.
+    /// Deregisters the jobs that are in: those with a key for which `is_in` returns true.
     pub(super) fn retain_out(&mut self, is_in: impl Fn(Key) -> bool) {
         self.registrations.retain(|_, registration| !registration.key.is_some_and(&is_in));
         let Registry { moved, registrations, .. } = self;

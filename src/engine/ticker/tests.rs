@@ -1,4 +1,4 @@
-//! The ticker against outlets and sources that note what they are given.
+//! Tests of the ticker, with outlets and sources that record the calls they get.
 
 use super::*;
 use crate::engine::dispatch::DueJob;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// Sends how many jobs were handed over. Has the room that was given.
+/// Sends how many jobs were handed over. The second field is its room.
 struct Tells(Sender<usize>, Arc<AtomicUsize>);
 
 impl Outlet for Tells {
@@ -28,7 +28,7 @@ impl Outlet for Tells {
     }
 }
 
-/// A ticker on an engine, and what it hands over.
+/// Starts a ticker; the receiver gets the size of each hand-over.
 fn ticking() -> (Arc<Engine>, thread::JoinHandle<()>, Receiver<usize>) {
     let engine = engine(Clock::monotonic());
     let (ticker, due) = ticker(&engine, &Arc::new(AtomicUsize::new(usize::MAX)));
@@ -66,8 +66,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[test]
 fn a_wall_clock_that_is_set_forward_is_noticed_while_nothing_is_due() {
     let (engine, ticker, due) = ticking();
-    // The ticker means to sleep for a day, and is not to look at the wall clock. Then it has
-    // to.
+    // The ticker plans to sleep for a day, without reading the wall clock. The next insert makes it
+    // read the clock.
     engine.insert(When::after(DAY), || ()).unwrap();
     assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
     let clock = Arc::clone(engine.timebase().clock());
@@ -87,8 +87,8 @@ fn a_wall_clock_that_is_set_to_and_fro_between_two_looks_is_noticed() {
     let clock = Arc::clone(engine.timebase().clock());
     engine.insert(When::wall(clock.wall() + DAY), || ()).unwrap();
     assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
-    // At the next look the clock is where it was at the last one. But a job has come in
-    // meanwhile, when its time was a day away.
+    // When the ticker next reads the clock, it reads the same as before. But in between a job was
+    // inserted, when its time was a day away.
     let time = clock.wall() + Duration::from_millis(100);
     clock.set_wall(clock.wall() - DAY);
     engine.insert(When::wall(time), || ()).unwrap();
@@ -98,7 +98,7 @@ fn a_wall_clock_that_is_set_to_and_fro_between_two_looks_is_noticed() {
     ticker.join().unwrap();
 }
 
-/// An outlet without room, and what a source beside it delivers.
+/// The outlet has no room; the source beside it delivers all the same.
 #[test]
 fn jobs_that_wait_for_room_do_not_hold_up_a_source() {
     let (engine, room) = (engine(Clock::monotonic()), Arc::new(AtomicUsize::new(0)));
@@ -107,7 +107,7 @@ fn jobs_that_wait_for_room_do_not_hold_up_a_source() {
     engine.insert(Duration::ZERO.into(), || ()).unwrap();
     let (ticker, due) = ticker(&engine, &room);
     for round in 0..3 {
-        // The ticker sleeps by now, for a job to end.
+        // By now the ticker sleeps until a job ends.
         assert!(due.recv_timeout(Duration::from_millis(20)).is_err());
         let soon = engine.timebase().present().get() + 2;
         let delivered = delivered.clone();
@@ -173,8 +173,8 @@ fn a_source_that_comes_after_the_stop_is_closed() {
     assert!(engine.sources().get(0).is_none());
 }
 
-/// Says that threads are refused, and moves the clock by an hour for each try. Sends how many jobs
-/// were handed over.
+/// Reports refused threads, and moves the clock by an hour for each retry. Sends how many jobs were
+/// handed over.
 struct Refused {
     clock: Arc<Clock>,
     due: Sender<usize>,
@@ -208,7 +208,7 @@ fn a_try_to_start_threads_that_takes_long_makes_nothing_late() {
     ticker.join().unwrap();
 }
 
-/// Says that threads are refused, and sends that it was asked.
+/// Reports refused threads, and sends a message for each retry.
 struct Asked(Sender<()>);
 
 impl Outlet for Asked {
@@ -236,7 +236,7 @@ fn threads_that_were_refused_are_asked_for_again() {
     ticker.join().unwrap();
 }
 
-/// Has no threads to run jobs on, and says so once.
+/// Has no threads to run jobs on, and reports that once.
 struct Refuses(Mutex<Option<ConfigError>>);
 
 impl Outlet for Refuses {

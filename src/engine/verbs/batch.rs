@@ -1,13 +1,14 @@
-//! Many jobs at once: one reading of the clock, and few locks.
+//! The verbs for many jobs at once: one reading of the clock, and few locks.
 //!
 //! Ground rules:
 //!
 //! - An insert is all or nothing, so a batch goes into one shard, under one lock from the first job
-//!   to the last. The boxes are made under it too: the allocator and the table each walk along a
-//!   list of free memory, and side by side the cache misses of the two walks overlap.
+//!   to the last. The boxes are made under the lock too: the allocator and the table each walk
+//!   along a list of free memory, and the cache misses of the two walks overlap when they run side
+//!   by side.
 //! - A cancel or a reset is not all or nothing, so it releases the lock after [`HANDLES_PER_LOCK`]
-//!   jobs, and other threads get it.
-//! - The answers come in the order of the handles, whatever shards these are of.
+//!   jobs, for other threads.
+//! - The answers come in the order of the handles, whichever shards hold the jobs.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::values::when::When;
 /// How many handles are looked at before a shard's lock is released.
 const HANDLES_PER_LOCK: usize = 64;
 
-/// What an insert of timers returns: their handles, or the timers.
+/// The result of an insert of many: their handles, or the refused timers.
 type Inserted<W, C> = Result<Vec<Handle>, InsertError<Vec<(W, C)>>>;
 
 impl Engine {
@@ -33,8 +34,7 @@ impl Engine {
         C: Call,
     {
         let now = self.timebase.clock().now();
-        // Before there is room to be given back: the conversion to a `When` may be code of the
-        // user's, and unwind.
+        // Before room is taken: the conversion to a `When` may be user code, and may unwind.
         let deadlines = match is_job::<C>() {
             true => None,
             false => self.deadlines(timers.iter().map(|&(when, _)| when), now),
@@ -127,8 +127,8 @@ impl Engine {
         }
     }
 
-    /// Makes a job ready to come in. Registers it if it is re-armable; if that is refused, the
-    /// arrival is good for nothing but to get the job back.
+    /// Prepares a job for its insert, and registers it if it is re-armable. If the registration is
+    /// refused, the arrival only serves to get the job back.
     fn arrival(
         self: &Arc<Engine>,
         shard: &Shard,
@@ -171,8 +171,8 @@ impl Engine {
                 };
                 shard.cancel_batch(handles, chosen, &mut answers, &mut jobs);
                 self.release(jobs.len());
-                // The handles are not beside the jobs in the list: there they made a cancel of many
-                // half as slow again, when the memory of the jobs is cold.
+                // The list holds no handles beside the jobs: with them a cancel of many took half
+                // as long again when the memory of the jobs is cold.
                 let cancelled = chosen.iter().filter(|&&which| answers[which]);
                 for (job, &which) in jobs.drain(..).zip(cancelled) {
                     self.discard(job, handles[which]);
@@ -210,7 +210,7 @@ impl Engine {
     }
 
     /// Calls `visit` with each shard and the indices of its own handles, among [`HANDLES_PER_LOCK`]
-    /// at a time; with no shard for those of re-armable jobs, and of other wheels.
+    /// at a time. Calls it with no shard for handles of re-armable jobs and of other wheels.
     fn by_shard<T>(
         &self,
         all: &[T],

@@ -1,8 +1,8 @@
-//! How many jobs may be pending.
+//! The bound on pending jobs.
 //!
-//! Ground rules: a job is counted before it is in a shard and until it has left; a re-armable job
+//! Ground rules: a job is counted from before it enters a shard until it has left; a re-armable job
 //! until its end. So the bound is never exceeded, not even for a moment. The count must be exact,
-//! and orders nothing: what a job brings with it crosses between threads under its shard's lock.
+//! but orders no other memory: the data of a job crosses between threads under its shard's lock.
 
 use super::Engine;
 use crate::host::sync::{AtomicUsize, Ordering};
@@ -35,14 +35,14 @@ impl Engine {
         self.refused.fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Gives the room of `jobs` jobs back that had been admitted, and were refused then.
+    /// Counts `jobs` admitted jobs as refused, and gives their room back.
     #[cold]
     pub(super) fn release_refused(&self, jobs: usize) {
         self.note_refused(jobs);
         self.release(jobs);
     }
 
-    /// Gives the room of `jobs` jobs back, which are not pending any more.
+    /// Gives back the room of jobs that are not pending any more, and notifies idle waiters.
     #[inline]
     pub(super) fn release(&self, jobs: usize) {
         if let Some(bound) = &self.bound {
@@ -59,7 +59,7 @@ impl Engine {
     }
 }
 
-/// How many more jobs may be pending.
+/// The bound, and how many more jobs may be pending.
 pub(super) struct Bound {
     max: usize,
     room: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What the ticker and the driver need to advance the wheel, and how the wheel ends.
+//! The verbs of the ticker and the driver: they advance the wheel, and end it.
 
 use core::mem::ManuallyDrop;
 
@@ -10,11 +10,11 @@ use crate::host::sync::Ordering;
 use crate::values::job::Job;
 use crate::values::time::{Span, Tick};
 
-/// The jobs that one advance takes out, with room that is used again: so an advance allocates nothing.
+/// The jobs that one advance takes out. Its memory is used again, so an advance allocates nothing.
 #[derive(Default)]
 pub(crate) struct DueJobs {
     pub(crate) jobs: Vec<DueJob>,
-    /// As they come out of a shard. Empty between two advances.
+    /// The jobs as they come out of a shard. Empty between two advances.
     taken: Vec<Due<Job>>,
 }
 
@@ -25,26 +25,26 @@ impl DueJobs {
 }
 
 impl Engine {
-    /// Returns what there is to wait for in all shards of jobs.
+    /// Returns the next wake for all shards of jobs.
     pub(crate) fn next_wake(&self) -> NextWake {
         self.shards.iter().map(Shard::next_wake).fold(NextWake::NEVER, NextWake::join)
     }
 
-    /// Returns whether an event is pending, be it due or not.
+    /// Returns whether an event is pending, due or not.
     #[cfg(feature = "async")]
     pub(crate) fn has_pending_events(&self) -> bool {
         self.sources.has_pending_events()
     }
 
-    /// Returns the earliest deadline of all jobs and in all sources, by a look at all that
-    /// may be it.
+    /// Returns the earliest deadline of all jobs and sources, by a look at every timer that may
+    /// have it.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         let jobs = self.shards.iter().map(Shard::earliest_deadline).min().unwrap_or(Tick::MAX);
         jobs.min(self.sources.earliest_deadline())
     }
 
-    /// Advances one shard to `to`, looking at no more than `limit` entries, and appends what is
-    /// due. Returns whether that is all of it.
+    /// Advances one shard to `to`, looking at no more than `limit` entries, and appends the jobs
+    /// that are due. Returns whether all of them were appended.
     ///
     /// The caller must have processed every tick before `to`. All jobs that come out are stamped as
     /// due at `to`.
@@ -58,7 +58,7 @@ impl Engine {
         let DueJobs { jobs: due, taken: jobs } = due;
         let finished = self.shards[shard].advance(to, limit, jobs);
         if let Some(bound) = &self.bound {
-            // A re-armable job keeps its room while it is out, and finds it when it comes back.
+            // A re-armable job keeps its room while it is out, for when it comes back.
             bound.release(jobs.iter().filter(|(_, job)| job.rearmable_handle().is_none()).count());
         }
         let when = self.timebase.scale().begin(to);
@@ -80,11 +80,10 @@ impl Engine {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Refuses every insert from here on, tells the ticker to end, and closes the sources. Returns
-    /// the pending jobs.
+    /// Refuses every insert from now on, makes the ticker end, and closes the sources. Returns the
+    /// pending jobs.
     pub(crate) fn stop(&self) -> Vec<Unstarted> {
-        // Before the wake: the ticker that it wakes, or that has not slept yet, sees it through the
-        // parker's lock.
+        // Before the wake: the ticker, awake or woken, sees `stopped` through the parker's lock.
         self.stopped.store(true, Ordering::Release);
         self.alarm.parker().wake();
         let mut pending = Vec::new();
@@ -111,7 +110,7 @@ impl Engine {
             };
             match self.deregister(rearmable) {
                 Some(due) => unstarted.push((rearmable, due, job)),
-                // It was cancelled on the way.
+                // The job was cancelled on its way.
                 None => self.discard(job, rearmable),
             }
         }

@@ -1,11 +1,11 @@
-//! One job comes in: for a moment or for the wall clock, a new job or one that was in a wheel
-//! before, in room of its own or in that of a job that it replaces.
+//! The insert of one job: a new one or one that was in a wheel before, for a moment or for a
+//! wall-clock time, with room of its own or that of a job that it replaces.
 //!
 //! Ground rules:
 //!
-//! - A delay is as cheap as it can be: what the caller's types leave open (a wall-clock time, a
-//!   window, a [`Job`] as the job) is asked where the compiler knows the answer, and is done in
-//!   functions of its own.
+//! - An insert with a plain delay is as cheap as possible. The other cases (a wall-clock time, a
+//!   window, a [`Job`] as the job) are tested where the compiler knows the caller's types, so it
+//!   can drop the test. Their code is in functions of its own.
 //! - A job is admitted, and its room is taken, before it goes into a shard. A refused job gives its
 //!   room back.
 
@@ -33,9 +33,9 @@ impl Engine {
         }
     }
 
-    /// Replaces a job by another, which takes its room if it was pending. The replaced job is in
-    /// `old` then. A re-armable job that is with the pool stays there, and is dropped by the thread
-    /// that has it; `old` is then `None`.
+    /// Replaces a job by another, which takes its room if it was pending. Puts the replaced job
+    /// into `old`. A re-armable job that is with the pool stays there: the thread that has it drops
+    /// it, and `old` stays `None`.
     pub(crate) fn replace<C: Call>(
         self: &Arc<Engine>,
         handle: Handle,
@@ -62,14 +62,15 @@ impl Engine {
         }
     }
 
-    /// Takes room for `jobs` jobs that come in one after the other, all at the same time.
+    /// Takes room for `jobs` jobs that are inserted one after the other, with one reading of the
+    /// clock.
     pub(crate) fn admit_batch(&self, jobs: usize) -> Result<Admitted<'_>, InsertErrorKind> {
         let now = self.timebase.clock().now();
         self.admit(jobs).map(|()| Admitted { engine: self, now, left: jobs })
     }
 
-    /// Inserts one of the admitted jobs, which replaces the job with the handle `old` if there is
-    /// one: that is in `replaced` then.
+    /// Inserts one of the admitted jobs. If there is an `old` job, the new one replaces it, and the
+    /// old one is put into `replaced`.
     pub(crate) fn insert_of_batch<C: Call>(
         self: &Arc<Engine>,
         admitted: &mut Admitted<'_>,
@@ -110,7 +111,7 @@ impl Engine {
             self.note_refused(1);
             return Err(InsertErrorKind::Shutdown);
         }
-        // `make` let somebody cancel the job.
+        // `make` gave the handle away, and the job was cancelled.
         Ok(handle)
     }
 
@@ -180,7 +181,8 @@ impl Engine {
     }
 }
 
-/// Jobs that have room, and come in at this time. Gives the room of those that do not come in back.
+/// Jobs that have room, and the time of their inserts. Its drop gives back the room of those that
+/// were not inserted.
 pub(crate) struct Admitted<'a> {
     engine: &'a Engine,
     now: Moment,
@@ -195,7 +197,7 @@ impl Drop for Admitted<'_> {
     }
 }
 
-/// A registration whose job is being made: it ends if that unwinds.
+/// A registration whose job is being made. If `make` unwinds, the drop deregisters it.
 struct Unarmed<'a> {
     engine: &'a Engine,
     handle: Handle,

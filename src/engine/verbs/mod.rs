@@ -1,13 +1,13 @@
 //! The engine: shards and other sources, clock, alarm and counters, and every verb once.
 //!
 //! [`Wheel`](crate::Wheel) and [`Scheduler`](crate::Scheduler) both forward to one engine; the
-//! ticker or the [`Driver`](crate::Driver) advances it. An engine has no thread and no pool, so to
-//! keep it alive keeps nothing but memory.
+//! ticker or the [`Driver`](crate::Driver) advances it. An engine has no thread and no pool, so a
+//! reference to it keeps only memory alive.
 //!
 //! Ground rules:
 //!
-//! - A verb reads the clock before it waits for a lock, so the wait counts as a part of the delay.
-//!   (A `Keyed` calls the engine with the lock of its map: there the delay counts from then.)
+//! - A verb reads the clock before it waits for a lock, so the delay includes the wait. (A `Keyed`
+//!   calls the engine under the lock of its map: there the delay counts from that call.)
 //! - User code is called and dropped outside the locks, and through the unwind boundary.
 
 mod batch;
@@ -43,7 +43,7 @@ pub(crate) use rearmed::IgnoresRun;
 #[cfg(feature = "async")]
 use wakers::LazyWakers;
 
-/// What an engine is made of. The builder has checked it.
+/// The parts of an engine. The builder has checked them.
 pub(crate) struct Config {
     pub(crate) scale: Scale,
     pub(crate) clock: Clock,
@@ -56,12 +56,12 @@ pub(crate) struct Config {
 pub(crate) struct Engine {
     timebase: Timebase,
     shards: Box<[Shard]>,
-    /// For the jobs.
+    /// The alarm of the jobs' shards.
     alarm: Alarm,
     sources: Sources,
     #[cfg(feature = "async")]
     wakers: LazyWakers,
-    /// For the sources that are made later.
+    /// The geometry of the sources that are made later.
     geometry: Geometry,
     runner: Arc<JobRunner>,
     bound: Option<Bound>,
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// The shard that the calling thread inserts into.
+    /// Returns the shard that the calling thread inserts into.
     #[inline]
     pub(super) fn own_shard(&self) -> &Shard {
         &self.shards[thread_index() as usize % self.shards.len()]
@@ -111,15 +111,15 @@ impl Engine {
         true
     }
 
-    /// Cancels a job without dropping it: it is in `job` then. A re-armable job that is with the
-    /// pool stays there, and is dropped by the thread that has it; `job` is then `None`.
+    /// Cancels a job without dropping it, and puts it into `job`. A re-armable job that is with the
+    /// pool stays there: the thread that has it drops it, and `job` stays `None`.
     pub(crate) fn remove(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         let removed = self.remove_keeping_room(handle, job);
         self.release(usize::from(removed));
         removed
     }
 
-    /// The same, and keeps the room for another job.
+    /// Does what [`Engine::remove`] does, but keeps the room for another job.
     fn remove_keeping_room(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         match self.shard_of(handle) {
             Some(shard) => {
@@ -178,11 +178,12 @@ impl Engine {
 
     /// Returns whether no job is pending and none is in flight.
     pub(crate) fn is_idle(&self) -> bool {
-        // Read first, as in `stats`.
+        // Read before the shards, as in `stats`.
         let ended = self.runner.metrics().ended_before_wait();
         let Some((inserted, fired)) = self.tally_of_empty_shards() else { return false };
-        // A job may have come into a shard after it was seen, and gone from another before that was:
-        // then more were inserted now. If not, all were empty after the last look, and before this.
+        // A job may move between shards during the scan, by a cancel and another insert. If the
+        // insert count is unchanged after a second scan, all shards were empty at once, between the
+        // two.
         fired == ended && self.tally_of_empty_shards() == Some((inserted, fired))
     }
 
@@ -202,9 +203,10 @@ impl Engine {
 
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        // Before the ended ones: no more seem to run than do.
+        // Read before the ended jobs, so that no more jobs seem to run than do.
         let started = self.runner.metrics().started();
-        // First, so that every job counted as ended is counted as fired by its shard below.
+        // Read before the shards, so that every job counted as ended is counted as fired by its
+        // shard.
         let given_up = self.runner.metrics().given_up();
         let ended = self.runner.metrics().ended();
         for tally in self.shards.iter().map(Shard::tally) {
@@ -215,8 +217,8 @@ impl Engine {
             stats.fired += tally.fired;
             stats.discarded += tally.discarded;
         }
-        // Not `DispatchMetrics::in_flight`: a job that is out of its shard and not handed over yet
-        // would be nowhere, and a wheel that looks idle would not be.
+        // Not `DispatchMetrics::in_flight`: that does not count a job that has left its shard and
+        // is not handed over yet. The wheel would look idle, and would not be.
         stats.in_flight = (stats.fired - ended) as usize;
         stats.completed = ended - given_up;
         stats.busy_threads = started.saturating_sub(stats.completed) as usize;
@@ -256,7 +258,7 @@ impl Engine {
         self.shards.len()
     }
 
-    /// Returns whether the engine has been told to stop.
+    /// Returns whether [`Engine::stop`] was called.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
@@ -266,7 +268,7 @@ impl Engine {
         self.runner.boundary().discard_job(job, handle);
     }
 
-    /// The shard of a one-shot job.
+    /// Returns the shard of a one-shot job.
     #[inline]
     fn shard_of(&self, handle: Handle) -> Option<&Shard> {
         self.shards.get(handle.shard() as usize)
@@ -283,7 +285,8 @@ impl Engine {
 /// Returns a number for the calling thread. Threads are numbered in the order of their first
 /// inserts, so threads that start together use different shards.
 fn thread_index() -> u32 {
-    // Relaxed, and not for the model checker: the numbers need to differ, and order nothing.
+    // Relaxed, and not an atomic of the model checker: the numbers have to differ, but order no
+    // other memory.
     static NEXT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
     thread_local! {
         static INDEX: Cell<Option<u32>> = const { Cell::new(None) };

@@ -3,8 +3,8 @@
 //! Ground rules:
 //!
 //! - A re-armable job belongs to one shard for life. Its handle has the number of that shard.
-//! - On a bounded wheel it has room from its insert to its end, in or out. So it always finds room
-//!   when it comes back.
+//! - On a bounded wheel it has room from its insert to its end, whether it is in or out. So it
+//!   always finds room when it comes back.
 //! - It ends when it is deregistered. The code that deregisters it, a cancel, a stop or the job
 //!   itself, gives its room back.
 
@@ -43,8 +43,8 @@ impl Engine {
         self.repeat_in_place_of(None, repeat, job, &mut None)
     }
 
-    /// As [`Engine::repeat`]. If there is an `old` job, the new one replaces it as
-    /// [`Engine::replace`] says.
+    /// Does what [`Engine::repeat`] does. If there is an `old` job, the new one replaces it as in
+    /// [`Engine::replace`].
     pub(crate) fn repeat_in_place_of<C: CallAgain>(
         self: &Arc<Engine>,
         old: Option<Handle>,
@@ -88,7 +88,7 @@ impl Engine {
         self.enter(target, job, wrap, Appointment::into_job)
     }
 
-    /// Returns the target of a job that is given `when` at `now`. A repeating job keeps its window
+    /// Returns the target of a job that gets `when` at `now`. A repeating job keeps its window
     /// unless `when` brings another.
     pub(super) fn target_of(&self, job: &Disarmed, when: When, now: Moment) -> Target {
         let when = match job {
@@ -98,7 +98,7 @@ impl Engine {
         self.timebase.target(when, now)
     }
 
-    /// Returns the job as the re-armable job with this handle.
+    /// Wraps the job as the re-armable job with this handle.
     pub(crate) fn rearmable(self: &Arc<Engine>, handle: Handle, job: Disarmed) -> Job {
         let engine = Arc::clone(self);
         match job {
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// Returns a [`Job`] without its wrappers, to be wrapped anew; anything else as it is.
+    /// Returns a [`Job`] without its wrappers, to be wrapped again; any other `call` unchanged.
     pub(crate) fn unwrapped<C: Call>(self: &Arc<Engine>, call: C) -> C {
         if !is_job::<C>() {
             return call;
@@ -169,13 +169,14 @@ impl Engine {
         }
     }
 
-    /// Says what a job is to do that came due.
+    /// Decides whether a job that came due may start.
     pub(super) fn start(&self, handle: Handle) -> Start {
         let start = |shard: &Shard| shard.start(handle, &self.timebase, false);
         self.rearmable_shard(handle).map_or(Start::Gone, start)
     }
 
-    /// The same, for a job that will not come back: it is deregistered as it starts.
+    /// Does what [`Engine::start`] does, for a job that will not come back: it is deregistered as
+    /// it starts.
     pub(super) fn start_last(&self, handle: Handle) -> Start {
         let start = |shard: &Shard| shard.start(handle, &self.timebase, true);
         let start = self.rearmable_shard(handle).map_or(Start::Gone, start);
@@ -221,7 +222,7 @@ impl Engine {
         true
     }
 
-    /// Looks at the wall clock anew, for every job that waits for a wall-clock time.
+    /// Estimates anew the deadline of every job that waits for a wall-clock time.
     pub(crate) fn follow_the_wall(&self) {
         self.shards.iter().for_each(|shard| shard.follow_the_wall(&self.timebase));
     }
@@ -231,7 +232,7 @@ impl Engine {
     }
 }
 
-/// A job that repeats at its period, and is told nothing about its runs.
+/// A job that repeats at its period, and ignores the [`Run`].
 pub(crate) struct IgnoresRun<F>(pub(crate) F);
 
 impl<F: FnMut() + Send + 'static> CallAgain for IgnoresRun<F> {

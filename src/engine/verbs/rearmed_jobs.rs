@@ -1,13 +1,13 @@
-//! The re-armable jobs: what is around a user's closure that may go back into the wheel.
+//! The re-armable jobs: wrappers around user closures that may go back into the wheel.
 //!
 //! Ground rules:
 //!
-//! - A job is one box, which is in the wheel or on a thread. So a run cannot overlap itself, and to
-//!   arm the job again allocates nothing.
-//! - The job holds the engine that holds it. Stopping the engine takes every job out, which ends
-//!   the circle.
+//! - A job is one box, which is in the wheel or on a thread. So a run cannot overlap itself, and
+//!   arming the job again allocates nothing.
+//! - The job holds the engine that holds it. Stopping the engine takes every job out, which breaks
+//!   the cycle.
 //! - Every run ends with the job armed again or deregistered. User code is called through the
-//!   unwind boundary, which returns also when that panicked.
+//!   unwind boundary, which also returns after a panic.
 
 use core::any::Any;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl<C: CallAgain> Repeating<C> {
         }
     }
 
-    /// Returns what the run after one that was due at `deadline` waits for, if there is to be one,
-    /// and how many deadlines that drops.
+    /// Returns the target of the run that follows the one due at `deadline`, and how many deadlines
+    /// are dropped before it. Returns `None` if there is no next run.
     fn follow(&self, next: Next, deadline: Moment) -> Option<(Target, u64)> {
         let timebase = &self.engine.timebase;
         let now = timebase.clock().now();
@@ -78,8 +78,8 @@ impl<C: CallAgain> Repeating<C> {
 
 impl<C: CallAgain> Work for Repeating<C> {
     fn run(mut self: Box<Self>) {
-        // The user who took the job decides when it runs: so it is on time, and its answer is not
-        // used.
+        // The user who took the job decides when it runs. So it is on time, and its answer is
+        // ignored.
         let run = self.describe(self.engine.timebase.clock().now(), 0);
         let _: Next = self.job.call(run);
     }
@@ -126,12 +126,12 @@ impl<C: CallAgain> Work for Repeating<C> {
     }
 }
 
-/// What a repeating job, which takes a closure and no task, answers to a downcast: a type that
-/// nobody can ask for.
+/// The type of a repeating job in a downcast. It is made of a closure and no task, and no user can
+/// name this type.
 struct NoTask;
 
 /// A job that can be cancelled until it starts: it waits for a wall-clock time, or knows its own
-/// handle. It goes back when the wall clock was set back.
+/// handle. If it was reset on its way out, or the wall clock was set back, it goes back.
 pub(super) struct Appointment<C> {
     engine: Arc<Engine>,
     handle: Handle,

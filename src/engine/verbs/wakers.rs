@@ -7,7 +7,7 @@ use crate::engine::metrics::Stats;
 use crate::engine::sources::Source;
 use crate::engine::wakers::{WakerContext, WakerShard, Wakers};
 
-/// Nothing, until somebody waits.
+/// Empty until a future waits.
 #[derive(Default)]
 pub(super) struct LazyWakers {
     made: OnceLock<Arc<Wakers>>,
@@ -30,7 +30,7 @@ impl Engine {
             let alarm = Arc::clone(self.sources.alarm());
             let context = WakerContext::new(self.timebase.share(), alarm, Arc::clone(&self.runner));
             let wakers = Arc::new(Wakers::new(self.shards.len(), &self.geometry, context));
-            // As if they had been there from the beginning: what is due by now is late.
+            // As if they had been there from the beginning: every tick up to the present is over.
             wakers.advance(self.timebase.present(), usize::MAX);
             self.sources.add(Arc::clone(&wakers) as Arc<dyn Source>);
             wakers
@@ -38,7 +38,7 @@ impl Engine {
         wakers.shard(thread_index())
     }
 
-    /// Returns whether anybody has waited yet.
+    /// Returns whether any future has waited yet.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn has_wakers(&self) -> bool {
         self.wakers.made.get().is_some()

@@ -1,28 +1,29 @@
-//! How far a shard of wakers has come, for a look without its lock.
+//! The progress of a shard of wakers, which can be read without the shard's lock.
 //!
 //! Ground rules:
 //!
-//! - Written under the lock of the shard, before any of the wakers that it is about is called.
-//! - A tick that is finished has come: its timers are gone.
-//! - A tick that has not begun has called no waker. If it begins during the look, the waker is called
-//!   after the look has begun, so its task polls again. If the waker was called before, then whatever
-//!   lets the poll follow that call shows it the beginning too.
-//! - That goes for the waker that is registered. A look with another one takes the lock.
-//! - What has begun does not fall: an advance that is not finished goes on to the same tick.
+//! - It is written under the lock of the shard, before any waker of the ticks in question is
+//!   called.
+//! - A finished tick has come, and its timers are gone.
+//! - No waker of a tick is called before the tick has begun. If it begins during a poll, its waker
+//!   is called after the poll began, so the task polls again. A poll that happens after the wake
+//!   also sees `begun`.
+//! - This holds for the registered waker. A poll with another waker takes the lock.
+//! - `begun` never falls: an unfinished advance goes on to the same tick.
 
 use std::task::{RawWakerVTable, Waker};
 
 use crate::host::sync::{AtomicU64, Ordering};
 use crate::values::time::Tick;
 
-/// Two cache lines to itself: while nothing comes due, nobody writes to it.
+/// Two cache lines to itself: while nothing comes due, no thread writes to it.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Progress {
     /// No timer of a later tick has fired. [`Tick::MAX`] once the shard is closed.
     begun: AtomicU64,
-    /// No timer of this tick or an earlier one is there, unless it was reset to the past. Zero once
-    /// the shard is closed.
+    /// No timer of this tick or an earlier one is pending, unless it was reset to the past. Zero
+    /// once the shard is closed.
     finished: AtomicU64,
 }
 
@@ -37,7 +38,7 @@ impl Progress {
         tick.get() <= self.finished.load(Ordering::Acquire)
     }
 
-    /// Every tick up to this one begins.
+    /// Notes that every tick up to this one begins.
     pub(super) fn begin(&self, tick: Tick) {
         debug_assert!(
             self.begun.load(Ordering::Relaxed) <= tick.get(),
@@ -46,19 +47,19 @@ impl Progress {
         self.begun.store(tick.get(), Ordering::Release);
     }
 
-    /// Every tick up to this one is finished.
+    /// Notes that every tick up to this one is finished.
     pub(super) fn finish(&self, tick: Tick) {
         self.finished.store(tick.get(), Ordering::Release);
     }
 
-    /// From here on the shard has to be asked.
+    /// From now on every poll takes the lock.
     pub(super) fn close(&self) {
         self.begun.store(Tick::MAX.get(), Ordering::Release);
         self.finished.store(0, Ordering::Release);
     }
 }
 
-/// Tells a waker from all others, as long as it is there.
+/// Distinguishes a waker from all others while it exists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WakerIdentity {
     data: usize,

@@ -1,18 +1,18 @@
-//! A shard of wakers: a hierarchy of them behind a lock, and what their waiters are told.
+//! A shard of wakers: a hierarchy of them behind a lock, and the answers to their waiters.
 //!
 //! Ground rules:
 //!
-//! - To look and to register is one step under the shard's lock: a timer that is not there any more
-//!   has fired, or the shard is closed. So no fire comes between.
-//! - A look needs no lock before the tick has begun, with the waker that is registered, and to
-//!   register for a tick that is finished needs none (`progress.rs`).
-//! - A waker is the user's code. It is cloned, called and dropped outside the lock; it is called
-//!   and dropped through the unwind boundary. A panic in its clone unwinds to the caller, before
+//! - To check a timer and to register a waker is one step under the shard's lock, so no fire comes
+//!   between. A timer that is gone has fired, or the shard is closed.
+//! - Two polls need no lock: with the registered waker before the tick has begun, and without a
+//!   registered waker for a tick that is finished (`progress.rs`).
+//! - A waker is user code. It is cloned, called and dropped outside the lock; it is called and
+//!   dropped through the unwind boundary. A panic in its clone unwinds to the caller, before
 //!   anything has changed.
 //! - The waker that was registered last is the one that is called.
-//! - A waker that is reset by a thread of another shard moves there: a task that resets it for each
-//!   packet would otherwise share a lock with the tasks that run where it began. Between the two
-//!   locks it is in the hands of its waiter, and in no shard: nobody else looks for it.
+//! - A waker that is reset by a thread of another shard moves to that shard. Otherwise a task that
+//!   resets it for each packet would share a lock with the tasks that run where it began. Between
+//!   the two locks it is in no shard, but no other thread looks for it.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
@@ -44,9 +44,9 @@ struct State {
     max_timers: usize,
 }
 
-/// What a shard needs of its wheel. Nobody writes to it.
+/// The parts of the wheel that a shard needs. It only reads them.
 pub(crate) struct WakerContext {
-    /// All shards of the wheel, as soon as there are any.
+    /// All shards of the wheel, once they are made.
     shards: OnceLock<Box<[Weak<WakerShard>]>>,
     timebase: Timebase,
     alarm: Arc<Alarm>,
@@ -60,18 +60,19 @@ pub(crate) struct Registration {
     waker: WakerIdentity,
 }
 
-/// What a waiter is told.
+/// The answer to a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// Its tick has come.
     Over,
-    /// Its waker will be called. If the shard is full, it was called, and is not registered.
+    /// Its waker will be called. If the shard was full, its waker has been called already, and is
+    /// not registered.
     Pending,
     /// The wheel ended before its tick came.
     Ended,
 }
 
-/// What a reset finds.
+/// The result of a reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reset {
     /// The waker was called.
@@ -92,7 +93,7 @@ impl WakerContext {
 }
 
 impl WakerShard {
-    /// Makes the shards of a wheel, each for so many timers at most.
+    /// Makes the shards of a wheel, each for at most `max_timers` timers.
     pub(super) fn several(
         shards: usize,
         geometry: &Geometry,
@@ -136,8 +137,8 @@ impl WakerShard {
         &self.context.timebase
     }
 
-    /// Looks whether `tick` has come. If not, `waker` is the one that will be called: it is
-    /// registered, unless it is already.
+    /// Checks whether `tick` has come. If not, registers `waker`, unless it is registered already:
+    /// it will be called at `tick`.
     #[inline]
     pub(crate) fn poll(
         &self,
@@ -199,7 +200,7 @@ impl WakerShard {
         }
         let mut waker = waker.clone();
         let identity = WakerIdentity::of(&waker);
-        // By now it may have fired.
+        // The timer may have fired meanwhile.
         let answer = match lock(&self.state).known(registered.key, tick) {
             Ok(known) => {
                 core::mem::swap(known, &mut waker);
@@ -223,7 +224,7 @@ impl WakerShard {
         lock(&self.state).ended.is_some()
     }
 
-    /// Returns whether a loop turns the wheel, and may be any time behind.
+    /// Returns whether a user's loop advances the wheel, and may be any time behind.
     pub(crate) fn is_turned(&self) -> bool {
         self.context.alarm.is_turned()
     }
@@ -236,8 +237,8 @@ impl WakerShard {
         self.will_fire(tick)
     }
 
-    /// Does the same, and moves the waker to another shard of the wheel. If that cannot take it, the
-    /// waker is called, so that its waiter asks there.
+    /// Does what [`WakerShard::reset`] does, and moves the waker to another shard of the wheel. If
+    /// that is full or closed, calls the waker, so that its waiter polls there.
     pub(crate) fn reset_into(
         &self,
         other: &WakerShard,
@@ -258,7 +259,7 @@ impl WakerShard {
         self.will_fire(tick)
     }
 
-    /// Tells the ticker of a waker that was pending before.
+    /// Wakes the ticker, if need be, for a waker that was reset.
     #[inline]
     fn will_fire(&self, tick: Tick) -> Reset {
         self.context.alarm.wake_for(tick);
@@ -273,8 +274,8 @@ impl WakerShard {
         }
     }
 
-    /// Calls the wakers that are due, looking at no more than `limit` entries, which are taken off
-    /// it. Returns whether that is all of them.
+    /// Calls the wakers that are due. Looks at no more than `limit` entries, and subtracts them
+    /// from it. Returns whether all due wakers were called.
     pub(super) fn advance(&self, to: Tick, limit: &mut usize, due: &mut Vec<Due<Waker>>) -> bool {
         let finished = self.take_due(&mut lock(&self.state).timers, to, limit, due);
         call_hook(|| {
@@ -285,7 +286,7 @@ impl WakerShard {
         finished
     }
 
-    /// Takes out what is due, and publishes how far the shard has come.
+    /// Takes out the wakers that are due, and publishes the progress of the shard.
     fn take_due(
         &self,
         timers: &mut Timers<Waker>,
@@ -296,14 +297,14 @@ impl WakerShard {
         if timers.is_closed() || timers.has_come_to(to) {
             return true;
         }
-        // What was reset to the past asks for a tick that is over.
+        // A waker that was reset to the past may make `to` earlier than `now`.
         self.progress.begin(to.max(timers.now()));
         let finished = timers.advance_counting(to, limit, due);
         self.progress.finish(timers.now());
         finished
     }
 
-    /// Takes nothing in from here on, and calls every waker.
+    /// Refuses every waker from now on, and calls all that are registered.
     pub(super) fn close(&self, present: Tick) {
         let mut state = lock(&self.state);
         let closed = state.timers.close();
@@ -331,19 +332,19 @@ impl State {
         self.timers.len() >= self.max_timers
     }
 
-    /// The waker that is registered under `key` for `tick`, or what its waiter is told.
+    /// Returns the waker that is registered under `key` for `tick`, or the answer to its waiter.
     fn known(&mut self, key: Key, tick: Tick) -> Result<&mut Waker, Wait> {
         let ended = self.answer_at_the_end(tick);
         self.timers.get_mut(key).ok_or(ended.unwrap_or(Wait::Over))
     }
 
-    /// What a waiter for `tick` is told without being registered, if so.
+    /// Returns the answer to a waiter for `tick` that needs no registration, if it needs none.
     fn answer_without_timer(&self, tick: Tick) -> Option<Wait> {
         let has_come = || (tick <= self.timers.now()).then_some(Wait::Over);
         self.answer_at_the_end(tick).or_else(has_come)
     }
 
-    /// What a waiter for `tick` is told, if the wheel has ended.
+    /// Returns the answer to a waiter for `tick`, if the wheel has ended.
     fn answer_at_the_end(&self, tick: Tick) -> Option<Wait> {
         let answer = |ended| if tick <= ended { Wait::Over } else { Wait::Ended };
         self.ended.map(answer)

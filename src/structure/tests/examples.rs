@@ -1,4 +1,4 @@
-//! Histories that an implementation got wrong once, each by the name of its bug.
+//! Regression tests: histories that an implementation got wrong once, each named after its bug.
 
 use crate::structure::{Geometry, Hierarchy, Key};
 use crate::values::time::Tick;
@@ -22,8 +22,8 @@ fn advance(wheel: &mut Hierarchy<u64>, to: u64) -> Vec<u64> {
     due.into_iter().map(|(_, value)| value).collect()
 }
 
-/// Returns when a timer fires that is set at `now` for `delay` ticks later, stepping one tick at a
-/// time.
+/// Returns the tick at which a timer fires that is set at `now` for `delay` ticks later, stepping
+/// one tick at a time.
 fn fires_at(sizes: &[usize], now: u64, delay: u64) -> u64 {
     let mut wheel = with(sizes);
     assert!(advance(&mut wheel, now).is_empty());

@@ -1,4 +1,4 @@
-//! Tests that need what the public surface hides: forged keys, and the structure's inside.
+//! Tests that need private parts: forged keys, and the inside of the structure.
 
 mod examples;
 mod model;

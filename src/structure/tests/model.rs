@@ -1,19 +1,19 @@
-//! The structure against the slow and obvious truth: a `BinaryHeap`, and a map.
+//! The structure against a slow and obvious model: a `BinaryHeap` and a map.
 //!
-//! After every operation the answers agree and [`Hierarchy::check`] holds. Geometries are tiny, so
-//! that cascades and wraps happen every few operations, and mostly the thresholds are too, so that
+//! After every operation the results agree and [`Hierarchy::check`] holds. Geometries are tiny, so
+//! that cascades and wraps happen every few operations. The thresholds are mostly tiny too, so that
 //! slots cascade early and nodes move. Time begins anywhere, the end included.
 //!
 //! Properties:
 //!
-//! 1. the timers that fire are those the heap would fire: none early, late, twice, lost or
+//! 1. the timers that fire are those that the heap would fire: none early, late, twice, lost or
 //!    invented;
 //! 2. within one advance the timers come in the order of their deadlines, where one that had passed
 //!    when it was given counts as the next tick after that;
 //! 3. an unfinished advance has fired the earliest, and no more than its limit;
 //! 4. a key works while its timer is pending, and never before, after, or elsewhere, and the key
 //!    that comes out with a timer is the one that was given for it;
-//! 5. `next_turn` is a lower bound for what is still to come, and lies ahead.
+//! 5. `next_turn` is a lower bound for the pending deadlines, and lies ahead.
 
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -37,7 +37,7 @@ enum When {
 
 #[derive(Clone, Copy, Debug)]
 enum Which {
-    /// Any key ever given: pending, fired, cancelled, its index used again or not.
+    /// Any key that was ever given: pending, fired or cancelled, its index used again or not.
     Given(usize),
     Foreign(usize),
     ForgedIndex(u32),
@@ -123,12 +123,12 @@ fn begin() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..100_u64, 1 => any::<u64>(), 1 => (0..60_u64).prop_map(|n| u64::MAX - n)]
 }
 
-/// Mostly tiny thresholds, so that every one of them is crossed in a short history.
+/// Mostly tiny thresholds, so that a short history crosses every one of them.
 fn tuning() -> impl Strategy<Value = Tuning> {
     prop_oneof![3 => Just(Tuning::TINY), 1 => Just(Tuning::DEFAULT)]
 }
 
-/// A pending timer, as the model knows it.
+/// A pending timer of the model.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     given: Tick,
@@ -320,13 +320,13 @@ fn replay(sizes: &[usize], begin: u64, tuning: Tuning, ops: &[Op]) {
         model.apply(op);
         model.agree();
     }
-    // In the end everything comes out, once.
+    // In the end every timer comes out, once.
     model.apply(Op::Advance(To::End, usize::MAX));
     model.agree();
     assert!(model.real.is_empty(), "property 1: the end left {:?}", model.pending);
 }
 
-/// `PROPTEST_CASES` asks for more.
+/// `PROPTEST_CASES` raises the number of cases.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig { cases: default.cases.max(8192), ..default }

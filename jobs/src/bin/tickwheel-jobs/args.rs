@@ -6,25 +6,25 @@ use crate::open::Target;
 use crate::text;
 use clap::{Parser, Subcommand, ValueEnum};
 
-/// Looks at the durable jobs of a file or a Redis server and changes them, while the application runs.
+/// Lists and changes the durable jobs of a file or a Redis server, while the application runs.
 ///
-/// The application notices a change within a second. A job of a file is claimed from up to 50 ms before
-/// its time on: only the application knows whether it runs.
+/// The application notices a change within a second. A job of a file may be claimed up to 50 ms before it
+/// is due. Only the application knows whether a claimed job runs.
 #[derive(Parser, Debug)]
 #[command(version, after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The file of the jobs, or redis://[user@]host[:port][/database]. It must exist. Other URLs:
+    /// The file of the jobs, which must exist, or redis://[user@]host[:port][/database]. Other URLs:
     /// redis-cluster://[user@]host[:port][,host[:port]..],
     /// redis-sentinel://[user@]host[:port][,..][/database]?master=NAME, and unix:///path[?db=NUMBER].
-    /// A file whose name looks like a URL is written with its folder: ./unix:1.
+    /// Write a file whose name looks like a URL with its folder: ./unix:1.
     pub(crate) store: Target,
-    /// The file with the server's password: its first and only line. See below.
+    /// A file with the server's password as its only line. See below.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) store_password_file: Option<PathBuf>,
     /// The queue, if it is not the default one.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) queue: Option<String>,
-    /// Prints times in this machine's zone, and reads those that name none as times of it. JSON stays UTC.
+    /// Prints times in this machine's zone, and reads times without a zone as times of it. JSON stays UTC.
     #[arg(long, global = true)]
     pub(crate) local: bool,
     #[command(subcommand)]
@@ -48,7 +48,7 @@ Exit codes: 0 done; 1 not found, nothing changed, or too late to cancel; 2 error
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Lists jobs: pending and running ones in the order of deadline, dead ones in the order of id.
+    /// Lists jobs: pending and running ones in the order of due time, dead ones in the order of id.
     List(List),
     /// Shows everything about a job, by its id, the beginning of its id, or its key.
     Show {
@@ -58,31 +58,31 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Cancels jobs. One that runs already is asked to stop; the exit code is 1 then. With --all: the pending
-    /// ones.
+    /// Cancels jobs. For a job that runs already, a cancel is requested, and the exit code is 1. With --all:
+    /// cancels all pending jobs.
     Cancel(Removal),
-    /// Gives a pending job another time.
+    /// Gives a pending job another due time.
     Reschedule(Reschedule),
-    /// Makes dead jobs pending, due now, with their retries counted anew.
+    /// Makes dead jobs pending and due now. Their failures are counted from 0 again.
     Retry(Bulk),
     /// Deletes dead jobs.
     Delete(Removal),
-    /// Inserts a job by hand, due now unless it is told when.
+    /// Inserts a job by hand. It is due now unless a time is given.
     Insert(Insert),
-    /// Makes an occurrence of a schedule that is due now. The schedule goes on as it was.
+    /// Inserts an occurrence of a schedule that is due now. The schedule does not change.
     RunSchedule {
         name: String,
-        /// Says what would be done, and does nothing.
+        /// Prints what would be done, and does nothing.
         #[arg(long)]
         dry_run: bool,
     },
-    /// Prints counts, kinds, kinds that wait for a handler, sizes, and when the next job is due.
+    /// Prints counts, kinds, overdue kinds, sizes, and when the next job is due.
     Stats {
         /// Prints one JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Walks the whole store, and compares what should agree.
+    /// Reads the whole store, and checks that it is consistent.
     Check,
     /// Prints the counts once a second, until it is interrupted.
     Watch {
@@ -109,22 +109,22 @@ pub(crate) struct List {
     pub(crate) json: bool,
 }
 
-/// Which jobs are meant.
+/// Which jobs a command takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Filter {
-    /// Leaves out other kinds. A kind that the store has never had is an error.
+    /// Takes only this kind. A kind that the store has never had is an error.
     #[arg(long, value_name = "NAME")]
     pub(crate) kind: Option<String>,
-    /// Leaves out what is due before this time.
+    /// Leaves out jobs and schedules that are due before this time.
     #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
     pub(crate) from: Option<text::Moment>,
-    /// Leaves out what is due after this time.
+    /// Leaves out jobs and schedules that are due after this time.
     #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
     pub(crate) to: Option<text::Moment>,
-    /// Leaves out jobs without this key.
+    /// Takes only jobs with this key.
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
-    /// Leaves out jobs whose last error does not have this text in it.
+    /// Takes only jobs whose last error contains this text.
     #[arg(long, value_name = "TEXT")]
     pub(crate) error: Option<String>,
 }
@@ -143,17 +143,17 @@ pub(crate) struct Reschedule {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) to: When,
-    /// Says what would be done, and does nothing.
+    /// Prints what would be done, and does nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// Which jobs a verb changes.
+/// Which jobs a command changes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Bulk {
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Takes every job in the state that the verb is for, less those that filters leave out.
+    /// Takes every job in the state that the command is for, except those that the filters leave out.
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -163,12 +163,12 @@ pub(crate) struct Bulk {
     pub(crate) dry_run: bool,
 }
 
-/// Which jobs a verb ends for good.
+/// Which jobs a command cancels or deletes for good.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Removal {
     #[command(flatten)]
     pub(crate) jobs: Bulk,
-    /// Does not ask before more than one job is lost. Without a terminal to ask on, this is needed.
+    /// Does not ask before more than one job is lost. Without a terminal to ask on, this is required.
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -176,9 +176,9 @@ pub(crate) struct Removal {
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub(crate) struct Insert {
-    /// The name of the kind. One that the store has never had is an error.
+    /// The kind. A kind that the store has never had is an error.
     pub(crate) kind: String,
-    /// The data of the job, as the handler decodes it.
+    /// The data of the job, in JSON as the handler decodes it.
     #[arg(allow_negative_numbers = true)]
     pub(crate) json: String,
     #[command(flatten)]
@@ -189,7 +189,7 @@ pub(crate) struct Insert {
     /// Replaces the pending job of the key.
     #[arg(long, requires = "key")]
     pub(crate) replace: bool,
-    /// Says what would be done, and does nothing.
+    /// Prints what would be done, and does nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -201,7 +201,7 @@ pub(crate) struct When {
     /// The delay from now on: 5m, "2h 30m", 3d.
     #[arg(long = "in", value_name = "DELAY", value_parser = text::delay, allow_hyphen_values = true)]
     pub(crate) delay: Option<std::time::Duration>,
-    /// The time. One that has passed makes the job due now.
+    /// The due time. A time that has passed makes the job due now.
     #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
     pub(crate) at: Option<text::Moment>,
 }
@@ -216,7 +216,7 @@ impl Filter {
 }
 
 impl Command {
-    /// Says whether the command only looks.
+    /// Says whether the command changes nothing.
     pub(crate) fn only_looks(&self) -> bool {
         match self {
             Command::Cancel(removal) | Command::Delete(removal) => removal.jobs.dry_run,
@@ -229,7 +229,7 @@ impl Command {
         }
     }
 
-    /// Says whether the command makes many changes, each a commit.
+    /// Says whether the command may make many changes, each in its own commit.
     pub(crate) fn changes_many(&self) -> bool {
         match self {
             Command::Cancel(removal) | Command::Delete(removal) => removal.jobs.all,

@@ -1,10 +1,10 @@
-//! Asks before many jobs are lost.
+//! Asks before more than one job is lost.
 
 use std::error::Error;
 use std::io::{self, BufRead, IsTerminal};
 
-/// Says whether the jobs are to be lost: one of them in any case, more if the user says so, by `--yes` or when asked.
-/// Without a terminal nobody can be asked, so nothing is done then.
+/// Says whether the command may go on. One job needs no consent. For more, the user consents with `--yes` or is
+/// asked. Without a terminal to ask on, this is an error.
 pub(crate) fn confirm(jobs: usize, done: &str, yes: bool) -> Result<bool, Box<dyn Error>> {
     if jobs < 2 || yes {
         return Ok(true);
@@ -18,7 +18,7 @@ pub(crate) fn confirm(jobs: usize, done: &str, yes: bool) -> Result<bool, Box<dy
     is_yes(&mut stdin.lock()).map_err(Into::into)
 }
 
-/// Reads an answer. An empty line, and no line at all, is a no.
+/// Reads an answer. An empty line means no, and so does the end of the input.
 fn is_yes(answers: &mut impl BufRead) -> io::Result<bool> {
     let mut answer = String::new();
     answers.read_line(&mut answer)?;

@@ -2,9 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - What is changed is chosen first: ids, or with `--all` what the filters let through. So a question, a dry run
-//!   and the change are about the same jobs, and a job that comes meanwhile is left alone.
-//! - A verb after which more than one job is lost asks, or wants `--yes`.
+//! - The jobs to change are chosen first: by ids, or with `--all` by the filters. So a question, a dry run and
+//!   the change are about the same jobs. A job that is inserted meanwhile is not changed.
+//! - A command by which more than one job is lost asks the user first, unless `--yes` is given.
 
 use std::error::Error;
 use std::io::Write;
@@ -16,23 +16,23 @@ use crate::confirm::confirm;
 use crate::text::{now, plain, relative, shown};
 use crate::{Outcome, find, rows};
 
-/// How many jobs a dry run lists.
+/// The most jobs that a dry run lists.
 const MOST_LISTED: usize = 100;
 
-/// The jobs that a verb is for.
+/// The jobs that a command is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Set {
-    /// Those that have not ended: with `--all`, the pending ones alone.
+    /// The jobs that have not ended; with `--all`, only the pending ones.
     Alive,
     Dead,
 }
 
-/// What was chosen.
+/// The jobs that were chosen.
 struct Chosen {
     ids: Vec<JobId>,
-    /// `Missed` if an id leads to no job.
+    /// `Missed` if an id leads to no job, or `--all` finds none.
     outcome: Outcome,
-    /// It was a dry run, which has said everything.
+    /// This was a dry run, which has printed everything.
     is_over: bool,
 }
 
@@ -41,7 +41,7 @@ impl Set {
         (job.state == JobState::Dead) == (self == Set::Dead)
     }
 
-    /// Says why a job is not in the set.
+    /// Prints why a job is not in the set.
     fn tell_missed(self, client: &Client, id: JobId) -> Result<(), StoreError> {
         match self {
             Set::Alive => not_pending(client, id)?,
@@ -51,7 +51,7 @@ impl Set {
     }
 }
 
-/// Finds out which jobs a verb is to change. A dry run prints them.
+/// Chooses the jobs that a command is to change. A dry run prints them.
 fn choose(
     client: &Client,
     jobs: &Bulk,
@@ -135,7 +135,7 @@ pub(crate) fn cancel(
                     "tickwheel-jobs: {id} runs: it was asked to stop, and is not tried again if it fails"
                 );
             }
-            // With --all it has ended since it was chosen.
+            // With --all: the job has ended since it was chosen.
             Cancel::Gone if jobs.all => continue,
             Cancel::Gone => not_pending(client, id)?,
         }
@@ -151,7 +151,7 @@ pub(crate) fn cancel(
     Ok(outcome)
 }
 
-/// The user has said no.
+/// Prints that the user has refused.
 fn unchanged() -> Outcome {
     eprintln!("tickwheel-jobs: nothing was changed");
     Outcome::Missed
@@ -183,13 +183,13 @@ pub(crate) fn reschedule(
             let due = job.due;
             writeln!(out, "{id} is due {} ({})", shown(due), relative(due, now()))?;
         }
-        // It was due at once, and is done.
+        // The job was due at once, and has ended already.
         None => writeln!(out, "{id} was rescheduled")?,
     }
     Ok(Outcome::Done)
 }
 
-/// Says why a job that was to be pending is not.
+/// Prints why a job is not pending.
 fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
     let why = match client.get(id)?.map(|job| job.state) {
         None => format!("there is no job {id}: it is done, was cancelled, or never was"),
@@ -226,7 +226,7 @@ pub(crate) fn delete(
     each_dead(client, &ids, outcome, jobs.all, ("deleted", Client::delete), out)
 }
 
-/// A change of a dead job, and the word for what it is then.
+/// A change of a dead job, and the word for its result.
 type Change = (&'static str, fn(&Client, JobId) -> Result<bool, StoreError>);
 
 fn each_dead(
@@ -246,7 +246,7 @@ fn each_dead(
                     writeln!(out, "{id} is {done}")?;
                 }
             }
-            // With --all somebody else was faster.
+            // With --all: another process has changed the job since it was chosen.
             Ok(false) if all => {}
             Ok(false) => {
                 Set::Dead.tell_missed(client, id)?;

@@ -1,12 +1,12 @@
-//! Opens a file that is there.
+//! Opens an existing file.
 //!
 //! Ground rules:
 //!
-//! - `Jobs::open` makes what is absent: the file, the tables of a queue. So a connection that can
-//!   only read looks first whether the file has tables of the queue.
-//! - A file that SQLite cannot read is left to `Jobs::open`, which says why.
-//! - A user who may only read the file makes no files beside it: the application could not write to
-//!   them.
+//! - `Jobs::open` makes the file and the tables of a queue if they are absent. So a connection that can
+//!   only read first checks that the file has the tables of the queue.
+//! - If SQLite cannot read the file, `Jobs::open` reports why.
+//! - A user who may only read the file must not make files beside it: the application could not write
+//!   to them.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const PREFIX: &str = "tickwheel_";
 const TABLES: &str = "SELECT name FROM sqlite_schema \
      WHERE type = 'table' AND name GLOB 'tickwheel_*meta' ORDER BY name";
 
-/// Returns a client of a queue that is there.
+/// Returns a client of an existing queue.
 pub(crate) fn client(
     file: &Path,
     queue: Option<&str>,
@@ -59,8 +59,8 @@ pub(crate) fn client(
     Ok((client, place))
 }
 
-/// Says whether this user may not write to the file. No connection of this process is open yet, whose locks
-/// would be lost with the descriptor.
+/// Says whether this user may not write to the file. It must be called before this process has a connection to
+/// the file: closing the descriptor would drop the connection's locks.
 fn may_only_read(file: &Path) -> bool {
     let opened = fs::File::options().write(true).open(file);
     opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -69,7 +69,7 @@ fn may_only_read(file: &Path) -> bool {
 /// Returns the queues of a file: `None` is the default one.
 fn queues(file: &Path) -> rusqlite::Result<Vec<Option<String>>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    // Not a relative path, which might begin with "file:".
+    // The path is made absolute, since a relative one might begin with "file:".
     let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let conn = Connection::open_with_flags(path, flags)?;
     let mut statement = conn.prepare(TABLES)?;
@@ -101,7 +101,7 @@ fn sizes(file: &Path) -> Sizes {
     Sizes::File { file: size(file), log: size(&beside(file, "-wal")) }
 }
 
-/// Returns the path of a file of SQLite's beside the database, which follows symbolic links.
+/// Returns the path of a file that SQLite keeps beside the database: beside the target of symbolic links.
 fn beside(file: &Path, suffix: &str) -> PathBuf {
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let mut path = file.into_os_string();

@@ -1,10 +1,11 @@
-//! Finds jobs by what a user writes: an id, the beginning of an id, a key, a filter.
+//! Finds jobs by an id, the beginning of an id, a key, or a filter.
 //!
 //! Ground rules:
 //!
-//! - The store has no index of ids by their beginning. So all jobs are read: pending ones, then running, then dead
-//!   ones, because a job moves that way. One that goes back meanwhile may be missed.
-//! - A text that nothing is found by may be a URL with a password in the wrong place, so it is not quoted then.
+//! - The store has no index by the beginning of an id. So the command reads all jobs: pending, then running,
+//!   then dead ones, since a job moves in this order. A job that moves back meanwhile may be missed.
+//! - A text that finds no job may be a URL with a password, in the wrong place. So it is not quoted if it
+//!   looks like a URL.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,19 +19,19 @@ use crate::url::ServerUrl;
 /// The end of the year 9999.
 const LATEST: Duration = Duration::from_millis(253_402_300_799_999);
 
-/// How many jobs are listed that a text may mean.
+/// The most jobs that are listed if a text may mean several.
 const MOST_LISTED: usize = 10;
 
 /// How many digits an id has.
 const ID_DIGITS: usize = 32;
 
-/// Returns the first and the last time that the filter lets through.
+/// Returns the first and the last due time that the filter lets through.
 pub(crate) fn times(filter: &Filter) -> (SystemTime, SystemTime) {
     let from = filter.from.map_or(UNIX_EPOCH, Moment::resolve);
     (from, filter.to.map_or(UNIX_EPOCH + LATEST, Moment::resolve))
 }
 
-/// Returns the pages without what the store itself can leave out.
+/// Returns the pages, filtered as far as the store itself can filter.
 pub(crate) fn narrowed(pages: Pages, filter: &Filter) -> Pages {
     let (from, to) = times(filter);
     let pages = pages.between(from, to);
@@ -40,14 +41,14 @@ pub(crate) fn narrowed(pages: Pages, filter: &Filter) -> Pages {
     }
 }
 
-/// Says whether the filter lets a job of narrowed pages through.
+/// Says whether the rest of the filter lets a job of narrowed pages through.
 pub(crate) fn takes(filter: &Filter, job: &JobInfo) -> bool {
     let has = |text: &String| job.error.as_ref().is_some_and(|error| error.contains(text));
     filter.key.as_ref().is_none_or(|key| job.key.as_ref() == Some(key))
         && filter.error.as_ref().is_none_or(has)
 }
 
-/// Refuses a kind that the store has never had: a typing error would find nothing, and say so of another kind.
+/// Refuses a kind that the store has never had. Otherwise a typing error would look like a kind without jobs.
 pub(crate) fn check_kind(client: &Client, kind: Option<&str>) -> Result<(), Box<dyn Error>> {
     let Some(kind) = kind else { return Ok(()) };
     let kinds: Vec<String> = client.kinds()?.into_iter().map(|(name, _)| name).collect();
@@ -58,7 +59,7 @@ pub(crate) fn check_kind(client: &Client, kind: Option<&str>) -> Result<(), Box<
     Err(format!("there is no kind {}; there is {known}", quotable(kind)).into())
 }
 
-/// Returns what may be printed of a text of the command line.
+/// Returns a text of the command line as it may be printed: quoted, or only the scheme if it is a URL.
 pub(crate) fn quotable(text: &str) -> String {
     match ServerUrl::parse(text) {
         Some(url) => url.printable(),
@@ -66,8 +67,8 @@ pub(crate) fn quotable(text: &str) -> String {
     }
 }
 
-/// Returns the id of a job: of the whole one, or of the beginning of one. If there is none, says so and returns
-/// `None`.
+/// Returns the id that a text means: the text is a whole id, or the beginning of the id of one job. If there is no
+/// such job, prints that and returns `None`.
 pub(crate) fn id(client: &Client, text: &str) -> Result<Option<JobId>, Box<dyn Error>> {
     if let Ok(id) = text.parse() {
         return Ok(Some(id));
@@ -86,8 +87,8 @@ pub(crate) fn id(client: &Client, text: &str) -> Result<Option<JobId>, Box<dyn E
     Ok(found.map(|job| job.id))
 }
 
-/// Returns a job by its id, its key, or the beginning of its id: the pending job of a key goes before everything
-/// else that a short text may mean. If there is none, says so and returns `None`.
+/// Returns a job by its id, its key, or the beginning of its id. The pending job of a key goes before every other
+/// job that a short text may mean. If there is no such job, prints that and returns `None`.
 pub(crate) fn job(client: &Client, text: &str) -> Result<Option<JobInfo>, Box<dyn Error>> {
     if let Ok(id) = text.parse::<JobId>()
         && let Some(job) = client.get(id)?
@@ -96,7 +97,7 @@ pub(crate) fn job(client: &Client, text: &str) -> Result<Option<JobInfo>, Box<dy
     }
     match client.keyed(text).get() {
         Ok(Some(job)) => return Ok(Some(job)),
-        // Too long for a key.
+        // No key has the text, or it is too long for a key.
         Ok(None) | Err(StoreError::TooLong { .. }) => {}
         Err(error) => return Err(error.into()),
     }
@@ -122,14 +123,14 @@ pub(crate) fn job(client: &Client, text: &str) -> Result<Option<JobInfo>, Box<dy
     Ok(found)
 }
 
-/// Returns the text as the first digits of an id, if it may be that.
+/// Returns the text as the first digits of an id, if it has only such digits and is too short for an id.
 fn beginning(text: &str) -> Option<String> {
     let is_short = (1..ID_DIGITS).contains(&text.len());
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     (is_short && is_hex).then(|| text.to_ascii_lowercase())
 }
 
-/// Returns the jobs that are meant, each once, up to one more than are listed.
+/// Returns the jobs for which `means` holds, each once, and at most one more than [`MOST_LISTED`].
 fn search<const N: usize>(
     sets: [Pages; N],
     means: impl Fn(&JobInfo) -> bool,
@@ -151,7 +152,7 @@ fn search<const N: usize>(
     Ok(found)
 }
 
-/// Returns the one job that was found. If there are several, lists them.
+/// Returns the one job that was found. If there are several, lists them and fails.
 fn only(text: &str, mut found: Vec<JobInfo>) -> Result<Option<JobInfo>, Box<dyn Error>> {
     if found.len() < 2 {
         return Ok(found.pop());

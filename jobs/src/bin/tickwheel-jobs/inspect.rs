@@ -1,4 +1,4 @@
-//! The commands that only look.
+//! The commands that change nothing: `list`, `show`, `stats`, `check`, `watch`.
 
 use std::error::Error;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::open::{Place, Sizes};
 use crate::text::{bytes, now, plain, relative, shown, span, utc};
 use crate::{Outcome, find, rows, text};
 
-/// A kind whose earliest pending job is overdue by more than this waits for a handler, or for a slot.
+/// A kind is reported as overdue if its earliest pending job has been due for longer than this.
 const OVERDUE: Duration = Duration::from_secs(2);
 
 #[derive(Serialize)]
@@ -76,7 +76,7 @@ pub(crate) fn list(
     for job in wanted.by_ref().take(list.limit) {
         listed += 1;
         match list.json {
-            // A list of millions need not fit into memory.
+            // Printed at once, so that a list of millions of jobs need not fit into memory.
             true => writeln!(out, "{}", text::json(&job)?)?,
             false => jobs.push(job),
         }
@@ -151,7 +151,7 @@ struct Kind {
 fn kinds(client: &Client) -> Result<Vec<Kind>, StoreError> {
     let mut kinds = Vec::new();
     for (name, jobs) in client.kinds()? {
-        // One job, not a page of payloads for one time.
+        // Only one due time is needed: a page of one job, and not a full page of payloads.
         let mut pages = client.pending().kind_named(&name).from_one_job_on();
         let next_due = pages.next_page()?.first().map(|job| job.due);
         if jobs > 0 {

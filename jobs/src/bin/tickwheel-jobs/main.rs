@@ -1,25 +1,25 @@
-//! The command `tickwheel-jobs`: looks at the jobs of a file or of a Redis server and changes them,
-//! while the application runs.
+//! The command `tickwheel-jobs`: lists and changes the jobs of a file or of a Redis server, while the
+//! application runs.
 //!
 //! Ground rules:
 //!
 //! - A file, a queue or a kind that does not exist is an error. The command makes none of them.
 //! - Results go to the standard output, everything else to the standard error.
-//! - What comes from a store (a job, a schedule, the name of a queue, an error) is printed without the
-//!   characters that steer a terminal, as JSON too.
-//! - No password is printed. What the parser of the command line says of a mistake may quote any
-//!   argument, so it is told what may be printed of the URLs.
+//! - In text from a store (a job, a schedule, the name of a queue, an error), the characters that steer a
+//!   terminal are escaped, also in JSON.
+//! - No password is printed. An error of the command line parser may quote any argument, so before it is
+//!   printed, every URL is replaced by its printable part.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `text.rs` | times, sizes, and text of a job's, for people |
+//! | `text.rs` | times, sizes and text of jobs, as output for people |
 //! | `url.rs` | the URL of a server, and its password |
 //! | `args.rs` | the command line |
-//! | `open.rs`, `file.rs`, `server.rs` | opens a store that is there |
+//! | `open.rs`, `file.rs`, `server.rs` | opens an existing store |
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
-//! | `find.rs` | jobs by id, by the beginning of an id, by key, by a filter |
+//! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
-//! | `confirm.rs` | asks before many jobs are lost |
+//! | `confirm.rs` | asks before more than one job is lost |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
 //! | `make.rs` | `insert`, `run-schedule` |
 
@@ -52,12 +52,12 @@ use args::{Args, Command};
 use open::Access;
 use url::ServerUrl;
 
-/// What a command has come to.
+/// The result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 enum Outcome {
     Done,
-    /// A job was not found, was not in a state to be changed, or runs already.
+    /// A job was not found, is in a state in which it cannot be changed, or runs already.
     Missed,
 }
 
@@ -67,7 +67,7 @@ const FAILED: u8 = 2;
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     let parsed = match parse(args.clone()) {
-        // Times are read once more, as those of the zone.
+        // The arguments are parsed again, now that times without a zone belong to the local one.
         Ok(parsed) if parsed.local => match text::set_local() {
             Ok(()) => parse(args),
             Err(error) => {
@@ -83,18 +83,18 @@ fn main() -> ExitCode {
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Missed) => ExitCode::from(MISSED),
-        // Whoever read the output has seen enough.
+        // The program that reads the output has closed it, as `head` does.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = out.flush();
-            // It may quote a file that a stranger has made.
+            // The error may quote text from a file that somebody else has made.
             eprintln!("tickwheel-jobs: {}", text::plain(&error.to_string()));
             ExitCode::from(FAILED)
         }
     }
 }
 
-/// Parses the command line. An error quotes no URL, wherever on the command line that stands.
+/// Parses the command line. An error never quotes a URL, wherever it stands on the command line.
 fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
     Args::try_parse_from(&args).map_err(|error| {
         let printable = |arg: OsString| match ServerUrl::parse(&arg.to_string_lossy()) {
@@ -112,12 +112,12 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
     let Args { store, store_password_file, queue, command, local: _ } = args;
     let access = match (command.only_looks(), command.changes_many()) {
         (true, _) => Access::Look,
-        // Many commits: one wait for the disk at their end.
+        // The command makes many commits, and waits for the disk once at their end.
         (false, true) => Access::Change(Durability::Written),
         (false, false) => Access::Change(Durability::Synced),
     };
     let password_file = store_password_file.as_deref();
-    // Upper and lower case are the same.
+    // Queues are named without regard to case.
     let queue = queue.map(|queue| queue.to_ascii_lowercase());
     let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
     match command {

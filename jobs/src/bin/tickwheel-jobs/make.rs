@@ -1,4 +1,4 @@
-//! The commands that make a job by hand.
+//! The commands that insert a job by hand.
 
 use std::error::Error;
 use std::io::Write;
@@ -14,11 +14,11 @@ use crate::find::{check_kind, quotable};
 use crate::text::{now, plain, quoted, relative, shown};
 
 impl args::When {
-    /// Returns the time that was asked for, if one was.
+    /// Returns the due time that the command line gives, if any.
     pub(crate) fn given(&self) -> Option<When> {
         match (self.delay, self.at) {
             (Some(delay), _) => Some(When::after(delay)),
-            // No job is due before 1970, and each such time has passed.
+            // No job can be due before 1970. Such a time becomes 1970, which has passed too.
             (None, Some(at)) => Some(When::wall(at.resolve().max(UNIX_EPOCH))),
             (None, None) => None,
         }
@@ -65,7 +65,7 @@ pub(crate) fn insert(
     let payload = json.trim().as_bytes().to_vec();
     let id = match client.insert_by_hand(due, kind, key.as_deref(), *replace, payload) {
         Ok(id) => id,
-        // Somebody was faster.
+        // Another process has inserted a job with the key meanwhile.
         Err(InsertErrorKind::Occupied) => {
             is_taken("");
             return Ok(Outcome::Missed);

@@ -1,10 +1,10 @@
-//! Opens a store that is there: a file, or a queue on a Redis server.
+//! Opens an existing store: a file, or a queue on a Redis server.
 //!
 //! Ground rules:
 //!
-//! - What makes what is absent (`Jobs::open` a file and the tables of a queue, the first insert a
-//!   queue on a server) is called only once the queue was seen.
-//! - A password is printed nowhere, wherever it comes from: of a URL only the scheme is printed.
+//! - `Jobs::open` makes a file and the tables of a queue that are absent, and the first insert makes a
+//!   queue on a server. So the command calls them only after it has seen the queue.
+//! - No password is printed, whatever its source: of a URL only the scheme is printed.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ use crate::url::ServerUrl;
 #[cfg(feature = "redis")]
 use crate::url::with_password;
 
-/// Where the jobs are said to be.
+/// The store that the command line names.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     File(PathBuf),
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no server is connected to"))]
     Server(ServerUrl),
-    /// A URL that is no Unicode text, so no server's.
+    /// A URL that is not UTF-8, so no server has it.
     Unreadable,
 }
 
@@ -39,10 +39,10 @@ impl From<OsString> for Target {
     }
 }
 
-/// What a command does to the jobs.
+/// How a command uses the jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
-    /// It changes nothing, so it need not be allowed to write.
+    /// The command changes nothing, so it needs no right to write.
     Look,
     Change(Durability),
 }
@@ -52,24 +52,24 @@ pub(crate) struct Place {
     /// The path, or the address of the server.
     pub(crate) name: String,
     pub(crate) queue: Option<String>,
-    /// The other queues that are there, without the default one.
+    /// All queues of the file or server but the default one.
     pub(crate) queues: Vec<String>,
     pub(crate) sizes: Sizes,
 }
 
-/// How much room the jobs take, in bytes.
+/// The size of the store, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Sizes {
     File {
         file: u64,
         log: u64,
     },
-    /// The memory of the queue, if the server says.
+    /// The memory of the queue, if the server tells it.
     #[cfg(feature = "redis")]
     Server(Option<u64>),
 }
 
-/// Returns a client of a queue that is there.
+/// Returns a client of an existing queue.
 pub(crate) fn client(
     target: &Target,
     password_file: Option<&Path>,

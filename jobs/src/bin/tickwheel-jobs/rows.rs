@@ -1,4 +1,4 @@
-//! A job or a schedule as a line of a table, and as a page. As JSON it is what the library serializes.
+//! Prints a job or a schedule as a line of a table, and a job as a page. JSON is the library's own.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
@@ -7,10 +7,10 @@ use tickwheel_jobs::{JobInfo, ScheduleInfo};
 
 use crate::text::{cut, hex, plain, relative, shown, zone_name};
 
-/// How many characters of a key or an error a table shows.
+/// The most characters of a kind, a key or an error in a table.
 const CELL_CHARS: usize = 60;
 
-/// Everything about a job, a line each.
+/// Prints everything about a job, one field a line.
 pub(crate) fn page(job: &JobInfo, now: SystemTime, out: &mut impl Write) -> io::Result<()> {
     let mut line = |name: &str, value: &str| writeln!(out, "{name:<14}{}", plain(value));
     line("id", &job.id.to_string())?;
@@ -31,7 +31,7 @@ pub(crate) fn page(job: &JobInfo, now: SystemTime, out: &mut impl Write) -> io::
     }
 }
 
-/// A table of jobs.
+/// Prints a table of jobs.
 pub(crate) fn jobs(jobs: &[JobInfo], now: SystemTime, out: &mut impl Write) -> io::Result<()> {
     let due = format!("DUE ({})", zone_name());
     let head = ["ID", "KIND", "STATE", &due, "", "FAILURES", "KEY", "ERROR"];
@@ -54,7 +54,7 @@ pub(crate) fn jobs(jobs: &[JobInfo], now: SystemTime, out: &mut impl Write) -> i
     table(&head, jobs.iter().map(row).collect(), out)
 }
 
-/// A table of schedules.
+/// Prints a table of schedules.
 pub(crate) fn schedules(
     schedules: &[ScheduleInfo],
     now: SystemTime,
@@ -73,7 +73,7 @@ pub(crate) fn schedules(
     table(&["NAME", "KIND", "RULE", &next, ""], schedules.iter().map(row).collect(), out)
 }
 
-/// Prints rows in columns that are as wide as they need be.
+/// Prints rows in columns, each as wide as its widest cell.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, out: &mut impl Write) -> io::Result<()> {
     let head = head.iter().map(|&name| name.to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();

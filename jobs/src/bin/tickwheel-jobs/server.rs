@@ -1,7 +1,7 @@
 //! Opens a queue on a Redis server.
 //!
-//! A queue is there if its hash of kinds is: the first insert, or the first process with a handler,
-//! makes it.
+//! A queue exists if its hash of kinds does. The first insert, or the first process with a handler, makes
+//! that hash.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::url::ServerUrl;
 
 /// The queue of a builder that names none.
 const DEFAULT_QUEUE: &str = "jobs";
-/// How long an answer of the server may take.
+/// The limit of an answer of the server.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A search for queues ends after this many steps of `KEYS_PER_STEP`: the server may be full of keys
-/// of other applications.
+/// A search for keys ends after this many steps of `KEYS_PER_STEP`, since the server may have many keys of
+/// other applications.
 const STEPS: usize = 1000;
 const KEYS_PER_STEP: usize = 1000;
 
@@ -50,7 +50,7 @@ struct Server {
     /// Its address and database, without user and password.
     name: String,
     connection: Connection,
-    /// To the other nodes of a cluster, which may have other queues.
+    /// Connections to the other masters of a cluster, which may have other queues.
     others: Vec<Connection>,
 }
 
@@ -66,7 +66,7 @@ impl Server {
         Ok(Server { name: format!("redis://{address}"), connection, others })
     }
 
-    /// Makes the server's clock the one that the command goes by.
+    /// Makes the command use the server's clock.
     fn set_clock(&mut self) -> Result<(), Box<dyn Error>> {
         let (seconds, micros): (u64, u32) = redis::cmd("TIME").query(&mut self.connection)?;
         text::set_present(Duration::new(seconds, micros * 1000));
@@ -89,12 +89,12 @@ impl Server {
         };
         let mut queues: Vec<String> = keys.into_iter().filter_map(queue).collect();
         queues.sort();
-        // A node may be there under two names.
+        // A node may be listed under two names.
         queues.dedup();
         Ok(queues)
     }
 
-    /// Returns about how much memory the keys of a queue use, if the server says.
+    /// Returns about how much memory the keys of a queue use, if the server tells it.
     fn memory(&mut self, queue: &str) -> Option<u64> {
         let mut bytes = 0;
         for key in scan(&mut self.connection, &format!("tw:{{{queue}}}:*")).ok()? {
@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-/// Returns the keys that a pattern of the server's finds.
+/// Returns the keys of a node that match a pattern.
 fn scan(node: &mut Connection, pattern: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let mut found = Vec::new();
     let mut cursor = "0".to_owned();
@@ -121,7 +121,7 @@ fn scan(node: &mut Connection, pattern: &str) -> Result<Vec<String>, Box<dyn Err
         }
         cursor = next;
     }
-    // The server may say a key twice.
+    // The server may return a key twice.
     found.sort();
     found.dedup();
     Ok(found)

@@ -1,4 +1,4 @@
-//! Times, sizes, and text of a job's, for people.
+//! Times, sizes and text of jobs, as output for people; and times as input.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -13,18 +13,17 @@ use serde::Serialize;
 /// How far the clock of the store is ahead of this machine's.
 static AHEAD: OnceLock<SignedDuration> = OnceLock::new();
 
-/// The zone of the times that are printed for people, and of those that are read and name none. UTC if it is not
-/// set.
+/// The zone of printed times, and of times that are read and name no zone. UTC if it is not set.
 static ZONE: OnceLock<TimeZone> = OnceLock::new();
 
-/// Makes this machine's zone that of the times.
+/// Sets the zone to this machine's.
 pub(crate) fn set_local() -> Result<(), jiff::Error> {
     let zone = TimeZone::try_system()?;
     ZONE.get_or_init(|| zone);
     Ok(())
 }
 
-/// Returns what the head of a column of times says about their zone.
+/// Returns the name of the zone, for the head of a column of times.
 pub(crate) fn zone_name() -> &'static str {
     if ZONE.get().is_some() { "local" } else { "UTC" }
 }
@@ -36,7 +35,7 @@ pub(crate) fn now() -> SystemTime {
     now.checked_add(ahead).unwrap_or(now).into()
 }
 
-/// Sets what the clock of the store reads, since 1970.
+/// Sets the present of the store's clock, as the time since 1970.
 #[cfg(feature = "redis")]
 pub(crate) fn set_present(reads: Duration) {
     let ahead = SignedDuration::try_from(reads).unwrap_or(SignedDuration::MAX);
@@ -48,7 +47,7 @@ pub(crate) fn set_present(reads: Duration) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moment {
     At(SystemTime),
-    /// So long after the present of the store, which is known once the store is open.
+    /// A distance from the present of the store, which is known once the store is open.
     FromNow(SignedDuration),
 }
 
@@ -67,7 +66,7 @@ impl Moment {
     }
 }
 
-/// Reads a time: with an offset or a zone, or of UTC or the zone that is set, or a distance from the present.
+/// Reads a time: with an offset or a zone; without one, in the zone that is set; or a distance from the present.
 pub(crate) fn time(text: &str) -> Result<Moment, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(Moment::At(time.into()));
@@ -90,8 +89,8 @@ pub(crate) fn time(text: &str) -> Result<Moment, String> {
 /// 1970, without a zone.
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// Reads a time of UTC or of the zone that is set, or one with an offset that a `Timestamp` does not take: that ends 26 hours before
-/// the year 9999 does.
+/// Reads a time in the zone that is set, or a time with an offset that a `Timestamp` cannot hold: that type
+/// ends 26 hours before the year 9999 does.
 fn civil_time(text: &str) -> Option<SystemTime> {
     let pieces =
         Pieces::parse(text).ok().filter(|pieces| pieces.time_zone_annotation().is_none())?;
@@ -119,14 +118,14 @@ pub(crate) fn delay(text: &str) -> Result<Duration, String> {
 
 /// Returns the time as UTC, in milliseconds: `2026-11-22T10:00:00.000Z`.
 pub(crate) fn utc(time: SystemTime) -> String {
-    // Not as a `Timestamp`, which leaves the last day of the year 9999 to the zones.
+    // A `Timestamp` cannot hold the last day of the year 9999, which it leaves to the zones.
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let civil =
         SignedDuration::try_from(since).ok().and_then(|since| EPOCH.checked_add(since).ok());
     format!("{:.3}Z", civil.unwrap_or(DateTime::MAX))
 }
 
-/// Returns the time for people: as UTC, or in the zone that is set, `2026-11-22T11:00:00.000+01:00`.
+/// Returns the time for people, in UTC or in the zone that is set: `2026-11-22T11:00:00.000+01:00`.
 pub(crate) fn shown(time: SystemTime) -> String {
     match (ZONE.get(), Timestamp::try_from(time)) {
         (Some(zone), Ok(time)) => {
@@ -137,7 +136,7 @@ pub(crate) fn shown(time: SystemTime) -> String {
     }
 }
 
-/// Returns where a time lies, seen from the present: `in 2h 5m`, `3s ago`, `now`.
+/// Returns the distance of a time from the present: `in 2h 5m`, `3s ago`, `now`.
 pub(crate) fn relative(time: SystemTime, now: SystemTime) -> String {
     match time.duration_since(now) {
         Ok(ahead) if ahead.as_millis() > 0 => format!("in {}", span(ahead)),
@@ -175,7 +174,7 @@ pub(crate) fn span(duration: Duration) -> String {
     text
 }
 
-/// Returns a number of bytes, in the unit that suits it.
+/// Returns a number of bytes in B, KiB, MiB or GiB.
 pub(crate) fn bytes(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..1024 => return format!("{bytes} B"),
@@ -188,8 +187,8 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{size:.1} {name}")
 }
 
-/// Says whether a character steers a terminal, or breaks or turns round the line that it stands in: a
-/// control character, a separator of lines or paragraphs, or one that sets the direction of text.
+/// Says whether a character steers a terminal, breaks its line, or reverses it: a control character, a separator
+/// of lines or paragraphs, or a character that sets the direction of text.
 fn steers(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -200,7 +199,7 @@ pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
     if !json.chars().any(steers) {
         return Ok(json);
     }
-    // Such a character stands in a string, and is one unit of UTF-16.
+    // Such a character is inside a JSON string, and has one unit in UTF-16.
     let escape = |c: char| match steers(c) {
         true => format!("\\u{:04x}", u32::from(c)),
         false => c.to_string(),
@@ -208,7 +207,7 @@ pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(json.chars().map(escape).collect())
 }
 
-/// Returns the text with those characters escaped that steer a terminal, so that it stays in its line.
+/// Escapes the characters that steer a terminal, so that the text stays in its line.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !text.chars().any(steers) {
         return Cow::Borrowed(text);
@@ -220,13 +219,13 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
-/// Returns the texts in quotation marks.
+/// Returns the texts in quotation marks, with commas between.
 pub(crate) fn quoted(texts: &[String]) -> String {
     let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
     quoted.join(", ")
 }
 
-/// Returns the beginning of a text.
+/// Returns the text, cut behind `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => Cow::Borrowed(text),

@@ -2,9 +2,10 @@
 //!
 //! Ground rules:
 //!
-//! - Every text that `Jobs::redis` takes is a URL here, and so is every other text that begins with a
-//!   scheme and `://`: a scheme with a typing error must not make its password the name of a file.
-//! - No part of a URL is printed but its scheme. A password without its `@` looks like a host.
+//! - Every text that `Jobs::redis` accepts is a URL here, and so is every other text that begins with a
+//!   scheme and `://`. Otherwise a URL with a typing error in its scheme would be the name of a file, and
+//!   its password would be printed.
+//! - Only the scheme of a URL is printed: a password without its `@` looks like a host.
 
 use core::fmt;
 use std::error::Error;
@@ -13,7 +14,7 @@ use std::path::Path;
 /// The environment variable with the password of the store.
 pub(crate) const PASSWORD_VARIABLE: &str = "TICKWHEEL_STORE_PASSWORD";
 
-/// The schemes of a server's URL that has no `//`: only those that the library knows.
+/// The schemes that make a URL even without `//`: those that the library knows.
 const SCHEMES: [&str; 11] = [
     "redis",
     "rediss",
@@ -28,17 +29,17 @@ const SCHEMES: [&str; 11] = [
     "rediss-sentinel",
 ];
 
-/// The schemes of a socket in the file system: their password is a parameter.
+/// The schemes of a socket in the file system. Their URLs have the password as a parameter.
 const SOCKETS: [&str; 3] = ["unix", "redis+unix", "valkey+unix"];
 
-/// A text that is no path, because it is a URL.
+/// A text that is a URL, and so no path.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerUrl(String);
 
 impl ServerUrl {
     /// Returns the text as a URL, if it is one.
     pub(crate) fn parse(text: &str) -> Option<ServerUrl> {
-        // As a parser of URLs does.
+        // A parser of URLs ignores these characters.
         let text: String = text.chars().filter(|c| !['\t', '\n', '\r'].contains(c)).collect();
         let text = text.trim_matches(|c: char| c <= ' ');
         let (scheme, rest) = text.split_once(':')?;
@@ -49,13 +50,13 @@ impl ServerUrl {
         (is_scheme && (is_known || rest.starts_with("//"))).then(|| ServerUrl(text.to_owned()))
     }
 
-    /// Returns the whole URL, which is for the library alone.
+    /// Returns the whole URL, for the library only.
     #[cfg(feature = "redis")]
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns what may be printed of the URL.
+    /// Returns the part of the URL that may be printed.
     pub(crate) fn printable(&self) -> String {
         let scheme = self.0.split(':').next().unwrap_or_default();
         format!("{scheme}:..")
@@ -86,9 +87,8 @@ impl ServerUrl {
     }
 }
 
-/// Returns the password that is not in the URL: from a file, or else from the environment. The file is
-/// meant, so a URL with a password of its own is an error beside it; the environment is for every call,
-/// so such a URL goes before it.
+/// Returns the URL with the password from the file, or else from the environment. If the URL has its own password,
+/// a file is an error, since the user gave both; the environment is ignored, since it is set for every call.
 pub(crate) fn with_password(
     url: &ServerUrl,
     file: Option<&Path>,

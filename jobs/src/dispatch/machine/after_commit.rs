@@ -1,4 +1,4 @@
-//! What follows a commit, or one that failed.
+//! The effects of a commit, or of a failed one, on the machine.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Machine {
         for ((op, then), answer) in
             commit.ops.into_iter().zip(commit.follow_ups).zip(outcome.answers)
         {
-            // Nobody else has it, unless a caller waits: it is kept.
+            // If no caller waits for this operation, no caller would repeat it: it is kept.
             if let Answer::Refused(error) | Answer::Unsure(error) = &answer
                 && !matches!(then, FollowUp::Answer(Some(_)))
                 && !(matches!(then, FollowUp::Answer(None)) && *error == StoreError::Full)
@@ -49,13 +49,13 @@ impl Machine {
                     answer => output.answer(reply, answer),
                 },
                 FollowUp::Ended { id, fence, event, .. } => {
-                    // It may have been lost since.
+                    // The lease may have been lost meanwhile.
                     if self.lost.is_empty() || !self.lost.remove(&fence) {
                         self.forget(id);
                     }
                     match answer {
                         Answer::Lost(_) => output.events.push(Event::LeaseLost { id }),
-                        // The job is neither tried again nor dead.
+                        // The job is gone: neither retried nor dead.
                         Answer::Cancelled(_) => {}
                         _ => output.events.extend(event),
                     }
@@ -74,7 +74,7 @@ impl Machine {
                         }
                     }
                 }
-                // Somebody else has changed the schedule meanwhile.
+                // The schedule was changed meanwhile.
                 FollowUp::Occurred => {
                     self.load_schedules |= matches!(answer, Answer::Changed(false))
                 }
@@ -114,7 +114,7 @@ impl Machine {
             self.retry_at = Some(now.plus(LONGEST_RETRY));
         }
         if self.closing.is_some() {
-            // A claim whose answer was lost before.
+            // A commit whose answer was lost may bring claims after the close.
             self.withdraw_all();
         }
         self.finish_step(present, outcome.next_due, output);
@@ -123,8 +123,8 @@ impl Machine {
         }
     }
 
-    /// Takes the schedules. A rule that another version or another set of features wrote is left as it is:
-    /// returned are those of kinds that are handled here.
+    /// Takes the schedules. Leaves out those whose rule another version or another set of features wrote, and
+    /// returns which of these have kinds that are handled here.
     fn load(&mut self, schedules: Vec<StoredSchedule>) -> Vec<Unreadable> {
         let is_known = |schedule: &StoredSchedule| !matches!(schedule.schedule.rule, Rule::Unknown);
         let (known, unknown) = schedules.into_iter().partition(is_known);
@@ -149,7 +149,8 @@ impl Machine {
         }
     }
 
-    /// Forgets that a run has its key, unless a later one has it: another process may have taken it.
+    /// Forgets the key of a run, unless a later run has the key: another process may have stored a job under
+    /// it.
     pub(super) fn forget_key(&mut self, run: &RunState) {
         if let Some(key) = &run.key
             && self.by_key.get(key) == Some(&run.id)
@@ -158,9 +159,9 @@ impl Machine {
         }
     }
 
-    /// Says of claimed jobs which of them run, as far as this process knows.
+    /// Marks which claimed jobs run, as far as this process knows.
     pub(super) fn seen_from_here(&self, answer: Answer) -> Answer {
-        if self.settings.policies.is_empty() && self.settings.lease.is_none() {
+        if self.settings.policies.is_empty() {
             return seen_by_others(answer);
         }
         let waits = |id: JobId| self.runs.get(&id).is_some_and(|run| !run.has_started());
@@ -168,10 +169,11 @@ impl Machine {
             Answer::Counts(_) => self.runs.values().filter(|run| !run.has_started()).count(),
             _ => 0,
         };
-        correct(answer, waits, waiting as u64)
+        let in_flight = self.settings.lease.map(|_| self.runs.len() as u64);
+        correct(answer, waits, waiting as u64, in_flight)
     }
 
-    /// Another process runs the jobs now, and has all claims: this one ends.
+    /// Ends the machine: another process runs the jobs now, and has all claims.
     pub(super) fn overtaken(&mut self) {
         let mut wakers = core::mem::take(&mut self.wakers);
         self.tell_all_lost(&mut wakers);
@@ -179,7 +181,7 @@ impl Machine {
         self.stopped = Some(StoreError::Overtaken);
     }
 
-    /// Answers every caller with the error, and keeps what nobody else has.
+    /// Answers the callers with the error, and keeps the operations that no caller would repeat.
     pub(super) fn failed(
         &mut self,
         commit: Commit,
@@ -192,7 +194,7 @@ impl Machine {
         self.retry_at = Some(now.plus(wait));
         self.load_schedules = true;
         output.events.push(Event::CommitFailed { error: failed.error.clone() });
-        // Others had the lock until the first caller's time was over: the others' time is not.
+        // Other programs had the lock until the limit of the first caller. Callers with a later limit wait on.
         let until = commit.until().filter(|_| failed.error == StoreError::Busy && !failed.unknown);
         let mut lost = Vec::new();
         let mut buffered = 0;
@@ -211,7 +213,7 @@ impl Machine {
                     buffered += 1;
                     let goes_on = self.closing.is_none() && failed.error != StoreError::Overtaken;
                     if buffered <= MOST_BUFFERED && goes_on {
-                        // It may be in the store already, so it is looked for the next time.
+                        // It may be in the store already, so the next attempt looks for its id first.
                         let op = if failed.unknown { once(op) } else { op };
                         self.backlog.push(Command::Call { op, reply: None });
                     } else if let Op::Insert(job) = op {

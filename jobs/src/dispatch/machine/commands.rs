@@ -1,4 +1,4 @@
-//! From commands, and from what is due by itself, to the operations of a commit.
+//! Turns commands, and the machine's own due work, into the operations of a commit.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Machine {
     ) {
         match command {
             Command::Call { op, reply } => {
-                // Its caller has given it up, so it must not be done.
+                // A call that its caller has given up must not be done.
                 if reply.as_ref().is_none_or(Reply::take) {
                     self.call(op, reply, commit, output);
                 }
@@ -78,7 +78,7 @@ impl Machine {
         }
     }
 
-    /// Takes what a caller wants.
+    /// Takes the operation of a caller.
     pub(super) fn call(
         &mut self,
         op: Op,
@@ -119,16 +119,17 @@ impl Machine {
         commit.push(op, FollowUp::Answer(reply));
     }
 
-    /// Returns the job that has this one's key, if it is to be left, and waits here for a thread: the store
-    /// need not be asked.
+    /// Returns the job that has the key of the new one, if the new one must leave it, and it is claimed here
+    /// but has not started. Then the store need not be asked.
     fn left_as_it_is(&self, new: &NewJob) -> Option<JobId> {
         let Some((key, IfTaken::Leave)) = &new.key else { return None };
-        // The store knows whether it knows the id.
+        // Only the store knows whether it knows the id.
         let holder = self.by_key.get(key).filter(|_| !new.callers_id)?;
         self.runs.get(holder).filter(|run| run.is_waiting()).map(|run| run.id)
     }
 
-    /// A job with this key that has not started is pending, whatever the store knows of its claim.
+    /// Withdraws a claimed job with this key that has not started: it counts as pending, although the store has
+    /// its claim.
     fn withdraw_holder(&mut self, new: &NewJob, commit: &mut Commit) {
         if let Some((key, _)) = &new.key
             && let Some(holder) = self.by_key.get(key).copied()
@@ -137,7 +138,8 @@ impl Machine {
         }
     }
 
-    /// Makes sure that a claimed job which has not started never does, and gives its claim back.
+    /// Withdraws a claimed job, so that it never starts, and gives its claim back. A job that has started
+    /// stays.
     pub(super) fn withdraw(&mut self, id: JobId, commit: &mut Commit) {
         let Some(run) = self.runs.get(&id).map(Arc::clone) else { return };
         if run.withdraw() {
@@ -152,20 +154,20 @@ impl Machine {
         }
     }
 
-    /// Starts nothing more.
+    /// Starts no further run.
     pub(super) fn close(&mut self, reply: Option<Reply>) {
         self.closing = Some(reply);
         self.withdraw_all();
     }
 
-    /// Tells every run that the program shuts down.
+    /// Cancels every run, because the program shuts down.
     pub(super) fn tell_runs(&mut self) {
         for run in self.runs.values() {
             run.tell(Cancellation::Shutdown, &mut self.wakers);
         }
     }
 
-    /// Waits for no run any more.
+    /// Stops waiting for runs.
     pub(super) fn abandon(&mut self) {
         self.tell_runs();
         for run in self.runs.values() {
@@ -175,14 +177,14 @@ impl Machine {
         self.given_up = true;
     }
 
-    /// Tells every run that its claim is lost, and starts no other.
+    /// Cancels every run, because its claim is lost, and withdraws those that have not started.
     pub(crate) fn tell_all_lost(&mut self, wakers: &mut Vec<Waker>) {
         for run in self.runs.values().filter(|run| !run.withdraw()) {
             run.tell(Cancellation::LeaseLost, wakers);
         }
     }
 
-    /// Withdraws every run that has not started: the next step gives them back.
+    /// Withdraws every run that has not started: the next step gives their claims back.
     pub(super) fn withdraw_all(&mut self) {
         for run in self.runs.values() {
             if run.withdraw() {
@@ -236,7 +238,7 @@ impl Machine {
         commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, event });
     }
 
-    /// Turns the times of schedules that have come into jobs.
+    /// Makes jobs of the occurrences that are due.
     pub(super) fn make_occurrences(&mut self, now: Millis, commit: &mut Commit) {
         let until = now.plus(self.settings.ahead);
         let in_order = until.plus(CLOCK_STEP);
@@ -248,8 +250,8 @@ impl Machine {
             };
             let expected = schedule.next;
             if expected > until {
-                // A clock that was ahead has left times out. Those that became jobs all the same do not
-                // become jobs twice, because their ids are known.
+                // The clock was ahead, so the schedule has skipped some occurrences. Those that became jobs
+                // nevertheless do not become jobs twice, because the store knows their ids.
                 if let Some(next) =
                     schedule.schedule.left_out(expected, now, in_order, clock_was_set)
                 {
@@ -262,7 +264,7 @@ impl Machine {
                 }
                 continue;
             }
-            // The next step makes the rest: its time has come.
+            // The next step makes the rest at once, because they are due.
             let room = OCCURRENCES_PER_STEP.saturating_sub(made);
             if room == 0 {
                 return;
@@ -280,7 +282,7 @@ impl Machine {
             };
             let jobs = times.into_iter().map(job).collect();
             let name = schedule.name.clone();
-            // Until the commit is known, the schedule is not looked at again.
+            // No later step makes these occurrences again. If the commit fails, the schedules are read anew.
             schedule.next = next.unwrap_or(Millis::MAX);
             commit.push(Op::Occur { name, expected, jobs, next }, FollowUp::Occurred);
         }
@@ -307,7 +309,7 @@ impl Machine {
             }
         };
         let rooms = self.rooms(commit);
-        // The end of a run makes the next step.
+        // No room: the end of a run makes the next step.
         if blocking == 0 && rooms.iter().all(|(_, room)| *room == 0) {
             return None;
         }
@@ -327,7 +329,7 @@ impl Machine {
         self.settings.async_kinds.iter().map(room).collect()
     }
 
-    /// A run is held from now on (1), or not any more (-1).
+    /// Counts a run as held from now on (1), or not any more (-1).
     pub(super) fn count(&mut self, run: &RunState, by: isize) {
         let held = match run.is_async {
             true => self.not_blocking.entry(Arc::clone(&run.kind)).or_insert(0),
@@ -337,7 +339,7 @@ impl Machine {
     }
 }
 
-/// Compares what should agree.
+/// Checks the store, or only the claims of this process.
 pub(super) fn check(checked: Checked, store: &mut dyn Store) -> Result<(), Violation> {
     match checked {
         Checked::Everything => store.check(),
@@ -345,7 +347,7 @@ pub(super) fn check(checked: Checked, store: &mut dyn Store) -> Result<(), Viola
     }
 }
 
-/// Returns a number that differs from job to job and from try to try, and is the same each time.
+/// Returns a pseudo-random number that differs by job and by failure, and is the same in each call.
 fn draw(id: JobId, failures: u32) -> u64 {
     let bits = id.to_u128();
     let mut mixed = (bits >> 64) as u64 ^ (bits as u64).rotate_left(32) ^ u64::from(failures) << 56;

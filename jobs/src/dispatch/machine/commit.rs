@@ -1,4 +1,4 @@
-//! What one step of the machine gathers: the operations of its commit, and what it leads to.
+//! The operations that one step gathers for its commit, and the follow-up of each.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Op};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
-/// The operations of one commit, and what each is followed by.
+/// The operations of one commit, and the follow-up of each.
 #[derive(Default)]
 pub(super) struct Commit {
     pub(super) ops: Vec<Op>,
     pub(super) follow_ups: Vec<FollowUp>,
     pub(super) synced: bool,
-    /// How many claims these operations end; how many of those take a thread; and the kind of each other one.
+    /// How many claims these operations end; how many of those take a thread; and the kinds of the others.
     pub(super) ending: usize,
     pub(super) ending_blocking: usize,
     pub(super) ending_async: Vec<Arc<str>>,
@@ -37,8 +37,8 @@ pub(super) enum FollowUp {
 }
 
 impl Commit {
-    /// Returns what is committed. `until`: when the caller who makes the step stops waiting, if it is one
-    /// of them.
+    /// Returns the batch for the store. `until`: when the caller that makes the step stops waiting, if a caller
+    /// makes it.
     pub(super) fn batch(
         &self,
         number: u64,
@@ -60,7 +60,7 @@ impl Commit {
         self.follow_ups.iter().filter_map(until).min()
     }
 
-    /// Says whether somebody waits for an answer.
+    /// Says whether a caller waits for an answer.
     pub(super) fn is_awaited(&self) -> bool {
         self.follow_ups.iter().any(|then| matches!(then, FollowUp::Answer(Some(_))))
     }
@@ -70,7 +70,7 @@ impl Commit {
         self.follow_ups.push(then);
     }
 
-    /// A claim ends with these operations.
+    /// Counts a claim that these operations end.
     pub(super) fn ends_claim(&mut self, run: &RunState) {
         self.ending += 1;
         match run.is_async {
@@ -84,7 +84,7 @@ impl Commit {
         self.push(Op::Release(run.id, run.fence), FollowUp::Released(run.id));
     }
 
-    /// Returns the jobs whose runs have ended, as the operations say.
+    /// Returns the jobs whose runs these operations finish.
     pub(super) fn ended(&self) -> HashSet<JobId> {
         let finished = |op: &Op| match op {
             Op::Finish(finish) => Some(finish.id),

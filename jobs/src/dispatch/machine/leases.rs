@@ -2,12 +2,11 @@
 //!
 //! Ground rules:
 //!
-//! - A lease is counted by the monotonic clock from before it was asked for, less a margin: so it ends
-//!   here before it ends in the store, whatever held the answer up.
-//! - All leases are renewed together, by an operation of the dispatcher's. No handler is waited for.
-//! - A run whose lease is lost is told, and its end is not sent. It takes its slot until it ends.
-//! - A job that has not started a second after its claim is given back, so that another process can start
-//!   it.
+//! - A lease is counted on the monotonic clock, from before its request, and is shortened by a margin. So it
+//!   ends here before it ends in the store, even if the answer is delayed.
+//! - One operation of the dispatcher renews all leases together. It waits for no handler.
+//! - A run whose lease is lost is cancelled, and its end is not sent. It occupies its slot until it ends.
+//! - A job that has not started a second after its claim is given back, so that another process can start it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,13 +21,13 @@ use crate::store::{Fence, Op};
 use crate::values::id::JobId;
 use crate::values::time::Now;
 
-/// Leases are renewed when this part of one has passed.
+/// Leases are renewed when this part of their time has passed.
 const RENEWED_AT: f64 = 1.0 / 3.0;
-/// This part of a lease is counted on.
+/// This process relies on a lease for this part of its time.
 const COUNTED_ON: f64 = 0.8;
 
 impl Machine {
-    /// A run is claimed, by a step of this moment.
+    /// Adds a run that a step at `now` has claimed.
     pub(super) fn add_run(&mut self, run: Arc<RunState>, now: Instant, output: &mut StepOutput) {
         if let Some(lease) = self.settings.lease {
             let until = now + lease.mul_f64(COUNTED_ON);
@@ -36,7 +35,7 @@ impl Machine {
             self.expire_at = Some(self.expire_at.map_or(until, |at| at.min(until)));
             let renew_at = now + lease.mul_f64(RENEWED_AT);
             self.renew_at = Some(self.renew_at.map_or(renew_at, |at| at.min(renew_at)));
-            // The claim was lost, and made anew here, before the run knew of it.
+            // The claim was lost, and this process has claimed the job again before it noticed that.
             if self.runs.contains_key(&run.id) {
                 self.lose(run.id, output);
             }
@@ -49,8 +48,8 @@ impl Machine {
         self.runs.insert(run.id, run);
     }
 
-    /// Forgets which runs had to start soon and have, when that is most of the list. What is left are runs
-    /// that are claimed, so the list is never longer than twice their limit, however fast runs end.
+    /// Removes runs that have started from the list of runs that must start soon, once the list has twice the
+    /// limit of claimed runs. The rest are claimed runs, so the list is never longer, however fast runs end.
     fn forget_started(&mut self) {
         if self.to_start.len() >= self.settings.max_in_flight.saturating_mul(2) {
             let runs = &self.runs;
@@ -60,8 +59,9 @@ impl Machine {
         }
     }
 
-    /// Gives back the jobs that wait for a thread, once one of them has waited for [`START_WITHIN`]: another
-    /// process may start them. All of them go, so that the jobs of this process still start in order.
+    /// Once a job has waited for a thread for [`START_WITHIN`], gives back all jobs that wait for one: another
+    /// process may start them. It gives back all of them, so that the jobs of this process still start in
+    /// order.
     pub(super) fn give_back_late(&mut self, present: Now) {
         let Some(capacity) = &self.settings.capacity else { return };
         let mut is_late = false;
@@ -83,7 +83,7 @@ impl Machine {
         }
     }
 
-    /// Renews the leases at once if the clock that they end by was set forward.
+    /// Renews the leases at once if the store's clock, by which they end, was set forward.
     pub(super) fn renew_after_clock_jump(&mut self, present: Now) {
         let before = self.last_instant.replace(present.instant);
         let passed = before.map_or(Duration::MAX, |before| present.instant - before);
@@ -114,7 +114,7 @@ impl Machine {
         }
     }
 
-    /// The leases were renewed by a step of this moment, but for these.
+    /// Notes that a step at `now` has renewed the leases, other than those that are `lost`.
     pub(super) fn extended(&mut self, lost: &[JobId], now: Instant, output: &mut StepOutput) {
         let Some(lease) = self.settings.lease else { return };
         for id in lost {
@@ -138,7 +138,7 @@ impl Machine {
         self.expire_at = self.runs.values().filter_map(|run| run.lease()).min();
     }
 
-    /// Says whether this claim is held, and forgets that it was lost, because its run has ended.
+    /// Says whether a claim is held whose run has ended. If the claim was lost, forgets that.
     pub(super) fn is_held(
         &mut self,
         id: JobId,
@@ -156,7 +156,7 @@ impl Machine {
         !lost && self.runs.get(&id).is_some_and(|run| run.fence == fence)
     }
 
-    /// The claim is not held any more. A run that has started is told.
+    /// Removes a run whose claim is lost. Cancels it if it has started.
     fn lose(&mut self, id: JobId, output: &mut StepOutput) {
         let Some(run) = self.runs.get(&id).cloned() else { return };
         self.forget(id);

@@ -1,26 +1,26 @@
-//! The dispatcher as a state machine: commands and the present in; one commit of the store; answers,
-//! starts and the time of the next step out.
+//! The dispatcher as a state machine: a step takes commands and the present, makes one commit of the store, and
+//! returns answers, starts and the time of the next step.
 //!
 //! Ground rules:
 //!
-//! - No clock, no thread, no channel that is waited for: a step is a function of what it is given. The
+//! - A step is a function of its arguments: it reads no clock, starts no thread and waits for no channel. The
 //!   thread in `thread.rs` and the lock in `inline.rs` drive the same machine.
-//! - An answer leaves with the step, so after the commit that makes it true.
-//! - A run is in `runs` from the commit that claims it to the commit that ends its claim. So a slot
-//!   that is free here is free in the store.
-//! - What a run brings is never lost: if its commit fails, it is taken again in the next step.
-//! - A run that has not started is withdrawn before its job is cancelled, moved or replaced. What was
-//!   withdrawn is given back to the store in the same commit, or, if that fails, in a later one.
+//! - A step returns an answer after the commit that makes it true.
+//! - A run is in `runs` from the commit that claims it to the commit that ends its claim. So a slot that is
+//!   free here is free in the store.
+//! - The end of a run is never lost: if its commit fails, the next step takes it again.
+//! - A run that has not started is withdrawn before its job is cancelled, rescheduled or replaced. The same
+//!   commit gives its claim back to the store, or, if that fails, a later one.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `commit.rs` | what a step gathers |
+//! | `commit.rs` | the operations that a step gathers |
 //! | `commands.rs` | from commands to operations |
-//! | `after_commit.rs` | what follows a commit |
+//! | `after_commit.rs` | the effects of a commit |
 //! | `leases.rs` | leases: renewed in time, or lost |
-//! | `unsettled.rs` | a commit without an answer: it is asked for again |
-//! | `suspects.rs` | jobs that may be what ended a process |
-//! | `told.rs` | what was told already |
+//! | `unsettled.rs` | a commit without an answer, which is sent again |
+//! | `suspects.rs` | jobs that may have ended their process |
+//! | `told.rs` | unreadable jobs and schedules that were reported already |
 
 mod after_commit;
 mod leases;
@@ -50,28 +50,28 @@ use suspects::Suspect;
 use told::Told;
 use unsettled::Unsettled;
 
-/// What does not change while the jobs run.
+/// Settings that do not change while the jobs run.
 #[derive(Clone)]
 pub(crate) struct Settings {
     /// How many jobs may be claimed at once.
     pub(crate) max_in_flight: usize,
-    /// How long before its time a job is claimed.
+    /// How long before its due time a job is claimed.
     pub(crate) ahead: Duration,
-    /// How long a claim holds unless it is renewed; without one, as long as the process runs.
+    /// How long a claim holds unless it is renewed. None: as long as the process runs.
     pub(crate) lease: Option<Duration>,
-    /// How long a caller waits while the store does not answer.
+    /// The limit of a call. Zero on a manual clock.
     pub(crate) call_timeout: Duration,
-    /// How long the dead, and the ids of the caller's, are kept.
+    /// How long dead jobs, and ids that callers chose, are kept.
     pub(crate) keep_dead: Duration,
-    /// Answers are on stable storage before they are given.
+    /// A change is on stable storage before its answer.
     pub(crate) synced: bool,
-    /// How jobs of each kind that is handled here are tried again. None at all: nothing is claimed.
+    /// The retry policy of each kind that is handled here. Empty: nothing is claimed.
     pub(crate) policies: HashMap<Arc<str>, Retry>,
-    /// Those of them whose handlers take no thread.
+    /// The kinds whose handlers take no thread.
     pub(crate) async_kinds: HashSet<Arc<str>>,
     /// How many runs of each of those kinds may be claimed at once.
     pub(crate) max_async_runs: usize,
-    /// What the threads can start, if other processes would start the rest.
+    /// How many jobs the threads can start, if other processes share the jobs.
     pub(crate) capacity: Option<Arc<Capacity>>,
 }
 
@@ -81,39 +81,39 @@ pub(crate) struct Machine {
     runs: HashMap<JobId, Arc<RunState>>,
     /// How many of the runs take a thread.
     blocking: usize,
-    /// How many of them take none, of each kind. One that has lost its lease is not counted: it was told to
-    /// stop.
+    /// How many runs take no thread, of each kind. A run that has lost its lease is not counted: it was
+    /// cancelled.
     not_blocking: HashMap<Arc<str>, usize>,
     /// Runs that take a thread, and when they were claimed: they must start soon.
     to_start: VecDeque<(Instant, JobId, Fence)>,
     by_key: HashMap<String, JobId>,
     /// Runs whose cancel was answered with `Running`.
     cancel_requested: HashSet<JobId>,
-    /// Runs that have lost their lease and not ended: each takes a slot, and its end says nothing.
+    /// Runs that have lost their lease and not ended: each still occupies a slot; its end is ignored.
     lost: HashSet<Fence>,
     /// When the leases are renewed, and when the first of them may end.
     renew_at: Option<Instant>,
     expire_at: Option<Instant>,
-    /// A commit without an answer, and what has come since.
+    /// A commit without an answer, and the commands that have come since.
     unsettled: Option<Unsettled>,
     waiting: Vec<Command>,
-    /// When the caller who makes this step stops waiting, if one makes it.
+    /// When the caller that makes this step stops waiting, if a caller makes it.
     pub(crate) until: Option<Instant>,
-    /// What waits for runs that were told to stop.
+    /// Wakers of futures whose runs were cancelled.
     wakers: Vec<Waker>,
-    /// How many batches there were.
+    /// The number of the last batch.
     batches: u64,
     /// Claimed jobs that were interrupted before.
     suspects: Vec<Suspect>,
-    /// What could not be read, and was told.
+    /// The names of unreadable jobs and schedules that were reported.
     told: Told,
     schedules: Vec<StoredSchedule>,
     load_schedules: bool,
     /// The schedules may be ahead of the clock: at the start, and when the clock was set back.
     clock_was_set: bool,
-    /// What is taken first in the next step.
+    /// Commands that the next step takes first.
     backlog: Vec<Command>,
-    /// After failed commits: how many, and when the next one is tried for the backlog alone.
+    /// The number of failed commits in a row, and when the next commit is tried for the backlog alone.
     failures: u32,
     retry_at: Option<Millis>,
     last: Millis,
@@ -122,18 +122,18 @@ pub(crate) struct Machine {
     closing: Option<Option<Reply>>,
     /// Runs that the machine does not wait for, although they have started.
     abandoned: usize,
-    /// The machine waits for nothing any more.
+    /// The machine waits for no run any more.
     given_up: bool,
-    /// Why it has ended by itself.
+    /// The error at which it has stopped by itself.
     stopped: Option<StoreError>,
 }
 
-/// What a step led to.
+/// The result of a step.
 #[derive(Default)]
 pub(crate) struct StepOutput {
     pub(crate) answers: Vec<(Reply, Result<Answer, ApplyError>)>,
     pub(crate) checks: Vec<(call::Reply<Found>, Found)>,
-    /// In the order of deadline, then of id.
+    /// In the order of due time, then of id.
     pub(crate) starts: Vec<Start>,
     pub(crate) events: Vec<Event>,
     /// To be woken outside of any lock.
@@ -142,7 +142,7 @@ pub(crate) struct StepOutput {
     pub(crate) wake_at: Option<Millis>,
     /// The machine was closed, and no run is left that it waits for.
     pub(crate) finished: bool,
-    /// It has finished by itself, and why.
+    /// The error, if the machine has stopped by itself.
     pub(crate) stopped: Option<StoreError>,
 }
 
@@ -156,14 +156,14 @@ pub(crate) struct Start {
 const CLAIMS_PER_STEP: usize = 1024;
 /// A clock that steps back by more than this was set.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
-/// An occurrence that is found later than this was missed.
+/// An occurrence that is found later than this after its due time was missed.
 const GRACE: Duration = Duration::from_secs(1);
 /// How many occurrences of schedules a step makes.
 const OCCURRENCES_PER_STEP: usize = 1000;
 const PURGE_INTERVAL: Duration = Duration::from_secs(600);
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
-/// How many inserts that nobody waits for are kept while the store fails.
+/// How many inserts without a waiting caller are kept while the store fails.
 const MOST_BUFFERED: usize = 100_000;
 
 impl Machine {
@@ -206,7 +206,7 @@ impl Machine {
         self.runs.len() + self.lost.len()
     }
 
-    /// Takes the commands, and what is due by itself, in one commit.
+    /// Takes the commands, and does the machine's own due work, in one commit.
     pub(crate) fn step(
         &mut self,
         present: Now,
@@ -223,14 +223,14 @@ impl Machine {
         }
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
-            // What the clock had put off when it was ahead is not put off by as much.
+            // A time that was set while the clock was ahead would be too late now.
             self.clock_was_set = true;
             self.purge_at = self.purge_at.min(now.plus(PURGE_INTERVAL));
         }
         self.give_back_late(present);
         let mut taken = core::mem::take(&mut self.backlog);
         if self.last_instant.is_none() && self.settings.lease.is_some() && self.runs_jobs() {
-            // What others left behind is due before anything is claimed.
+            // The work that other processes left behind comes before the first claim.
             taken.push(Command::Poll);
         }
         self.renew_after_clock_jump(present);
@@ -307,7 +307,7 @@ impl Machine {
             if self.retry_at.is_none() {
                 output.wakes(next.map(|next| next.minus(self.settings.ahead)));
                 if self.purge_at <= now {
-                    // There is more to delete. Else the next step will do, whatever it is made for.
+                    // There is more to delete. Otherwise a later purge waits until another step is made.
                     output.wake_by(now);
                 }
                 if self.load_schedules {

@@ -1,14 +1,13 @@
-//! Suspects: claimed jobs that were interrupted before, and so may be what ended their process.
+//! Suspects: claimed jobs that were interrupted before, and so may have ended their process.
 //!
 //! Ground rules:
 //!
 //! - A suspect is on trial until it has run for [`TRIAL`]. At most [`ON_TRIAL`] jobs that were
 //!   interrupted once are on trial together. A job that was interrupted more often is on trial alone.
-//! - The next interruption of a job may be its last, and make it dead. Such a job is on its last trial
-//!   until it has run for [`LAST_TRIAL`]. It starts once every other suspect has run for as long, and no
-//!   other suspect starts meanwhile. So it is not dead because of a neighbour that ends the process
-//!   within that time.
-//! - Jobs that were never interrupted wait for no suspect: a claim passes over those that wait.
+//! - The next interruption of a job may be its last, which makes it dead. Such a job is on its last trial until
+//!   it has run for [`LAST_TRIAL`]. It starts once every other suspect has run that long, and no other suspect
+//!   starts meanwhile. So a neighbour that ends the process within that time does not make it dead.
+//! - Jobs that were never interrupted wait for no suspect: a claim passes over the suspects that must wait.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -18,9 +17,9 @@ use super::commit::Commit;
 use crate::store::{ClaimRequest, Claimed, Fence, MOST_INTERRUPTIONS};
 use crate::values::id::JobId;
 
-/// For how long a suspect holds back others, from its start on.
+/// How long a suspect delays other suspects, from its start on.
 pub(super) const TRIAL: Duration = Duration::from_millis(100);
-/// For how long one does whose next interruption is the last.
+/// The same for a suspect whose next interruption is the last.
 const LAST_TRIAL: Duration = Duration::from_secs(10);
 /// How many jobs that were interrupted once may be on trial together.
 const ON_TRIAL: usize = 32;
@@ -42,7 +41,7 @@ impl Suspect {
 }
 
 impl Machine {
-    /// Says in the request which suspects it may claim.
+    /// Sets which suspects the request may claim.
     pub(super) fn admit_suspects(
         &mut self,
         request: ClaimRequest,
@@ -54,8 +53,8 @@ impl Machine {
         let runs = &self.runs;
         self.suspects.retain(|suspect| {
             let run = runs.get(&suspect.id).filter(|run| run.fence == suspect.fence);
-            // A suspect whose run this commit ends has survived it, so the next one may be claimed in the
-            // same commit. There need not be another step: nothing else may be in flight.
+            // A suspect whose run this commit ends has survived it, so the same commit may claim the next
+            // suspect. If nothing else is in flight, no other step may follow.
             let Some(run) = run.filter(|_| !ended.contains(&suspect.id)) else { return false };
             let age = run.age(now).unwrap_or_default();
             on_trial += usize::from(age < TRIAL);

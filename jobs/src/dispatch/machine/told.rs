@@ -1,10 +1,10 @@
-//! What was told already: so that each thing that cannot be read is one event, not one a second.
+//! The names of unreadable jobs and schedules that were reported, so that each causes one event only.
 //!
 //! Ground rules:
 //!
-//! - What is kept is bounded: a hash for each name, and [`MOST_TOLD`] of them at most. When they are full,
-//!   they are forgotten, and what is found again is told again.
-//! - Two names of one hash are told as one, which is as likely as guessing 64 bits.
+//! - The memory is bounded: a hash for each name, and at most [`MOST_TOLD`] of them. When it is full, it is
+//!   cleared, and names that are found again are reported again.
+//! - Two names with one hash are reported as one: the chance is 1 in 2^64.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 /// How many names are kept: 16 KiB or so.
 const MOST_TOLD: usize = 1024;
 
-/// The names of what was told.
+/// The names that were reported, as hashes.
 #[derive(Default)]
 pub(super) struct Told {
     hasher: RandomState,
@@ -20,7 +20,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Says whether this is to be told, and notes that it was.
+    /// Says whether this name is to be reported, and notes it.
     pub(super) fn is_new(&mut self, name: &str) -> bool {
         let hash = self.hasher.hash_one(name);
         if self.hashes.contains(&hash) {
@@ -37,7 +37,7 @@ impl Told {
 mod tests {
     use super::*;
 
-    /// Promise: a thing that cannot be read is told once, and what is remembered of it has a bound.
+    /// Promise: each unreadable thing is reported once, and the memory of it has a bound.
     #[test]
     fn each_name_is_told_once_and_few_are_kept() {
         let mut told = Told::default();

@@ -1,13 +1,14 @@
-//! A commit without an answer: it is asked for again.
+//! A commit without an answer, which is sent again until it is answered.
 //!
 //! Ground rules:
 //!
-//! - Only a store that takes one batch once has such commits ([`ApplyError::again`]). The batch is sent
-//!   again as it was, until it is answered: so a lost reply neither loses nor doubles anything.
-//! - Whatever comes meanwhile waits, because it may depend on what the batch did.
-//! - A caller waits for so long and no longer. If the batch may have been sent, it is sent again
-//!   nevertheless, and its effect is unknown to the caller. If it certainly was not, what the caller asked
-//!   for is taken out of it and refused, as is what has waited behind the batch.
+//! - Only a store that applies a batch once, even if it is sent again, has such commits
+//!   ([`ApplyError::again`]). The batch is sent again as it was, until it is answered. So a lost reply neither
+//!   loses nor doubles a change.
+//! - Commands that come meanwhile wait, because they may depend on the effect of the batch.
+//! - A caller waits until its limit. If the batch may have been sent by then, it is sent again nevertheless,
+//!   and the caller gets an error with an unknown outcome. If it certainly was not sent, the caller's operation
+//!   is taken out of it and refused. A call that waits behind the batch is refused in either case.
 
 use super::commit::{Commit, FollowUp};
 use super::{FIRST_RETRY, LONGEST_RETRY, Machine, StepOutput, commands};
@@ -21,7 +22,7 @@ pub(super) struct Unsettled {
     number: u64,
     commit: Commit,
     claim: Option<ClaimRequest>,
-    /// Why the last attempt failed. It is unknown what the batch did if that is so of any of them.
+    /// The error of the last attempt. Its `unknown` is set if the outcome of any attempt is unknown.
     failed: ApplyError,
 }
 
@@ -47,11 +48,11 @@ impl Machine {
         self.answer_impatient(present, output);
     }
 
-    /// Answers the callers whose time is over. Returns `false` if there was none.
+    /// Answers the callers whose limit is over. Returns `false` if there was none.
     fn answer_impatient(&mut self, present: Now, output: &mut StepOutput) -> bool {
         let Some(mut unsettled) = self.unsettled.take() else { return false };
         let before = output.answers.len();
-        // On a manual clock nothing would come of waiting.
+        // On a manual clock a wait changes nothing.
         let is_manual = self.settings.call_timeout.is_zero();
         let is_over = |reply: &Reply| is_manual || reply.is_over(present.instant);
         let Unsettled { commit, failed, .. } = &mut unsettled;
@@ -82,8 +83,8 @@ impl Machine {
         output.answers.len() > before
     }
 
-    /// Asks again for what has no answer. Returns `false` if there is none yet; the commands wait
-    /// then.
+    /// Sends the commit without an answer again. Returns `false` if there is no answer yet: the commands then
+    /// wait.
     pub(super) fn settle(
         &mut self,
         present: Now,
@@ -99,9 +100,9 @@ impl Machine {
         }
         let now = present.millis();
         let is_manual = self.settings.call_timeout.is_zero();
-        // Who was answered must not wait for another attempt.
+        // Callers that were answered just now must not wait for another attempt.
         let answered = !is_manual && self.answer_impatient(present, output);
-        // A time that is further off was noted before the clock was set back.
+        // A time that lies further ahead was set before the clock was set back.
         let is_ahead = |at: Millis| now < at && at.since(now) <= LONGEST_RETRY;
         let waits = !is_manual && self.retry_at.is_some_and(is_ahead);
         if (answered || waits) && !self.given_up {
@@ -131,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// Wakes the machine when the time of a caller is over who waits for a store that does not answer.
+    /// Sets the next step to the first limit of a caller that waits for this commit.
     pub(super) fn wake_for_callers(&self, present: Now, output: &mut StepOutput) {
         let Some(unsettled) = &self.unsettled else { return };
         let waiting = self.waiting.iter().filter_map(|command| match command {

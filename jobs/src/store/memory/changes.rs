@@ -1,4 +1,4 @@
-//! Each operation on one job, and the lists of them.
+//! The operations of the store in memory on single jobs and schedules, and its pages.
 
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ impl Memory {
         if !self.claims.contains_key(&id) {
             return;
         }
-        // What was asked to stop is gone, whatever its run says.
+        // A job whose cancel was requested is deleted, whatever the result of its run.
         let end = if self.claims[&id].asked { &End::Completed } else { &finish.end };
         match end {
             End::Completed => drop(self.end(id, now)),

@@ -1,8 +1,8 @@
-//! The store in memory: the reference, for tests and for programs that do not need their jobs back.
+//! The store in memory: the reference, for tests and for programs whose jobs may end with the process.
 //!
 //! Ground rules:
 //!
-//! - Maps that are obviously right, rather than fast ones.
+//! - The maps are simple rather than fast, so that the reference is easy to check.
 //! - No operation fails, so nothing has to be undone.
 
 mod changes;
@@ -29,22 +29,22 @@ pub(crate) struct Memory {
     done: HashMap<JobId, Millis>,
     keys: HashMap<String, JobId>,
     claims: HashMap<JobId, Claim>,
-    /// Jobs that are not claimed, in the order of deadline, then of id.
+    /// Jobs that are not claimed, in the order of due time, then of id.
     waiting: BTreeMap<(Millis, JobId), Arc<str>>,
     kinds: HashSet<Arc<str>>,
     handled: HashSet<Arc<str>>,
     schedules: BTreeMap<String, StoredSchedule>,
     starts: u64,
     claimed: u64,
-    /// Suspects that are due up to this wait for others.
+    /// The last claim passed over suspects that were due by this time: they wait for other suspects.
     suspects_wait: Option<Millis>,
     commits: u64,
 }
 
 struct Claim {
-    /// A cancel was asked for.
+    /// A cancel was requested.
     asked: bool,
-    /// The how-manieth claim it is.
+    /// The number of the claim, in the order of claiming.
     order: u64,
 }
 
@@ -54,7 +54,7 @@ struct Record {
     due: Millis,
     failures: u32,
     interruptions: u32,
-    /// How often it was claimed and the claim was not given back.
+    /// How often it failed or was interrupted, also before a retry by hand.
     attempts: u32,
     key: Option<String>,
     error: Option<String>,
@@ -172,7 +172,7 @@ impl Memory {
         }
     }
 
-    /// Files a job among those that are not claimed.
+    /// Adds a job to those that are not claimed.
     fn wait(&mut self, id: JobId) {
         if let Some(record) = self.alive.get(&id) {
             self.waiting.insert((record.due, id), Arc::clone(&record.kind));
@@ -240,7 +240,8 @@ impl Store for Memory {
         let mut claims: Vec<(JobId, Claim)> =
             core::mem::take(&mut self.claims).into_iter().collect();
         claims.sort_unstable_by_key(|(_, claim)| claim.order);
-        // From the one that was claimed last: a suspect that was claimed later is the more likely cause.
+        // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
+        // the earlier one does not die.
         let mut suspect_after = false;
         for (id, Claim { asked, .. }) in claims.into_iter().rev() {
             let Some(record) = self.alive.get_mut(&id) else { continue };

@@ -9,10 +9,9 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 
-/// The bytes of an id.
 const ID_BYTES: usize = 16;
 
-/// What has come back for one operation.
+/// The results of one operation.
 #[derive(Clone, Default)]
 pub(super) struct Found {
     results: Vec<ResultCode>,
@@ -23,7 +22,7 @@ pub(super) struct Found {
 /// A key that another job has.
 #[derive(Clone)]
 struct Taken {
-    /// The place of the result.
+    /// The index of the result.
     at: usize,
     by: JobId,
     key: String,
@@ -33,12 +32,12 @@ struct Taken {
 #[derive(Clone)]
 struct Refusal {
     error: StoreError,
-    /// It may have been done all the same.
+    /// The operation may have been done all the same.
     unsure: bool,
 }
 
 impl Found {
-    /// Takes `many` results off the answer to a call, and returns the rest. There may be fewer.
+    /// Takes at most `many` results off the answer to a call, and returns the rest of the answer.
     fn take<'a>(&mut self, mut answer: &'a [u8], many: usize) -> Result<&'a [u8], StoreError> {
         for _ in 0..many {
             let Some((&letter, mut rest)) = answer.split_first() else { break };
@@ -60,7 +59,7 @@ impl Found {
     }
 }
 
-/// Returns what has come back for each operation.
+/// Returns the results of each operation, from the replies to the calls.
 pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Found> {
     let mut found = vec![Found::default(); ops];
     let mut wanted = vec![0; ops];
@@ -70,7 +69,7 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Foun
             Reply::Done(fields) => {
                 let mut answer = bytes(&fields[2]).unwrap_or_default();
                 for part in &call.parts {
-                    // A part of something that was refused before is refused too.
+                    // A call that continues a refused call has an empty answer. The refusal stands then.
                     match found[part.op].take(answer, part.results) {
                         Ok(rest) => answer = rest,
                         Err(error) => {
@@ -102,7 +101,7 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Foun
     found
 }
 
-/// Returns what the results of an operation mean.
+/// Returns the answer that the results of an operation mean.
 pub(super) fn answer(op: &Op, found: Found) -> Answer {
     let Found { results, taken, refusal } = found;
     if let Some(Refusal { error, unsure }) = refusal {

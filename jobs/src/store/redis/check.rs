@@ -1,7 +1,7 @@
-//! The slow truth about a queue: looks at every job, and compares what should agree.
+//! The check of a queue: reads every job, and compares the keys of the queue with each other.
 //!
-//! Other processes go on meanwhile. What is said of one job is true at one moment, because one script
-//! looks at all places where it may be; the sums are of one moment too.
+//! Other processes go on working meanwhile. But each job is checked as of one moment, because one script
+//! reads all its places. The sums are of one moment too.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use redis::Value;
 use super::Redis;
 use super::decode::{Fault, array, bytes, text};
 use super::encode::ITEMS;
-use super::reads::number_arg;
+use super::protocol::JobSet;
+use super::reads::{number_arg, set_arg};
 use super::records::{damaged, id_bytes, id_of, read_record};
 use super::scripts::Name;
 use crate::values::error::Violation;
@@ -58,7 +59,7 @@ impl Redis {
         self.keys_agree()
     }
 
-    /// Returns every id that anything has.
+    /// Returns every id in any key of the queue.
     fn all_ids(&mut self) -> Result<Vec<JobId>, Fault> {
         let mut ids = BTreeSet::new();
         for key in [self.keys.jobs().to_owned(), self.keys.fences().to_owned()] {
@@ -81,10 +82,12 @@ impl Redis {
         for kind in kinds {
             let mut from = (b"0".to_vec(), Vec::new());
             loop {
-                let mut args = vec![b"W".to_vec(), number_arg(ITEMS), from.0, b"1e18".to_vec()];
+                let mut args =
+                    vec![set_arg(JobSet::Pending), number_arg(ITEMS), from.0, b"1e18".to_vec()];
                 args.extend([from.1, kind.clone()]);
                 let reply = self.run(Name::Page, &args)?;
-                // A page of each number of interruptions: together in order up to the first one's end.
+                // The reply has a page for each number of interruptions. Sorted together, their first `ITEMS`
+                // entries are the next ones in order.
                 let mut found = Vec::new();
                 for pair in array(&reply[2])?.chunks(2) {
                     let [id, due] = pair else { continue };
@@ -100,7 +103,7 @@ impl Redis {
         Ok(ids.into_iter().collect())
     }
 
-    /// Each key leads to a job that has it.
+    /// Checks that each key leads to a job that has it.
     fn keys_agree(&mut self) -> Result<Option<String>, Fault> {
         let (keys, jobs) = (self.keys.keys().to_owned(), self.keys.jobs().to_owned());
         for (key, id) in self.scan(&keys)? {
@@ -113,7 +116,7 @@ impl Redis {
             if record.as_deref().map(str::as_bytes) == Some(&key) {
                 continue;
             }
-            // The job may have ended since.
+            // The job may have ended meanwhile.
             let mut get = redis::cmd("HGET");
             get.arg(&keys).arg(&key);
             if matches!(self.plain(get)?, Value::BulkString(now) if now == id) {

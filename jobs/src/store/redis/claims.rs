@@ -1,4 +1,4 @@
-//! Claims: which jobs are asked for, and what comes of a claim whose answer was lost.
+//! Claims: their arguments, their replies, and the number under which a claim is sent again.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::store::{ClaimRequest, Outcome, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
-/// The most jobs of a claim, which does more for each than other scripts do.
+/// The most jobs of a claim. It is lower than the limit of other scripts, which do less work for each item.
 const JOBS_PER_CLAIM: usize = 128;
 
-/// What this process claims.
+/// The claims of this process.
 #[derive(Default)]
 pub(super) struct Claiming {
+    /// The kinds that this process handles.
     handled: Vec<Arc<str>>,
-    /// Those of them whose handlers block no thread.
+    /// The kinds whose handlers block no thread.
     async_kinds: Vec<Arc<str>>,
-    /// The batch of the latest claim, and the nonce of its fences. A claim that is sent again has the
-    /// same.
+    /// The batch of the latest claim, and the nonce of its fences. A claim that is sent again keeps both.
     number: u64,
     nonce: u64,
-    /// A copy of it may be under way.
+    /// An earlier copy of this claim may still arrive.
     again: bool,
 }
 
@@ -43,14 +43,14 @@ impl Claiming {
         !self.handled.is_empty()
     }
 
-    /// A claim is about to be made with this batch.
+    /// Prepares the claim of a batch. If the batch is sent again, its first nonce stays.
     pub(super) fn prepare(&mut self, number: u64, nonce: u64) {
         if self.number != number {
             (self.number, self.nonce, self.again) = (number, nonce, false);
         }
     }
 
-    /// What was sent has no answer, and may arrive later than what is sent next.
+    /// Notes that a claim was sent without an answer: it may arrive later than the one that is sent next.
     pub(super) fn expect_late_copy(&mut self) {
         self.again = true;
     }
@@ -71,7 +71,8 @@ impl Claiming {
         ];
         let blocks = |kind: &Arc<str>| if self.async_kinds.contains(kind) { b'0' } else { b'1' };
         args.push(self.handled.iter().map(blocks).collect());
-        // It is not cut to what one claim takes: a kind without a room is one that is full.
+        // Not cut to `JOBS_PER_CLAIM`: a claim of that many jobs would leave a room of 0, and the script would
+        // treat the kind as full.
         let room = |kind: &Arc<str>| {
             let its = request.rooms.iter().find(|(its, _)| its == kind);
             its.map_or(request.limit, |(_, room)| *room).to_string()
@@ -82,7 +83,8 @@ impl Claiming {
         args
     }
 
-    /// Reads what was claimed. A job that cannot be read costs no other.
+    /// Reads the claimed jobs into `outcome`. A job that cannot be read is reported there, and the others are
+    /// claimed.
     pub(super) fn read(&self, reply: Reply, outcome: &mut Outcome) -> Result<(), Fault> {
         let fields = match reply {
             Reply::Done(fields) => fields,
@@ -108,7 +110,7 @@ impl Claiming {
     }
 }
 
-/// Returns how a job is named to the operator.
+/// Returns the name of a job in messages for the operator.
 fn what(id: &[u8]) -> String {
     match records::id_of(id) {
         Ok(id) => format!("job {id}"),
@@ -116,7 +118,7 @@ fn what(id: &[u8]) -> String {
     }
 }
 
-/// Returns the jobs that a script has set aside, from their ids.
+/// Returns a report for each job that a script has set aside, from their ids.
 pub(super) fn set_aside(ids: &redis::Value) -> Vec<Unreadable> {
     let ids = array(ids).unwrap_or_default().iter().filter_map(|id| bytes(id).ok());
     let error = StoreError::Damaged("its record makes no sense, and was set aside".to_owned());

@@ -1,11 +1,11 @@
-//! A connection to the server of a queue: made when it is needed, and given up after any error of it.
+//! A connection to the server of a queue: opened when it is needed, and closed after any error.
 //!
 //! Ground rules:
 //!
-//! - A connection on which something has timed out or failed is dropped, since a late answer would be
-//!   taken for that of the next question.
-//! - So is one whose server says that the queue is elsewhere, or that it cannot write: the next
-//!   connection is made to whoever is found then (`discovery.rs`).
+//! - After a timeout or an error the connection is closed, since a late answer would be read as the answer to
+//!   the next command.
+//! - It is also closed if the server does not have the queue or cannot write. The next connection goes to the
+//!   server that a new search finds (`discovery.rs`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,18 +18,18 @@ use super::endpoint::{Limit, present, text_of};
 use crate::values::error::StoreError;
 use crate::values::server_time::ServerTime;
 
-/// Why something that was asked has no answer.
+/// Why commands have no answers.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) error: StoreError,
-    /// It was sent, so it may have been done.
+    /// The commands were sent, so they may have been done.
     pub(super) sent: bool,
-    /// The other side has closed the connection, which may be as old as that.
+    /// The server has closed the connection, perhaps long before the commands were sent.
     pub(super) dropped: bool,
 }
 
-/// Sends what is packed and reads the answers, until one does not come: the connection is of no use
-/// then, and the others need not be waited for. No wait goes on beyond the limit, if that has an end.
+/// Sends packed commands and reads `many` answers. Fails at the first answer that does not arrive: the
+/// connection is useless then. No wait goes on beyond the limit.
 fn answers(
     connection: &mut redis::Connection,
     packed: &[u8],
@@ -37,7 +37,7 @@ fn answers(
     limit: Limit,
 ) -> Result<Vec<Value>, RedisError> {
     let mut shortened = false;
-    // To set a limit is a call of the system, so the usual one stays as long as it is short enough.
+    // To set a limit costs a system call, so it is set only if less than the usual time is left.
     let mut shorten = |connection: &redis::Connection| match limit.left() < limit.each {
         true => {
             shortened = true;
@@ -58,7 +58,7 @@ fn answers(
     Ok(answers)
 }
 
-/// A connection that is made when it is needed.
+/// A connection that is opened when it is needed.
 pub(super) struct Connection {
     pub(super) server: Server,
     open: Option<redis::Connection>,
@@ -81,13 +81,13 @@ impl Connection {
         self.open = None;
     }
 
-    /// Returns how long the next wait may be.
+    /// Returns the longest time of the next wait.
     pub(super) fn left(&self) -> Duration {
         self.server.limit(self.until).left()
     }
 
-    /// Sends the commands together, and returns the answer to each, which may be an error of the
-    /// server's; and when they were sent and answered.
+    /// Sends the commands together. Returns the answer to each, which may be an error of the server; and when
+    /// they were sent and answered.
     pub(super) fn send(
         &mut self,
         commands: &[Cmd],
@@ -123,7 +123,7 @@ impl Connection {
         self.server.note_found(&found.address);
         let name = found.address.name();
         if name != self.name {
-            // Another server has another clock.
+            // The server is another one, with another clock.
             self.time.forget();
             self.name = name;
         }
@@ -137,19 +137,19 @@ mod tests {
 
     use super::*;
 
-    /// Returns a URL where connections are taken by the system, and nobody answers.
+    /// Returns a URL where the operating system accepts connections, and no process answers.
     fn silent() -> (TcpListener, String) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let url = format!("redis://127.0.0.1:{}/", listener.local_addr().unwrap().port());
         (listener, url)
     }
 
-    /// Each wait took as long as an answer may take, whoever had stopped waiting meanwhile: three seconds
-    /// to connect, three for the answer.
+    /// Before a fix, each wait took as long as an answer may take, although the caller had stopped waiting:
+    /// three seconds to connect, three for the answer.
     #[test]
     fn no_wait_goes_on_once_the_caller_has_stopped_waiting() {
         let (listener, url) = silent();
-        // To log in and to search are waits too.
+        // A login, the choice of a database and a search wait too.
         let ways = [
             url.replace("redis://", "redis://:secret@"),
             format!("{url}3"),

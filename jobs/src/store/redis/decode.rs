@@ -1,4 +1,4 @@
-//! What the server says: values of the right type, or an error that says what is wrong.
+//! Decodes the replies of the server: to values of the right type, or to an error.
 
 use redis::{ServerError, ServerErrorKind, Value};
 
@@ -7,39 +7,39 @@ use super::records::damaged;
 use crate::store::ApplyError;
 use crate::values::error::StoreError;
 
-/// Why there is no answer.
+/// An error in place of an answer.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) error: StoreError,
-    /// It may have been done.
+    /// The commands may have been done.
     pub(super) sent: bool,
-    /// It may be asked again.
+    /// The same commands may be sent again.
     pub(super) again: bool,
 }
 
-/// What a script answers.
+/// The reply to a command.
 pub(super) enum Reply {
-    /// Its fields; the first two are the word and the time.
+    /// The fields of a script's reply. The first two are the word and the time.
     Done(Vec<Value>),
-    /// The caller does not know all kinds: these are all.
+    /// A script has done nothing, because the caller did not name all kinds. These are all of them.
     Kinds(Vec<String>),
     /// The server does not know the script.
     Unloaded,
     /// The server's memory is full.
     Full,
-    /// A number, from a command that is no script.
+    /// The number that a command returns which is no script.
     Count(i64),
     Wrong(Fault),
 }
 
-/// What a server says that does not have the queue, or that cannot write at the moment. A search may
-/// find another one, or the same one once it can.
+/// The errors of a server that does not have the queue, or that cannot write at the moment. A new search may
+/// find another server, or the same one once it can write.
 const ELSEWHERE: [&str; 8] =
     ["ASK", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS", "READONLY", "TRYAGAIN"];
-/// What a server says that has not done it, and can do it later.
+/// The errors of a server that did nothing, but can do it later.
 const LATER: [&str; 2] = ["BUSY", "UNKILLABLE"];
 
-/// Returns the code of an error. Before Redis 7 the code of a command in a script is in the text.
+/// Returns the code of an error. Before Redis 7, the code of a command in a script stands in the text.
 fn code_of(error: &ServerError) -> &str {
     let details = error.details().unwrap_or_default();
     let is_said = |code: &&&str| {
@@ -52,7 +52,7 @@ fn code_of(error: &ServerError) -> &str {
     }
 }
 
-/// Says whether an answer is that of a server which does not have the queue, or cannot write.
+/// Says whether the answer is one of the errors in [`ELSEWHERE`].
 pub(super) fn is_worth_a_search(value: &Value) -> bool {
     matches!(value, Value::ServerError(error) if ELSEWHERE.contains(&code_of(error)))
 }
@@ -62,14 +62,14 @@ impl Fault {
         let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
         let code = code_of(error);
         let again = ELSEWHERE.contains(&code) || LATER.contains(&code);
-        // What a script has written before it failed stays. A server that cannot write refuses the first
-        // write, so nothing is done then.
+        // The writes of a script stay if it fails later. A server that cannot write refuses the first write,
+        // so it has done nothing.
         let sent = !again && text.contains("@user_script");
         let error = if again { StoreError::Io(text) } else { StoreError::Other(text) };
         Fault { error, sent, again }
     }
 
-    /// Returns what it means to a commit. `unknown`: a part of it may have taken effect.
+    /// Returns the fault as the error of a commit. `unknown`: a part of the commit may have taken effect.
     pub(super) fn into_apply_error(self, unknown: bool) -> ApplyError {
         ApplyError { error: self.error, unknown: self.sent || unknown, again: self.again }
     }
@@ -83,7 +83,7 @@ impl From<Failure> for Fault {
 }
 
 impl From<StoreError> for Fault {
-    /// Something is there that was not written here: to ask again would not help.
+    /// Makes a fault of a reply that makes no sense: to send the commands again would not help.
     fn from(error: StoreError) -> Fault {
         Fault { error, sent: true, again: false }
     }

@@ -1,25 +1,26 @@
-//! Where the server of a queue is: found out anew before each connection.
+//! Finds the server of a queue, before each connection.
 //!
-//! All keys of a queue have one hash tag, so at any time one server has the queue: the one of the URL;
-//! or in a cluster the master of the tag's slot; or the master that sentinels name.
+//! All keys of a queue have one hash tag, so at any time one server has the queue: the server of the URL;
+//! in a cluster, the master of the tag's slot; or the master that the sentinels name.
 //!
 //! Ground rules:
 //!
-//! - No search trusts what an earlier one has found. A connection that is lost, and a server that says
-//!   it is not the one, lead to another search. What was sent is sent again, to whoever was found.
-//! - Only the connection of the scripts searches. The thread that listens for hints connects to the
-//!   server that was found last, so it hears what that server says, whatever a stale sentinel names.
-//! - Each search begins one address further: a node that was cut off from the others goes on to name
-//!   itself. An address that leads nowhere is followed by the next one.
-//! - A search ends: each wait for a server has the limit of an answer, no server is tried twice, and no
-//!   further address is asked once twice that limit has passed, or once the caller stops waiting. The resolver of names has its own limits.
-//! - `ASKING` is never sent. A script names all keys of a queue, and some of them never exist, so a node
-//!   that imports the slot refuses it with `TRYAGAIN` all the same. A queue whose slot moves waits for
-//!   the end of the move; until then no script runs, so none sees a part of the keys.
+//! - No search trusts the result of an earlier one. A lost connection leads to a new search, and so does a
+//!   server that does not have the queue. The commands are sent again, to the server that was found then.
+//! - Only the connection of the scripts searches. The thread that listens for notifications connects to the
+//!   server that was found last, so a stale sentinel cannot lead it to another server.
+//! - Each search begins with the next address of the list, because a node that was cut off from the others
+//!   goes on to name itself. If an address leads to no server, the search asks the next one.
+//! - A search ends. Each wait for a server has the limit of an answer. No server is tried twice. Once twice
+//!   that limit has passed, or the caller stops waiting, no further address is asked. The resolver of
+//!   names has its own limits.
+//! - `ASKING` is never sent. A script names all keys of a queue, some of which never exist, so a node that
+//!   imports the slot would refuse it with `TRYAGAIN` all the same. While its slot moves, a queue waits:
+//!   no script runs until the move ends, so none sees only a part of the keys.
 //!
-//! The connections of the library that follow a cluster or sentinels are not used: they wait without a
-//! limit for the answers to what they send by themselves, and sleep between attempts, on the thread
-//! that renews the leases.
+//! The connections of the redis crate that follow a cluster or sentinels are not used. They would block the
+//! thread that renews the leases: they wait without a limit for answers to their own commands, and sleep
+//! between attempts.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,25 +40,25 @@ use crate::values::tls::Tls;
 /// How to find the server of a queue, and how long an answer may take.
 #[derive(Clone)]
 pub(crate) struct Server {
-    /// Those of the URL.
+    /// The addresses of the URL.
     addresses: Vec<Endpoint>,
     way: Way,
-    /// What a cluster finds the slot of the queue by.
+    /// The hash tag of the queue, from which a cluster computes its slot.
     pub(super) hash_tag: String,
-    /// What is done there: the rights that it takes are looked at when the server is opened.
+    /// The needed rights, which are checked when the server is opened.
     pub(super) needs: Option<Needs>,
     pub(super) timeout: Duration,
     shared: Arc<Shared>,
 }
 
-/// What the connections of a process tell each other.
+/// State that the connections of a process share.
 #[derive(Default)]
 struct Shared {
-    /// How many searches there were.
+    /// The number of searches so far.
     searches: AtomicUsize,
-    /// The nodes of the cluster, as one of them said last: those of the URL may be gone one day.
+    /// The nodes of the cluster, as a node listed them last. Those of the URL may be gone one day.
     nodes: Mutex<Vec<Endpoint>>,
-    /// Where the dispatcher found the queue last.
+    /// The server on which the dispatcher found the queue last.
     found: Mutex<Option<Endpoint>>,
     /// How often the queue was found on another server than before.
     moves: AtomicU64,
@@ -79,24 +80,24 @@ impl Server {
         Ok(Server { addresses, way, hash_tag, needs: None, timeout, shared })
     }
 
-    /// Looks for this queue.
+    /// Sets the queue to find.
     pub(crate) fn with_queue(self, queue: Option<&str>) -> Server {
         Server { hash_tag: keys::hash_tag(queue), ..self }
     }
 
-    /// Says what is done there: jobs are run, or only inserted and looked at; and replicas are waited for.
+    /// Sets the rights to check: whether this process runs jobs, and whether it waits for replicas.
     pub(crate) fn with_rights(self, runs_jobs: bool, replicas: bool) -> Server {
         Server { needs: Some(Needs { runs_jobs, replicas }), ..self }
     }
 
-    /// Uses these certificates.
+    /// Sets the certificates.
     #[cfg(feature = "redis-tls")]
     pub(crate) fn with_tls(self, tls: &Tls) -> Result<Server, OpenError> {
         let addresses = self.addresses.into_iter().map(|address| address.with_tls(tls));
         Ok(Server { addresses: addresses.collect::<Result<_, _>>()?, ..self })
     }
 
-    /// Limits how long an answer may take, so that a lease outlives several of them.
+    /// Limits the time of an answer, so that a lease outlives several late answers.
     pub(crate) fn with_lease(self, lease: Duration) -> Server {
         Server { timeout: (lease / 8).clamp(Duration::from_millis(100), LONGEST_TIMEOUT), ..self }
     }
@@ -106,7 +107,7 @@ impl Server {
         self.shared.moves.load(Ordering::Acquire)
     }
 
-    /// Notes where the queue was found.
+    /// Notes the server on which the queue was found.
     pub(super) fn note_found(&self, address: &Endpoint) {
         let mut found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner);
         let before = found.replace(address.clone());
@@ -121,7 +122,7 @@ impl Server {
         found?.connect(self.limit(None)).ok()
     }
 
-    /// Returns the limit of each wait for a server. None goes on beyond `until`.
+    /// Returns the limit of each wait for a server. No wait goes on beyond `until`.
     pub(super) fn limit(&self, until: Option<Instant>) -> Limit {
         Limit { each: self.timeout, until }
     }
@@ -171,7 +172,7 @@ impl Server {
         asked
     }
 
-    /// Asks one address where the server is.
+    /// Asks one address for the server of the queue.
     fn server_by(&self, asked: &Endpoint, limit: Limit) -> Result<Endpoint, OpenError> {
         let mut guide = asked.connect(limit)?;
         limit.apply(&guide).map_err(|error| asked.error(problem_of(&error)))?;
@@ -216,8 +217,8 @@ impl Server {
         })
     }
 
-    /// Connects to the server. Sentinels may name one that has become a replica since, which would
-    /// answer questions; a replica of a cluster refuses every script.
+    /// Connects to the server. If sentinels named it, checks that it is still a master: a replica would answer
+    /// questions. A replica of a cluster refuses every script, so it needs no check.
     fn connect_to(&self, server: &Endpoint, limit: Limit) -> Result<redis::Connection, OpenError> {
         let mut connection = server.connect(limit)?;
         let is_named = matches!(self.way, Way::Sentinel { .. });
@@ -230,8 +231,8 @@ impl Server {
         Ok(connection)
     }
 
-    /// Connects to the server, and to every other master of a cluster that answers. Returns address and
-    /// database of the server, and its connection first.
+    /// Connects to the server, and to every other master of a cluster that answers. Returns the address and
+    /// database of the server, and the connections, the server's first.
     pub(crate) fn connect_to_all(&self) -> Result<(String, Vec<redis::Connection>), OpenError> {
         let Found { connection, address } = self.connect(None)?;
         let (name, mut all) = (address.name(), vec![connection]);
@@ -265,8 +266,8 @@ fn not_understood(question: &str) -> ServerProblem {
     ServerProblem::NotRedis(format!("its answer to {question} makes no sense"))
 }
 
-/// Returns the address of a node of `CLUSTER SLOTS`: host and port. A node that does not know its own
-/// host is where it was asked.
+/// Returns the address of a node in a reply to `CLUSTER SLOTS`. A node that does not know its own host has the
+/// host at which it was asked.
 fn node_of(asked: &Endpoint, node: &Value) -> Option<Endpoint> {
     let [host, port, ..] = array(node).ok()? else { return None };
     let host = match host {
@@ -281,7 +282,7 @@ fn node_of(asked: &Endpoint, node: &Value) -> Option<Endpoint> {
     Some(asked.at(host, u16::try_from(number(port).ok()?).ok()?))
 }
 
-/// Asks a sentinel for the master with a name.
+/// Asks a sentinel for the master with this name.
 fn named_master(
     sentinel: &Endpoint,
     guide: &mut redis::Connection,
@@ -303,7 +304,8 @@ fn named_master(
     Ok(address.with_login(login.clone()))
 }
 
-/// Returns why a search has found nothing: that nobody was reached, or else what one of them said.
+/// Returns the error of a search that failed: the first error other than an unreachable server; or, if no
+/// server was reached, all reasons together.
 fn one_of(failures: Vec<OpenError>) -> OpenError {
     let (mut servers, mut reasons) = (Vec::new(), Vec::new());
     for failure in failures {

@@ -2,12 +2,12 @@
 //!
 //! Ground rules:
 //!
-//! - A call has 256 items and a megabyte at most, so that no script takes long. A batch of inserts that
-//!   fits is one call, so all of it or nothing.
-//! - A call either may need memory or gives some back: so a server without memory refuses inserts and
-//!   nothing else.
-//! - Each call of a batch has a place, which is the same when the batch is sent again. The server
-//!   remembers what it answered there, by the number of the batch.
+//! - A call has at most 256 items and 1 MiB, so that no script takes long. The jobs of one `InsertMany` are
+//!   divided by number only: so up to 256 of them are one call of any size, all or nothing.
+//! - A call contains either operations that need memory or others, never both. So a full server refuses
+//!   inserts, schedules and retries, and nothing else.
+//! - Each call of a batch has a place, which is the same when the batch is sent again. The server keeps
+//!   the answer to the call under its place, together with the number of the batch.
 
 use redis::Cmd;
 
@@ -19,37 +19,38 @@ use crate::values::time::Millis;
 
 /// The most items of a call.
 pub(super) const ITEMS: usize = 256;
-/// The most bytes of a call, unless one item has more.
+/// The most bytes of a call, unless one operation has more.
 pub(super) const BYTES: usize = 1 << 20;
 
 /// A call of a script that changes something.
 pub(super) struct Call {
     pub(super) name: Name,
-    /// What its answer is for.
+    /// The operations whose results are in its answer.
     pub(super) parts: Vec<Part>,
     pub(super) args: Vec<Vec<u8>>,
     items: usize,
     bytes: usize,
+    /// Its operations need memory.
     grows: bool,
-    /// It comes after the call before, or not at all.
+    /// The script does nothing unless the call before has been done.
     continues: bool,
-    /// The arguments end with this list.
+    /// The list that the arguments end with.
     list: Option<List>,
 }
 
-/// A list of what is done many times: the scripts take it as a whole.
+/// Items of one operation, which a script handles together.
 struct List {
     operation: Operation,
     kind: Option<String>,
     many: usize,
-    /// Which argument says how many there are.
+    /// The index of the argument with the number of items.
     at: usize,
 }
 
 /// A part of a call's answer: the results of one operation.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
-    /// Which operation.
+    /// The index of the operation.
     pub(super) op: usize,
     pub(super) results: usize,
 }
@@ -68,13 +69,14 @@ impl Call {
         }
     }
 
-    /// Begins an operation by itself.
+    /// Begins an operation.
     fn begin(&mut self, operation: Operation) {
         self.list = None;
         self.push(operation.word());
     }
 
-    /// Begins an item of a list, which goes on if the arguments end with one of its kind.
+    /// Begins an item of a list. Appends to the list at the end of the arguments if that has the same operation
+    /// and kind.
     fn item(&mut self, operation: Operation, kind: Option<&str>) {
         let goes_on = |list: &List| list.operation == operation && list.kind.as_deref() == kind;
         if !self.list.as_ref().is_some_and(goes_on) {
@@ -104,7 +106,7 @@ impl Call {
     }
 }
 
-/// Returns the calls that change what these operations say. A question has none.
+/// Returns the calls for the operations that change something.
 pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for (n, op) in ops.iter().enumerate() {
@@ -129,7 +131,7 @@ pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
     calls
 }
 
-/// Returns the kinds of what is inserted.
+/// Returns the kinds of the jobs and schedules that these operations store.
 pub(super) fn kinds_of(ops: &[Op]) -> Vec<&str> {
     let mut kinds: Vec<&str> = Vec::new();
     for op in ops {
@@ -145,7 +147,7 @@ pub(super) fn kinds_of(ops: &[Op]) -> Vec<&str> {
     kinds
 }
 
-/// Returns a call with room for more, and counts that.
+/// Returns a call with room for these items, and counts them.
 fn room(calls: &mut Vec<Call>, name: Name, grows: bool, items: usize, bytes: usize) -> &mut Call {
     if !calls.last().is_some_and(|call| call.takes(name, grows, items, bytes)) {
         calls.push(Call::new(name, grows));
@@ -195,13 +197,14 @@ fn insert_many(calls: &mut Vec<Call>, op: usize, jobs: &[NewJob]) {
         call.continues = n > 0;
         calls.push(call);
     }
-    // What follows is no part of it.
+    // No later operation may join the last call.
     if let Some(last) = calls.last_mut() {
         last.items = ITEMS;
     }
 }
 
-/// The occurrences of a call end where those of the next begin: each is a step of the schedule.
+/// Splits many occurrences among calls. The `following` of each call is the first occurrence of the next one,
+/// so each call is a complete step of the schedule.
 fn occur(
     calls: &mut Vec<Call>,
     op: usize,
@@ -267,7 +270,7 @@ fn push_all(call: &mut Call, operation: Operation, args: &[&[u8]]) {
     args.iter().for_each(|arg| call.push(*arg));
 }
 
-/// An operation with one result.
+/// Adds an operation that has one result.
 fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
     let (grows, items, bytes) = match change {
         Op::Insert(job) => (true, 1, job.payload.len() + 400),
@@ -306,7 +309,7 @@ fn time(time: Millis) -> Vec<u8> {
     time.get().to_string().into_bytes()
 }
 
-/// Returns the commands of these calls. `head` are the arguments that every script begins with.
+/// Returns the commands of these calls. `head`: the first arguments of every script.
 pub(super) fn commands(
     calls: &[Call],
     scripts: &Scripts,

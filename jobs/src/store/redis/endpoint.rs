@@ -1,11 +1,11 @@
-//! One address of a server: a connection to it, with every wait limited.
+//! One address of a server, and how to connect to it with a limit on every wait.
 //!
 //! Ground rules:
 //!
-//! - Every wait for a server has a limit, those for the answers to a login included. So the library sends
-//!   nothing by itself: it would wait for those answers without one. The resolver of the system, which
-//!   finds the address of a name, has limits of its own.
-//! - A password goes to its server and nowhere else: no error has it.
+//! - Every wait for a server has a limit, also the waits for the answers to a login. So this code sends the
+//!   login: the redis crate would wait for those answers without a limit. The system's resolver, which
+//!   finds the address of a name, has its own limits.
+//! - A password goes only to its server: no error contains it.
 
 use std::time::{Duration, Instant};
 
@@ -20,39 +20,39 @@ use crate::values::error::{OpenError, ServerProblem};
 #[cfg(feature = "redis-tls")]
 use crate::values::tls::Tls;
 
-/// Where one server is, and how to get in.
+/// The address of one server, and the login.
 #[derive(Clone)]
 pub(super) struct Endpoint {
-    /// Without what is sent after the connection is made.
+    /// The address. It contains no login, so the redis crate sends no command when it connects.
     info: ConnectionInfo,
     login: RedisConnectionInfo,
 }
 
-/// How long the waits for one server are.
+/// The limits of the waits for one server.
 #[derive(Clone, Copy)]
 pub(super) struct Limit {
-    /// Each of them.
+    /// The longest time of one wait.
     pub(super) each: Duration,
-    /// None goes on beyond this, but for [`SHORTEST_WAIT`].
+    /// When all waits end. A wait may go on beyond this by [`SHORTEST_WAIT`].
     pub(super) until: Option<Instant>,
 }
 
-/// A wait that begins late is so long all the same: an answer may be there already.
+/// Every wait may last this long, even one that begins after the limit: an answer may have arrived already.
 const SHORTEST_WAIT: Duration = Duration::from_millis(10);
 
 impl Limit {
-    /// Returns the limit of a wait that begins now.
+    /// Returns the longest time of a wait that begins now.
     pub(super) fn left(self) -> Duration {
         let left = self.until.map(|until| until.saturating_duration_since(present()));
         left.map_or(self.each, |left| left.max(SHORTEST_WAIT).min(self.each))
     }
 
-    /// Says whether the time is over.
+    /// Says whether `until` has passed.
     pub(super) fn is_over(self) -> bool {
         self.until.is_some_and(|until| until <= present())
     }
 
-    /// Limits the next waits of a connection.
+    /// Sets the limit for the next waits of a connection.
     pub(super) fn apply(self, connection: &redis::Connection) -> Result<(), RedisError> {
         let left = self.left();
         connection.set_read_timeout(Some(left))?;
@@ -77,7 +77,7 @@ impl Endpoint {
         &self.login
     }
 
-    /// Returns another address, which is reached in the same way: with TLS or without.
+    /// Returns the endpoint of another address, with the same login, and with TLS if this one has it.
     pub(super) fn at(&self, host: String, port: u16) -> Endpoint {
         let addr = match self.info.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -97,7 +97,7 @@ impl Endpoint {
         }
     }
 
-    /// Uses these certificates.
+    /// Sets the certificates.
     #[cfg(feature = "redis-tls")]
     pub(super) fn with_tls(self, tls: &Tls) -> Result<Endpoint, OpenError> {
         if !self.is_tls() {
@@ -126,7 +126,7 @@ impl Endpoint {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// Returns the address as errors name it.
+    /// Returns the address as text, for errors.
     pub(super) fn name(&self) -> String {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
@@ -142,7 +142,7 @@ impl Endpoint {
     pub(super) fn connect(&self, limit: Limit) -> Result<redis::Connection, OpenError> {
         self.dial(limit).map_err(|error| {
             self.error(match error.is_timeout() && self.is_tls() {
-                // A port without TLS waits for the end of a line, which a handshake does not have.
+                // A port without TLS waits for the end of a line, and a handshake has none.
                 true => ServerProblem::Unreachable(NO_TLS.to_owned()),
                 false => problem_of(&error),
             })
@@ -154,7 +154,7 @@ impl Endpoint {
         let mut connection = client.get_connection_with_timeout(limit.left())?;
         limit.apply(&connection)?;
         if self.is_tls() {
-            // The handshake is made before the first answer, whatever that says.
+            // To wait for an answer forces the handshake, within the limit. The answer does not matter.
             connection.req_command(&redis::cmd("PING"))?;
         }
         if let Some(password) = self.login.password() {
@@ -178,7 +178,7 @@ impl Endpoint {
     }
 }
 
-/// Asks one thing.
+/// Sends one command, and returns the answer. An error of the server is an error.
 pub(super) fn ask(connection: &mut redis::Connection, cmd: &Cmd) -> Result<Value, RedisError> {
     match connection.req_command(cmd)? {
         Value::ServerError(error) => Err(error.into()),
@@ -186,7 +186,7 @@ pub(super) fn ask(connection: &mut redis::Connection, cmd: &Cmd) -> Result<Value
     }
 }
 
-/// Returns what is in the way of a connection.
+/// Returns the problem that an error means.
 pub(super) fn problem_of(error: &RedisError) -> ServerProblem {
     let text = text_of(error);
     match error.kind() {

@@ -1,9 +1,11 @@
-//! The names of the keys: all those of a queue have one hash tag, so a cluster keeps them together.
+//! The names of the keys of a queue.
+//!
+//! All of them have one hash tag, so a cluster keeps them on one server.
 
 /// The keys of a queue, in the order in which every script takes them.
 pub(super) struct Keys {
     prefix: String,
-    /// All but those of the kinds.
+    /// All keys but the due sets of the kinds.
     fixed: Vec<String>,
     pub(super) channel: String,
 }
@@ -19,13 +21,13 @@ const SCHEDULES: usize = 8;
 const KINDS: usize = 10;
 const UNREADABLE: usize = 12;
 
-/// Returns what a cluster finds the slot of a queue by.
+/// Returns the hash tag of a queue, from which a cluster computes its slot.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
     format!("{{{}}}", queue.unwrap_or(DEFAULT_QUEUE))
 }
 
 impl Keys {
-    /// `owner` tells the caller from others.
+    /// `owner` identifies the process.
     pub(super) fn new(queue: Option<&str>, owner: &str) -> Keys {
         let prefix = format!("tw:{}:", hash_tag(queue));
         let sent = format!("sent:{owner}");
@@ -48,7 +50,7 @@ impl Keys {
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
     }
 
-    /// Returns the keys that a script takes which knows these kinds.
+    /// Returns the keys of a script call by a process that knows these kinds.
     pub(super) fn all(&self, kinds: &[String]) -> Vec<String> {
         let due = kinds.iter().map(|kind| format!("{}due:{kind}", self.prefix));
         self.fixed.iter().cloned().chain(due).collect()

@@ -1,36 +1,37 @@
-//! The store on a Redis server, which several machines share: each move of a job is one script.
+//! The store on a Redis server, which several machines share: each change of a job is one script.
 //!
 //! Ground rules:
 //!
-//! - A script looks first and writes after, since what it has written stays if it fails. It takes 256
-//!   items at most, and calls no command with more than 128 arguments of a list.
-//! - The time is the server's, read in the script; on a manual clock it is the driver's, handed in.
-//! - A batch goes out together, as one round trip. It may be sent again as it was, until it is
-//!   answered: the server remembers what it answered to each call of a process's latest batch. A
-//!   copy that arrives after a later batch does nothing.
-//! - A claim is a lease. What ends or renews it bears its token, and without the right one does
-//!   nothing.
-//! - The parts of a round trip fail apart from each other: each operation has an answer or an error of its
-//!   own, and a claim that was made is kept, whatever became of the rest. A batch fails as a whole only if
-//!   it may be sent again, or before anything of it was sent.
-//! - What makes no sense costs nothing but itself: a record that cannot be read is set aside by the claim
-//!   that meets it (`tw:{q}:unreadable`), a schedule is passed over, and both are told by name.
+//! - A script reads first and writes after, since its writes stay if it fails later. It takes at most 256
+//!   items, and calls no command with more than 128 arguments of a list.
+//! - The time is the server's, read in the script. On a manual clock it is an argument.
+//! - A batch goes out as one round trip. It may be sent again unchanged until it is answered: for each
+//!   call of a process's latest batch, the server keeps the answer. A copy that arrives after a later
+//!   batch does nothing.
+//! - A claim is a lease. An operation that ends or renews it carries its token, and does nothing if the
+//!   token is not the right one.
+//! - The parts of a round trip fail separately: each operation has its own answer or error, and a claim
+//!   that was made is kept even if other parts fail. A batch fails as a whole only if it may be sent
+//!   again, if nothing of it was sent, or if it is a claim alone.
+//! - One unreadable value does not block the others. A script that meets a record that it cannot read sets it
+//!   aside (`tw:{q}:unreadable`). A schedule that cannot be read is skipped. Both are reported by name.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `url.rs`, `discovery.rs` | what a URL says; where the server of the queue is |
-//! | `endpoint.rs`, `connection.rs` | one endpoint; the connection to the server |
-//! | `open.rs`, `rights.rs` | what is looked at before a server is used; what its user may do |
-//! | `keys.rs`, `records.rs` | what is stored where, and how |
+//! | `url.rs`, `discovery.rs` | the URLs of servers; the search for the server of a queue |
+//! | `endpoint.rs`, `connection.rs` | one address; the connection to the server |
+//! | `open.rs`, `rights.rs` | the checks before a server is used; the rights of its user |
+//! | `keys.rs`, `records.rs` | the names of the keys; the formats of the values |
+//! | `protocol.rs` | the words between this process and the scripts |
 //! | `scripts.rs`, `scripts/*.lua` | the scripts |
-//! | `round_trips.rs` | what is asked until the server knows all that it needs |
-//! | `encode.rs`, `answers.rs` | from operations to calls; from what comes back to answers |
-//! | `replicas.rs` | how many replicas have it |
-//! | `decode.rs` | what the server says |
+//! | `round_trips.rs` | sends commands, and uploads the scripts and kinds that are missing |
+//! | `encode.rs`, `answers.rs` | operations as calls of scripts; results of calls as answers |
+//! | `replicas.rs` | waits until enough replicas have a change |
+//! | `decode.rs` | the replies of the server |
 //! | `claims.rs` | claims |
 //! | `reads.rs` | the questions |
-//! | `check.rs` | the slow truth |
-//! | `notifications.rs` | what others say that they have done |
+//! | `check.rs` | the check of a queue |
+//! | `notifications.rs` | listens for notifications of other processes |
 
 mod decode;
 mod protocol;
@@ -79,19 +80,19 @@ pub(crate) struct Redis {
     connection: Connection,
     keys: Keys,
     scripts: Scripts,
-    /// The kinds that the server knows, as far as this process does.
+    /// The kinds of the queue, as far as this process knows them.
     kinds: Vec<String>,
     claiming: Claiming,
-    /// Tells this process from others.
+    /// Identifies this process.
     owner: [u8; 8],
     lease: Duration,
     replicas: Replicas,
-    /// The present that scripts are told, on a manual clock.
+    /// On a manual clock: the present, which the scripts receive.
     told: Option<Millis>,
     manual: bool,
-    /// How often the schedules were changed, as of the last look.
+    /// How often the schedules had changed at the last poll.
     schedules_version: i64,
-    /// What could not be read since the last commit.
+    /// The jobs and schedules that could not be read since the last commit.
     unreadable: Vec<Unreadable>,
     warning: Option<String>,
     listener: Option<Listener>,
@@ -100,7 +101,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Takes a server that was looked at. On a manual clock the scripts are told the time.
+    /// Makes a store of an opened server. `manual`: the scripts receive the time as an argument.
     pub(crate) fn new(
         server: Server,
         opened: Opened,
@@ -132,7 +133,17 @@ impl Redis {
         }
     }
 
-    /// Returns the arguments that every script begins with.
+    /// Returns what tells the claims of this process from those of others.
+    pub(crate) fn owner(&self) -> [u8; 8] {
+        self.owner
+    }
+
+    /// Takes the claims of this owner for its own: for a connection that only asks.
+    pub(crate) fn owned_by(self, owner: [u8; 8]) -> Redis {
+        Redis { owner, ..self }
+    }
+
+    /// Returns the first arguments of every script.
     fn head(&self) -> Vec<Vec<u8>> {
         let told = self.told.map_or(String::new(), |now| now.get().to_string());
         let mut head = vec![told.into_bytes(), self.keys.channel.clone().into_bytes()];
@@ -157,7 +168,7 @@ impl Redis {
         if claim.is_some() {
             self.claiming.prepare(batch.number, random());
         }
-        // What a question finds must be as of before the claim, of which the asker knows nothing.
+        // Questions must be answered as of before the claim, which the caller does not know of yet.
         let asks = batch.ops.iter().any(|op| op.is_question() && !matches!(op, Op::Schedules));
         let waits = batch.awaited && self.replicas.are_waited_for(batch.ops);
         let commands = |store: &Redis, calls: &[Call], claim: Option<&ClaimRequest>| {
@@ -178,7 +189,7 @@ impl Redis {
         let mut replies = self
             .exchange(&needed, |store| commands(store, &calls, first))
             .map_err(|fault| fault.into_apply_error(false))?;
-        // The claim is made, whatever became of the rest: it is read first, and kept.
+        // The claim is read first, and kept even if other parts of the batch failed.
         let claim_reply = first.and_then(|_| replies.pop());
         let mut outcome = Outcome {
             answers: Vec::with_capacity(batch.ops.len()),
@@ -193,7 +204,7 @@ impl Redis {
         }
         let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
         let wrong = |fault: Fault| fault.into_apply_error(some_done);
-        // The batch is sent again as it was, and the claim is answered again.
+        // The batch is sent again unchanged, and the claim is answered again.
         if let Some(fault) = take_passing(&mut replies) {
             return Err(wrong(fault));
         }
@@ -233,7 +244,7 @@ impl Redis {
     }
 }
 
-/// Takes out the first error that passes: what was asked may be asked again.
+/// Takes out the first error that is temporary: the same batch may be sent again.
 fn take_passing(replies: &mut Vec<Reply>) -> Option<Fault> {
     let passes = |reply: &Reply| matches!(reply, Reply::Wrong(fault) if fault.again);
     match replies.swap_remove(replies.iter().position(passes)?) {
@@ -242,7 +253,7 @@ fn take_passing(replies: &mut Vec<Reply>) -> Option<Fault> {
     }
 }
 
-/// Returns bits that no other process has drawn.
+/// Returns 64 bits that no other call returns, here or in another process.
 fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(JobId::new())

@@ -1,12 +1,12 @@
-//! What other processes say that they have done, on a connection and a thread of its own.
+//! Listens for notifications of other processes, on its own connection and thread.
 //!
 //! Ground rules:
 //!
-//! - A hint makes the dispatcher look sooner, and nothing depends on it: hints may be lost, late, or
-//!   come twice. The dispatcher looks within a second in any case.
-//! - A silent connection is asked whether it is there; one that does not answer is made anew. So is
-//!   every one when the dispatcher has found the queue on another server. The thread searches for none:
-//!   it connects to the one that was found.
+//! - A notification makes the dispatcher act sooner. Nothing depends on it: notifications may be lost, late, or
+//!   arrive twice. The dispatcher polls within a second in any case.
+//! - The thread sends a ping on a silent connection. If the server does not answer, or the dispatcher has found
+//!   the queue on another server, the thread connects again. It does not search: it connects to the server
+//!   that the dispatcher found last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,19 +18,20 @@ use super::discovery::Server;
 use super::protocol::Message;
 use crate::store::{Notification, Notify};
 
-/// Ends the thread when it is dropped, within [`PATIENCE`] or the time that a connection takes.
+/// The thread that listens. It ends when this is dropped, within [`PATIENCE`] or the time that a connection
+/// takes.
 pub(super) struct Listener {
-    /// Nothing is sent. The thread sees that it is gone.
+    /// Sends nothing. The thread sees when it is dropped.
     _owner: Sender<()>,
-    /// The dispatcher's end of it must not find the way closed.
+    /// Keeps the channel to the dispatcher open, also if the thread has ended.
     _hints: Arc<Notify>,
 }
 
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How often a thread without messages looks whether it is to end.
+/// The longest wait for a message. After it the thread checks whether it has to end.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// After so many silent seconds the server is asked whether it is there.
+/// After this many waits without a message, the thread sends a ping.
 const SILENT: u32 = 10;
 
 impl Listener {
@@ -49,7 +50,8 @@ impl Listener {
                 if listen(&server, &channel, owner, &tell, &ended) {
                     wait = FIRST_WAIT;
                 }
-                // Not all at once, when a server comes back to many.
+                // Processes wait for different times, so that they do not all connect at once when a server
+                // comes back.
                 let part = u32::from(owner[0] % 16);
                 let waited = ended.recv_timeout(wait + wait * part / 16);
                 if waited == Err(RecvTimeoutError::Disconnected) {
@@ -58,15 +60,15 @@ impl Listener {
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
         };
-        // Without the thread jobs of other processes are seen within a second.
+        // If the thread cannot be started, the poll still finds other processes' jobs within a second.
         let named = std::thread::Builder::new().name("tickwheel-jobs-notifications".to_owned());
         drop(named.spawn(listen));
         Listener { _owner: alive, _hints: notifications }
     }
 }
 
-/// Listens until the connection fails, or the queue is elsewhere, or nobody is interested any more.
-/// Returns whether it worked for a while.
+/// Listens until the connection fails, the queue is found on another server, or the [`Listener`] is dropped.
+/// Returns whether it could subscribe.
 fn listen(
     server: &Server,
     channel: &str,
@@ -81,7 +83,7 @@ fn listen(
     if subscribed.and_then(|()| messages.set_read_timeout(Some(PATIENCE))).is_err() {
         return false;
     }
-    // What happened before the subscription was not heard.
+    // Notifications from before the subscription were lost.
     notifications(Notification::Poll);
     let mut silent = 0;
     while ended.try_recv() == Err(TryRecvError::Empty) && server.moves() == moves {

@@ -1,4 +1,4 @@
-//! Looks at a server before it is used: whether it can keep the promises.
+//! Checks a server before it is used: whether it can keep the promises.
 
 use redis::{RedisError, Value};
 
@@ -11,13 +11,13 @@ use crate::values::server_time::ServerTime;
 /// A server that can be used.
 pub(crate) struct Opened {
     pub(super) found: Found,
-    /// Its clock: a client inserts by it before it has called a script.
+    /// Its clock, which a client needs for its first insert, before it has called a script.
     pub(super) time: ServerTime,
-    /// What its operator should know.
+    /// A warning for its operator.
     pub(super) warning: Option<String>,
 }
 
-/// How often the server is asked for its time before anything else: the best answer counts.
+/// How many times the server is asked for its time. The best answer counts.
 const TIMES: usize = 3;
 /// The oldest version: it has `ZADD GT` and `COPY`.
 const OLDEST: (u32, u32) = (6, 2);
@@ -78,7 +78,7 @@ fn learn_time(connection: &mut redis::Connection) -> Result<ServerTime, RedisErr
     Ok(time)
 }
 
-/// Says whether the server writes snapshots, or does not say.
+/// Says whether the server writes snapshots. `true` if it does not tell.
 fn saves(connection: &mut redis::Connection) -> bool {
     let answer = ask(connection, redis::cmd("CONFIG").arg("GET").arg("save"));
     answer.map_or(true, |answer| rights::is_set(&answer))

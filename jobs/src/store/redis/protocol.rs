@@ -1,10 +1,10 @@
-//! The words that this process and the scripts say to each other.
+//! The words of the protocol between this process and the scripts.
 //!
 //! Ground rules:
 //!
-//! - Each word is here once, and once in a script. A test compares the two.
-//! - What an answer has once goes as a word. The results of operations, of which an answer has up to 256,
-//!   go as one letter each.
+//! - Each word stands once here, and once in a script. A test compares the two.
+//! - A value that an answer has once is a word. The result of an operation is one letter, since an answer
+//!   has up to 256 results.
 
 use crate::store::IfTaken;
 
@@ -55,16 +55,16 @@ impl Operation {
 #[repr(u8)]
 pub(super) enum ResultCode {
     Inserted = b'n',
-    /// A job has the id, or had it, and it is remembered.
+    /// A job has the id, or the id is remembered.
     Known = b'k',
-    /// Another job has the key. Its detail follows: two bytes say how long it is; the id of the job that has
-    /// the key; and the key, if the caller may not know it.
+    /// Another job has the key. A detail follows: its length in two bytes; the id of that job; and after a
+    /// retry the key, which the caller may not know.
     KeyTaken = b't',
     Cancelled = b'c',
     Running = b'r',
     Gone = b'g',
     Done = b'd',
-    /// Another claim of the job has been made since.
+    /// The claim is no longer held.
     ClaimLost = b'x',
     Changed = b'1',
     Unchanged = b'0',
@@ -89,7 +89,7 @@ impl ResultCode {
     }
 }
 
-/// What an insert does if another job has its key.
+/// Returns the word for what an insert does if another job has its key.
 pub(super) fn if_taken(if_taken: IfTaken) -> &'static str {
     match if_taken {
         IfTaken::Replace => "replace",
@@ -98,7 +98,7 @@ pub(super) fn if_taken(if_taken: IfTaken) -> &'static str {
     }
 }
 
-/// What becomes of a job whose run did not end well.
+/// The new state of a job whose run failed or was snoozed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     Retried,
@@ -116,7 +116,7 @@ impl Fate {
     }
 }
 
-/// What a page lists.
+/// The jobs that a page lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum JobSet {
     Pending,
@@ -134,7 +134,7 @@ impl JobSet {
     }
 }
 
-/// By what a job is asked for.
+/// How a question names a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum By {
     Id,
@@ -200,18 +200,18 @@ mod tests {
         Operation::Purge,
     ];
 
-    /// Returns the text between the two, each time that it stands in a script.
+    /// Returns every text in a script that stands between `from` and `to`.
     fn between<'a>(script: &'a str, from: &str, to: &str) -> BTreeSet<&'a str> {
         script.split(from).skip(1).filter_map(|rest| rest.split(to).next()).collect()
     }
 
-    /// Each operation is a function of the scripts, and they have no other.
+    /// Each operation is a function of the scripts, and the scripts have no others.
     #[test]
     fn operations_are_those_of_the_scripts() {
         let mut defined = between(CHANGE, "\noperations.", " = function");
         defined.extend(between(ENDS, "\noperations.", " = function"));
         assert_eq!(defined, OPERATIONS.map(Operation::word).into());
-        // A set of the operations that a full server refuses.
+        // The operations that a full server refuses.
         let growing = between(CHANGE, "NEEDS_MEMORY = {", "}").pop_first().unwrap();
         for word in growing.split_whitespace().filter(|word| word.starts_with(char::is_alphabetic))
         {
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Each letter has the same name in both.
+    /// Each letter has the same name here and in the scripts.
     #[test]
     fn result_codes_are_those_of_the_scripts() {
         let mut letters = Vec::new();
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(letters, expected);
     }
 
-    /// A script compares with every word but the one that is left, and with no other.
+    /// The scripts compare an argument with every word but one, which remains for `else`, and with no others.
     #[test]
     fn words_of_arguments_are_those_of_the_scripts() {
         let compared = |scripts: &[&'static str], variable: &str| {

@@ -1,4 +1,4 @@
-//! The questions to the store: some jobs, pages of jobs, counts, schedules.
+//! Questions to the store: some jobs, pages of jobs, counts, schedules.
 
 use redis::Value;
 
@@ -15,17 +15,17 @@ use crate::values::id::JobId;
 use crate::values::info::{Counts, JobInfo, JobState};
 use crate::values::time::Millis;
 
-/// Which job is asked for.
+/// The job of a question.
 enum Which<'a> {
     Id(JobId),
     Key(&'a str),
 }
 
-/// What the server counts.
+/// The counts of a queue.
 pub(super) struct Counted {
     pub(super) counts: Counts,
     pub(super) kinds: Vec<(String, u64)>,
-    /// The sizes of what must agree with them: times of death, records, fences.
+    /// The numbers of times of death, records and fences, which must agree with the counts.
     pub(super) sizes: [u64; 3],
 }
 
@@ -47,7 +47,9 @@ impl Redis {
                     self.claimed_ids()?.into_iter().map(|(id, ..)| id).collect();
                 ids.sort_unstable();
                 let jobs = self.jobs_of(&ids)?;
-                let jobs = jobs.into_iter().filter(|job| job.state == JobState::Running).collect();
+                let is_claimed =
+                    |job: &JobInfo| matches!(job.state, JobState::Running | JobState::Claimed);
+                let jobs = jobs.into_iter().filter(is_claimed).collect();
                 Answer::Page(Page { jobs, next: None })
             }
             Op::Counts => Answer::Counts(self.counted()?.counts),
@@ -83,7 +85,7 @@ impl Redis {
         Ok(self.infos(&which)?.into_iter().flatten().collect())
     }
 
-    /// Returns id, deadline and kind of every claimed job.
+    /// Returns id, due time and kind of every claimed job.
     pub(super) fn claimed_ids(&mut self) -> Result<Vec<(JobId, Millis, String)>, Fault> {
         let mut claimed = Vec::new();
         for from in (0..).step_by(ITEMS) {
@@ -92,7 +94,7 @@ impl Redis {
             let found = array(&reply[2])?;
             for pair in found.chunks(2) {
                 let [id, fence] = pair else { continue };
-                // The next look puts a claim right that has no fence.
+                // A claim without a fence is left out. The poll after its lease ends repairs it.
                 let Ok(claim) = bytes(fence).and_then(read_fence) else { continue };
                 claimed.push((id_of(bytes(id)?)?, claim.due, claim.kind));
             }
@@ -113,7 +115,7 @@ impl Redis {
         args.extend([time_arg(from), time_arg(request.to)]);
         args.push(after.map_or(Vec::new(), |id| id_bytes(id).to_vec()));
         let claimed = self.claimed_ids()?;
-        // A kind that is not known yet has come since, and the call is made again with it.
+        // If a kind is new to this process, `run` learns it and sends the call again with its key.
         let mut found: Vec<(Millis, JobId)> = Vec::new();
         let kinds = self.kinds_to_page(request)?;
         args.extend(kinds.iter().map(|kind| kind.as_bytes().to_vec()));
@@ -195,7 +197,7 @@ impl Redis {
                 let read = text(name).and_then(|name| read_schedule(name, bytes(row)?));
                 match read {
                     Ok(schedule) => schedules.push(schedule),
-                    // One that cannot be read costs no other.
+                    // A schedule that cannot be read is reported, and the others are returned.
                     Err(error) => {
                         let name = String::from_utf8_lossy(bytes(name)?);
                         let what = format!("schedule {name:?}");
@@ -208,7 +210,7 @@ impl Redis {
         Ok(schedules)
     }
 
-    /// Asks something that is no script.
+    /// Sends one command that is no script.
     pub(super) fn plain(&mut self, cmd: redis::Cmd) -> Result<Value, Fault> {
         let (mut answers, ..) = self.connection.send(&[cmd]).map_err(Fault::from)?;
         match answers.pop() {
@@ -223,7 +225,7 @@ impl Redis {
     }
 }
 
-fn set_arg(set: protocol::JobSet) -> Vec<u8> {
+pub(super) fn set_arg(set: protocol::JobSet) -> Vec<u8> {
     set.word().into()
 }
 
@@ -235,7 +237,7 @@ fn time_arg(time: Millis) -> Vec<u8> {
     time.get().to_string().into_bytes()
 }
 
-/// Returns a score, which is a whole number of milliseconds.
+/// Reads a score: a whole number of milliseconds.
 fn score(value: &Value) -> Result<i64, StoreError> {
     let score: f64 = text(value)?.parse().map_err(|_| damaged("is no time"))?;
     Ok(score as i64)
@@ -247,6 +249,7 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
     let state = match bytes(state)? {
         b"dead" => JobState::Dead,
         b"running" => JobState::Running,
+        b"claimed" => JobState::Claimed,
         _ => JobState::Pending,
     };
     let died = match bytes(died)?.is_empty() {

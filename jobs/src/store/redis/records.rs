@@ -1,24 +1,24 @@
-//! How a job, the fence of a claim and a schedule are written. The scripts read and write the same.
+//! The formats of a job, the fence of a claim and a schedule. The scripts read and write the same formats.
 //!
-//! | record | bytes |
+//! | record of a job | bytes |
 //! | --- | --- |
-//! | flags: 1 the id is the caller's, 2 the job is dead, 4 it has an extra | 1 |
-//! | failures, interruptions, runs | 4 each |
+//! | flags: 1 the caller chose the id, 2 the job is dead, 4 it has an extra | 1 |
+//! | failures, interruptions, attempts | 4 each |
 //! | lengths of kind and key; of the error | 1 each; 2 |
-//! | kind, key, error; of a dead job its deadline | 8 for the deadline |
-//! | of a job with an extra (`values/extra.rs`): its length; the extra | 2; as said |
+//! | kind, key, error; of a dead job its due time | 8 for the due time |
+//! | of a job with an extra (`values/extra.rs`): the length of the extra; the extra | 2; the length |
 //! | payload | the rest |
 //!
 //! | fence | bytes |
 //! | --- | --- |
 //! | nonce and number: the token | 8 each |
-//! | deadline, owner | 8 each |
+//! | due time, owner | 8 each |
 //! | `k` if the job has its key | 1 |
-//! | the beginning of the record, to the end of the key at least | the rest |
+//! | the beginning of the record, at least to the end of the key | the rest |
 //!
 //! | schedule | bytes |
 //! | --- | --- |
-//! | next occurrence, what is done about missed ones | 8 each |
+//! | next occurrence, policy for missed ones | 8 each |
 //! | lengths of kind and rule; kind, rule, payload | 1 and 2; the rest |
 //!
 //! Every number has its highest byte first.
@@ -36,7 +36,7 @@ const CALLERS_ID: u8 = 1;
 const DEAD: u8 = 2;
 const EXTRA: u8 = 4;
 
-/// The record of a job as it is read.
+/// A record that was read.
 pub(super) struct Record {
     pub(super) failures: u32,
     pub(super) interruptions: u32,
@@ -66,7 +66,8 @@ impl<'a> Reader<'a> {
         self.number(bytes).map(|number| number as u32)
     }
 
-    /// Returns a text that only people read, or that is compared with nothing but itself.
+    /// Returns a text whose bytes may be replaced where they are not UTF-8: only people read it, or it is compared
+    /// only with itself.
     fn lossy(&mut self, bytes: usize) -> Result<String, StoreError> {
         Ok(String::from_utf8_lossy(self.bytes(bytes)?).into_owned())
     }
@@ -84,7 +85,7 @@ fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Returns the record of a job that is inserted.
+/// Returns the record of a new job.
 pub(super) fn record(job: &NewJob) -> Vec<u8> {
     let key = job.key.as_ref().map_or("", |(key, _)| key);
     let mut record = Vec::with_capacity(17 + job.kind.len() + key.len() + job.payload.len());
@@ -135,13 +136,13 @@ pub(super) fn id_bytes(id: JobId) -> [u8; 16] {
     id.to_u128().to_be_bytes()
 }
 
-/// Returns what the scripts compare of a fence.
+/// Returns the token of a fence, which the scripts compare.
 pub(super) fn token(fence: Fence) -> [u8; 16] {
     let bits = u128::from(fence.nonce()) << 64 | u128::from(fence.get());
     bits.to_be_bytes()
 }
 
-/// What a fence says of its claim.
+/// The claim that a fence describes.
 pub(super) struct ClaimOf {
     fence: Fence,
     pub(super) due: Millis,
@@ -185,7 +186,7 @@ pub(super) fn claimed(
     })
 }
 
-/// Returns the argument of a schedule that says what is done about missed occurrences.
+/// Returns the argument for the policy of a schedule for missed occurrences.
 pub(super) fn missed(schedule: &NewSchedule) -> [u8; 8] {
     schedule.schedule.missed.to_number().to_be_bytes()
 }

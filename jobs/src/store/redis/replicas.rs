@@ -1,15 +1,15 @@
-//! How many replicas have what a batch changed: `WAIT`, in the round trip of the changes.
+//! Waits until enough replicas have the changes of a batch: `WAIT`, in the round trip of the changes.
 //!
 //! Ground rules:
 //!
-//! - What a caller waits for is waited for: inserts, cancels, moves, schedules. Claims, renewals and
-//!   ends are not: a failover that forgets one of those runs a job again, and loses none. Nor is what
-//!   nobody waits for any more.
-//! - Too few replicas are no answer: the batch is sent again as it was, and changes nothing the second
-//!   time. So a write comes before each `WAIT`, since `WAIT` counts the replicas that have the latest
-//!   write of its own connection, and every replica has the latest of a connection that wrote nothing.
-//! - A claim is sent once the replicas are there. A process that cannot answer its callers would hold
-//!   jobs that it does not start.
+//! - A batch waits for replicas only if a caller waits for the answer to one of its changes: an insert, a
+//!   cancel, a reschedule, a retry, a delete, a schedule. Claims, renewals and the ends of runs do not
+//!   wait: a failover that forgets one of those runs a job again, and loses none.
+//! - If too few replicas have the changes, the batch is sent again unchanged, and changes nothing the
+//!   second time. `WAIT` counts the replicas that have the latest write of its own connection, and counts
+//!   all of them if the connection wrote nothing. So a write comes before each `WAIT`.
+//! - A claim is sent after the replicas have the changes. Otherwise a process that cannot answer its
+//!   callers would hold jobs that it does not start.
 
 use std::time::Duration;
 
@@ -23,25 +23,25 @@ use crate::values::error::StoreError;
 #[derive(Clone, Copy)]
 pub(super) struct Replicas {
     pub(super) wanted: usize,
-    /// Half of what an answer may take.
+    /// The longest wait: half of the limit of an answer.
     pub(super) limit: Duration,
 }
 
-/// How many commands wait.
+/// The number of commands of a wait.
 const COMMANDS: usize = 2;
-/// The server takes no number that is much larger, and has no such number of replicas.
+/// The largest argument of `WAIT`. The server refuses much larger ones, and has fewer replicas.
 const MOST_REPLICAS: usize = 65_535;
-/// How long the last answers of a process are kept, in milliseconds.
+/// How long the server keeps the last answers to a process, in milliseconds.
 pub(super) const SENT_KEPT_MS: u64 = 3_600_000;
 
 impl Replicas {
-    /// Says whether the batch is answered only when replicas have it.
+    /// Says whether the answer to the batch waits for replicas.
     pub(super) fn are_waited_for(self, ops: &[Op]) -> bool {
         self.wanted > 0 && ops.iter().any(is_of_a_caller)
     }
 
-    /// Returns the commands that follow the changes of a batch. They left the key `sent`. The caller waits
-    /// for so long at most: half of that is for the replicas.
+    /// Returns the commands that follow the changes of a batch. `sent`: the key of the kept answers, to which
+    /// every change writes. `left`: how long the caller still waits; half of that is for the replicas.
     pub(super) fn commands(self, sent: &str, left: Duration) -> [Cmd; COMMANDS] {
         let mut write = redis::cmd("PEXPIRE");
         write.arg(sent).arg(SENT_KEPT_MS);
@@ -51,7 +51,7 @@ impl Replicas {
         [write, wait]
     }
 
-    /// Takes the answers to these commands off the end of a batch's. Fails if too few replicas have it.
+    /// Takes the replies to these commands off the end of a batch's. Fails if too few replicas have the batch.
     pub(super) fn read(self, replies: &mut Vec<Reply>, server: &str) -> Result<(), Fault> {
         let answers = replies.split_off(replies.len().saturating_sub(COMMANDS));
         let mut counts = Vec::new();
@@ -63,7 +63,7 @@ impl Replicas {
             }
         }
         match counts[..] {
-            // There is no such key: the server has refused every change.
+            // The key `sent` does not exist: the server has refused every change.
             [0, _] => Ok(()),
             [_, had] if usize::try_from(had).is_ok_and(|had| had >= self.wanted) => Ok(()),
             [.., had] => {
@@ -76,7 +76,7 @@ impl Replicas {
     }
 }
 
-/// Says whether a caller asked for this, and is told that it is so.
+/// Says whether a caller made this change, and gets an answer.
 fn is_of_a_caller(op: &Op) -> bool {
     matches!(
         op,

@@ -1,12 +1,13 @@
-//! What a user may do on a server: asked when the jobs are opened, so that nothing is half done later.
+//! The rights of a user on a server, checked when the jobs are opened.
 //!
 //! Ground rules:
 //!
-//! - Nothing is tried: the server says what it would do (`rights.lua`). So nothing is left behind, and
-//!   nothing is in `ACL LOG`. Servers before Redis 7 cannot say, and are not asked.
-//! - What a script or a question sends is in one of the lists here, and in the line of `docs/redis.md` that
-//!   makes a user.
-//! - A client whose user may write nothing is one that only reads.
+//! - A missing right is found before the first change, so that no script stops half done.
+//! - The check sends none of the commands: `rights.lua` asks the server which ones it would allow. So
+//!   the check leaves nothing behind, also not in `ACL LOG`. A server before Redis 7 gives no answer.
+//! - Every command that a script or a question sends is in one of the lists here, and in the line of
+//!   `docs/redis.md` that makes a user.
+//! - A client whose user may write nothing only reads.
 
 use redis::Value;
 
@@ -15,14 +16,14 @@ use super::endpoint::ask;
 use super::scripts::rights_script;
 use crate::values::error::ServerProblem;
 
-/// What a process is going to do.
+/// What a process needs rights for.
 #[derive(Clone, Copy)]
 pub(super) struct Needs {
     pub(super) runs_jobs: bool,
     pub(super) replicas: bool,
 }
 
-/// What everybody sends. `K` is a key, `C` the channel, `S` the hash of a script.
+/// The commands that every process sends. `K` is a key, `C` the channel, `S` the hash of a script.
 const READS: [&str; 18] = [
     "EVALSHA S 3 K Kdue:x Ksent:x",
     "TIME",
@@ -43,7 +44,7 @@ const READS: [&str; 18] = [
     "SCRIPT LOAD S",
     "INFO",
 ];
-/// What a process sends beside that which changes something.
+/// The commands that a process also sends if it changes something.
 const WRITES: [&str; 10] = [
     "HDEL K x",
     "HINCRBY K x 1",
@@ -56,19 +57,20 @@ const WRITES: [&str; 10] = [
     "ZADD K 1 x",
     "ZREM K x",
 ];
-/// And one that runs jobs.
+/// The commands that a process also sends if it runs jobs.
 const RUNS: [&str; 4] = ["HVALS K", "PING", "SRANDMEMBER K 1", "SUBSCRIBE C"];
 const REPLICAS: [&str; 1] = ["WAIT 1 1"];
 const SNAPSHOTS: &str = "CONFIG GET save";
 
-/// What the server says of its user.
+/// The rights of the user.
 pub(super) struct Rights {
-    /// It may look whether there are snapshots. `None`: the server does not say.
+    /// The user may send [`SNAPSHOTS`]. `None`: the server gave no answer.
     pub(super) sees_snapshots: Option<bool>,
 }
 
 impl Needs {
-    /// Asks whether the user may do what is needed to the keys with this prefix. Fails with what it may not.
+    /// Checks that the user may send the needed commands, on the keys with this prefix. The error lists those
+    /// that it may not send.
     pub(super) fn check(
         self,
         connection: &mut redis::Connection,
@@ -114,7 +116,7 @@ impl Needs {
     }
 }
 
-/// Returns the command with keys, channel and the hash of a script in it.
+/// Returns the command with its placeholders replaced by keys, channel and hash.
 fn spelled(command: &str, prefix: &str) -> String {
     let word = |word: &str| match word {
         "K" => format!("{prefix}jobs"),
@@ -129,18 +131,19 @@ fn spelled(command: &str, prefix: &str) -> String {
 }
 
 impl Rights {
-    /// Says whether to look for snapshots: not if the server would refuse, and note it.
+    /// Says whether to ask for the setting of snapshots. A refused command would stand in `ACL LOG`. If the
+    /// server gave no answer, only a user without a name asks.
     pub(super) fn may_see_snapshots(&self, has_name: bool) -> bool {
         self.sees_snapshots.unwrap_or(!has_name)
     }
 }
 
-/// Returns the beginning of the names of all keys of a queue.
+/// Returns the prefix of all keys of a queue.
 pub(super) fn prefix(hash_tag: &str) -> String {
     format!("tw:{hash_tag}:")
 }
 
-/// Says whether a value is that of a setting which is not empty.
+/// Says whether the reply to `CONFIG GET` has a setting that is not empty. `true` for any other reply.
 pub(super) fn is_set(answer: &Value) -> bool {
     match answer {
         Value::Array(pair) => match pair.get(1) {

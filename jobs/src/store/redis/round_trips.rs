@@ -1,10 +1,10 @@
-//! What is asked of the server, again and again until it knows all that it needs.
+//! Sends a pipeline of commands, uploads scripts and kinds that are missing, and sends the pipeline again.
 //!
 //! Ground rules:
 //!
-//! - A server may have forgotten the scripts, and know other kinds than this process. A script that
-//!   answers so has done nothing: it is told what it needs, and asked again.
-//! - A kind is made known to everybody before the first job of it is stored or claimed.
+//! - The server may have lost the scripts, and may know other kinds than this process. A script call that
+//!   fails with NOSCRIPT or with unknown kinds has done nothing, so it is sent again.
+//! - A kind is stored on the server before the first job of it is stored or claimed.
 
 use redis::{Cmd, Value};
 
@@ -13,12 +13,12 @@ use super::decode::{Fault, Reply, reply, time_of};
 use super::scripts::Name;
 use crate::values::error::StoreError;
 
-/// How often one batch is sent because the server had to be told a script, or this process a kind.
+/// The most times that one pipeline is sent because scripts or kinds were missing.
 const ROUNDS: usize = 8;
 
 impl Redis {
-    /// Sends what `commands` makes until the server knows every script and the kinds that are needed,
-    /// and this process every kind.
+    /// Sends the commands that `commands` makes, until the server knows every script and the `needed` kinds,
+    /// and this process knows every kind.
     pub(super) fn exchange(
         &mut self,
         needed: &[&str],
@@ -28,7 +28,7 @@ impl Redis {
             return Err(Fault { sent: false, ..StoreError::Forked.into() });
         }
         let mut reconnects = 1;
-        // An earlier attempt may have done it, or a part of it.
+        // An earlier round may have done a part of the commands.
         let mut may_be_done = false;
         for _ in 0..ROUNDS {
             let commands = commands(self);
@@ -40,7 +40,7 @@ impl Redis {
                 Err(failure) => {
                     self.claiming.expect_late_copy();
                     may_be_done |= failure.sent;
-                    // The server has closed a connection that was idle, or somebody has closed all.
+                    // A dropped connection is made again once: the server may have closed it while it was idle.
                     if !failure.dropped || reconnects == 0 {
                         return Err(Fault { sent: may_be_done, ..failure.into() });
                     }
@@ -66,7 +66,7 @@ impl Redis {
             match kinds {
                 Some(kinds) => {
                     self.kinds = kinds;
-                    // A server that has lost everything has lost the kinds too.
+                    // A server that has lost its data has lost the needed kinds too.
                     let known = self.make_known(needed);
                     known.map_err(|fault| Fault { sent: may_be_done || fault.sent, ..fault })?;
                 }
@@ -76,7 +76,7 @@ impl Redis {
         Err(Fault { again: true, ..StoreError::Other("the server forgets scripts".into()).into() })
     }
 
-    /// Calls one script that changes nothing.
+    /// Calls one script that is no part of a batch.
     pub(super) fn run(&mut self, name: Name, args: &[Vec<u8>]) -> Result<Vec<Value>, Fault> {
         let call = |store: &Redis| {
             let mut cmd = store.scripts.call(name, &store.keys.all(&store.kinds));
@@ -91,7 +91,7 @@ impl Redis {
         }
     }
 
-    /// Makes kinds known to everybody, before the first job of one is stored or claimed.
+    /// Stores kinds on the server that this process does not know to be there.
     pub(super) fn make_known(&mut self, kinds: &[&str]) -> Result<(), Fault> {
         let unknown = |kind: &&&str| !self.kinds.iter().any(|known| known == **kind);
         let mut new: Vec<&str> = kinds.iter().filter(unknown).copied().collect();

@@ -1,8 +1,8 @@
-//! The scripts, and how one is called: by its hash, and loaded when the server does not know it.
+//! The scripts, and the commands that load them and call them by their hashes.
 
 use redis::{Cmd, Script};
 
-/// A script, by what it does.
+/// The name of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Name {
     Audit,
@@ -42,8 +42,8 @@ const SOURCES: [&str; 9] = [
     script!("poll.lua"),
 ];
 
-/// Returns the commands that load the script which says what a user may do, and that call it: commands
-/// follow as arguments.
+/// Returns the commands that load and call the script `rights.lua`. The commands to check follow as arguments
+/// of the call.
 pub(super) fn rights_script() -> (Cmd, Cmd) {
     const SOURCE: &str = include_str!("scripts/rights.lua");
     let (mut load, mut call) = (redis::cmd("SCRIPT"), redis::cmd("EVALSHA"));
@@ -62,14 +62,14 @@ impl Scripts {
         Scripts { all: SOURCES.iter().map(script).collect() }
     }
 
-    /// Returns the beginning of a call: the keys and the arguments follow.
+    /// Returns the beginning of a call, with the keys. The arguments follow.
     pub(super) fn call(&self, name: Name, keys: &[String]) -> Cmd {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.all[name as usize].1).arg(keys.len()).arg(keys);
         cmd
     }
 
-    /// Returns the commands that make the server know every script.
+    /// Returns the commands that load every script.
     pub(super) fn loading(&self) -> Vec<Cmd> {
         let load = |source: &&str| {
             let mut cmd = redis::cmd("SCRIPT");

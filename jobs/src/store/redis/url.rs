@@ -1,4 +1,4 @@
-//! The URLs of servers: one server, a cluster, or sentinels that say where the server is.
+//! The URLs of servers: one server, a cluster, or sentinels that name the server.
 //!
 //! ```text
 //! redis://[user][:password@]host[:port][/database]
@@ -7,38 +7,38 @@
 //!                  [&sentinel_user=NAME][&sentinel_password=PASSWORD]
 //! ```
 //!
-//! Each of them with `rediss` for TLS. User, password and database are those of the servers that have
-//! jobs; a sentinel has a login of its own.
+//! With `rediss` instead of `redis`, each uses TLS. User, password and database belong to the servers that
+//! have jobs. A sentinel has its own login.
 //!
 //! Ground rules:
 //!
-//! - An error names what is wrong by its place in the URL, and quotes no part of the URL but the names
-//!   of parameters: a password without its `@` looks like a host.
+//! - An error says which host or parameter is wrong. It quotes only the names of parameters, and no other
+//!   part of the URL: a password without its `@` looks like a host.
 
 use redis::{IntoConnectionInfo, RedisConnectionInfo};
 
 use super::endpoint::Endpoint;
 use crate::values::error::OpenError;
 
-/// What a URL says.
+/// A parsed URL.
 pub(super) struct Parsed {
     /// The addresses in the order of the URL: at least one.
     pub(super) addresses: Vec<Endpoint>,
     pub(super) way: Way,
 }
 
-/// What the addresses of a URL are.
+/// The role of the addresses of a URL.
 #[derive(Clone)]
 pub(super) enum Way {
-    /// The server itself.
+    /// The address of the server itself.
     Direct,
-    /// Nodes of a cluster, each of which knows all of them.
+    /// Nodes of a cluster, each of which knows the others.
     Cluster,
-    /// Sentinels that know where a master is, by its name. The login is for that master.
+    /// Sentinels that know the address of the master with this name. The login is for that master.
     Sentinel { master: String, login: RedisConnectionInfo },
 }
 
-/// The port of a sentinel that a URL does not say.
+/// The port of a sentinel if the URL names none.
 const SENTINEL_PORT: u16 = 26379;
 
 pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
@@ -116,7 +116,7 @@ fn sentinel(
     Ok(Parsed { addresses: addresses.collect(), way: Way::Sentinel { master, login } })
 }
 
-/// Returns the address of a URL with one host.
+/// Returns the address in a URL with one host. An error begins with `which`.
 fn address(url: &str, which: &str) -> Result<Endpoint, OpenError> {
     refuse_protocol(url)?;
     let info = url.into_connection_info();
@@ -127,7 +127,8 @@ fn address(url: &str, which: &str) -> Result<Endpoint, OpenError> {
     Ok(Endpoint::new(info))
 }
 
-/// The library quotes what the parameter says if it is wrong. Here it would have no effect.
+/// Refuses the parameter `protocol`: it would have no effect here, and the errors of the redis crate quote its
+/// value.
 fn refuse_protocol(url: &str) -> Result<(), OpenError> {
     let parsed = redis::parse_redis_url(url);
     match parsed.is_some_and(|url| url.query_pairs().any(|(name, _)| name == "protocol")) {
@@ -136,7 +137,7 @@ fn refuse_protocol(url: &str) -> Result<(), OpenError> {
     }
 }
 
-/// Refuses a parameter without an effect: whoever writes `?password=` means something by it.
+/// Refuses a parameter that would have no effect: a user who writes `?password=` expects one.
 fn refuse_unknown(url: &str) -> Result<(), OpenError> {
     let Some(parsed) = redis::parse_redis_url(url) else { return Ok(()) };
     let known: &[&str] = match parsed.scheme().contains("unix") {
@@ -153,13 +154,13 @@ fn wrong(reason: &str) -> OpenError {
     OpenError::Config(format!("the URL of the server: {reason}"))
 }
 
-/// What follows the `?`.
+/// The parameters behind the `?`.
 #[derive(Default)]
 struct Parameters {
     master: Option<String>,
     user: Option<String>,
     password: Option<String>,
-    /// The name of one that is none of these.
+    /// The name of an unknown parameter.
     unknown: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The slow truth about a file: walks every row, and compares what should agree.
+//! The check of a file: reads every row and compares the tables with each other.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,21 +20,21 @@ struct Seen {
 
 /// Compares all tables of a queue.
 ///
-/// | | what must hold |
+/// | | invariant |
 /// | --- | --- |
-/// | F1 | SQLite finds its pages, cells and indexes in order |
-/// | F2 | every job has a kind with a name, and each kind counts its jobs rightly |
-/// | F3 | every job is found by its id, and an id leads to one job at most |
-/// | F4 | a row of `moved` is where a job is whose id does not lead there |
-/// | F5 | a key names one job, which has that key, and every job that has a key is named by it |
-/// | F6 | no dead job is alive, and no remembered id is alive or dead |
-/// | F7 | every job of `later` is in its hour, and that is after the last hour that is in `job` |
-/// | F8 | every claim of this process is in the file, for a job that is there |
-/// | F9 | a row of `cancel_requested` names a job that is there and claimed: by this process, if it runs the jobs |
-/// | F10 | every row of a job can be read |
-/// | F11 | every row of `outbox` is a job that a statement has left |
+/// | F1 | SQLite's own check finds no damage in pages, cells and indexes |
+/// | F2 | every job has a kind with a name, and each kind counts its jobs correctly |
+/// | F3 | every job is found by its id, and no two jobs have one id |
+/// | F4 | a row of `moved` belongs to a job whose id does not lead to its place |
+/// | F5 | every key names one job, which has that key, and every job's key names that job |
+/// | F6 | no dead job is alive, and no job that is alive has a remembered id |
+/// | F7 | every job of `later` is in its own hour, which is after the last hour that is in `job` |
+/// | F8 | every claim of this process is in the file, for a job that exists |
+/// | F9 | a row of `cancel_requested` names a claimed job: claimed by this process, if it runs the jobs |
+/// | F10 | every row of a pending or claimed job can be read |
+/// | F11 | every row of `outbox` is a job that a statement has added |
 pub(crate) fn check(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
-    // One transaction, so that all tables are seen as of one moment.
+    // One transaction, which reads all tables as of one moment.
     tables.execute("BEGIN", [])?;
     let found = compare(tables, claims);
     tables.execute("ROLLBACK", [])?;
@@ -69,26 +69,40 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     ids(tables, &kinds, &jobs)?;
     keys(tables, &jobs)?;
     endings(tables, &jobs)?;
-    let in_file: HashSet<JobId> = tables.claimed_ids()?.into_iter().collect();
-    let alive: HashSet<JobId> = jobs.iter().map(|job| job.place.id).collect();
-    for id in claims.held().keys() {
-        ensure(in_file.contains(id), || format!("F8: the claim of {id} is not in the file"))?;
-        ensure(alive.contains(id), || format!("F8: {id} is claimed, and there is no such job"))?;
-    }
-    let is_claimed = |id: &JobId| match claims.of_runner() {
-        true => claims.held().contains_key(id),
-        false => in_file.contains(id),
-    };
-    for id in tables.ids(&tables.sql.cancel_requests)? {
-        ensure(alive.contains(&id) && is_claimed(&id), || {
-            format!("F9: a cancel of {id} was cancel_requested for, and it is not claimed")
-        })?;
-    }
+    claims_agree(tables, &kinds, claims)?;
     let unreadable = first_unreadable(tables)?;
     ensure(unreadable.is_none(), || format!("F11: row {unreadable:?} of the outbox is no job"))
 }
 
-/// Names the first row that cannot be read, if there is one.
+/// The part of the check that only the process which runs the jobs can do: F8, and F9 by its own claims.
+pub(crate) fn check_claims(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
+    tables.execute("BEGIN", [])?;
+    let found = tables.kinds().map_err(Violation::from);
+    let found = found.and_then(|kinds| claims_agree(tables, &kinds, claims));
+    tables.execute("ROLLBACK", [])?;
+    found
+}
+
+fn claims_agree(tables: Tables<'_>, kinds: &[KindRow], claims: &Claims) -> Result<(), Violation> {
+    let in_file: HashSet<JobId> = tables.claimed_ids()?.into_iter().collect();
+    for id in claims.held().keys() {
+        ensure(in_file.contains(id), || format!("F8: the claim of {id} is not in the file"))?;
+        let is_there = tables.find(kinds, *id)?.is_some();
+        ensure(is_there, || format!("F8: {id} is claimed, and there is no such job"))?;
+    }
+    for id in tables.ids(&tables.sql.cancel_requests)? {
+        let is_claimed = match claims.of_runner() {
+            true => claims.held().contains_key(&id),
+            false => in_file.contains(&id),
+        };
+        ensure(is_claimed && tables.find(kinds, id)?.is_some(), || {
+            format!("F9: a cancel of {id} is requested, and no process has claimed the job")
+        })?;
+    }
+    Ok(())
+}
+
+/// Returns the rows, or a violation that names the first one that cannot be read.
 fn readable<T>(rows: Vec<Result<T, (Value, rusqlite::Error)>>) -> Result<Vec<T>, Violation> {
     let named = |(id, error): (Value, rusqlite::Error)| {
         let id = match id {

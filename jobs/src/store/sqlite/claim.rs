@@ -1,4 +1,4 @@
-//! Claims the jobs that are due, and writes which claims a transaction has made and ended.
+//! Claims the jobs that are due, and writes the claims that a transaction has made and ended.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -20,17 +20,17 @@ use crate::values::time::Millis;
 /// The batch of claims whose row is not written yet.
 const UNWRITTEN: i64 = -1;
 
-/// A claim ends with the job whose payload reaches so many bytes. The next step claims the rest.
+/// A claim ends once the payloads of its jobs reach this many bytes. The next step claims the rest.
 const BYTES_PER_CLAIM: usize = 4 << 20;
 
-/// How many bits of a fence count the claims since the process took over.
+/// How many bits of a fence count the claims since the process started.
 const CLAIM_BITS: u32 = 40;
 
 const BEFORE_ALL: Bound<(Millis, JobId)> = Bound::Unbounded;
 const END: (Millis, JobId) = (Millis::MAX, JobId::from_u128(u128::MAX));
 
 impl State {
-    /// Takes the earliest jobs.
+    /// Claims the earliest jobs.
     pub(crate) fn claim(
         &mut self,
         tables: Tables<'_>,
@@ -55,7 +55,7 @@ impl State {
             scans[at] = Some(scan);
         }
         let (mut claimed, mut bytes) = (Vec::new(), 0);
-        // Up to which of those that wait the claim has come.
+        // The last waiting suspect that the claim has considered.
         let mut passed = BEFORE_ALL;
         while claimed.len() < request.limit && bytes < BYTES_PER_CLAIM {
             let innocent = scans.iter().enumerate().filter_map(|(at, scan)| match scan {
@@ -98,7 +98,7 @@ impl State {
                             *request = without;
                             (at, job)
                         }
-                        // It has gone, or is another one, which a scan finds.
+                        // The job has gone, or its row has changed: then a scan finds the new row.
                         _ => continue,
                     }
                 }
@@ -149,7 +149,7 @@ impl State {
         Ok(claimed)
     }
 
-    /// Writes which claims this transaction has made and ended.
+    /// Writes the claims that this transaction has made and ended.
     pub(crate) fn write_claims(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         let claims = &mut self.claims;
         let mut stale: HashMap<i64, Vec<(u64, JobId)>> = HashMap::new();
@@ -170,7 +170,7 @@ impl State {
             }
         }
         for (n, mut left) in stale {
-            // The order of claiming says who may have ended the process.
+            // In the order of claiming, by which a restart tells which job may have ended the process.
             left.sort_unstable();
             let ids: Vec<u8> = left.iter().flat_map(|(_, id)| id_bytes(*id)).collect();
             tables.execute(&tables.sql.set_claim, params![n, ids])?;
@@ -191,7 +191,7 @@ impl State {
     }
 }
 
-/// Returns the earliest suspect that waits behind a position, and its cursor.
+/// Returns the position of the earliest waiting suspect behind `passed`, and the index of its cursor.
 fn earliest_waiting(
     cursors: &[Cursor],
     request: &ClaimRequest,

@@ -1,17 +1,15 @@
-//! Which jobs are claimed, and how far each kind was read.
+//! The claimed jobs, and a scan cursor for each kind.
 //!
 //! Ground rules:
 //!
-//! - Every job of a handled kind that lies before the kind's `start` is claimed, or waits. What is written
-//!   before `start` moves it back. So a scan begins at `start`, skips what is claimed, and misses
-//!   nothing.
-//! - A job that was interrupted is a suspect: it may be what ended the process. A scan files the due
-//!   suspects that it meets in `waiting`, by position alone, and goes on to the jobs behind them. Which
-//!   suspects a claim takes from there is the rule of [`ClaimRequest::admits`]. So a job that ends its
-//!   process is soon claimed alone, its neighbours do not die with it, and nobody waits for it.
-//! - An entry of `waiting` may be out of date: the row is looked at before the job is claimed.
-//! - `next` is a lower bound: no job of the kind is due before it that is neither claimed nor in
-//!   `waiting`.
+//! - Every job of a handled kind before the cursor's `start` is claimed or in `waiting`. A write before
+//!   `start` moves it back. So a scan begins at `start`, skips the claimed jobs, and misses nothing.
+//! - A job that was interrupted is a suspect: it may have ended its process. A scan puts the due suspects
+//!   that it meets into `waiting`, as positions, and goes on to the jobs behind them.
+//!   [`ClaimRequest::admits`] decides which suspects a claim takes from there. So a job that ends its
+//!   process is soon claimed alone, its neighbours do not die with it, and no other job waits for it.
+//! - An entry of `waiting` may be out of date, so a claim reads the row before it takes the job.
+//! - `next` is a lower bound: every job of the kind that is due before it is claimed or in `waiting`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -23,20 +21,20 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
-/// What is claimed by this process.
+/// The claims of this process.
 pub(crate) struct Claims {
     pub(super) runner: bool,
     pub(super) held: HashMap<JobId, Held>,
     pub(super) batches: HashMap<i64, Batch>,
     pub(super) cursors: Vec<Cursor>,
-    /// The upper part of each fence: how often a process took the file over.
+    /// The upper part of each fence: how often a process started to run the jobs of the file.
     pub(crate) starts: u64,
     pub(super) claimed: u64,
-    /// What this transaction has done to `held`, to be undone if it fails.
+    /// The changes of this transaction to `held`, to undo them if it fails.
     pub(super) journal: Vec<Change>,
     /// Batches with claims that have ended in this transaction.
     pub(super) touched: HashSet<i64>,
-    /// What this transaction has claimed: a row to write.
+    /// The jobs that this transaction has claimed: one row to write.
     pub(super) fresh: Vec<JobId>,
 }
 
@@ -46,24 +44,26 @@ pub(crate) struct Held {
     pub(crate) place: Place,
     pub(crate) key: Option<String>,
     pub(crate) callers_id: bool,
-    /// The how-manieth claim of this process it is.
+    /// The number of the claim, in the order in which this process made them.
     pub(super) order: u64,
     pub(super) batch: i64,
 }
 
+/// The jobs that were claimed together, and whose ids are in one row of `claim`.
 pub(super) struct Batch {
     /// How many of its claims are held.
     pub(super) left: usize,
-    /// A job that is not claimed any more, and not gone either, is in its row.
+    /// Its row names a job that exists but is no longer claimed.
     pub(super) stale: bool,
 }
 
+/// The scan cursor of one kind.
 pub(super) struct Cursor {
     pub(super) kind: i64,
     pub(super) name: Arc<str>,
     pub(super) start: (Millis, JobId),
     pub(super) next: Option<Millis>,
-    /// Due suspects that were passed over, and how often each was interrupted.
+    /// Due suspects that a scan has passed over, and how often each was interrupted.
     pub(super) waiting: BTreeMap<(Millis, JobId), u32>,
 }
 
@@ -89,7 +89,7 @@ impl Claims {
         }
     }
 
-    /// Says whether a claim could find anything.
+    /// Says whether a claim might find a job.
     pub(crate) fn may_have_due(&self, request: &ClaimRequest) -> bool {
         let admits = |(position, interruptions): (&(Millis, JobId), &u32)| {
             position.0 <= request.until && request.clone().admits(*interruptions)
@@ -100,15 +100,15 @@ impl Claims {
         })
     }
 
-    /// Returns the earliest deadline of a job that is not claimed, of a kind that has room, and not a suspect
-    /// that waits.
+    /// Returns a lower bound of the due times of the jobs that are neither claimed nor in `waiting`, and whose
+    /// kind has room.
     pub(crate) fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
         let has_room =
             |cursor: &&Cursor| request.is_none_or(|request| request.has_room(&cursor.name));
         self.cursors.iter().filter(has_room).filter_map(|cursor| cursor.next).min()
     }
 
-    /// Says whether due suspects were passed over.
+    /// Says whether any suspects are in `waiting`.
     pub(crate) fn suspects_wait(&self) -> bool {
         self.cursors.iter().any(|cursor| !cursor.waiting.is_empty())
     }
@@ -126,8 +126,8 @@ impl Claims {
         self.runner
     }
 
-    /// Says whether a job is claimed: by this process, if it is the one that runs the jobs, or as the
-    /// file says.
+    /// Says whether a job is claimed. The process that runs the jobs knows that itself; any other reads the
+    /// file.
     pub(crate) fn is_claimed(&self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
         if self.runner {
             return Ok(self.held.contains_key(&id));
@@ -135,7 +135,7 @@ impl Claims {
         Ok(tables.claimed_ids()?.contains(&id))
     }
 
-    /// Returns all claimed jobs. In a process that does not run the jobs, some may be gone.
+    /// Returns all claimed jobs. In a process that does not run the jobs, some of them may have ended.
     pub(crate) fn all(&self, tables: Tables<'_>) -> Result<HashSet<JobId>, StoreError> {
         if self.runner {
             return Ok(self.held.keys().copied().collect());
@@ -143,7 +143,7 @@ impl Claims {
         Ok(tables.claimed_ids()?.into_iter().collect())
     }
 
-    /// Claims jobs of these kinds from now on.
+    /// Sets the kinds of which this process claims jobs.
     pub(super) fn handle(&mut self, kinds: &[Arc<str>], rows: &[KindRow]) {
         let cursor = |name: &Arc<str>| {
             let row = rows.iter().find(|kind| *kind.name == **name)?;
@@ -158,7 +158,7 @@ impl Claims {
         self.cursors = kinds.iter().filter_map(cursor).collect();
     }
 
-    /// A job is there now, and not claimed.
+    /// Notes that an unclaimed job is at this place in the table of jobs now.
     pub(crate) fn note_added(&mut self, place: Place) {
         let Some(cursor) = self.cursors.iter_mut().find(|cursor| cursor.kind == place.kind) else {
             return;
@@ -167,7 +167,7 @@ impl Claims {
         cursor.next = Some(cursor.next.map_or(place.due, |next| next.min(place.due)));
     }
 
-    /// Ends the claim of a job. `gone`: its row is gone too, for good.
+    /// Ends the claim of a job. `gone`: the job itself has ended too.
     pub(crate) fn end(&mut self, id: JobId, gone: bool) -> Option<Place> {
         let held = self.held.remove(&id)?;
         let place = held.place;
@@ -180,7 +180,7 @@ impl Claims {
         Some(place)
     }
 
-    /// Nothing is known of how far the kinds were read.
+    /// Moves every cursor back to the beginning.
     pub(crate) fn rewind(&mut self) {
         for cursor in &mut self.cursors {
             cursor.start = BEGINNING;
@@ -194,7 +194,7 @@ impl Claims {
         self.touched.clear();
     }
 
-    /// Undoes what this transaction did.
+    /// Undoes the changes of this transaction.
     pub(crate) fn undo(&mut self) {
         for change in self.journal.drain(..).rev() {
             match change {
@@ -213,7 +213,7 @@ impl Claims {
     }
 }
 
-/// Says whether a claim may take suspects at all.
+/// Says whether a claim may take any suspects.
 pub(super) fn admits_suspects(request: &ClaimRequest) -> bool {
     request.crashed_once > 0 || request.poison_pill
 }

@@ -1,4 +1,4 @@
-//! Files beside the store, and what waits for other connections.
+//! Files beside the database, and the waits for transactions of other connections.
 
 use std::cell::RefCell;
 use std::fs::{File, Metadata};
@@ -10,43 +10,43 @@ use rusqlite::Connection;
 
 use crate::store::Hurry;
 
-/// How long a transaction waits for that of another connection, unless it has less time.
+/// The longest wait of a transaction for one of another connection.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How many looks whether the other one has ended come soon after each other.
+/// How many times a wait tries again after [`BUSY_EAGER_WAIT`]. Later it tries after [`BUSY_WAIT`].
 const BUSY_EAGER_TRIES: i32 = 1_000;
 const BUSY_EAGER_WAIT: Duration = Duration::from_micros(100);
 const BUSY_WAIT: Duration = Duration::from_millis(1);
-/// How long a question waits for the transaction of another connection.
+/// The longest wait of a question for the transaction of another connection.
 const BRIEF_WAIT: Duration = Duration::from_millis(100);
 
-/// Returns the path with a suffix: of a file that belongs to another.
+/// Returns the path with a suffix.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Which file a name leads to: its device, and its number there.
+/// The identity of a file: its device and its inode number.
 pub(super) type Identity = (u64, u64);
 
-/// Returns which file it is, if it is there.
+/// Returns the identity of a file, if it is there.
 #[cfg(unix)]
 pub(super) fn identity(file: io::Result<Metadata>) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt;
     file.ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// Returns which file it is, if it is there: here files cannot be told from each other.
+/// Returns one identity for all files, if the file is there: outside Unix this code cannot tell files apart.
 #[cfg(not(unix))]
 pub(super) fn identity(file: io::Result<Metadata>) -> Option<Identity> {
     file.ok().map(|_| (0, 0))
 }
 
-/// Makes the name of a new file stay.
+/// Puts the name of a new file on stable storage.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;
-    // Some file systems cannot sync a folder, and need not.
+    // A file system that cannot sync a folder need not do so.
     match folder.sync_all() {
         Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
         _ => Ok(()),
@@ -56,12 +56,12 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
 /// How long a thread waits for transactions of other connections.
 #[derive(Clone)]
 struct Wait {
-    /// When it stops waiting, whatever it does.
+    /// When every wait ends.
     until: Option<Instant>,
-    /// How long one wait lasts.
+    /// The longest time of one wait.
     longest: Duration,
     hurry: Hurry,
-    /// When the wait began that is under way.
+    /// When the present wait began.
     since: Option<Instant>,
 }
 
@@ -75,8 +75,8 @@ thread_local! {
     static WAIT: RefCell<Wait> = RefCell::default();
 }
 
-/// Runs `body`, which waits for other connections until then at most, for `longest` at a time, or until it
-/// has to hurry. SQLite calls the handler with nothing but a count, so the times are left beside it.
+/// Runs `body`. Its waits for other connections end at `until`, each after `longest`, and all of them when
+/// `hurry` says so. SQLite passes the busy handler only a count, so the limits stand in a thread local.
 pub(super) fn waiting_until<T>(
     until: Option<Instant>,
     longest: Duration,
@@ -89,28 +89,28 @@ pub(super) fn waiting_until<T>(
     done
 }
 
-/// Runs `body`, which waits for other connections for a moment at most.
+/// Runs `body`. Each of its waits for other connections ends after [`BRIEF_WAIT`].
 pub(super) fn waiting_briefly<T>(body: impl FnOnce() -> T) -> T {
     let Wait { until, hurry, .. } = WAIT.with_borrow(Clone::clone);
     waiting_until(until, BRIEF_WAIT, &hurry, body)
 }
 
-/// Sets whether a connection waits for the transactions of others. The later ones of the versions of
-/// rusqlite want a connection that can be changed: so this one says that it can, and no caller need.
+/// Sets whether a connection waits for the transactions of others. It takes `&mut` because later versions of
+/// rusqlite require that.
 pub(super) fn set_waiting(conn: &mut Connection, waits: bool) -> rusqlite::Result<()> {
     let handler: fn(i32) -> bool = wait_for_others;
     conn.busy_handler(waits.then_some(handler))
 }
 
-/// Returns the end of a wait that begins now.
+/// Returns the end of a call that begins now.
 #[expect(clippy::disallowed_methods, reason = "a wait for other connections is one of real time")]
 pub(super) fn from_now(call_timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(call_timeout)
 }
 
-/// Waits for a transaction of another connection, as long as [`waiting_until`] says. SQLite's own handler
-/// waits for up to 100 ms at a time. A process that inserts in a loop takes the lock many times meanwhile,
-/// and would keep the one that runs the jobs from its turn for seconds.
+/// Waits for a transaction of another connection. Returns `false` once the limits of [`waiting_until`] are
+/// reached. SQLite's own handler sleeps for up to 100 ms at a time: a process that inserts in a loop takes the
+/// lock many times meanwhile, and could block the process that runs the jobs for seconds.
 #[expect(clippy::disallowed_methods, reason = "nobody tells the end of a foreign transaction")]
 fn wait_for_others(tries: i32) -> bool {
     let now = Instant::now();
@@ -133,7 +133,8 @@ fn wait_for_others(tries: i32) -> bool {
 mod tests {
     use super::*;
 
-    /// Promise: a batch waits for a foreign transaction until its callers stop waiting, and no longer.
+    /// Promise: a batch waits for a transaction of another connection until its callers stop waiting, and no
+    /// longer.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the handler reads the clock")]
     fn a_wait_for_others_ends_at_its_time_and_not_before() {

@@ -5,8 +5,9 @@
 //! - Every job of an hour up to `last` is in the table of jobs, so a claim that ends with that hour
 //!   misses nothing. A job of an hour after `last` may be in either table.
 //! - `last` rises in the transaction that moves the last row of its hour. It never falls.
-//! - An hour moves before it begins, some rows a commit, so that no commit takes long. If it has begun
-//!   already (nobody ran for a while), as many rows move at once as [`Pace`] says.
+//! - An hour starts to move before it begins, some rows in each commit, so that no commit takes long. If
+//!   the hour has begun already, since no process ran for a while, each commit moves as many rows as
+//!   [`Pace`] allows.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,19 +22,19 @@ use crate::values::time::Millis;
 use rusqlite::params;
 use rusqlite::types::Value;
 
-/// How far the hours have moved.
+/// Which hours have moved to the table of jobs.
 pub(crate) struct Hours {
     last: i64,
     /// A lower bound of the first hour that has jobs in the table of later hours.
     first_later: Option<i64>,
-    /// An upper bound of the latest deadline in the table of jobs, by kind.
+    /// An upper bound of the latest due time in the table of jobs, by kind.
     newest: HashMap<i64, Option<Millis>>,
     pub(crate) pace: Pace,
 }
 
-/// How long before it begins an hour starts to move.
+/// An hour starts to move this long before it begins.
 const LEAD: Duration = Duration::from_secs(600);
-/// How many rows a commit moves.
+/// How many rows a commit moves of an hour that has not begun.
 const ROWS_PER_COMMIT: usize = 512;
 
 impl Default for Hours {
@@ -43,26 +44,25 @@ impl Default for Hours {
 }
 
 impl Hours {
-    /// Reads how far the hours of a file have moved. Which hour comes next is looked for when it is
-    /// needed.
+    /// Reads which hours of the file have moved. The first later hour is read when it is needed.
     pub(crate) fn read(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         self.last = tables.hour()?;
         self.forget();
         Ok(())
     }
 
-    /// Nothing is known for sure.
+    /// Resets the bounds to values that are right for any file.
     pub(crate) fn forget(&mut self) {
         self.first_later = Some(0);
         self.newest.clear();
     }
 
-    /// Returns the last time up to which every job is in the table of jobs.
+    /// Returns the end of the hour `last`: every job that is due by then is in the table of jobs.
     pub(crate) fn end(&self) -> Millis {
         Millis::clamped((self.last + 1).saturating_mul(MILLIS_PER_HOUR) - 1)
     }
 
-    /// Says to which table a job goes.
+    /// Says whether a job goes to the table of later hours.
     pub(crate) fn is_later(
         &mut self,
         tables: Tables<'_>,
@@ -81,7 +81,7 @@ impl Hours {
         Ok(!appended)
     }
 
-    /// A job is in the table of later hours now.
+    /// Notes that a job is in the table of later hours now.
     pub(crate) fn note_added(&mut self, due: Millis) {
         let hour = hour_of(due);
         self.first_later = Some(self.first_later.map_or(hour, |first| first.min(hour)));
@@ -95,19 +95,20 @@ impl Hours {
 }
 
 impl State {
-    /// Says whether a claim could find anything, or an hour is to move.
+    /// Says whether a claim might find a job, or an hour has to move.
     pub(crate) fn may_have_due(&self, request: &ClaimRequest) -> bool {
         let until = request.until;
         let moves = self.hours.next_move().is_some_and(|next| next <= until);
         moves || self.hours.end() < until || self.claims.may_have_due(request)
     }
 
-    /// Returns when there is something to claim, or to move, next. `request`: what could be claimed.
+    /// Returns when the next job is due that `request` admits, or when the next hour starts to move, if that
+    /// is earlier.
     pub(crate) fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
         self.claims.next_due(request).into_iter().chain(self.hours.next_move()).min()
     }
 
-    /// Moves rows of the hours that begin soon. Returns whether anything has changed.
+    /// Moves rows of the hours that begin soon. Returns whether it wrote anything.
     pub(crate) fn move_hours(
         &mut self,
         tables: Tables<'_>,
@@ -149,7 +150,7 @@ impl State {
         Ok(self.hours.last != before || room != all)
     }
 
-    /// Moves at most `room` jobs of an hour to the table of jobs. Returns how many.
+    /// Moves at most `room` jobs of one hour and kind to the table of jobs. Returns how many.
     fn move_rows(
         &mut self,
         tables: Tables<'_>,
@@ -163,7 +164,7 @@ impl State {
             Ok((row.get::<_, Value>(1)?, JobRow::read(row).ok()))
         })?;
         let Some(last) = rows.last().map(|(id, _)| id.clone()) else { return Ok(0) };
-        // What cannot be read is moved as it is: a claim meets it, and tells.
+        // A row that cannot be read is moved as it is. The claim that meets it reports it.
         for (id, _) in rows.iter().filter(|(_, job)| job.is_none()) {
             tables.execute(&tables.sql.move_unread, params![kind, hour, id])?;
         }

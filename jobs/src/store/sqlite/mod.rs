@@ -2,37 +2,38 @@
 //!
 //! Ground rules:
 //!
-//! - What the file says is the truth. What is remembered beside it (the claims, how far each kind was
-//!   read) is what the file implies, and is undone when a commit fails.
-//! - A claim is a row with the ids of all jobs that were claimed together; the rows of the jobs are
-//!   not touched. So a job costs two writes in its life.
+//! - The file is the truth. The state in memory (the claims, a scan cursor for each kind) follows from
+//!   the file, and is undone when a commit fails.
+//! - A claim is a row with the ids of all jobs that were claimed together; it does not touch the rows
+//!   of the jobs. So a job costs two writes in its life.
 //! - A claim need not be on stable storage before the job starts, nor a finish before its slot is
-//!   free: a power cut that loses either runs the job again, and is an interruption of it.
+//!   free. If a power cut loses either, the job runs again, and that counts as an interruption.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `schema.rs` | the tables and every statement |
 //! | `rows.rs` | the rows of the tables |
-//! | `tables.rs` | single changes, complete in themselves |
-//! | `files.rs` | files beside the store |
+//! | `tables.rs` | single changes to the tables, each complete |
+//! | `files.rs` | files beside the database, waits for other connections |
+//! | `temporary.rs` | the folder of a temporary database |
 //! | `open.rs` | opens, checks and makes a file |
-//! | `version.rs` | the tables of a file: made, accepted or refused |
+//! | `version.rs` | makes, accepts or refuses the tables of a file |
 //! | `settings.rs` | the settings that the promises need |
-//! | `claims.rs` | what is claimed, and how far each kind was read |
+//! | `claims.rs` | the claimed jobs, and a scan cursor for each kind |
 //! | `claim.rs` | claims the jobs that are due |
-//! | `state.rs` | what is remembered beside the file |
+//! | `state.rs` | the state in memory |
 //! | `scan.rs` | a scan of the due jobs of a kind |
 //! | `later_jobs.rs` | the jobs of later hours, and how they move |
 //! | `pace.rs` | how many rows a commit moves or deletes |
 //! | `ops.rs` | each operation of the store |
-//! | `recovery.rs` | what a process before left claimed |
+//! | `recovery.rs` | the jobs that an earlier process left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
-//! | `pages.rs` | pages of the jobs that are alive |
+//! | `pages.rs` | pages of pending and claimed jobs |
 //! | `reads.rs` | the other questions |
-//! | `outbox.rs` | what is done in a transaction of the caller's |
+//! | `outbox.rs` | operations in a transaction of the caller |
 //! | `statement.rs` | an insert as a statement of any SQLite library |
-//! | `check.rs` | the slow truth |
+//! | `check.rs` | the check of all tables |
 
 pub(crate) mod schema;
 pub(crate) mod rows;
@@ -80,23 +81,24 @@ use transact::Access;
 /// The store on a file.
 pub(crate) struct Sqlite {
     sql: Sql,
-    /// None after an error, until the next batch opens it anew.
+    /// `None` after an error, until the next batch opens it again.
     conn: Option<Connection>,
     state: State,
     /// Ends the waits for other connections.
     hurry: Hurry,
-    /// Held while this process runs the jobs of the file.
+    /// The lock that is held while this process runs the jobs of the file.
     _runner: Option<File>,
-    /// Which file it was that was opened, and when that was compared last with what is there.
+    /// The identity of the file that was opened.
     identity: Option<Identity>,
+    /// When that was last compared with the file under the name.
     compared: Millis,
-    /// The file is not under its name any more.
+    /// The file under the name is another one now, or gone.
     removed: bool,
     pid: u32,
     /// The connection waits for the disk at each commit.
     syncs: bool,
     stats: StoreStats,
-    /// Pages may be free at the end of a batch of deletions.
+    /// The file may have free pages, because rows were deleted.
     needs_maintenance: bool,
     /// The log has commits that were not moved to the file.
     behind: bool,
@@ -104,16 +106,16 @@ pub(crate) struct Sqlite {
     location: Location,
 }
 
-/// How many pages a maintain gives back to the file system at once.
+/// How many pages one call of `maintain` gives back to the file system.
 const PAGES_PER_VACUUM: u32 = 256;
 
-/// A store that has nothing to do for so long moves the log to the file. It is busy for some ms then,
-/// and the next commits need not.
+/// If the store is idle for this long, it moves the log to the file. That takes some milliseconds, which
+/// a later commit would take otherwise.
 const CHECKPOINT_IDLE: Duration = Duration::from_millis(100);
 
 impl Sqlite {
-    /// Wraps a connection that was opened and checked. `runner` is the lock of the process that runs
-    /// the jobs.
+    /// Makes a store of a connection that was opened and checked. `runner`: the lock of the process that
+    /// runs the jobs.
     pub(crate) fn new(
         location: Location,
         conn: Connection,
@@ -139,7 +141,7 @@ impl Sqlite {
         }
     }
 
-    /// Drops rows of `cancel_requested` whose jobs are not claimed. A version before this one left such rows.
+    /// Drops rows of `cancel_requested` whose jobs are not claimed. Earlier versions left such rows.
     fn drop_cancel_request(&mut self, stale: Vec<JobId>) -> Result<(), StoreError> {
         if stale.is_empty() || !self.state.claims.of_runner() {
             return Ok(());
@@ -155,7 +157,7 @@ impl Sqlite {
         dropped.map_err(|failed| failed.error)
     }
 
-    /// Gives pages that are free back to the file system. Returns whether there may be more of them.
+    /// Gives free pages back to the file system. Returns whether more may be left.
     fn shrink(&mut self) -> Result<bool, StoreError> {
         let conn = self.connect()?;
         let pragma = |name: &str| {
@@ -171,7 +173,7 @@ impl Sqlite {
         Ok(self.needs_maintenance)
     }
 
-    /// Moves the log to the file, as far as no reader keeps it from that.
+    /// Moves the log to the file, as far as no reader prevents it.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         crate::values::hook::at("checkpoint: before");
         let moved = self.move_log();
@@ -187,8 +189,8 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
-        // The process before may have ended because of an fsync that failed. A connection that reads
-        // is no reason not to start.
+        // The log is renewed, because an fsync of the previous process may have failed. If a connection that
+        // reads prevents that, the process starts all the same.
         let (until, longest) = (self.location.start_until, self.location.longest_wait());
         let taken = waiting_until(until, longest, &self.hurry.clone(), || {
             self.connect()?;
@@ -298,11 +300,17 @@ impl Store for Sqlite {
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
         let checked = check::check(Tables { conn, sql: &self.sql }, &self.state.claims);
         if !self.state.claims.of_runner() && !self.location.only_looks {
-            // What was written meanwhile could not be moved to the file. The process that runs the jobs
-            // would do so in its next commit, and would do nothing else for as long.
+            // While the check read, no checkpoint could move later commits to the file. Without this, the
+            // next commit of the process that runs the jobs would move them all, and be slow.
             let _ = self.move_log().inspect_err(|error| self.after(error));
         }
         checked
+    }
+
+    fn check_claims(&mut self) -> Result<(), Violation> {
+        self.connect()?;
+        let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
+        check::check_claims(Tables { conn, sql: &self.sql }, &self.state.claims)
     }
 
     fn hurry(&self) -> Hurry {
@@ -319,14 +327,14 @@ impl Store for Sqlite {
             core::mem::forget(conn);
             return Err(StoreError::Forked);
         }
-        // Another process that reads or writes keeps the log from being emptied, which loses nothing:
-        // nobody waits for it. What was written without an fsync is to be on stable storage then too.
+        // If another process reads or writes, the log cannot be emptied. That loses nothing, so this does
+        // not wait. Commits that were written without an fsync must reach stable storage in that case too.
         let _ = conn.pragma_update(None, "synchronous", "FULL");
         let _ = set_waiting(&mut conn, false);
         crate::values::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         if !matches!(emptied, Ok(false)) && self.location.vfs.is_none() {
-            // SQLite holds no lock on the log, so a descriptor of it may be closed.
+            // To open and close the log drops no lock: SQLite holds none on it.
             let synced = File::open(self.location.log()).and_then(|log| log.sync_all());
             synced.map_err(|error| StoreError::Io(error.to_string()))?;
         }
@@ -340,8 +348,7 @@ impl Store for Sqlite {
 }
 
 impl Drop for Sqlite {
-    /// A connection that a fork has copied is left as it is: to close it would release the locks of
-    /// the parent's.
+    /// Leaks a connection that a fork has copied: to close it would release the locks of the parent.
     fn drop(&mut self) {
         if std::process::id() != self.pid
             && let Some(conn) = self.conn.take()
@@ -351,7 +358,7 @@ impl Drop for Sqlite {
     }
 }
 
-/// For how long a transaction takes, and for nothing that is stored.
+/// The present, to measure how long a transaction takes. No stored value depends on it.
 #[expect(clippy::disallowed_methods, reason = "no decision about a job depends on it")]
 fn now() -> Instant {
     Instant::now()

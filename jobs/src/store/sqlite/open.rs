@@ -2,15 +2,15 @@
 //!
 //! Ground rules:
 //!
-//! - A file that is not ours is refused before anything is written to it: it is looked at through a
-//!   connection that can only read. But what a dead process has left half written is undone first.
+//! - A foreign file is refused before anything is written to it: a connection that can only read
+//!   inspects it. But first SQLite undoes a transaction that a dead process left half written.
 //! - A file that is absent is made under another name, filled, put into WAL mode, synced, and then
-//!   linked to its own: at every instant there is no file, or a complete one. So an empty file was
-//!   not made here, and is refused like any other that is damaged.
-//! - No descriptor of the file is opened but by SQLite: to close one would drop the locks of every
-//!   connection of this process to it.
-//! - Whatever lies beside the file lies beside its real name, so one file has one log and one lock of
-//!   its runner, whichever symbolic link leads to it.
+//!   linked to its own name: at every instant there is no file, or a complete one. So an empty file
+//!   was not made here, and is refused like any other damaged file.
+//! - Only SQLite opens a descriptor of the file: to close another one would drop the locks of every
+//!   connection of this process to the file.
+//! - The log and the lock of the runner lie beside the file's real name. So there is one of each,
+//!   whichever symbolic link leads to the file.
 //! - A setting that a promise needs is set and read back.
 
 use std::fs::{self, File, TryLockError};
@@ -32,35 +32,35 @@ use super::temporary::TemporaryFolder;
 use crate::store::Hurry;
 use crate::values::error::{OpenError, StoreError};
 
-/// Where a store is, and how it is opened.
+/// Where a store is, and how to open it.
 #[derive(Clone)]
 pub(crate) struct Location {
-    /// As the caller named it: what errors say.
+    /// The path as the caller gave it, for errors.
     pub(crate) path: PathBuf,
-    /// The file itself: absolute, and without symbolic links once the file is there.
+    /// The absolute path, without symbolic links once the file exists.
     file: PathBuf,
     /// The queue, if it is not the file's default one.
     pub(crate) queue: Option<String>,
-    /// The name of a virtual file system, for tests. The file is then SQLite's alone: no file of the
-    /// operating system's belongs to it, and one connection opens it at a time.
+    /// The name of a virtual file system, for tests. Only SQLite sees such a file: the operating system has
+    /// no file for it, and one connection opens it at a time.
     pub(crate) vfs: Option<String>,
-    /// A file that this process may only read is taken as well.
+    /// Accept a file that this process may only read.
     pub(crate) only_looks: bool,
-    /// The number that tells the file from others, once it was opened.
+    /// The number that identifies the file, once it was opened.
     pub(super) number: Option<i64>,
-    /// How long other connections are waited for, at most.
+    /// The longest wait for other connections.
     pub(crate) call_timeout: Duration,
-    /// When the wait of a start ends.
+    /// When the waits of opening and starting end.
     pub(super) start_until: Option<Instant>,
-    /// The folder of a file that is removed with its last user.
+    /// The folder of a temporary file, removed with its last user.
     _folder: Option<Arc<TemporaryFolder>>,
 }
 
 /// The oldest SQLite that loses no commit when two connections meet in a checkpoint.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// A file of at most so many bytes is checked as a whole when it is opened.
+/// A file of at most this many bytes is checked as a whole when it is opened.
 const CHECKED_BYTES: u64 = 8 << 20;
-/// After so many links a path is refused, as Linux does.
+/// A path with this many symbolic links is refused, as Linux does.
 const MOST_LINKS: usize = 40;
 
 impl Location {
@@ -82,26 +82,27 @@ impl Location {
         }
     }
 
-    /// Returns the place of a file that is removed with its last user.
+    /// Returns the location of a new temporary file, which is removed with its last user.
     pub(crate) fn temporary() -> Result<Location, OpenError> {
         let folder = Arc::new(TemporaryFolder::new()?);
         let location = Location::new(folder.path().join("jobs.db"), None);
         Ok(Location { _folder: Some(folder), ..location })
     }
 
-    /// Returns the file by its real name.
+    /// Returns the real path of the file.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Opens the file, makes it if it is absent, and refuses it if it is not ours. From then on the
-    /// file is meant, by its real name, whatever becomes of links and of the working directory.
+    /// Opens the file, makes it if it is absent, and refuses it if it is foreign. From then on this
+    /// location means the file by its real path: later changes of links or of the working directory have
+    /// no effect.
     pub(crate) fn open(&mut self) -> Result<Connection, OpenError> {
         self.start_until = from_now(self.call_timeout);
         waiting_until(self.start_until, self.longest_wait(), &Hurry::default(), || self.open_now())
     }
 
-    /// Returns how long one wait for other connections lasts.
+    /// Returns the longest time of one wait for other connections.
     pub(super) fn longest_wait(&self) -> Duration {
         self.call_timeout.min(LONGEST_WAIT)
     }
@@ -136,7 +137,7 @@ impl Location {
         Ok(conn)
     }
 
-    /// Opens the file once more, as it was opened before.
+    /// Opens another connection to the file, without the checks.
     pub(crate) fn open_again(&self) -> Result<Connection, OpenError> {
         let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         self.settle(&conn)?;
@@ -155,15 +156,15 @@ impl Location {
         reopened().map_err(OpenError::into_store_error)
     }
 
-    /// Moves the log to the file, and begins another one. After an fsync that failed, a system may
-    /// take what it never wrote for written: the log reads well, and ends on the disk where the
-    /// fsync failed. A commit behind that place would be lost with it, so nothing is appended to such
-    /// a log; and what is left of it on the disk must not be read again, so the first commit of the
-    /// new log is on stable storage before anything else happens. Returns `false` if a connection that
-    /// reads is in the way.
+    /// Moves the log to the file, and begins a new log. After a failed fsync, the operating system may
+    /// mark pages as written that never reached the disk: the log reads well, but ends on the disk
+    /// where the fsync failed. A commit behind that place would be lost too, so nothing may be appended
+    /// to such a log. And its rest on the disk must not be read again, so a first commit to the new log
+    /// reaches stable storage before anything else happens. Returns `false` if a connection that reads
+    /// prevents it.
     pub(crate) fn renew_log(&self, conn: &mut Connection) -> Result<bool, OpenError> {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
-        // Not for a reader, which may sit for an hour.
+        // This does not wait for a reader, which may take an hour.
         set_waiting(conn, false).map_err(|error| self.sqlite(error))?;
         let blocked: rusqlite::Result<bool> = conn.query_row(checkpoint, [], |row| row.get(0));
         set_waiting(conn, true).map_err(|error| self.sqlite(error))?;
@@ -196,16 +197,16 @@ impl Location {
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            // Who removes the file between the open and the lock leaves a lock on a file without a
-            // name, which excludes nobody.
+            // If a process removed the file between the open and the lock, the lock is on a file without a
+            // name, and excludes no other process: try again.
             if identity(file.metadata()) == identity(fs::metadata(&path)) {
                 return Ok(Some(file));
             }
         }
     }
 
-    /// Returns which file there is under the name, if there is one. One that was removed and made
-    /// again differs.
+    /// Returns the identity of the file under the name, if there is one. A file that was removed and made
+    /// again has another identity.
     pub(crate) fn identity(&self) -> Option<Identity> {
         match self.vfs {
             None => identity(fs::metadata(&self.file)),
@@ -219,25 +220,23 @@ impl Location {
             && path.canonicalize().is_ok_and(|path| path == self.file)
     }
 
-    /// Returns the error of a file that is not under its name any more.
+    /// Returns the error for a file that is no longer under its name.
     pub(crate) fn removed(&self) -> StoreError {
         let path = self.path.display();
         StoreError::Io(format!("{path} was removed, or replaced, since it was opened"))
     }
 
-    /// Returns the path of the log.
     pub(crate) fn log(&self) -> PathBuf {
         beside(&self.file, "-wal")
     }
 
-    /// Returns the size of the log.
     pub(crate) fn wal_bytes(&self) -> u64 {
         fs::metadata(self.log()).map_or(0, |file| file.len())
     }
 
-    /// Refuses a file that is not ours, through a connection that can only read.
+    /// Refuses a foreign or damaged file, through a connection that can only read.
     fn inspect(&self, bytes: u64) -> Result<(), OpenError> {
-        // SQLite takes a file of one byte for an empty one, and would begin anew.
+        // SQLite treats a file of one byte as empty, and would overwrite it.
         if bytes <= 1 {
             return Err(self.damaged("the file is empty"));
         }
@@ -264,7 +263,7 @@ impl Location {
 
     /// Makes the file: complete, or not at all.
     fn make(&self) -> Result<(), OpenError> {
-        // Processes in two containers may have one number, and count alike.
+        // Processes in two containers may have the same process id, so the name is random.
         let n = RandomState::new().hash_one(std::process::id());
         let new = beside(&self.file, &format!("-new-{n:016x}"));
         let folder = self.file.parent().unwrap_or(Path::new("/"));
@@ -298,7 +297,7 @@ impl Location {
         let conn = self.connect(flags)?;
         self.settle_new(&conn)?;
         self.prepare_tables(&conn)?;
-        // Last: the log is empty then, so the file alone is complete.
+        // WAL mode comes last: the log is empty then, so the file alone is complete.
         self.set_text(&conn, "journal_mode", "wal")?;
         conn.close().map_err(|(_, error)| self.sqlite(error))
     }
@@ -348,22 +347,23 @@ impl Location {
     }
 }
 
-/// Returns where a path leads that may be a symbolic link to a file which is absent.
+/// Follows symbolic links, the last of which may lead to an absent file. Returns the path of that file.
 fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         match fs::read_link(&path) {
             Ok(target) => path = path.parent().unwrap_or(Path::new("/")).join(target),
-            // It is no link, or nothing.
+            // The path is no link, or absent.
             Err(_) => return Ok(path),
         }
     }
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Says whether a process died in the middle of a transaction and left a rollback journal, so that
-/// nobody can read the file before somebody has written to it. An application's file that is not in
-/// WAL mode yet may be left so, and SQLite undoes such a transaction for any reader that may write.
+/// Says whether a process died in the middle of a transaction and left a rollback journal or an
+/// unrecovered log. A connection that can only read cannot open such a file. One that may write can:
+/// SQLite undoes the transaction then. An application's file that is not in WAL mode yet may be in this
+/// state.
 fn is_cut_off(conn: &Connection) -> bool {
     let read = conn.pragma_query_value(None, "schema_version", |_| Ok(()));
     let error = read.err().and_then(|error| error.sqlite_error().map(|error| error.extended_code));

@@ -1,10 +1,11 @@
-//! Each operation of the store, in a transaction that is open.
+//! Each operation of the store, in an open transaction.
 //!
 //! Ground rules:
 //!
 //! - An operation that returns an error fails its whole transaction.
-//! - Whoever writes a row of `job` tells the claims ([`Claims::note_added`](super::claims::Claims)),
-//!   and counts it.
+//! - A function that makes a job pending calls `State::note_added`, which moves the scan cursor back
+//!   ([`Claims::note_added`](super::claims::Claims)). One that changes the number of jobs calls
+//!   `State::count`.
 
 use std::collections::HashSet;
 
@@ -151,7 +152,7 @@ impl State {
             self.count(place.kind, 1);
             self.note_added(place);
             if new.callers_id {
-                // A cancel of an earlier job under this id is not one of this job.
+                // A cancel of an earlier job with this id must not cancel this job.
                 self.take_cancel_request(tables, new.id)?;
             }
         }
@@ -170,7 +171,7 @@ impl State {
         Ok(self.cancel_requested.insert(cancel_requested))
     }
 
-    /// Says whether a cancel of this job was asked for, here or in another process, and forgets it.
+    /// Says whether a cancel of this job was requested, by this process or another, and drops the request.
     pub(super) fn take_cancel_request(
         &mut self,
         tables: Tables<'_>,
@@ -179,7 +180,7 @@ impl State {
         if self.cancel_requested.is_none() {
             self.cancel_requested(tables)?;
         }
-        // Mostly there is none, and nothing to hash.
+        // The set is almost always empty: then the id is not hashed.
         let cancel_requested = self.cancel_requested.as_mut().is_some_and(|cancel_requested| {
             !cancel_requested.is_empty() && cancel_requested.remove(&id)
         });
@@ -202,7 +203,7 @@ impl State {
         Ok(Cancel::Cancelled)
     }
 
-    /// Returns the job that has the key, unless it is claimed: then the key is free.
+    /// Returns the job that has the key, or `None` if that job is claimed.
     fn pending_holder(&self, tables: Tables<'_>, key: &str) -> Result<Option<Place>, StoreError> {
         let Some(id) = tables.key_holder(key)? else { return Ok(None) };
         if self.claims.is_claimed(tables, id)? {
@@ -227,7 +228,7 @@ impl State {
         Ok(())
     }
 
-    /// Gives a job that is not claimed another deadline.
+    /// Gives a job that is not claimed another due time.
     fn reschedule(
         &mut self,
         tables: Tables<'_>,
@@ -289,7 +290,8 @@ impl State {
         let remembered = held.callers_id || self.unknown.contains(&id);
         let cancelled = self.take_cancel_request(tables, id)? && finish.end != End::Completed;
         let end = if cancelled { &End::Completed } else { &finish.end };
-        // A dead job may be retried: the row of its claim must not name it then.
+        // A completed job may stay in the row of its claim. Any other may become pending again, and a row that
+        // still names it would count as an interruption of it.
         self.claims.end(id, *end == End::Completed);
         match end {
             End::Completed => {
@@ -323,7 +325,7 @@ impl State {
         Ok(if cancelled { Answer::Cancelled(Cancel::Cancelled) } else { Answer::Done })
     }
 
-    /// Moves a job whose claim has ended to its next time.
+    /// Moves a job whose claim has ended to its next due time.
     fn file_again(
         &mut self,
         tables: Tables<'_>,
@@ -352,7 +354,7 @@ impl State {
         Ok(())
     }
 
-    /// A job is there now, and not claimed.
+    /// Notes that an unclaimed job is at this place now.
     fn note_added(&mut self, place: Place) {
         if place.later {
             self.hours.note_added(place.due);
@@ -360,7 +362,8 @@ impl State {
             self.claims.note_added(place);
         }
     }
-    /// Returns whether there may be more to delete.
+    /// Deletes old dead jobs and old remembered ids, as many as [`Pace`](super::pace::Pace) allows. Returns
+    /// whether more may be left.
     fn purge(&mut self, tables: Tables<'_>, before: Millis) -> Result<bool, StoreError> {
         let rows = self.purges.rows();
         let limit = params![before.get(), i64::try_from(rows).unwrap_or(i64::MAX)];

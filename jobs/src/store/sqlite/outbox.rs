@@ -1,4 +1,4 @@
-//! What is done in a transaction of the caller's, on the caller's connection.
+//! Operations in a transaction of the caller, on the caller's connection.
 
 #[cfg(unix)]
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::time::Millis;
 
-/// Inserts the job. Nothing is known to the dispatcher until it looks.
+/// Inserts the job. The dispatcher sees it at its next poll.
 pub(crate) fn insert_in(
     file: &Option<Location>,
     transaction: &Transaction<'_>,
@@ -34,7 +34,7 @@ pub(crate) fn insert_in(
     }
 }
 
-/// Cancels a job, as a process that does not run the jobs does: a job that is claimed is asked to stop.
+/// Cancels a job. If it is claimed, the cancel is requested of the process that runs it.
 pub(crate) fn cancel_in(
     file: &Option<Location>,
     transaction: &Transaction<'_>,
@@ -47,7 +47,7 @@ pub(crate) fn cancel_in(
     }
 }
 
-/// Gives a job that is not claimed another time.
+/// Gives a job that is not claimed another due time.
 pub(crate) fn reschedule_in(
     file: &Option<Location>,
     transaction: &Transaction<'_>,
@@ -61,7 +61,7 @@ pub(crate) fn reschedule_in(
     }
 }
 
-/// The number of no kind.
+/// A number that no kind has.
 const NO_KIND: i64 = -1;
 
 fn write_in(
@@ -72,14 +72,15 @@ fn write_in(
 ) -> Result<Answer, StoreError> {
     let sql = Sql::new(location_of(file, transaction)?.queue.as_deref());
     let tables = Tables { conn: transaction, sql: &sql };
-    // The first statement writes, though it changes nothing. If it read, SQLite would refuse the write
-    // that follows whenever another connection has written in between.
+    // The first statement is a write that changes nothing. If it were a read, SQLite would refuse the
+    // write that follows whenever another connection has written in between.
     tables.add_jobs(NO_KIND, 0)?;
     change(tables, op, now)
 }
 
-/// Does what a process does that does not run the jobs, in a transaction that has begun with its write. What
-/// statements have left comes first, as in every other transaction: the later of two jobs keeps their key.
+/// Applies an operation as a process that does not run the jobs, in a transaction whose first statement was a
+/// write. It files the rows of the outbox first, as every transaction does: so the later of two jobs keeps
+/// their key.
 fn change(tables: Tables<'_>, op: &Op, now: Millis) -> Result<Answer, StoreError> {
     let mut state = State::new(false);
     state.begin(tables)?;
@@ -93,7 +94,7 @@ fn strange(answer: &Answer) -> StoreError {
     StoreError::Other(format!("the store gave a strange answer: {answer:?}"))
 }
 
-/// Returns where the jobs are, if the transaction is there too.
+/// Returns the location of the jobs, if the transaction is on the same file.
 fn location_of<'a>(
     file: &'a Option<Location>,
     transaction: &Transaction<'_>,
@@ -114,9 +115,9 @@ fn location_of<'a>(
     Ok(location)
 }
 
-/// Returns the path of the transaction's file. Only for one that is no UTF-8 a statement is needed: it would
-/// begin the transaction with a read, and SQLite refuses the write that follows if another connection has
-/// written in between.
+/// Returns the path of the transaction's file. Only a path that is not UTF-8 needs a statement, which begins the
+/// transaction with a read: then SQLite refuses the write that follows if another connection has written in
+/// between.
 fn path_of(transaction: &Transaction<'_>) -> Result<Option<PathBuf>, StoreError> {
     if let Some(path) = transaction.path().filter(|path| !path.is_empty()) {
         return Ok(Some(PathBuf::from(path)));
@@ -143,8 +144,8 @@ mod tests {
 
     use super::*;
 
-    /// Promise: an insert in a transaction of the caller's is not refused because another connection has
-    /// written in between. The path is found without a read, so the first statement is the write.
+    /// Promise: an insert in a transaction of the caller is not refused because another connection has
+    /// written in between. `path_of` reads nothing, so the first statement is the write.
     #[test]
     fn the_path_of_a_transaction_is_found_without_a_read() {
         let name = format!("tickwheel-jobs-outbox-{}.db", std::process::id());

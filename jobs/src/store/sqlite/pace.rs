@@ -1,26 +1,27 @@
-//! How many rows a commit moves or deletes beside its operations: as many as take some 10 ms.
+//! How many rows a commit moves or deletes beside its operations: as many as it can in about 10 ms.
 //!
 //! Ground rules:
 //!
-//! - What a row costs depends on how many rows share a page with it: a hundred times as much where each is
-//!   on a page of its own. So no fixed number of rows is both short and fast.
-//! - A transaction that took longer than [`LONGEST`] halves the number; one that took less than a third of
+//! - The cost of a row depends on how many rows share its page: a row on a page of its own costs a hundred
+//!   times as much. So no fixed number of rows is both short and fast.
+//! - A transaction that took longer than [`LONGEST`] halves the number. One that took less than a third of
 //!   it doubles the number.
-//! - Only the time before the `COMMIT` counts. What the disk takes there, and what a checkpoint takes, does
-//!   not become less with fewer rows, and would come more often.
+//! - Only the time before the `COMMIT` counts. The time of the disk and of a checkpoint does not become
+//!   shorter with fewer rows, and would be spent more often.
 
 use std::time::Duration;
 
-/// A transaction with such rows should not take longer than this. Its `COMMIT` takes about as long again.
+/// A transaction that moves or deletes rows should not take longer than this. Its `COMMIT` takes about as long
+/// again.
 const LONGEST: Duration = Duration::from_millis(10);
 const FEWEST_ROWS: usize = 256;
 const FIRST_ROWS: usize = 1024;
 const MOST_ROWS: usize = 16_384;
 
-/// How many rows the next commit takes.
+/// How many rows the next commit may move or delete.
 pub(crate) struct Pace {
     rows: usize,
-    /// How many rows this commit has taken.
+    /// How many rows this commit has moved or deleted.
     done: usize,
 }
 
@@ -35,12 +36,12 @@ impl Pace {
         self.rows
     }
 
-    /// This commit takes so many rows.
+    /// Counts rows that this commit moves or deletes.
     pub(crate) fn takes(&mut self, rows: usize) {
         self.done += rows;
     }
 
-    /// This transaction took so long before its `COMMIT`, whatever else it did.
+    /// Adjusts the number of rows to `took`: how long the whole transaction took before its `COMMIT`.
     pub(crate) fn took(&mut self, took: Duration) {
         let done = core::mem::take(&mut self.done);
         if done == 0 {
@@ -60,8 +61,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Promise: a commit that moves or deletes rows takes fewer after one that was long, and more after
-    /// one that was short, within bounds.
+    /// Promise: after a long commit the next one moves or deletes fewer rows, after a short one more,
+    /// within bounds.
     #[test]
     fn the_rows_of_a_commit_follow_its_time() {
         let mut pace = Pace::default();

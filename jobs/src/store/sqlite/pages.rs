@@ -1,12 +1,12 @@
-//! Pages of the jobs that are alive, in the order of deadline, then of id.
+//! Pages of pending and claimed jobs, in the order of due time, then of id.
 //!
 //! Ground rules:
 //!
-//! - The jobs of a later hour lie in the order of their ids, so whoever wants them in the order of
-//!   deadline reads the positions of the whole hour. What is read so is kept for the pages that
-//!   follow: an hour of many jobs is not read for each page.
-//! - Only the payloads of the jobs on a page are read, and at most about [`BYTES_PER_PAGE`] of them.
-//! - A position that was kept may be out of date: the row is looked at, and must be where it was.
+//! - The jobs of a later hour lie in the order of their ids. To list them in the order of due time, a page
+//!   reads the positions of the whole hour. It keeps them for the next pages, so that an hour of many
+//!   jobs is not read again for each page.
+//! - A page reads the payloads of its own jobs only, and at most about [`BYTES_PER_PAGE`] of them.
+//! - A kept position may be out of date: a page leaves out a job that is no longer at its position.
 
 use std::collections::VecDeque;
 
@@ -21,20 +21,20 @@ use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::time::Millis;
 
-/// A page ends with the job whose payload reaches so many bytes.
+/// A page ends once the payloads of its jobs reach this many bytes.
 pub(super) const BYTES_PER_PAGE: usize = 1 << 20;
-/// How many positions of an hour are kept, at most: 2 MiB. An hour of more is read again after these.
+/// The most positions of an hour that are kept: 2 MiB. Behind them, the hour is read again.
 const MOST_KEPT: usize = 1 << 16;
-/// If fewer rows than this were read, they are read again for the next page.
+/// Fewer rows than this are not kept: the next page reads them again.
 const CHEAP_ROWS: usize = 4096;
 
-/// In milliseconds: -1 comes before every job.
+/// A due time in milliseconds, and an id. The time -1 comes before every job.
 type Position = (i64, JobId);
 
 /// The positions of later jobs of one kind that follow a page.
 pub(crate) struct Ahead {
     kind: i64,
-    /// Every later job of the kind between the two was there when this was read.
+    /// `rest` has every later job of the kind between `from` and `to`, less those of earlier pages.
     from: Position,
     to: Position,
     rest: VecDeque<Position>,
@@ -96,7 +96,7 @@ impl State {
         Ok(job.info(kind_row(&self.kinds, kind)?.name.clone(), state, None))
     }
 
-    /// Returns the positions of the first later jobs of a kind behind `after`: `limit` of them, or all.
+    /// Returns the positions of the first `limit` later jobs of a kind behind `after`.
     fn later_after(
         &mut self,
         tables: Tables<'_>,
@@ -129,16 +129,16 @@ impl State {
     }
 }
 
-/// What was read of the later jobs of a kind.
+/// Positions of later jobs of a kind.
 struct Reading {
     found: Vec<Position>,
     rows: usize,
-    /// There are no more of them.
+    /// No more positions follow.
     complete: bool,
 }
 
 /// Reads the positions behind `after`, hour by hour, until there are `limit` of them. Of an hour with
-/// many jobs the earliest are kept.
+/// more than [`MOST_KEPT`] jobs it keeps the earliest ones.
 fn read_later(
     tables: Tables<'_>,
     kind: i64,
@@ -178,7 +178,7 @@ fn read_later(
     Ok(reading)
 }
 
-/// Appends the positions of an hour, which follow those of the hours before it.
+/// Appends the positions of an hour, sorted, to those of the hours before it.
 fn keep(found: &mut Vec<Position>, of_hour: &mut Vec<Position>, cut: bool) {
     of_hour.sort_unstable();
     if cut {

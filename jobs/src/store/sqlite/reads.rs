@@ -1,4 +1,4 @@
-//! The questions to the store: one job, pages of dead jobs, counts.
+//! Questions to the store: one job, pages of dead jobs, counts.
 
 use rusqlite::params;
 
@@ -36,7 +36,7 @@ impl State {
                 Some(kind) => Some(kind.n),
             },
         };
-        // Nothing at all comes before the id 0.
+        // An empty blob comes before every id, also before the id 0.
         let after = request.after.map(|(_, id)| id_bytes(id));
         let after = after.as_ref().map_or(&[][..], |id| &id[..]);
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);

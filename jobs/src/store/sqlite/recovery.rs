@@ -1,4 +1,4 @@
-//! A process takes the file over: jobs that are claimed there were interrupted.
+//! The start of a process that runs the jobs of a file: jobs that are claimed there were interrupted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::values::id::JobId;
 use crate::values::time::Millis;
 
 impl State {
-    /// Makes this process the one that runs the jobs of these kinds: jobs that are claimed in the
-    /// file were interrupted.
+    /// Makes this process the one that runs the jobs of the file, of these kinds. Jobs that are claimed in
+    /// the file were interrupted.
     pub(crate) fn start_runner(
         &mut self,
         tables: Tables<'_>,
@@ -27,7 +27,8 @@ impl State {
         tables.execute(&tables.sql.add_start, [])?;
         self.claims.starts = tables.starts()?;
         let cancel_requested: HashSet<JobId> = self.cancel_requested(tables)?.clone();
-        // From the one that was claimed last: a suspect that was claimed later is the more likely cause.
+        // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
+        // the earlier one does not die.
         let mut suspect_after = false;
         for id in tables.claimed_ids()?.into_iter().rev() {
             let Some(place) = tables.find(&self.kinds, id)? else { continue };
@@ -42,8 +43,8 @@ impl State {
         Ok(())
     }
 
-    /// The process ended while it had claimed this job. `suspect_after`: a suspect was claimed after it,
-    /// so this job does not die of it. Returns whether this job was a suspect itself.
+    /// Counts an interruption of a job that a process had claimed when it ended. `suspect_after`: a suspect was
+    /// claimed after it, so this job does not die. Returns whether this job was a suspect itself.
     fn interrupted(
         &mut self,
         tables: Tables<'_>,

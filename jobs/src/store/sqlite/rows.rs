@@ -27,24 +27,24 @@ pub(crate) struct Place {
     pub(crate) later: bool,
 }
 
-/// A job as its row has it.
+/// The row of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct JobRow {
     pub(crate) due: Millis,
     pub(crate) id: JobId,
     pub(crate) failures: u32,
     pub(crate) interruptions: u32,
-    /// How often it has run: failures, and interruptions in a row or not.
+    /// How often it failed or was interrupted in all, also before a retry by hand.
     pub(crate) attempts: u32,
     pub(crate) callers_id: bool,
     pub(crate) key: Option<String>,
     pub(crate) error: Option<String>,
-    /// What few jobs have, as `Extra` writes it.
+    /// The bytes of an `Extra`, which few jobs have.
     pub(crate) extra: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
 }
 
-/// What an insert did.
+/// The result of an insert.
 pub(crate) struct InsertedAt {
     pub(crate) inserted: Inserted,
     /// The place of the new job.
@@ -78,7 +78,7 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Returns the hour of a deadline, counted from 1970.
+/// Returns the hour of a due time, counted from 1970.
 pub(crate) fn hour_of(due: Millis) -> i64 {
     due.get() / MILLIS_PER_HOUR
 }
@@ -108,13 +108,13 @@ pub(super) fn millis_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Millis
     if time.get() == ms { Ok(time) } else { Err(out_of_range(column, ms)) }
 }
 
-/// Returns the error of a number that no program writes: the file is damaged.
+/// Returns the error for a number that no program writes: the file is damaged.
 pub(super) fn out_of_range(column: usize, found: i64) -> rusqlite::Error {
     rusqlite::Error::IntegralValueOutOfRange(column, found)
 }
 
 impl JobRow {
-    /// Reads the columns that every statement on jobs begins with.
+    /// Reads the first columns of a statement on jobs, which are the same in all of them.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         Ok(JobRow {
             due: millis_of(row, 0)?,
@@ -130,7 +130,7 @@ impl JobRow {
         })
     }
 
-    /// Reads deadline and id alone.
+    /// Reads only the due time and the id.
     pub(crate) fn read_position(row: &Row<'_>) -> rusqlite::Result<(Millis, JobId)> {
         Ok((millis_of(row, 0)?, id_of(row, 1)?))
     }
@@ -152,7 +152,7 @@ impl JobRow {
     }
 }
 
-/// Says that the row of a job cannot be read, whose second column is the id.
+/// Returns the report of a row of a job that cannot be read. Its second column is the id.
 pub(super) fn unreadable_job(row: &Row<'_>, error: rusqlite::Error) -> Unreadable {
     let id = id_of(row, 1).map_or_else(|_| "without an id".to_owned(), |id| id.to_string());
     Unreadable { what: format!("job {id}"), error: store_error(error) }
@@ -174,7 +174,7 @@ pub(super) fn schedule_of(row: &Row<'_>, kinds: &[KindRow]) -> rusqlite::Result<
     })
 }
 
-/// Returns the row of a kind's number.
+/// Returns the row of the kind with this number.
 pub(crate) fn kind_row(kinds: &[KindRow], n: i64) -> Result<&KindRow, StoreError> {
     kinds
         .iter()

@@ -1,4 +1,4 @@
-//! A scan of the due jobs of one kind: it passes over what is claimed, and files suspects by position.
+//! A scan of the due jobs of one kind: it skips claimed jobs, and sets suspects aside by position.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
-/// A scan of one kind, and the first job of it that is not taken.
+/// A scan of one kind, and the next job that a claim may take from it.
 pub(super) struct Scan<'a> {
     pub(super) rows: rusqlite::Rows<'a>,
     pub(super) head: Option<Head>,
@@ -17,13 +17,13 @@ pub(super) struct Scan<'a> {
 
 pub(super) enum Head {
     Due(JobRow),
-    /// The next job is due later than what is claimed.
+    /// The next job is due after the latest due time of the claim.
     Later((Millis, JobId)),
 }
 
 impl Scan<'_> {
-    /// Goes to the next job that is not claimed and no due suspect. Such suspects wait: of them the
-    /// payloads are not read. What cannot be read stays where it is, and costs no other.
+    /// Goes to the next job that is neither claimed nor a due suspect. Adds the due suspects to `waiting`,
+    /// without reading their payloads. A row that cannot be read stays where it is, and does not stop the scan.
     pub(super) fn advance(
         &mut self,
         held: &HashMap<JobId, Held>,
@@ -46,7 +46,7 @@ impl Scan<'_> {
     }
 }
 
-/// What a row is to a scan.
+/// How a scan treats a row.
 enum Found {
     Held,
     Head(Head),

@@ -1,4 +1,4 @@
-//! Schedules of repeated jobs, and their occurrences.
+//! Schedules, and their occurrences.
 
 use rusqlite::params;
 
@@ -24,7 +24,7 @@ impl State {
         Ok(same.is_none())
     }
 
-    /// Returns the schedules that can be read. One that cannot be costs no other.
+    /// Returns the schedules that can be read. The others are reported as unreadable.
     pub(super) fn schedules(
         &mut self,
         tables: Tables<'_>,
@@ -78,7 +78,7 @@ impl Tables<'_> {
         })
     }
 
-    /// Returns the schedules, each of them or why it cannot be read.
+    /// Returns each schedule, or why it cannot be read.
     fn schedules(
         &self,
         kinds: &[KindRow],

@@ -2,34 +2,34 @@
 //!
 //! | table | a row is | grows with |
 //! | --- | --- | --- |
-//! | `job` | a job that is not dead, in the order of kind, deadline, id | pending jobs |
+//! | `job` | a job that is not dead, in the order of kind, due time, id | pending jobs |
 //! | `later` | such a job of a later hour, in the order of kind, hour, id | pending jobs |
-//! | `moved` | where a job is whose id does not say it | jobs that were rescheduled, retried, or named by the caller |
-//! | `key` | a key and the id of its pending job | jobs with keys |
+//! | `moved` | the place of a job whose id does not lead to it | jobs that were rescheduled, retried, or named by the caller |
+//! | `key` | a key and the id of its pending or claimed job | jobs with keys |
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended | jobs in flight |
-//! | `cancel_requested` | a claimed job that another process asked to cancel | such requests, until the run ends |
-//! | `dead` | a dead job | the dead, until their retention |
-//! | `done` | an id of a caller's whose job has ended | such jobs, until their retention |
-//! | `kind` | the number of a kind, its name, and how many rows of `job` it has | kinds |
-//! | `schedule` | a repeated job, and when it occurs next | schedules |
-//! | `outbox` | a job that a statement of the application's has stored (`statement.rs`) | such jobs, until the next transaction of these jobs |
-//! | `meta` | the version of the tables; how often a process took the file over; the last hour that is in `job`; a number that tells the file from others | nothing |
+//! | `cancel_requested` | a claimed job whose cancel was requested | such requests, until the run ends |
+//! | `dead` | a dead job | dead jobs, until they are purged |
+//! | `done` | an id that the caller chose and whose job has ended | such jobs, until they are purged |
+//! | `kind` | the number of a kind, its name, and its number of jobs that are not dead | kinds |
+//! | `schedule` | a schedule, and its next occurrence | schedules |
+//! | `outbox` | a job that a statement of the application has stored (`statement.rs`) | such jobs, until the next transaction of this store |
+//! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
 //!
-//! A tree costs a page for each job that is written at a random place of it. So a job of a later hour
-//! goes to `later`, where the jobs of an hour lie in the order in which they came: a place to write for
-//! each hour, not for each job. `later_jobs.rs` moves an hour to `job`, sorted, before it begins. A job that
-//! is due after all that are in `job` goes there at once, to the end: if every delay is the same, no
-//! job is ever moved. There is no index of ids (see `values/id.rs`).
+//! Each job that is written at a random place of a B-tree costs a page. So a job of a later hour goes to
+//! `later`, where the jobs of an hour lie in the order of their ids, which ascend: one place to write for
+//! each hour, not for each job. `later_jobs.rs` moves an hour to `job`, sorted, before the hour begins. A
+//! job that is due after all other jobs of its kind in `job` goes to the end of `job` at once: if every
+//! delay is the same, no job is ever moved. There is no index of ids (see `values/id.rs`).
 //!
-//! `extra` is what few jobs have (`values/extra.rs`): NULL for all others.
+//! The column `extra` holds the settings that few jobs have (`values/extra.rs`). It is NULL for all others.
 
 /// The version of the tables that this code writes and reads.
 pub(crate) const VERSION: i64 = 3;
 
-/// The application id of a file that was made here: "TWJ1".
+/// The application id of a file that this code makes: "TWJ1".
 pub(crate) const APPLICATION_ID: i64 = 0x5457_4a31;
 
-/// The size of a page of a file that is made here, in bytes.
+/// The size of a page of a file that this code makes, in bytes.
 pub(crate) const PAGE_BYTES: i64 = 4096;
 
 const TABLES: &str = "

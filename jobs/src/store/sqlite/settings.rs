@@ -8,22 +8,22 @@ use super::open::Location;
 use super::schema::{APPLICATION_ID, PAGE_BYTES};
 use crate::values::error::OpenError;
 
-/// How much memory SQLite keeps pages in, in kibibytes.
+/// The memory for SQLite's page cache, in kibibytes.
 const CACHE_KIB: i64 = 16 * 1024;
-/// How many pages the log has before they are moved to the file.
+/// At this number of pages a commit moves the log to the file.
 const CHECKPOINT_PAGES: i64 = 4000;
-/// To how many bytes an emptied log is cut.
+/// An emptied log is cut to this number of bytes.
 const LOG_BYTES: i64 = 64 << 20;
 
 impl Location {
-    /// The settings that only a file without tables takes.
+    /// Sets what can be set only while a file has no tables.
     pub(super) fn settle_new(&self, conn: &Connection) -> Result<(), OpenError> {
         self.set(conn, "page_size", &PAGE_BYTES.to_string(), PAGE_BYTES)?;
         self.set(conn, "auto_vacuum", "INCREMENTAL", 2)?;
         self.set(conn, "application_id", &APPLICATION_ID.to_string(), APPLICATION_ID)
     }
 
-    /// Sets what the promises need, and reads it back.
+    /// Sets the settings that the promises need, and reads each back.
     pub(super) fn settle(&self, conn: &Connection) -> Result<(), OpenError> {
         if self.vfs.is_some() {
             self.set_text(conn, "locking_mode", "exclusive")?;
@@ -35,7 +35,7 @@ impl Location {
             let denied = self.io(io::Error::from(io::ErrorKind::PermissionDenied));
             return if self.only_looks { Ok(()) } else { Err(denied) };
         }
-        // A file that is mapped raises a signal where a full disk should be an error.
+        // With a mapped file, a full disk raises a signal. It should be an error.
         self.set(conn, "mmap_size", "0", 0).or_else(|error| match error {
             OpenError::Setting { found, .. } if found == "nothing" => Ok(()),
             other => Err(other),
@@ -81,7 +81,7 @@ impl Location {
         wanted: &str,
     ) -> Result<(), OpenError> {
         let set = format!("PRAGMA {pragma} = {wanted}");
-        // To its end: what the setting writes is committed after its row was returned.
+        // The statement must run to its end: SQLite commits the setting only after it has returned the row.
         let answer = conn.prepare(&set).and_then(|mut set| {
             let mut rows = set.query([])?;
             let answer: String = match rows.next()? {

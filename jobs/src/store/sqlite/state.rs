@@ -1,4 +1,4 @@
-//! What is remembered beside the file.
+//! The state in memory that belongs to the file.
 
 use std::collections::HashSet;
 
@@ -12,36 +12,37 @@ use crate::store::Unreadable;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
-/// What is remembered beside the file.
+/// The state in memory that belongs to the file.
 pub(crate) struct State {
     pub(crate) kinds: Vec<KindRow>,
-    /// By how much the number of jobs of a kind has changed in this batch.
+    /// For each kind by number: by how much its number of jobs has changed in this batch.
     pub(crate) deltas: Vec<(i64, i64)>,
     pub(crate) claims: Claims,
     pub(crate) hours: Hours,
     /// How many rows a purge deletes at once.
     pub(crate) purges: Pace,
-    /// The kinds are to be read again.
+    /// The next transaction reads the kinds again.
     pub(crate) reload: bool,
     pub(crate) data_version: i64,
-    /// Another process has changed the file since the last look.
+    /// Another connection has changed the file since the last poll.
     pub(crate) changed: bool,
-    /// Ids of jobs whose insert may or may not have been committed: remembered when they end.
+    /// Ids of jobs whose insert may or may not have been committed. The store remembers them when the jobs
+    /// end, as it does ids that the caller chose.
     pub(crate) unknown: HashSet<JobId>,
-    /// The rows of `cancel_requested`, once they were read: none after another process has changed the file.
+    /// The rows of `cancel_requested`. `None`: read them again, since another connection may have changed them.
     pub(crate) cancel_requested: Option<HashSet<JobId>>,
-    /// Statements of the application's may have left jobs.
+    /// The table `outbox` may hold jobs.
     pub(crate) outbox: bool,
     /// Another process runs the jobs of the file now.
     pub(crate) overtaken: bool,
-    /// What was read ahead for the pages of a list.
+    /// Positions that were read ahead for the next pages of a list.
     pub(crate) ahead: Vec<Ahead>,
     /// Rows that could not be read in this batch.
     pub(crate) unreadable: Vec<Unreadable>,
 }
 
 impl State {
-    /// Returns what a process remembers that has not read the file yet.
+    /// Returns the state of a process that has not read the file yet.
     pub(super) fn new(runs_jobs: bool) -> State {
         State {
             kinds: Vec::new(),
@@ -61,8 +62,8 @@ impl State {
         }
     }
 
-    /// What begins every transaction: learns what other processes have done. If one of them has taken
-    /// the jobs over, nothing is written any more.
+    /// Begins a transaction: reads again what other connections have changed. Fails if another process
+    /// runs the jobs now, so that this one writes nothing more.
     pub(crate) fn begin(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         self.notice_changes(tables)?;
         if self.reload {
@@ -91,12 +92,12 @@ impl State {
         Ok(())
     }
 
-    /// The transaction was committed.
+    /// Keeps the changes of a transaction that was committed.
     pub(crate) fn accept(&mut self) {
         self.claims.accept();
     }
 
-    /// The transaction was rolled back.
+    /// Undoes the changes of a transaction that was rolled back.
     pub(crate) fn undo(&mut self) {
         self.claims.undo();
         self.hours.forget();
@@ -106,13 +107,13 @@ impl State {
         self.reload = true;
     }
 
-    /// The file was opened anew.
+    /// Lets the next transaction read everything again, since the file was opened again.
     pub(crate) fn forget_the_file(&mut self) {
         self.reload = true;
         self.data_version = -1;
     }
 
-    /// Writes how many jobs of each kind there are.
+    /// Writes the changed numbers of jobs of each kind.
     pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         for (kind, by) in self.deltas.drain(..) {
             if by != 0 {

@@ -1,16 +1,17 @@
-//! An insert as a statement that any SQLite library can run: it leaves the job in `outbox`, and the next
-//! transaction of these jobs files it.
+//! An insert as a statement that any SQLite library can run.
 //!
 //! Ground rules:
 //!
-//! - The statement is one text with one parameter. What an insert means (keys, ids, counts, hours) is said
-//!   once, in Rust, and not again in SQL.
-//! - The text has the number of its file and the version of its tables in it. In another file, or after a
+//! - The statement adds the job to the table `outbox`. The next transaction of this store *files* it:
+//!   inserts the job and deletes the row.
+//! - The statement is one text with one parameter. The rules of an insert (keys, ids, counts, hours) are
+//!   written once, in Rust, and not again in SQL.
+//! - The text contains the number of its file and the version of its tables. In another file, or after a
 //!   migration, `made_for_this_file` is NULL, so SQLite refuses the row. Where there is no such table, it
 //!   refuses the statement.
-//! - What was left is filed in the order in which it was left, before anything else that the transaction
-//!   does. A question files it too, so a job is there as soon as its transaction is committed.
-//! - A job that was left twice is filed once: the second one finds the id.
+//! - A transaction files the rows of the outbox first, in the order in which they were added. A question
+//!   files them too, so a job can be found as soon as the application's transaction is committed.
+//! - A job that was added twice is filed once: its id is known the second time.
 
 use std::sync::Arc;
 
@@ -29,13 +30,14 @@ use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
-/// What the parameter begins with: "TWJ1". The table takes no other.
+/// The first bytes of the parameter: "TWJ1". The table accepts no others.
 const MAGIC: &[u8; 4] = b"TWJ1";
 
 /// How many jobs are read from the outbox at once. One may have 64 MiB.
 const ROWS_AT_ONCE: usize = 16;
 
-/// What follows the magic and a length of four bytes, as JSON. The payload follows it.
+/// The head of the parameter, in JSON. It stands behind the magic and its own length in four bytes. The
+/// payload follows it.
 #[derive(Serialize, Deserialize)]
 struct Head {
     id: JobId,
@@ -76,7 +78,7 @@ pub(crate) fn parameter(new: &NewJob) -> Result<Vec<u8>, StoreError> {
     Ok(parameter)
 }
 
-/// Reads what [`parameter`] has written.
+/// Reads a parameter that [`parameter`] has written.
 fn job_of(parameter: &[u8]) -> Option<NewJob> {
     let rest = parameter.strip_prefix(MAGIC)?;
     let (bytes, rest) = rest.split_first_chunk::<4>()?;
@@ -117,17 +119,17 @@ fn from_number(number: u8) -> Option<IfTaken> {
     })
 }
 
-/// What was found in the outbox.
+/// What a transaction found in the outbox.
 #[derive(Default)]
 pub(crate) struct Filed {
-    /// Something was filed.
+    /// At least one row was filed.
     pub(crate) any: bool,
-    /// What no version so far has written. It stays where it is.
+    /// Rows that cannot be read. They stay in the outbox.
     pub(crate) unreadable: Vec<Unreadable>,
 }
 
 impl State {
-    /// Files what statements have left, if another connection has written since the last time.
+    /// Files the rows of the outbox, if another connection has written since the last time.
     pub(crate) fn file_outbox(
         &mut self,
         tables: Tables<'_>,
@@ -160,9 +162,9 @@ impl State {
 }
 
 impl Sqlite {
-    /// Files what statements have left, so that a question finds it. It does not wait for another
-    /// connection's transaction: what that one holds up is not seen yet. An error is the question's to
-    /// meet, and to tell.
+    /// Files the rows of the outbox, so that a question finds their jobs. Waits only briefly for a transaction
+    /// of another connection; if that takes longer, the question does not find them yet. An error is
+    /// ignored here: the question meets it again, and reports it.
     pub(super) fn file_for_question(&mut self, now: Millis) {
         if self.connect().is_err() {
             return;
@@ -182,7 +184,7 @@ impl Sqlite {
     }
 }
 
-/// Compares the outbox with what statements leave there: the part of `check` that is about it.
+/// Returns the number of the first row of the outbox that cannot be read, for `check`.
 pub(super) fn first_unreadable(tables: Tables<'_>) -> Result<Option<i64>, StoreError> {
     let mut after = i64::MIN;
     loop {
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
     use crate::store::{Answer, Batch, Op, Store};
 
-    /// Promise: the parameter of a statement has everything that is said of a job.
+    /// Promise: the parameter of a statement contains every field of a job.
     #[test]
     fn a_job_comes_out_of_its_parameter_as_it_went_in() {
         let ways = [IfTaken::Replace, IfTaken::ReplaceKeepingTime, IfTaken::Leave];
@@ -227,8 +229,8 @@ mod tests {
         }
     }
 
-    /// Promise: a statement does all that an insert does. Of several under one key the last one stays, an
-    /// id of the caller's is taken once, and remembered once its job has ended.
+    /// Promise: a statement has all the effects of an insert. Of several jobs with one key the last one stays
+    /// (`IfTaken`). An id that the caller chose is inserted once, and remembered once its job has ended.
     #[test]
     fn what_statements_left_is_filed_in_their_order_by_the_rules_of_an_insert() {
         let path = std::env::temp_dir().join(format!("tickwheel-filed-{}.db", std::process::id()));
@@ -267,7 +269,7 @@ mod tests {
         let Answer::Info(Some(info)) = answer else { panic!("{answer:?}") };
         assert_eq!((info.id, info.due), (JobId::named("b"), job("", "", 1, None).due.to_system()));
         store.check().unwrap();
-        // An id whose job has ended is known.
+        // The id of a job that has ended is known.
         let answer = ask(&mut store, Op::Cancel(JobId::named("near")));
         assert!(matches!(answer, Answer::Cancelled(cancel) if cancel.is_cancelled()));
         leave(&job("near", "mail", 5, None));
@@ -279,7 +281,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// Promise: what was cut, or is of another program, is no job and no panic.
+    /// Promise: a parameter that was cut, or that another program wrote, is no job and causes no panic.
     #[test]
     fn a_parameter_that_was_cut_is_no_job() {
         let kind = Arc::from("close-order");

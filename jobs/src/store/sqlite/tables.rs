@@ -1,11 +1,11 @@
-//! Single changes to the tables, each of them complete: a job with its key and its place.
+//! Single changes to the tables, each complete: a job with its key and its place.
 //!
 //! Ground rules:
 //!
-//! - Nothing here begins or ends a transaction, and nothing is remembered between calls, so the same
-//!   code serves the dispatcher, another process, and a transaction of the caller's.
-//! - A job whose id does not lead to it has a row in `moved`; every other job has none.
-//! - A row of `key` names a job that is there and has that key.
+//! - No function here begins or ends a transaction or keeps state between calls. So the same code serves
+//!   the dispatcher, another process, and a transaction of the caller.
+//! - A job whose id does not lead to its place has a row in `moved`; every other job has none.
+//! - A row of `key` names a job that exists and has that key.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -20,7 +20,7 @@ use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
-/// No kind has more jobs than this, so that counts can be added.
+/// A kind that counts more jobs than this is damaged. So counts can be added without an overflow.
 const MOST_JOBS: i64 = 1 << 53;
 
 /// The tables of one queue, as one connection sees them.
@@ -78,7 +78,7 @@ impl Tables<'_> {
         self.execute(&self.sql.kind_jobs, params![kind, by]).map(drop)
     }
 
-    /// Returns where the job of an id is.
+    /// Returns the place of the job with this id.
     pub(crate) fn find(&self, kinds: &[KindRow], id: JobId) -> Result<Option<Place>, StoreError> {
         if let Some(due) = id.due_hint() {
             for kind in kinds.iter().filter(|kind| id.may_be_of(&kind.name)) {
@@ -95,7 +95,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Returns where the job is, if it is of this kind and has this deadline.
+    /// Returns the place of the job, if it has this kind and this due time.
     fn find_at(&self, kind: i64, due: Millis, id: JobId) -> Result<Option<Place>, StoreError> {
         let bytes = id_bytes(id);
         let here = |later| Ok(Some(Place { kind, due, id, later }));
@@ -115,8 +115,8 @@ impl Tables<'_> {
         self.one(sql, place.key(), JobRow::read)
     }
 
-    /// Writes a job to the table of jobs, or to that of later hours, and where it is. Its key is the
-    /// caller's to write.
+    /// Writes a job to the table of jobs, or to that of later hours if `later`; and its place to `moved`, if its
+    /// id does not lead there. The caller writes the key.
     pub(crate) fn put_job(
         &self,
         kind: &KindRow,
@@ -141,7 +141,7 @@ impl Tables<'_> {
         Ok(Place { kind: kind.n, due: job.due, id: job.id, later })
     }
 
-    /// Writes a job whose place is known: its deadline has not changed.
+    /// Writes the row of a job and no row of `moved`.
     pub(crate) fn put_row_alone(
         &self,
         kind: i64,
@@ -191,7 +191,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Deletes a job, and where it was. Its key is the caller's to delete.
+    /// Deletes a job, and its row of `moved`. The caller deletes the key.
     pub(crate) fn delete_job(&self, kind: &KindRow, place: Place) -> Result<bool, StoreError> {
         let sql = if place.later { &self.sql.delete_later } else { &self.sql.delete };
         let found = self.execute(sql, place.key())? > 0;
@@ -201,7 +201,7 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Deletes a job for good: with its key, and with a memory of its id if it was the caller's.
+    /// Deletes a job and its key. Remembers its id if `callers_id`.
     pub(crate) fn end_job(
         &self,
         kind: &KindRow,
@@ -233,7 +233,7 @@ impl Tables<'_> {
         self.execute(&self.sql.put_key, params![key, id_bytes(id)]).map(drop)
     }
 
-    /// Inserts a job, as [`NewJob`] says.
+    /// Inserts a job by the rules of [`NewJob`] and [`IfTaken`].
     pub(crate) fn insert(
         &self,
         kinds: &[KindRow],
@@ -337,7 +337,7 @@ impl Tables<'_> {
         self.all(sql, [], |row| id_of(row, 0))
     }
 
-    /// Returns how often a process has taken the jobs over.
+    /// Returns how often a process has started to run the jobs.
     pub(crate) fn starts(&self) -> Result<u64, StoreError> {
         let starts = self.one(&self.sql.starts, [], |row| row.get::<_, i64>(0))?;
         Ok(u64::try_from(starts.unwrap_or(0)).unwrap_or(0))
@@ -353,13 +353,13 @@ impl Tables<'_> {
         Ok(hour.unwrap_or(-1))
     }
 
-    /// Returns the latest deadline in the table of jobs, of a kind.
+    /// Returns the latest due time of a kind in the table of jobs.
     pub(crate) fn newest(&self, kind: i64) -> Result<Option<Millis>, StoreError> {
         let newest = self.one(&self.sql.newest, [kind], |row| row.get::<_, Option<i64>>(0))?;
         Ok(newest.flatten().map(Millis::clamped))
     }
 
-    /// Returns the ids of all claimed jobs, as the file has them.
+    /// Returns the ids in the table `claim`, in the order of claiming. Some of these jobs may have ended.
     pub(crate) fn claimed_ids(&self) -> Result<Vec<JobId>, StoreError> {
         let batches = self.all(&self.sql.claims, [], |row| row.get::<_, Vec<u8>>(0))?;
         Ok(batches

@@ -1,9 +1,9 @@
-//! A folder that is removed with the last user of the file in it.
+//! The folder of a temporary database, removed with the last user of the file in it.
 //!
 //! Ground rules:
 //!
-//! - Only this user may look into the folder, and its name cannot be guessed.
-//! - It goes when the last location in it goes: connections, locks and log lie in it.
+//! - Only this user of the system may open the folder, and its name cannot be guessed.
+//! - The folder is removed when the last `Location` in it is dropped, since locks and log lie in it too.
 
 use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Should it stay, the system removes it some day.
+        // If this fails, the system removes its old temporary files some day.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

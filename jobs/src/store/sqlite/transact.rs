@@ -1,11 +1,11 @@
-//! The connection, opened anew after an error, and the transactions on it: what begins and ends them.
+//! The connection, which is opened again after an error, and the transactions on it.
 //!
 //! Ground rules:
 //!
-//! - After an error in reading or writing the connection is closed, and opened anew for the next
-//!   batch. A failed fsync is never tried again on the same descriptor.
-//! - Nothing is written to a file that is not under its name any more, nor after another process has
-//!   taken the jobs over.
+//! - An error of reading or writing closes the connection. The next batch opens it again. A failed
+//!   fsync is never tried again on the same descriptor.
+//! - This process writes nothing to a file that is no longer under its name, and nothing after another
+//!   process has started to run the jobs.
 
 use std::time::Duration;
 
@@ -34,11 +34,11 @@ impl Access {
     }
 }
 
-/// How long after the name of the file was looked at it is looked at again.
+/// The shortest time between two comparisons of the file with its name.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Sqlite {
-    /// Returns the connection, opened anew if an error closed it.
+    /// Returns the connection, opened again if an error closed it.
     pub(super) fn connect(&mut self) -> Result<&Connection, StoreError> {
         if std::process::id() != self.pid {
             return Err(StoreError::Forked);
@@ -61,8 +61,8 @@ impl Sqlite {
         self.conn.as_ref().ok_or(StoreError::Closed)
     }
 
-    /// Compares the file that is under the name with the one that was opened, once a second at most. A
-    /// file without a name goes on taking commits, which nobody else will ever read.
+    /// Compares the file under the name with the one that was opened, at most once a second. A file that was
+    /// removed would go on taking commits, which no other process could read.
     pub(super) fn compare_file(&mut self, now: Millis) {
         if now.since(self.compared) >= COMPARE_INTERVAL || now < self.compared {
             self.compared = now;
@@ -70,7 +70,7 @@ impl Sqlite {
         }
     }
 
-    /// Makes commits wait for the disk, or not.
+    /// Sets whether commits wait for the disk.
     fn set_synced(&mut self, synced: bool) -> Result<(), StoreError> {
         if self.syncs != synced {
             let level = if synced { "FULL" } else { "NORMAL" };
@@ -81,7 +81,7 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Closes the connection if the error says that it cannot be trusted any more.
+    /// Undoes the state after an error, and closes the connection if it can no longer be trusted.
     pub(super) fn after(&mut self, error: &StoreError) {
         self.state.undo();
         if matches!(error, StoreError::Io(_) | StoreError::Damaged(_))
@@ -91,7 +91,8 @@ impl Sqlite {
         }
     }
 
-    /// Runs `body` in a transaction. One that only reads waits for nobody who writes.
+    /// Runs `body` in a transaction. One that only reads does not wait for writers. `body` also returns whether
+    /// it changed anything.
     pub(super) fn transact<T>(
         &mut self,
         access: Access,
@@ -112,7 +113,7 @@ impl Sqlite {
         let (value, changed) = match done {
             Ok(done) => done,
             Err(error) => {
-                // Where SQLite has rolled back by itself, this fails, and nothing is left to do.
+                // This fails if SQLite has rolled back by itself. Then nothing is left to do.
                 let _ = tables.execute("ROLLBACK", []);
                 self.after(&error);
                 return Err(error.into());

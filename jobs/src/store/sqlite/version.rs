@@ -1,4 +1,4 @@
-//! The tables of a file: made, accepted or refused.
+//! Makes the tables of a file, accepts them, or refuses them.
 
 use rusqlite::Connection;
 
@@ -17,7 +17,7 @@ impl Location {
             return Ok(());
         }
         let made = tables.execute("BEGIN IMMEDIATE", []).and_then(|_| {
-            // Another process may have made them since.
+            // Another process may have made them meanwhile.
             let none = tables.one(&sql.has_tables, [], |row| row.get::<_, i64>(0))? == Some(0);
             if none {
                 conn.execute_batch(&sql.tables).map_err(store_error)?;
@@ -28,7 +28,8 @@ impl Location {
         made.map_err(|error| self.refine(error))
     }
 
-    /// Refuses a file whose tables are not what this version makes: SQLite trusts their text.
+    /// Refuses a file whose tables differ from those that this version makes: SQLite trusts the text of
+    /// their definitions.
     fn compare_schema(&self, tables: Tables<'_>) -> Result<(), OpenError> {
         let statements = tables.sql.tables.split(';').map(str::trim);
         for made in statements.filter(|text| text.starts_with("CREATE")) {

@@ -14,14 +14,14 @@ use crate::values::time::Millis;
 /// A cron expression in a time zone: five fields (minute, hour, day of the month, month, day of the
 /// week), or six with seconds in front. With feature `cron`.
 ///
-/// The expression is [croner](https://docs.rs/croner)'s, and so is what happens when clocks change:
+/// [croner](https://docs.rs/croner) defines the expression, and what happens when clocks change:
 ///
-/// - When clocks go forward, an occurrence with a fixed time in the hour that does not exist runs at
-///   the first moment after it. One with a `*` or a step in its time is left out.
-/// - When clocks go back, an occurrence with a fixed time in the hour that exists twice runs once, at
-///   the first. One with a `*` or a step runs in both.
-/// - When clocks go forward by more than two hours, an occurrence in the gap is left out, but for the last
-///   two hours of it. (Apia left out a day in 2011.)
+/// - When clocks go forward, an occurrence with a fixed time in the hour that does not exist runs at the first
+///   moment after it. One with a `*` or a step in its time is left out.
+/// - When clocks go back, an occurrence with a fixed time in the hour that exists twice runs once, in the first
+///   of the two. One with a `*` or a step runs in both.
+/// - When clocks go forward by more than two hours, an occurrence in the gap is left out, except in the last
+///   two hours of the gap. (Apia left out a day in 2011.)
 /// - No occurrence is found in the year 5000 or later. A schedule without a further occurrence ends: see
 ///   [`Schedule`].
 ///
@@ -45,7 +45,7 @@ pub struct Cron {
     missed: Missed,
 }
 
-/// How many gaps between two times of a zone a search goes over.
+/// The most gaps in the times of a zone that one search skips.
 const MOST_GAPS: usize = 100;
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
@@ -54,7 +54,7 @@ impl Cron {
     ///
     /// # Errors
     ///
-    /// If the expression makes no sense, with its column, or if there is no such zone.
+    /// If the expression is not valid, with the column, or if there is no such zone.
     pub fn new(expression: &str, zone: &str) -> Result<Cron, ScheduleError> {
         let parsed = croner::Cron::from_str(expression).map_err(|error| ScheduleError::Cron {
             expression: expression.to_owned(),
@@ -74,7 +74,7 @@ impl Cron {
         })
     }
 
-    /// Says what becomes of missed occurrences: [`Missed::Once`] unless it is said.
+    /// Sets what happens to missed occurrences. The default is [`Missed::Once`].
     #[must_use]
     pub fn missed(self, missed: Missed) -> Schedule {
         Schedule::from(Cron { missed, ..self })
@@ -116,9 +116,9 @@ impl Cron {
         }
     }
 
-    /// Searches from a time on, that time left out. croner gives up at a time that the zone leaves out if
-    /// the gap is longer than two hours, with the same error as if there were no further occurrence. So
-    /// the clock without a zone is asked as well, and the search goes on behind the gap.
+    /// Searches for an occurrence from a time on, that time left out. If the occurrence falls into a gap of
+    /// more than two hours, croner returns the same error as if there were no further occurrence. So the search
+    /// then asks for the occurrence on a clock without a zone, and goes on behind the gap.
     fn search(&self, from: Millis, direction: Direction) -> Option<i64> {
         let mut from = Timestamp::from_millisecond(from.get()).ok()?.to_zoned(self.zone.clone());
         let mut included = false;
@@ -146,8 +146,9 @@ impl Cron {
     }
 }
 
-/// Returns the column of the first field that is wrong by itself: with all others a `*`, the
-/// expression is still refused. Returns 1 if no single field is to blame.
+/// Returns the column of the first field that is wrong by itself: with every other field a `*`, the expression
+/// is still refused. Returns 1 if no single field is wrong, and the end of the expression if fields are
+/// missing.
 fn wrong_column(expression: &str) -> usize {
     let mut fields = Vec::new();
     let mut rest = 0;

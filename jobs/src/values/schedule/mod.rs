@@ -1,12 +1,12 @@
-//! When a repeated job occurs: every so often, or by a cron expression in a time zone.
+//! Schedules: the times of their occurrences, once a period or by a cron expression in a time zone.
 //!
 //! Ground rules:
 //!
-//! - A schedule is text in the store, so that a process without the feature `cron` leaves what it
-//!   cannot read alone.
-//! - The next occurrence is a function of the one before, never of the present, so nothing drifts. A clock
-//!   that was ahead, and is right again, leads back to an earlier occurrence, on the same times.
-//! - Cron expressions and time zones are croner's and jiff's.
+//! - The store keeps a schedule as text. So a process without the feature `cron` does not change a schedule
+//!   that it cannot read.
+//! - The next occurrence is a function of the one before, never of the present, so nothing drifts. If a clock
+//!   was ahead and is set right, the schedule goes back to an earlier occurrence of the same series of times.
+//! - croner reads the cron expressions, and jiff the time zones.
 
 #[cfg(feature = "cron")]
 mod cron;
@@ -16,23 +16,22 @@ use std::time::Duration;
 
 use crate::values::time::Millis;
 
-/// When the occurrences of a repeated job are due, and what happens to those that were missed.
+/// When the occurrences of a schedule are due, and what happens to missed occurrences.
 ///
-/// A [`Duration`] turns into one: the first occurrence is due a period after
-/// [`schedule`](crate::Client::schedule) was called first, and each further one a period after the one
-/// before. So does a `Cron`, with the feature `cron`.
+/// A [`Duration`] converts to a schedule: the first occurrence is due a period after the first call of
+/// [`schedule`](crate::Client::schedule), and each further one a period after the one before. With the feature
+/// `cron`, a `Cron` converts to one too.
 ///
 /// A schedule without a further occurrence (a cron expression with a year that is over, a period that leads
-/// past the year 9999) ends with its last one: it is listed no more, and no
-/// [`Event`](crate::Event) tells of it.
+/// past the year 9999) ends with its last one: it is not listed any more, and no [`Event`](crate::Event)
+/// reports that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
     pub(crate) rule: Rule,
     pub(crate) missed: Missed,
 }
 
-/// What becomes of occurrences that nobody was there to run at their time: those that are more than
-/// a second late when they are found.
+/// What happens to missed occurrences: those that are more than a second late when a process finds them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Missed {
     /// None of them runs.
@@ -40,19 +39,18 @@ pub enum Missed {
     /// The latest one runs.
     #[default]
     Once,
-    /// The latest ones run, this many at most, in their order; and never more than 10,000 of them, however
-    /// many it says.
+    /// The latest ones run, in their order: at most this many, and never more than 10,000.
     Burst(u32),
 }
 
-/// The times of a schedule.
+/// The rule of a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Rule {
     /// Milliseconds between occurrences.
     Every(u64),
     #[cfg(feature = "cron")]
     Cron(Cron),
-    /// What another version or another set of features wrote.
+    /// A rule that another version or another set of features wrote.
     #[cfg_attr(
         not(any(feature = "sqlite-unbundled", feature = "redis")),
         expect(dead_code, reason = "memory has no such")
@@ -60,7 +58,7 @@ pub(crate) enum Rule {
     Unknown,
 }
 
-/// A schedule that makes no sense.
+/// A schedule that is not valid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScheduleError {
@@ -70,9 +68,9 @@ pub enum ScheduleError {
     Cron {
         /// The expression.
         expression: String,
-        /// Where it is wrong: the column of the first character of the field, counted from 1.
+        /// The column of the first character of the wrong field, counted from 1.
         column: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// There is no time zone of this name.
@@ -98,15 +96,15 @@ impl fmt::Display for ScheduleError {
 impl std::error::Error for ScheduleError {}
 
 impl Schedule {
-    /// Returns the schedule that occurs once a `period`, in whole milliseconds, rounded up. A period
-    /// of zero is refused by [`schedule`](crate::Client::schedule).
+    /// Returns the schedule with one occurrence in each `period`, which is rounded up to whole milliseconds.
+    /// [`schedule`](crate::Client::schedule) refuses a period of zero.
     #[must_use]
     pub fn every(period: Duration) -> Schedule {
         let ms = u64::try_from(period.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         Schedule { rule: Rule::Every(ms), missed: Missed::default() }
     }
 
-    /// Says what becomes of missed occurrences: [`Missed::Once`] unless it is said.
+    /// Sets what happens to missed occurrences. The default is [`Missed::Once`].
     #[must_use]
     pub fn missed(self, missed: Missed) -> Schedule {
         Schedule { missed, ..self }
@@ -121,11 +119,11 @@ impl Schedule {
     }
 }
 
-/// The most missed occurrences that run, whatever [`Missed::Burst`] says.
+/// The most missed occurrences that run, even if [`Missed::Burst`] allows more.
 const MOST_MISSED: usize = 10_000;
 
 impl Schedule {
-    /// Returns which occurrences become jobs, of those from `next` to `until`, `most` at most, and the one
+    /// Returns the occurrences from `next` to `until` that become jobs, at most `most`, and the occurrence
     /// after them. Those before `missed_before` were missed.
     pub(crate) fn due(
         &self,
@@ -150,12 +148,12 @@ impl Schedule {
         (times, next)
     }
 
-    /// Returns the first occurrence after `now`, if there is one between `in_order` and `next`, which
-    /// was left out then: `next` is the next one of a schedule whose occurrences were taken up to
-    /// `in_order` at most, unless the clock was ahead.
+    /// Returns the first occurrence after `now` if the schedule is ahead because the clock was ahead. `next` is
+    /// the next occurrence of the schedule. Occurrences are taken up to `in_order` at most, so without a clock
+    /// that was ahead none lies between `in_order` and `next`.
     ///
-    /// A period is looked at each time, which costs an addition. A cron expression is asked only if the
-    /// clock was set.
+    /// A period is checked each time, which costs an addition. A cron expression is checked only if the clock
+    /// was set.
     #[cfg_attr(not(feature = "cron"), expect(unused_variables, reason = "all rules are periods"))]
     pub(crate) fn left_out(
         &self,
@@ -170,7 +168,7 @@ impl Schedule {
                 if next.get() - in_order.get() <= period {
                     return None;
                 }
-                // On the times of this schedule: a period and another one from `next` back.
+                // Whole periods back from `next`, to stay on the times of this schedule.
                 let steps = (next.get() - now.get() - 1) / period;
                 Some(Millis::clamped(next.get() - steps * period))
             }
@@ -198,8 +196,8 @@ impl Rule {
         }
     }
 
-    /// Returns the latest occurrences that are not after `limit`, of those from `first` on: at most
-    /// `most`, in their order. However long the time between, it takes `most` steps.
+    /// Returns the latest occurrences from `first` to `limit`, in their order: at most `most`. It takes `most`
+    /// steps, even if the time between is long.
     fn latest(&self, first: Millis, limit: Millis, most: usize) -> Vec<Millis> {
         let mut latest = match self {
             Rule::Every(0) | Rule::Unknown => Vec::new(),

@@ -79,8 +79,8 @@ fn an_empty_registry_keeps_little_memory() {
     assert!(registry.registrations.capacity() <= KEPT_REGISTRATIONS);
 }
 
-/// A few jobs do not pin the memory of many that have gone; their handles go on working, and those of
-/// the others stay stale, however often the registrations move.
+/// A few jobs do not pin the memory of many that have gone. Their handles go on working, and those
+/// of the others stay stale, however often the registrations move.
 #[test]
 fn a_registry_gives_back_what_a_burst_took_while_a_few_stay() {
     let mut registry = Registry::default();
@@ -117,7 +117,7 @@ fn a_registry_gives_back_what_a_burst_took_while_a_few_stay() {
     assert!(registry.len() == 0 && registry.moved.is_empty());
 }
 
-/// A walk misses no registration that moves to where the walk has been.
+/// A walk misses no registration that moves to an index that it has passed.
 #[test]
 fn a_walk_begins_anew_when_registrations_have_moved() {
     let mut registry = Registry::default();

@@ -1,7 +1,7 @@
--- Looks at each key for some ids, the slow way.
+-- Checks some jobs: compares all keys in which their ids may be.
 --
 -- ARGV from `at` on: ids.
--- Returns { 'ok', microseconds, pairs }: an id at which something is wrong, and a sentence that says what.
+-- Returns { 'ok', microseconds, pairs }: an id, and the invariant that it breaks.
 
 local wrong = {}
 for n = at, #ARGV do

@@ -1,13 +1,14 @@
--- Changes to pending jobs, to dead jobs and to schedules. `ends.lua` has the changes to claimed jobs, and
--- `apply.lua` does what the list in ARGV says: they are the rest of this script.
+-- Changes to pending jobs, to dead jobs and to schedules. Two more files belong to this script: `ends.lua` has
+-- the changes to claimed jobs, and `apply.lua` does the operations of the list in ARGV.
 --
--- A call whose answer was lost is sent again under its number and its place: it changes nothing then, and
--- is answered as it was before. A copy that arrives after a later call does nothing, since no caller waits
+-- If the answer to a call was lost, the call is sent again under its number and its place. It changes nothing
+-- then, and is answered as before. A copy that arrives after a later call does nothing, since no caller waits
 -- for it.
 --
 -- ARGV from `at` on: the place of the call in its batch; the number of the batch; the place of the call that
 -- this one continues, or ''; the list of operations.
--- Returns: see `apply.lua`. The results are empty if the call came too late, or without the call before.
+-- Returns: see `apply.lua`. The results are empty if the call came too late, or if the call that it continues
+-- was not done.
 
 local place, number, before = args(3)
 
@@ -25,12 +26,13 @@ local last_number, last_answer = last_in(place)
 if last_number == tonumber(number) then
   return { 'ok', micros, last_answer }
 end
--- What is a part of something larger comes after the part before it, or not at all.
+-- A call that continues another one of the batch does nothing unless that one was done.
 if last_number > tonumber(number) or before ~= '' and last_in(before) ~= tonumber(number) then
   return { 'ok', micros, '' }
 end
 
--- A list of inserts reads every key that it writes to.
+-- A wrong type of a key must be found before the first write. A call that is one list of inserts needs no check:
+-- it reads the keys that it writes to.
 if ARGV[at] ~= 'insert_many' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV then
   check_types()
 end
@@ -43,10 +45,10 @@ if not NEEDS_MEMORY[ARGV[at]] then
 end
 
 local answers = {}
--- In almost every call no cancel is requested.
+-- Read once for the call, since almost always no cancel is requested.
 local is_any_cancel_requested = redis.call('SCARD', cancel_requested) > 0
 
--- Takes the request to cancel this claimed job, if there is one.
+-- Whether the cancel of this claimed job was requested. Drops the request.
 local function take_cancel_request(id)
   return is_any_cancel_requested and redis.call('SREM', cancel_requested, id) == 1
 end
@@ -70,7 +72,7 @@ local function remove(id, job)
   count(job.kind, -1)
 end
 
--- The pending job with this id.
+-- The pending job with this id, or nil.
 local function pending(id)
   local record = redis.call('HGET', jobs, id)
   if not record or is_claimed(id) then
@@ -83,7 +85,7 @@ local function pending(id)
   return job
 end
 
--- The job that has this key, and its record. Nil if the record was removed by hand, or makes no sense.
+-- The id of the job that has this key, and the job. Nil if there is none, or if its record cannot be read.
 local function holder_of(key)
   local id = redis.call('HGET', keys, key)
   local record = id and redis.call('HGET', jobs, id)
@@ -94,7 +96,7 @@ local function holder_of(key)
   return id, job
 end
 
--- The same of a pending job.
+-- The same, if the job is pending.
 local function pending_holder_of(key)
   local id, job = holder_of(key)
   if not id or is_claimed(id) then
@@ -103,7 +105,7 @@ local function pending_holder_of(key)
   return id, job
 end
 
--- The result of an operation that was not done, because this job has the key.
+-- The result of an operation that was not done because this job has the key.
 local function key_taken_by(id, key)
   local detail = id .. key
   return KEY_TAKEN .. struct.pack('>I2', #detail) .. detail
@@ -141,13 +143,13 @@ end
 
 local operations = {}
 
--- One job, which may have a key or an id of the caller's.
+-- Inserts one job, which may have a key, or an id that the caller chose.
 operations.insert = function()
   local id, kind, time, if_taken, key, record = args(6)
   return insert(id, kind, tonumber(time), if_taken, key, record)
 end
 
--- Jobs of one kind, without keys, with ids that were made for them. A result for each.
+-- Inserts jobs of one kind, without keys and with generated ids. One result for each.
 operations.insert_many = function()
   local kind, many = args(2)
   many = tonumber(many)
@@ -179,7 +181,7 @@ operations.insert_many = function()
   return table.concat(results)
 end
 
--- A claimed job is not cancelled here: the request to cancel it is left for its owner.
+-- Cancels a pending job. If the job is claimed, stores a request to cancel it, which its owner's poll finds.
 operations.cancel = function()
   local id = args(1)
   if is_claimed(id) then
@@ -296,7 +298,7 @@ operations.drop_schedule = function()
   return dropped == 1 and CHANGED or UNCHANGED
 end
 
--- Turns occurrences of a schedule into jobs, unless another process has done so.
+-- Inserts occurrences of a schedule as jobs, unless another process has done so.
 operations.occur = function()
   local name, expected, following, many = args(4)
   many = tonumber(many)
@@ -319,7 +321,7 @@ operations.occur = function()
   return CHANGED
 end
 
--- Deletes dead jobs and remembered ids of before a time, 128 of each. CHANGED: there may be more.
+-- Deletes dead jobs and remembered ids that are older than a time, at most 128 of each. CHANGED: more may be left.
 operations.purge = function()
   local before = '(' .. args(1)
   local old = redis.call('ZRANGEBYSCORE', died, '-inf', before, 'LIMIT', 0, 128)

@@ -1,10 +1,10 @@
 -- Claims the earliest jobs that are due, of the kinds that the caller handles.
 --
 -- A suspect is a job that was interrupted. The claim passes over suspects that it may not take, and takes
--- the jobs behind them.
+-- later jobs instead.
 --
--- A claim whose answer was lost is sent again under its number, and is answered with what it claimed. A
--- copy that arrives after a later claim claims nothing, since no caller waits for it.
+-- If the answer to a claim was lost, the claim is sent again under its number, and is answered with the jobs
+-- that it has claimed. A copy that arrives after a later claim claims nothing, since no caller waits for it.
 --
 -- ARGV from `at` on:
 --   the number of the claim
@@ -14,14 +14,14 @@
 --   '1' if it may take one job that was interrupted more often, without other suspects
 --   the nonce of its fences
 --   how many bytes of records it may take
---   '1' if a copy of it may be under way
---   '1' if that one job may be one whose next interruption is the last
+--   '1' if an earlier copy of it may still arrive
+--   '1' if that one job may be one that its next interruption makes dead
 --   how many jobs it may take of kinds whose handlers block a thread
 --   a digit for each kind: '1' if its handler blocks a thread
 --   how many jobs it may take of each kind, with spaces between
 --   the kinds
 -- Returns { 'ok', microseconds, when the next job is due or -1, 1 if a suspect waits, claimed jobs, ids }:
--- id, fence and record of each claimed job; the ids of records that make no sense and were set aside.
+-- id, fence and record of each claimed job; the ids of unreadable records that were set aside.
 
 local number, limit, lease, crashed_once, poison_pill, nonce = args(6)
 local most_bytes, has_copy, last_try, blocking, is_blocking_digits, rooms = args(6)
@@ -42,12 +42,12 @@ for its_room in string.gmatch(rooms, '%d+') do
   next_kind = next_kind + 1
 end
 
--- Whether jobs of a kind may be claimed.
+-- Whether the claim has room for a job of this kind.
 local function has_room(kind)
   return room[kind] > 0 and (blocking > 0 or not is_blocking[kind])
 end
 
--- Whether suspects of a kind wait.
+-- Whether a kind has pending suspects.
 local suspected = {}
 
 local function has_suspects(kind)
@@ -57,7 +57,7 @@ local function has_suspects(kind)
   return suspected[kind]
 end
 
--- Whether a suspect may be claimed that was interrupted this often; `ClaimRequest::admits` says the same.
+-- Whether a suspect with this number of interruptions may be claimed. `ClaimRequest::admits` has the same rule.
 local function admits(interruptions)
   if interruptions == 1 then
     return crashed_once > 0
@@ -80,8 +80,8 @@ local function give(id, fence, record)
   given = given + 3
 end
 
--- When the next job is due that this caller could claim, or -1. A suspect that is due and has to wait does
--- not count. Nor does a job of a kind without room, or of a kind that blocks a thread while all are busy: the
+-- When the next job is due that this caller could claim, or -1. Three do not count: a due suspect that has to
+-- wait; a job of a kind without room; and a job of a kind that blocks a thread while all threads are busy. The
 -- end of a run leads to the next claim.
 local function next_due()
   local earliest = math.huge
@@ -127,9 +127,9 @@ if last_number == tonumber(number) then
   return { 'ok', micros, next_due(), waits, reply, {} }
 end
 
--- The candidates of each kind by due time, and the records of the first of them: a list of those that were
--- never interrupted, and one for each number of interruptions. Of suspects one more is read than may be
--- claimed: it shows that a suspect waits.
+-- The candidates: for each kind one list of the jobs that were never interrupted, and one list for each number
+-- of interruptions. Each is in the order of due time. A list of suspects reads one more than may be claimed,
+-- which shows that a suspect waits.
 local lists = {}
 
 local function read_list(kind, interruptions, most)
@@ -154,7 +154,7 @@ for n = at, #ARGV do
   end
 end
 
--- Large records are not read for nothing.
+-- How many records of a list are read at once. They may be large, and may not be claimed.
 local AHEAD = 16
 
 local function record_of(list)
@@ -182,7 +182,7 @@ local function earliest_list()
   return best, time
 end
 
--- How long the key is in the record of a job of this kind which waits. Nil if the record makes no sense.
+-- The length of the key in the record of a pending job of this kind. Nil if the record cannot be read.
 local function key_bytes_of(id, record, kind)
   if #id ~= 16 or #record < HEAD_BYTES then
     return nil
@@ -207,7 +207,8 @@ local function add(lists_of, kind, id)
 end
 
 local ids, dues, taken, has_key, of_kind, bytes = {}, {}, {}, {}, {}, 0
--- Ids without a record, which was removed by hand; ids whose record makes no sense.
+-- `empty`: for each kind, ids to remove from its due set: their record was removed by hand or cannot be read.
+-- `senseless`: ids whose record cannot be read.
 local empty, senseless, senseless_records = {}, {}, {}
 while #ids < limit and bytes < most_bytes do
   local list, time = earliest_list()
@@ -250,7 +251,7 @@ while #ids < limit and bytes < most_bytes do
 end
 
 if #senseless > 0 then
-  -- These have their types, or nothing is set aside.
+  -- Fails here, before any write, if a key has a wrong type.
   redis.call('HLEN', unreadable)
   redis.call('HLEN', jobs)
 end
@@ -265,19 +266,19 @@ end
 settle()
 
 if #ids > 0 then
-  -- These have their types, or nothing is claimed.
+  -- Fails here, before any write of the claim, if a key has a wrong type.
   redis.call('HLEN', fences)
   redis.call('ZCARD', run)
   redis.call('HLEN', meta)
-  -- A full server still runs what it has.
+  -- A full server must still run the jobs that it has.
   write_on_a_full_server()
   local ends = {}
   local lease_end = string.format('%.0f', now + lease)
   for n, id in ipairs(ids) do
     ends[2 * n - 1], ends[2 * n] = lease_end, id
   end
-  -- First, so that a job is in a set wherever this ends for want of a right. Without `ZADD` nothing has
-  -- changed; without `HSET` it is due again when its lease ends.
+  -- `run` comes first. So if a right is missing and the script fails at any command, each job is still in a set:
+  -- without the right to `ZADD` nothing has changed; without `HSET` a job is reclaimed when its lease ends.
   call_all('ZADD', run, ends)
   for kind, its in pairs(of_kind) do
     call_all('ZREM', due[kind], its)
@@ -294,7 +295,8 @@ if #ids > 0 then
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
   redis.call('PEXPIRE', sent, SENT_KEPT_MS)
 elseif has_copy then
-  -- A copy of this claim may still arrive: the number makes it claim nothing.
+  -- An earlier copy of this claim may still arrive. So the number is kept even though this one claimed nothing:
+  -- the copy is then ignored.
   write_on_a_full_server()
   redis.call('HSET', sent, 'claim', number .. ':' .. waits)
   redis.call('PEXPIRE', sent, SENT_KEPT_MS)

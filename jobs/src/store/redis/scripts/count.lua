@@ -1,7 +1,7 @@
--- Counts.
+-- Counts the jobs, schedules and keys of a queue.
 --
--- Returns { 'ok', microseconds, pending jobs, claimed jobs, dead jobs, schedules, kinds and their numbers of
--- jobs, times of death, records, fences, keys }.
+-- Returns { 'ok', microseconds, pending jobs, claimed jobs, dead jobs, schedules, each kind and its number of
+-- jobs that are not dead, times of death, records, fences, keys }.
 
 local pending = 0
 for _, key in pairs(due) do

@@ -1,7 +1,8 @@
--- Changes to claimed jobs. Each bears the token of its claim, and does nothing if another claim has been
--- made since. `change.lua` says how operations are called.
+-- Changes to claimed jobs. Each operation carries the token of its claim, and does nothing if that claim is no
+-- longer held. `apply.lua` says how operations are called.
 
--- Ends the claim that has this token. Returns what its fence says, and the fence; nil if it has another.
+-- Ends the claim with this token. Returns the claim as its fence describes it, and the fence. Nil if the job
+-- has no claim with this token.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
   if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
@@ -12,7 +13,7 @@ local function end_claim(id, token)
   return read_fence(fence), fence
 end
 
--- Removes all of a claimed job but its record.
+-- Removes a claimed job from all keys but `jobs`, which has its record.
 local function forget(id, claim)
   free_key(claim.key, id)
   remember(id, claim.flags)
@@ -52,7 +53,7 @@ local function finish(id, token, fate, time, reason)
   return DONE
 end
 
--- Runs that ended well: their jobs are gone. A result for each.
+-- Ends runs that completed, and removes their jobs. One result for each.
 operations.complete = function()
   local many = tonumber(args(1))
   local ids, first = {}, at

@@ -1,7 +1,7 @@
--- Begins leases anew.
+-- Renews leases, from the present on.
 --
 -- ARGV from `at` on: the lease in milliseconds; id and token of each claim.
--- Returns { 'ok', microseconds, results }: for each claim DONE, or CLAIM_LOST if it is not held any more.
+-- Returns { 'ok', microseconds, results }: for each claim DONE, or CLAIM_LOST if it is no longer held.
 
 local lease = tonumber(args(1))
 local results = {}

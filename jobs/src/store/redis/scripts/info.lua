@@ -1,9 +1,9 @@
--- Everything about some jobs. Ends early when there are too many bytes.
+-- Returns everything about some jobs.
 --
--- ARGV from `at` on: the most bytes; for each job 'id' and its id, or 'key' and its key.
--- Returns { 'ok', microseconds, jobs }: of each job its id, its state (`pending`, `running`, `dead`), its due
--- time, its time of death, '1' if its key is its own, its record. Of a job that is not there, or whose record
--- makes no sense, an empty list.
+-- ARGV from `at` on: a limit of bytes; for each job 'id' and its id, or 'key' and its key.
+-- Returns { 'ok', microseconds, jobs }: for each job its id, its state (`pending`; `running` if the caller has claimed it, `claimed` if another process has; `dead`), its due
+-- time, its time of death, '1' if it still has its key, its record. For a job that does not exist or whose
+-- record cannot be read, an empty list. The list of jobs ends early once the records exceed the limit.
 
 local most_bytes = tonumber(args(1))
 local found, bytes = {}, 0
@@ -26,7 +26,8 @@ while at <= #ARGV and bytes <= most_bytes do
       found[#found + 1] = { id, 'dead', string.format('%.0f', job.due), time, own, record }
     elseif fence then
       local time = string.format('%.0f', due_of(fence))
-      found[#found + 1] = { id, 'running', time, '', own, record }
+      local state = owner_of(fence) == owner and 'running' or 'claimed'
+      found[#found + 1] = { id, state, time, '', own, record }
     else
       local score = redis.call('ZSCORE', due[job.kind], id)
       local time = score and string.format('%.0f', time_of(tonumber(score)))

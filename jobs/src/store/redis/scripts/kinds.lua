@@ -1,13 +1,13 @@
--- Makes kinds known: each has a key of its own, and a number of jobs. It has no prelude, since the prelude
--- wants every kind.
+-- Adds kinds to the queue: each gets a count of its jobs, and has its own due set.
 --
--- KEYS: the kinds.
--- ARGV: kinds.
+-- It has no prelude, since the prelude requires that the caller knows every kind.
+-- KEYS: the hash of kinds.
+-- ARGV: the kinds to add.
 -- Returns { 'kinds', microseconds, every kind }.
 
 local time = redis.call('TIME')
 for n = 1, #ARGV do
-  -- What needs no memory works on a full server.
+  -- A kind that exists is not written, so that this works on a full server.
   if redis.call('HEXISTS', KEYS[1], ARGV[n]) == 0 then
     redis.call('HSET', KEYS[1], ARGV[n], 0)
   end

@@ -1,17 +1,20 @@
--- A page of ids, 256 at most of each kind and number of interruptions.
+-- A page of ids of pending, claimed or dead jobs.
 --
--- ARGV from `at` on: the set (`JobSet` in `protocol.rs`) and the most ids; then
+-- ARGV from `at` on: the set (`JobSet` in `protocol.rs`) and the limit, 256 at most; then for
 --   'pending': the earliest and the latest due time, the id that the page follows or '', the kinds
---   'claimed': how many to pass over
+--   'claimed': how many ids to skip
 --   'dead': the id that the page follows, or ''
--- Returns { 'ok', microseconds, pairs }: id and due time of pending jobs, by both; id and fence of claimed
--- ones, by the end of their lease; id and '0' of dead ones, by id.
+-- Returns { 'ok', microseconds, pairs }:
+--   'pending': ids and due times, in the order of both; the limit holds for each kind and number of
+--     interruptions
+--   'claimed': ids and fences, in the order in which the leases end
+--   'dead': ids, each with '0', in the order of ids
 
 local set, limit = args(2)
 limit = tonumber(limit)
 local found = {}
 
--- Ids are compared byte by byte: Lua's own order is that of the server's locale.
+-- Compares ids byte by byte, since Lua compares strings by the server's locale.
 local function less_or_equal(a, b)
   for n = 1, 16 do
     local left, right = string.byte(a, n), string.byte(b, n)
@@ -22,7 +25,8 @@ local function less_or_equal(a, b)
   return true
 end
 
--- How many members of the set come before a due time, or have it and an id up to `after`.
+-- Returns the rank of the first member that follows this due time and `after`: how many members are due earlier,
+-- or at this time with an id up to `after`.
 local function rank_after(key, time, after)
   local low = redis.call('ZCOUNT', key, '-inf', '(' .. time)
   if after == '' then

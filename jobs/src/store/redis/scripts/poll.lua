@@ -1,12 +1,13 @@
--- What a process asks once a second: reclaims the jobs whose leases have ended, 256 at most, and returns
--- what other processes have done.
+-- Reclaims the jobs whose leases have expired, and returns what other processes have changed. Each process
+-- that runs jobs polls once a second.
 --
--- A job whose last allowed interruption this was is dead. But if the same process has claimed another suspect
--- after it, that one is the more likely cause, and the job waits for another last try.
+-- A call reclaims 256 jobs at most. Each counts an interruption. A job with MOST_INTERRUPTIONS in a row is
+-- dead, unless its process claimed another suspect after it: that one is the more likely cause, so the job
+-- becomes pending again with one interruption fewer.
 --
--- ARGV from `at` on: the error of a job that dies so.
--- Returns { 'ok', microseconds, 1 if there may be more expired leases, how often the schedules were changed,
--- claims of the caller whose cancel is requested, ids of records that make no sense and were set aside }.
+-- ARGV from `at` on: the error of a job that dies.
+-- Returns { 'ok', microseconds, 1 if more leases may have expired, how often the schedules were changed,
+-- ids of the caller's claims whose cancel is requested, ids of unreadable records that were set aside }.
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
 local senseless = {}
@@ -20,7 +21,7 @@ local function is_whole(fence)
   return fence and #fence >= FENCE_BYTES + HEAD_BYTES
 end
 
--- The number of the latest claim of a suspect, by owner.
+-- For each owner, the number of its latest claim of a suspect.
 local latest = {}
 
 local function note_suspect(fence)
@@ -30,7 +31,7 @@ local function note_suspect(fence)
   end
 end
 
--- The parts of a poll before this one have left what they found in fields of `meta`.
+-- A poll of more than 256 jobs takes several calls. Each leaves its `latest` in fields of `meta` for the next.
 local AFTER = 'after:'
 
 local function learn_suspects(found)
@@ -81,7 +82,7 @@ for _, id in ipairs(expired) do
   local job = record and read(record)
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
-  -- A fence or a record may have been removed by hand: repair what is left, and go on with the others.
+  -- If a fence or a record was removed by hand, repair what is left. Do not block the other expired jobs.
   fence = is_whole(fence) and due[read_fence(fence).kind] and fence
   local claim = fence and read_fence(fence)
     or job and { kind = job.kind, key = job.key, flags = job.flags }

@@ -1,13 +1,13 @@
--- The beginning of every script: the keys, the present, the kinds, the format of a job's record.
+-- The beginning of nearly every script: the keys, the present, the kinds, the format of a job's record.
 --
--- Every key that a script touches must be in KEYS, and each kind has a key of its own. So a caller that
--- does not know all kinds is told them, before anything is written.
+-- Every key that a script uses must be in KEYS, and each kind has its own key. So if the caller does not name
+-- all kinds, the script writes nothing and returns them.
 --
 -- KEYS: the thirteen below in their order, then the due set of each kind that ARGV names.
--- ARGV: the present in milliseconds, or '' for the server's clock; the channel of notifications; the
--- owner, which tells the caller from others; the number of kinds; each kind. The arguments of the script
--- itself follow, from `at` on.
--- Returns { 'kinds', microseconds, every kind } if the caller does not know all kinds. Otherwise the script
+-- ARGV: the present in milliseconds, or '' for the server's clock; the channel of notifications; the owner,
+-- which identifies the calling process; the number of kinds; each kind. The arguments of the script itself
+-- follow, from `at` on.
+-- Returns { 'kinds', microseconds, every kind } if the caller does not name all kinds. Otherwise the script
 -- returns { 'ok', microseconds, .. }.
 
 local sent, jobs, run, fences, keys = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -22,7 +22,7 @@ if ARGV[1] ~= '' then
 end
 local channel, owner = ARGV[2], ARGV[3]
 
--- The key of each kind.
+-- The due set of each kind: the key of its pending jobs.
 local due = {}
 local known = tonumber(ARGV[4])
 local stale = redis.call('HLEN', kinds) ~= known
@@ -53,12 +53,12 @@ local CHANGED, UNCHANGED = '1', '0'
 local CALLERS_ID, DEAD, EXTRA = 1, 2, 4
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 local MOST_INTERRUPTIONS = 5
--- How long the last answers of a process are kept.
+-- How long the last answers to a process are kept.
 local SENT_KEPT_MS = 3600000
 
--- A pending job that was interrupted is a suspect. Its score in the due set of its kind is its due time
--- plus one band for each interruption. So it lies behind the jobs that were not interrupted, and a claim
--- reads each band by itself. Every due time is less than a band, and a score holds the sum exactly.
+-- A pending job that was interrupted is a suspect. Its score in the due set of its kind is its due time plus
+-- one BAND for each interruption, at most MOST_INTERRUPTIONS - 1. So suspects follow the other jobs, and a
+-- claim reads each band separately. Every due time is less than BAND, and a score holds the sum exactly.
 local BAND = 1000000000000000
 
 local function time_of(score)
@@ -69,15 +69,15 @@ local function has(flags, flag)
   return math.floor(flags / flag) % 2 == 1
 end
 
--- Whether an extra is in a record behind so many bytes.
+-- Whether a record has an extra behind its first `bytes` bytes.
 local function has_extra(record, bytes)
   local high, low = string.byte(record, bytes + 1, bytes + 2)
   return low and #record >= bytes + 2 + high * 256 + low
 end
 
--- The record of a job: how often it failed, was interrupted and ran; kind, key and error; of a dead
--- job the due time; the payload, and before it the extra with its length, if there is one. Nil if it makes
--- no sense: another version has written it, or a hand.
+-- Reads the record of a job: failures, interruptions and attempts; kind, key and error; of a dead job the due
+-- time; the payload, and before it the extra with its length, if there is one. Returns nil if it cannot be
+-- read, because another version or a user wrote it.
 local function read(record)
   if #record < HEAD_BYTES then
     return nil
@@ -123,8 +123,8 @@ local function write(job)
 end
 
 -- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
--- key; and the beginning of the record, to the end of the key at least. It has more than 64 bytes for
--- nearly every job: so the server keeps fences in a table, where it would search a list of short ones.
+-- key; and the beginning of the record, at least to the end of the key. It has more than 64 bytes for nearly
+-- every job, so that the server keeps the fences in a hash table, and not in a list that it searches.
 local TOKEN_BYTES, FENCE_BYTES, LONG_ENOUGH = 16, 33, 32
 
 local function write_fence(number, nonce, time, has_key, record)
@@ -156,7 +156,7 @@ local function read_fence(fence)
   return claim
 end
 
--- One command takes so many arguments of a list, since Lua's stack has an end.
+-- How many arguments of a list one command takes, since the Lua stack is limited.
 local AT_ONCE = 128
 
 local function call_all(command, key, list)
@@ -165,7 +165,7 @@ local function call_all(command, key, list)
   end
 end
 
--- The values of these fields, in their order; false where there is none.
+-- The values of these fields, in their order. A missing value is false.
 local function get_all(hash, fields)
   local values = {}
   for from = 1, #fields, AT_ONCE do
@@ -177,31 +177,33 @@ local function get_all(hash, fields)
   return values
 end
 
--- What each key is asked for its size, by its type.
+-- The command that returns the size of each key, by its type.
 local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'ZCARD', 'HLEN', 'SCARD',
   'HLEN', 'HLEN', 'HLEN' }
 
--- Fails if somebody has given a key another type: what a script writes stays if it fails later.
+-- Fails if a user has given a key another type. A script calls it before it writes, since its writes would stay
+-- if it failed later.
 local function check_types()
   for n = 1, #KEYS do
     redis.call(SIZE[n] or 'ZCARD', KEYS[n])
   end
 end
 
--- The server refuses writes that may need memory, if its own is full, as long as a script has
--- written nothing. This one needs none and changes nothing.
+-- Makes a full server accept the writes of this script: the server refuses a write that may need memory only if
+-- the script has not written before. This write needs no memory and changes nothing.
 local function write_on_a_full_server()
   redis.call('HDEL', meta, '')
 end
 
--- By how much the number of jobs of each kind changes, and which heads have moved.
+-- For each kind: the change of its number of jobs, its earliest due time before the script (its head), and the
+-- earliest due time that the script has written.
 local counts, heads, lowest = {}, {}, {}
 
 local function count(kind, by)
   counts[kind] = (counts[kind] or 0) + by
 end
 
--- Learns what was due first, before anything is written.
+-- Reads the head of a kind, before the script writes to its due set.
 local function learn_head(kind)
   if heads[kind] == nil then
     local head = redis.call('ZRANGE', due[kind], 0, 0, 'WITHSCORES')
@@ -210,7 +212,7 @@ local function learn_head(kind)
   end
 end
 
--- The head of a kind may move to this time. It is called before that is written.
+-- Notes a due time of a kind, before the script writes it.
 local function note_head(kind, time)
   learn_head(kind)
   if time < lowest[kind] then
@@ -218,26 +220,26 @@ local function note_head(kind, time)
   end
 end
 
--- Makes a job pending. `interruptions`: how many in a row.
+-- Makes a job pending. `interruptions`: its number of interruptions in a row.
 local function enqueue(kind, id, time, interruptions)
   note_head(kind, time)
   local band = math.min(interruptions, MOST_INTERRUPTIONS - 1)
   redis.call('ZADD', due[kind], time + BAND * band, id)
 end
 
--- Keeps a record that makes no sense where no other script looks. Its place is the caller's to clear.
+-- Moves a record that cannot be read to `unreadable`. The caller removes the id from its set.
 local function set_aside(id, record)
   redis.call('HSET', unreadable, id, record)
   redis.call('HDEL', jobs, id)
 end
 
--- Publishes a notification: a word of `Notification` in `protocol.rs`, a time, the owner. The other
--- processes poll within a second in any case, so the server may refuse it.
+-- Publishes a notification: a word of `Message` in `protocol.rs`, a time, the owner. The server may refuse it,
+-- since the other processes poll within a second in any case.
 local function publish(what)
   redis.pcall('PUBLISH', channel, what .. ' ' .. owner)
 end
 
--- Writes the counts, and notifies the others if a job is due earlier than any was.
+-- Writes the counts, and notifies the other processes if a job is due earlier than any was.
 local function settle()
   for kind, by in pairs(counts) do
     if by ~= 0 then
@@ -255,14 +257,14 @@ local function settle()
   end
 end
 
--- Gives a key back if this job has it.
+-- Frees a key if this job has it.
 local function free_key(key, id)
   if key ~= '' and redis.call('HGET', keys, key) == id then
     redis.call('HDEL', keys, key)
   end
 end
 
--- Makes a job dead. `job` is its record before that.
+-- Makes a job dead. `job`: its record before that.
 local function bury(id, job, due_time)
   if job.key ~= '' then
     if redis.call('HGET', keys, job.key) == id then

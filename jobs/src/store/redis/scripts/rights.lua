@@ -1,9 +1,9 @@
--- Finds the commands that the user may not send, without sending any: so `ACL LOG` shows none of them. It has
--- no prelude and no keys.
+-- Checks which commands the user may send. It sends none of them, so `ACL LOG` shows none.
 --
+-- It has no prelude and no keys.
 -- ARGV: for each command the number of its words, and the words.
--- Returns a digit for each command: '1' if the user may send it. Before Redis 7 the server cannot say: then
--- the answer is empty.
+-- Returns a digit for each command: '1' if the user may send it, or if the server does not know the command.
+-- Before Redis 7 the server cannot tell: then the answer is empty.
 
 if not redis.acl_check_cmd then
   return ''
