@@ -15,22 +15,22 @@
 //! - **The worker notices what a client did within a second.** A client has no way to nudge it.
 //! - **A job that is due within 50 ms** counts as running for a client, because the worker has
 //!   claimed it: a cancel asks it to stop then, and says so.
-//! - The worker here is this program, started again with the word `worker`. It ends when its standard
-//!   input does, so it never outlives its parent.
+//! - The worker here is this program, started again with the name of the file. It ends when its
+//!   standard input does, so it never outlives its parent.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, reason = "this process waits for another")]
 
-use std::collections::HashSet;
 use std::error::Error;
-use std::io::{BufRead, BufReader, Write, stdin};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::process::{Command, Stdio};
 use std::time::Duration;
-use std::{env, fs, process, thread};
+use std::{env, fs, io, process, thread};
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Client, Event, Fail, Job, Jobs, OpenError};
+use tickwheel_jobs::{Fail, Job, JobInfo, Jobs, OpenError};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 #[derive(Serialize, Deserialize, Debug)]
 struct Push {
@@ -42,167 +42,88 @@ impl Job for Push {
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Longer than anything here takes on a loaded machine.
-const LONG: Duration = Duration::from_secs(20);
 
-fn main() -> ExitCode {
-    let result = match env::args_os().nth(1) {
-        Some(word) if word == "worker" => match env::args_os().nth(2) {
-            Some(file) => work(Path::new(&file)),
-            None => Err("worker FILE".into()),
-        },
-        _ => {
-            let folder = env::temp_dir().join(format!("tickwheel-inspect-{}", process::id()));
-            let result = fs::create_dir_all(&folder)
-                .map_err(Into::into)
-                .and_then(|()| look(&folder.join("jobs.db")));
-            let _ = fs::remove_dir_all(&folder);
-            result
-        }
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("inspect: {error}");
-            ExitCode::FAILURE
-        }
+fn main() -> Result<()> {
+    if let Some(file) = env::args_os().nth(1) {
+        return work(Path::new(&file));
     }
+    let folder = env::temp_dir().join(format!("tickwheel-inspect-{}", process::id()));
+    fs::create_dir_all(&folder)?;
+    let result = look(&folder.join("jobs.db"));
+    fs::remove_dir_all(&folder)?;
+    result
 }
 
-/// The worker: it knows how to reach Ann, and learns of others from its standard input.
-fn work(file: &Path) -> Result<(), Box<dyn Error>> {
-    let known = Arc::new(Mutex::new(HashSet::from(["ann".to_owned()])));
-    let addresses = Arc::clone(&known);
+/// The worker. The address of somebody is a file beside that of the jobs.
+fn work(file: &Path) -> Result<()> {
+    let jobs_file = file.to_owned();
     let jobs = Jobs::open(file)?
         .handle(move |push: Push, _| {
-            let known = addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            if !known.contains(&push.to) {
+            if !fs::exists(jobs_file.with_file_name(&push.to))? {
                 return Err(Fail::dead(format!("no address of {}", push.to)));
             }
-            println!("sent {}", push.to);
+            println!("    worker: sent to {}", push.to);
             Ok(())
         })
-        .on_event(|event| {
-            if let Event::Died { error, .. } = event {
-                println!("died {error}");
-            }
-        })
         .start()?;
-    println!("ready");
-    for name in stdin().lines() {
-        known.lock().unwrap_or_else(PoisonError::into_inner).insert(name?);
-        println!("learnt");
-    }
+    io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(jobs.shutdown()?)
 }
 
-/// The worker, as this process sees it.
-struct Worker {
-    child: Child,
-    input: Option<ChildStdin>,
-    lines: mpsc::Receiver<String>,
-}
-
-impl Worker {
-    fn start(file: &Path) -> Result<Worker, Box<dyn Error>> {
-        let mut command = Command::new(env::current_exe()?);
-        command.arg("worker").arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn()?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = output.ok_or("the worker has no output")?;
-        let (sender, lines) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                println!("    worker: {line}");
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Ok(Worker { child, input, lines })
-    }
-
-    /// Waits until the worker says this, and nothing else.
-    fn says(&self, expected: &str) -> Result<(), Box<dyn Error>> {
-        let line = self.lines.recv_timeout(LONG)?;
-        promise(&format!("the worker says {expected:?}"), line == expected)
-    }
-
-    fn learn(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
-        if let Some(input) = &mut self.input {
-            writeln!(input, "{name}")?;
-        }
-        self.says("learnt")
-    }
-
-    fn end(mut self) -> Result<(), Box<dyn Error>> {
-        drop(self.input.take());
-        let ended = self.child.wait()?;
-        promise("the worker ended well", ended.success())
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // Nothing but an error leaves the input open here.
-        if self.input.is_some() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
-}
-
-fn look(file: &Path) -> Result<(), Box<dyn Error>> {
+fn look(file: &Path) -> Result<()> {
     let client = Jobs::open(file)?.client()?;
-    let mut worker = Worker::start(file)?;
-    worker.says("ready")?;
-    let second = Jobs::open(file)?.handle(|_: Push, _| Ok(())).start();
-    let refused = matches!(second, Err(OpenError::InUse { .. }));
-    promise("a second worker is refused", refused)?;
+    fs::write(file.with_file_name("ann"), "")?;
+    let mut worker = Command::new(env::current_exe()?).arg(file).stdin(Stdio::piped()).spawn()?;
 
     println!("insert: a push to Ann now, one to Bob and one to Eve in an hour");
     let push = |to: &str| Push { to: to.to_owned() };
-    client.insert(Duration::ZERO, push("ann"))?;
+    let ann = client.insert(Duration::ZERO, push("ann"))?;
     let bob = client.insert(HOUR, push("bob"))?;
     let eve = client.insert(HOUR, push("eve"))?;
-    worker.says("sent ann")?;
-    let pending: Vec<_> = client.pending().kind::<Push>().collect();
+    until("the push to Ann has run", || Ok(client.get(ann)?.is_none()))?;
+    let second = Jobs::open(file)?.handle(|_: Push, _| Ok(())).start();
+    promise("a second worker is refused", matches!(second, Err(OpenError::InUse { .. })))?;
+    let pending: Vec<JobInfo> = client.pending().kind::<Push>().collect();
     for job in &pending {
         println!("    {} {:?}", job.id, job.job::<Push>()?);
     }
-    let listed: Vec<_> = pending.iter().map(|job| job.id).collect();
-    promise("two are pending", listed == [bob, eve])?;
+    promise("two are pending", pending.iter().map(|job| job.id).eq([bob, eve]))?;
 
     println!("cancel: the push to Bob");
     promise("it will never run", client.cancel(bob)?.is_cancelled())?;
 
     println!("move: the push to Eve is due now, and nobody knows her address");
     promise("it was moved", client.reschedule(eve, Duration::ZERO)?)?;
-    worker.says("died no address of eve")?;
+    until("it is dead", || Ok(client.count()?.dead == 1))?;
     for dead in client.dead() {
         println!("    {} {:?}, failures: {}", dead.id, dead.error, dead.failures);
     }
-    promise("it is dead, with its reason", dead_is(&client, "no address of eve"))?;
+    let dead = client.dead().next().ok_or("nothing is dead")?;
+    promise("its reason is told", dead.error.as_deref() == Some("no address of eve"))?;
 
-    println!("retry: once the worker knows the address");
-    worker.learn("eve")?;
+    println!("retry: once her address is known");
+    fs::write(file.with_file_name("eve"), "")?;
     promise("it is pending again", client.retry(eve)?)?;
-    worker.says("sent eve")?;
+    until("it has run", || Ok(client.get(eve)?.is_none()))?;
 
     println!("the end");
-    worker.end()?;
+    drop(worker.stdin.take());
+    promise("the worker ended well", worker.wait()?.success())?;
     let left = client.count()?;
-    promise("nothing is left", (left.pending, left.running, left.dead) == (0, 0, 0))?;
-    client.check()?;
-    Ok(())
+    promise("nothing is left", left.pending + left.running + left.dead == 0)?;
+    Ok(client.check()?)
 }
 
-fn dead_is(client: &Client, error: &str) -> bool {
-    let dead: Vec<_> = client.dead().collect();
-    dead.len() == 1 && dead[0].error.as_deref() == Some(error)
+/// Waits until something holds, for longer than it takes on a loaded machine.
+fn until(what: &str, holds: impl Fn() -> Result<bool>) -> Result<()> {
+    let mut tries = 0..1000;
+    while !holds()? && tries.next().is_some() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    promise(what, holds()?)
 }
 
-fn promise(what: &str, holds: bool) -> Result<(), Box<dyn Error>> {
+fn promise(what: &str, holds: bool) -> Result<()> {
     println!("    {}: {what}", if holds { "ok" } else { "BROKEN" });
     if holds { Ok(()) } else { Err(format!("a promise is broken: {what}").into()) }
 }

@@ -21,17 +21,17 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
-use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, SystemTime};
 use std::{env, fs, process};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Cron, Driver, Job, Jobs, Missed};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// A report, and the name of its schedule.
 #[derive(Serialize, Deserialize)]
@@ -46,117 +46,97 @@ impl Job for Report {
 const ZONE: &str = "Europe/Berlin";
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The times at which each schedule's report ran, in Berlin.
-type Runs = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
-
-fn main() -> ExitCode {
+fn main() -> Result<()> {
     let folder = env::temp_dir().join(format!("tickwheel-nightly-{}", process::id()));
+    fs::create_dir_all(&folder)?;
     let file = folder.join("reports.db");
-    let result = fs::create_dir_all(&folder)
-        .map_err(Into::into)
-        .and_then(|()| clocks_change(&file))
-        .and_then(|()| a_holiday(&file));
-    let _ = fs::remove_dir_all(&folder);
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("nightly: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let result = clocks_change(&file).and_then(|()| a_holiday(&file));
+    fs::remove_dir_all(&folder)?;
+    result
 }
 
-/// Starts the program at a time: its jobs, and the clock that moves.
-fn start(file: &Path, at: &str, runs: &Runs) -> Result<(Jobs, Driver), Box<dyn Error>> {
-    let runs = Arc::clone(runs);
+/// Starts the program at a time: its jobs, and the clock that moves. `ran` is told the schedule of each
+/// report, and when it ran in Berlin.
+fn start(file: &Path, at: &str, ran: &Sender<String>) -> Result<(Jobs, Driver)> {
+    let ran = ran.clone();
     let (jobs, driver) = Jobs::open(file)?
         .handle(move |report: Report, run| {
             let at = Timestamp::try_from(run.due())?.in_tz(ZONE)?;
             println!("    {:<10} {}", report.schedule, at.strftime("%a %d %b %H:%M %Z"));
-            let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
-            let at = at.strftime("%m-%d %H:%M %Z").to_string();
-            runs.entry(report.schedule).or_default().push(at);
-            Ok(())
+            Ok(ran.send(format!("{} {}", report.schedule, at.strftime("%d %H:%M %Z")))?)
         })
         .manual()?;
-    driver.set_wall(SystemTime::from(at.parse::<Timestamp>()?));
+    driver.set_wall(time(at)?);
     Ok((jobs, driver))
 }
 
-fn clocks_change(file: &Path) -> Result<(), Box<dyn Error>> {
-    let runs = Runs::default();
-    let (jobs, driver) = start(file, "2027-03-27T00:00:00Z", &runs)?;
-    let report = |schedule: &str| Report { schedule: schedule.to_owned() };
-    jobs.schedule("nightly", Cron::new("30 2 * * *", ZONE)?, report("nightly"))?;
+fn schedule(jobs: &Jobs, name: &str, expression: &str, missed: Missed) -> Result<()> {
+    let schedule = Cron::new(expression, ZONE)?.missed(missed);
+    Ok(jobs.schedule(name, schedule, Report { schedule: name.to_owned() })?)
+}
+
+fn clocks_change(file: &Path) -> Result<()> {
+    let (ran, runs) = mpsc::channel();
+    let (jobs, driver) = start(file, "2027-03-27T00:00:00Z", &ran)?;
+    schedule(&jobs, "nightly", "30 2 * * *", Missed::Once)?;
     println!("28 March: at 02:00 in Berlin it is 03:00");
     driver.advance(72 * HOUR);
-    expect(&runs, "nightly", &["03-27 02:30 CET", "03-28 03:00 CEST", "03-29 02:30 CEST"])?;
+    expect(&runs, &["nightly 27 02:30 CET", "nightly 28 03:00 CEST", "nightly 29 02:30 CEST"])?;
 
     println!("31 October: at 03:00 in Berlin it is 02:00 again");
     jobs.unschedule("nightly")?;
-    driver.set_wall(SystemTime::from("2027-10-29T22:00:00Z".parse::<Timestamp>()?));
-    jobs.schedule("nightly", Cron::new("30 2 * * *", ZONE)?, report("nightly"))?;
-    driver.advance(24 * HOUR);
-    jobs.schedule("each hour", Cron::new("30 * * * *", ZONE)?, report("each hour"))?;
+    driver.set_wall(time("2027-10-30T22:00:00Z")?);
+    schedule(&jobs, "nightly", "30 2 * * *", Missed::Once)?;
+    schedule(&jobs, "hourly", "30 * * * *", Missed::Once)?;
     driver.advance(5 * HOUR);
-    expect(&runs, "nightly", &["10-30 02:30 CEST", "10-31 02:30 CEST"])?;
     let hours = ["00:30 CEST", "01:30 CEST", "02:30 CEST", "02:30 CET", "03:30 CET"];
-    let hours: Vec<String> = hours.iter().map(|hour| format!("10-31 {hour}")).collect();
-    expect(&runs, "each hour", &hours)?;
+    let hourly = hours.map(|hour| format!("hourly 31 {hour}"));
+    let hourly = hourly.iter().map(String::as_str);
+    expect(&runs, &hourly.chain(["nightly 31 02:30 CEST"]).collect::<Vec<_>>())?;
     jobs.unschedule("nightly")?;
-    jobs.unschedule("each hour")?;
+    jobs.unschedule("hourly")?;
     Ok(jobs.shutdown()?)
 }
 
 /// The program is not there from Monday noon to Saturday noon.
-fn a_holiday(file: &Path) -> Result<(), Box<dyn Error>> {
-    let policies =
-        [("skip", Missed::Skip), ("once", Missed::Once), ("burst of 3", Missed::Burst(3))];
-    let repeat = |jobs: &Jobs| {
-        for (name, missed) in policies {
-            let each_morning = Cron::new("0 7 * * *", ZONE)?.missed(missed);
-            jobs.schedule(name, each_morning, Report { schedule: name.to_owned() })?;
-        }
-        Ok::<(), Box<dyn Error>>(())
+fn a_holiday(file: &Path) -> Result<()> {
+    let schedules = |jobs: &Jobs| {
+        schedule(jobs, "skip", "0 7 * * *", Missed::Skip)?;
+        schedule(jobs, "once", "0 7 * * *", Missed::Once)?;
+        schedule(jobs, "burst of 3", "0 7 * * *", Missed::Burst(3))
     };
-    let runs = Runs::default();
-    let (jobs, driver) = start(file, "2027-11-08T00:00:00Z", &runs)?;
+    let (ran, runs) = mpsc::channel();
+    let (jobs, driver) = start(file, "2027-11-08T00:00:00Z", &ran)?;
     println!("Monday: every schedule runs");
-    repeat(&jobs)?;
+    schedules(&jobs)?;
     driver.advance(12 * HOUR);
-    for (name, _) in policies {
-        expect(&runs, name, &["11-08 07:00 CET"])?;
-    }
+    expect(&runs, &["burst of 3 08 07:00 CET", "once 08 07:00 CET", "skip 08 07:00 CET"])?;
     jobs.shutdown()?;
 
     println!("Saturday: the program starts again, five mornings were missed");
-    let (jobs, driver) = start(file, "2027-11-13T12:00:00Z", &runs)?;
-    repeat(&jobs)?;
+    let (jobs, driver) = start(file, "2027-11-13T12:00:00Z", &ran)?;
+    schedules(&jobs)?;
     driver.advance(HOUR);
-    expect::<&str>(&runs, "skip", &[])?;
-    expect(&runs, "once", &["11-13 07:00 CET"])?;
-    expect(&runs, "burst of 3", &["11-11 07:00 CET", "11-12 07:00 CET", "11-13 07:00 CET"])?;
+    let burst = ["burst of 3 11 07:00 CET", "burst of 3 12 07:00 CET", "burst of 3 13 07:00 CET"];
+    expect(&runs, &[&burst[..], &["once 13 07:00 CET"]].concat())?;
 
     println!("Sunday: every schedule goes on");
     driver.advance(18 * HOUR);
-    for (name, _) in policies {
-        expect(&runs, name, &["11-14 07:00 CET"])?;
-    }
+    expect(&runs, &["burst of 3 14 07:00 CET", "once 14 07:00 CET", "skip 14 07:00 CET"])?;
     jobs.check()?;
     Ok(jobs.shutdown()?)
 }
 
-/// Compares what ran since the last call with what was to run.
-fn expect<T: AsRef<str>>(
-    runs: &Runs,
-    schedule: &str,
-    expected: &[T],
-) -> Result<(), Box<dyn Error>> {
-    let ran = runs.lock().unwrap_or_else(PoisonError::into_inner).remove(schedule);
-    let ran = ran.unwrap_or_default();
-    let expected: Vec<&str> = expected.iter().map(AsRef::as_ref).collect();
+/// Compares what ran since the last call, in the order of names and then of times, with what was to run.
+fn expect(runs: &Receiver<String>, expected: &[&str]) -> Result<()> {
+    let mut ran: Vec<String> = runs.try_iter().collect();
+    ran.sort_by_key(|run| run.split_whitespace().next().map(str::to_owned));
     if ran == expected {
         return Ok(());
     }
-    Err(format!("{schedule:?} ran at {ran:?}, and was to run at {expected:?}").into())
+    Err(format!("these ran: {ran:?}, and these were to run: {expected:?}").into())
+}
+
+fn time(text: &str) -> Result<SystemTime> {
+    Ok(text.parse::<Timestamp>()?.into())
 }

@@ -26,7 +26,6 @@
 
 use std::error::Error;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 use std::{env, fs, process};
@@ -34,6 +33,8 @@ use std::{env, fs, process};
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::{Connection, TransactionBehavior, params};
 use tickwheel_jobs::{Fail, Job, Jobs, Run};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 #[derive(Serialize, Deserialize)]
 struct CloseOrder {
@@ -57,22 +58,15 @@ impl Job for Mail {
 /// Longer than anything here takes on a loaded machine.
 const LONG: Duration = Duration::from_secs(20);
 
-fn main() -> ExitCode {
+fn main() -> Result<()> {
     let folder = env::temp_dir().join(format!("tickwheel-outbox-{}", process::id()));
-    let result = fs::create_dir_all(&folder)
-        .map_err(Into::into)
-        .and_then(|()| sell(&folder.join("shop.db")));
-    let _ = fs::remove_dir_all(&folder);
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("outbox: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    fs::create_dir_all(&folder)?;
+    let result = sell(&folder.join("shop.db"));
+    fs::remove_dir_all(&folder)?;
+    result
 }
 
-fn sell(file: &Path) -> Result<(), Box<dyn Error>> {
+fn sell(file: &Path) -> Result<()> {
     let (mailed, mails) = mpsc::channel();
     let builder = Jobs::open(file)?; // The file is there now, and the application's tables join it.
     let mut shop = Connection::open(file)?;
@@ -112,11 +106,8 @@ fn sell(file: &Path) -> Result<(), Box<dyn Error>> {
     promise("the order was closed, and its mail sent", order == 1002)?;
     promise("the order's row says so", state(&shop, 1002)?.as_deref() == Some("closed"))?;
     promise("order 1001 was never closed", mails.try_recv().is_err())?;
-    let late = jobs.stats().lateness;
-    println!("    {} runs, the latest {:?} after its time", late.count, late.max);
     jobs.check()?;
-    jobs.shutdown()?;
-    Ok(())
+    Ok(jobs.shutdown()?)
 }
 
 /// Closes the order and makes the mail due, in one transaction.
@@ -132,13 +123,12 @@ fn close_order(shop: &mut Connection, order: i64, run: &Run) -> Result<(), Fail>
     Ok(())
 }
 
-fn state(shop: &Connection, order: i64) -> Result<Option<String>, Box<dyn Error>> {
+fn state(shop: &Connection, order: i64) -> Result<Option<String>> {
     let mut found = shop.prepare("SELECT state FROM orders WHERE id = ?1")?;
-    let state = found.query_map(params![order], |row| row.get(0))?.next().transpose()?;
-    Ok(state)
+    Ok(found.query_map(params![order], |row| row.get(0))?.next().transpose()?)
 }
 
-fn promise(what: &str, holds: bool) -> Result<(), Box<dyn Error>> {
+fn promise(what: &str, holds: bool) -> Result<()> {
     println!("    {}: {what}", if holds { "ok" } else { "BROKEN" });
     if holds { Ok(()) } else { Err(format!("a promise is broken: {what}").into()) }
 }
