@@ -1,36 +1,106 @@
-//! What is measured: a case, and the figures that come out of it.
+//! What is measured: a case, and who measures it.
+
+use harness::Fallible;
+use harness::case::{self, Figures};
 
 /// One measurement, in a process of its own.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Case {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Case {
     /// `structures`, `threads` or `futures`.
-    pub suite: String,
+    pub(crate) suite: String,
     /// What is done: `pairs`, `drain`, ...
-    pub work: String,
+    pub(crate) work: String,
     /// By whom.
-    pub peer: String,
+    pub(crate) peer: String,
     /// How many timers are pending, or how many producers there are: what the work says.
-    pub size: usize,
+    pub(crate) size: usize,
     /// How delays are distributed, or what is woken, where there is a choice; otherwise `-`.
-    pub delays: String,
+    pub(crate) delays: String,
 }
 
-/// A number that came out of a case.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Figure {
-    pub name: String,
-    pub value: f64,
+impl Case {
+    pub(crate) fn new(suite: &str, work: &str, peer: &str, size: usize, delays: &str) -> Case {
+        let [suite, work, peer, delays] = [suite, work, peer, delays].map(str::to_owned);
+        Case { suite, work, peer, size, delays }
+    }
+}
+
+impl case::Case for Case {
+    const FIELDS: &'static str = "suite,work,peer,size,delays";
+
+    fn fields(&self) -> Vec<String> {
+        let Case { suite, work, peer, size, delays } = self.clone();
+        vec![suite, work, peer, size.to_string(), delays]
+    }
+
+    fn parse(fields: &[&str]) -> Option<Case> {
+        let [suite, work, peer, size, delays] = fields else { return None };
+        Some(Case::new(suite, work, peer, size.parse().ok()?, delays))
+    }
+
+    fn part(&self) -> &str {
+        &self.suite
+    }
+
+    /// Whether they differ in the peer alone.
+    fn takes_turns_with(&self, other: &Case) -> bool {
+        *self == Case { peer: self.peer.clone(), ..other.clone() }
+    }
+
+    fn replaces(&self, older: &Case) -> bool {
+        self.suite == older.suite
+    }
 }
 
 /// A part of the comparison.
-pub struct Suite {
-    pub name: &'static str,
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
     /// Whether its cases are pinned to one core.
-    pub pinned: bool,
+    pub(crate) pinned: bool,
     /// Its cases in the order of the report, each with how often it is repeated; the short form measures next to nothing.
-    pub cases: fn(short: bool) -> Vec<(Case, usize)>,
+    pub(crate) cases: fn(short: bool) -> Vec<(Case, usize)>,
     /// Runs one case, in this process.
-    pub measure: fn(&Case, short: bool) -> Result<Vec<Figure>, String>,
+    pub(crate) measure: fn(&Case, short: bool) -> Fallible<Figures>,
     /// Runs every peer against what is expected of a timer: for each, the name and "exact" or its deviation.
-    pub verify: fn() -> Vec<(&'static str, String)>,
+    pub(crate) verify: fn() -> Vec<(&'static str, String)>,
+}
+
+/// What a peer's name stands for.
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    pub(crate) measure: fn(&Case, short: bool) -> Fallible<Figures>,
+    pub(crate) verify: fn() -> String,
+}
+
+/// A work, and its sizes in the long form and in the short one.
+pub(crate) struct Work {
+    pub(crate) name: &'static str,
+    pub(crate) delays: &'static str,
+    pub(crate) sizes: &'static [usize],
+    pub(crate) short: usize,
+    pub(crate) rounds: usize,
+}
+
+impl Work {
+    /// Its cases: for each size, each peer.
+    pub(crate) fn cases(&self, suite: &str, peers: &[Peer], short: bool) -> Vec<(Case, usize)> {
+        let (sizes, rounds) =
+            if short { (std::slice::from_ref(&self.short), 1) } else { (self.sizes, self.rounds) };
+        let of_size = |size: &usize| {
+            let case = |peer: &Peer| Case::new(suite, self.name, peer.name, *size, self.delays);
+            peers.iter().map(|peer| (case(peer), rounds)).collect::<Vec<_>>()
+        };
+        sizes.iter().flat_map(of_size).collect()
+    }
+}
+
+/// Lets the peer of a case measure it.
+pub(crate) fn measure(peers: &[Peer], case: &Case, short: bool) -> Fallible<Figures> {
+    let peer = peers.iter().find(|peer| peer.name == case.peer);
+    (peer.ok_or_else(|| format!("no peer is called {:?}", case.peer))?.measure)(case, short)
+}
+
+/// Looks whether each peer is exact.
+pub(crate) fn verify(peers: &[Peer]) -> Vec<(&'static str, String)> {
+    peers.iter().map(|peer| (peer.name, (peer.verify)())).collect()
 }

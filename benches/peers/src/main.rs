@@ -11,40 +11,48 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | `case.rs` | says what is measured |
-//! | `options.rs` | reads the command line |
-//! | `run.rs` | starts a process for each measurement |
-//! | `results.rs` | keeps all values, in `docs/performance.csv` |
-//! | `report/` | makes the tables of `docs/performance.md` |
-//! | `plot.rs` | makes the drawings in `docs/plots/` |
-//! | `machine.rs` | says where and when it was measured |
 //! | `random.rs` | the numbers that all draw from |
 //! | `structures/` | the suite of single-threaded structures |
 //! | `threads/` | the suite of timers with threads of their own |
 //! | `futures/` | the suite of sleeps and timeouts in tasks |
+//! | `options.rs` | reads the command line |
+//! | `results.rs` | says what the figures are of, those in `docs/performance.csv` |
+//! | `run.rs` | starts a process for each measurement |
+//! | `layout.rs` | says what the report shows, as data |
+//! | `tables.rs` | makes the tables of `docs/performance.md` |
+//! | `plot.rs` | makes the drawings in `docs/plots/` |
+//! | `../harness/` | rounds, files of figures, pages: what all comparisons have in common |
 
 #![forbid(unsafe_code)]
 
 mod case;
-mod futures;
-mod machine;
-mod options;
-mod plot;
 mod random;
-mod report;
-mod results;
-mod run;
 mod structures;
 mod threads;
+mod futures;
+mod options;
+mod results;
+mod run;
+mod layout;
+mod tables;
+mod plot;
 
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use case::Suite;
+use harness::Fallible;
+use harness::options::{Action, Words};
+use harness::report::Comparison;
+
+use case::{Case, Suite};
 use options::{Command, Options};
+use results::Results;
 
 fn main() -> ExitCode {
     let suites = [structures::suite(), threads::suite(), futures::suite()];
-    let done = options::parse(std::env::args().skip(1)).and_then(|command| act(command, &suites));
-    match done {
+    let words = Words::new(std::env::args().skip(1));
+    match options::parse(words).and_then(|command| act(command, &suites)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("peers: {error}");
@@ -53,34 +61,58 @@ fn main() -> ExitCode {
     }
 }
 
-fn act(command: Command, suites: &[Suite]) -> Result<(), String> {
-    match command {
-        Command::Help => {
-            println!("{}", options::USAGE);
-            Ok(())
-        }
-        Command::Measure { case, short } => run::measure(suites, &case, short),
-        Command::VerifyHere { suite } => run::verify_here(suites, &suite),
-        Command::Verify(options) => {
-            let results = run::verify(suites, &options)?;
-            print!("{}", report::verification(&results));
-            Ok(())
-        }
-        Command::Report => report::write(&results::read()?),
-        Command::Run(options) => measure_all(suites, &options),
+/// The comparison with other timers.
+struct Timers;
+
+impl Comparison for Timers {
+    type Case = Case;
+
+    fn page(&self) -> PathBuf {
+        Path::new(run::HOME).join("../../docs/performance.md")
+    }
+
+    fn order(&self, a: &Case, b: &Case) -> Ordering {
+        a.suite.cmp(&b.suite)
+    }
+
+    fn tables(&self, results: &Results) -> Vec<(String, String)> {
+        tables::all(results)
+    }
+
+    fn draw(&self, results: &Results, folder: &Path) -> Fallible {
+        plot::write(results, folder)
     }
 }
 
-fn measure_all(suites: &[Suite], options: &Options) -> Result<(), String> {
-    let mut results =
-        if options.writes() { run::verify(suites, options)? } else { Default::default() };
-    let failed = run::all(suites, options, &mut results);
-    if options.writes() {
-        let merged = results::read_if_there()?.replaced_by(results);
-        results::write(&merged)?;
-        report::write(&merged)?;
-    } else if !options.short {
-        print!("{}", report::plain(&results));
+fn act(command: Command, suites: &[Suite]) -> Fallible {
+    let options = match command {
+        Command::MeasureHere { case, short } => return run::measure_here(suites, &case, short),
+        Command::VerifyHere { suite } => return run::verify_here(suites, &suite),
+        Command::Do(options) => options,
+    };
+    match options.common.action {
+        Action::Help => println!("{}", options::USAGE),
+        Action::Measure if options.verify => {
+            print!("{}", tables::verification(&run::verify(suites, &options)?));
+        }
+        Action::Report => Timers.report(&Timers.figures()?)?,
+        Action::Measure => measure_all(suites, &options)?,
     }
-    if failed > 0 { Err(format!("{failed} measurements failed")) } else { Ok(()) }
+    Ok(())
+}
+
+fn measure_all(suites: &[Suite], options: &Options) -> Fallible {
+    let mut results =
+        if options.writes() { run::verify(suites, options)? } else { Results::default() };
+    let measured = run::all(suites, options);
+    results.extend(measured.results);
+    if options.writes() {
+        Timers.keep(results)?;
+    } else if !options.common.short {
+        print!("{}", tables::plain(&results));
+    }
+    match measured.failed.len() {
+        0 => Ok(()),
+        failed => Err(format!("{failed} measurements failed")),
+    }
 }

@@ -1,5 +1,9 @@
 //! The command line.
 
+use harness::Fallible;
+use harness::case::Case as _;
+use harness::options::{Common, Words};
+
 use crate::case::Case;
 
 pub(crate) const USAGE: &str = "\
@@ -18,12 +22,9 @@ usage: peers [options]
   --write                write all the same: what was measured replaces the suite's";
 
 pub(crate) enum Command {
-    Help,
-    Run(Options),
-    Verify(Options),
-    Report,
+    Do(Options),
     /// In this process, started by another.
-    Measure {
+    MeasureHere {
         case: Case,
         short: bool,
     },
@@ -36,14 +37,14 @@ pub(crate) enum Command {
 /// Which cases, and how.
 #[derive(Default)]
 pub(crate) struct Options {
-    pub(crate) short: bool,
-    pub(crate) rounds: Option<usize>,
+    pub(crate) common: Common,
+    /// Whether it is only looked whether timers fire when they should.
+    pub(crate) verify: bool,
     suite: Option<String>,
     work: Option<String>,
     peers: Vec<String>,
     sizes: Vec<usize>,
     delays: Option<String>,
-    write: bool,
 }
 
 impl Options {
@@ -65,66 +66,44 @@ impl Options {
             || !self.peers.is_empty()
             || !self.sizes.is_empty()
             || self.delays.is_some()
-            || self.rounds.is_some();
-        self.write || !(partial || self.short)
+            || self.common.rounds.is_some();
+        self.common.write || !(partial || self.common.short)
     }
 }
 
-pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
+pub(crate) fn parse(mut words: Words) -> Fallible<Command> {
     let mut options = Options::default();
-    let (mut verify, mut report) = (false, false);
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| format!("`{word}` wants a value"));
+    while let Some(word) = words.take() {
         match word.as_str() {
-            "-h" | "--help" => return Ok(Command::Help),
-            "--short" => options.short = true,
-            "--verify" => verify = true,
-            "--report" => report = true,
-            "--write" => options.write = true,
-            "--peer" => options.peers.push(value()?),
-            "--delays" => options.delays = Some(value()?),
-            "--rounds" => options.rounds = Some(number(&value()?)?),
-            "--sizes" => {
-                options.sizes = value()?.split(',').map(number).collect::<Result<_, _>>()?
-            }
+            "--verify" => options.verify = true,
+            "--peer" => options.peers.push(words.value()?),
+            "--delays" => options.delays = Some(words.value()?),
+            "--sizes" => options.sizes = words.numbers()?,
             "--only" => {
-                let only = value()?;
+                let only = words.value()?;
                 let (suite, work) =
                     only.split_once('/').map_or((&*only, None), |(s, w)| (s, Some(w)));
                 options.suite = Some(suite.to_owned());
                 options.work = work.map(str::to_owned);
             }
-            "measure" => return measure(&words.collect::<Vec<_>>()),
-            "verify" => return Ok(Command::VerifyHere { suite: value()? }),
+            "measure" => return measure_here(words),
+            "verify" => return Ok(Command::VerifyHere { suite: words.value()? }),
+            word if options.common.heed(word, &mut words)? => {}
             _ => return Err(format!("what is `{word}`?\n\n{USAGE}")),
         }
     }
-    Ok(match (verify, report) {
-        (true, _) => Command::Verify(options),
-        (_, true) => Command::Report,
-        _ => Command::Run(options),
-    })
+    Ok(Command::Do(options))
 }
 
-/// The words that follow `measure`, as [`crate::run`] writes them.
-fn measure(words: &[String]) -> Result<Command, String> {
-    let (case, short) = match words {
-        [case @ .., last] if last == "--short" => (case, true),
+/// The fields of a case, as [`crate::run`] gives them.
+fn measure_here(mut words: Words) -> Fallible<Command> {
+    let words: Vec<String> = std::iter::from_fn(|| words.take()).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (case, short) = match &words[..] {
+        [case @ .., "--short"] => (case, true),
         case => (case, false),
     };
-    let [suite, work, peer, size, delays] = case else {
-        return Err("measure wants a suite, a work, a peer, a size and delays".to_owned());
-    };
-    let case = Case {
-        suite: suite.clone(),
-        work: work.clone(),
-        peer: peer.clone(),
-        size: number(size)?,
-        delays: delays.clone(),
-    };
-    Ok(Command::Measure { case, short })
-}
-
-fn number(text: &str) -> Result<usize, String> {
-    text.replace('_', "").parse().map_err(|_| format!("`{text}` is not a number"))
+    let case =
+        Case::parse(case).ok_or("measure wants a suite, a work, a peer, a size and delays")?;
+    Ok(Command::MeasureHere { case, short })
 }

@@ -23,10 +23,12 @@ use std::time::{Duration, Instant};
 
 use ::tokio::task::unconstrained;
 
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::timer::Futures;
-use crate::case::Figure;
 use crate::random::Random;
-use crate::threads::figure;
+use crate::threads::runs::{Lap, rate};
 
 /// None of the sleeps comes due.
 const DELAY: Duration = Duration::from_secs(30);
@@ -43,7 +45,7 @@ pub(super) struct Race {
     pub(super) short: bool,
 }
 
-pub(super) fn ready<F: Futures>(race: Race) -> Result<Vec<Figure>, String> {
+pub(super) fn ready<F: Futures>(race: Race) -> Fallible<Figures> {
     race.run(|futures: F, _, _: &mut Context<'_>| {
         move |cx: &mut Context<'_>| {
             for number in 0..BATCH as u64 {
@@ -53,7 +55,7 @@ pub(super) fn ready<F: Futures>(race: Race) -> Result<Vec<Figure>, String> {
     })
 }
 
-pub(super) fn once<F: Futures>(race: Race) -> Result<Vec<Figure>, String> {
+pub(super) fn once<F: Futures>(race: Race) -> Fallible<Figures> {
     race.run(|futures: F, _, _: &mut Context<'_>| {
         move |cx: &mut Context<'_>| {
             for _ in 0..BATCH {
@@ -66,7 +68,7 @@ pub(super) fn once<F: Futures>(race: Race) -> Result<Vec<Figure>, String> {
 /// A sleep in its place, which another can take without an allocation.
 type Slot<S> = Pin<Box<Option<S>>>;
 
-pub(super) fn outstanding<F: Futures>(race: Race) -> Result<Vec<Figure>, String> {
+pub(super) fn outstanding<F: Futures>(race: Race) -> Fallible<Figures> {
     let pending = if race.short { 1_000 } else { 100_000 };
     race.run(move |futures: F, task, cx: &mut Context<'_>| {
         let mut random = Random::new(task as u64);
@@ -88,7 +90,7 @@ pub(super) fn outstanding<F: Futures>(race: Race) -> Result<Vec<Figure>, String>
     })
 }
 
-pub(super) fn reset<F: Futures>(race: Race) -> Result<Vec<Figure>, String> {
+pub(super) fn reset<F: Futures>(race: Race) -> Fallible<Figures> {
     race.run(|futures: F, _, cx: &mut Context<'_>| {
         let mut slot = pending(futures.sleep(DELAY), cx);
         move |cx: &mut Context<'_>| {
@@ -100,7 +102,7 @@ pub(super) fn reset<F: Futures>(race: Race) -> Result<Vec<Figure>, String> {
     })
 }
 
-pub(super) fn reset_at<F: Futures>(race: Race) -> Result<Vec<Figure>, String> {
+pub(super) fn reset_at<F: Futures>(race: Race) -> Fallible<Figures> {
     race.run(|futures: F, _, cx: &mut Context<'_>| {
         let mut slot = pending(futures.sleep(DELAY), cx);
         let mut at = Instant::now() + DELAY;
@@ -136,22 +138,15 @@ struct Flags {
     stop: AtomicBool,
 }
 
-/// What one task did, and when.
-struct Lap {
-    operations: usize,
-    start: Instant,
-    end: Instant,
-}
-
 impl Race {
     /// Has each task repeat the batch that `make` makes for it.
     fn run<F: Futures, B: FnMut(&mut Context<'_>) + Send + 'static>(
         self,
         make: impl Fn(F, usize, &mut Context<'_>) -> B + Clone + Send + 'static,
-    ) -> Result<Vec<Figure>, String> {
+    ) -> Fallible<Figures> {
         let [first, then] = if self.short { [1, 10] } else { [150, 350] };
         let runtime = F::runtime(self.tasks);
-        let (futures, flags) = (F::start(), Arc::new(Flags::default()));
+        let (futures, flags) = (F::default(), Arc::new(Flags::default()));
         let spawn = |task| {
             let (make, futures, flags) = (make.clone(), futures.clone(), Arc::clone(&flags));
             let make = move |cx: &mut Context<'_>| make(futures, task, cx);
@@ -173,12 +168,7 @@ impl Race {
         let laps: Result<Vec<Lap>, _> = laps.collect();
         // Its end is not measured: the process ends sooner without.
         std::mem::forget(runtime);
-        let laps = laps.map_err(|error| error.to_string())?;
-        let start = laps.iter().map(|lap| lap.start).min();
-        let end = laps.iter().map(|lap| lap.end).max();
-        let elapsed = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
-        let operations: usize = laps.iter().map(|lap| lap.operations).sum();
-        Ok(vec![figure("rate", operations as f64 / elapsed.as_secs_f64() / 1e6)])
+        Ok(vec![figure("rate", rate(&laps.map_err(|error| error.to_string())?))])
     }
 
     /// A task that repeats a batch until it is told to stop. A task that had no turn while it

@@ -17,30 +17,32 @@ mod waiting;
 
 use std::time::Duration;
 
-use crate::case::{Case, Figure, Suite};
+use harness::Fallible;
+use harness::case::Figures;
+
+use crate::case::{self, Case, Peer, Suite, Work};
 use crate::threads::{due, verify, waiting as jobs};
 use tasks::Tasks;
 use timer::Futures;
 
-pub fn suite() -> Suite {
-    Suite { name: NAME, pinned: false, cases, measure, verify: verify_all }
+pub(crate) fn suite() -> Suite {
+    Suite {
+        name: NAME,
+        pinned: false,
+        cases,
+        measure: |case, short| case::measure(PEERS, case, short),
+        verify: || case::verify(PEERS),
+    }
 }
 
 const NAME: &str = "futures";
 
-/// What a peer's name stands for.
-struct Peer {
-    name: &'static str,
-    measure: fn(&Case, short: bool) -> Result<Vec<Figure>, String>,
-    verify: fn() -> String,
-}
-
 /// In the order of the report.
 const PEERS: &[Peer] = &[
     peer::<peers::Ours>(),
-    peer::<peers::Tokio>(),
+    peer::<peers::Tokio<false>>(),
     #[cfg(tokio_unstable)]
-    peer::<peers::TokioAlt>(),
+    peer::<peers::Tokio<true>>(),
     peer::<peers::Pingora>(),
     peer::<peers::FuturesTimer>(),
     peer::<peers::AsyncIo>(),
@@ -50,17 +52,9 @@ const fn peer<F: Futures>() -> Peer {
     Peer { name: F::NAME, measure: measure_peer::<F>, verify: verify::verify::<Tasks<F>> }
 }
 
-/// A work, what is woken, and its sizes in the long form and in the short one.
-struct Work {
-    name: &'static str,
-    wakes: &'static str,
-    sizes: &'static [usize],
-    short: usize,
-    rounds: usize,
-}
-
-const fn work(name: &'static str, wakes: &'static str, sizes: &'static [usize]) -> Work {
-    Work { name, wakes, sizes, short: 1, rounds: 3 }
+/// A work, and what is woken.
+const fn work(name: &'static str, delays: &'static str, sizes: &'static [usize]) -> Work {
+    Work { name, delays, sizes, short: 1, rounds: 3 }
 }
 
 const MILLION: &[usize] = &[1_000_000];
@@ -81,34 +75,10 @@ const WORKS: [Work; 11] = [
 ];
 
 fn cases(short: bool) -> Vec<(Case, usize)> {
-    WORKS.iter().flat_map(|work| cases_of(work, short)).collect()
+    WORKS.iter().flat_map(|work| work.cases(NAME, PEERS, short)).collect()
 }
 
-fn cases_of(work: &Work, short: bool) -> impl Iterator<Item = (Case, usize)> {
-    let (sizes, rounds) =
-        if short { (std::slice::from_ref(&work.short), 1) } else { (work.sizes, work.rounds) };
-    let of_size = move |&size: &usize| {
-        PEERS.iter().map(move |peer| {
-            let case = Case {
-                suite: NAME.to_owned(),
-                work: work.name.to_owned(),
-                peer: peer.name.to_owned(),
-                size,
-                delays: work.wakes.to_owned(),
-            };
-            (case, rounds)
-        })
-    };
-    sizes.iter().flat_map(of_size)
-}
-
-fn measure(case: &Case, short: bool) -> Result<Vec<Figure>, String> {
-    let peer = PEERS.iter().find(|peer| peer.name == case.peer);
-    let peer = peer.ok_or_else(|| format!("no peer is called {:?}", case.peer))?;
-    (peer.measure)(case, short)
-}
-
-fn measure_peer<F: Futures>(case: &Case, short: bool) -> Result<Vec<Figure>, String> {
+fn measure_peer<F: Futures>(case: &Case, short: bool) -> Fallible<Figures> {
     let race = loops::Race { tasks: case.size, noop: case.delays == "noop", short };
     match (case.work.as_str(), case.size) {
         ("ready", _) => loops::ready::<F>(race),
@@ -126,8 +96,4 @@ fn measure_peer<F: Futures>(case: &Case, short: bool) -> Result<Vec<Figure>, Str
         }
         (work, _) => Err(format!("no work is called {work:?}")),
     }
-}
-
-fn verify_all() -> Vec<(&'static str, String)> {
-    PEERS.iter().map(|peer| (peer.name, (peer.verify)())).collect()
 }

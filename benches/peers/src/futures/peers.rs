@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use ::tickwheel::{Scheduler, Sleep, Wheel};
 use ::tokio::time as tokio_time;
-use futures_lite::FutureExt;
 use futures_timer::Delay;
 
 use super::timer::Futures;
@@ -27,14 +26,16 @@ pub(super) struct Ours {
     _wheel: Arc<Wheel>,
 }
 
-impl Futures for Ours {
-    const NAME: &'static str = "tickwheel";
-    type Sleep = Sleep;
-
-    fn start() -> Ours {
+impl Default for Ours {
+    fn default() -> Ours {
         let wheel = Wheel::new();
         Ours { scheduler: wheel.scheduler(), _wheel: Arc::new(wheel) }
     }
+}
+
+impl Futures for Ours {
+    const NAME: &'static str = "tickwheel";
+    type Sleep = Sleep;
 
     fn sleep(&self, delay: Duration) -> Sleep {
         self.scheduler.sleep(delay)
@@ -58,15 +59,19 @@ impl Futures for Ours {
     }
 }
 
-#[derive(Clone)]
-pub(super) struct Tokio;
+/// With the alternative timer, if `ALT`.
+#[derive(Clone, Default)]
+pub(super) struct Tokio<const ALT: bool>;
 
-impl Futures for Tokio {
-    const NAME: &'static str = "tokio";
+impl<const ALT: bool> Futures for Tokio<ALT> {
+    const NAME: &'static str = if ALT { "tokio-alt" } else { "tokio" };
     type Sleep = tokio_time::Sleep;
 
-    fn start() -> Tokio {
-        Tokio
+    #[cfg(tokio_unstable)]
+    fn runtime(workers: usize) -> ::tokio::runtime::Runtime {
+        let mut builder = super::timer::builder(workers);
+        let builder = if ALT { builder.enable_alt_timer() } else { &mut builder };
+        builder.build().expect("the runtime starts")
     }
 
     fn sleep(&self, delay: Duration) -> tokio_time::Sleep {
@@ -91,55 +96,12 @@ impl Futures for Tokio {
     }
 }
 
-#[cfg(tokio_unstable)]
-#[derive(Clone)]
-pub(super) struct TokioAlt;
-
-#[cfg(tokio_unstable)]
-impl Futures for TokioAlt {
-    const NAME: &'static str = "tokio-alt";
-    type Sleep = tokio_time::Sleep;
-
-    fn start() -> TokioAlt {
-        TokioAlt
-    }
-
-    fn runtime(workers: usize) -> ::tokio::runtime::Runtime {
-        let mut builder = super::timer::builder(workers);
-        builder.enable_alt_timer().build().expect("the runtime starts")
-    }
-
-    fn sleep(&self, delay: Duration) -> tokio_time::Sleep {
-        Tokio.sleep(delay)
-    }
-
-    fn sleep_until(&self, at: Instant) -> tokio_time::Sleep {
-        Tokio.sleep_until(at)
-    }
-
-    fn reset(&self, sleep: Pin<&mut tokio_time::Sleep>, delay: Duration) {
-        Tokio.reset(sleep, delay);
-    }
-
-    fn reset_at(&self, sleep: Pin<&mut tokio_time::Sleep>, at: Instant) {
-        Tokio.reset_at(sleep, at);
-    }
-
-    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
-        Tokio.ready(delay, number, cx)
-    }
-}
-
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Pingora;
 
 impl Futures for Pingora {
     const NAME: &'static str = "pingora-timeout";
     type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-    fn start() -> Pingora {
-        Pingora
-    }
 
     fn sleep(&self, delay: Duration) -> Self::Sleep {
         Box::pin(pingora_timeout::sleep(delay))
@@ -167,16 +129,12 @@ impl Futures for Pingora {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct FuturesTimer;
 
 impl Futures for FuturesTimer {
     const NAME: &'static str = "futures-timer";
     type Sleep = Delay;
-
-    fn start() -> FuturesTimer {
-        FuturesTimer
-    }
 
     fn sleep(&self, delay: Duration) -> Delay {
         Delay::new(delay)
@@ -193,27 +151,14 @@ impl Futures for FuturesTimer {
     fn reset_at(&self, sleep: Pin<&mut Delay>, at: Instant) {
         self.reset(sleep, at.saturating_duration_since(Instant::now()));
     }
-
-    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
-        let limit = async {
-            Delay::new(delay).await;
-            None
-        };
-        let timeout = ready(Some(black_box(number))).or(limit);
-        matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Some(_)))
-    }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct AsyncIo;
 
 impl Futures for AsyncIo {
     const NAME: &'static str = "async-io";
     type Sleep = async_io::Timer;
-
-    fn start() -> AsyncIo {
-        AsyncIo
-    }
 
     fn sleep(&self, delay: Duration) -> async_io::Timer {
         async_io::Timer::after(delay)
@@ -229,14 +174,5 @@ impl Futures for AsyncIo {
 
     fn reset_at(&self, sleep: Pin<&mut async_io::Timer>, at: Instant) {
         sleep.get_mut().set_at(at);
-    }
-
-    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
-        let limit = async {
-            async_io::Timer::after(delay).await;
-            None
-        };
-        let timeout = ready(Some(black_box(number))).or(limit);
-        matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Some(_)))
     }
 }

@@ -23,7 +23,7 @@ impl<F: Futures> Timer for Tasks<F> {
     type Timeout = Pin<Box<F::Sleep>>;
 
     fn start() -> Tasks<F> {
-        Tasks { futures: F::start(), runtime: Box::leak(Box::new(F::runtime(2))) }
+        Tasks { futures: F::default(), runtime: Box::leak(Box::new(F::runtime(2))) }
     }
 
     fn insert_at(&mut self, at: Instant, job: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

@@ -1,20 +1,20 @@
 //! What every peer can do: the one door through which all of them are measured.
 
-use std::future::Future;
+use std::future::{Future, ready};
+use std::hint::black_box;
 use std::pin::{Pin, pin};
-use std::task::Context;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ::tokio::runtime::{Builder, Runtime};
+use futures_lite::FutureExt;
 
 /// Where the sleeps of a peer come from. A task uses a clone of its own.
-pub(super) trait Futures: Clone + Send + Sync + 'static {
+pub(super) trait Futures: Default + Clone + Send + Sync + 'static {
     /// What the report calls it.
     const NAME: &'static str;
 
     type Sleep: Future + Send + 'static;
-
-    fn start() -> Self;
 
     /// What the tasks run on.
     fn runtime(workers: usize) -> Runtime {
@@ -31,8 +31,16 @@ pub(super) trait Futures: Clone + Send + Sync + 'static {
     /// The same until an instant, and reads no clock if the peer can do without.
     fn reset_at(&self, sleep: Pin<&mut Self::Sleep>, at: Instant);
 
-    /// Polls a future that is ready, within a timeout. Returns whether it was in time.
-    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool;
+    /// Polls a future that is ready, within a timeout. Returns whether it was in time. Where there
+    /// is no timeout, a race of two futures stands for it.
+    fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
+        let limit = async {
+            self.sleep(delay).await;
+            None
+        };
+        let timeout = ready(Some(black_box(number))).or(limit);
+        matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Some(_)))
+    }
 
     /// Makes a sleep, polls it once and drops it. Returns whether it was pending.
     fn once(&self, delay: Duration, cx: &mut Context<'_>) -> bool {

@@ -12,10 +12,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::tasks::Tasks;
 use super::timer::Futures;
-use crate::case::Figure;
-use crate::threads::figure;
 use crate::threads::processor::Usage;
 use crate::threads::runs::quantile;
 use crate::threads::timer::Timer;
@@ -25,7 +26,7 @@ const PERIOD: Duration = Duration::from_micros(50_137);
 /// Long enough for threads to become idle that have just been busy.
 const REST: Duration = Duration::from_millis(200);
 
-pub(super) fn ticking<F: Futures>(short: bool) -> Result<Vec<Figure>, String> {
+pub(super) fn ticking<F: Futures>(short: bool) -> Fallible<Figures> {
     let Tasks { futures, runtime } = Tasks::<F>::start();
     let (report, late) = mpsc::channel();
     runtime.spawn(async move {
@@ -57,7 +58,7 @@ pub(super) fn ticking<F: Futures>(short: bool) -> Result<Vec<Figure>, String> {
     ])
 }
 
-pub(super) fn blocked<F: Futures>(short: bool) -> Result<Vec<Figure>, String> {
+pub(super) fn blocked<F: Futures>(short: bool) -> Fallible<Figures> {
     let Tasks { futures, runtime } = Tasks::<F>::start();
     let blocked = Duration::from_millis(if short { 250 } else { 1_500 });
     let (report, over) = mpsc::channel();

@@ -1,11 +1,13 @@
 //! What one more level costs: the same work on hierarchies of 1 to 5 levels, all of which reach 65,536
 //! ticks, so that no timer has a cycle to wait.
 
+use harness::Fallible;
+use harness::case::Figures;
+
 use tickwheel::Geometry;
 
 use super::peers::use_geometry;
 use super::workloads::{self, Plan};
-use crate::case::Figure;
 
 pub(super) const WORK: &str = "levels";
 
@@ -19,7 +21,7 @@ pub(super) const GEOMETRIES: [(&str, &[usize]); 5] = [
 ];
 
 /// Nanoseconds of the works that touch slots, for the geometry of that name.
-pub(super) fn measure(name: &str, plan: Plan) -> Result<Vec<Figure>, String> {
+pub(super) fn measure(name: &str, plan: Plan) -> Fallible<Figures> {
     let known = GEOMETRIES.iter().find(|(known, _)| *known == name);
     let (_, sizes) = known.ok_or_else(|| format!("no geometry is called `{name}`"))?;
     use_geometry(Geometry::levels(sizes).map_err(|error| error.to_string())?);

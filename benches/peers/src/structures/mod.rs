@@ -16,7 +16,10 @@ mod timers;
 mod verify;
 mod workloads;
 
-use crate::case::{Case, Figure, Suite};
+use harness::Fallible;
+use harness::case::Figures;
+
+use crate::case::{Case, Suite};
 use delays::Delays;
 use timers::Timers;
 use workloads::Plan;
@@ -41,7 +44,7 @@ const SIZES: [usize; 4] = [1_000, 100_000, 1_000_000, 10_000_000];
 struct Peer {
     name: &'static str,
     exact_cancel: bool,
-    measure: fn(&str, Plan) -> Result<Vec<Figure>, String>,
+    measure: fn(&str, Plan) -> Fallible<Figures>,
     verify: fn() -> String,
 }
 
@@ -78,13 +81,7 @@ fn cases(short: bool) -> Vec<(Case, usize)> {
                 let rounds = rounds(work, delays, *size);
                 let peers = PEERS.iter().filter(|peer| affordable(peer.name, work, *size));
                 cases.extend(peers.filter(|_| rounds > 0 || short).map(|peer| {
-                    let case = Case {
-                        suite: NAME.to_owned(),
-                        work: work.to_owned(),
-                        peer: peer.name.to_owned(),
-                        size: *size,
-                        delays: delays.to_owned(),
-                    };
+                    let case = Case::new(NAME, work, peer.name, *size, delays);
                     (case, if short { 1 } else { rounds })
                 }));
             }
@@ -92,13 +89,7 @@ fn cases(short: bool) -> Vec<(Case, usize)> {
     }
     let size = if short { SIZES[0] } else { 1_000_000 };
     cases.extend(levels::GEOMETRIES.iter().map(|&(name, _)| {
-        let case = Case {
-            suite: NAME.to_owned(),
-            work: levels::WORK.to_owned(),
-            peer: name.to_owned(),
-            size,
-            delays: "uniform".to_owned(),
-        };
+        let case = Case::new(NAME, levels::WORK, name, size, "uniform");
         (case, if short { 1 } else { 5 })
     }));
     cases
@@ -129,7 +120,7 @@ fn affordable(peer: &str, work: &str, size: usize) -> bool {
         && matches!(work, "pairs" | "reset"))
 }
 
-fn measure(case: &Case, short: bool) -> Result<Vec<Figure>, String> {
+fn measure(case: &Case, short: bool) -> Fallible<Figures> {
     let plan = Plan { size: case.size, delays: Delays::named(&case.delays)?, short };
     if case.work == levels::WORK {
         return levels::measure(&case.peer, plan);

@@ -21,7 +21,7 @@ pub(crate) trait Timers: Sized {
     /// fired or is cancelled.
     type Key;
     /// What an advance gives out for one timer.
-    type Due;
+    type Due: Due;
 
     /// An empty structure at tick 0.
     fn new() -> Self;
@@ -50,7 +50,22 @@ pub(crate) trait Timers: Sized {
 
     /// Moves the clock to tick `to` and appends what is due.
     fn advance(&mut self, to: u64, due: &mut Vec<Self::Due>);
+}
 
-    /// The value of a timer that was given out.
-    fn value(due: &Self::Due) -> u64;
+/// What is given out for a timer.
+pub(crate) trait Due {
+    /// The value of the timer.
+    fn value(&self) -> u64;
+}
+
+impl Due for u64 {
+    fn value(&self) -> u64 {
+        *self
+    }
+}
+
+impl<K> Due for (K, u64) {
+    fn value(&self) -> u64 {
+        self.1
+    }
 }

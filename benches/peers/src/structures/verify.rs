@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::timers::Timers;
+use super::timers::{Due, Timers};
 use crate::random::Random;
 
 const OPERATIONS: usize = 400_000;
@@ -148,7 +148,7 @@ impl<T: Timers> Run<T> {
         self.timers.advance(self.now, &mut self.due);
         let mut last = 0;
         for due in std::mem::take(&mut self.due) {
-            let number = T::value(&due) as usize;
+            let number = due.value() as usize;
             let timer = &mut self.all[number];
             if timer.pending.is_none() {
                 self.faults.again += 1;
@@ -278,10 +278,6 @@ mod tests {
             let later = self.timers.split_off(&(to + 1, 0));
             let fired = std::mem::replace(&mut self.timers, later).into_values();
             if FAULT == BACKWARDS { due.extend(fired.rev()) } else { due.extend(fired) }
-        }
-
-        fn value(due: &u64) -> u64 {
-            *due
         }
     }
 

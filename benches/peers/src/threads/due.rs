@@ -17,11 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::figure;
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::processor::Usage;
 use super::runs::{Runs, quantile};
 use super::timer::Timer;
-use crate::case::Figure;
 
 /// How often the main thread looks whether all have run.
 const LOOK: Duration = Duration::from_millis(2);
@@ -34,7 +35,7 @@ fn head_start(short: bool) -> Duration {
     Duration::from_millis(if short { 500 } else { 2_000 })
 }
 
-pub(crate) fn spread<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(crate) fn spread<T: Timer>(timers: usize, short: bool) -> Fallible<Figures> {
     let range = Duration::from_millis(if short { 200 } else { 2_000 });
     let mut timer = T::start();
     let runs = Runs::new(timers);
@@ -63,7 +64,7 @@ pub(crate) fn spread<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>
     ])
 }
 
-pub(crate) fn burst<T: Timer>(timers: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(crate) fn burst<T: Timer>(timers: usize, short: bool) -> Fallible<Figures> {
     let mut timer = T::start();
     let (done, mut waits) = burst_beside(&mut timer, timers, short, |timer, going_on| {
         let mut waits = Vec::with_capacity(1 << 23);

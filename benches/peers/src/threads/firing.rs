@@ -8,13 +8,14 @@ use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::figure;
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::peers::Ours;
 use super::runs::{Runs, quantile};
 use super::timer::Timer;
-use crate::case::Figure;
 
-pub(super) fn firing(threads: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(super) fn firing(threads: usize, short: bool) -> Fallible<Figures> {
     let jobs = if short { 10_000 } else { 1_000_000 };
     let steps = steps_of(Duration::from_micros(1));
     let mut timer = Ours::with_threads(threads)?;

@@ -21,9 +21,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
-use super::figure;
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
+use super::runs::{Lap, rate};
 use super::timer::Timer;
-use crate::case::Figure;
 use crate::random::Random;
 
 /// None of the timeouts comes due.
@@ -36,7 +38,7 @@ const BATCH: usize = 64;
 /// So many batches wait for a canceller before its producer does.
 const QUEUE: usize = 16;
 
-pub(super) fn at_once<T: Timer>(producers: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(super) fn at_once<T: Timer>(producers: usize, short: bool) -> Fallible<Figures> {
     race(producers, short, |timer: &mut T, _, race| {
         race.lap(timer, |timer| {
             for number in 0..BATCH as u64 {
@@ -46,7 +48,7 @@ pub(super) fn at_once<T: Timer>(producers: usize, short: bool) -> Result<Vec<Fig
     })
 }
 
-pub(super) fn outstanding<T: Timer>(producers: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(super) fn outstanding<T: Timer>(producers: usize, short: bool) -> Fallible<Figures> {
     let pending = if short { 1_000 } else { 100_000 };
     race(producers, short, |timer: &mut T, producer, race| {
         let mut random = Random::new(producer as u64);
@@ -67,7 +69,7 @@ pub(super) fn outstanding<T: Timer>(producers: usize, short: bool) -> Result<Vec
     })
 }
 
-pub(super) fn handed_over<T: Timer>(producers: usize, short: bool) -> Result<Vec<Figure>, String> {
+pub(super) fn handed_over<T: Timer>(producers: usize, short: bool) -> Fallible<Figures> {
     race(producers, short, |timer: &mut T, _, race| {
         let mut canceller = timer.clone();
         thread::scope(|scope| {
@@ -78,27 +80,18 @@ pub(super) fn handed_over<T: Timer>(producers: usize, short: bool) -> Result<Vec
                     count + 1
                 })
             });
-            let mut lap = race.lap(timer, |timer| {
+            let (began, mut lap) = race.lap_and_start(timer, |timer| {
                 let batch = (0..BATCH as u64).map(|number| timer.timeout(DELAY, number)).collect();
                 sender.send(batch).expect("the canceller receives until the sender is dropped");
             });
             drop(sender);
-            lap.start = lap.began;
-            lap.pairs = cancelled.join().expect("no timeout was gone");
+            lap.start = began;
+            lap.operations = cancelled.join().expect("no timeout was gone");
             timer.settle();
             lap.end = Instant::now();
             lap
         })
     })
-}
-
-/// What one producer did, and when.
-struct Lap {
-    began: Instant,
-    /// Pairs since `start`.
-    pairs: usize,
-    start: Instant,
-    end: Instant,
 }
 
 /// All producers start together, count when they are told, and stop when they are told.
@@ -109,20 +102,30 @@ struct Race {
 }
 
 impl Race {
-    /// Repeats `batch` from the common start until the stop.
-    fn lap<T: Timer>(&self, timer: &mut T, mut batch: impl FnMut(&mut T)) -> Lap {
+    /// Repeats `batch` from the common start until the stop. What was done before it counts is in
+    /// no lap.
+    fn lap<T: Timer>(&self, timer: &mut T, batch: impl FnMut(&mut T)) -> Lap {
+        self.lap_and_start(timer, batch).1
+    }
+
+    /// The same, and when the common start was.
+    fn lap_and_start<T: Timer>(
+        &self,
+        timer: &mut T,
+        mut batch: impl FnMut(&mut T),
+    ) -> (Instant, Lap) {
         self.start.wait();
         let began = Instant::now();
         while !self.count.load(Ordering::Relaxed) {
             batch(timer);
         }
-        let (start, mut pairs) = (Instant::now(), 0);
+        let (start, mut operations) = (Instant::now(), 0);
         while !self.stop.load(Ordering::Relaxed) {
             batch(timer);
-            pairs += BATCH;
+            operations += BATCH;
         }
         timer.settle();
-        Lap { began, pairs, start, end: Instant::now() }
+        (began, Lap { operations, start, end: Instant::now() })
     }
 }
 
@@ -131,7 +134,7 @@ fn race<T: Timer>(
     producers: usize,
     short: bool,
     work: impl Fn(&mut T, usize, &Race) -> Lap + Sync,
-) -> Result<Vec<Figure>, String> {
+) -> Fallible<Figures> {
     let [first, then] = if short { [1, 20] } else { [300, 500] }.map(Duration::from_millis);
     let (start, [count, stop]) = (Barrier::new(producers + 1), [false; 2].map(AtomicBool::new));
     let race = Race { start, count, stop };
@@ -155,11 +158,5 @@ fn race<T: Timer>(
         let panicked = |_| "a producer panicked".to_owned();
         threads.into_iter().map(|thread| thread.join().map_err(panicked)).collect()
     });
-    let laps = laps?;
-
-    let start = laps.iter().map(|lap| lap.start).min();
-    let end = laps.iter().map(|lap| lap.end).max();
-    let elapsed = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
-    let pairs: usize = laps.iter().map(|lap| lap.pairs).sum();
-    Ok(vec![figure("pairs", pairs as f64 / elapsed.as_secs_f64() / 1e6)])
+    Ok(vec![figure("pairs", rate(&laps?))])
 }

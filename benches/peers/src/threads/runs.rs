@@ -79,6 +79,22 @@ fn has_run(late: &AtomicI64) -> bool {
     late.load(Ordering::Relaxed) != NOT_YET
 }
 
+/// What one producer or task did, and when.
+pub(crate) struct Lap {
+    pub(crate) operations: usize,
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+}
+
+/// Millions a second, all laps together.
+pub(crate) fn rate(laps: &[Lap]) -> f64 {
+    let start = laps.iter().map(|lap| lap.start).min();
+    let end = laps.iter().map(|lap| lap.end).max();
+    let elapsed = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
+    let operations: usize = laps.iter().map(|lap| lap.operations).sum();
+    operations as f64 / elapsed.as_secs_f64() / 1e6
+}
+
 /// The value that `share` of all are not above.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;

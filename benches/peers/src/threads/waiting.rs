@@ -17,10 +17,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::figure;
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::processor::{Usage, resident};
 use super::timer::Timer;
-use crate::case::Figure;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -33,7 +34,7 @@ pub(super) fn time(short: bool) -> Duration {
 /// Long enough for threads to become idle that have just been busy.
 const REST: Duration = Duration::from_millis(200);
 
-pub(crate) fn idle<T: Timer>(timers: usize, time: Duration) -> Result<Vec<Figure>, String> {
+pub(crate) fn idle<T: Timer>(timers: usize, time: Duration) -> Fallible<Figures> {
     let mut timer = T::start();
     let start = Instant::now();
     let _jobs: Vec<T::Job> = (0..timers)
@@ -55,7 +56,7 @@ pub(crate) fn idle<T: Timer>(timers: usize, time: Duration) -> Result<Vec<Figure
     ])
 }
 
-pub(super) fn ticking<T: Timer>(short: bool) -> Result<Vec<Figure>, String> {
+pub(super) fn ticking<T: Timer>(short: bool) -> Fallible<Figures> {
     let timer = T::start();
     let ticks = Arc::new(AtomicUsize::new(0));
     tick(timer.clone(), Instant::now(), Arc::clone(&ticks));
@@ -86,7 +87,7 @@ fn tick<T: Timer>(mut timer: T, at: Instant, ticks: Arc<AtomicUsize>) {
     T::forget(timer.insert_at(next, move || tick(next_timer, next, ticks)));
 }
 
-pub(super) fn heap<T: Timer>(timers: usize) -> Result<Vec<Figure>, String> {
+pub(super) fn heap<T: Timer>(timers: usize) -> Fallible<Figures> {
     let mut timer = T::start();
     timer.settle();
     let at = Instant::now() + HOUR;

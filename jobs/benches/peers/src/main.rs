@@ -13,63 +13,63 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | `options.rs` | reads the command line |
 //! | `plan.rs` | the contenders and the rows: what is measured, how large, how often |
-//! | `run.rs` | builds the contenders, and starts a process for each measurement |
-//! | `disk.rs` | measures what the disk gives alone |
-//! | `results.rs` | keeps all values, in `jobs/docs/performance.csv` |
 //! | `musts.rs` | what was asked for beside what was reached |
-//! | `report.rs` | makes the tables of `jobs/docs/performance.md` |
-//! | `plot.rs` | makes the drawings in `jobs/docs/plots/` |
+//! | `disk.rs` | measures what the disk gives alone |
+//! | `run.rs` | starts a process for each measurement |
 //! | `protocol/` | the rows, and how a contender measures itself |
 //! | `ours/`, `effectum/`, `apalis/`, `rustqueue/`, `honker/` | the contenders |
+//! | `benches/harness` | rounds, figures, tables and drawings: `jobs/docs/performance.*`, `jobs/docs/plots/` |
 
 #![forbid(unsafe_code)]
 
-mod disk;
-#[path = "../../../../benches/peers/src/machine.rs"]
-mod machine;
-mod musts;
-mod options;
 mod plan;
-mod plot;
-mod report;
-mod results;
+mod musts;
+mod disk;
 mod run;
 
 use std::process::ExitCode;
 
-use options::Command;
+use harness::queues::{self, DISK, Lateness, OURS, Plan};
+use plan::{Ahead, BOTH, CONTENDERS, Contender, HOME, ROWS, WRITTEN, Work};
 
-/// What cannot be done, in words.
-type Fallible<T = ()> = Result<T, String>;
+const PLAN: Plan<Work, Ahead> = Plan {
+    program: "peers",
+    usage: USAGE,
+    home: HOME,
+    page: "../../docs/performance.md",
+    levels: BOTH,
+    contenders: CONTENDERS,
+    rows: ROWS,
+    musts: musts::MUSTS,
+    version_of: plan::version_of,
+    plot_prefix: "",
+    bars: &["life", "insert-64", "insert-1", "insert-random"],
+    lateness: &[
+        Lateness { name: "late", row: "late", title: LATE, only: None },
+        Lateness { name: "late-ours", row: "late", title: LATE, only: Some(OURS) },
+    ],
+    dotted: WRITTEN,
+};
+
+const USAGE: &str = "\
+usage: peers [options]
+
+  --short            every row of every contender, as briefly as it gets; fails if ours loses a job,
+                     runs one twice, or runs one early
+  --only NAME,..     only these contenders
+  --rows ROW,..      only these rows
+  --long             the rows with ten million jobs as well
+  --rounds N         so many repetitions
+  --write            write figures, tables and plots: what was measured replaces the same rows
+  --report           tables and plots again, from the figures there are";
+
+const LATE: &str = "1,000 jobs a second, a million pending: the share that has started";
 
 fn main() -> ExitCode {
-    match options::parse(std::env::args().skip(1)).and_then(act) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("peers: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn act(command: Command) -> Fallible {
-    let options = match command {
-        Command::Help => {
-            println!("{}", options::USAGE);
-            return Ok(());
-        }
-        Command::Report => return report::write(&results::read()?),
-        Command::Disk { seconds } => return disk::measure(seconds),
-        Command::Run(options) => options,
+    let build = |contender: &Contender| match contender.name {
+        DISK => Ok(true),
+        name => queues::cargo(HOME, name).map(|()| true),
     };
-    let (new, faults) = run::all(&options)?;
-    print!("{}", report::plain(&new));
-    if options.write {
-        let merged = results::read()?.replaced_by(new);
-        results::write(&merged)?;
-        report::write(&merged)?;
-    }
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+    queues::main(&PLAN, build, run::measure)
 }

@@ -1,49 +1,35 @@
 //! Builds the contenders, or says what is missing.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Fallible;
-use crate::plan::{Contender, Kind};
+use harness::{Fallible, queues};
 
-const HOME: &str = env!("CARGO_MANIFEST_DIR");
-
-/// Where programs are built: where cargo is told to, or beside this program's source.
-pub(crate) fn target_directory() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(HOME).join("target"), PathBuf::from)
-}
+use crate::contenders::{Contender, HOME, Kind};
 
 /// Where the packages of a contender in another language lie.
 fn packages(contender: &Contender) -> PathBuf {
-    target_directory().join(contender.name)
+    queues::target_directory(HOME).join(contender.name)
 }
 
 /// Makes a contender ready to be started. `false` if what it needs is not installed here.
 pub(crate) fn build(contender: &Contender) -> Fallible<bool> {
     let source = Path::new(HOME).join(contender.name);
     let packages = packages(contender);
-    eprintln!("building {}", contender.name);
-    match contender.kind {
-        Kind::Rust => {
-            let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            let mut build = Command::new(cargo);
-            build.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
-            build.arg(source.join("Cargo.toml")).arg("--target-dir").arg(target_directory());
-            run(&mut build)?;
-            return Ok(true);
-        }
+    let kind = contender.own.kind;
+    match kind {
+        Kind::Rust => return queues::cargo(HOME, contender.name).map(|()| true),
         Kind::Node if !is_installed("npm") => return Ok(skip(contender, "npm")),
         Kind::Python if !is_installed("python3") => return Ok(skip(contender, "python3")),
         Kind::Node | Kind::Python => {}
     }
-    let list = if contender.kind == Kind::Node { "package-lock.json" } else { "requirements.txt" };
+    let list = if kind == Kind::Node { "package-lock.json" } else { "requirements.txt" };
     if is_same(&source.join(list), &packages.join(list)) {
         return Ok(true);
     }
     fs::create_dir_all(&packages).map_err(|error| format!("{}: {error}", packages.display()))?;
-    if contender.kind == Kind::Node {
+    if kind == Kind::Node {
         copy(&source, &packages, "package.json")?;
         copy(&source, &packages, list)?;
         let mut install = Command::new("npm");
@@ -63,10 +49,8 @@ pub(crate) fn build(contender: &Contender) -> Fallible<bool> {
 /// The command that starts a contender.
 pub(crate) fn command(contender: &Contender) -> Command {
     let (source, packages) = (Path::new(HOME).join(contender.name), packages(contender));
-    match contender.kind {
-        Kind::Rust => {
-            Command::new(target_directory().join(format!("release/contender-{}", contender.name)))
-        }
+    match contender.own.kind {
+        Kind::Rust => queues::program(HOME, contender.name),
         Kind::Node => {
             let mut command = Command::new("node");
             command.arg(source.join("main.mjs")).current_dir(packages);

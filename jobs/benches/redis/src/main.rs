@@ -10,77 +10,78 @@
 //!
 //! A contender is a program of its own that does what it is told line by line (`protocol/`): insert so many
 //! jobs for such times, say when each job started. Everything else is here, once for all languages.
-//! Whatever makes figures into a page is shared with the comparison on a file, `../peers/`.
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | `options.rs` | reads the command line |
-//! | `plan.rs` | the contenders and the rows: what is measured, how large, how often |
-//! | `build.rs` | builds the contenders, or says what is missing |
-//! | `run.rs` | goes through rounds, rows and contenders |
+//! | `contenders.rs` | the contenders, as data |
+//! | `build.rs` | builds them, or says what is missing |
 //! | `server.rs` | a Redis server for one measurement, and its counters |
-//! | `node.rs` | a process of a contender |
 //! | `starts.rs` | what the nodes say of their runs: early, twice, lost, how late |
+//! | `node.rs` | a process of a contender |
 //! | `rows/` | one file for each row |
+//! | `plan.rs` | the rows, as data: what is measured, how large, how often |
 //! | `musts.rs` | what was asked for beside what was reached |
-//! | `../peers/src/results.rs` | keeps all values, in `jobs/docs/performance-redis.csv` |
-//! | `../peers/src/report.rs` | makes the tables of `jobs/docs/performance-redis.md` |
-//! | `../peers/src/plot.rs` | makes the drawings `jobs/docs/plots/redis-*.svg` |
 //! | `protocol/` | the commands, for contenders in Rust |
 //! | `ours/`, `bullmq-official/`, `apalis/`, `bullmq/`, `arq/` | the contenders |
+//! | `benches/harness` | rounds, figures, tables and drawings: `jobs/docs/performance-redis.*`, `jobs/docs/plots/redis-*` |
 
 #![forbid(unsafe_code)]
 
+mod contenders;
 mod build;
-#[path = "../../../../benches/peers/src/machine.rs"]
-mod machine;
-mod musts;
-mod node;
-mod options;
-mod plan;
-#[path = "../../peers/src/plot.rs"]
-mod plot;
-#[path = "../../peers/src/report.rs"]
-mod report;
-#[path = "../../peers/src/results.rs"]
-mod results;
-mod rows;
-mod run;
 mod server;
 mod starts;
+mod node;
+mod rows;
+mod plan;
+mod musts;
 
 use std::process::ExitCode;
 
-use options::Command;
+use contenders::{CONTENDERS, HOME, Handling, LEVELS};
+use harness::queues::{self, Lateness, Plan};
+use rows::Work;
 
-/// What cannot be done, in words.
-type Fallible<T = ()> = Result<T, String>;
+const PLAN: Plan<Work, Handling> = Plan {
+    program: "redis-peers",
+    usage: USAGE,
+    home: HOME,
+    page: "../../docs/performance-redis.md",
+    levels: LEVELS,
+    contenders: CONTENDERS,
+    rows: plan::ROWS,
+    musts: musts::MUSTS,
+    version_of: contenders::version_of,
+    plot_prefix: "redis-",
+    bars: &["insert", "life"],
+    lateness: &[
+        Lateness {
+            name: "late",
+            row: "late",
+            title: "1,000 jobs a second, three nodes: the share that has started",
+            only: None,
+        },
+        Lateness {
+            name: "delayed",
+            row: "delayed",
+            title: "10,000 jobs over two seconds: the share that has started",
+            only: None,
+        },
+    ],
+    dotted: "",
+};
+
+const USAGE: &str = "\
+usage: redis-peers [options]
+
+  --short            every row of every contender, as briefly as it gets; fails if ours loses a job,
+                     runs one twice without a cause, or runs one early
+  --only NAME,..     only these contenders
+  --rows ROW,..      only these rows
+  --rounds N         so many repetitions
+  --write            write figures, tables and plots: what was measured replaces the same rows
+  --report           tables and plots again, from the figures there are";
 
 fn main() -> ExitCode {
-    match options::parse(std::env::args().skip(1)).and_then(act) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("redis-peers: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn act(command: Command) -> Fallible {
-    let options = match command {
-        Command::Help => {
-            println!("{}", options::USAGE);
-            return Ok(());
-        }
-        Command::Report => return report::write(&results::read()?),
-        Command::Run(options) => options,
-    };
-    let (new, faults) = run::all(&options)?;
-    print!("{}", report::plain(&new));
-    if options.write {
-        let merged = results::read()?.replaced_by(new);
-        results::write(&merged)?;
-        report::write(&merged)?;
-    }
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+    queues::main(&PLAN, build::build, rows::measure)
 }

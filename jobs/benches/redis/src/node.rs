@@ -4,12 +4,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::plan::Contender;
+use harness::Fallible;
+
+use crate::build;
+use crate::contenders::Contender;
 use crate::server::Server;
 use crate::starts::Start;
-use crate::{Fallible, build};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -157,4 +159,33 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Waits until so many runs have begun in all of the nodes together. Gives up when none has for
+/// `patience`.
+pub(crate) fn wait(nodes: &mut [Node], runs: usize, patience: Duration) -> Fallible {
+    let (mut seen, mut since) = (0, Instant::now());
+    loop {
+        let mut started = 0;
+        for node in nodes.iter_mut() {
+            started += node.started()?;
+        }
+        if started > seen {
+            (seen, since) = (started, Instant::now());
+        }
+        if started >= runs || since.elapsed() > patience {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The runs of all nodes, in the order of their starts.
+pub(crate) fn collect(nodes: &mut [Node]) -> Fallible<Vec<Start>> {
+    let mut starts = Vec::new();
+    for node in nodes.iter_mut() {
+        starts.extend(node.starts()?);
+    }
+    starts.sort_by_key(|start| start.at);
+    Ok(starts)
 }

@@ -1,76 +1,9 @@
-//! What is measured, as data: the contenders, and the rows in the order of the report.
+//! The rows in the order of the report: what is measured, how large, how often.
 
-use std::fs;
+use harness::queues::{OURS, Size};
 
-use crate::results::Case;
-use crate::rows::{self, Measure};
-
-/// The page in `jobs/docs`, and the file of figures beside it.
-pub(crate) const REPORT: &str = "performance-redis";
-/// How the names of its drawings begin.
-pub(crate) const PLOT_PREFIX: &str = "redis-";
-/// The rows that are drawn as bars.
-pub(crate) const BARS: [&str; 2] = ["insert", "life"];
-/// The drawings of lateness: each file, its row, its heading, and the only contender if there is one.
-pub(crate) const LATENESS: [(&str, &str, &str, Option<&str>); 2] = [
-    ("late", "late", "1,000 jobs a second, three nodes: the share that has started", None),
-    ("delayed", "delayed", "10,000 jobs over two seconds: the share that has started", None),
-];
-/// The level whose lines have dots: none here.
-pub(crate) const DOTTED: &str = "";
-
-/// Who is measured.
-pub(crate) struct Contender {
-    pub(crate) name: &'static str,
-    /// The package whose version stands in the report.
-    pub(crate) package: &'static str,
-    pub(crate) kind: Kind,
-    /// How many jobs it is given of those that the others are given, where only their number counts: a
-    /// slow one would take minutes.
-    pub(crate) share: f64,
-    /// How long it is given to insert what is due at a fixed time, as a multiple of the row's.
-    pub(crate) patience: f64,
-}
-
-/// How a contender is built and started.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Rust,
-    Node,
-    Python,
-}
-
-pub(crate) const OURS: &str = "ours";
-/// The persistence of the server, the same for all.
-pub(crate) const EVERYSEC: &str = "everysec";
-
-const RUST: Contender =
-    Contender { name: "", package: "", kind: Kind::Rust, share: 1.0, patience: 1.0 };
-
-pub(crate) const CONTENDERS: &[Contender] = &[
-    Contender { name: OURS, package: "tickwheel-jobs", ..RUST },
-    Contender { name: "bullmq-official", package: "bullmq-official", ..RUST },
-    Contender { name: "apalis", package: "apalis-redis", ..RUST },
-    Contender { name: "bullmq", package: "bullmq", kind: Kind::Node, ..RUST },
-    Contender { name: "arq", package: "arq", kind: Kind::Python, share: 0.05, patience: 7.0 },
-];
-
-/// A size of a row: in the full run, and in the short one.
-pub(crate) struct Size(pub(crate) &'static str, pub(crate) f64, pub(crate) f64);
-
-/// A row.
-pub(crate) struct Row {
-    /// On the command line and in the file of figures.
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) measure: Measure,
-    /// Who does it; nobody named: everybody.
-    pub(crate) only: &'static [&'static str],
-    pub(crate) sizes: &'static [Size],
-    pub(crate) rounds: usize,
-    /// The figures of the table, each with the heading of its column.
-    pub(crate) columns: &'static [(&'static str, &'static str)],
-}
+use crate::contenders::LEVELS;
+use crate::rows::{Measure, Row, Work, idle, insert, instant, killed, late, life, start};
 
 const LATE_COLUMNS: &[(&str, &str)] = &[
     ("early", "early"),
@@ -92,12 +25,7 @@ const IDLE_COLUMNS: &[(&str, &str)] = &[
 
 pub(crate) const ROWS: &[Row] = &[
     Row {
-        name: "insert",
-        title: "inserts in bulks of 500, nobody works",
-        measure: rows::insert::measure,
-        only: &[],
         sizes: &[Size("jobs", 50_000.0, 2_000.0), Size("bulk", 500.0, 500.0)],
-        rounds: 3,
         columns: &[
             ("jobs_per_s", "jobs/s"),
             ("trips_per_job", "round trips a job"),
@@ -105,18 +33,14 @@ pub(crate) const ROWS: &[Row] = &[
             ("server_us_per_job", "µs of the server's processor a job"),
             ("script_ms", "longest script (ms)"),
         ],
+        ..row("insert", "inserts in bulks of 500, nobody works", insert::measure)
     },
     Row {
-        name: "life",
-        title: "the whole life of a job that is due at once",
-        measure: rows::life::measure,
-        only: &[],
         sizes: &[
             Size("bulk", 500.0, 500.0),
             Size("ahead", 5000.0, 1000.0),
             Size("seconds", 4.0, 0.3),
         ],
-        rounds: 3,
         columns: &[
             ("jobs_per_s", "jobs/s"),
             ("trips_per_job", "round trips a job"),
@@ -126,12 +50,9 @@ pub(crate) const ROWS: &[Row] = &[
             ("twice", "run twice"),
             ("lost", "not run"),
         ],
+        ..row("life", "the whole life of a job that is due at once", life::measure)
     },
     Row {
-        name: "delayed",
-        title: "10,000 jobs over two seconds, one node",
-        measure: rows::late::delayed,
-        only: &[],
         sizes: &[
             Size("jobs", 10_000.0, 500.0),
             Size("bulk", 500.0, 500.0),
@@ -140,12 +61,9 @@ pub(crate) const ROWS: &[Row] = &[
         ],
         rounds: 2,
         columns: LATE_COLUMNS,
+        ..row("delayed", "10,000 jobs over two seconds, one node", late::delayed)
     },
     Row {
-        name: "late",
-        title: "1,000 scheduled jobs a second, three nodes",
-        measure: rows::late::steady,
-        only: &[],
         sizes: &[
             Size("per_second", 1000.0, 500.0),
             Size("notice", 1.0, 0.5),
@@ -154,26 +72,19 @@ pub(crate) const ROWS: &[Row] = &[
         ],
         rounds: 1,
         columns: LATE_COLUMNS,
+        ..row("late", "1,000 scheduled jobs a second, three nodes", late::steady)
     },
     Row {
-        name: "start",
-        title: "from the insert of a job for now to its start",
-        measure: rows::start::measure,
-        only: &[],
         sizes: &[Size("jobs", 400.0, 40.0), Size("pause_ms", 4.0, 4.0)],
-        rounds: 3,
         columns: &[
             ("start_p50_ms", "p50 (ms)"),
             ("start_p99_ms", "p99 (ms)"),
             ("start_max_ms", "worst (ms)"),
             ("lost", "not run"),
         ],
+        ..row("start", "from the insert of a job for now to its start", start::measure)
     },
     Row {
-        name: "instant",
-        title: "20,000 jobs for one instant, three nodes",
-        measure: rows::instant::measure,
-        only: &[],
         sizes: &[
             Size("jobs", 20_000.0, 1000.0),
             Size("bulk", 500.0, 500.0),
@@ -189,12 +100,9 @@ pub(crate) const ROWS: &[Row] = &[
             ("twice", "run twice"),
             ("lost", "not run"),
         ],
+        ..row("instant", "20,000 jobs for one instant, three nodes", instant::measure)
     },
     Row {
-        name: "idle",
-        title: "pending jobs, three nodes that have nothing to do",
-        measure: rows::idle::measure,
-        only: &[],
         sizes: &[
             Size("jobs", 100_000.0, 2_000.0),
             Size("bulk", 500.0, 500.0),
@@ -204,11 +112,9 @@ pub(crate) const ROWS: &[Row] = &[
         ],
         rounds: 1,
         columns: IDLE_COLUMNS,
+        ..row("idle", "pending jobs, three nodes that have nothing to do", idle::measure)
     },
     Row {
-        name: "idle-million",
-        title: "a million pending, three nodes that have nothing to do",
-        measure: rows::idle::measure,
         only: &[OURS],
         sizes: &[
             Size("jobs", 1_000_000.0, 5_000.0),
@@ -219,12 +125,13 @@ pub(crate) const ROWS: &[Row] = &[
         ],
         rounds: 1,
         columns: IDLE_COLUMNS,
+        ..row(
+            "idle-million",
+            "a million pending, three nodes that have nothing to do",
+            idle::measure,
+        )
     },
     Row {
-        name: "killed",
-        title: "a worker is killed: when its jobs start elsewhere",
-        measure: rows::killed::measure,
-        only: &[],
         sizes: &[Size("jobs", 10.0, 10.0), Size("lease", 3.0, 1.0), Size("patience", 18.0, 15.0)],
         rounds: 1,
         columns: &[
@@ -232,32 +139,21 @@ pub(crate) const ROWS: &[Row] = &[
             ("after_lease_last_ms", "last, after kill and lease (ms)"),
             ("lost", "not run again in time"),
         ],
+        ..row("killed", "a worker is killed: when its jobs start elsewhere", killed::measure)
     },
 ];
 
-impl Row {
-    pub(crate) fn is_for(&self, contender: &Contender) -> bool {
-        self.only.is_empty() || self.only.contains(&contender.name)
+/// A row that everybody does.
+const fn row(name: &'static str, title: &'static str, measure: Measure) -> Row {
+    Row {
+        name,
+        title,
+        levels: LEVELS,
+        only: &[],
+        sizes: &[],
+        rounds: 3,
+        long: false,
+        columns: &[],
+        own: Work(measure),
     }
-}
-
-/// The place of a case in the report.
-pub(crate) fn order(case: &Case) -> (usize, usize) {
-    let row = ROWS.iter().position(|row| row.name == case.row);
-    let contender = CONTENDERS.iter().position(|contender| contender.name == case.contender);
-    (row.unwrap_or(usize::MAX), contender.unwrap_or(usize::MAX))
-}
-
-/// The version of a package that a contender was built with.
-pub(crate) fn version_of(contender: &str, package: &str) -> Option<String> {
-    let kind = CONTENDERS.iter().find(|known| known.name == contender)?.kind;
-    let (file, before, after) = match kind {
-        Kind::Rust => ("Cargo.lock", format!("name = \"{package}\"\nversion = \""), '"'),
-        Kind::Node => ("package.json", format!("\"{package}\": \""), '"'),
-        Kind::Python => ("requirements.txt", format!("{package}=="), '\n'),
-    };
-    let path = format!("{}/{contender}/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(path).ok()?;
-    let rest = &text[text.find(&before)? + before.len()..];
-    Some(rest.split(after).next()?.to_owned())
 }

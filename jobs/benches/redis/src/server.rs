@@ -15,7 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Fallible, build};
+use harness::{Fallible, queues};
+
+use crate::contenders::HOME;
 
 const PROGRAM: &str = "redis-server";
 const START: Duration = Duration::from_secs(10);
@@ -50,7 +52,7 @@ pub(crate) struct Watched {
 
 impl Server {
     pub(crate) fn start() -> Fallible<Server> {
-        let directory = build::target_directory().join("run");
+        let directory = queues::work_directory(HOME);
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
         let port = free_port()?;

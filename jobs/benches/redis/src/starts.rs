@@ -2,12 +2,16 @@
 //!
 //! The server and all nodes are on one machine, so they read the same clock.
 
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::Fallible;
-use crate::node::Node;
-use crate::plot::QUANTILES;
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
+/// The quantiles of lateness that are drawn.
+const QUANTILES: [f64; 20] = [
+    0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998,
+    0.999, 0.9995, 1.0,
+];
 
 /// A run that began.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,8 +21,6 @@ pub(crate) struct Start {
     pub(crate) due: i64,
     pub(crate) at: i64,
 }
-
-pub(crate) type Figures = Vec<(String, f64)>;
 
 impl Start {
     /// Reads `NUMBER DUE START`, of which the second is in µs.
@@ -31,35 +33,6 @@ impl Start {
     pub(crate) fn late_ms(&self) -> f64 {
         (self.at - self.due) as f64 / 1e6
     }
-}
-
-/// Waits until so many runs have begun in all of the nodes together. Gives up when none has for
-/// `patience`.
-pub(crate) fn wait(nodes: &mut [Node], runs: usize, patience: Duration) -> Fallible {
-    let (mut seen, mut since) = (0, Instant::now());
-    loop {
-        let mut started = 0;
-        for node in nodes.iter_mut() {
-            started += node.started()?;
-        }
-        if started > seen {
-            (seen, since) = (started, Instant::now());
-        }
-        if started >= runs || since.elapsed() > patience {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// The runs of all nodes, in the order of their starts.
-pub(crate) fn collect(nodes: &mut [Node]) -> Fallible<Vec<Start>> {
-    let mut starts = Vec::new();
-    for node in nodes.iter_mut() {
-        starts.extend(node.starts()?);
-    }
-    starts.sort_by_key(|start| start.at);
-    Ok(starts)
 }
 
 /// What must not happen with the jobs `0..jobs`, each of which is to run once.
@@ -97,10 +70,6 @@ pub(crate) fn sorted_lateness(starts: &[Start]) -> Vec<f64> {
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> Fallible<f64> {
     let last = sorted.len().checked_sub(1).ok_or("no job ran")?;
     Ok(sorted[((last as f64) * part).round() as usize])
-}
-
-pub(crate) fn figure(name: &str, value: f64) -> (String, f64) {
-    (name.to_owned(), value)
 }
 
 /// What the wall clock reads, in µs since 1970.

@@ -42,8 +42,4 @@ impl Timers for Tree {
             due.push(earliest.remove());
         }
     }
-
-    fn value(due: &u64) -> u64 {
-        *due
-    }
 }

@@ -74,8 +74,4 @@ impl Timers for Queue {
             .await;
         }));
     }
-
-    fn value(due: &u64) -> u64 {
-        *due
-    }
 }

@@ -13,7 +13,7 @@ use hierarchical_hash_wheel_timer::wheels::cancellable::{
     CancellableTimerEntry, QuadWheelWithOverflow,
 };
 
-use crate::structures::timers::Timers;
+use crate::structures::timers::{Due, Timers};
 
 /// The number is the caller's to invent.
 #[derive(Debug)]
@@ -27,6 +27,12 @@ impl CancellableTimerEntry for Entry {
 
     fn id(&self) -> &u64 {
         &self.number
+    }
+}
+
+impl Due for Rc<Entry> {
+    fn value(&self) -> u64 {
+        self.value
     }
 }
 
@@ -77,9 +83,5 @@ impl Timers for HashWheel {
                 self.now += 1;
             }
         }
-    }
-
-    fn value(due: &Rc<Entry>) -> u64 {
-        due.value
     }
 }

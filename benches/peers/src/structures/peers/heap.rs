@@ -125,8 +125,4 @@ impl Timers for Heap {
             self.release(entry.place);
         }
     }
-
-    fn value(due: &u64) -> u64 {
-        *due
-    }
 }

@@ -65,8 +65,4 @@ impl Timers for Nexus {
     fn advance(&mut self, to: u64, due: &mut Vec<u64>) {
         self.wheel.poll_and_rebalance(self.at(to), due);
     }
-
-    fn value(due: &u64) -> u64 {
-        *due
-    }
 }

@@ -71,8 +71,4 @@ impl Timers for Ring {
             }
         }
     }
-
-    fn value(due: &u64) -> u64 {
-        *due
-    }
 }

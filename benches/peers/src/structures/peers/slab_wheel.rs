@@ -44,8 +44,4 @@ impl Timers for Wheel {
         self.wheel.advance_to(self.at(to));
         self.wheel.drain_expired_into(due);
     }
-
-    fn value(due: &(Key, u64)) -> u64 {
-        due.1
-    }
 }

@@ -42,8 +42,4 @@ impl Timers for Hierarchy<u64> {
         let turn = Hierarchy::advance(self, Tick::new(to), usize::MAX, due);
         debug_assert!(turn.finished);
     }
-
-    fn value(due: &(Key, u64)) -> u64 {
-        due.1
-    }
 }

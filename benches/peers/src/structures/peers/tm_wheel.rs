@@ -33,8 +33,4 @@ impl Timers for Wheel {
     fn advance(&mut self, to: u64, due: &mut Vec<u64>) {
         due.extend(self.advance_to(to));
     }
-
-    fn value(due: &u64) -> u64 {
-        *due
-    }
 }

@@ -70,14 +70,12 @@ pub(super) fn reset<T: Timers>(plan: Plan) -> f64 {
     while done < count {
         let mut population = Population::<T>::empty(plan);
         let mut deadlines = Vec::with_capacity(plan.size);
-        while deadlines.len() < plan.size {
-            population.draw(BATCH.min(plan.size - deadlines.len()));
-            for &delay in &population.batch.delays {
-                let value = deadlines.len() as u64;
-                population.keys.push(population.timers.insert(delay, value));
-                deadlines.push(delay);
-            }
-        }
+        let mut keys = mem::take(&mut population.keys);
+        population.insert_all(|timers, deadline, value| {
+            keys.push(timers.insert(deadline, value));
+            deadlines.push(deadline);
+        });
+        population.keys = keys;
         let mut left = (TIMES * plan.size).min(count - done);
         done += left;
         while left > 0 {

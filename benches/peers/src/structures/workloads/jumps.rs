@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::population::{BATCH, Plan, Population, nanos_each, timed};
+use super::population::{Plan, Population, nanos_each, timed};
 use crate::structures::delays::Delays;
-use crate::structures::timers::Timers;
+use crate::structures::timers::{Due, Timers};
 
 /// Nanoseconds a timer, when one advance fires all of them.
 ///
@@ -19,14 +19,10 @@ pub(super) fn drain<T: Timers>(plan: Plan) -> Result<f64, String> {
     for round in 0..repeats {
         deadlines.clear();
         due.clear();
-        while deadlines.len() < plan.size {
-            population.draw(BATCH.min(plan.size - deadlines.len()));
-            for &delay in &population.batch.delays {
-                let deadline = population.now + delay;
-                population.timers.insert_forgotten(deadline, deadlines.len() as u64);
-                deadlines.push(deadline);
-            }
-        }
+        population.insert_all(|timers, deadline, value| {
+            timers.insert_forgotten(deadline, value);
+            deadlines.push(deadline);
+        });
         population.now += Delays::HORIZON;
         let advance = timed(|| population.timers.advance(population.now, &mut due));
         if round > 0 {
@@ -42,7 +38,7 @@ fn check<T: Timers>(due: &[T::Due], deadlines: &[u64]) -> Result<(), String> {
     if due.len() != deadlines.len() {
         return Err(format!("{} of {} timers fired", due.len(), deadlines.len()));
     }
-    let in_order = due.iter().map(|due| deadlines[T::value(due) as usize]).is_sorted();
+    let in_order = due.iter().map(|due| deadlines[due.value() as usize]).is_sorted();
     if T::ORDERED && !in_order {
         return Err("fired out of order".to_owned());
     }

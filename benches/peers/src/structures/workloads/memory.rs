@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use super::population::{BATCH, Plan, Population};
+use super::population::{Plan, Population};
 use crate::structures::timers::Timers;
 
 /// Bytes a timer while all are pending, and once all have been cancelled.
@@ -15,14 +15,9 @@ pub(super) fn bytes<T: Timers>(plan: Plan) -> Result<(f64, f64), String> {
     // Written, so that it is there: the keys are the caller's.
     keys.resize_with(plan.size, || None);
     let before = held()?;
-    let mut inserted = 0;
-    while inserted < plan.size {
-        population.draw(BATCH.min(plan.size - inserted));
-        for &delay in &population.batch.delays {
-            keys[inserted] = Some(population.timers.insert(delay, inserted as u64));
-            inserted += 1;
-        }
-    }
+    population.insert_all(|timers, deadline, value| {
+        keys[value as usize] = Some(timers.insert(deadline, value));
+    });
     let pending = held()?;
     // From all over: nothing is cancelled in the order in which it was inserted.
     for place in 0..plan.size {

@@ -16,11 +16,13 @@ mod population;
 
 pub(crate) use population::Plan;
 
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::timers::Timers;
-use crate::case::Figure;
 
 /// Runs a work by its name.
-pub(crate) fn measure<T: Timers>(work: &str, plan: Plan) -> Result<Vec<Figure>, String> {
+pub(crate) fn measure<T: Timers>(work: &str, plan: Plan) -> Fallible<Figures> {
     let one = |value| vec![figure(work, value)];
     Ok(match work {
         "insert" => one(frozen::insert::<T>(plan)),
@@ -42,8 +44,4 @@ pub(crate) fn measure<T: Timers>(work: &str, plan: Plan) -> Result<Vec<Figure>, 
         }
         _ => return Err(format!("no work is called `{work}`")),
     })
-}
-
-fn figure(name: &str, value: f64) -> Figure {
-    Figure { name: name.to_owned(), value }
 }

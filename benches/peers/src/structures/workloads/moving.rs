@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::population::{BATCH, Plan, Population, nanos_each};
 use crate::structures::delays::Delays;
-use crate::structures::timers::Timers;
+use crate::structures::timers::{Due, Timers};
 
 /// What is measured, at the least.
 const MEASURED: usize = 1_000_000;
@@ -67,7 +67,7 @@ impl<T: Timers> Exchange<T> {
                 timers.advance(*now, &mut self.due);
                 self.fired += self.due.len();
                 for due in self.due.drain(..) {
-                    let value = T::value(&due);
+                    let value = due.value();
                     let key = &mut keys[value as usize];
                     timers.retire(key);
                     *key = timers.insert(*now + again.next().unwrap_or(&1), value);
@@ -114,14 +114,7 @@ struct Refire<T: Timers> {
 impl<T: Timers> Refire<T> {
     fn new(plan: Plan) -> Refire<T> {
         let mut population = Population::<T>::empty(plan);
-        let mut value = 0;
-        while (value as usize) < plan.size {
-            population.draw(BATCH.min(plan.size - value as usize));
-            for &delay in &population.batch.delays {
-                population.timers.insert_forgotten(delay, value);
-                value += 1;
-            }
-        }
+        population.insert_all(|timers, deadline, value| timers.insert_forgotten(deadline, value));
         Refire { population, due: Vec::new() }
     }
 
@@ -143,7 +136,7 @@ impl<T: Timers> Refire<T> {
                 for due in self.due.drain(..) {
                     let delay = batch.delays[used % BATCH];
                     used += 1;
-                    timers.insert_forgotten(*now + delay, T::value(&due));
+                    timers.insert_forgotten(*now + delay, due.value());
                 }
             }
             taken += start.elapsed();

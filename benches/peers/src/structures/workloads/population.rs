@@ -81,6 +81,18 @@ impl<T: Timers> Population<T> {
         taken
     }
 
+    /// Inserts so many timers as planned. `insert` is given the structure, a deadline and a value.
+    pub(super) fn insert_all(&mut self, mut insert: impl FnMut(&mut T, u64, u64)) {
+        let mut value = 0;
+        while value < self.plan.size {
+            self.draw(BATCH.min(self.plan.size - value));
+            for &delay in &self.batch.delays {
+                insert(&mut self.timers, self.now + delay, value as u64);
+                value += 1;
+            }
+        }
+    }
+
     /// Draws the next batch.
     pub(super) fn draw(&mut self, count: usize) {
         let (random, delays, last) = (&mut self.random, self.plan.delays, self.plan.size as u64);

@@ -3,17 +3,19 @@
 use std::thread;
 use std::time::Duration;
 
-use super::Setting;
-use crate::Fallible;
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
+use super::{Setting, share_of_jobs};
 use crate::node::{Due, Node, PRODUCER};
 use crate::server::Server;
-use crate::starts::{Figures, figure, now_us};
+use crate::starts::now_us;
 
 /// The jobs are due in an hour, over an hour.
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
-    let (jobs, bulk) = (setting.share_of("jobs"), setting.size("bulk"));
+    let (jobs, bulk) = (share_of_jobs(setting), setting.size("bulk"));
     let (nodes, length) = (setting.size("nodes"), setting.seconds("seconds"));
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     let from = now_us() + HOUR.as_micros() as u64;

@@ -1,13 +1,14 @@
 //! Inserts in bulks of one caller, one bulk after the other. Nobody works.
 
-use super::{Setting, server_figures};
-use crate::Fallible;
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
+use super::{Setting, server_figures, share_of_jobs};
 use crate::node::{Due, Node, PRODUCER};
 use crate::server::Server;
-use crate::starts::{Figures, figure};
 
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
-    let (jobs, bulk) = (setting.share_of("jobs"), setting.size("bulk"));
+    let (jobs, bulk) = (share_of_jobs(setting), setting.size("bulk"));
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     // Scripts are loaded and connections made.
     producer.insert(0, bulk, bulk, Due::Now)?;

@@ -3,11 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{PATIENCE, Setting};
-use crate::Fallible;
-use crate::node::{Due, Node, PRODUCER};
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
+use super::{PATIENCE, Setting, notice};
+use crate::node::{self, Due, Node, PRODUCER};
 use crate::server::Server;
-use crate::starts::{self, Figures, figure, now_us, quantile, sorted_lateness};
+use crate::starts::{self, now_us, quantile, sorted_lateness};
 
 const SECOND_US: u64 = 1_000_000;
 
@@ -17,15 +19,15 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     server.reset_counters()?;
     // A whole second, which everybody can keep.
-    let due = (now_us() + setting.notice().as_micros() as u64).next_multiple_of(SECOND_US);
+    let due = (now_us() + notice(setting).as_micros() as u64).next_multiple_of(SECOND_US);
     producer.insert(0, jobs, bulk, Due::From(due, Duration::ZERO))?;
     if now_us() > due {
         return Err("the insert took too long".to_owned());
     }
     thread::sleep(Duration::from_micros(due - now_us()));
-    starts::wait(&mut workers, jobs, PATIENCE)?;
+    node::wait(&mut workers, jobs, PATIENCE)?;
     let after = server.counters()?;
-    let starts = starts::collect(&mut workers)?;
+    let starts = node::collect(&mut workers)?;
     let late = sorted_lateness(&starts);
     let mut figures = vec![
         figure("first_ms", quantile(&late, 0.0)?),

@@ -7,11 +7,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::{PATIENCE, Setting};
-use crate::Fallible;
-use crate::node::{Due, Node, PRODUCER, Role, WORKER};
+use crate::node::{self, Due, Node, PRODUCER, Role, WORKER};
 use crate::server::Server;
-use crate::starts::{self, Figures, figure, now_us};
+use crate::starts::now_us;
 
 /// No handler of the worker that is killed ends.
 const HOLD: Duration = Duration::from_secs(600);
@@ -22,7 +24,7 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let mut victims = [Node::start(setting.contender, server, holding)?];
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     producer.insert(0, jobs, jobs, Due::Now)?;
-    starts::wait(&mut victims, jobs, PATIENCE)?;
+    node::wait(&mut victims, jobs, PATIENCE)?;
     if victims[0].started()? != jobs {
         return Err("not all of the handlers run at once".to_owned());
     }
@@ -36,7 +38,7 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     while others[0].started()? < jobs && since.elapsed() < lease + setting.seconds("patience") {
         thread::sleep(Duration::from_millis(10));
     }
-    let starts = starts::collect(&mut others)?;
+    let starts = node::collect(&mut others)?;
     let free = (killed + lease.as_micros() as u64) as i64 * 1000;
     let after = |place: usize| {
         let start = starts.get(place)?;

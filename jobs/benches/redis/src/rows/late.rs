@@ -3,11 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{PATIENCE, Setting};
-use crate::Fallible;
-use crate::node::{Due, Node, PRODUCER};
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
+use super::{PATIENCE, Setting, notice};
+use crate::node::{self, Due, Node, PRODUCER};
 use crate::server::Server;
-use crate::starts::{self, Figures, figure, now_us};
+use crate::starts::{self, now_us};
 
 const INSERTS_PER_SECOND: usize = 10;
 
@@ -17,7 +19,7 @@ pub(crate) fn delayed(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let mut workers = Node::workers(setting.contender, server, 1)?;
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     server.reset_counters()?;
-    let from = now_us() + setting.notice().as_micros() as u64;
+    let from = now_us() + notice(setting).as_micros() as u64;
     producer.insert(0, jobs, bulk, Due::From(from, setting.seconds("spread")))?;
     if now_us() > from {
         return Err("the insert took too long".to_owned());
@@ -44,9 +46,9 @@ pub(crate) fn steady(setting: &Setting, server: &mut Server) -> Fallible<Figures
 }
 
 fn figures(workers: &mut [Node], server: &mut Server, jobs: usize) -> Fallible<Figures> {
-    starts::wait(workers, jobs, PATIENCE)?;
+    node::wait(workers, jobs, PATIENCE)?;
     let after = server.counters()?;
-    let starts = starts::collect(workers)?;
+    let starts = node::collect(workers)?;
     let mut figures = vec![
         figure("jobs", jobs as f64),
         figure("script_ms", after.longest_script_ms),

@@ -7,11 +7,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::{PATIENCE, Setting, server_figures};
-use crate::Fallible;
-use crate::node::{Due, Node, PRODUCER, WORKER};
+use crate::node::{self, Due, Node, PRODUCER, WORKER};
 use crate::server::Server;
-use crate::starts::{self, Figures, figure};
+use crate::starts;
 
 /// How many bulks go in between two looks at what has started.
 const BULKS_PER_LOOK: usize = 4;
@@ -37,7 +39,7 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     finish(&mut producer, &mut workers, inserted)?;
     let elapsed = start.elapsed();
     let after = server.counters()?;
-    let starts = starts::collect(&mut workers)?;
+    let starts = node::collect(&mut workers)?;
     let jobs = inserted - warm;
     let mut figures = vec![
         figure("jobs", jobs as f64),
@@ -57,7 +59,7 @@ fn insert(producer: &mut Node, inserted: &mut usize, bulk: usize) -> Fallible {
 
 /// Waits until so many jobs have run and none is left in the store.
 fn finish(producer: &mut Node, workers: &mut [Node], jobs: usize) -> Fallible {
-    starts::wait(workers, jobs, PATIENCE)?;
+    node::wait(workers, jobs, PATIENCE)?;
     let since = Instant::now();
     loop {
         let left = producer.unfinished()?;

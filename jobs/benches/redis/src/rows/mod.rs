@@ -11,49 +11,34 @@ pub(crate) mod start;
 
 use std::time::Duration;
 
-use crate::Fallible;
-use crate::plan::{Contender, Row};
-use crate::server::{Counters, Server};
-use crate::starts::{Figures, figure};
+use harness::case::{Figures, figure};
+use harness::{Fallible, queues};
 
+use crate::contenders::Handling;
+use crate::server::{Counters, Server};
+
+pub(crate) type Row = queues::Row<Work>;
+/// One measurement.
+pub(crate) type Setting = queues::Setting<Work, Handling>;
 pub(crate) type Measure = fn(&Setting, &mut Server) -> Fallible<Figures>;
+
+/// How a row is measured.
+pub(crate) struct Work(pub(crate) Measure);
 
 /// How long to wait for runs when none begins.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// One measurement.
-pub(crate) struct Setting {
-    pub(crate) contender: &'static Contender,
-    pub(crate) row: &'static Row,
-    pub(crate) short: bool,
+/// How long before its time the first job is inserted, so that a slow contender is done in time.
+fn notice(setting: &Setting) -> Duration {
+    setting.seconds("notice").mul_f64(setting.contender.own.patience)
 }
 
-impl Setting {
-    fn number(&self, name: &str) -> f64 {
-        let size = self.row.sizes.iter().find(|size| size.0 == name);
-        size.map_or(0.0, |size| if self.short { size.2 } else { size.1 })
-    }
-
-    fn size(&self, name: &str) -> usize {
-        self.number(name) as usize
-    }
-
-    fn seconds(&self, name: &str) -> Duration {
-        Duration::from_secs_f64(self.number(name))
-    }
-
-    /// How long before its time the first job is inserted, so that a slow contender is done in time.
-    fn notice(&self) -> Duration {
-        self.seconds("notice").mul_f64(self.contender.patience)
-    }
-
-    /// A number of jobs, less for a contender that would take minutes.
-    fn share_of(&self, name: &str) -> usize {
-        let share = if self.short { 1.0 } else { self.contender.share };
-        let bulk = self.size("bulk").max(1);
-        let jobs = (self.number(name) * share) as usize;
-        (jobs / bulk).max(1) * bulk
-    }
+/// A number of jobs in whole bulks, less for a contender that would take minutes.
+fn share_of_jobs(setting: &Setting) -> usize {
+    let share = if setting.short { 1.0 } else { setting.contender.own.share };
+    let bulk = setting.size("bulk").max(1);
+    let jobs = (setting.number("jobs") * share) as usize;
+    (jobs / bulk).max(1) * bulk
 }
 
 /// What the server did for each of so many jobs.
@@ -65,4 +50,10 @@ fn server_figures(after: Counters, before_cpu_us: f64, jobs: usize) -> Figures {
         figure("server_us_per_job", (after.cpu_us - before_cpu_us) / jobs),
         figure("script_ms", after.longest_script_ms),
     ]
+}
+
+/// Measures a row of a contender, on a server of its own.
+pub(crate) fn measure(setting: &Setting) -> Fallible<Figures> {
+    let mut server = Server::start()?;
+    (setting.row.own.0)(setting, &mut server)
 }

@@ -1,11 +1,13 @@
 //! From the call that inserts a job for now, in one process, to the start of its handler in another, on an
 //! idle queue.
 
+use harness::Fallible;
+use harness::case::{Figures, figure};
+
 use super::{PATIENCE, Setting};
-use crate::Fallible;
-use crate::node::{Node, PRODUCER};
+use crate::node::{self, Node, PRODUCER};
 use crate::server::Server;
-use crate::starts::{self, Figures, figure, quantile, sorted_lateness};
+use crate::starts::{self, quantile, sorted_lateness};
 
 use std::thread;
 use std::time::Duration;
@@ -20,8 +22,8 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     thread::sleep(SETTLE);
     producer.insert_one_by_one(jobs, pause)?;
-    starts::wait(&mut workers, jobs, PATIENCE)?;
-    let starts = starts::collect(&mut workers)?;
+    node::wait(&mut workers, jobs, PATIENCE)?;
+    let starts = node::collect(&mut workers)?;
     let waits = sorted_lateness(&starts);
     let mut figures = starts::faults(&starts, jobs);
     for (name, part) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {

@@ -5,6 +5,9 @@
 
 use crate::case::Case;
 
+/// Which peer is ours.
+pub(crate) const OURS: &str = "tickwheel";
+
 /// A work, and which of its figures are shown.
 pub(crate) struct Table {
     pub(crate) suite: &'static str,
@@ -93,6 +96,13 @@ const fn sleeps(
     Table { suite: "futures", ..threads(work, title, unit, figures) }
 }
 
+const BURST: &[(&str, &str)] = &[
+    ("done", "until all have run"),
+    ("longest_wait", "longest call meanwhile"),
+    ("wait_p999", "99.9 % of calls"),
+    ("longest_gap", "a thread that only reads the clock"),
+];
+
 pub(crate) const TABLES: &[Table] = &[
     structure("insert", "uniform", "insert, from nothing to the size"),
     structure("pairs", "uniform", "cancel a random timer and insert another"),
@@ -139,17 +149,7 @@ pub(crate) const TABLES: &[Table] = &[
             ("cpu_all", "with the inserts (s)"),
         ],
     ),
-    threads(
-        "burst",
-        "a million closures due at one instant",
-        "milliseconds",
-        &[
-            ("done", "until all have run"),
-            ("longest_wait", "longest call meanwhile"),
-            ("wait_p999", "99.9 % of calls"),
-            ("longest_gap", "a thread that only reads the clock"),
-        ],
-    ),
+    threads("burst", "a million closures due at one instant", "milliseconds", BURST),
     threads(
         "idle",
         "100,000 pending and none due for ten seconds",
@@ -200,17 +200,7 @@ pub(crate) const TABLES: &[Table] = &[
             ("cpu_all", "with the spawning (s)"),
         ],
     ),
-    sleeps(
-        "burst",
-        "a million tasks that sleep until one instant",
-        "milliseconds",
-        &[
-            ("done", "until all have run"),
-            ("longest_wait", "longest call meanwhile"),
-            ("wait_p999", "99.9 % of calls"),
-            ("longest_gap", "a thread that only reads the clock"),
-        ],
-    ),
+    sleeps("burst", "a million tasks that sleep until one instant", "milliseconds", BURST),
     sleeps(
         "ticking",
         "one task that sleeps 50 ms, again and again",
@@ -239,13 +229,7 @@ pub(crate) const TABLES: &[Table] = &[
 impl Table {
     /// The case of a peer at a size.
     pub(crate) fn case(&self, peer: &str, size: usize) -> Case {
-        Case {
-            suite: self.suite.to_owned(),
-            work: self.work.to_owned(),
-            peer: peer.to_owned(),
-            size,
-            delays: self.delays.to_owned(),
-        }
+        Case::new(self.suite, self.work, peer, size, self.delays)
     }
 
     /// Each figure with its heading; a work with one figure has it under its own name.

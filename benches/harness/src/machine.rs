@@ -3,26 +3,18 @@
 use std::fs;
 use std::process::Command;
 
-/// Processor, memory, system, compiler, version and date, in one line without commas.
-pub(crate) fn describe() -> String {
+/// Processor, memory, system, compiler, version of ours and date, in one line without commas.
+pub fn describe(version: &str) -> String {
     let parts = [
         format!("{} x {}", cores(), processor()),
         memory(),
         // What follows the number is the name that somebody gave a build.
         output("uname", &["-sr"]).split('-').next().unwrap_or_default().to_owned(),
         output("rustc", &["--version"]).split(" (").next().unwrap_or_default().to_owned(),
-        format!("tickwheel {}", version_of("tickwheel").unwrap_or("of its own")),
+        format!("tickwheel {version}"),
         output("date", &["+%F"]),
     ];
     parts.join("; ").replace(',', " ")
-}
-
-/// The version of a crate that this program was built with.
-pub(crate) fn version_of(package: &str) -> Option<&'static str> {
-    let lock = include_str!("../Cargo.lock");
-    let name = format!("name = \"{package}\"");
-    let line = lock.lines().skip_while(|line| *line != name).nth(1)?;
-    line.strip_prefix("version = \"")?.strip_suffix('"')
 }
 
 fn processor() -> String {

@@ -1,23 +1,24 @@
 //! Tables in Markdown, made from the figures.
 
-use super::OURS;
-use super::layout::{TABLES, Table};
-use crate::machine::version_of;
-use crate::results::{Results, Spread};
+use harness::{table, versions};
+
+use crate::layout::{OURS, TABLES, Table};
+use crate::results::{Results, outcome, peers, sizes, suites, verified_peers};
+use crate::run::HOME;
 use crate::structures;
 
 /// The sizes at which peers are set against each other.
 const COMPARED: [usize; 2] = [100_000, 1_000_000];
 
 /// Every table that there are figures for, with the name of its markers.
-pub(super) fn all(results: &Results) -> Vec<(String, String)> {
+pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
     let measured = TABLES.iter().filter(|table| !columns(table, results).is_empty());
     let mut all: Vec<_> =
         measured.map(|table| (table.name(), table_with_source(table, results))).collect();
-    for suite in results.suites() {
+    for suite in suites(results) {
         all.push((format!("{suite}-verification"), verification_of(suite, results)));
     }
-    if results.suites().contains(&structures::NAME) {
+    if suites(results).contains(&structures::NAME) {
         all.push((format!("{}-ratios", structures::NAME), ratios(results)));
     }
     all
@@ -27,14 +28,16 @@ pub(super) fn all(results: &Results) -> Vec<(String, String)> {
 pub(crate) fn plain(results: &Results) -> String {
     let measured = TABLES.iter().filter(|table| !columns(table, results).is_empty());
     let text =
-        |t: &Table| format!("{}: {} {}\n\n{}\n", t.name(), t.title, t.unit, table(t, results));
+        |t: &Table| format!("{}: {} {}\n\n{}\n", t.name(), t.title, t.unit, text_of(t, results));
     measured.map(text).collect()
 }
 
 /// For the terminal: whether the peers are exact.
 pub(crate) fn verification(results: &Results) -> String {
-    let suites = results.suites().into_iter();
-    suites.map(|suite| format!("{suite}\n\n{}\n", verification_of(suite, results))).collect()
+    suites(results)
+        .into_iter()
+        .map(|suite| format!("{suite}\n\n{}\n", verification_of(suite, results)))
+        .collect()
 }
 
 fn table_with_source(described: &Table, results: &Results) -> String {
@@ -43,25 +46,24 @@ fn table_with_source(described: &Table, results: &Results) -> String {
         "Medians [least, most]{}{}; {}. `--only {suite}/{work}`\n\n{}",
         if described.unit.is_empty() { "" } else { " in " },
         described.unit,
-        results.machine(suite),
-        table(described, results)
+        results.place(suite),
+        text_of(described, results)
     )
 }
 
 /// A row for each peer, ours first; a column for each size and figure.
-fn table(described: &Table, results: &Results) -> String {
+fn text_of(described: &Table, results: &Results) -> String {
     let Table { suite, work, delays, .. } = *described;
     let columns = columns(described, results);
-    let headings = columns.iter().map(|column| column.heading.clone());
-    let mut text = heading(headings);
-    for peer in results.peers(suite, work, delays) {
+    let headings: Vec<String> = columns.iter().map(|column| column.heading.clone()).collect();
+    let lines = peers(results, suite, work, delays).into_iter().map(|peer| {
         let cells = columns.iter().map(|column| {
-            let case = described.case(peer, column.size);
-            results.spread(&case, column.figure).map_or("-".to_owned(), cell)
+            let spread = results.spread(&described.case(peer, column.size), column.figure);
+            table::cell(spread, number, |a, b| number(a) == number(b))
         });
-        text += &line(&label(suite, peer, results), cells);
-    }
-    text
+        (label(suite, peer, results), cells.collect())
+    });
+    table::table(&headings, lines)
 }
 
 struct Column {
@@ -72,7 +74,7 @@ struct Column {
 
 /// All sizes of all figures; a heading names what there is a choice of.
 fn columns(described: &Table, results: &Results) -> Vec<Column> {
-    let sizes = results.sizes(described.suite, described.work, described.delays);
+    let sizes = sizes(results, described.suite, described.work, described.delays);
     let figures = described.figures();
     let mut columns = Vec::new();
     for &size in &sizes {
@@ -90,16 +92,16 @@ fn columns(described: &Table, results: &Results) -> Vec<Column> {
 
 /// How many times as fast ours is as the best peer whose cancel is exact.
 fn ratios(results: &Results) -> String {
-    let mut text = heading(COMPARED.iter().map(|&size| format!("{} timers", short(size))));
+    let headings = COMPARED.map(|size| format!("{} timers", short(size)));
     let has_ours = |table: &&Table| {
         table.suite == structures::NAME
-            && results.peers(table.suite, table.work, table.delays).contains(&OURS)
+            && peers(results, table.suite, table.work, table.delays).contains(&OURS)
     };
-    for table in TABLES.iter().filter(has_ours) {
-        let cells = COMPARED.iter().map(|&size| ratio(table, size, results).unwrap_or("-".into()));
-        text += &line(table.title, cells);
-    }
-    text
+    let lines = TABLES.iter().filter(has_ours).map(|table| {
+        let cells = COMPARED.map(|size| ratio(table, size, results).unwrap_or("-".into()));
+        (table.title.to_owned(), cells.to_vec())
+    });
+    table::table(&headings, lines)
 }
 
 fn ratio(table: &Table, size: usize, results: &Results) -> Option<String> {
@@ -108,8 +110,7 @@ fn ratio(table: &Table, size: usize, results: &Results) -> Option<String> {
         let case = table.case(peer, size);
         Some(results.spread(&case, figure)?.median)
     };
-    let (best, peer) = results
-        .peers(table.suite, table.work, table.delays)
+    let (best, peer) = peers(results, table.suite, table.work, table.delays)
         .into_iter()
         .filter(|peer| *peer != OURS && structures::cancels_exactly(peer))
         .filter_map(|peer| Some((median(peer)?, peer)))
@@ -118,18 +119,18 @@ fn ratio(table: &Table, size: usize, results: &Results) -> Option<String> {
 }
 
 fn verification_of(suite: &str, results: &Results) -> String {
-    let mut text = heading(["each timer at its tick".to_owned()].into_iter());
-    for peer in results.verified_peers(suite) {
-        let outcome = results.outcome(suite, peer).unwrap_or("-").to_owned();
-        text += &line(&label(suite, peer, results), [outcome].into_iter());
-    }
-    text
+    let lines = verified_peers(results, suite).into_iter().map(|peer| {
+        let outcome = outcome(results, suite, peer).unwrap_or("-").to_owned();
+        (label(suite, peer, results), vec![outcome])
+    });
+    table::table(&["each timer at its tick".to_owned()], lines)
 }
 
 /// A peer in bold if it is ours, with a star if it was found not to be exact.
 fn label(suite: &str, peer: &str, results: &Results) -> String {
-    let version = version_of(package(peer)).map_or(String::new(), |version| format!(" {version}"));
-    let star = match results.outcome(suite, peer) {
+    let version = versions::locked(HOME.as_ref(), package(peer))
+        .map_or(String::new(), |version| format!(" {version}"));
+    let star = match outcome(results, suite, peer) {
         None | Some("exact") => "",
         Some(_) => " \\*",
     };
@@ -145,21 +146,6 @@ fn package(peer: &str) -> &str {
     }
 }
 
-fn heading(cells: impl Iterator<Item = String>) -> String {
-    let cells: Vec<String> = cells.collect();
-    let rule = vec!["---:".to_owned(); cells.len()];
-    format!("| | {} |\n| --- | {} |\n", cells.join(" | "), rule.join(" | "))
-}
-
-fn line(label: &str, cells: impl Iterator<Item = String>) -> String {
-    format!("| {label} | {} |\n", cells.collect::<Vec<_>>().join(" | "))
-}
-
-fn cell(spread: Spread) -> String {
-    let [median, min, max] = [spread.median, spread.min, spread.max].map(number);
-    if min == max { median } else { format!("{median} [{min}, {max}]") }
-}
-
 /// Two or three digits that count, and commas between thousands.
 fn number(value: f64) -> String {
     if value != 0.0 && value.abs() < 1.0 {
@@ -168,15 +154,7 @@ fn number(value: f64) -> String {
     if value.abs() < 10.0 {
         return format!("{value:.1}");
     }
-    let digits = format!("{value:.0}");
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && digit.is_ascii_digit() && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    table::whole(value)
 }
 
 /// A size with what it counts, which is named in the plural.

@@ -1,0 +1,16 @@
+//! Versions of packages, from the files that pin them.
+
+use std::fs;
+use std::path::Path;
+
+/// The version of a crate in the `Cargo.lock` of a folder.
+pub fn locked(folder: &Path, package: &str) -> Option<String> {
+    pinned(&folder.join("Cargo.lock"), &format!("name = \"{package}\"\nversion = \""), '"')
+}
+
+/// What stands in a file after a text, up to a letter.
+pub fn pinned(file: &Path, before: &str, end: char) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let rest = &text[text.find(before)? + before.len()..];
+    Some(rest.split(end).next()?.to_owned())
+}

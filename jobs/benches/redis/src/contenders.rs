@@ -1,0 +1,63 @@
+//! The contenders, as data.
+
+use std::path::Path;
+
+use harness::queues::OURS;
+use harness::{queues, versions};
+
+/// The folder of the source, in which the contenders lie.
+pub(crate) const HOME: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The persistence of the server, the same for all.
+pub(crate) const EVERYSEC: &str = "everysec";
+/// The only level there is.
+pub(crate) const LEVELS: &[&str] = &[EVERYSEC];
+
+pub(crate) type Contender = queues::Contender<Handling>;
+
+/// How a contender is handled.
+pub(crate) struct Handling {
+    pub(crate) kind: Kind,
+    /// How many jobs it is given of those that the others are given, where only their number counts: a
+    /// slow one would take minutes.
+    pub(crate) share: f64,
+    /// How long it is given to insert what is due at a fixed time, as a multiple of the row's.
+    pub(crate) patience: f64,
+}
+
+/// How a contender is built and started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Rust,
+    Node,
+    Python,
+}
+
+pub(crate) const CONTENDERS: &[Contender] = &[
+    contender(OURS, "tickwheel-jobs", Kind::Rust),
+    contender("bullmq-official", "bullmq-official", Kind::Rust),
+    contender("apalis", "apalis-redis", Kind::Rust),
+    contender("bullmq", "bullmq", Kind::Node),
+    Contender {
+        own: Handling { kind: Kind::Python, share: 0.05, patience: 7.0 },
+        ..contender("arq", "arq", Kind::Python)
+    },
+];
+
+const fn contender(name: &'static str, package: &'static str, kind: Kind) -> Contender {
+    Contender { name, package, levels: LEVELS, own: Handling { kind, share: 1.0, patience: 1.0 } }
+}
+
+/// The version that a contender was built with.
+pub(crate) fn version_of(contender: &Contender) -> Option<String> {
+    let (folder, package) = (Path::new(HOME).join(contender.name), contender.package);
+    match contender.own.kind {
+        Kind::Rust => versions::locked(&folder, package),
+        Kind::Node => {
+            versions::pinned(&folder.join("package.json"), &format!("\"{package}\": \""), '"')
+        }
+        Kind::Python => {
+            versions::pinned(&folder.join("requirements.txt"), &format!("{package}=="), '\n')
+        }
+    }
+}
