@@ -13,7 +13,7 @@
 //! - **One process runs the jobs of a file**, and a second one is refused by name. Any number of
 //!   others are clients, without a thread.
 //! - **The worker notices what a client did within a second.** A client has no way to nudge it.
-//! - **A job that is due within 50 ms** counts as running for a client, because the worker has
+//! - **A job that is due within 50 ms** has the state `Claimed` for a client, because the worker has
 //!   claimed it: a cancel asks it to stop then, and says so.
 //! - The worker here is this program, started again with the name of the file. It ends when its
 //!   standard input does, so it never outlives its parent.
@@ -110,7 +110,7 @@ fn look(file: &Path) -> Result<()> {
     drop(worker.stdin.take());
     promise("the worker ended well", worker.wait()?.success())?;
     let left = client.count()?;
-    promise("nothing is left", left.pending + left.running + left.dead == 0)?;
+    promise("nothing is left", left.pending + left.claimed + left.dead == 0)?;
     Ok(client.check()?)
 }
 

@@ -184,6 +184,8 @@ impl Builder {
     /// was sent returns [`StoreError::Unknown`](crate::StoreError::Unknown), an insert
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); the process sends it again until the
     /// server answers, also after that. On a file the call waits for a commit that has begun.
+    ///
+    /// `Duration::MAX` waits for ever. Zero is refused at the start.
     #[doc(alias("timeout", "patience"))]
     pub fn call_timeout(self, call_timeout: Duration) -> Builder {
         Builder { call_timeout, ..self }

@@ -51,6 +51,9 @@ impl Builder {
         if self.lease.is_zero() {
             return wrong("lease(0): a claim needs a lease above zero");
         }
+        if self.call_timeout.is_zero() {
+            return wrong("call_timeout(0): no call could wait; Duration::MAX waits for ever");
+        }
         if self.max_in_flight == 0 {
             return wrong("max_in_flight(0): no job could run");
         }
@@ -129,11 +132,7 @@ impl Builder {
             #[cfg(feature = "sqlite-unbundled")]
             Source::File(mut location) => {
                 location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
-                // With a call timeout of zero a call waits for ever, and a transaction for the location's
-                // default.
-                if !self.call_timeout.is_zero() {
-                    location.call_timeout = self.call_timeout;
-                }
+                location.call_timeout = self.call_timeout;
                 // `Jobs::open` has resolved the path already; the lock lies beside the real file.
                 let runner = match runs_jobs {
                     true => location.lock_runner()?,

@@ -84,6 +84,7 @@ fn choices_that_make_no_sense_are_refused() {
         other => panic!("{other:?}"),
     };
     assert!(config(builder().lease(Duration::ZERO)).contains("lease"));
+    assert!(config(builder().call_timeout(Duration::ZERO)).contains("call_timeout"));
     assert!(config(builder().max_in_flight(0)).contains("in_flight"));
     assert!(config(builder().threads(0)).contains("threads(0)"));
     assert!(config(builder().queue("")).contains("queue"));
@@ -93,6 +94,24 @@ fn choices_that_make_no_sense_are_refused() {
     assert!(matches!(twice, Err(OpenError::SameKind(kind)) if kind == "close-order"));
     assert!(matches!(Jobs::memory().client(), Err(OpenError::Config(_))));
     assert!(matches!(builder().client(), Err(OpenError::Config(_))));
+}
+
+/// A call timeout that ends after every clock is no limit.
+#[test]
+fn call_timeout_of_any_length_is_taken() {
+    for timeout in [Duration::MAX, Duration::from_secs(u64::MAX / 4), Duration::from_nanos(1)] {
+        on_each_store(|builder| {
+            let builder = builder.call_timeout(timeout).handle(|_: Close, _| Ok(()));
+            let jobs = builder.start().unwrap();
+            let inserted = jobs.insert(HOUR, close(1)).map_err(|refused| refused.kind().clone());
+            match inserted {
+                Ok(_) => {}
+                Err(InsertErrorKind::Store(StoreError::Busy)) => assert_eq!(timeout.as_secs(), 0),
+                Err(other) => panic!("{other}"),
+            }
+            jobs.shutdown().unwrap();
+        });
+    }
 }
 
 #[derive(serde::Deserialize, Debug)]
