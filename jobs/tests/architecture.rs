@@ -50,8 +50,9 @@ fn source(file: &str) -> String {
     fs::read_to_string(root().join("src").join(file)).unwrap()
 }
 
+/// A module names only itself and modules that are declared above it.
 #[test]
-fn every_module_names_only_modules_above_it() {
+fn modules_name_only_modules_above_them() {
     let mut modules =
         checker::modules(&source("lib.rs"), |layer| source(&format!("{layer}/mod.rs")));
     assert!(modules.len() > 20, "the layers were not read: {modules:?}");
@@ -67,23 +68,26 @@ fn every_module_names_only_modules_above_it() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// The `mod.rs` of a layer declares modules, and holds no code.
 #[test]
-fn a_layer_declares_modules_and_holds_no_code() {
+fn layer_declares_modules_and_holds_no_code() {
     for layer in ["values", "dispatch", "api"] {
         assert!(checker::only_declares(&source(&format!("{layer}/mod.rs"))), "{layer}/mod.rs");
     }
 }
 
+/// Every source file has fewer than [`MAX_LINES`] lines.
 #[test]
-fn every_file_can_be_read_in_one_go() {
+fn files_can_be_read_in_one_go() {
     for (file, source) in sources() {
         let lines = source.lines().count();
         assert!(lines < MAX_LINES, "src/{file} has {lines} lines: divide it");
     }
 }
 
+/// The library forbids unsafe code.
 #[test]
-fn nothing_is_unsafe() {
+fn unsafe_code_is_in_no_file() {
     assert!(source("lib.rs").contains("#![forbid(unsafe_code)]"));
     for (file, source) in sources().into_iter().filter(|(file, _)| file != "lib.rs") {
         assert!(!source.contains("unsafe"), "src/{file} says `unsafe`");
@@ -106,8 +110,9 @@ fn first_sentence(source: &str) -> String {
     head[..end].to_owned()
 }
 
+/// The map in `docs/architecture.md` has, for each file, the first sentence of its head.
 #[test]
-fn the_map_says_of_every_file_what_its_head_says() {
+fn map_says_of_every_file_what_its_head_says() {
     let map = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
     let rows: Vec<&str> = map.lines().filter(|line| line.starts_with("| `src/")).collect();
     let expected: Vec<String> = sources()

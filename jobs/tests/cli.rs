@@ -160,8 +160,9 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// `list` prints a line for each job that its filters choose, and says if `--limit` left jobs out.
 #[test]
-fn list_prints_a_line_a_job_and_leaves_out_what_it_is_told_to() {
+fn list_prints_a_line_per_job_and_applies_its_filters() {
     let app = application();
     let base = SystemTime::now() + 24 * HOUR;
     let close = |hour: u32| app.jobs.insert(base + hour * HOUR, Close(hour.into())).unwrap();
@@ -195,6 +196,7 @@ fn list_prints_a_line_a_job_and_leaves_out_what_it_is_told_to() {
     app.jobs.shutdown().unwrap();
 }
 
+/// `show` prints every field of a job, and a payload that is no text in hex.
 #[test]
 fn show_prints_everything_and_bytes_that_are_no_text_in_hex() {
     let app = application();
@@ -211,8 +213,9 @@ fn show_prints_everything_and_bytes_that_are_no_text_in_hex() {
     assert!(missed.err.contains(&absent) && missed.out.is_empty(), "{}", missed.err);
 }
 
+/// A job that `cancel` names never runs. A job that `reschedule` names runs at its new due time.
 #[test]
-fn a_job_that_is_cancelled_never_runs_and_one_that_is_moved_runs_then() {
+fn cancel_stops_a_job_and_reschedule_moves_it() {
     let app = application();
     let cancelled = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     let moved = app.jobs.insert(2 * HOUR, Close(2)).unwrap().to_string();
@@ -239,8 +242,9 @@ fn a_job_that_is_cancelled_never_runs_and_one_that_is_moved_runs_then() {
     assert!(app.closed.try_recv().is_err());
 }
 
+/// `cancel` of a running job sets `Run::is_cancelled`, and exits with 1 because the job has started.
 #[test]
-fn a_run_is_told_that_its_job_is_cancelled() {
+fn cancel_of_a_running_job_reaches_its_run() {
     let folder = Folder::new();
     let file = folder.file("jobs.db");
     let (started, starts) = mpsc::channel();
@@ -270,6 +274,7 @@ fn a_run_is_told_that_its_job_is_cancelled() {
     jobs.shutdown().unwrap();
 }
 
+/// Dead jobs are listed with their error, and can be retried and deleted.
 #[test]
 fn dead_jobs_are_listed_retried_and_deleted() {
     let app = application();
@@ -296,9 +301,9 @@ fn dead_jobs_are_listed_retried_and_deleted() {
     assert_eq!(call(&app.file, &["delete", &other]).code, 1);
 }
 
-/// Promise: a dead job whose key another job has is named, and the others are retried.
+/// `retry` names a dead job whose key another job has. `retry --all` retries the others.
 #[test]
-fn a_dead_job_whose_key_is_taken_is_named_and_passed_over() {
+fn retry_all_names_and_skips_a_dead_job_whose_key_is_taken() {
     let app = application();
     let push = |to: &str| Push { to: to.to_owned() };
     let taken = app.jobs.keyed("ann").insert(Duration::ZERO, push("ann")).unwrap().to_string();
@@ -314,8 +319,9 @@ fn a_dead_job_whose_key_is_taken_is_named_and_passed_over() {
     assert!(all.err.contains(&taken), "{}", all.err);
 }
 
+/// `retry --all` and `delete --all` reach all dead jobs of a kind, also more than a page has.
 #[test]
-fn all_dead_jobs_of_a_kind_are_retried_or_deleted_at_once() {
+fn dead_jobs_of_a_kind_are_retried_or_deleted_at_once() {
     let app = application();
     let push = |n: u64| (Duration::ZERO, Push { to: n.to_string() });
     // More than a page has.
@@ -334,8 +340,9 @@ fn all_dead_jobs_of_a_kind_are_retried_or_deleted_at_once() {
     app.jobs.check().unwrap();
 }
 
+/// `stats` counts the jobs of each kind, and names the kinds that are overdue.
 #[test]
-fn stats_counts_kinds_and_tells_those_that_nobody_handles() {
+fn stats_counts_kinds_and_names_those_that_are_overdue() {
     let app = application();
     app.jobs.insert(HOUR, Close(1)).unwrap();
     app.jobs.insert(2 * HOUR, Close(2)).unwrap();
@@ -362,6 +369,7 @@ fn stats_counts_kinds_and_tells_those_that_nobody_handles() {
     assert_eq!(ok(&app.file, &["check"]), "ok: 3 jobs, 0 dead\n");
 }
 
+/// `watch` prints a line a second, and ends without an error when its reader has gone.
 #[test]
 fn watch_prints_a_line_a_second() {
     let app = application();
@@ -379,8 +387,9 @@ fn watch_prints_a_line_a_second() {
     assert!(watching.wait().unwrap().success());
 }
 
+/// A verb that only reads does not wait for a connection that writes.
 #[test]
-fn what_looks_is_not_kept_waiting_by_what_writes() {
+fn reading_verbs_do_not_wait_for_a_writer() {
     let app = application();
     let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     let mut writer = Connection::open(&app.file).unwrap();
@@ -396,8 +405,9 @@ fn what_looks_is_not_kept_waiting_by_what_writes() {
     transaction.rollback().unwrap();
 }
 
+/// `--queue` opens an existing queue. For an absent one the command names those that exist, and makes none.
 #[test]
-fn a_queue_is_looked_at_by_its_name_and_never_made() {
+fn queue_is_opened_by_its_name_and_never_made() {
     let app = application();
     let mails = Jobs::open(&app.file).unwrap().queue("mails").client().unwrap();
     let id = mails.insert(HOUR, Close(1)).unwrap().to_string();
@@ -414,8 +424,9 @@ fn a_queue_is_looked_at_by_its_name_and_never_made() {
     assert_eq!(conn.query_row(tables, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
 }
 
+/// A file without jobs is refused by name and stays as it is. An absent file is not made.
 #[test]
-fn a_file_that_is_no_store_is_refused_by_name_and_left_alone() {
+fn file_that_is_no_store_is_refused_by_name_and_left_alone() {
     let app = application();
     let absent = app.folder.file("absent.db");
     let refused = call(&absent, &["list"]);
@@ -441,8 +452,9 @@ fn a_file_that_is_no_store_is_refused_by_name_and_left_alone() {
     assert_eq!(call(&app.folder.0, &["list"]).code, 2);
 }
 
+/// A wrong argument is named on stderr, with exit code 2 and no output.
 #[test]
-fn a_wrong_argument_is_named() {
+fn argument_that_is_wrong_is_named() {
     let app = application();
     let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     let id = id.as_str();

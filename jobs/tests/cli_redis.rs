@@ -115,6 +115,7 @@ impl Application {
     }
 }
 
+/// `list` and `show` print the jobs of a server as they print those of a file.
 #[test]
 fn jobs_are_listed_and_shown() {
     let Some(server) = server(&[]) else { return };
@@ -142,10 +143,10 @@ fn jobs_are_listed_and_shown() {
     assert_eq!((absent.code, &*absent.out), (1, ""));
 }
 
-/// Promise: a distance from now on counts by the clock of the server, whatever this machine's says. `list
-/// --from` counted by this machine's.
+/// A relative time counts by the clock of the server, and not by that of this machine. `list --from` counted
+/// by this machine's.
 #[test]
-fn a_distance_counts_by_the_clock_of_the_server() {
+fn relative_time_counts_by_the_clock_of_the_server() {
     let Some(library) = fake_time::library() else { return };
     let Some(server) = server(&[]) else { return };
     let app = application(&server);
@@ -171,6 +172,7 @@ fn a_distance_counts_by_the_clock_of_the_server() {
     }
 }
 
+/// A job that `cancel` names never runs. A job that `reschedule` names runs at its new due time.
 #[test]
 fn jobs_are_cancelled_and_moved() {
     let Some(server) = server(&[]) else { return };
@@ -198,8 +200,9 @@ fn jobs_are_cancelled_and_moved() {
     assert!(app.closed.try_recv().is_err());
 }
 
+/// `cancel` of a running job sets `Run::is_cancelled`, and exits with 1 because the job has started.
 #[test]
-fn a_run_is_told_that_its_job_is_cancelled() {
+fn cancel_of_a_running_job_reaches_its_run() {
     let Some(server) = server(&[]) else { return };
     let (started, starts) = mpsc::channel();
     let jobs = Jobs::redis(server.url())
@@ -224,6 +227,7 @@ fn a_run_is_told_that_its_job_is_cancelled() {
     jobs.shutdown().unwrap();
 }
 
+/// Dead jobs are listed with their error, and can be retried and deleted, one by one and with `--all`.
 #[test]
 fn dead_jobs_are_listed_retried_and_deleted() {
     let Some(server) = server(&[]) else { return };
@@ -263,6 +267,7 @@ fn dead_jobs_are_listed_retried_and_deleted() {
     app.jobs.check().unwrap();
 }
 
+/// `stats`, `check`, `watch` and `list schedules` work on a server.
 #[test]
 fn stats_check_and_watch() {
     let Some(server) = server(&[]) else { return };
@@ -290,8 +295,9 @@ fn stats_check_and_watch() {
     assert_eq!((&lines[1]["pending"], &lines[1]["running"]), (&2.into(), &0.into()));
 }
 
+/// `--queue` opens an existing queue. For an absent one the command names those that exist, and makes none.
 #[test]
-fn a_queue_is_looked_at_by_its_name_and_never_made() {
+fn queue_is_opened_by_its_name_and_never_made() {
     let Some(server) = server(&[]) else { return };
     let none = call(&server.url(), &["stats"]);
     assert_eq!(none.code, 2);
@@ -319,8 +325,9 @@ fn a_queue_is_looked_at_by_its_name_and_never_made() {
     assert!(other.err.contains("/1 has no queue \"jobs\""), "{}", other.err);
 }
 
+/// Every queue of a cluster is found, on any of its nodes.
 #[test]
-fn queues_of_a_cluster_are_looked_at_wherever_they_are() {
+fn queues_of_a_cluster_are_found_on_every_node() {
     if server(&[]).is_none() {
         return;
     }
@@ -351,8 +358,9 @@ fn queues_of_a_cluster_are_looked_at_wherever_they_are() {
     assert!(queues.iter().all(|queue| none.err.contains(queue)), "{}", none.err);
 }
 
+/// A URL of sentinels leads to the server that they name. No password is printed.
 #[test]
-fn the_server_that_sentinels_name_is_looked_at() {
+fn server_that_sentinels_name_is_used() {
     let Some(server) = server(&["--requirepass", "sesame"]) else { return };
     let config = format!(
         "sentinel monitor shop 127.0.0.1 {} 1\nsentinel auth-pass shop sesame\n",
@@ -371,8 +379,9 @@ fn the_server_that_sentinels_name_is_looked_at() {
     assert!(wrong.err.contains("\"master\"") && !wrong.err.contains("sesame"), "{}", wrong.err);
 }
 
+/// A server that is absent or denies access is named by its address, without the password.
 #[test]
-fn a_server_that_cannot_be_used_is_named() {
+fn server_that_cannot_be_used_is_named() {
     let absent = format!("127.0.0.1:{}", free_port());
     let refused = call(&format!("redis://{absent}/"), &["stats"]);
     assert_eq!((refused.code, &*refused.out), (2, ""));
@@ -402,7 +411,7 @@ fn a_server_that_cannot_be_used_is_named() {
 /// The command takes every form of URL that the library takes, and prints no password of any: neither
 /// of a server that answers, nor of one that does not, nor when the URL stands in the wrong place.
 #[test]
-fn a_url_of_every_form_is_taken_and_its_password_is_not_told() {
+fn url_of_every_form_is_taken_and_its_password_stays_hidden() {
     let socket = std::env::temp_dir().join(format!("tickwheel-cli-{}.sock", std::process::id()));
     let socket = socket.to_str().unwrap();
     let Some(server) = server(&["--requirepass", "sesame", "--unixsocket", socket]) else { return };
@@ -450,11 +459,11 @@ fn a_url_of_every_form_is_taken_and_its_password_is_not_told() {
     }
 }
 
-/// The password need not be an argument, which every user of the machine can read: it comes from a file
-/// or from the environment. The URL's own goes before that of the environment, and is an error beside
-/// a file.
+/// The password need not be an argument, which every user of the machine can read: it may come from a file or
+/// from the environment. The password of the URL goes before that of the environment. A URL with a password
+/// beside a password file is an error.
 #[test]
-fn a_password_comes_from_a_file_or_from_the_environment() {
+fn password_comes_from_a_file_or_from_the_environment() {
     let Some(server) = server(&["--requirepass", "open: sesame/?"]) else { return };
     let url = format!("redis://127.0.0.1:{}/", server.port);
     let own = url.replace("//", "//:open%3A%20sesame%2F%3F@");
@@ -491,10 +500,10 @@ fn a_password_comes_from_a_file_or_from_the_environment() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// What is done by hand on a file is done on a server: jobs by the beginning of an id and by key, `--all` with
-/// filters, an insert, and a run of a schedule, at a time of the server's.
+/// The verbs for work by hand do on a server what they do on a file: the beginning of an id, keys, `--all`
+/// with filters, `insert`, and `run-schedule`. Times are those of the server.
 #[test]
-fn by_hand_on_a_server() {
+fn verbs_by_hand_work_on_a_server() {
     let Some(server) = server(&[]) else { return };
     let app = application(&server);
     let order = app.jobs.keyed("order-1").insert(HOUR, Close(1)).unwrap().to_string();

@@ -17,8 +17,9 @@ impl Job for Close {
     const KIND: &'static str = "close-order";
 }
 
+/// The queries of the cookbook find the rows that the page promises.
 #[test]
-fn every_query_of_the_cookbook_finds_its_rows() {
+fn cookbook_queries_find_their_rows() {
     let folder = std::env::temp_dir().join(format!("tickwheel-queries-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("shop.db");

@@ -39,9 +39,10 @@ fn first_that_is_not_refused(client: &Client, id: JobId) -> i32 {
     calls.iter().position(|refused| !refused).map_or(0, |at| at as i32 + 1)
 }
 
+/// Every call in a forked process is refused, its drops return, and the parent goes on.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a child that hangs is found by the real clock")]
-fn a_forked_process_is_refused_and_the_parent_goes_on() {
+fn forked_process_is_refused_and_the_parent_goes_on() {
     let folder = std::env::temp_dir().join(format!("tickwheel-fork-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("jobs.db");

@@ -48,7 +48,7 @@ fn say(what: &str) {
     let _ = writeln!(out, "said {what}").and_then(|()| out.flush());
 }
 
-/// Not a test: what a child does.
+/// Not a test: the child processes of the tests below run it.
 #[test]
 fn a_child() {
     let Some(path) = env::var_os(FILE) else { return };
@@ -161,8 +161,7 @@ impl Drop for Node {
 
 const RUNS: u32 = 60;
 
-/// After two crashes with many long runs, a new job does not wait for them, and each of them starts
-/// again.
+/// Long runs that two crashes interrupted delay no new job, and each of them starts again.
 #[test]
 fn long_runs_that_were_interrupted_twice_hold_back_no_new_job() {
     let folder = Folder::new("long");
@@ -226,18 +225,18 @@ fn no_neighbour_dies(ms: u64) {
 
 /// A job that ends its process 50 ms after its start takes no neighbour with it.
 #[test]
-fn a_job_that_kills_after_50_ms_takes_no_neighbour_with_it() {
+fn job_that_kills_after_50_ms_takes_no_neighbour_with_it() {
     no_neighbour_dies(50);
 }
 
 /// A job that ends its process 500 ms after its start takes no neighbour with it.
 #[test]
-fn a_job_that_kills_after_500_ms_takes_no_neighbour_with_it() {
+fn job_that_kills_after_500_ms_takes_no_neighbour_with_it() {
     no_neighbour_dies(500);
 }
 
 /// A job that ends its process 5 s after its start takes no neighbour with it.
 #[test]
-fn a_job_that_kills_after_5_s_takes_no_neighbour_with_it() {
+fn job_that_kills_after_5_s_takes_no_neighbour_with_it() {
     no_neighbour_dies(5000);
 }

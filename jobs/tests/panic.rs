@@ -124,10 +124,10 @@ fn a_panic_of_a_client_is_noticed(path: &Path, is_future: bool) {
     Jobs::open(path).unwrap().client().unwrap().check().unwrap();
 }
 
-/// After a panic of the dispatcher every call ends, the runs under way are told, an event says so, and
-/// the file has another runner.
+/// After a panic of the dispatcher every call ends, the runs under way are cancelled, `on_event` receives it,
+/// and the file can have another runner.
 #[test]
-fn a_panic_of_the_dispatcher_is_noticed_by_callers_runs_and_the_program() {
+fn panic_of_the_dispatcher_reaches_callers_runs_and_on_event() {
     hook::set(panic_at);
     a_panic_is_noticed(Jobs::memory());
     let folder = std::env::temp_dir().join(format!("tickwheel-jobs-panic-{}", std::process::id()));

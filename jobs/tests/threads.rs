@@ -36,9 +36,9 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// Promise: the threads that calls of futures need end with the last client, and with the jobs.
+/// The threads that the calls of futures need end with the last client, and with the jobs.
 #[test]
-fn the_threads_of_futures_end_with_the_jobs() {
+fn threads_of_futures_end_with_the_jobs() {
     let before = threads();
     let file = Jobs::temporary().unwrap();
     let client = file.client().unwrap();

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Poll, Registry, Token};
-use tickwheel::{Events, Handle, Scheduler, LoopDriver, Wheel};
+use tickwheel::{Events, Handle, LoopDriver, Scheduler, Wheel};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);

@@ -110,7 +110,7 @@ mod tests {
 
     /// Before a run has ended, a node claims a job for each free thread.
     #[test]
-    fn a_node_claims_one_job_for_each_thread_at_first() {
+    fn node_claims_one_job_for_each_free_thread_at_first() {
         let (capacity, now) = two_threads();
         assert_eq!(capacity.room(0, now), 2);
         assert_eq!(capacity.room(1, now), 1);
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(capacity.room(0, now), 2 + 2 * 5000);
     }
 
-    /// Runs of a second leave the rest to others, also while every thread is busy.
+    /// If runs take a second, a node claims none ahead, and none at all while every thread is busy.
     #[test]
     fn long_runs_are_not_claimed_ahead() {
         let (capacity, now) = two_threads();
@@ -145,9 +145,9 @@ mod tests {
         assert_eq!(capacity.room(2, now + SECOND), 0);
     }
 
-    /// A job that was given back shows that the estimate was too high.
+    /// After it gave back a job, a node claims no job ahead: its estimate of its speed was too high.
     #[test]
-    fn a_node_that_was_too_slow_claims_no_more_than_its_threads() {
+    fn node_that_was_too_slow_claims_no_more_than_its_threads() {
         let (capacity, now) = two_threads();
         capacity.started();
         capacity.ended(MS, now);

@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// Promise: properties are read back unchanged, and bytes that no program writes are refused.
+    /// Properties are read back unchanged, and bytes that no program writes are refused.
     #[test]
     fn extra_is_read_back_as_it_was() {
         let second = Duration::from_secs(1);

@@ -226,8 +226,10 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    /// An id contains a hash of its kind and its due time, if that lies from an hour before the id's own time to
+    /// 49 days after it.
     #[test]
-    fn an_id_knows_its_kind_and_deadline() {
+    fn id_knows_its_kind_and_due_time() {
         let ids = JobIds::of_this_process();
         let now = Millis::clamped(1_790_000_000_000);
         for (delta, known) in [
@@ -252,6 +254,7 @@ mod tests {
         }
     }
 
+    /// Ids of a process ascend and differ, also while the clock stands still or jumps.
     #[test]
     fn ids_ascend_and_never_repeat_when_the_clock_stands_or_jumps() {
         let ids = JobIds::of_this_process();
@@ -265,8 +268,9 @@ mod tests {
         }
     }
 
+    /// The text of an id has 32 hexadecimal digits. Other text is refused.
     #[test]
-    fn an_id_is_32_digits_and_nothing_else() {
+    fn id_is_32_digits_and_nothing_else() {
         for wrong in ["", "1", "+0000000000000000000000000000001", &"0".repeat(33), "g"] {
             assert!(wrong.parse::<JobId>().is_err(), "{wrong}");
         }

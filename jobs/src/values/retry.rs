@@ -164,8 +164,9 @@ mod tests {
             })
     }
 
+    /// The waits of a policy add up to its window: 9.14 hours without jitter for the policy that is the default.
     #[test]
-    fn the_whole_window_of_each_policy() {
+    fn retry_waits_add_up_to_the_window_of_their_policy() {
         let second = Duration::from_secs(1);
         // 1 + 2 + … + 2048 is 4095 seconds, and eight more waits of an hour.
         let least = Duration::from_secs(4095 + 8 * 3600);
@@ -177,16 +178,18 @@ mod tests {
         assert_eq!(window(Retry::never()), (Duration::ZERO, Duration::ZERO));
     }
 
+    /// A drawn wait lies between the shortest and the longest wait, and may be either.
     #[test]
-    fn a_drawn_wait_lies_in_the_window_and_reaches_both_ends() {
+    fn retry_wait_lies_in_its_window_and_reaches_both_ends() {
         let policy = Retry::exponential(Duration::from_millis(4)).max_delay(HOUR).max_retries(3);
         let drawn = |draw| policy.draw_wait(1, draw).unwrap().as_millis();
         assert_eq!((drawn(0), drawn(1), drawn(2)), (4, 5, 4));
         assert_eq!(policy.draw_wait(4, 0), None);
     }
 
+    /// A policy with extreme durations and counts saturates: no wait overflows.
     #[test]
-    fn extreme_policies_saturate() {
+    fn retry_policies_saturate_at_extremes() {
         let policy =
             Retry::exponential(Duration::MAX).max_delay(Duration::MAX).max_retries(u32::MAX);
         assert_eq!(policy.wait(u32::MAX), Some((Duration::MAX, Duration::MAX)));

@@ -121,8 +121,9 @@ mod tests {
         time.at(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()
     }
 
+    /// The estimate follows the reply with the narrowest bounds. A reply that was delayed does not change it.
     #[test]
-    fn the_narrowest_bounds_are_kept() {
+    fn server_time_keeps_the_narrowest_bounds() {
         let start = origin();
         let time = ServerTime::new(start);
         time.learn(start, start + 10 * MS, 1_000_000_000);
@@ -134,8 +135,9 @@ mod tests {
         assert_eq!(reads(&time, start + 31 * MS), 1_000_027_000);
     }
 
+    /// `latest_at` is never behind the server's clock, at whichever moment of the round trip the server read it.
     #[test]
-    fn the_latest_that_a_clock_may_read_is_never_behind_it() {
+    fn server_time_latest_is_never_behind_the_clock() {
         let start = origin();
         for behind in 0..=10 {
             let time = ServerTime::new(start);
@@ -148,8 +150,9 @@ mod tests {
         }
     }
 
+    /// After `forget`, the estimate follows the next reply, also if its bounds are wider.
     #[test]
-    fn the_clock_of_another_server_is_believed_at_once() {
+    fn server_time_of_another_server_is_believed_at_once() {
         let start = origin();
         let time = ServerTime::new(start);
         time.learn(start, start + MS, 1_000_000_000);
@@ -159,9 +162,10 @@ mod tests {
         assert_eq!(reads(&time, start + 14 * MS), 1_000_010_000);
     }
 
-    /// After a day without a call the bounds are 86 s wide, and the server's clock may have been set.
+    /// The estimate is stale two seconds after the last reply. After a day without a call the bounds are 86 s
+    /// wide, and the server's clock may have been set.
     #[test]
-    fn a_server_that_was_not_heard_for_seconds_is_asked_again() {
+    fn server_time_goes_stale_after_two_seconds_of_silence() {
         let start = origin();
         let time = ServerTime::new(start);
         assert!(time.is_stale(start));
@@ -173,8 +177,9 @@ mod tests {
         assert!(!time.is_stale(start + 4000 * MS));
     }
 
+    /// A reply that contradicts the kept bounds replaces them: the server's clock was set.
     #[test]
-    fn a_clock_that_was_set_is_believed() {
+    fn server_time_follows_a_clock_that_was_set() {
         let start = origin();
         let time = ServerTime::new(start);
         time.learn(start, start + MS, 1_000_000_000);

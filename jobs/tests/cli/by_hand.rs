@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A job that is inserted by hand runs as any other, at its time and under its key.
+/// A job that is inserted by hand runs as any other, at its due time and under its key.
 #[test]
 fn insert_makes_a_job_from_json() {
     let app = application();
@@ -49,7 +49,7 @@ fn insert_makes_a_job_from_json() {
     app.jobs.check().unwrap();
 }
 
-/// Data that the handler does not read makes the job dead, with the data.
+/// A payload that the handler cannot decode makes the job dead, with the payload.
 #[test]
 fn insert_of_what_does_not_decode_is_dead() {
     let app = application();
@@ -60,7 +60,7 @@ fn insert_of_what_does_not_decode_is_dead() {
     assert!(dead["error"].as_str().unwrap().contains("does not decode"), "{dead}");
 }
 
-/// A schedule runs now, as often as it is told to, and goes on as it was.
+/// `run-schedule` runs the job of a schedule now, once for each call. The schedule goes on as before.
 #[test]
 fn run_schedule_makes_an_occurrence_now() {
     let app = application();
@@ -76,7 +76,7 @@ fn run_schedule_makes_an_occurrence_now() {
     assert!(absent.err.contains("\"sweeps\"; there is \"sweep\""), "{}", absent.err);
 }
 
-/// A kind that the store never had is an error that names those that there are, for every verb with `--kind`.
+/// A kind that the store never had is an error that names the known kinds, for every verb with `--kind`.
 #[test]
 fn unknown_kinds_are_named() {
     let app = application();
@@ -100,7 +100,7 @@ fn unknown_kinds_are_named() {
     assert!(call(&empty, &["list", "--kind", "push"]).err.contains("there is none"));
 }
 
-/// The page of the command names every command and every option that `--help` has, and no other.
+/// The page of the command names the commands and options of `--help`, and no others.
 #[test]
 fn page_has_what_help_has() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/command.md");

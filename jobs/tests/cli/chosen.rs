@@ -12,8 +12,8 @@ fn push(to: &str) -> Push {
     Push { to: to.to_owned() }
 }
 
-/// The beginning of an id is enough for every verb, as long as one job has it: one that waits, runs or is dead. If
-/// several have it they are listed, and nothing is done.
+/// The beginning of an id is enough for every verb if only one job has it, be it pending, running or dead. If
+/// several jobs have it, the verb lists them and does nothing.
 #[test]
 fn ids_are_cut_short_as_long_as_they_are_unique() {
     let app = application();
@@ -54,7 +54,7 @@ fn ids_are_cut_short_as_long_as_they_are_unique() {
     assert!(many.err.contains("and more"), "{}", many.err);
 }
 
-/// A job is shown by its key, whether it waits or is dead; the one that waits goes first.
+/// `show` takes the key of a pending or dead job. The pending one goes first.
 #[test]
 fn show_takes_a_key() {
     let app = application();
@@ -81,7 +81,7 @@ fn show_takes_a_key() {
     }
 }
 
-/// A list and `--all` leave out what the filters say: by kind, time, key and error, also all of them together.
+/// Filters by kind, time, key and error apply to a list and to `--all`, also all of them together.
 #[test]
 fn filters_leave_jobs_out() {
     let app = application();
@@ -117,10 +117,10 @@ fn filters_leave_jobs_out() {
     assert_eq!(app.jobs.count().unwrap().dead, 1);
 }
 
-/// More than one job is lost only after a yes: with `--yes`, or at a terminal, which these calls have none of. What is
-/// asked for names the number.
+/// A cancel or delete of more than one job needs a yes: `--yes`, or an answer at a terminal, which these
+/// calls do not have. The question has the number of jobs.
 #[test]
-fn many_jobs_are_lost_only_after_a_yes() {
+fn cancel_and_delete_of_many_jobs_need_a_yes() {
     let app = application();
     app.jobs.insert_batch((0..3).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
     app.jobs.insert_batch((0..4).map(|n| (HOUR, Close(n)))).unwrap();
@@ -188,7 +188,7 @@ fn dry_runs_change_nothing() {
     assert!(app.closed.try_recv().is_err());
 }
 
-/// With `--local` times are printed in the zone of the machine, and those that name none are read as times of it.
+/// With `--local` times are printed in the zone of the machine, and arguments without a zone are read in it.
 /// JSON stays UTC.
 #[test]
 fn times_are_local_by_choice() {

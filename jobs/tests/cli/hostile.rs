@@ -20,10 +20,10 @@ impl Job for Hostile {
     const KIND: &'static str = "kind\u{9b}31m\u{202e}\u{2028}";
 }
 
-/// No text of a job, a schedule or a queue is printed with a character that steers a terminal, neither for
-/// people nor as JSON; and a parser of the JSON finds it all the same.
+/// Text of a job, a schedule or a queue is printed without control characters, for people and as JSON. A
+/// parser of the JSON still finds the text.
 #[test]
-fn text_of_a_file_is_printed_without_what_steers_a_terminal() {
+fn text_of_a_file_is_printed_without_control_characters() {
     let folder = Folder::new();
     let file = folder.file("jobs.db");
     let jobs = Jobs::open(&file).unwrap();
@@ -77,7 +77,7 @@ fn text_of_a_file_is_printed_without_what_steers_a_terminal() {
 
 /// A queue is found by its name in upper case and in lower case.
 #[test]
-fn a_queue_is_found_whatever_the_case_of_its_name() {
+fn queue_is_found_by_its_name_in_any_case() {
     let folder = Folder::new();
     let file = folder.file("jobs.db");
     let mails = Jobs::open(&file).unwrap().queue("Mail").client().unwrap();
@@ -89,10 +89,10 @@ fn a_queue_is_found_whatever_the_case_of_its_name() {
     }
 }
 
-/// A job is moved to every time that it may be due: one that has passed, also before 1970, makes it due
-/// now; and the last day of the year 9999 is as good as any.
+/// A reschedule takes every time of the calendar. A time that has passed, also one before 1970, makes the job
+/// due now. The last day of the year 9999 is valid.
 #[test]
-fn a_job_is_moved_to_the_ends_of_the_calendar() {
+fn reschedule_takes_the_ends_of_the_calendar() {
     let folder = Folder::new();
     let file = folder.file("jobs.db");
     let client = Jobs::open(&file).unwrap().client().unwrap();
@@ -119,10 +119,10 @@ fn a_job_is_moved_to_the_ends_of_the_calendar() {
     }
 }
 
-/// A user who may read the file and not write to it looks with every verb that only looks, while the
-/// application runs; a verb that changes something is refused.
+/// A user who may only read the file can use every verb that only reads, while the application runs. A verb
+/// that changes something is refused.
 #[test]
-fn a_user_who_may_only_read_the_file_looks() {
+fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     let folder = Folder::new();
     let file = folder.file("jobs.db");
     let jobs = Jobs::open(&file).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
@@ -184,8 +184,8 @@ fn a_user_who_may_only_read_the_file_looks() {
     assert!(!names[1].exists() && !names[2].exists());
 }
 
-/// Who wants one job reads one, not a page of payloads; who goes on reads more and more of them, and
-/// sees each once.
+/// A caller that wants one job reads one, not a page of payloads. A caller that goes on reads longer and
+/// longer pages, and sees each job once.
 #[test]
 fn pages_that_begin_with_one_job_grow() {
     let folder = Folder::new();

@@ -43,20 +43,23 @@ fn crash_everywhere(durability: Durability, steps: &[history::Step], effort: Eff
     Checker::check(&history, effort, steps.len() as u64)
 }
 
+/// A crash at any write of a script loses nothing that was synced.
 #[test]
-fn a_crash_at_every_write_of_a_script_loses_nothing_that_was_synced() {
+fn crash_at_any_write_loses_nothing_that_was_synced() {
     let tally = crash_everywhere(Durability::Synced, &scripts::every_verb(), effort(6, 3));
     println!("{tally:?}");
 }
 
+/// A crash at any write of a script keeps a prefix of the written commits.
 #[test]
-fn a_crash_at_every_write_of_a_script_keeps_a_prefix_of_what_was_written() {
+fn crash_at_any_write_keeps_a_prefix_of_what_was_written() {
     let tally = crash_everywhere(Durability::Written, &scripts::every_verb(), effort(3, 3));
     println!("{tally:?}");
 }
 
+/// A crash at any write of a random history breaks no promise of its durability.
 #[test]
-fn a_crash_at_every_write_of_made_up_histories() {
+fn crash_at_any_write_of_random_histories_breaks_no_promise() {
     let cases = number("TICKWHEEL_CRASH_HISTORIES", 6) as u32;
     let config =
         Config { cases, failure_persistence: None, max_shrink_iters: 24, ..Config::default() };

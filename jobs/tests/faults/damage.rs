@@ -88,8 +88,9 @@ fn open(damaged: &[u8], pending: u64, what: &str, tally: &mut Tally) {
     }
 }
 
+/// A file with a flipped byte is refused, or `check` reports it, or no job is lost.
 #[test]
-fn a_flipped_byte_in_any_page_is_reported_or_loses_no_job() {
+fn flipped_byte_in_any_page_is_reported_or_loses_no_job() {
     let (sound, pending) = every_kind_of_page();
     let pages = sound.len() / PAGE;
     assert!(pages > 80, "{pages} pages");
@@ -112,8 +113,9 @@ fn a_flipped_byte_in_any_page_is_reported_or_loses_no_job() {
     assert!(tally.refused > pages, "{tally:?}");
 }
 
+/// A file that is cut short is refused, or has all its jobs.
 #[test]
-fn a_file_that_is_cut_is_refused() {
+fn truncated_file_is_refused_or_loses_no_job() {
     let (sound, pending) = every_kind_of_page();
     let mut random = Random(8);
     let mut tally = Tally::default();
@@ -140,8 +142,9 @@ fn with_a_log() -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|(path, bytes)| (name(&path), bytes)).collect()
 }
 
+/// A flipped byte in the log leaves a prefix of the commits, in order, or the file is refused.
 #[test]
-fn a_flipped_byte_in_the_log_leaves_a_prefix() {
+fn flipped_byte_in_the_log_leaves_a_prefix() {
     let files = with_a_log();
     let log = PathBuf::from("jobs.db-wal");
     let mut random = Random(9);

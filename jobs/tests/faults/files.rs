@@ -42,8 +42,9 @@ pub(crate) fn is_refused(folder: &Folder, path: &Path, expected: fn(&OpenError) 
     assert!(before.keys().all(|path| after.contains_key(path)), "a file is gone");
 }
 
+/// A file that is no database is refused by name, and stays as it is.
 #[test]
-fn what_is_no_database_is_refused() {
+fn file_that_is_no_database_is_refused() {
     let folder = Folder::new("foreign");
     let path = folder.path().join("jobs.db");
     for text in ["hello", &"a letter to the editor\n".repeat(500)] {
@@ -59,8 +60,9 @@ fn what_is_no_database_is_refused() {
     }
 }
 
+/// A database with the application id of another program is refused by name.
 #[test]
-fn the_database_of_another_application_is_refused() {
+fn database_with_another_application_id_is_refused() {
     let folder = Folder::new("application");
     let path = folder.path().join("jobs.db");
     let other = Connection::open(&path).expect("a database");
@@ -71,8 +73,9 @@ fn the_database_of_another_application_is_refused() {
     is_refused(&folder, &path, |error| matches!(error, OpenError::Foreign { .. }));
 }
 
+/// A database without an application id is shared with its application.
 #[test]
-fn the_database_of_an_application_without_an_id_is_shared() {
+fn database_without_an_application_id_is_shared() {
     let folder = Folder::new("shared");
     let path = folder.path().join("app.db");
     let other = Connection::open(&path).expect("a database");
@@ -82,8 +85,9 @@ fn the_database_of_an_application_without_an_id_is_shared() {
     assert_eq!(found, 1);
 }
 
+/// A file of a later version is refused, and the error names both versions.
 #[test]
-fn a_later_version_is_refused() {
+fn file_of_a_later_version_is_refused() {
     let folder = Folder::new("newer");
     let path = folder.path().join("jobs.db");
     make(&path, 10);
@@ -94,16 +98,18 @@ fn a_later_version_is_refused() {
     is_refused(&folder, &path, is);
 }
 
+/// A folder, and a path in a folder that is absent, are refused.
 #[test]
-fn what_is_no_file_is_refused() {
+fn path_that_is_no_file_is_refused() {
     let folder = Folder::new("places");
     let is = |error: &OpenError| matches!(error, OpenError::Io { .. });
     is_refused(&folder, folder.path(), is);
     is_refused(&folder, &folder.path().join("missing").join("jobs.db"), is);
 }
 
+/// A file that this user may only read is refused.
 #[test]
-fn a_file_that_is_read_only_is_refused() {
+fn file_that_is_read_only_is_refused() {
     let folder = Folder::new("read-only");
     let path = folder.path().join("jobs.db");
     make(&path, 10);
@@ -117,8 +123,9 @@ fn a_file_that_is_read_only_is_refused() {
     is_refused(&folder, &path, |error| matches!(error, OpenError::Io { .. }));
 }
 
+/// A file that another connection has locked is refused, and opens once it is free.
 #[test]
-fn a_file_that_is_locked_is_refused() {
+fn file_that_is_locked_is_refused() {
     let folder = Folder::new("locked");
     let path = folder.path().join("jobs.db");
     make(&path, 10);

@@ -29,8 +29,9 @@ impl Drop for Small {
     }
 }
 
+/// A full file system refuses jobs and loses none that it took. It takes jobs again once there is room.
 #[test]
-fn a_full_file_system_refuses_jobs_and_takes_them_again() {
+fn full_disk_refuses_jobs_and_takes_them_once_there_is_room() {
     let folder = Folder::new("full-disk");
     let Some(small) = Small::mount(folder.path()) else {
         eprintln!("skipped: a tmpfs cannot be mounted here");

@@ -302,46 +302,53 @@ const ONCE: Fault = Fault {
     forgets: false,
 };
 
+/// A write that fails once, in whole or in part, loses nothing, at every write of the history.
 #[test]
-fn every_write_fails_once() {
+fn writes_that_fail_once_lose_nothing() {
     at_every(ONCE, 1);
     at_every(Fault { cut_short: true, ..ONCE }, 3);
 }
 
+/// A write that finds the disk full loses nothing, at every write of the history.
 #[test]
-fn every_write_finds_the_disk_full() {
+fn writes_that_find_the_disk_full_lose_nothing() {
     at_every(Fault { error: Error::Full, ..ONCE }, 1);
     at_every(Fault { error: Error::Full, cut_short: true, times: 9, ..ONCE }, 3);
 }
 
+/// Writes that fail for a while, by an error or a full disk, lose nothing.
 #[test]
-fn writes_fail_for_a_while() {
+fn writes_that_fail_for_a_while_lose_nothing() {
     at_every(Fault { times: 30, ..ONCE }, 3);
     at_every(Fault { error: Error::Full, times: 60, ..ONCE }, 3);
 }
 
+/// Syncs that fail 1 to 6 times and then work lose nothing.
 #[test]
-fn every_sync_fails_and_may_work_later() {
+fn syncs_that_fail_and_may_work_later_lose_nothing() {
     for times in [1, 2, 3, 6] {
         at_every(Fault { on: Operation::Sync, times, ..ONCE }, 1);
     }
 }
 
+/// Syncs that fail and drop the writes before them lose nothing.
 #[test]
-fn every_sync_fails_and_the_system_forgets() {
+fn syncs_that_fail_and_forget_the_writes_lose_nothing() {
     for times in [1, 2, 3, 6] {
         at_every(Fault { on: Operation::Sync, times, forgets: true, ..ONCE }, 1);
     }
 }
 
+/// Reads that fail once or four times lose nothing.
 #[test]
-fn every_read_fails() {
+fn reads_that_fail_lose_nothing() {
     for times in [1, 4] {
         at_every(Fault { on: Operation::Read, times, ..ONCE }, 1);
     }
 }
 
+/// A disk whose every operation fails for a while loses nothing.
 #[test]
-fn everything_fails_for_a_while() {
+fn disk_that_fails_for_a_while_loses_nothing() {
     at_every(Fault { on: Operation::Any, times: 40, ..ONCE }, 7);
 }

@@ -36,10 +36,11 @@ fn counted(path: &Path, count: &Arc<AtomicU64>) -> (Jobs, Driver) {
     builder.handle(count).manual().expect("the jobs start")
 }
 
-/// Promise (P10): no other process can take a claim. The lock lay beside the name that was used, so a
-/// symbolic link had a lock of its own, and two runners ran the same jobs.
+/// A second runner is refused also behind a symbolic link, so no other process can take a claim (P10). The
+/// lock lay beside the name that was used, so a symbolic link had a lock of its own, and two runners ran the
+/// same jobs.
 #[test]
-fn a_runner_behind_a_symbolic_link_is_refused() {
+fn runner_behind_a_symbolic_link_is_refused() {
     let folder = Folder::new("links");
     let path = folder.path().join("jobs.db");
     make(&path, 3);
@@ -59,10 +60,10 @@ fn a_runner_behind_a_symbolic_link_is_refused() {
     assert_eq!(jobs.stats().wal_bytes, log, "the size of the log is told");
 }
 
-/// A file is made where a symbolic link leads, as any program would make it; also if another link is on the
-/// way. A link whose folder is absent is refused. The link was refused although the file could be made.
+/// A symbolic link whose target is absent makes that target, also through a second link. A link into a folder
+/// that is absent is refused. Links were refused although the target could be made.
 #[test]
-fn a_file_is_made_where_a_link_leads_whose_file_is_absent() {
+fn link_to_an_absent_file_makes_that_file() {
     let folder = Folder::new("dangling");
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("a folder");
@@ -88,10 +89,10 @@ fn a_file_is_made_where_a_link_leads_whose_file_is_absent() {
 /// Names the folder to the child of the test below.
 const CHDIR: &str = "TICKWHEEL_TEST_CHDIR";
 
-/// Promise: a relative path is that of the working directory when the file was opened, whatever the working
-/// directory is later. A process has one of them, so a child changes it.
+/// A relative path is that of the working directory when the file was opened, also if the working directory
+/// changes later. A process has one working directory, so a child changes it.
 #[test]
-fn a_relative_path_means_one_file_although_the_working_directory_changes() {
+fn relative_path_names_one_file_in_any_working_directory() {
     let folder = Folder::new("chdir");
     for name in ["first", "second"] {
         fs::create_dir(folder.path().join(name)).expect("a folder");
@@ -108,7 +109,7 @@ fn a_relative_path_means_one_file_although_the_working_directory_changes() {
     assert_eq!(fs::read_dir(folder.path().join("second")).expect("the folder").count(), 0);
 }
 
-/// What the child of the test above does; by itself nothing.
+/// The child of the test above. Without that test it does nothing.
 #[test]
 fn child_that_changes_its_directory() {
     let Some(folder) = std::env::var_os(CHDIR) else { return };
@@ -126,10 +127,10 @@ fn child_that_changes_its_directory() {
     jobs.shutdown().expect("an end");
 }
 
-/// Promise (P10): a runner whose lock was removed, and whose jobs another one has taken over, writes
-/// nothing and starts nothing any more. It says so by name.
+/// A runner whose lock was removed, and whose jobs another one has taken over, writes nothing and starts
+/// nothing any more (P10). Its calls return `StoreError::Overtaken`.
 #[test]
-fn a_runner_that_was_overtaken_starts_nothing_and_says_so() {
+fn runner_that_was_overtaken_starts_nothing_and_says_so() {
     let folder = Folder::new("overtaken");
     let path = folder.path().join("jobs.db");
     let (first_ran, second_ran) = (Arc::default(), Arc::default());
@@ -157,9 +158,9 @@ fn a_runner_that_was_overtaken_starts_nothing_and_says_so() {
     second.shutdown().expect("the disk works");
 }
 
-/// Promise (P10): the lock counts if it is the file that has the name, and no other one.
+/// The lock counts if it is the file that has the name now, and no other one (P10).
 #[test]
-fn a_lock_that_was_removed_and_made_again_keeps_a_third_runner_out() {
+fn lock_file_that_was_made_again_keeps_a_third_runner_out() {
     let folder = Folder::new("lock");
     let path = folder.path().join("jobs.db");
     let (first, _driver) = start(&path).expect("a new file");
@@ -170,10 +171,10 @@ fn a_lock_that_was_removed_and_made_again_keeps_a_third_runner_out() {
     second.shutdown().expect("the disk works");
 }
 
-/// Promise: an insert that is acknowledged is in the file that has the name. A file that was removed
-/// went on taking jobs that nobody else would ever see.
+/// An acknowledged job is in the file that has the name. A file that was removed went on taking jobs that no
+/// other process would ever see.
 #[test]
-fn a_file_that_is_removed_takes_no_more_jobs_and_one_that_comes_back_does() {
+fn file_that_is_removed_takes_no_jobs_until_it_comes_back() {
     let folder = Folder::new("removed");
     let path = folder.path().join("jobs.db");
     let away = folder.path().join("away.db");
@@ -194,10 +195,9 @@ fn a_file_that_is_removed_takes_no_more_jobs_and_one_that_comes_back_does() {
     assert!(jobs.shutdown().is_err_and(|error| is_named(&error)), "the end says so");
 }
 
-/// Promise: `insert_in` works on the file of these jobs, whatever link led there, and whatever has
-/// become of the link since.
+/// `insert_in` works on the file of these jobs, also if the symbolic link that led there is gone.
 #[test]
-fn an_insert_in_a_transaction_finds_the_file_behind_a_link_that_is_gone() {
+fn insert_in_finds_the_file_behind_a_link_that_is_gone() {
     let folder = Folder::new("gone-link");
     let (path, link) = (folder.path().join("jobs.db"), folder.path().join("link.db"));
     make(&path, 0);
@@ -207,9 +207,9 @@ fn an_insert_in_a_transaction_finds_the_file_behind_a_link_that_is_gone() {
     insert_in(&client, &path);
 }
 
-/// Promise: the same on a path that is no UTF-8.
+/// `insert_in` works on a file whose path is no UTF-8.
 #[test]
-fn an_insert_in_a_transaction_finds_a_file_whose_path_is_no_utf8() {
+fn insert_in_finds_a_file_whose_path_is_no_utf8() {
     let folder = Folder::new("bytes");
     let path = folder.path().join(OsStr::from_bytes(b"jobs-\xff.db"));
     let client = Jobs::open(&path).and_then(|builder| builder.client()).expect("a client");
@@ -229,10 +229,10 @@ fn insert_in(client: &tickwheel_jobs::Client, path: &Path) {
     assert!(client.get(id).expect("a look").is_some());
 }
 
-/// Promise: who makes a file removes nothing of others. The name of a new file was made of the
+/// A process that makes a file removes no file of another process. The name of a new file was made of the
 /// process's number, and in every container that is 1.
 #[test]
-fn a_new_file_leaves_the_new_files_of_others_alone() {
+fn new_file_leaves_the_new_files_of_others_alone() {
     let folder = Folder::new("makers");
     let path = folder.path().join("jobs.db");
     let others: Vec<PathBuf> =
@@ -246,9 +246,9 @@ fn a_new_file_leaves_the_new_files_of_others_alone() {
     assert_eq!(folder.contents().keys().filter(|path| new(path)).count(), 0);
 }
 
-/// Promise: an error names the file. A name that is too long was told of as that of the new file.
+/// An error names the file of the caller. For a name that is too long it named the temporary file.
 #[test]
-fn a_name_that_is_too_long_is_refused_by_name() {
+fn file_name_that_is_too_long_is_named_in_the_error() {
     let folder = Folder::new("long");
     let path = folder.path().join("j".repeat(245));
     let refused = start(&path).expect_err("the files beside it have longer names");
@@ -256,9 +256,9 @@ fn a_name_that_is_too_long_is_refused_by_name() {
     assert!(!refused.to_string().contains("-new-"), "{refused}");
 }
 
-/// Promise: every dead job is listed. The list began after the id 0.
+/// Every dead job is listed. The list began after the id 0.
 #[test]
-fn a_dead_job_with_the_id_0_is_listed() {
+fn dead_job_with_the_id_0_is_listed() {
     let folder = Folder::new("zero");
     let (jobs, driver) = start_to_die(&folder.path().join("jobs.db"));
     let id = JobId::from_u128(0);

@@ -12,8 +12,9 @@ use crate::disk::task::{Plan, Task};
 use crate::files::start;
 use crate::folder::Folder;
 
+/// The log grows while a transaction reads, and is cut after that transaction. The jobs run meanwhile.
 #[test]
-fn a_reader_that_sits_lets_the_log_grow_and_no_longer_than_it_sits() {
+fn log_grows_during_a_long_read_and_is_cut_after_it() {
     const JOBS: u64 = 20_000;
     let folder = Folder::new("reader");
     let path = folder.path().join("jobs.db");
@@ -67,8 +68,9 @@ fn a_reader_that_sits_lets_the_log_grow_and_no_longer_than_it_sits() {
     assert!(left <= shrunk, "the log at the end has {left} bytes");
 }
 
+/// A second runner of a file is refused. A client beside the runner inserts and cancels.
 #[test]
-fn a_second_runner_is_refused_and_a_client_is_not() {
+fn runner_beside_another_is_refused_and_a_client_is_not() {
     let folder = Folder::new("runners");
     let path = folder.path().join("jobs.db");
     let builder = Jobs::open(&path).expect("a new file");
@@ -90,9 +92,9 @@ fn a_second_runner_is_refused_and_a_client_is_not() {
     jobs.check().expect("the store is in order");
 }
 
-/// Only a manual clock can be set here: nothing is lost by it, and nothing runs twice.
+/// A clock that jumps loses no job and runs none twice. Only a manual clock can be set here.
 #[test]
-fn a_clock_that_jumps_loses_nothing() {
+fn clock_that_jumps_loses_nothing() {
     let folder = Folder::new("clock");
     let path = folder.path().join("jobs.db");
     let ran = Arc::new(AtomicU64::new(0));
@@ -122,10 +124,10 @@ fn a_clock_that_jumps_loses_nothing() {
     jobs.shutdown().expect("the disk works");
 }
 
-/// Promise: a shutdown waits for the runs, and for nobody who reads or writes the file. It waited 10
+/// A shutdown waits for the runs, and for no other connection that reads or writes the file. It waited 10
 /// seconds for a reader.
 #[test]
-fn a_shutdown_waits_for_no_reader_and_for_no_writer() {
+fn shutdown_waits_for_no_reader_and_no_writer() {
     for begin in ["BEGIN", "BEGIN IMMEDIATE"] {
         let folder = Folder::new("sitting");
         let path = folder.path().join("jobs.db");

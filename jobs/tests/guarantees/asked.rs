@@ -30,10 +30,10 @@ fn cancelled_from_elsewhere(folder: &Folder) -> (Jobs, Driver, Client, Log) {
     (jobs, driver, client, log)
 }
 
-/// Promise: `Running` means that the run is not tried again. The runner read such cancels once a
-/// second, so a run that failed sooner and waited for nothing ran again.
+/// A cancel that returns `Running` prevents a retry, also one without a delay. The process that runs the jobs
+/// read such cancels once a second, so a run that failed sooner was retried.
 #[test]
-fn a_run_that_another_process_cancelled_is_not_tried_again_although_its_retry_waits_for_nothing() {
+fn cancel_by_another_process_prevents_a_retry_without_delay() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let client = Jobs::open(&path).unwrap().client().unwrap();
@@ -56,10 +56,10 @@ fn a_run_that_another_process_cancelled_is_not_tried_again_although_its_retry_wa
     client.check().unwrap();
 }
 
-/// Promise: such a job is gone, and not dead. It became dead, and the row of its cancel stayed: once
-/// an operator had retried it, the next look deleted it before it ran.
+/// A cancelled job whose run fails for good is deleted, and not dead. It became dead, and the row of its
+/// cancel stayed: once an operator had retried the job, the next poll deleted it before it ran.
 #[test]
-fn a_job_that_another_process_cancelled_and_that_fails_for_good_is_gone_and_cannot_be_retried() {
+fn cancel_by_another_process_removes_a_job_that_fails_for_good() {
     let folder = Folder::new();
     let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
     let cancelled = jobs.insert(MS, close(1)).unwrap();
@@ -75,10 +75,10 @@ fn a_job_that_another_process_cancelled_and_that_fails_for_good_is_gone_and_cann
     assert_eq!(jobs.stats().died, 2);
 }
 
-/// Promise: an insert that is acknowledged runs. A cancel that was left behind deleted a job that was
-/// inserted under the same id after the memory of that id was over.
+/// An insert that is acknowledged runs. The row of an old cancel stayed, and deleted a job that was inserted
+/// under the same id after that id was forgotten.
 #[test]
-fn a_job_under_an_id_that_was_cancelled_from_elsewhere_runs_after_the_retention() {
+fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
     let folder = Folder::new();
     let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
     let id = JobId::named("order 7");
@@ -94,9 +94,10 @@ fn a_job_under_an_id_that_was_cancelled_from_elsewhere_runs_after_the_retention(
     jobs.check().unwrap();
 }
 
-/// Promise: `check` says so when a cancel is left behind, and the runner drops it when it looks.
+/// `check` reports a cancel request that names no claimed job. The process that runs the jobs drops it at the
+/// next poll.
 #[test]
-fn a_cancel_that_names_no_claimed_job_is_found_by_the_check_and_dropped_by_the_runner() {
+fn cancel_request_without_a_claim_is_reported_and_dropped() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
@@ -119,8 +120,8 @@ fn a_cancel_that_names_no_claimed_job_is_found_by_the_check_and_dropped_by_the_r
     assert!(jobs.get(id).unwrap().is_some());
 }
 
-/// Promise: `check` of the process that runs the jobs compares its claims with those in the file, also while
-/// its own questions go by another connection.
+/// `check` of the process that runs the jobs compares its claims with those in the file, also while it reads
+/// through another connection.
 #[test]
 fn check_finds_a_claim_that_is_not_in_the_file() {
     let folder = Folder::new();

@@ -79,10 +79,10 @@ async fn every_verb(client: &Client, runs: bool) {
     client.check_async().await.unwrap();
 }
 
-/// Promise: each verb has a form for futures, which does what the other form does: on every store, in the process
-/// that runs the jobs, in one that does not, and on a manual clock.
+/// The async form of each verb does what the blocking form does: on every store, in the process that runs the
+/// jobs, in one that does not, and on a manual clock.
 #[test]
-fn every_verb_has_a_form_for_futures() {
+fn async_form_of_each_verb_does_the_same() {
     for durability in [Durability::Buffered, Durability::Written, Durability::Synced] {
         on_each_store(|builder| {
             let jobs = builder.durability(durability).handle(|_: Close, _| Ok(())).start().unwrap();
@@ -107,7 +107,7 @@ impl Job for Counter {
     const KIND: &'static str = "counter";
 }
 
-/// Promise: a future may be spawned on a runtime of several threads, whatever the job is.
+/// The future of a call may be spawned on a runtime of several threads, also for a job that is not `Sync`.
 #[test]
 fn futures_are_send() {
     let jobs = Jobs::memory().handle(|_: Counter, _| Ok(())).start().unwrap();
@@ -208,7 +208,7 @@ fn all_futures_end(builder: Builder, end: fn(Jobs)) {
     });
 }
 
-/// Promise: every call of a future ends, also one that crosses the end of the jobs.
+/// The future of every call ends, also if the jobs end meanwhile.
 #[test]
 fn futures_end_when_the_jobs_end() {
     for _ in 0..20 {
@@ -237,7 +237,7 @@ fn both(path: &Path, patience: std::time::Duration) -> [(Option<Jobs>, Client); 
     [(Some(jobs), client), (None, open().client().unwrap())]
 }
 
-/// Promise: a future keeps the limit of its call, and holds up no other future of its thread meanwhile.
+/// A future keeps the limit of its call, and blocks no other future of its thread meanwhile.
 #[test]
 fn futures_keep_the_limit_of_their_calls() {
     let folder = Folder::new();
@@ -293,10 +293,10 @@ fn a_dropped_future_does_nothing(client: &Client, path: &Path) -> bool {
     pending == [first]
 }
 
-/// Promise: what a future asks for is not done if the future is dropped before the jobs have taken it. On a busy
-/// machine it may be taken before the call that was to come first.
+/// A future that is dropped before the jobs have taken its call does nothing. On a busy machine the jobs may
+/// take the call before the one that was to come first.
 #[test]
-fn a_future_that_is_dropped_in_time_does_nothing() {
+fn future_dropped_before_its_call_is_taken_does_nothing() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     for (_jobs, client) in both(&path, LONG) {
@@ -305,9 +305,9 @@ fn a_future_that_is_dropped_in_time_does_nothing() {
     }
 }
 
-/// Promise: futures wait for room while the disk is slow, at every durability.
+/// Futures wait for room while the disk is slow, at every durability, and all are answered.
 #[test]
-fn more_futures_than_there_is_room_for_are_all_answered() {
+fn futures_without_room_wait_and_are_all_answered() {
     const MANY: u64 = 10_000;
     let folder = Folder::new();
     for durability in [Durability::Buffered, Durability::Written] {
@@ -344,9 +344,9 @@ impl Wake for Calls {
     }
 }
 
-/// Promise: a waker that calls a verb which waits is refused, and nothing stands still.
+/// A waker that calls a verb which waits is refused, and blocks nothing.
 #[test]
-fn a_waker_that_calls_is_refused() {
+fn waker_that_makes_a_waiting_call_is_refused() {
     let folder = Folder::new();
     for (_jobs, client) in both(&folder.file("jobs.db"), LONG) {
         let calls = Arc::new(Calls(client.clone(), Mutex::default()));
@@ -361,7 +361,7 @@ fn a_waker_that_calls_is_refused() {
     }
 }
 
-/// Promise: threads and futures share one client. Each call is answered, and what was stored is there.
+/// Threads and futures may share one client. Each call is answered, and every stored job is there.
 #[test]
 fn threads_and_futures_share_a_client() {
     const EACH: u64 = 50;
@@ -406,10 +406,10 @@ fn threads_and_futures_share_a_client() {
     client.insert(HOUR, close(0)).unwrap();
 }
 
-/// Promise: a shutdown as a future lets handlers end on the one thread of its runtime.
+/// An async shutdown lets handlers end on the one thread of its runtime.
 #[test]
 #[cfg(feature = "tokio")]
-fn a_shutdown_on_a_runtime_of_one_thread_waits_for_its_handlers() {
+fn shutdown_on_a_runtime_of_one_thread_waits_for_its_handlers() {
     let runtime = one_thread();
     let (sender, receiver) = std::sync::mpsc::channel();
     let ends_when_told = move |_: Close, run: tickwheel_jobs::Run| {
@@ -436,8 +436,8 @@ fn a_shutdown_on_a_runtime_of_one_thread_waits_for_its_handlers() {
     assert_eq!(client.stats().completed, 1);
 }
 
-/// Promise: a call of a future in a handler that is a future is answered although all threads of its runtime poll
-/// such handlers.
+/// An async call in a handler that is a future is answered although all threads of its runtime poll such
+/// handlers.
 #[test]
 #[cfg(feature = "tokio")]
 fn handlers_that_are_futures_call_the_jobs() {

@@ -8,8 +8,9 @@ use tickwheel_jobs::{
 
 use super::support::*;
 
+/// A path where no file can be made is refused by an error that names the path.
 #[test]
-fn a_path_that_cannot_be_made_is_refused() {
+fn path_that_cannot_be_made_is_refused() {
     let folder = Folder::new();
     let missing = folder.file("no/such/folder/jobs.db");
     for path in [missing.as_path(), folder.path(), "".as_ref()] {
@@ -21,8 +22,9 @@ fn a_path_that_cannot_be_made_is_refused() {
     }
 }
 
+/// A file of another format or version, or one that is cut or empty, is refused by name and stays as it is.
 #[test]
-fn a_file_that_is_not_ours_is_refused_and_untouched() {
+fn file_of_another_format_is_refused_and_left_unchanged() {
     let folder = Folder::new();
     let text = folder.file("letter.txt");
     std::fs::write(&text, "Dear Ada,\n".repeat(1000)).unwrap();
@@ -63,8 +65,9 @@ fn a_file_that_is_not_ours_is_refused_and_untouched() {
     }
 }
 
+/// The database of an application can hold the jobs as well, and keeps its `user_version`.
 #[test]
-fn the_database_of_an_application_is_taken() {
+fn database_of_an_application_can_hold_the_jobs() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
@@ -76,8 +79,9 @@ fn the_database_of_an_application_is_taken() {
     assert_eq!(version, 7);
 }
 
+/// The builder refuses settings that are out of range or missing, and names them.
 #[test]
-fn choices_that_make_no_sense_are_refused() {
+fn builder_refuses_invalid_settings() {
     let builder = || Jobs::memory().handle(|_: Close, _| Ok(()));
     let config = |builder: tickwheel_jobs::Builder| match builder.start() {
         Err(OpenError::Config(reason)) => reason,
@@ -127,8 +131,9 @@ impl Job for Stubborn {
     const KIND: &'static str = "stubborn";
 }
 
+/// An insert that is refused gives the job back, and stores nothing.
 #[test]
-fn a_refused_job_comes_back() {
+fn refused_job_is_given_back() {
     on_manual(|jobs, driver, _| {
         let refused = jobs.insert(SECOND, Stubborn).unwrap_err();
         let InsertErrorKind::Encode(error) = refused.kind().clone() else { panic!("{refused}") };
@@ -187,10 +192,10 @@ impl Job for Number {
     const KIND: &'static str = "number";
 }
 
-/// What does not decode is refused at the insert if it is nested too deep. A number that JSON cannot say
-/// is dead at its time.
+/// A payload that is nested too deep to be decoded is refused at the insert. A number that JSON does not have
+/// makes the job dead at its due time.
 #[test]
-fn a_job_that_json_cannot_say_is_refused_or_dead() {
+fn payload_that_json_cannot_hold_is_refused_or_dead() {
     let levels = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let seen = std::sync::Arc::clone(&levels);
     let (jobs, driver) = Jobs::memory()
@@ -217,8 +222,9 @@ fn a_job_that_json_cannot_say_is_refused_or_dead() {
     assert_eq!(dead.payload, b"null");
 }
 
+/// The file has the journal mode, the vacuum mode and the application id that the store sets.
 #[test]
-fn a_setting_is_read_back() {
+fn pragmas_of_the_file_are_set() {
     // In memory there is no log, so SQLite stays with another journal mode.
     let folder = Folder::new();
     let path = folder.file("jobs.db");

@@ -6,8 +6,9 @@ use tickwheel_jobs::{Cancel, Cancellation, Fail, JobId, Jobs};
 
 use super::support::*;
 
+/// A job that is cancelled before its run starts never starts.
 #[test]
-fn what_is_cancelled_never_starts() {
+fn cancelled_job_never_starts() {
     on_manual(|jobs, driver, log| {
         let ids = jobs.insert_batch((0..100).map(|n| (SECOND, close(n)))).unwrap();
         assert_eq!(jobs.cancel(ids[7]).unwrap(), Cancel::Cancelled);
@@ -19,8 +20,9 @@ fn what_is_cancelled_never_starts() {
     });
 }
 
+/// A claimed job can be cancelled and rescheduled until its run starts.
 #[test]
-fn a_claimed_job_that_has_not_started_is_cancelled_and_moved() {
+fn claimed_job_can_be_cancelled_and_moved_until_it_starts() {
     on_manual(|jobs, driver, log| {
         let one = jobs.insert(SECOND, close(1)).unwrap();
         let two = jobs.insert(SECOND, close(2)).unwrap();
@@ -36,8 +38,9 @@ fn a_claimed_job_that_has_not_started_is_cancelled_and_moved() {
     });
 }
 
+/// A cancel of a running job sets `Run::is_cancelled`, and the job is not retried.
 #[test]
-fn a_run_that_is_cancelled_is_told_and_not_tried_again() {
+fn cancel_of_a_run_reaches_it_and_prevents_a_retry() {
     on_each_store(|builder| {
         let (started, at_start) = mpsc::channel();
         let jobs = builder
@@ -58,8 +61,9 @@ fn a_run_that_is_cancelled_is_told_and_not_tried_again() {
     });
 }
 
+/// A cancel by another process sets `Run::is_cancelled`, and the job is not retried.
 #[test]
-fn a_cancel_of_another_process_reaches_the_run() {
+fn cancel_by_another_process_reaches_the_run() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (started, at_start) = mpsc::channel();
@@ -81,10 +85,10 @@ fn a_cancel_of_another_process_reaches_the_run() {
     jobs.check().unwrap();
 }
 
-/// The dispatcher looked at what other processes had done when nothing came for a while. So callers
-/// who asked something every few milliseconds kept it from ever seeing such a cancel.
+/// A cancel by another process reaches the run while callers never pause. The dispatcher polled only when no
+/// call had come for a while, so calls every few milliseconds kept it from polling.
 #[test]
-fn a_cancel_of_another_process_reaches_the_run_while_callers_never_pause() {
+fn cancel_by_another_process_reaches_the_run_of_busy_callers() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (started, at_start) = mpsc::channel();
@@ -107,8 +111,9 @@ fn a_cancel_of_another_process_reaches_the_run_while_callers_never_pause() {
     assert_eq!(was_told.try_recv(), Ok(Some(Cancellation::Requested)));
 }
 
+/// A reschedule moves a pending job to a later or to an earlier due time.
 #[test]
-fn a_reset_moves_a_job_both_ways() {
+fn reschedule_moves_a_job_earlier_and_later() {
     on_manual(|jobs, driver, log| {
         let id = jobs.insert(SECOND, close(1)).unwrap();
         assert!(jobs.reschedule(id, HOUR).unwrap());

@@ -111,7 +111,7 @@ impl Drop for Captured {
 /// On a manual clock every caller makes steps, so the last step of the jobs may be another thread's. Both
 /// ends wait for it all the same: when they return, the handlers are dropped.
 #[test]
-fn an_end_on_a_manual_clock_waits_for_the_last_step_of_another_thread() {
+fn shutdown_and_drop_wait_for_the_step_of_another_thread() {
     for round in 0..60 {
         on_each_store(|builder| {
             let dropped = Arc::<AtomicBool>::default();
@@ -140,9 +140,9 @@ fn an_end_on_a_manual_clock_waits_for_the_last_step_of_another_thread() {
     }
 }
 
-/// A shutdown takes what was inserted before it, also what no answer was given for.
+/// A shutdown stores every job that was inserted before it, also one that is not acknowledged yet.
 #[test]
-fn a_shutdown_overtakes_no_buffered_insert() {
+fn shutdown_overtakes_no_buffered_insert() {
     let folder = Folder::new();
     for round in 0..10 {
         let path = folder.file(&format!("{round}.db"));

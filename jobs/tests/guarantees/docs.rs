@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::Path;
 
+/// Every promise in `docs/guarantees.md` names tests that exist.
 #[test]
-fn every_promise_names_its_tests() {
+fn promises_name_their_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("docs/guarantees.md")).unwrap();
     let mut sources = String::new();
@@ -34,8 +35,9 @@ fn names_its_tests(line: &str, sources: &str) {
     }
 }
 
+/// Every defect of others in `docs/invariants.md` names tests that exist.
 #[test]
-fn every_defect_of_others_names_its_tests() {
+fn defects_of_others_name_their_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("docs/invariants.md")).unwrap();
     let mut sources = String::new();

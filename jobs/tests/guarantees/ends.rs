@@ -8,8 +8,10 @@ use tickwheel_jobs::{
 
 use super::support::*;
 
+/// A shutdown refuses new jobs, waits for the runs, and releases the other claims. No released job counts as
+/// interrupted.
 #[test]
-fn a_shutdown_waits_for_runs_and_gives_back_the_rest() {
+fn shutdown_waits_for_runs_and_releases_the_other_claims() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (started, at_start) = mpsc::channel();
@@ -49,8 +51,9 @@ fn a_shutdown_waits_for_runs_and_gives_back_the_rest() {
     jobs.check().unwrap();
 }
 
+/// A shutdown that reaches its limit returns the number of runs that are still under way.
 #[test]
-fn a_shutdown_does_not_wait_longer_than_its_limit() {
+fn shutdown_does_not_wait_longer_than_its_limit() {
     on_each_store(|builder| {
         let (started, at_start) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
@@ -70,9 +73,9 @@ fn a_shutdown_does_not_wait_longer_than_its_limit() {
     });
 }
 
-/// A shutdown tells the runs at its start, and the end of a run that heeds it counts.
+/// A shutdown signals the runs at its start. The result of a run that ends then is recorded.
 #[test]
-fn a_shutdown_tells_the_runs_at_its_start_and_their_ends_count() {
+fn shutdown_signals_runs_at_its_start_and_records_their_ends() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (started, at_start) = mpsc::channel();
@@ -97,9 +100,9 @@ fn a_shutdown_tells_the_runs_at_its_start_and_their_ends_count() {
     assert_eq!(left, [(0, 0)]);
 }
 
-/// With a grace, a shutdown tells the runs once the grace is over, and not before.
+/// With a grace, a shutdown signals the runs once the grace is over, and not before.
 #[test]
-fn a_shutdown_lets_the_runs_be_for_its_grace() {
+fn shutdown_signals_runs_only_after_its_grace() {
     for (grace, told) in [(LONG, None), (MS, Some(Cancellation::Shutdown))] {
         on_each_store(|builder| {
             let (started, at_start) = mpsc::channel();
@@ -131,8 +134,9 @@ fn a_shutdown_lets_the_runs_be_for_its_grace() {
     }
 }
 
+/// A drop of the jobs waits for no run. A job whose run was under way stays pending and runs again.
 #[test]
-fn a_drop_loses_nothing_and_waits_for_no_run() {
+fn drop_of_the_jobs_loses_nothing_and_waits_for_no_run() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (started, at_start) = mpsc::channel();
@@ -157,8 +161,9 @@ fn a_drop_loses_nothing_and_waits_for_no_run() {
     jobs.check().unwrap();
 }
 
+/// A handler may drop the jobs or shut them down.
 #[test]
-fn the_owner_may_end_in_a_handler() {
+fn jobs_may_be_shut_down_or_dropped_in_a_handler() {
     for by_drop in [true, false] {
         let folder = Folder::new();
         let owner = std::sync::Arc::new(std::sync::Mutex::new(None::<Jobs>));
@@ -184,8 +189,9 @@ fn the_owner_may_end_in_a_handler() {
     }
 }
 
+/// Each queue of a file has one runner at a time: a second start is refused by name.
 #[test]
-fn one_process_runs_the_jobs_of_a_file() {
+fn queue_of_a_file_has_one_runner_at_a_time() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let builder = || Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(()));
@@ -196,6 +202,7 @@ fn one_process_runs_the_jobs_of_a_file() {
     builder().start().unwrap();
 }
 
+/// Queues of one file share no key, no id and no run.
 #[test]
 fn queues_of_a_file_know_nothing_of_each_other() {
     let folder = Folder::new();
@@ -229,7 +236,7 @@ fn queues_of_a_file_know_nothing_of_each_other() {
 /// A shutdown keeps its limit while another program holds the lock of the file: the end of the last run is
 /// not recorded then, and its job runs again.
 #[test]
-fn a_shutdown_keeps_its_limit_while_another_program_holds_the_file() {
+fn shutdown_keeps_its_limit_while_another_program_has_the_lock() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (started, at_start) = mpsc::channel();

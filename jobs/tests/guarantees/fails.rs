@@ -28,10 +28,10 @@ fn refused() -> Result<(), InsertError<NotSync>> {
     client.insert(SECOND, NotSync(Cell::new(1))).map(drop)
 }
 
-/// `?` makes a failure of every error that can be boxed, which is tried again by the policy. Its text has
-/// the sources.
+/// `?` makes a failure of every error that can be boxed. The failure is retried by the policy, and its text
+/// has the sources.
 #[test]
-fn every_error_becomes_a_failure_by_a_question_mark() {
+fn errors_become_failures_through_a_question_mark() {
     fn no_disk() -> io::Error {
         io::Error::other("no disk")
     }
@@ -74,9 +74,9 @@ fn every_error_becomes_a_failure_by_a_question_mark() {
     });
 }
 
-/// A failure that was made with another fate keeps it through `?`.
+/// A failure that was made with another fate keeps that fate through `?`.
 #[test]
-fn a_failure_keeps_its_fate_through_a_question_mark() {
+fn failure_keeps_its_fate_through_a_question_mark() {
     fn outer(inner: fn() -> Fail) -> Result<(), Fail> {
         Err(inner())?
     }
@@ -96,7 +96,7 @@ fn a_failure_keeps_its_fate_through_a_question_mark() {
 
 /// `JobInfo::attempt` counts as `Run::attempt` does: 0 before the first run, and the run under way counts.
 #[test]
-fn the_attempt_of_a_job_counts_the_run_under_way() {
+fn attempt_of_a_job_counts_the_run_under_way() {
     on_each_store(|builder| {
         let seen = Arc::<Mutex<Vec<(u32, u32)>>>::default();
         let noted = Arc::clone(&seen);
@@ -145,10 +145,10 @@ fn now(run: &Run) -> SystemTime {
     run.due() + run.late()
 }
 
-/// 100 mails through a limiter of 10 a second: all are sent, none is dead or has failed, no second has
-/// more than 10, and what was put off counts nowhere else.
+/// A limiter of 10 mails a second snoozes the rest of 100 mails: all are sent, none is dead or has failed,
+/// and no second has more than 10. A snooze counts as nothing else.
 #[test]
-fn a_limiter_puts_jobs_off_and_kills_none() {
+fn limiter_snoozes_jobs_and_kills_none() {
     on_each_store(|builder| {
         let sent = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&sent);
@@ -191,7 +191,7 @@ fn a_limiter_puts_jobs_off_and_kills_none() {
 /// A snooze leaves everything of a job as it was, but its time: the failures before it, their text, the key,
 /// the number of the attempt. The policy counts on from there. The fences ascend.
 #[test]
-fn a_snooze_changes_the_time_of_a_job_and_nothing_else() {
+fn snooze_changes_only_the_due_time_of_a_job() {
     on_each_store(|builder| {
         let runs = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&runs);
@@ -232,9 +232,9 @@ fn a_snooze_changes_the_time_of_a_job_and_nothing_else() {
     });
 }
 
-/// A job that was asked to stop ends, whatever time its run puts it off to.
+/// A cancelled job ends with its run, also if the run snoozes it.
 #[test]
-fn a_cancelled_job_is_not_put_off() {
+fn snooze_of_a_cancelled_job_ends_it() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
             .handle(|_: Close, run| {
@@ -250,10 +250,10 @@ fn a_cancelled_job_is_not_put_off() {
     });
 }
 
-/// What is put off is in the store, and comes back after a restart; a delay without end ends with the year
-/// 9999.
+/// A snoozed job is in the store, and is there after a restart. A snooze of any length ends with the year
+/// 9999 at the latest.
 #[test]
-fn a_job_that_was_put_off_survives_a_restart() {
+fn snoozed_job_survives_a_restart() {
     let folder = Folder::new();
     let open = |run: fn(Close, &Run) -> Result<(), Fail>| {
         Jobs::open(folder.file("jobs.db")).unwrap().handle(run).manual().unwrap()
@@ -276,8 +276,8 @@ fn a_job_that_was_put_off_survives_a_restart() {
     jobs.check().unwrap();
 }
 
-/// Handlers share a value of each type. One that nobody gave fails the run by its policy, and two of a type
-/// are refused at the start.
+/// Handlers share one value of each type. A run that reads a type which the builder does not have fails by
+/// its policy. Two values of one type are refused at the start.
 #[test]
 fn handlers_share_the_state_of_the_builder() {
     struct Pool(&'static str);

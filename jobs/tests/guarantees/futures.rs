@@ -52,10 +52,10 @@ fn insert(jobs: &Jobs, many: u64) {
     jobs.insert_batch((0..many).map(|order| (Duration::ZERO, close(order)))).unwrap();
 }
 
-/// Of a kind whose handler is a future so many runs are under way at once and no more: 64 unless it is set.
-/// The jobs behind them wait, those of other kinds do not, and the ends of runs start the rest.
+/// At most `max_async_runs` futures of a kind run at once, 64 by default. Further jobs of the kind wait, jobs
+/// of other kinds do not, and each end of a run starts the next job.
 #[test]
-fn so_many_futures_of_a_kind_run_at_once_and_keep_no_other_kind_back() {
+fn max_async_runs_limits_each_kind_and_delays_no_other() {
     fn holds(builder: Builder, most: usize) {
         let runtime = runtime();
         let (gate, pushed) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
@@ -86,9 +86,9 @@ fn so_many_futures_of_a_kind_run_at_once_and_keep_no_other_kind_back() {
     on_each_store(|builder| holds(builder.max_async_runs(3), 3));
 }
 
-/// The same on a manual clock. While a kind has no room, its due jobs do not hold the clock up.
+/// The same on a manual clock. While a kind has no room, its due jobs do not delay the clock.
 #[test]
-fn due_futures_without_room_do_not_hold_a_manual_clock_up() {
+fn manual_clock_is_not_delayed_by_futures_without_room() {
     on_each_store(|builder| {
         let (runtime, gate) = (runtime(), Arc::new(Gate::default()));
         let builder = builder.runtime(runtime.handle().clone()).max_async_runs(10);
@@ -108,8 +108,8 @@ fn due_futures_without_room_do_not_hold_a_manual_clock_up() {
     });
 }
 
-/// Without a runtime of its own the builder takes the one that it starts in. Outside of any it refuses to
-/// start, and says what to do. A limit of no run at all is refused as well.
+/// A builder without a runtime takes the one that it starts in. Outside of any runtime it refuses to start,
+/// and says what to do. A limit of zero runs is refused as well.
 #[test]
 fn futures_run_where_the_jobs_were_started() {
     let gate = Arc::new(Gate::default());

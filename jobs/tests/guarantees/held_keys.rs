@@ -20,10 +20,10 @@ fn keyed(order: u64) -> NewJob<Close> {
     NewJob::new(close(order)).at(SECOND).key("order-1")
 }
 
-/// Promise: while a job runs that holds its key until its end, nothing is inserted under the key, in
-/// whichever way, and each answer says which job has it. Once it has ended, the key is free.
+/// While a job that holds its key until its end runs, no insert under that key is stored, and each answer
+/// names the job. Once the job has ended, the key is free.
 #[test]
-fn a_key_that_is_held_takes_no_second_job_while_the_first_runs() {
+fn key_that_is_held_takes_no_second_job_while_the_first_runs() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
             .handle(|job: Close, run| {
@@ -56,10 +56,10 @@ fn a_key_that_is_held_takes_no_second_job_while_the_first_runs() {
     });
 }
 
-/// Promise: a job that has not started is replaced under its key, however long it holds it; also while it
-/// is claimed already, and between its tries.
+/// A job that has not started is replaced under its key, also if it holds the key until its end, is claimed
+/// already, or waits for a retry.
 #[test]
-fn a_pending_job_is_replaced_although_it_holds_its_key() {
+fn pending_job_is_replaced_although_it_holds_its_key() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
             .handle(|job: Close, _| match job.order {
@@ -87,10 +87,10 @@ fn a_pending_job_is_replaced_although_it_holds_its_key() {
     });
 }
 
-/// Promise: a dead job has no key. It is retried under its key, or not at all if another job has that:
-/// then the error names the key and the job. So it is for each way to have a key.
+/// A dead job has no key. Its retry gives the key back to it, or is refused if another job has the key: the
+/// error then names the key and that job. This holds for each way to have a key.
 #[test]
-fn a_dead_job_whose_key_is_taken_is_not_retried() {
+fn retry_of_a_dead_job_is_refused_if_its_key_is_taken() {
     for until in [Until::Started, Until::Ended] {
         on_each_store(|builder| {
             let (jobs, driver) = builder
@@ -142,9 +142,9 @@ fn while_it_runs(builder: Builder, body: impl Fn(&Jobs, JobId)) -> Jobs {
     jobs
 }
 
-/// Promise: a job that runs and is cancelled holds its key until its run has ended.
+/// A running job that is cancelled holds its key until its run has ended.
 #[test]
-fn a_key_is_held_until_a_cancelled_run_has_ended() {
+fn key_is_held_until_a_cancelled_run_has_ended() {
     on_each_store(|builder| {
         let jobs = while_it_runs(builder, |jobs, first| {
             assert_eq!(jobs.cancel(first).unwrap(), Cancel::Running);
@@ -155,10 +155,9 @@ fn a_key_is_held_until_a_cancelled_run_has_ended() {
     });
 }
 
-/// Promise: another process, and a transaction of the caller's, find a held key as the process does that
-/// runs the job.
+/// Another process, and a transaction of the caller, see a held key as the process does that runs the job.
 #[test]
-fn another_process_finds_a_held_key() {
+fn key_that_is_held_is_seen_by_another_process() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let jobs = while_it_runs(Jobs::open(&path).unwrap(), |jobs, first| {
@@ -176,9 +175,9 @@ fn another_process_finds_a_held_key() {
     jobs.check().unwrap();
 }
 
-/// Promise: a job that was interrupted still holds its key; one that died of it does not.
+/// An interrupted job still holds its key. A job that is dead of its interruptions does not.
 #[test]
-fn a_key_is_held_over_interruptions_until_the_job_is_dead() {
+fn key_is_held_over_interruptions_until_the_job_is_dead() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let first = {
@@ -202,9 +201,9 @@ fn a_key_is_held_over_interruptions_until_the_job_is_dead() {
     }
 }
 
-/// Promise: at `Buffered` an insert under a key waits for its answer, so no job is dropped unsaid.
+/// At `Buffered` an insert under a key waits for its answer, so no job is dropped silently.
 #[test]
-fn a_buffered_insert_under_a_key_says_whether_it_was_stored() {
+fn buffered_insert_under_a_key_says_whether_it_was_stored() {
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Buffered);
     while_it_runs(builder, |jobs, first| {
@@ -218,8 +217,8 @@ fn a_buffered_insert_under_a_key_says_whether_it_was_stored() {
     });
 }
 
-/// Promise: key, id and policy go together, alone and in a batch. Of several jobs of a batch under one key
-/// the last one stays, and an id that is known is stored once.
+/// Key, id and policy go together, alone and in a batch. Of several jobs of a batch under one key the last
+/// one stays, and a known id is stored once.
 #[test]
 fn key_id_and_policy_go_together_in_a_batch() {
     on_manual(|jobs, driver, log| {
@@ -243,10 +242,10 @@ fn key_id_and_policy_go_together_in_a_batch() {
     });
 }
 
-/// Promise: a policy that was given with a job is that of the job, whatever its handler says; also when
-/// another process runs it, and after a retry.
+/// The policy that was given with a job overrides that of its handler, also when another process runs the
+/// job, and after a retry.
 #[test]
-fn a_job_has_a_policy_of_its_own() {
+fn policy_of_a_job_overrides_that_of_its_handler() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
             .handle_with(Retry::never(), |_: Close, _| Err(Fail::after(SECOND, "no")))
@@ -270,9 +269,9 @@ fn a_job_has_a_policy_of_its_own() {
     });
 }
 
-/// Promise: a policy that was given with a job is stored with it. A job without one has nothing of it.
+/// The policy that was given with a job is stored with it. A job without one stores none.
 #[test]
-fn a_policy_of_a_job_is_there_after_a_restart() {
+fn policy_of_a_job_survives_a_restart() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     {

@@ -20,10 +20,10 @@ fn every_call_is_refused(client: &Client) -> bool {
         && client.insert(HOUR, close(1)).is_err()
 }
 
-/// In `on_event` a nudge returns, and what would wait is refused, however full the way to the dispatcher
-/// is.
+/// In `on_event` a nudge returns at once, also if the channel to the dispatcher is full. A call that would
+/// wait is refused.
 #[test]
-fn an_event_may_nudge_and_every_call_that_waits_is_refused() {
+fn on_event_may_nudge_and_calls_that_wait_are_refused() {
     on_each_store(|builder| {
         let slot: Arc<Mutex<Option<Client>>> = Arc::default();
         let (refused, told) = mpsc::channel();
@@ -62,7 +62,7 @@ fn an_event_may_nudge_and_every_call_that_waits_is_refused() {
 
 /// The jobs may be dropped in their own `on_event`, and in that of other jobs which drop these.
 #[test]
-fn an_event_may_drop_any_jobs() {
+fn on_event_may_drop_any_jobs() {
     let start =
         |slot: &Arc<Mutex<Option<Jobs>>>, both: &Arc<Barrier>, dropped: mpsc::Sender<()>| {
             let (its, both) = (Arc::clone(slot), Arc::clone(both));
@@ -111,9 +111,10 @@ impl Wake for Calls {
     }
 }
 
-/// A waker of [`Run::cancelled`](tickwheel_jobs::Run::cancelled) may call the jobs: what would wait is refused.
+/// A waker of [`Run::cancelled`](tickwheel_jobs::Run::cancelled) may call the jobs. A call that would wait is
+/// refused.
 #[test]
-fn a_waker_of_a_run_may_call_the_jobs() {
+fn waker_of_a_run_may_call_the_jobs() {
     on_each_store(|builder| {
         let (started, at_start) = mpsc::channel();
         let (refused, told) = mpsc::channel();
@@ -151,9 +152,9 @@ impl Drop for CallsInDrop {
     }
 }
 
-/// What a handler and `on_event` have captured may call the jobs when it is dropped with them.
+/// A value that a handler or `on_event` has captured may call the jobs in its drop.
 #[test]
-fn a_captured_value_may_call_the_jobs_in_its_drop() {
+fn captured_value_may_call_the_jobs_in_its_drop() {
     on_each_store(|builder| {
         let (dropped, told) = mpsc::channel();
         let value = || Arc::new(CallsInDrop(Mutex::new(None), Mutex::new(dropped.clone())));
@@ -181,7 +182,7 @@ fn a_captured_value_may_call_the_jobs_in_its_drop() {
 
 /// A shutdown in a handler of other jobs waits for the runs of those that end.
 #[test]
-fn a_shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
+fn shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
     let (started, at_start) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
@@ -214,7 +215,7 @@ fn a_shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
 /// A shutdown in a handler that is a future does not wait for that handler.
 #[cfg(feature = "tokio")]
 #[test]
-fn a_shutdown_in_a_handler_that_is_a_future_does_not_wait_for_it() {
+fn shutdown_in_a_handler_that_is_a_future_does_not_wait_for_it() {
     a_shutdown_in_a_handler(false);
     a_shutdown_in_a_handler(true);
 }

@@ -12,10 +12,10 @@ fn note(log: &Log, job: &Close) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Promise: a cancel and a new time in a transaction of the caller's are there with its commit, and are
-/// not if it is rolled back.
+/// A cancel and a reschedule in a transaction of the caller take effect with its commit. A rollback undoes
+/// them.
 #[test]
-fn a_cancel_in_a_transaction_of_the_caller_is_there_with_the_commit() {
+fn cancel_in_a_transaction_takes_effect_with_the_commit() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let log = Log::default();
@@ -52,9 +52,10 @@ fn a_cancel_in_a_transaction_of_the_caller_is_there_with_the_commit() {
     jobs.check().unwrap();
 }
 
-/// Promise: a job that runs is asked to stop with the commit, and is not moved.
+/// A cancel in a transaction of the caller reaches a running job with the commit. A reschedule does not move
+/// it.
 #[test]
-fn a_cancel_in_a_transaction_reaches_the_run_with_the_commit() {
+fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (started, at_start) = mpsc::channel();
@@ -79,10 +80,10 @@ fn a_cancel_in_a_transaction_reaches_the_run_with_the_commit() {
     jobs.check().unwrap();
 }
 
-/// Promise: the first statement of each verb writes, so another connection that has written in between is
-/// no reason to refuse it.
+/// The first statement of each verb writes. So a commit of another connection in between does not make SQLite
+/// refuse the transaction.
 #[test]
-fn a_cancel_in_a_deferred_transaction_begins_with_its_write() {
+fn cancel_in_a_deferred_transaction_begins_with_its_write() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let jobs = Jobs::open(&path).unwrap().client().unwrap();
@@ -106,7 +107,7 @@ fn a_cancel_in_a_deferred_transaction_begins_with_its_write() {
     jobs.check().unwrap();
 }
 
-/// Promise: key, id and policy go with a job into a transaction of the caller's.
+/// Key, id and policy go with a job into a transaction of the caller.
 #[test]
 fn key_id_and_policy_go_into_a_transaction_of_the_caller() {
     let folder = Folder::new();

@@ -8,8 +8,9 @@ use tickwheel_jobs::{Durability, InsertErrorKind, JobId, JobState, Jobs, TimeErr
 
 use super::support::*;
 
+/// An acknowledged job is there after its process was killed, at `Synced` and at `Written`.
 #[test]
-fn what_was_inserted_is_there_after_a_restart() {
+fn insert_survives_a_killed_process() {
     for durability in [Durability::Synced, Durability::Written] {
         let folder = Folder::new();
         let open = || {
@@ -33,8 +34,9 @@ fn what_was_inserted_is_there_after_a_restart() {
     }
 }
 
+/// Every buffered insert is in the file once `flush` has returned.
 #[test]
-fn a_buffered_insert_is_there_once_a_flush_is_answered() {
+fn buffered_insert_is_stored_once_flush_returns() {
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Buffered);
     let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
@@ -44,8 +46,9 @@ fn a_buffered_insert_is_there_once_a_flush_is_answered() {
     assert!(ids.iter().all(|id| other.get(*id).unwrap().is_some()));
 }
 
+/// An id that is inserted twice is one job, also once that job is done or cancelled.
 #[test]
-fn the_same_id_twice_is_one_job() {
+fn id_that_is_inserted_twice_is_one_job() {
     on_manual(|jobs, driver, log| {
         let id = JobId::named("order 1");
         for is_new in [true, false] {
@@ -66,8 +69,9 @@ fn the_same_id_twice_is_one_job() {
     });
 }
 
+/// A batch with one invalid job stores nothing, and the error gives all jobs back.
 #[test]
-fn a_batch_is_all_or_nothing() {
+fn batch_is_all_or_nothing() {
     on_manual(|jobs, driver, log| {
         let at = driver.wall_now() + SECOND;
         let ids = jobs.insert_batch((0..10_000).map(|n| (at, close(n)))).unwrap();
@@ -86,8 +90,9 @@ fn a_batch_is_all_or_nothing() {
     });
 }
 
+/// Each job of a batch runs at its own due time.
 #[test]
-fn a_batch_of_many_times_runs_at_each() {
+fn batch_runs_each_job_at_its_own_due_time() {
     on_manual(|jobs, driver, log| {
         jobs.insert_batch([(3 * SECOND, close(3)), (SECOND, close(1)), (2 * SECOND, close(2))])
             .unwrap();
@@ -99,8 +104,10 @@ fn a_batch_of_many_times_runs_at_each() {
     });
 }
 
+/// A job that is inserted in a transaction of the caller is there with its commit, and is not after a
+/// rollback. A transaction of another file is refused.
 #[test]
-fn a_job_in_a_transaction_of_the_caller_is_there_with_the_commit() {
+fn insert_in_a_transaction_takes_effect_with_the_commit() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let mut shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
@@ -131,8 +138,9 @@ fn a_job_in_a_transaction_of_the_caller_is_there_with_the_commit() {
     assert_eq!(refused.into_inner(), close(3));
 }
 
+/// A job that another process inserts is found by the next poll, and can be cancelled from here.
 #[test]
-fn a_job_of_another_process_is_seen_within_a_second_or_so() {
+fn insert_by_another_process_is_found_within_about_a_second() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (sender, receiver) = mpsc::channel();
@@ -149,8 +157,9 @@ fn a_job_of_another_process_is_seen_within_a_second_or_so() {
     client.check().unwrap();
 }
 
+/// A jitter spreads the due times over its whole window, and never beyond it.
 #[test]
-fn a_window_is_kept_and_used() {
+fn jitter_spreads_due_times_over_its_window() {
     on_manual(|jobs, driver, _| {
         let at = driver.wall_now() + HOUR;
         let due = |when: When| {

@@ -6,8 +6,9 @@ use tickwheel_jobs::{Cancel, InsertErrorKind};
 
 use super::support::*;
 
+/// A key has at most one pending job. `cancel`, `reschedule` and `remaining` by key are about that job.
 #[test]
-fn a_key_has_at_most_one_pending_job() {
+fn key_has_at_most_one_pending_job() {
     on_manual(|jobs, driver, log| {
         let order = jobs.keyed("order-1");
         let first = order.insert(SECOND, close(1)).unwrap();
@@ -33,8 +34,9 @@ fn a_key_has_at_most_one_pending_job() {
     });
 }
 
+/// A claimed job that is replaced under its key never starts.
 #[test]
-fn a_replaced_job_never_starts_although_it_is_claimed() {
+fn replaced_job_never_starts_although_it_is_claimed() {
     on_manual(|jobs, driver, log| {
         let order = jobs.keyed("order-1");
         order.insert(SECOND, close(1)).unwrap();
@@ -47,8 +49,9 @@ fn a_replaced_job_never_starts_although_it_is_claimed() {
     });
 }
 
+/// A key is free once its job has started, so a handler may insert its successor under the same key.
 #[test]
-fn a_key_is_free_when_its_job_has_started() {
+fn key_is_free_once_its_job_has_started() {
     on_each_store(|builder| {
         let (done, at_end) = mpsc::channel();
         let jobs = builder
@@ -71,8 +74,9 @@ fn a_key_is_free_when_its_job_has_started() {
     });
 }
 
+/// A failed job keeps its key for the retry, unless another job took the key during the run.
 #[test]
-fn a_failed_job_keeps_its_key_unless_another_took_it() {
+fn failed_job_keeps_its_key_unless_another_job_took_it() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
             .handle(|job: Close, run| {

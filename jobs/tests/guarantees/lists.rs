@@ -5,9 +5,9 @@ use tickwheel_jobs::{Jobs, StoreError};
 
 use super::support::*;
 
-/// Promise: a page holds about 1 MiB of payloads at most. It was 256 payloads, whatever their size.
+/// A page holds about 1 MiB of payloads at most. It held 256 payloads of any size.
 #[test]
-fn a_page_of_large_payloads_is_short_and_the_list_is_complete() {
+fn page_of_large_payloads_is_short_and_the_list_is_complete() {
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap();
     let dies = |_: Push, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("no"));
@@ -29,10 +29,10 @@ fn a_page_of_large_payloads_is_short_and_the_list_is_complete() {
     assert_eq!(jobs.dead().count(), 40);
 }
 
-/// Promise: a list shows each job once, in the order of deadline. The positions of an hour of many
-/// jobs are read once for many pages: jobs that end or move meanwhile are not shown where they were.
+/// A list shows each job once, in the order of due time. The positions of an hour of many jobs are read once
+/// for many pages: a job that ends or moves meanwhile is not shown at its old position.
 #[test]
-fn a_list_of_an_hour_of_many_jobs_shows_each_once_while_others_end_and_move() {
+fn list_of_a_full_hour_shows_each_job_once_while_others_move() {
     const JOBS: u64 = 9000;
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap();
@@ -64,10 +64,10 @@ fn a_list_of_an_hour_of_many_jobs_shows_each_once_while_others_end_and_move() {
     jobs.check().unwrap();
 }
 
-/// Promise: a number in the file that no program writes is an error that says so. It was bent into
-/// the range, or ended the dispatcher where numbers are checked for overflow.
+/// A number in the file that no version writes is reported as damage. It was bent into the range, or ended
+/// the dispatcher in builds that check for overflow.
 #[test]
-fn a_number_that_no_program_writes_is_a_damaged_file() {
+fn number_out_of_range_in_the_file_is_reported_as_damage() {
     let wrong = [
         "UPDATE tickwheel_meta SET value = 9223372036854775807 WHERE name = 'hour'",
         "UPDATE tickwheel_meta SET value = -9223372036854775808 WHERE name = 'hour'",

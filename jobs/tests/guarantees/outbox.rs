@@ -17,10 +17,10 @@ fn leave(conn: &Connection, statement: &Statement) -> Result<usize, Error> {
     conn.execute(statement.sql(), [statement.parameter()])
 }
 
-/// Promise: a statement of the application's stores its job with the commit of the application's
-/// transaction, or not at all. The job is there at once, is counted, runs, and can be cancelled.
+/// A statement that the application executes stores its job with the commit of the application's transaction,
+/// or not at all. The job is there at once, is counted, runs, and can be cancelled.
 #[test]
-fn a_statement_stores_its_job_with_the_commit() {
+fn outbox_statement_stores_its_job_with_the_commit() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let (sender, receiver) = mpsc::channel();
@@ -60,9 +60,9 @@ fn a_statement_stores_its_job_with_the_commit() {
     assert!(receiver.try_recv().is_err(), "what was rolled back never ran");
 }
 
-/// Promise: the process that runs the jobs finds what a statement has left without being told.
+/// The process that runs the jobs finds the job of a statement by a poll, without a nudge.
 #[test]
-fn a_job_of_a_statement_is_seen_within_a_second_or_so() {
+fn outbox_job_is_found_within_about_a_second() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let (sender, receiver) = mpsc::channel();
@@ -73,10 +73,10 @@ fn a_job_of_a_statement_is_seen_within_a_second_or_so() {
     jobs.check().unwrap();
 }
 
-/// Promise: a statement that was run twice is one job, and what was left while nobody ran the jobs is
-/// there for the next who looks.
+/// A statement that is executed twice stores one job. Jobs that were left while no process ran the jobs are
+/// there for the next one that does.
 #[test]
-fn a_statement_that_is_run_twice_is_one_job() {
+fn outbox_statement_that_is_run_twice_is_one_job() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let statement = client(&path).statement((HOUR, close(1))).unwrap();
@@ -91,9 +91,9 @@ fn a_statement_that_is_run_twice_is_one_job() {
     client.check().unwrap();
 }
 
-/// Promise: of two jobs with one key the later one stays, whichever way they were inserted.
+/// Of two jobs with one key the later one stays, inserted in either way.
 #[test]
-fn a_job_in_a_transaction_replaces_what_a_statement_left_before() {
+fn insert_in_replaces_the_outbox_job_under_its_key() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let client = client(&path);
@@ -117,9 +117,9 @@ fn a_job_in_a_transaction_replaces_what_a_statement_left_before() {
     client.check().unwrap();
 }
 
-/// Promise: a question does not wait for a foreign transaction because of what statements have left.
+/// A read does not wait for the transaction of another connection because statements have left jobs.
 #[test]
-fn a_question_waits_for_no_writer_although_a_statement_has_left_a_job() {
+fn read_waits_for_no_writer_although_the_outbox_has_a_job() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let client = client(&path);
@@ -132,10 +132,10 @@ fn a_question_waits_for_no_writer_although_a_statement_has_left_a_job() {
     assert!(client.get(statement.id()).unwrap().is_some());
 }
 
-/// Promise: a statement does nothing in a file or a queue that it was not made for, nor after the tables
-/// have changed: SQLite refuses it.
+/// SQLite refuses a statement in a file or a queue that it was not made for, and after the tables have
+/// changed.
 #[test]
-fn a_statement_is_refused_by_any_other_file_and_version() {
+fn outbox_statement_is_refused_by_other_files_and_versions() {
     let folder = Folder::new();
     let (path, other) = (folder.file("shop.db"), folder.file("other.db"));
     let statement = client(&path).statement((HOUR, close(1))).unwrap();
@@ -163,10 +163,9 @@ fn a_statement_is_refused_by_any_other_file_and_version() {
     assert_eq!(refused.into_inner().into_job(), close(3));
 }
 
-/// Promise: rows of the outbox that no statement has left are refused, or stay and are named. They are in
-/// no other job's way.
+/// A row of the outbox that no statement has left is refused, or stays and is named. It blocks no other job.
 #[test]
-fn what_is_no_job_stays_in_the_outbox_and_harms_no_other() {
+fn outbox_row_that_is_no_job_stays_and_blocks_no_other() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let (client, shop) = (client(&path), Connection::open(&path).unwrap());
@@ -189,11 +188,11 @@ fn what_is_no_job_stays_in_the_outbox_and_harms_no_other() {
     client.check().unwrap();
 }
 
-/// Promise: an insert on a thread that has a transaction of its own open ends within the call timeout, and
-/// says how to do it instead. It waited for 10 seconds on a manual clock, or for longer on a busy machine.
+/// An insert on a thread that has a transaction of its own open ends within the call timeout, and the error
+/// names `insert_in`. It waited for 10 seconds on a manual clock, or for longer on a busy machine.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
-fn an_insert_in_the_midst_of_a_transaction_of_its_own_says_what_to_do() {
+fn insert_beside_an_own_open_transaction_names_insert_in() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let patience = 100 * MS;
@@ -225,10 +224,10 @@ fn an_insert_in_the_midst_of_a_transaction_of_its_own_says_what_to_do() {
     assert!(since.elapsed() < 8 * SECOND, "{:?}", since.elapsed());
 }
 
-/// Promise: a start waits for other connections no longer than the call timeout says.
+/// A start waits for other connections no longer than the call timeout.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
-fn a_start_waits_for_a_writer_no_longer_than_its_patience() {
+fn start_waits_for_a_writer_no_longer_than_the_call_timeout() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     client(&path).insert(HOUR, close(1)).unwrap();
@@ -243,10 +242,10 @@ fn a_start_waits_for_a_writer_no_longer_than_its_patience() {
     assert!(since.elapsed() < 8 * SECOND, "{:?}", since.elapsed());
 }
 
-/// Promise: what SQLite calls busy has two names, because they have two cures. A transaction that has read
-/// before another connection wrote can never write; one that meets a writer may wait.
+/// SQLite's busy error has two names here, because it has two cures. A transaction that has read before
+/// another connection wrote can never write. A transaction that meets a writer may wait.
 #[test]
-fn a_transaction_that_read_first_is_told_to_begin_as_immediate() {
+fn transaction_that_read_first_is_told_to_begin_immediate() {
     let folder = Folder::new();
     let path = folder.file("shop.db");
     let client = client(&path);
@@ -284,7 +283,7 @@ fn a_transaction_that_read_first_is_told_to_begin_as_immediate() {
     client.check().unwrap();
 }
 
-/// Promise: an SQLite that may lose commits is refused by name, with the cure.
+/// An SQLite that may lose commits is refused by name, with the cure.
 #[test]
 fn an_sqlite_that_may_lose_commits_is_refused() {
     let folder = Folder::new();

@@ -7,9 +7,10 @@ use tickwheel_jobs::{Event, Fail, JobState, Jobs, Retry};
 
 use super::support::*;
 
+/// A run never starts before its due time.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the real clock is the subject")]
-fn no_run_starts_before_its_time() {
+fn run_never_starts_before_its_due_time() {
     on_each_store(|builder| {
         let (started, starts) = mpsc::channel();
         let jobs = builder
@@ -35,8 +36,9 @@ fn no_run_starts_before_its_time() {
     });
 }
 
+/// On a manual clock a run starts at its due time, and not a millisecond before.
 #[test]
-fn no_run_starts_before_its_time_on_a_manual_clock() {
+fn run_never_starts_early_on_a_manual_clock() {
     on_manual(|jobs, driver, log| {
         for n in 1..=20 {
             jobs.insert(n * SECOND, close(n.into())).unwrap();
@@ -49,8 +51,9 @@ fn no_run_starts_before_its_time_on_a_manual_clock() {
     });
 }
 
+/// Jobs start in the order of due time, and of insertion where the due times are equal.
 #[test]
-fn jobs_start_in_the_order_of_deadline_then_of_insertion() {
+fn jobs_start_in_the_order_of_due_time_then_of_insertion() {
     on_manual(|jobs, driver, log| {
         let at = driver.wall_now() + SECOND;
         jobs.insert(at + MS, close(3)).unwrap();
@@ -61,8 +64,9 @@ fn jobs_start_in_the_order_of_deadline_then_of_insertion() {
     });
 }
 
+/// A wall clock that is set moves every run with it, also that of a claimed job.
 #[test]
-fn a_wall_clock_that_is_set_moves_the_runs() {
+fn wall_clock_that_is_set_moves_the_runs() {
     on_manual(|jobs, driver, log| {
         jobs.insert(2 * HOUR, close(1)).unwrap();
         driver.set_wall(driver.wall_now() + HOUR);
@@ -86,8 +90,10 @@ fn a_wall_clock_that_is_set_moves_the_runs() {
     });
 }
 
+/// A failed job is retried after the delays of its policy, and is dead after the last retry. A retry by hand
+/// begins anew.
 #[test]
-fn a_failed_job_is_tried_again_by_its_policy_and_dies() {
+fn failed_job_is_retried_by_its_policy_and_then_dead() {
     on_each_store(|builder| {
         let attempts = Log::default();
         let noted = attempts.clone();
@@ -122,8 +128,10 @@ fn a_failed_job_is_tried_again_by_its_policy_and_dies() {
     });
 }
 
+/// A failure decides whether its job is retried, when, or dead. A panic and an interruption without a cancel
+/// are retried by the policy.
 #[test]
-fn a_failure_says_what_becomes_of_its_job() {
+fn failure_decides_whether_its_job_is_retried_or_dead() {
     on_each_store(|builder| {
         let (jobs, driver) = builder
             .handle_with(Retry::fixed(SECOND).max_retries(1), |job: Close, _| match job.order {
@@ -155,8 +163,9 @@ fn a_failure_says_what_becomes_of_its_job() {
     });
 }
 
+/// A job of a kind without a handler waits, is listed by `unhandled`, and runs once a handler is there.
 #[test]
-fn an_unknown_kind_waits_and_is_listed() {
+fn kind_without_a_handler_waits_and_is_listed() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
@@ -172,8 +181,9 @@ fn an_unknown_kind_waits_and_is_listed() {
     assert_eq!(jobs.unhandled().unwrap(), []);
 }
 
+/// A job whose payload does not decode is dead, and keeps its bytes.
 #[test]
-fn a_payload_that_does_not_decode_is_dead_with_its_bytes() {
+fn payload_that_does_not_decode_is_dead_with_its_bytes() {
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Changed {
         order: String,
@@ -194,8 +204,9 @@ fn a_payload_that_does_not_decode_is_dead_with_its_bytes() {
     jobs.check().unwrap();
 }
 
+/// A dead job stays for `keep_dead`, and is deleted then.
 #[test]
-fn the_dead_stay_until_their_retention() {
+fn dead_jobs_stay_for_keep_dead() {
     on_each_store(|builder| {
         let (jobs, driver) =
             builder.handle(|_: Close, _| Err(Fail::dead("no"))).keep_dead(HOUR).manual().unwrap();
@@ -210,8 +221,9 @@ fn the_dead_stay_until_their_retention() {
     });
 }
 
+/// The fences of the runs of a job ascend, also over restarts.
 #[test]
-fn the_fences_of_a_job_ascend_through_restarts() {
+fn fences_of_a_job_ascend_through_restarts() {
     let folder = Folder::new();
     let fences = Arc::new(Mutex::new(Vec::new()));
     for _ in 0..3 {
@@ -235,6 +247,7 @@ fn the_fences_of_a_job_ascend_through_restarts() {
     assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
 }
 
+/// `on_event` receives each failure and each death, with the error.
 #[test]
 fn events_tell_what_failed_and_died() {
     on_each_store(|builder| {
@@ -263,8 +276,9 @@ fn events_tell_what_failed_and_died() {
     });
 }
 
+/// One thread starts overdue jobs in the order of due time.
 #[test]
-fn one_thread_starts_overdue_jobs_in_order() {
+fn overdue_jobs_start_in_order_on_one_thread() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let client = Jobs::open(&path).unwrap().client().unwrap();
@@ -290,8 +304,10 @@ fn one_thread_starts_overdue_jobs_in_order() {
     drop(jobs);
 }
 
+/// A job that ends its process five times is dead. Its neighbours, which were claimed with it at first, are
+/// not.
 #[test]
-fn a_job_that_ends_its_process_is_dead_after_five() {
+fn job_that_ends_its_process_five_times_is_dead() {
     // What a process leaves that ends inside a handler: the file as it is then.
     let folder = Folder::new();
     let mut path = folder.file("jobs-0.db");
@@ -331,9 +347,10 @@ fn a_job_that_ends_its_process_is_dead_after_five() {
     jobs.check().unwrap();
 }
 
+/// A retry never starts before its delay is over.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the real clock is the subject")]
-fn no_try_is_sooner_than_its_wait() {
+fn retry_starts_no_sooner_than_its_delay() {
     on_each_store(|builder| {
         let (started, starts) = mpsc::channel();
         let jobs = builder

@@ -4,8 +4,9 @@ use tickwheel_jobs::{Jobs, Missed, Schedule, ScheduleError, StoreError};
 
 use super::support::*;
 
+/// The occurrences of a period do not drift. The same schedule given again changes only the payload.
 #[test]
-fn a_period_does_not_drift() {
+fn schedule_period_does_not_drift() {
     on_manual(|jobs, driver, log| {
         jobs.schedule("minutely", 60 * SECOND, close(1)).unwrap();
         for _ in 0..3 {
@@ -26,6 +27,7 @@ fn a_period_does_not_drift() {
     });
 }
 
+/// Of the missed occurrences none, one or as many as the burst run, by the policy of the schedule.
 #[test]
 fn missed_occurrences_run_as_their_policy_says() {
     // Ten occurrences are missed; the eleventh is not.
@@ -49,9 +51,9 @@ fn missed_occurrences_run_as_their_policy_says() {
     }
 }
 
-/// Of the missed occurrences 10,000 run at most, whatever the burst says.
+/// At most 10,000 missed occurrences run, also if the burst is larger.
 #[test]
-fn a_burst_makes_ten_thousand_occurrences_at_most() {
+fn burst_makes_ten_thousand_occurrences_at_most() {
     let (jobs, driver) = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap();
     let schedule = Schedule::every(SECOND).missed(Missed::Burst(20_000));
     jobs.schedule("secondly", schedule, close(1)).unwrap();
@@ -61,10 +63,10 @@ fn a_burst_makes_ten_thousand_occurrences_at_most() {
     assert_eq!(driver.advance(SECOND), 1);
 }
 
-/// A step makes a part of what many schedules have missed, and the next step goes on. None
-/// is lost, and none runs twice.
+/// A step makes a part of the missed occurrences of many schedules, and the next step goes on. None is lost,
+/// and none runs twice.
 #[test]
-fn many_schedules_that_have_missed_much_are_made_in_parts_and_none_is_lost() {
+fn missed_occurrences_are_made_in_parts_and_none_is_lost() {
     on_each_store(|builder| {
         let log = Log::default();
         let noted = log.clone();
@@ -89,10 +91,10 @@ fn many_schedules_that_have_missed_much_are_made_in_parts_and_none_is_lost() {
     });
 }
 
-/// Time that passes for ever does so at once if nothing is left to do, whatever is dead, remembered or of a
-/// kind that nobody handles; and a repeat makes as many steps as it has occurrences.
+/// An advance of any length ends at once if nothing is left to do, also with dead jobs, remembered ids and
+/// jobs without a handler. A schedule takes one step for each occurrence.
 #[test]
-fn a_driver_passes_all_time_at_once_if_nothing_is_left_to_do() {
+fn driver_passes_all_time_at_once_if_nothing_is_left_to_do() {
     on_manual(|jobs, driver, _| {
         assert_eq!(driver.advance(std::time::Duration::MAX), 0);
         assert_eq!(driver.advance(std::time::Duration::MAX), 0);
@@ -109,8 +111,9 @@ fn a_driver_passes_all_time_at_once_if_nothing_is_left_to_do() {
     });
 }
 
+/// An occurrence is made once, also if the rule of the schedule changes and changes back.
 #[test]
-fn an_occurrence_is_made_once_though_the_schedule_changes() {
+fn occurrence_is_made_once_though_the_schedule_changes() {
     on_manual(|jobs, driver, _| {
         jobs.schedule("report", 60 * SECOND, close(1)).unwrap();
         assert_eq!(driver.advance(60 * SECOND), 1);
@@ -121,10 +124,10 @@ fn an_occurrence_is_made_once_though_the_schedule_changes() {
     });
 }
 
-/// A clock that was years ahead, and is right again, stops no repeat: the next occurrence comes a period
-/// after the one before, as if the clock had never been wrong.
+/// A clock that was years ahead and is right again stops no schedule. The next occurrence comes one period
+/// after the last one before the wrong time.
 #[test]
-fn a_repeat_goes_on_after_a_clock_that_was_years_ahead() {
+fn schedule_goes_on_after_a_clock_that_was_years_ahead() {
     on_manual(|jobs, driver, log| {
         jobs.schedule("hourly", HOUR, close(1)).unwrap();
         assert_eq!(driver.advance(2 * HOUR), 2);
@@ -142,9 +145,9 @@ fn a_repeat_goes_on_after_a_clock_that_was_years_ahead() {
     });
 }
 
-/// The same, if the clock is right again only after a restart; with the same `repeat` at each start.
+/// The same, if the clock is right again only after a restart, with and without the same `schedule` call.
 #[test]
-fn a_repeat_goes_on_after_a_restart_with_a_clock_that_is_right_again() {
+fn schedule_goes_on_after_a_restart_with_a_corrected_clock() {
     for repeats_again in [false, true] {
         let folder = Folder::new();
         let open = || {
@@ -168,10 +171,9 @@ fn a_repeat_goes_on_after_a_restart_with_a_clock_that_is_right_again() {
     }
 }
 
-/// A clock that is set back makes no occurrence run twice, whether it goes back by less than a period or
-/// by several.
+/// A clock that is set back makes no occurrence run twice, also if it goes back by several periods.
 #[test]
-fn an_occurrence_runs_once_though_the_clock_is_set_back() {
+fn occurrence_runs_once_though_the_clock_is_set_back() {
     on_manual(|jobs, driver, _| {
         jobs.schedule("minutely", 60 * SECOND, close(1)).unwrap();
         assert_eq!(driver.advance(600 * SECOND), 10);
@@ -184,8 +186,9 @@ fn an_occurrence_runs_once_though_the_clock_is_set_back() {
     });
 }
 
+/// A schedule without a name, with a zero period, or with a period that ends after the calendar is refused.
 #[test]
-fn a_schedule_that_makes_no_sense_is_refused() {
+fn schedule_with_an_invalid_period_or_name_is_refused() {
     on_manual(|jobs, _, _| {
         let refused = jobs.schedule("never", std::time::Duration::ZERO, close(1));
         assert_eq!(refused, Err(StoreError::Schedule(ScheduleError::ZeroPeriod)));
@@ -231,6 +234,8 @@ mod cron {
         times.clone()
     }
 
+    /// A fixed time that clocks skip runs when the gap ends. A stepped expression runs at each step of real
+    /// time.
     #[test]
     fn cron_follows_its_zone_when_clocks_go_forward() {
         // On 2026-03-29 in Berlin 02:00 is followed by 03:00, which is 01:00 UTC.
@@ -248,6 +253,7 @@ mod cron {
         );
     }
 
+    /// A fixed time that comes twice runs once, at the first. An expression for every hour runs at both.
     #[test]
     fn cron_follows_its_zone_when_clocks_go_back() {
         // On 2026-10-25 in Berlin 03:00 is followed by 02:00: 02:30 is at 00:30 and 01:30 UTC.
@@ -257,9 +263,9 @@ mod cron {
         assert_eq!(hourly, ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]);
     }
 
-    /// A day that a zone has left out costs the occurrences of that day, and not the schedule: neither the
-    /// search for the next occurrence nor that for the latest missed one ends there. An occurrence in the
-    /// last two hours of the gap comes when it ends.
+    /// A day that a zone left out costs the occurrences of that day, and does not end the schedule: the
+    /// searches for the next occurrence and for the latest missed one go on after it. An occurrence in the
+    /// last two hours of the gap comes when the gap ends.
     #[test]
     fn cron_goes_on_after_a_day_that_its_zone_left_out() {
         // In Apia 2011-12-29 was followed by 2011-12-31, when 10:00 UTC came.
@@ -300,8 +306,10 @@ mod cron {
         }
     }
 
+    /// An error of a cron expression names the column. An unknown zone and a day that never comes are refused
+    /// too.
     #[test]
-    fn a_wrong_expression_names_its_column() {
+    fn cron_error_names_the_column() {
         let column = |expression: &str| match Cron::new(expression, "UTC") {
             Err(ScheduleError::Cron { column, .. }) => column,
             other => panic!("{expression:?}: {other:?}"),
@@ -319,7 +327,7 @@ mod cron {
         assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
     }
 
-    /// A cron expression too goes on after a clock that was years ahead, at once or after a restart.
+    /// A cron schedule too goes on after a clock that was years ahead, at once or after a restart.
     #[test]
     fn cron_goes_on_after_a_clock_that_was_years_ahead() {
         let folder = Folder::new();
@@ -344,8 +352,9 @@ mod cron {
         jobs.check().unwrap();
     }
 
+    /// A cron schedule that missed years runs its latest missed occurrence, and then goes on.
     #[test]
-    fn the_latest_missed_night_runs_after_years() {
+    fn cron_runs_the_latest_missed_occurrence_after_years() {
         let folder = Folder::new();
         let open = || {
             let builder = Jobs::open(folder.file("jobs.db")).unwrap();
@@ -363,7 +372,7 @@ mod cron {
     }
 }
 
-/// A schedule that is run by hand makes a job that is due now, each time another one, and goes on as it was.
+/// `run_schedule` makes a job that is due now, another one with each call. The schedule goes on as before.
 #[test]
 fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
     on_manual(|jobs, driver, log| {

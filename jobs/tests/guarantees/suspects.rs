@@ -31,10 +31,10 @@ fn claimed(path: &Path, ids: &[JobId]) {
     conn.execute("INSERT INTO tickwheel_claim (ids) VALUES (?1)", [ids]).unwrap();
 }
 
-/// Promise (P17): a suspect keeps no other job waiting. A job that was interrupted twice was at the
-/// head of its kind until it was claimed, one a second, and every new job waited behind all of them.
+/// A suspect delays no other job (P17). A job that was interrupted twice was at the head of its kind until it
+/// was claimed, one a second, and every new job waited behind all of them.
 #[test]
-fn a_new_job_does_not_wait_for_suspects_that_run_long() {
+fn suspects_with_long_runs_delay_no_new_job() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     interrupted(&path, &[2; 300]);
@@ -59,10 +59,10 @@ fn a_new_job_does_not_wait_for_suspects_that_run_long() {
     jobs.shutdown().unwrap();
 }
 
-/// Promise (P17): a job dies of its fifth interruption, unless another suspect was claimed after it.
-/// That one is the more likely cause, so the first keeps its last try.
+/// A job is dead after its fifth interruption, unless another suspect was claimed after it (P17). The later
+/// one is the more likely cause, so the first keeps its last attempt.
 #[test]
-fn a_job_does_not_die_of_its_fifth_interruption_if_a_suspect_was_claimed_after_it() {
+fn fifth_interruption_kills_unless_a_suspect_was_claimed_later() {
     for (order, dies) in [([0, 1, 2], false), ([1, 0, 2], true), ([2, 0, 1], false)] {
         let folder = Folder::new();
         let path = folder.file("jobs.db");

@@ -8,10 +8,10 @@ use tickwheel_jobs::{Cancellation, Fail, Jobs, Run, TestRun, rusqlite};
 
 use super::support::*;
 
-/// A temporary file is there as long as anybody uses it, and is gone with the last user. It takes
-/// transactions of the program's as any file does.
+/// A temporary file is deleted with its last user. Until then the program's transactions work on it as on any
+/// file.
 #[test]
-fn a_temporary_file_goes_with_its_last_user() {
+fn temporary_file_is_deleted_with_its_last_user() {
     let jobs = Jobs::temporary().unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let client = jobs.client();
     let file = client.file().unwrap().to_owned();
@@ -30,9 +30,9 @@ fn a_temporary_file_goes_with_its_last_user() {
     assert_eq!(Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap().0.file(), None);
 }
 
-/// A run that a test makes says what the test has chosen, and is told to stop when the test says so.
+/// A `TestRun` builds a run with the values that the test chose, and cancels it when the test says so.
 #[test]
-fn a_test_makes_a_run_of_its_own() {
+fn test_run_has_the_values_that_the_test_chose() {
     fn handler(job: Close, run: &Run) -> Result<(), Fail> {
         if run.is_cancelled() {
             return Err(Fail::interrupted());
@@ -100,10 +100,10 @@ mod futures {
         (jobs, driver, ended)
     }
 
-    /// On a clock that waits for futures, a chain of jobs has ended when the call has, on a runtime with one
-    /// thread and on one with more.
+    /// `advance_async` returns once a chain of jobs whose handlers are futures has ended, on a runtime with
+    /// one thread and on one with more.
     #[test]
-    fn a_driver_waits_for_handlers_that_are_futures() {
+    fn driver_waits_for_handlers_that_are_futures() {
         let one = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let two = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         for runtime in [one, two] {
@@ -119,9 +119,9 @@ mod futures {
         }
     }
 
-    /// Whoever waits until a driver is idle finds what the futures have led to.
+    /// After `wait_idle` the effects of all futures that were under way are there.
     #[test]
-    fn an_idle_driver_has_no_future_under_way() {
+    fn driver_that_is_idle_has_no_future_under_way() {
         let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
         on_each_store(|builder| {
             let (jobs, driver, _) = chained(builder, runtime.handle());

@@ -7,6 +7,7 @@ use tickwheel_jobs::{Durability, Fail, Jobs};
 
 use super::support::*;
 
+/// Every job that eight threads insert and do not cancel runs once.
 #[test]
 fn callers_on_eight_threads_lose_nothing() {
     on_each_store(|builder| {
@@ -42,8 +43,9 @@ fn callers_on_eight_threads_lose_nothing() {
     });
 }
 
+/// Jobs beyond `max_in_flight` wait, and all run.
 #[test]
-fn more_jobs_than_may_be_in_flight_all_run() {
+fn jobs_beyond_max_in_flight_all_run() {
     on_each_store(|builder| {
         let ran = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&ran);
@@ -64,6 +66,7 @@ fn more_jobs_than_may_be_in_flight_all_run() {
     });
 }
 
+/// A list shows each job once, in the order of due time, and only those that its filters choose.
 #[test]
 fn lists_show_each_job_once_in_order() {
     on_manual(|jobs, driver, _| {
@@ -81,8 +84,9 @@ fn lists_show_each_job_once_in_order() {
     });
 }
 
+/// The file shrinks when its jobs are gone, while the jobs run.
 #[test]
-fn a_file_shrinks_when_its_jobs_are_gone() {
+fn file_shrinks_when_its_jobs_are_gone() {
     let folder = Folder::new();
     let path = folder.file("jobs.db");
     let jobs = Jobs::open(&path)
@@ -106,8 +110,9 @@ fn a_file_shrinks_when_its_jobs_are_gone() {
     jobs.check().unwrap();
 }
 
+/// An `on_event` that panics stops nothing, and a call that it makes is refused if it would wait.
 #[test]
-fn an_event_handler_that_panics_or_asks_harms_nobody() {
+fn on_event_that_panics_or_calls_stops_no_job() {
     let (jobs, asked) = {
         let client = Arc::new(std::sync::OnceLock::<tickwheel_jobs::Client>::new());
         let asked = Arc::new(AtomicU64::new(0));
@@ -130,10 +135,10 @@ fn an_event_handler_that_panics_or_asks_harms_nobody() {
     jobs.shutdown().unwrap();
 }
 
-/// A step takes some thousand jobs of callers, however many have come, so that what is due
+/// A step takes some thousand jobs of callers and leaves the rest to the next one. So a job that falls due
 /// meanwhile waits for no more than those.
 #[test]
-fn a_step_takes_some_thousand_jobs_of_callers_and_leaves_the_rest() {
+fn step_takes_some_thousand_jobs_of_callers_and_no_more() {
     const CALLERS: u64 = 24;
     let folder = Folder::new();
     let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Written);

@@ -43,8 +43,9 @@ fn good() -> Log {
     log
 }
 
+/// A log that does everything that the rules allow passes.
 #[test]
-fn a_log_without_a_violation_passes() {
+fn log_without_a_violation_passes() {
     assert_eq!(check(&good().events, &FileEnd::default()), []);
 }
 
@@ -61,16 +62,18 @@ fn caught_at(level: Level, rule: &'static str, doctor: impl FnOnce(&mut Log)) {
     assert_eq!(log.broken(), BTreeSet::from([rule]), "{:#?}", check(&log.events, &log.end));
 }
 
+/// R1 finds a job that was stored and never runs.
 #[test]
-fn r1_a_job_that_never_runs() {
+fn r1_finds_a_job_that_never_runs() {
     caught("R1", |log| {
         log.insert(1, DUE);
         log.closed();
     });
 }
 
+/// R1 finds a job whose run was cut off by a kill and that never runs again.
 #[test]
-fn r1_a_run_that_was_cut_off_and_not_repeated() {
+fn r1_finds_a_job_whose_run_was_cut_off_for_good() {
     caught("R1", |log| {
         log.insert(1, DUE);
         log.start(1, DUE, 1);
@@ -79,8 +82,9 @@ fn r1_a_run_that_was_cut_off_and_not_repeated() {
     });
 }
 
+/// R2 finds a run that starts before its due time.
 #[test]
-fn r2_a_run_before_its_deadline() {
+fn r2_finds_a_run_before_its_due_time() {
     caught("R2", |log| {
         log.insert(1, DUE);
         log.start_now(1, DUE, 1, 1);
@@ -89,8 +93,9 @@ fn r2_a_run_before_its_deadline() {
     });
 }
 
+/// R2 finds a run at the due time from before a reschedule.
 #[test]
-fn r2_a_reset_that_was_forgotten() {
+fn r2_finds_a_reschedule_that_was_forgotten() {
     caught("R2", |log| {
         log.insert(1, DUE);
         log.asked(Verb::Reschedule { tag: 1, due: DUE + 900 }, Answer::Done(true));
@@ -99,8 +104,9 @@ fn r2_a_reset_that_was_forgotten() {
     });
 }
 
+/// R2 finds a retry that starts before its wait is over.
 #[test]
-fn r2_a_retry_that_does_not_wait() {
+fn r2_finds_a_retry_that_does_not_wait() {
     caught("R2", |log| {
         log.insert(1, DUE);
         log.start(1, DUE, 1);
@@ -110,8 +116,9 @@ fn r2_a_retry_that_does_not_wait() {
     });
 }
 
+/// R3 finds a run that starts after a cancel was answered `Cancelled`.
 #[test]
-fn r3_a_start_after_cancelled() {
+fn r3_finds_a_start_after_cancelled() {
     caught("R3", |log| {
         log.insert(1, DUE);
         log.asked(Verb::Cancel { tag: 1 }, Answer::Cancelled);
@@ -120,8 +127,9 @@ fn r3_a_start_after_cancelled() {
     });
 }
 
+/// R3 finds a retry after a cancel was answered `Running`.
 #[test]
-fn r3_a_retry_after_a_cancel_found_it_running() {
+fn r3_finds_a_retry_after_a_cancel_of_a_run() {
     caught("R3", |log| {
         log.insert(1, DUE);
         log.start(1, DUE, 1);
@@ -132,8 +140,9 @@ fn r3_a_retry_after_a_cancel_found_it_running() {
     });
 }
 
+/// R3 finds a cancel that was answered `Cancelled` while the job ran.
 #[test]
-fn r3_a_job_that_runs_and_is_cancelled() {
+fn r3_finds_a_run_whose_cancel_was_answered_cancelled() {
     caught("R3", |log| {
         log.insert(1, DUE);
         log.start(1, DUE, 1);
@@ -143,8 +152,9 @@ fn r3_a_job_that_runs_and_is_cancelled() {
     });
 }
 
+/// R3 finds a job that is dead after four kills: five are needed.
 #[test]
-fn r3_a_death_after_four_kills() {
+fn r3_finds_a_death_after_four_kills() {
     caught("R3", |log| {
         log.insert(1, DUE);
         (0..4).for_each(|_| log.again());
@@ -153,8 +163,9 @@ fn r3_a_death_after_four_kills() {
     });
 }
 
+/// R4 finds two runs of a job with one fence.
 #[test]
-fn r4_a_fence_that_repeats() {
+fn r4_finds_a_fence_that_two_runs_have() {
     caught("R4", |log| {
         log.insert(1, DUE);
         log.start(1, DUE, 9);
@@ -164,8 +175,9 @@ fn r4_a_fence_that_repeats() {
     });
 }
 
+/// R4 finds a run that has the attempt number of the run before.
 #[test]
-fn r4_an_attempt_that_is_not_counted() {
+fn r4_finds_an_attempt_that_is_not_counted() {
     caught("R4", |log| {
         log.insert(1, DUE);
         log.start(1, DUE, 1);
@@ -176,9 +188,9 @@ fn r4_an_attempt_that_is_not_counted() {
     });
 }
 
-/// A run that put its job off is no attempt, and any other one is.
+/// R4 finds an attempt that is not counted after a failure with a wait of its own, and none after a snooze.
 #[test]
-fn r4_an_attempt_that_is_not_counted_beside_a_snooze() {
+fn r4_lets_only_a_snooze_leave_the_attempt_uncounted() {
     let story = |how: How| {
         move |log: &mut Log| {
             log.insert(1, DUE);
@@ -196,8 +208,9 @@ fn r4_an_attempt_that_is_not_counted_beside_a_snooze() {
     assert_eq!(check(&log.events, &FileEnd::default()), []);
 }
 
+/// R5 finds a second run in the process whose first run ended well.
 #[test]
-fn r5_two_runs_in_one_process() {
+fn r5_finds_two_runs_in_one_process() {
     caught("R5", |log| {
         log.insert(1, DUE);
         log.run(1, DUE, 1);
@@ -206,8 +219,9 @@ fn r5_two_runs_in_one_process() {
     });
 }
 
+/// R5 finds a second run after a shutdown, which records every end.
 #[test]
-fn r5_a_run_that_a_shutdown_did_not_record() {
+fn r5_finds_a_run_that_a_shutdown_did_not_record() {
     caught("R5", |log| {
         log.insert(1, DUE);
         log.run(1, DUE, 1);
@@ -218,16 +232,18 @@ fn r5_a_run_that_a_shutdown_did_not_record() {
     });
 }
 
+/// R6 finds a run of a job that no call inserted.
 #[test]
-fn r6_a_job_that_nobody_inserted() {
+fn r6_finds_a_run_of_a_job_without_an_insert() {
     caught("R6", |log| {
         log.run(1, DUE, 1);
         log.closed();
     });
 }
 
+/// R6 finds a run of a job whose insert was refused.
 #[test]
-fn r6_a_refused_job_that_runs() {
+fn r6_finds_a_run_of_a_refused_job() {
     caught("R6", |log| {
         log.asked(Verb::Insert { tag: 1, due: DUE }, Answer::Refused("full".to_owned()));
         log.run(1, DUE, 1);
@@ -235,8 +251,9 @@ fn r6_a_refused_job_that_runs() {
     });
 }
 
+/// R6 finds one insert that has become two jobs.
 #[test]
-fn r6_an_insert_that_was_stored_twice() {
+fn r6_finds_an_insert_that_was_stored_twice() {
     caught("R6", |log| {
         log.call(Verb::Insert { tag: 1, due: DUE });
         log.again();
@@ -251,8 +268,9 @@ fn r6_an_insert_that_was_stored_twice() {
     });
 }
 
+/// R6 finds a run of a job after the store answered that it is gone.
 #[test]
-fn r6_a_start_after_the_job_was_gone() {
+fn r6_finds_a_start_after_the_job_was_gone() {
     caught("R6", |log| {
         log.insert(1, DUE);
         log.run(1, DUE, 1);
@@ -263,8 +281,9 @@ fn r6_a_start_after_the_job_was_gone() {
     });
 }
 
+/// R7 finds a run of a job that was replaced under its key.
 #[test]
-fn r7_a_replaced_job_that_runs() {
+fn r7_finds_a_run_of_a_replaced_job() {
     caught("R7", |log| {
         log.keyed(1, DUE);
         log.keyed(2, DUE);
@@ -274,8 +293,9 @@ fn r7_a_replaced_job_that_runs() {
     });
 }
 
+/// R7 finds two pending jobs under one key.
 #[test]
-fn r7_two_jobs_under_one_key() {
+fn r7_finds_two_jobs_under_one_key() {
     caught("R7", |log| {
         log.keyed(1, DUE);
         log.call(Verb::Keyed { key: 7, tag: 2, due: DUE, mode: Mode::Replace });
@@ -287,8 +307,9 @@ fn r7_two_jobs_under_one_key() {
     });
 }
 
+/// R8 finds a batch of which a part is stored.
 #[test]
-fn r8_half_of_a_batch() {
+fn r8_finds_half_of_a_batch() {
     caught("R8", |log| {
         log.call(Verb::Batch { first: 1, count: 3, due: DUE });
         log.again();
@@ -298,8 +319,9 @@ fn r8_half_of_a_batch() {
     });
 }
 
+/// R9 finds a run that starts a minute after its due time.
 #[test]
-fn r9_a_run_that_nothing_wakes() {
+fn r9_finds_a_run_that_starts_too_late() {
     caught("R9", |log| {
         log.insert(1, DUE);
         log.now = DUE + 60_000;
@@ -308,8 +330,9 @@ fn r9_a_run_that_nothing_wakes() {
     });
 }
 
+/// R10 finds a gap between the occurrences of a schedule.
 #[test]
-fn r10_an_occurrence_that_is_missing() {
+fn r10_finds_an_occurrence_that_is_missing() {
     caught("R10", |log| {
         log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
         for n in [1, 2, 4] {
@@ -319,8 +342,9 @@ fn r10_an_occurrence_that_is_missing() {
     });
 }
 
+/// R10 finds a schedule that stops before it is removed.
 #[test]
-fn r10_a_schedule_that_stops() {
+fn r10_finds_a_schedule_that_stops() {
     caught("R10", |log| {
         log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
         log.run(occurrence(1, BEGINNING + 100), BEGINNING + 100, 1);
@@ -333,8 +357,9 @@ fn r10_a_schedule_that_stops() {
     });
 }
 
+/// R10 finds an occurrence at a wrong time, and one after its schedule was removed.
 #[test]
-fn r10_a_schedule_that_drifts_or_does_not_end() {
+fn r10_finds_a_schedule_that_drifts_or_does_not_end() {
     caught("R10", |log| {
         log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
         log.run(occurrence(1, BEGINNING + 100), BEGINNING + 100, 1);
@@ -349,22 +374,25 @@ fn r10_a_schedule_that_drifts_or_does_not_end() {
     });
 }
 
+/// R11 finds a claim that stays, a file that is too large, and a log that is not empty.
 #[test]
-fn r11_a_claim_that_stays_and_a_file_that_grows() {
+fn r11_finds_a_claim_that_stays_and_a_file_that_grows() {
     caught("R11", |log| log.end.rows = vec![("claim".to_owned(), 1)]);
     caught("R11", |log| log.end.bytes = 50 << 20);
     caught("R11", |log| log.end.log_bytes = 1);
 }
 
+/// R12 finds a file that changes when it is opened, and one that does not pass `check`.
 #[test]
-fn r12_a_file_that_reopening_changes_or_that_is_wrong() {
+fn r12_finds_a_file_that_reopening_changes_or_that_is_wrong() {
     caught("R12", |log| log.add(Record::Looked(Look { same: false, ..Look::default() })));
     let violation = Some("F5: keys of no job".to_owned());
     caught("R12", |log| log.add(Record::Looked(Look { violation, same: true, jobs: vec![] })));
 }
 
+/// R13 finds a job that was stored at `Synced` or `Written` and is gone after a kill.
 #[test]
-fn r13_what_was_stored_is_gone_after_a_kill() {
+fn r13_finds_a_stored_job_that_is_gone_after_a_kill() {
     for level in [Level::Synced, Level::Written] {
         caught_at(level, "R13", |log| {
             log.insert(1, DUE);
@@ -383,8 +411,9 @@ fn r13_what_was_stored_is_gone_after_a_kill() {
     });
 }
 
+/// R13 allows the loss of a buffered insert before a flush was answered, and finds it after.
 #[test]
-fn r13_of_what_was_not_waited_for_only_a_flush_makes_a_promise() {
+fn r13_counts_a_buffered_insert_only_after_a_flush() {
     let mut log = Log::new(Level::Buffered);
     log.insert(1, DUE);
     log.again();

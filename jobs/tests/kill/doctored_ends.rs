@@ -28,8 +28,9 @@ fn refused() -> Answer {
     Answer::Refused("the jobs are shut down".to_owned())
 }
 
+/// R15 finds a call that is answered after a shutdown or a drop, and allows a refusal.
 #[test]
-fn r15_a_call_after_the_end_that_is_answered() {
+fn r15_finds_a_call_that_is_answered_after_the_end() {
     let after = |end: Record, answer: Answer| {
         move |log: &mut Log| {
             ending(log);
@@ -42,8 +43,9 @@ fn r15_a_call_after_the_end_that_is_answered() {
     is_broken(Some("R15"), after(Record::Dropped, Answer::Unknown));
 }
 
+/// R15 finds a run that starts after a shutdown.
 #[test]
-fn r15_a_run_that_starts_after_a_shutdown() {
+fn r15_finds_a_run_that_starts_after_a_shutdown() {
     is_broken(Some("R15"), |log| {
         log.insert(1, DUE);
         ending(log);
@@ -52,9 +54,9 @@ fn r15_a_run_that_starts_after_a_shutdown() {
     });
 }
 
-/// The call crosses the end, is refused, and has done something all the same.
+/// R1 and R2 find a refused call that has an effect all the same. The call crosses the end.
 #[test]
-fn a_refused_call_leaves_nothing_behind() {
+fn refused_call_that_has_an_effect_is_found() {
     for verb in [Verb::Cancel { tag: 1 }, Verb::CancelKey { key: 7 }] {
         is_broken(Some("R1"), |log| {
             log.keyed(1, DUE);
@@ -76,9 +78,9 @@ fn a_refused_call_leaves_nothing_behind() {
     });
 }
 
-/// What was inserted without waiting, just before the end, is stored or named.
+/// A buffered insert just before the end is stored, or an event names it. The rules find one that is neither.
 #[test]
-fn r1_a_buffered_insert_that_an_end_has_lost_without_a_word() {
+fn r1_finds_a_buffered_insert_that_is_gone_and_not_named() {
     for end in [Record::Closed, Record::Dropped] {
         for is_named in [true, false] {
             let mut log = Log::new(Level::Buffered);
@@ -94,8 +96,9 @@ fn r1_a_buffered_insert_that_an_end_has_lost_without_a_word() {
     }
 }
 
+/// R5 allows a second run after a drop, which records no end of a run, and finds one after a shutdown.
 #[test]
-fn r5_a_run_that_a_drop_left_under_way_runs_again() {
+fn r5_allows_a_second_run_after_a_drop_not_after_a_shutdown() {
     let again = |end: Record| {
         move |log: &mut Log| {
             log.insert(1, DUE);
@@ -115,8 +118,9 @@ fn r5_a_run_that_a_drop_left_under_way_runs_again() {
     is_broken(Some("R5"), again(Record::Closed));
 }
 
+/// R16 finds a run that is told to stop without a cause. An end and a cancel are causes; a refused cancel is none.
 #[test]
-fn r16_a_run_that_is_told_to_stop_without_a_cause() {
+fn r16_finds_a_run_that_is_told_to_stop_without_a_cause() {
     let run = |between: fn(&mut Log)| {
         move |log: &mut Log| {
             log.insert(1, DUE);
@@ -134,8 +138,10 @@ fn r16_a_run_that_is_told_to_stop_without_a_cause() {
     is_broken(Some("R16"), run(|log| log.asked(Verb::Cancel { tag: 1 }, refused())));
 }
 
+/// R17 finds a thing that is set aside or reported and was not written by hand, and one that is not set aside in
+/// the end. A missing right is a cause to report the jobs that are due.
 #[test]
-fn r17_what_is_set_aside_and_what_was_written_by_hand() {
+fn r17_finds_records_set_aside_unlike_those_made_by_hand() {
     let by_hand = |log: &mut Log| log.add(Record::Foreign { what: "job 1".to_owned() });
     let said = |log: &mut Log| log.add(Record::Unreadable { what: "job 1".to_owned() });
     let aside = |log: &mut Log| log.add(Record::SetAside { what: vec!["job 1".to_owned()] });
@@ -161,8 +167,9 @@ fn r17_what_is_set_aside_and_what_was_written_by_hand() {
     });
 }
 
+/// R18 finds a run of a job that its handler cannot decode. R1 finds such a job if it is not dead in the end.
 #[test]
-fn r18_a_job_that_makes_no_sense() {
+fn r18_finds_a_run_of_a_job_that_makes_no_sense() {
     let senseless = |log: &mut Log| log.asked(Verb::Senseless { tag: 1, due: DUE }, ids(1, 1));
     let dies = |log: &mut Log| {
         let mut dead = dead(1, 0);

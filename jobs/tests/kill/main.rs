@@ -66,8 +66,10 @@ fn variable(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
 
+/// Jobs on a file keep the rules R1 to R18 through a thousand kills, at random and at each named point of the
+/// code.
 #[test]
-fn a_thousand_kills() {
+fn kills_by_the_thousand_break_no_rule() {
     let seed = variable("TICKWHEEL_KILL_SEED").unwrap_or_else(now_us);
     let wanted = variable("TICKWHEEL_KILLS").unwrap_or(1000) as usize;
     let begun = SystemTime::now();

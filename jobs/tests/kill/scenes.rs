@@ -25,10 +25,9 @@ impl Story {
     }
 }
 
-/// P17: a job that ends its process is dead after five times, and the jobs that were claimed with it
-/// have run.
+/// P17: a job that ends its process is dead after five times, and the jobs that were claimed with it have run.
 #[test]
-fn a_job_that_ends_its_process_is_dead_after_five_times_and_its_neighbours_have_run() {
+fn job_that_ends_its_process_five_times_is_the_only_dead_job() {
     const NEIGHBOURS: u64 = 300;
     for (name, act) in [("abort", Act::Abort), ("overflow", Act::Overflow)] {
         let mut story = Story::new(name, now_us());
@@ -53,11 +52,11 @@ fn a_job_that_ends_its_process_is_dead_after_five_times_and_its_neighbours_have_
     }
 }
 
-/// A job that was claimed in two processes that were killed is claimed alone. Its end made the
-/// dispatcher no claim, because it still counted as in flight in that step: the dispatcher slept for
-/// a second after each such job, and every other job of the kind with it.
+/// Jobs that two killed processes had claimed delay no other job after a restart. Each of them is claimed alone.
+/// Before a fix, the end of such a job caused no claim, because the job still counted as in flight in that step:
+/// the dispatcher slept for a second after each of them.
 #[test]
-fn jobs_that_were_interrupted_twice_do_not_hold_up_a_restart() {
+fn jobs_that_were_interrupted_twice_do_not_delay_a_restart() {
     const JOBS: u64 = 100;
     let mut story = Story::new("restart", now_us());
     let client = Jobs::open(&story.path).unwrap().client().unwrap();
@@ -81,9 +80,9 @@ fn jobs_that_were_interrupted_twice_do_not_hold_up_a_restart() {
     story.remove();
 }
 
-/// P18: what was due while nobody ran is made up for as each schedule says.
+/// P18: occurrences that were due while no process ran are made up for as their schedule says.
 #[test]
-fn occurrences_that_a_dead_process_missed_are_made_up_for_by_policy() {
+fn occurrences_missed_by_a_dead_process_follow_their_policy() {
     const PERIOD_MS: u64 = 100;
     let caps = [(1, 0, 0), (2, -1, 1), (3, 3, 3), (4, 1000, 1000)];
     let mut story = Story::new("missed", now_us());
@@ -133,11 +132,11 @@ fn occurrences_that_a_dead_process_missed_are_made_up_for_by_policy() {
     story.remove();
 }
 
-/// A file was made, and its process killed while it put the file into WAL mode. The rollback journal
-/// that it left cannot be undone by a connection that only reads, so no later process could open the
-/// file: "attempt to write a readonly database".
+/// A file with a rollback journal can be opened. A process that is killed while it puts a new file into WAL mode
+/// leaves one. A connection that only reads cannot undo it, so no later process could open the file: "attempt to
+/// write a readonly database".
 #[test]
-fn a_file_with_a_rollback_journal_is_opened() {
+fn file_with_a_rollback_journal_is_opened() {
     let folder = env::temp_dir().join(format!("tickwheel-kill-{}-journal", process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();

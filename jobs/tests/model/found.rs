@@ -34,10 +34,10 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The wheel does not promise an order of timers that are due at one tick, and everything that is
-/// overdue is. So jobs that were missed ran the latest one first.
+/// Overdue jobs start in the order of their due times. The wheel promises no order of timers that are due at
+/// one tick, as all overdue ones are, so the latest of the missed jobs ran first.
 #[test]
-fn overdue_jobs_start_in_the_order_of_their_deadlines() {
+fn overdue_jobs_start_in_the_order_of_their_due_times() {
     let (jobs, driver, ran) = listed(Jobs::memory());
     let now = driver.wall_now();
     for tag in [3, 1, 2] {
@@ -47,7 +47,7 @@ fn overdue_jobs_start_in_the_order_of_their_deadlines() {
     assert_eq!(*ran.lock().unwrap(), [1, 2, 3]);
 }
 
-/// Two jobs for one time ran in the order of insertion only by luck.
+/// Jobs with one due time start in the order of insertion. They did so only by luck.
 #[test]
 fn jobs_for_one_time_start_in_the_order_of_insertion() {
     let (jobs, driver, ran) = listed(Jobs::memory());
@@ -56,10 +56,10 @@ fn jobs_for_one_time_start_in_the_order_of_insertion() {
     assert!(ran.lock().unwrap().is_sorted());
 }
 
-/// A job that was overdue when it was claimed had a timer that fired after a millisecond, whatever
-/// the wall clock read then. Set back by less than a second, the clock did not make it wait.
+/// A clock that is set back by less than a second delays a claimed job. The timer of a job that was overdue
+/// when it was claimed fired after a millisecond, whatever the wall clock read then.
 #[test]
-fn a_clock_that_is_set_back_a_little_makes_a_claimed_job_wait() {
+fn clock_set_back_by_less_than_a_second_delays_a_claimed_job() {
     let (jobs, driver, ran) = listed(Jobs::memory());
     jobs.insert(Duration::ZERO, task(1)).unwrap();
     driver.set_wall(driver.wall_now() - 500 * MS);
@@ -67,11 +67,12 @@ fn a_clock_that_is_set_back_a_little_makes_a_claimed_job_wait() {
     assert_eq!(driver.advance(2 * MS), 1);
 }
 
-/// A job that died left its id in the row of the claims that were made with its own, as long as one
-/// of those was held. Retryd meanwhile and claimed again, it was claimed twice in the file: a crash
-/// counted as two interruptions. Another process saw it as running although it was not due.
+/// A retried job is not held by its old claim. A job that died left its id in the row of the claims that were
+/// made with its own, as long as one of those was held. If it was retried meanwhile and claimed again, it was
+/// claimed twice in the file: a crash counted as two interruptions, and another process saw it as running
+/// although it was not due.
 #[test]
-fn a_job_that_died_and_was_retried_is_not_claimed_by_its_old_claim() {
+fn retried_job_is_not_held_by_its_old_claim() {
     let folder = folder("retried");
     let path = folder.join("jobs.db");
     let seen = Arc::new(Mutex::new(None));
@@ -98,8 +99,8 @@ fn a_job_that_died_and_was_retried_is_not_claimed_by_its_old_claim() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// The number of an attempt was the sum of the failures and of the interruptions in a row. A failure set
-/// the latter to zero, and two runs had the number 2.
+/// Attempts increase over interruptions and failures. The number of an attempt was the sum of the failures
+/// and of the interruptions in a row. A failure set the latter to zero, and two runs had the number 2.
 #[test]
 fn attempts_increase_over_interruptions_and_failures() {
     let folder = folder("attempts");
@@ -131,11 +132,11 @@ fn attempts_increase_over_interruptions_and_failures() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Another process takes the key of a claimed job, so two claimed jobs had borne it here. When the former
-/// was moved, the machine forgot that the latter has the key: it was claimed, so a replacement left it
-/// there, and both ran.
+/// A key stays with its job when the job that had it before is moved. Another process takes the key of a
+/// claimed job, so two claimed jobs had borne it here. When the former was moved, the machine forgot that the
+/// latter has the key: it was claimed, so a replacement left it there, and both ran.
 #[test]
-fn a_job_keeps_its_key_when_the_one_that_had_it_before_is_moved() {
+fn key_stays_with_its_job_when_the_former_holder_is_moved() {
     let folder = folder("key");
     let path = folder.join("jobs.db");
     let (jobs, driver, ran) = listed(Jobs::open(&path).unwrap());
@@ -162,10 +163,10 @@ fn telling(builder: Builder) -> (Builder, Arc<Mutex<Vec<String>>>) {
     (builder, told)
 }
 
-/// A row of a job with text for a number made every claim fail: no job of the file ran any more. One of a
-/// schedule made every commit fail: nothing could be inserted either.
+/// A row that cannot be read blocks no other job. A row of a job with text for a number made every claim
+/// fail: no job of the file ran any more. One of a schedule made every commit fail: every insert was refused.
 #[test]
-fn a_row_that_cannot_be_read_keeps_no_other_job_back() {
+fn row_that_cannot_be_read_blocks_no_other_job() {
     let folder = folder("row");
     let path = folder.join("jobs.db");
     let (builder, told) = telling(Jobs::open(&path).unwrap());
@@ -205,10 +206,10 @@ fn a_row_that_cannot_be_read_keeps_no_other_job_back() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Such a schedule became a job at its time, and was deleted: a program without feature `cron` ended the
-/// schedules of one that has it.
+/// A schedule with an unknown rule stays unchanged. It became a job at its time, and was deleted: a program
+/// without feature `cron` ended the schedules of one that has it.
 #[test]
-fn a_schedule_whose_rule_is_unknown_stays_where_it_is() {
+fn schedule_with_an_unknown_rule_stays_unchanged() {
     let folder = folder("rule");
     let path = folder.join("jobs.db");
     let (builder, told) = telling(Jobs::open(&path).unwrap());

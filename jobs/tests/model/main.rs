@@ -270,8 +270,9 @@ fn run(setup: Setup, history: &[Op]) -> Outcome {
 proptest! {
     #![proptest_config(config(600))]
 
+    /// The store in memory answers every call of a random history as the oracle does.
     #[test]
-    fn the_store_in_memory_agrees_with_the_oracle(
+    fn store_in_memory_agrees_with_the_oracle(
         setup in setup(Kind::Memory),
         history in prop::collection::vec(draw::op(), STEPS / 2..STEPS),
     ) {
@@ -282,8 +283,9 @@ proptest! {
 proptest! {
     #![proptest_config(config(100))]
 
+    /// The store on a file agrees with the oracle as well, also after crashes.
     #[test]
-    fn the_store_on_a_file_agrees_with_the_oracle(
+    fn store_on_a_file_agrees_with_the_oracle(
         setup in setup(Kind::File),
         history in prop::collection::vec(draw::op(), STEPS / 2..STEPS),
     ) {
@@ -291,7 +293,8 @@ proptest! {
     }
 }
 
-/// A crash is a copy of the queue under another name, and a lease that ends.
+/// The store on Redis agrees with the oracle. A crash is a copy of the queue under another name, and a lease
+/// that ends.
 #[cfg(feature = "redis")]
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
@@ -299,19 +302,20 @@ fn the_store_on_redis_agrees_with_the_oracle() {
     on_servers(Kind::Server(server.port), 30);
 }
 
-/// The copy has another slot, and mostly another node.
+/// The store in a cluster agrees with the oracle. The copy has another slot, and mostly another node.
 #[cfg(feature = "redis")]
 #[test]
-fn the_store_in_a_cluster_agrees_with_the_oracle() {
+fn store_in_a_cluster_agrees_with_the_oracle() {
     let cluster = cluster_servers::Cluster::start(3, Duration::from_secs(10));
     let ports = [0, 1, 2].map(|node| cluster.nodes[node].port);
     on_servers(Kind::Cluster(ports), 8);
 }
 
-/// Every process, and the one after each crash, asks the sentinels for the server.
+/// The store behind sentinels agrees with the oracle. Every process, and the one after each crash, asks the
+/// sentinels for the server.
 #[cfg(feature = "redis")]
 #[test]
-fn the_store_behind_sentinels_agrees_with_the_oracle() {
+fn store_behind_sentinels_agrees_with_the_oracle() {
     let set = sentinel_servers::SentinelSet::start();
     on_servers(Kind::Sentinels { sentinels: set.ports(), master: set.master.port }, 8);
 }

@@ -19,9 +19,9 @@ fn remove_record(server: &Server, id: JobId) {
     assert_eq!(removed, 1);
 }
 
-/// Each of these failed, so nobody could use the key any more.
+/// A key whose job has no record is free. Before a fix, every call for such a key failed.
 #[test]
-fn a_key_whose_job_has_no_record_is_free() {
+fn key_whose_job_has_no_record_is_free() {
     let server = Server::start();
     let log = Log::default();
     let noted = log.clone();
@@ -49,9 +49,9 @@ fn a_key_whose_job_has_no_record_is_free() {
     drop((jobs, driver));
 }
 
-/// The end failed, and with it the commit that it was in.
+/// A run whose record is gone ends. Before a fix, its end failed, and the whole commit with it.
 #[test]
-fn a_run_whose_record_is_gone_ends_all_the_same() {
+fn run_whose_record_is_gone_can_end() {
     let server = Arc::new(Server::start());
     let shared = Arc::clone(&server);
     let handler = move |order: Order, run: &Run| {
@@ -76,8 +76,9 @@ fn a_run_whose_record_is_gone_ends_all_the_same() {
     drop((jobs, driver));
 }
 
+/// A dead job without a record cannot be retried, and can be deleted.
 #[test]
-fn a_dead_job_without_a_record_is_not_retried_and_can_be_deleted() {
+fn dead_job_without_a_record_is_deleted_but_not_retried() {
     let server = Server::start();
     let dies = |_: Order, _: &Run| Err(Fail::dead("dies"));
     let (jobs, driver) = open(&server).handle(dies).manual().unwrap();
@@ -95,8 +96,8 @@ fn a_dead_job_without_a_record_is_not_retried_and_can_be_deleted() {
     drop((jobs, driver));
 }
 
-/// `check` reads every pending job, also one that has no record, and ends however many jobs are dead: a
-/// version asked for a page of the dead where it wanted one of the pending, again and again.
+/// `check` finds a pending job without a record, however many jobs are dead. An earlier version read the first
+/// page of dead jobs again and again, and did not end.
 #[test]
 fn check_finds_a_pending_job_without_a_record_beside_many_dead_ones() {
     let server = Server::start();

@@ -80,8 +80,9 @@ fn numbers(list: &[String]) -> Vec<Vec<u64>> {
     list.iter().map(|entry| entry.split(' ').map(number).collect()).collect()
 }
 
+/// Nodes whose clocks are ten minutes wrong and drift run every job once, in order and not early.
 #[test]
-fn nodes_whose_clocks_are_ten_minutes_apart_and_drift_run_every_job_once_and_in_time() {
+fn nodes_with_wrong_and_drifting_clocks_run_jobs_once_in_time() {
     let Some(library) = library() else { return };
     let server = Server::start();
     let start = |name: &str, clock: &str| {
@@ -148,10 +149,11 @@ fn calls(server: &Server) -> u64 {
     calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
 }
 
-/// The clock of the server may have been set since the client heard it last, and the two have drifted: the
-/// deadline was ten minutes off after the one, and late by a thousandth of the idle time by the other.
+/// A client that was idle reads the server's time before it computes a due time. Meanwhile the server's clock may
+/// have been set, or the two clocks have drifted: before a fix, the due time was then ten minutes off, or late by
+/// a thousandth of the idle time.
 #[test]
-fn an_idle_client_asks_for_the_servers_time_before_it_inserts() {
+fn client_that_was_idle_reads_the_servers_time_first() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     client.insert(Duration::ZERO, Order(0)).unwrap();

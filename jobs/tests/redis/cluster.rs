@@ -28,8 +28,9 @@ fn noting_errors(url: &str, queue: &str, log: &Log, errors: &Errors) -> Jobs {
     noting(builder, log)
 }
 
+/// A queue is found on the node of its slot, and no other node has a key of it.
 #[test]
-fn each_queue_is_found_on_its_node() {
+fn queue_is_found_on_its_node_of_the_cluster() {
     let cluster = Cluster::start(3, PATIENT);
     // One node knows all of them.
     let url = cluster.url(&[1]);
@@ -59,8 +60,9 @@ fn each_queue_is_found_on_its_node() {
     assert!(of_nodes.iter().filter(|queues| **queues > 0).count() > 1, "{of_nodes:?}");
 }
 
+/// A slot that moves while jobs are inserted and run loses no job, and no job runs twice.
 #[test]
-fn a_slot_that_moves_under_load_loses_no_job_and_runs_none_twice() {
+fn slot_that_moves_under_load_runs_every_job_once() {
     let cluster = Cluster::start(3, PATIENT);
     let (url, queue) = (cluster.url(&[0, 1, 2]), "moves");
     let (log, errors) = (Log::default(), Errors::default());
@@ -131,8 +133,10 @@ fn replicated(info: &str, name: &str) -> Option<u64> {
     info[at..].split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// Jobs go on with the replica that follows a killed master. Only asynchronous replication explains a lost insert
+/// or a second run.
 #[test]
-fn a_master_that_is_killed_is_followed_by_its_replica() {
+fn master_that_is_killed_is_followed_by_its_replica() {
     let mut cluster = Cluster::start(3, PATIENT);
     let queue = "followed";
     let master = cluster.node_of(queue, 0);

@@ -20,8 +20,9 @@ fn fates() -> Vec<Fate> {
     fates
 }
 
+/// A batch whose request or reply is cut at any byte is stored once.
 #[test]
-fn an_insert_that_is_cut_anywhere_is_there_once() {
+fn insert_that_is_cut_anywhere_is_stored_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();
@@ -44,8 +45,9 @@ fn an_insert_that_is_cut_anywhere_is_there_once() {
     log.each_once(order as usize);
 }
 
+/// No job runs twice if the request or reply of a claim or of an end is cut at any byte.
 #[test]
-fn a_claim_or_an_end_that_is_cut_anywhere_runs_no_job_twice() {
+fn claim_or_end_that_is_cut_anywhere_runs_no_job_twice() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();

@@ -12,9 +12,10 @@ use crate::slow_disk::SlowDisk;
 use crate::stoppable_replica::Replica;
 use crate::support::{Log, MS, Order, in_hand, noting, now};
 
-/// The claim is forgotten, and its number is given again. The nonce tells the two apart.
+/// A job whose claim a failover forgot is claimed again, and the end of its first run is refused. Both claims have
+/// one number. Their nonces differ.
 #[test]
-fn a_claim_that_a_failover_forgot_is_made_again_and_the_first_end_is_refused() {
+fn claim_that_a_failover_forgot_has_its_first_end_refused() {
     let mut primary = Server::start();
     let replica = Replica::of(&primary);
     let front = Proxy::to(primary.port);
@@ -56,9 +57,9 @@ fn a_claim_that_a_failover_forgot_is_made_again_and_the_first_end_is_refused() {
     jobs.shutdown().unwrap();
 }
 
-/// What was answered before the link stood still is there; the rest is gone, whole.
+/// A failover loses the batches that the replica did not have, each as a whole, and nothing else.
 #[test]
-fn a_failover_loses_what_the_replica_had_not_and_nothing_else() {
+fn failover_loses_only_what_the_replica_did_not_have() {
     let mut primary = Server::start();
     let replica = Replica::of(&primary);
     let front = Proxy::to(primary.port);
@@ -97,9 +98,9 @@ fn syncing(policy: &str) -> Server {
     Server::with(&["--save", "", "--appendonly", "yes", "--appendfsync", policy])
 }
 
-/// The system has what was written.
+/// A killed server loses nothing that it has written, whichever its `appendfsync` is: the system has the data.
 #[test]
-fn a_server_that_is_killed_loses_nothing_that_it_has_written_whenever_it_syncs() {
+fn server_kill_loses_nothing_that_was_written() {
     for policy in ["no", "everysec", "always"] {
         let mut server = syncing(policy);
         let client = Jobs::redis(server.url()).unwrap().client().unwrap();
@@ -113,9 +114,9 @@ fn a_server_that_is_killed_loses_nothing_that_it_has_written_whenever_it_syncs()
     }
 }
 
-/// A server that waits for a slow sync answers before it writes.
+/// With `everysec` and a slow disk, a kill loses the latest inserts: the server answers before it writes.
 #[test]
-fn a_sync_a_second_loses_the_latest_inserts_when_the_disk_is_slow() {
+fn sync_each_second_loses_the_latest_inserts_on_a_slow_disk() {
     let mut server = syncing("everysec");
     let client = Jobs::redis(server.url()).unwrap().client().unwrap();
     let Some(disk) = SlowDisk::of(&server) else { return };

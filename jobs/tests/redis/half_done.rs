@@ -20,10 +20,10 @@ fn fill(server: &Server, limit: &str) {
     let _: String = server.ask(&["CONFIG", "SET", "maxmemory", limit]);
 }
 
-/// A renewal needs memory, says the server, because `ZADD` may. The lease ended, and the job ran
-/// elsewhere beside the run that had begun.
+/// A full server renews leases. It refused that before a fix, because `ZADD` may need memory: the lease ended, and
+/// the job ran elsewhere beside the first run.
 #[test]
-fn a_lease_is_renewed_on_a_full_server() {
+fn lease_is_renewed_on_a_full_server() {
     let server = Server::start();
     let (started, lost) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let node = || {
@@ -49,9 +49,10 @@ fn a_lease_is_renewed_on_a_full_server() {
     nodes.into_iter().for_each(|node| node.shutdown().unwrap());
 }
 
-/// A reset that was refused for want of memory took the ends of runs in the same call with it.
+/// A full server stores the ends of runs, also in a batch with calls. Before a fix, a reschedule that it refused
+/// took the ends in the same batch with it.
 #[test]
-fn the_ends_of_runs_are_kept_on_a_full_server_whatever_stands_beside_them() {
+fn ends_of_runs_are_stored_on_a_full_server() {
     let server = Server::start();
     let log = Log::default();
     let jobs = noting(open(&server), &log);
@@ -124,9 +125,10 @@ fn unchanged(server: &Server, before: &BTreeMap<String, Vec<u8>>, what: &str) {
     assert!(changed.is_empty() && gone.is_empty(), "{what}: {changed:?} changed, {gone:?} gone");
 }
 
-/// A job whose claim was half done was in no set any more: nobody would ever run it.
+/// A call or a claim that meets a key of another type changes nothing. Before a fix, a job whose claim was half
+/// done was in no set, so no node would run it.
 #[test]
-fn nothing_is_half_done_if_a_key_has_another_type() {
+fn operations_are_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();
     for name in NAMES {
         let _: String = server.ask(&["FLUSHALL"]);
@@ -197,10 +199,11 @@ fn nothing_is_half_done_if_a_key_has_another_type() {
     }
 }
 
-/// The types were looked at before the first call of a batch, and not even there if that was a list of
-/// inserts: a cancel in the second call removed its job, and then failed.
+/// A call in a later part of a batch changes nothing if it meets a key of another type. Before a fix, the types
+/// were checked before the first call alone, and not even there if that was a list of inserts: a cancel in the
+/// second call removed its job, and then failed.
 #[test]
-fn a_batch_of_two_calls_is_not_half_done_if_a_key_has_another_type() {
+fn batch_of_calls_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();
     let jobs = noting(open(&server), &Log::default());
     let chosen = jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(1)).unwrap().id;
@@ -226,10 +229,10 @@ fn a_batch_of_two_calls_is_not_half_done_if_a_key_has_another_type() {
     jobs.shutdown().unwrap();
 }
 
-/// The server has the claim. It was full when it was asked again, and refused to say so: the job waited for
-/// the end of the lease, and was interrupted once more.
+/// A full server answers a claim that is sent again after its reply was lost. Before a fix, it refused: the job
+/// waited for the end of its lease, and was interrupted once more.
 #[test]
-fn a_claim_whose_answer_was_lost_is_answered_by_a_full_server() {
+fn claim_whose_reply_was_lost_is_answered_by_a_full_server() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let (log, attempts) = (Log::default(), Arc::new(AtomicU64::new(0)));
@@ -255,8 +258,9 @@ fn a_claim_whose_answer_was_lost_is_answered_by_a_full_server() {
     log.each_once(1);
 }
 
+/// The end of a run changes nothing if it meets a key of another type.
 #[test]
-fn the_end_of_a_run_is_not_half_done_if_a_key_has_another_type() {
+fn end_of_a_run_is_not_half_done_if_a_key_has_another_type() {
     let server = Arc::new(Server::start());
     for (name, end) in NAMES.into_iter().flat_map(|name| (0..3).map(move |end| (name, end))) {
         let _: String = server.ask(&["FLUSHALL"]);
@@ -280,9 +284,9 @@ fn the_end_of_a_run_is_not_half_done_if_a_key_has_another_type() {
     }
 }
 
-/// What a dead process has claimed is due again, or is not.
+/// The end of a lease changes nothing if it meets a key of another type.
 #[test]
-fn what_a_lease_leaves_is_not_half_done_if_a_key_has_another_type() {
+fn end_of_a_lease_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();
     for name in NAMES {
         let _: String = server.ask(&["FLUSHALL"]);

@@ -19,11 +19,10 @@ fn held(order: u64) -> NewJob<Order> {
     NewJob::new(Order(order)).key("import-7").unique_until(Until::Ended)
 }
 
-/// Promise: while a node runs a job that holds its key, no other node inserts one beside it, in whichever
-/// way; a lost reply does not change that. The answer says which job has the key, and it is free once the
-/// job has ended.
+/// While a node runs a job that holds its key, no node inserts another job under that key, by any call. A lost
+/// reply does not change that. The answer names the job that has the key. The key is free once the job has ended.
 #[test]
-fn a_key_that_is_held_takes_no_second_job_on_any_node() {
+fn key_that_is_held_takes_no_second_job_on_any_node() {
     let server = Server::start();
     let (started, at_start) = mpsc::channel();
     let (end, at_end) = mpsc::channel::<()>();
@@ -62,10 +61,10 @@ fn a_key_that_is_held_takes_no_second_job_on_any_node() {
     node.shutdown().unwrap();
 }
 
-/// Promise: a job is tried again by a policy of its own, on whichever node it runs. A dead job whose key is
-/// taken is not retried, and the error says who has the key.
+/// A job is retried by a policy of its own, on every node. A dead job whose key is taken is not retried, and the
+/// error names the job that has the key.
 #[test]
-fn a_policy_goes_with_its_job_and_a_dead_job_without_its_key_stays_dead() {
+fn retry_policy_goes_with_its_job_and_retry_needs_its_key() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let own = Retry::fixed(MS).max_retries(2);

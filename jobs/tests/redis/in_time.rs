@@ -97,7 +97,7 @@ fn futures_are_answered_in_time_while_the_server_stands_still() {
 
 /// Callers who share a client are answered within the limit of their own call, not one after the other.
 #[test]
-fn callers_of_one_client_are_answered_in_time_while_the_server_stands_still() {
+fn callers_of_a_client_are_answered_in_time_on_a_stopped_server() {
     let server = Server::start();
     let client = open(&server).call_timeout(LIMIT).client().unwrap();
     client.insert(HOUR, Order(100)).unwrap();
@@ -107,9 +107,9 @@ fn callers_of_one_client_are_answered_in_time_while_the_server_stands_still() {
     wait_until("the server answers again", || client.count().is_ok());
 }
 
-/// So are callers of a process that runs jobs, and its shutdown keeps its limit.
+/// Callers of a process that runs jobs are answered within their limit, and its shutdown ends within its own.
 #[test]
-fn callers_of_a_node_and_its_shutdown_are_answered_in_time_while_the_server_stands_still() {
+fn callers_of_a_node_are_answered_in_time_on_a_stopped_server() {
     let server = Server::start();
     let log = Log::default();
     let jobs = noting(open(&server).call_timeout(LIMIT), &log);
@@ -124,7 +124,7 @@ fn callers_of_a_node_and_its_shutdown_are_answered_in_time_while_the_server_stan
     assert!(matches!(ended, Ok(()) | Err(StoreError::Unknown)), "{ended:?}");
 }
 
-/// Every call that crosses the end of a node ends: with its answer, or refused.
+/// Every call that crosses the end of a node returns: with its answer, or refused.
 #[test]
 fn calls_that_cross_the_end_of_a_node_end() {
     type Verb = fn(&Client) -> Result<(), StoreError>;

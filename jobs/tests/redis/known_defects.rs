@@ -49,9 +49,10 @@ fn remove(server: &Server, command: &str, key: &str, id: &[u8]) {
     cmd.arg(format!("tw:{{jobs}}:{key}")).arg(id).exec(&mut server.connection()).unwrap();
 }
 
-/// hibiken/asynq#1144, #1051: tasks were active for ever, without a lease that could end.
+/// `check` finds a job that is in no set, and the job runs after a reschedule. hibiken/asynq#1144, #1051: tasks
+/// were active for ever, without a lease that could end.
 #[test]
-fn a_job_that_is_in_no_set_is_found_by_the_check_and_runs_after_a_reset() {
+fn check_finds_a_job_in_no_set_and_a_reschedule_mends_it() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     claimed_by_the_dead(&server, 3);
@@ -70,9 +71,10 @@ fn a_job_that_is_in_no_set_is_found_by_the_check_and_runs_after_a_reset() {
     log.each_once(3);
 }
 
-/// The same: one entry that made no sense kept the leases of all others from ending.
+/// A claim without a fence or a record blocks no other job. The same issues: one entry that made no sense kept the
+/// leases of all others from ending.
 #[test]
-fn a_claim_that_has_lost_its_fence_or_its_record_does_not_keep_others_from_running() {
+fn claim_without_a_fence_or_record_blocks_no_other_job() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let end = claimed_by_the_dead(&server, 5);
@@ -98,9 +100,10 @@ fn a_claim_that_has_lost_its_fence_or_its_record_does_not_keep_others_from_runni
     drop((jobs, driver));
 }
 
-/// oxanus 2.0.0: what was created a week ago was deleted, also if it was scheduled for later.
+/// Jobs that are due in a year stay, while dead jobs are deleted. oxanus 2.0.0 deleted jobs a week after their
+/// creation, also if they were due later.
 #[test]
-fn housekeeping_leaves_jobs_that_are_scheduled_for_long_after() {
+fn maintenance_leaves_jobs_that_are_due_much_later() {
     let server = Server::start();
     let log = Log::default();
     let noted = log.clone();
@@ -130,7 +133,8 @@ fn housekeeping_leaves_jobs_that_are_scheduled_for_long_after() {
     jobs.check().unwrap();
 }
 
-/// apalis-redis, hibiken/asynq: times were whole seconds.
+/// Jobs whose due times are three milliseconds apart run in their order and not early. apalis-redis,
+/// hibiken/asynq: times were whole seconds.
 #[test]
 fn jobs_a_few_milliseconds_apart_keep_their_order_and_none_is_early() {
     let server = Server::start();
@@ -154,9 +158,10 @@ fn jobs_a_few_milliseconds_apart_keep_their_order_and_none_is_early() {
     jobs.shutdown().unwrap();
 }
 
-/// taskforcesh/bullmq#1656, #2466, #2534: the loss of a wake-up left due jobs where they were.
+/// A job starts within seconds although every notification is lost. taskforcesh/bullmq#1656, #2466, #2534: the
+/// loss of a wake-up left due jobs where they were.
 #[test]
-fn a_job_starts_although_every_hint_is_lost() {
+fn job_starts_although_every_notification_is_lost() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();
@@ -180,10 +185,10 @@ fn a_job_starts_although_every_hint_is_lost() {
     jobs.shutdown().unwrap();
 }
 
-/// taskforcesh/bullmq#648, #3088, #4384: a worker whose connections had died in silence never came
-/// back.
+/// A node goes on after its connections have died in silence. taskforcesh/bullmq#648, #3088, #4384: such a worker
+/// never came back.
 #[test]
-fn a_worker_whose_connections_have_died_in_silence_goes_on() {
+fn node_whose_connections_died_in_silence_goes_on() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();
@@ -202,9 +207,10 @@ fn a_worker_whose_connections_have_died_in_silence_goes_on() {
     log.each_once(4);
 }
 
-/// taskforcesh/bullmq#3272, #393, #2744: the next occurrence was made by the run of the one before.
+/// A schedule goes on when an occurrence is lost. taskforcesh/bullmq#3272, #393, #2744: each run made the next
+/// occurrence.
 #[test]
-fn a_schedule_goes_on_when_an_occurrence_is_lost() {
+fn schedule_goes_on_when_an_occurrence_is_lost() {
     let server = Server::start();
     let log = Log::default();
     let noted = log.clone();
@@ -245,7 +251,8 @@ fn a_schedule_goes_on_when_an_occurrence_is_lost() {
     jobs.check().unwrap();
 }
 
-/// taskforcesh/bullmq#3056, #3183: locks were not renewed while handlers kept the process busy.
+/// Leases are renewed while every thread is busy. taskforcesh/bullmq#3056, #3183: locks were not renewed while
+/// handlers kept the process busy.
 #[test]
 fn leases_are_renewed_while_every_thread_is_busy() {
     /// It may be renewed two seconds late, and ends several times before the runs do.
@@ -282,9 +289,10 @@ fn leases_are_renewed_while_every_thread_is_busy() {
     log.each_once(MANY);
 }
 
-/// hibiken/asynq: keys that expire, and an id with them. Here only the last answers do.
+/// No key of the server expires, except those of the last answers to processes. Without these, a chosen id still
+/// stands for one job. hibiken/asynq: keys expired, and an id with them.
 #[test]
-fn nothing_expires_but_the_last_answers_and_without_them_a_chosen_id_is_one_job() {
+fn keys_never_expire_except_those_of_the_last_answers() {
     let server = Server::start();
     let log = Log::default();
     let jobs = noting(open(&server), &log);
@@ -312,10 +320,10 @@ fn nothing_expires_but_the_last_answers_and_without_them_a_chosen_id_is_one_job(
     log.each_once(2);
 }
 
-/// redis-rs/redis-rs#1252: the reply to a question that was given up was taken for that of the next
-/// one.
+/// A late reply is not taken for the reply to the next call. redis-rs/redis-rs#1252: it was, after a call was
+/// given up.
 #[test]
-fn a_late_reply_is_not_taken_for_the_next_one() {
+fn reply_that_is_late_is_not_taken_for_the_next_one() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let builder = Jobs::redis(proxy.url()).unwrap().lease(1600 * MS).call_timeout(100 * MS);

@@ -22,10 +22,10 @@ fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
     Jobs::redis(proxy.url()).unwrap().lease(LEASE)
 }
 
-/// The server compared the number of a batch with that of the last one, and took a copy of an
-/// earlier one for a new one: the job ran a second time.
+/// A late copy of an insert inserts nothing. The server once compared the number of a batch with that of the last
+/// batch alone, and took a copy of an earlier one for a new one: the job ran a second time.
 #[test]
-fn a_late_copy_of_an_insert_does_not_insert_again() {
+fn insert_copy_that_is_late_inserts_nothing() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();
@@ -48,10 +48,10 @@ fn a_late_copy_of_an_insert_does_not_insert_again() {
     log.each_once(7);
 }
 
-/// Such a copy claimed what was due then, and its process knew nothing of it: the job waited for
-/// the end of the lease, and was interrupted once more.
+/// A late copy of a claim claims nothing. Before a fix, it claimed the jobs that were due then, without the
+/// knowledge of its process: a job waited for the end of its lease, and was interrupted once more.
 #[test]
-fn a_late_copy_of_a_claim_claims_nothing() {
+fn claim_copy_that_is_late_claims_nothing() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     for claims_something in [false, true] {
@@ -97,9 +97,10 @@ fn a_late_copy_of_a_claim_claims_nothing() {
     }
 }
 
-/// The end of a worker that was cut off arrives while the next run is under way.
+/// The end of a run on a node that was cut off does not end the next run of the job, if it arrives during that
+/// run.
 #[test]
-fn a_late_end_does_not_end_another_run() {
+fn end_that_is_late_does_not_end_another_run() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let client = open(&server).client().unwrap();
@@ -134,9 +135,9 @@ fn a_late_end_does_not_end_another_run() {
     assert_eq!((log.of(1), slow.of(1)), (1, 1));
 }
 
-/// Nobody waits for it any more: the job is there, once, under the id that the caller was told.
+/// An insert that arrives after its caller stopped waiting is stored once, under the id in the error.
 #[test]
-fn an_insert_that_arrives_after_its_caller_has_gone_is_there_once() {
+fn insert_that_arrives_after_its_caller_left_is_stored_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let direct = open(&server).client().unwrap();

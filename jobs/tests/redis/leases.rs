@@ -49,8 +49,10 @@ fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
         .unwrap()
 }
 
+/// A job of a node that is cut off runs on another node once its lease has ended. The end of the first run is
+/// refused.
 #[test]
-fn a_job_of_a_worker_that_is_cut_off_runs_elsewhere_and_its_late_end_is_refused() {
+fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let (seen, log) = (Seen::default(), Log::default());
@@ -88,8 +90,9 @@ fn a_job_of_a_worker_that_is_cut_off_runs_elsewhere_and_its_late_end_is_refused(
     assert_eq!(log.of(1), 1);
 }
 
+/// A lease is renewed while the handler works, so no other node runs the job.
 #[test]
-fn a_lease_is_renewed_while_its_handler_works() {
+fn lease_is_renewed_while_its_handler_works() {
     let server = Server::start();
     let log = Log::default();
     let noted = log.clone();
@@ -111,8 +114,9 @@ fn a_lease_is_renewed_while_its_handler_works() {
     drop((first, second));
 }
 
+/// A cancel from another process reaches the run.
 #[test]
-fn a_cancel_of_another_node_reaches_the_run() {
+fn cancel_from_another_process_reaches_the_run() {
     let server = Server::start();
     let told = Arc::new(AtomicBool::new(false));
     let tell = Arc::clone(&told);
@@ -138,9 +142,10 @@ fn a_cancel_of_another_node_reaches_the_run() {
     jobs.shutdown().unwrap();
 }
 
-/// The claim is a dead process's: its lease, its owner, and nobody who gives it back.
+/// A job is dead after five of its leases have ended. Each process that claims it is gone before the run starts,
+/// and gives nothing back.
 #[test]
-fn a_job_that_nobody_finishes_is_dead_after_five_leases() {
+fn job_is_dead_after_five_leases_have_ended() {
     let server = Server::start();
     let client = open(&server).queue("dead").client().unwrap();
     let id = client.insert(Duration::ZERO, Order(1)).unwrap();
@@ -166,8 +171,9 @@ fn a_job_that_nobody_finishes_is_dead_after_five_leases() {
     assert_eq!(found, [waits(0), waits(1), waits(2), waits(3), waits(4), dead]);
 }
 
+/// A job starts when its delay has passed by the server's clock, and not before.
 #[test]
-fn the_servers_clock_counts_and_not_that_of_a_node() {
+fn server_clock_decides_when_a_job_starts() {
     let server = Server::start();
     let log = Log::default();
     let jobs = noting(open(&server), &log);
@@ -179,10 +185,10 @@ fn the_servers_clock_counts_and_not_that_of_a_node() {
     drop(jobs);
 }
 
-/// A delay is counted from the server's present. That a wall clock of the process does not matter is in
-/// `values/server_time.rs`: nothing there reads one.
+/// A delay is counted from the server's present. The wall clock of the process has no effect:
+/// `values/server_time.rs` does not read it.
 #[test]
-fn the_clock_of_a_node_does_not_matter() {
+fn delay_counts_from_the_servers_present() {
     let server = Server::start();
     let seconds: Vec<String> = server.ask(&["TIME"]);
     let server_time =
@@ -195,9 +201,10 @@ fn the_clock_of_a_node_does_not_matter() {
     assert!(off < Duration::from_secs(2), "{off:?}");
 }
 
-/// An instant so far away cannot be told, and the dispatcher ended with a panic.
+/// A lease may be `Duration::MAX`. Its end is beyond every `Instant`: before a fix, the dispatcher ended with a
+/// panic.
 #[test]
-fn a_lease_may_be_as_long_as_a_duration_can_say() {
+fn lease_may_be_as_long_as_duration_max() {
     let server = Server::start();
     let log = Log::default();
     let jobs = noting(open(&server).lease(Duration::MAX), &log);

@@ -67,8 +67,9 @@ fn words(line: &str) -> Vec<&str> {
     line.split('"').skip(1).step_by(2).collect()
 }
 
+/// A script touches only the keys that its call names, and all of them have one hash tag.
 #[test]
-fn every_script_touches_only_keys_that_it_names_and_all_have_one_hash_tag() {
+fn scripts_touch_only_keys_that_they_name_with_one_hash_tag() {
     let server = Server::start();
     let mut monitor = monitor(&server);
     everything(|| open(&server).queue("all"));
@@ -96,8 +97,9 @@ fn every_script_touches_only_keys_that_it_names_and_all_have_one_hash_tag() {
     assert!(touched.len() > 15, "{touched:?}");
 }
 
+/// A node of a cluster runs every script.
 #[test]
-fn a_node_of_a_cluster_runs_every_script() {
+fn cluster_node_runs_every_script() {
     let server = Server::with(&["--cluster-enabled", "yes", "--save", "", "--appendonly", "no"]);
     let _: String = server.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     wait_until("the cluster is up", || {
@@ -165,9 +167,10 @@ impl Job for Mail {
     const KIND: &'static str = "mail";
 }
 
-/// The limit of Lua's stack is 8,000, and the rivals' scripts fail there for good.
+/// Each script does a bounded amount of work with 20,000 jobs that are due at one instant. The limit of Lua's
+/// stack is 8,000, and the rivals' scripts fail there for good.
 #[test]
-fn twenty_thousand_jobs_at_one_instant_pass_every_script() {
+fn scripts_take_twenty_thousand_jobs_due_at_one_instant() {
     const MANY: u64 = 20_000;
     let server = Server::start();
     let monitor = monitor(&server);
@@ -216,10 +219,10 @@ fn size(server: &Server, command: &str, key: &str) -> u64 {
     server.ask(&[command, &format!("tw:{{jobs}}:{key}")])
 }
 
-/// What the test above leaves out: chosen ids, keys, renewals, wishes to cancel, ends, deaths,
-/// purges.
+/// Each script does a bounded amount of work with 20,000 jobs, also in operations that the test above leaves out:
+/// chosen ids, keys, renewals, cancel requests, ends, deaths, purges.
 #[test]
-fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
+fn scripts_renew_end_and_purge_twenty_thousand_jobs() {
     const MANY: u64 = 20_000;
     let server = Server::start();
     let monitor = monitor(&server);
@@ -280,9 +283,9 @@ fn twenty_thousand_jobs_are_renewed_ended_and_purged() {
     no_script_did_much(&server, monitor);
 }
 
-/// The whole life of 20,000 jobs on three nodes: none waits for the others.
+/// Three nodes run 20,000 jobs of one instant, each job once.
 #[test]
-fn twenty_thousand_jobs_run_on_three_nodes() {
+fn nodes_run_twenty_thousand_jobs_of_one_instant_once() {
     let server = Server::start();
     let log = Log::default();
     let nodes: Vec<Jobs> = (0..3).map(|_| noting(open(&server), &log)).collect();

@@ -28,8 +28,9 @@ pub(crate) fn hash_of(script: &str) -> Vec<u8> {
     redis::Script::new(&format!("{prelude}{source}")).get_hash().as_bytes().to_vec()
 }
 
+/// An insert whose reply is lost is stored once.
 #[test]
-fn a_lost_reply_of_an_insert_neither_loses_nor_doubles() {
+fn insert_whose_reply_is_lost_is_stored_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();
@@ -50,8 +51,9 @@ fn a_lost_reply_of_an_insert_neither_loses_nor_doubles() {
     log.each_once(200);
 }
 
+/// A call whose reply is lost returns the answer of its first execution.
 #[test]
-fn a_lost_reply_of_an_answer_is_the_answer_that_it_was() {
+fn call_whose_reply_is_lost_returns_the_same_answer() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let client = through(&proxy).client().unwrap();
@@ -68,8 +70,9 @@ fn a_lost_reply_of_an_answer_is_the_answer_that_it_was() {
     client.check().unwrap();
 }
 
+/// No job runs twice if the reply of a claim or of an end is lost.
 #[test]
-fn a_lost_reply_of_a_claim_or_of_an_end_runs_no_job_twice() {
+fn claim_or_end_whose_reply_is_lost_runs_no_job_twice() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();
@@ -91,6 +94,7 @@ fn a_lost_reply_of_a_claim_or_of_an_end_runs_no_job_twice() {
     log.each_once(40);
 }
 
+/// Scripts that the server has forgotten are loaded again.
 #[test]
 fn scripts_that_the_server_has_forgotten_are_loaded_again() {
     let server = Server::start();
@@ -107,6 +111,7 @@ fn scripts_that_the_server_has_forgotten_are_loaded_again() {
     log.each_once(20);
 }
 
+/// Connections that the server kills are made anew, and each job runs once.
 #[test]
 fn connections_that_are_killed_are_made_anew() {
     let server = Server::start();
@@ -122,8 +127,9 @@ fn connections_that_are_killed_are_made_anew() {
     log.each_once(20);
 }
 
+/// A server that syncs each write loses no job when it is killed, and no job runs twice.
 #[test]
-fn a_server_that_syncs_each_write_loses_nothing_when_it_is_killed() {
+fn server_that_syncs_each_write_loses_nothing_when_killed() {
     let mut server = Server::durable();
     let log = Log::default();
     let failed = Arc::new(Mutex::new(0));
@@ -155,8 +161,10 @@ fn a_server_that_syncs_each_write_loses_nothing_when_it_is_killed() {
     log.each_once(300);
 }
 
+/// An insert without an answer fails with `Unknown` and its id when the call timeout is over. Under that id it is
+/// stored once.
 #[test]
-fn an_insert_is_unknown_when_the_callers_time_is_up() {
+fn insert_is_unknown_when_the_call_timeout_is_over() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let client = through(&proxy).call_timeout(500 * MS).client().unwrap();
@@ -175,8 +183,9 @@ fn an_insert_is_unknown_when_the_callers_time_is_up() {
     client.check().unwrap();
 }
 
+/// An insert that was never sent fails with `Store`, not `Unknown`, and gives the job back.
 #[test]
-fn a_call_that_was_never_sent_says_so() {
+fn insert_that_was_never_sent_is_not_unknown() {
     let mut server = Server::start();
     let client = open(&server).call_timeout(300 * MS).client().unwrap();
     server.kill();
@@ -190,6 +199,7 @@ fn a_call_that_was_never_sent_says_so() {
     assert_eq!(refused.into_inner(), Order(2));
 }
 
+/// Connections that are cut again and again lose no job.
 #[test]
 fn connections_that_are_cut_again_and_again_lose_nothing() {
     let server = Server::start();
@@ -213,11 +223,11 @@ fn connections_that_are_cut_again_and_again_lose_nothing() {
     log.each_once(200);
 }
 
-/// A process went on with the kinds that it knew: the script that was to store a job had no key to file it
-/// under, wrote its record all the same, and failed; and a process that only runs jobs claimed none any
-/// more.
+/// A server that has lost all its data takes and runs jobs again. Before a fix, processes went on with the kinds
+/// that they knew: the script that stored a job had no key for its due time, wrote its record all the same, and
+/// failed. A process that only runs jobs claimed none.
 #[test]
-fn a_server_that_has_lost_everything_takes_jobs_again() {
+fn server_that_has_lost_everything_takes_jobs_again() {
     let server = Server::start();
     let log = Log::default();
     let jobs = noting(open(&server), &log);
@@ -241,9 +251,10 @@ fn a_server_that_has_lost_everything_takes_jobs_again() {
     log.each_once(9);
 }
 
-/// Round trips are what a queue on a server costs.
+/// A node that runs many jobs needs less than a tenth of a round trip for each. Round trips are the cost of a
+/// queue on a server.
 #[test]
-fn a_job_takes_less_than_a_tenth_of_a_round_trip() {
+fn round_trips_are_fewer_than_a_tenth_of_the_jobs() {
     const MANY: u64 = 5000;
     let server = Server::start();
     let proxy = Proxy::to(server.port);

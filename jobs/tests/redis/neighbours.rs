@@ -205,18 +205,18 @@ fn no_neighbour_dies(ms: u64) {
 
 /// A job that ends its process 50 ms after its start takes no job of any node with it.
 #[test]
-fn a_job_that_kills_its_node_after_50_ms_takes_no_neighbour_with_it() {
+fn job_that_kills_its_node_after_50_ms_spares_its_neighbours() {
     no_neighbour_dies(50);
 }
 
 /// A job that ends its process 500 ms after its start takes no job of any node with it.
 #[test]
-fn a_job_that_kills_its_node_after_500_ms_takes_no_neighbour_with_it() {
+fn job_that_kills_its_node_after_500_ms_spares_its_neighbours() {
     no_neighbour_dies(500);
 }
 
 /// A job that ends its process 5 s after its start takes no job of any node with it.
 #[test]
-fn a_job_that_kills_its_node_after_5_s_takes_no_neighbour_with_it() {
+fn job_that_kills_its_node_after_5_s_spares_its_neighbours() {
     no_neighbour_dies(5000);
 }

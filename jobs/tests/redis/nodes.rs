@@ -8,8 +8,9 @@ use tickwheel_jobs::{Cancel, JobId};
 use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
+/// A job on a server is stored, runs when it is due, and can be cancelled before.
 #[test]
-fn a_job_is_stored_and_runs() {
+fn job_is_stored_and_runs_on_a_server() {
     let server = Server::start();
     let log = Log::default();
     let jobs = noting(open(&server), &log);
@@ -27,8 +28,9 @@ fn a_job_is_stored_and_runs() {
     log.each_once(2);
 }
 
+/// Three nodes exclude each other, and every job runs once.
 #[test]
-fn three_nodes_exclude_each_other_and_every_job_runs_once() {
+fn nodes_exclude_each_other_and_run_every_job_once() {
     let server = Server::start();
     let log = Log::default();
     let nodes: Vec<_> = (0..3).map(|_| noting(open(&server).max_in_flight(100), &log)).collect();
@@ -50,10 +52,9 @@ fn three_nodes_exclude_each_other_and_every_job_runs_once() {
     log.each_once(5000);
 }
 
-/// Promise: a key has at most one pending job, whichever nodes insert under it; and a job that was replaced
-/// never starts.
+/// A key has at most one pending job, whichever nodes insert under it. A job that was replaced never starts.
 #[test]
-fn a_key_has_one_job_although_every_node_replaces_it() {
+fn key_has_one_job_although_every_node_replaces_it() {
     const KEYS: u64 = 20;
     let server = Server::start();
     let log = Log::default();

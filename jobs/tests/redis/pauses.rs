@@ -40,8 +40,9 @@ fn all_ran(log: &Log, told: &Told, many: usize) {
     assert!(runs as usize <= many + told.times("lost"), "{runs} runs of {many} jobs");
 }
 
+/// A server that pauses its clients for two seconds loses no job. Inserts during the pause wait and succeed.
 #[test]
-fn a_server_whose_clients_are_paused_loses_nothing() {
+fn server_that_pauses_its_clients_loses_nothing() {
     for mode in ["ALL", "WRITE"] {
         let server = Server::start();
         let (log, told) = (Log::default(), Told::default());
@@ -63,8 +64,9 @@ fn a_server_whose_clients_are_paused_loses_nothing() {
     }
 }
 
+/// While a server is busy with a script, short calls fail and the error names it. No job is lost.
 #[test]
-fn a_server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
+fn server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
     let server = Server::start();
     let _: String = server.ask(&["CONFIG", "SET", "lua-time-limit", "50"]);
     let (log, told) = (Log::default(), Told::default());
@@ -108,9 +110,10 @@ fn a_server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
     jobs.shutdown().unwrap();
 }
 
-/// Each answer of a batch was waited for as long as one may take.
+/// A batch that takes many calls waits no longer than one call. Before a fix, it waited for each answer as long as
+/// one may take.
 #[test]
-fn a_batch_of_many_calls_waits_no_longer_than_one_call() {
+fn batch_of_many_calls_waits_no_longer_than_one_call() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let builder = Jobs::redis(proxy.url()).unwrap().lease(8000 * MS).call_timeout(500 * MS);

@@ -43,8 +43,10 @@ fn waiting(server: &Server) -> Builder {
     open(server).replicas(1).lease(LEASE)
 }
 
+/// An insert waits for a replica that stands still, and fails with `Unknown` at its limit. Clients without
+/// replicas do not wait.
 #[test]
-fn an_insert_waits_for_a_replica_that_stands_still_and_is_unknown_in_the_end() {
+fn insert_is_unknown_if_its_replica_stands_still() {
     let server = master();
     let replica = replica_of(server.port);
     let limit = Duration::from_secs(3);
@@ -87,8 +89,9 @@ fn insert_until_the_end(client: &Client, stalled: &AtomicBool) -> (Vec<JobId>, u
     (acknowledged, unknown)
 }
 
+/// A promoted replica has every job whose insert was acknowledged.
 #[test]
-fn a_promoted_replica_has_every_job_that_was_acknowledged() {
+fn replica_that_is_promoted_has_every_acknowledged_job() {
     let mut server = master();
     let proxy = Proxy::to(server.port);
     let replica = replica_of(proxy.port);
@@ -123,6 +126,7 @@ fn a_promoted_replica_has_every_job_that_was_acknowledged() {
     found.check().unwrap();
 }
 
+/// Claims and ends of runs wait for no replica.
 #[test]
 fn claims_and_ends_wait_for_no_replica() {
     let server = master();
@@ -153,8 +157,9 @@ fn claims_and_ends_wait_for_no_replica() {
     log.each_once(20);
 }
 
+/// A node claims nothing while one of its inserts waits for a replica.
 #[test]
-fn a_process_whose_insert_waits_claims_nothing_meanwhile() {
+fn node_whose_insert_waits_for_a_replica_claims_nothing() {
     let server = master();
     let replica = replica_of(server.port);
     let log = Log::default();
@@ -180,9 +185,10 @@ fn a_process_whose_insert_waits_claims_nothing_meanwhile() {
     log.each_once(2);
 }
 
-/// The server takes no such number, and said so only after it had stored the job.
+/// An insert that wants more replicas than a server can have waits, and fails with `Unknown`. Before a fix, the
+/// server refused the number, but only after it had stored the job.
 #[test]
-fn more_replicas_than_there_can_be_are_waited_for() {
+fn replicas_beyond_the_number_of_redis_are_waited_for() {
     let server = master();
     let patience = 400 * MS;
     let client = waiting(&server).replicas(usize::MAX).call_timeout(patience).client().unwrap();
@@ -192,14 +198,16 @@ fn more_replicas_than_there_can_be_are_waited_for() {
     assert!(began.elapsed() >= patience, "{:?}", began.elapsed());
 }
 
+/// `replicas` is refused for a store that is no server.
 #[test]
-fn only_a_server_has_replicas() {
+fn replicas_are_refused_without_a_server() {
     let refused = Jobs::memory().replicas(1).handle(|_: Order, _| Ok(())).start().unwrap_err();
     assert!(matches!(&refused, OpenError::Config(reason) if reason.contains("replicas(1)")));
 }
 
+/// A full server whose replicas are missing fails an insert with `Full`.
 #[test]
-fn a_full_server_without_replicas_says_that_it_is_full() {
+fn full_server_without_replicas_says_that_it_is_full() {
     let server = master();
     let client = waiting(&server).call_timeout(800 * MS).client().unwrap();
     // The kind is known.

@@ -33,17 +33,19 @@ fn nothing_was_denied(server: &Server) {
     assert!(denied.is_empty(), "{denied:?}");
 }
 
+/// The user of `docs/redis.md` may do everything that clients and nodes do.
 #[test]
-fn the_user_of_the_manual_may_do_everything_and_nothing_is_denied() {
+fn user_of_the_manual_is_denied_nothing() {
     let server = Server::start();
     make_user(&server);
     everything(|| open_as_user(&server));
     nothing_was_denied(&server);
 }
 
-/// Nothing was looked at, and jobs were late, lost their leases or were stored although they were refused.
+/// A missing right is named when the jobs are opened. Before, rights were not checked: jobs were late, lost their
+/// leases or were stored although they were refused.
 #[test]
-fn a_right_that_is_missing_is_named_when_the_jobs_are_opened() {
+fn right_that_is_missing_is_named_at_opening() {
     let server = Server::start();
     make_user(&server);
     let missing = [
@@ -74,9 +76,9 @@ fn a_right_that_is_missing_is_named_when_the_jobs_are_opened() {
     nothing_was_denied(&server);
 }
 
-/// It looks, and is not refused for what it never does.
+/// A client without the right to write can read. It is not refused for commands that it never sends.
 #[test]
-fn a_client_that_may_write_nothing_reads() {
+fn client_that_may_write_nothing_can_read() {
     let server = Server::start();
     make_user(&server);
     open(&server).queue("shop").client().unwrap().insert(HOUR, Order(1)).unwrap();
@@ -89,9 +91,10 @@ fn a_client_that_may_write_nothing_reads() {
     assert_eq!(reader.count().unwrap().pending, 1);
 }
 
-/// The hint comes after all writes of a script: the insert was refused, and the job was stored.
+/// A refused notification loses no job, and its insert succeeds. It comes after all writes of a script: before a
+/// fix, the insert was refused, and the job was stored.
 #[test]
-fn a_hint_that_is_refused_loses_no_job() {
+fn notification_that_is_refused_loses_no_job() {
     let server = Server::start();
     make_user(&server);
     let log = Log::default();
@@ -107,10 +110,10 @@ fn a_hint_that_is_refused_loses_no_job() {
     log.each_once(2);
 }
 
-/// A claim took its jobs out of the set of those that wait before it failed: they were in no set, and one that
-/// was cancelled then left its fence behind for good.
+/// A claim that lacks a right leaves its jobs pending. Before a fix, it removed them from the pending jobs before
+/// it failed: they were in no set, and one that was cancelled then left its fence behind for good.
 #[test]
-fn a_claim_that_lacks_a_right_leaves_its_jobs_where_they_were() {
+fn claim_that_lacks_a_right_leaves_its_jobs_pending() {
     let server = Server::start();
     make_user(&server);
     let (log, (failed, told)) = (Log::default(), std::sync::mpsc::channel());
@@ -139,9 +142,10 @@ fn a_claim_that_lacks_a_right_leaves_its_jobs_where_they_were() {
     log.each_once(1);
 }
 
-/// What the script wrote before it failed stays: the insert said that nothing was stored.
+/// An insert whose script fails midway fails with `Unknown`, because the writes of the script stay. Before a fix,
+/// it said that nothing was stored.
 #[test]
-fn an_insert_whose_script_fails_in_its_midst_is_unknown() {
+fn insert_whose_script_fails_midway_is_unknown() {
     let server = Server::start();
     make_user(&server);
     let client = open_as_user(&server).client().unwrap();

@@ -20,8 +20,9 @@ fn is_master(server: &Server) -> bool {
     info.contains("role:master")
 }
 
+/// Nodes go on with the replica that sentinels promote, and each job runs once.
 #[test]
-fn workers_go_on_with_the_replica_that_sentinels_promote() {
+fn nodes_go_on_with_the_replica_that_sentinels_promote() {
     let mut set = SentinelSet::start();
     let url = url(&set.ports());
     let open = || Jobs::redis(&url).unwrap().call_timeout(MINUTE);
@@ -116,8 +117,10 @@ impl Drop for Sentinel {
     }
 }
 
+/// A sentinel that names a replica is passed over: the client calls the next one. If there is no other, the error
+/// names the replica.
 #[test]
-fn a_replica_that_a_sentinel_still_names_is_not_used_and_the_next_sentinel_is_asked() {
+fn sentinel_that_names_a_replica_is_passed_over() {
     let master = master();
     let replica = replica_of(master.port);
     let late = Sentinel::naming(replica.port);
@@ -135,9 +138,10 @@ fn a_replica_that_a_sentinel_still_names_is_not_used_and_the_next_sentinel_is_as
     assert!(late.asked.load(Ordering::Acquire) > 1);
 }
 
-/// A sentinel that is cut off with an old master goes on to name it, and it goes on to say that it is one.
+/// Each search for the server begins with another sentinel. A sentinel that is cut off with an old master still
+/// names it, and that server still says that it is a master.
 #[test]
-fn each_search_begins_with_another_sentinel() {
+fn search_for_a_server_begins_with_another_sentinel() {
     let left_behind = Server::with(&["--save", "", "--min-replicas-to-write", "1"]);
     let master = master();
     let cut_off = Sentinel::naming(left_behind.port);
@@ -153,10 +157,10 @@ fn each_search_begins_with_another_sentinel() {
     assert!(cut_off.asked.load(Ordering::Acquire) > 1);
 }
 
-/// The thread that listens for hints would hear nothing of a server that a stale sentinel names: it is
-/// a master, and the queue is elsewhere.
+/// The thread that listens for notifications calls no sentinel. On the server that a stale sentinel names it would
+/// hear nothing: that server is a master, but the queue is elsewhere.
 #[test]
-fn who_listens_for_hints_asks_no_sentinel() {
+fn listener_for_notifications_calls_no_sentinel() {
     let left_behind = Server::with(&["--save", "", "--min-replicas-to-write", "1"]);
     let master = master();
     let stale = Sentinel::naming(left_behind.port);
@@ -180,8 +184,9 @@ fn who_listens_for_hints_asks_no_sentinel() {
     jobs.shutdown().unwrap();
 }
 
+/// A node leaves a server that has become a replica, although the connections to it stay open.
 #[test]
-fn a_server_that_has_become_a_replica_is_left() {
+fn server_that_became_a_replica_is_left() {
     let first = master();
     let second = replica_of(first.port);
     let sentinel = Sentinel::naming(first.port);
@@ -206,8 +211,9 @@ fn a_server_that_has_become_a_replica_is_left() {
     log.each_once(2);
 }
 
+/// A URL that leads to no usable server is refused. The error names each address, and no password.
 #[test]
-fn what_leads_to_no_server_is_refused_by_name_and_no_password_is_told() {
+fn url_that_leads_to_no_server_is_refused_without_passwords() {
     let refused = |url: &str| match Jobs::redis(url).unwrap_err() {
         OpenError::Server { server, problem } => {
             let text = format!("{server}: {problem}");
@@ -248,6 +254,7 @@ fn what_leads_to_no_server_is_refused_by_name_and_no_password_is_told() {
     assert!(matches!(problem, ServerProblem::Other(_)), "{problem:?}");
 }
 
+/// The server and its sentinels have logins of their own, and the database of the URL is the server's.
 #[test]
 fn server_and_sentinel_have_logins_and_databases_of_their_own() {
     let server = Server::with(&["--requirepass", "one@secret"]);

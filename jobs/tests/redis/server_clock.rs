@@ -82,10 +82,10 @@ struct Start {
     at: SystemTime,
 }
 
-/// Whoever was idle while the server's clock was set goes by the new time in the first call: a job that is to
-/// start in a moment starts in a moment, neither ten minutes early nor ten minutes late.
+/// A client or node that was idle while the server's clock was set follows the new time in its first call: a job
+/// with a short delay starts after that delay, neither ten minutes early nor ten minutes late.
 #[test]
-fn an_idle_client_and_an_idle_node_follow_a_server_whose_clock_is_set() {
+fn server_clock_that_is_set_is_followed_by_idle_processes() {
     let Some(clock) = Clock::new() else { return };
     let options = ["--save", "", "--appendonly", "no"];
     let server = Arc::new(Server::with_environment(clock.environment(), &options));

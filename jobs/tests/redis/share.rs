@@ -37,11 +37,11 @@ fn nodes_share_jobs_that_take_a_while() {
     log.each_once(36);
 }
 
-/// Three nodes of one thread share 90 jobs of 300 ms that are due at once, and so do they if one of them
-/// comes three seconds late. A node lists as running what it has started, and another process lists nothing as running. Prints
-/// how many each has run, and when the last one ended: 9 s, and 10 s, would be perfect.
+/// Three nodes of one thread share 90 jobs of 300 ms that are due at once, also if one node comes three seconds
+/// late. A node lists the runs that it has started as running. Another process lists no job as running. The test
+/// prints how many jobs each node has run, and when the last run ended: 9 s, and 10 s, would be perfect.
 #[test]
-fn three_nodes_of_one_thread_have_a_fair_share_each() {
+fn nodes_of_one_thread_have_a_fair_share_each() {
     for late in [Duration::ZERO, 3000 * MS] {
         let server = Server::start();
         let log = Log::default();
@@ -108,9 +108,10 @@ fn jobs_do_not_wait_behind_a_handler_while_another_node_is_idle() {
     assert_eq!(held.len(), 1);
 }
 
-/// What was claimed before a thread was taken goes back: short runs were expected, and a long one came.
+/// Claimed jobs that cannot start go back, and another node runs them. The node expected short runs, and a long
+/// one came.
 #[test]
-fn what_cannot_start_goes_back_to_the_others() {
+fn claim_that_cannot_start_goes_back_to_the_other_nodes() {
     let server = Server::start();
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
@@ -144,7 +145,7 @@ fn what_cannot_start_goes_back_to_the_others() {
 /// Runs that are futures take no thread: a node with one thread holds many of them.
 #[cfg(feature = "tokio")]
 #[test]
-fn runs_that_are_futures_are_claimed_whatever_the_threads_do() {
+fn futures_are_claimed_beyond_the_number_of_threads() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let server = Server::start();
     let log = Log::default();
@@ -169,11 +170,11 @@ fn runs_that_are_futures_are_claimed_whatever_the_threads_do() {
     log.each_once(300);
 }
 
-/// Of a kind whose handler is a future a node claims as many jobs as it may run at once, 64 unless it is set:
-/// another node has the rest, and jobs of another kind are not kept back.
+/// A node claims at most `max_async_runs` jobs of a kind whose handler is a future, 64 unless it is set. Another
+/// node has the rest, and jobs of another kind are not delayed.
 #[cfg(feature = "tokio")]
 #[test]
-fn a_node_runs_so_many_futures_of_a_kind_and_leaves_the_rest_to_others() {
+fn futures_of_a_kind_are_claimed_up_to_max_async_runs() {
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Other(u64);
     impl tickwheel_jobs::Job for Other {

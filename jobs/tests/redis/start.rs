@@ -20,14 +20,16 @@ fn refused(url: &str) -> ServerProblem {
     }
 }
 
+/// A port without a server is refused as `Unreachable`.
 #[test]
-fn a_server_that_is_not_there_is_refused() {
+fn server_that_is_not_there_is_refused() {
     let problem = refused(&format!("redis://127.0.0.1:{}/", free_port()));
     assert!(matches!(problem, ServerProblem::Unreachable(_)), "{problem:?}");
 }
 
+/// A missing or wrong login is refused as `Denied`.
 #[test]
-fn a_wrong_password_is_refused() {
+fn password_that_is_wrong_is_refused() {
     let server = Server::with(&["--requirepass", "right"]);
     for login in ["", ":secret@", "nobody:secret@"] {
         let problem = refused(&format!("redis://{login}127.0.0.1:{}/", server.port));
@@ -37,21 +39,24 @@ fn a_wrong_password_is_refused() {
     Jobs::redis(right).unwrap().client().unwrap().check().unwrap();
 }
 
+/// A server that evicts keys is refused, and the error names its policy.
 #[test]
-fn a_server_that_evicts_is_refused() {
+fn server_that_evicts_is_refused() {
     let server = Server::with(&["--maxmemory-policy", "allkeys-lru"]);
     assert_eq!(refused(&server.url()), ServerProblem::Evicts("allkeys-lru".to_owned()));
 }
 
+/// A replica is refused as `ReadOnly`.
 #[test]
-fn a_replica_is_refused() {
+fn replica_is_refused_as_read_only() {
     let primary = Server::start();
     let replica = Server::with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
     assert_eq!(refused(&replica.url()), ServerProblem::ReadOnly);
 }
 
+/// A server of another protocol is refused as `NotRedis`, and a silent one as `Unreachable`.
 #[test]
-fn what_is_no_redis_server_is_refused() {
+fn server_that_is_not_redis_is_refused() {
     for (answer, is_silent) in [(&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], false), (b"", true)] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -72,16 +77,18 @@ fn what_is_no_redis_server_is_refused() {
     }
 }
 
+/// A URL that makes no sense is refused.
 #[test]
-fn a_url_that_makes_no_sense_is_refused() {
+fn url_of_a_server_that_makes_no_sense_is_refused() {
     for url in ["", "postgres://127.0.0.1/", "redis://"] {
         let refused = Jobs::redis(url).unwrap_err();
         assert!(matches!(refused, OpenError::Config(_) | OpenError::Server { .. }), "{refused:?}");
     }
 }
 
+/// A server without persistence causes one warning.
 #[test]
-fn a_server_without_persistence_is_warned_of() {
+fn server_without_persistence_causes_a_warning() {
     let warned = |server: &Server| {
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&warnings);
@@ -103,8 +110,9 @@ fn a_server_without_persistence_is_warned_of() {
     assert_eq!(warned(&Server::durable()), 0);
 }
 
+/// A full server refuses inserts, and runs the jobs that it has.
 #[test]
-fn a_full_server_refuses_jobs_and_runs_those_that_it_has() {
+fn full_server_refuses_jobs_and_runs_those_that_it_has() {
     let server = Server::start();
     let log = crate::support::Log::default();
     let client = open(&server).client().unwrap();
@@ -127,8 +135,9 @@ fn a_full_server_refuses_jobs_and_runs_those_that_it_has() {
     jobs.shutdown().unwrap();
 }
 
+/// A batch that fills the server fails with the number of stored jobs, a multiple of 256.
 #[test]
-fn a_batch_beyond_256_says_how_far_it_came() {
+fn batch_beyond_256_says_how_many_jobs_were_stored() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     client.insert(std::time::Duration::from_secs(60), Order(0)).unwrap();

@@ -48,10 +48,10 @@ fn at() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000)
 }
 
-/// A suspect at the head of its kind kept all jobs of the kind back, until every suspect before them had
-/// had its time alone.
+/// Suspects that wait delay no other job of their kind. Before a fix, a suspect at the head of its kind delayed
+/// them all, until every suspect before them had been claimed alone.
 #[test]
-fn suspects_that_wait_keep_no_job_of_their_kind_back() {
+fn suspects_that_wait_delay_no_job_of_their_kind() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let suspects = client.insert_batch((0..600).map(|n| (at(), Order(n)))).unwrap();
@@ -72,9 +72,9 @@ fn suspects_that_wait_keep_no_job_of_their_kind_back() {
     core::mem::forget((jobs, driver));
 }
 
-/// Whatever is done to a job that waits is done to a suspect.
+/// A suspect that waits is listed, rescheduled, replaced and cancelled like any other pending job.
 #[test]
-fn a_suspect_that_waits_is_listed_moved_replaced_and_cancelled_as_any_job() {
+fn suspect_is_listed_rescheduled_replaced_and_cancelled() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let ids: Vec<JobId> = (0..700u32)
@@ -138,9 +138,10 @@ fn gone_with_two_claims(server: &Server, interruptions: u8, others: u64) -> [Job
     [first, second]
 }
 
-/// The job that was claimed later is the more likely cause: the first one died of its neighbour.
+/// The fifth interruption of a job does not count if a suspect was claimed after the job. That suspect is the more
+/// likely cause of the end of their process.
 #[test]
-fn the_last_interruption_of_a_job_does_not_count_if_a_suspect_was_claimed_after_it() {
+fn interruption_does_not_kill_if_a_suspect_was_claimed_later() {
     // With 600 others the look has several parts, in any order.
     for others in [0, 600] {
         let server = Server::start();
@@ -154,9 +155,10 @@ fn the_last_interruption_of_a_job_does_not_count_if_a_suspect_was_claimed_after_
     }
 }
 
-/// What was never interrupted is no likely cause.
+/// The fifth interruption of a job makes it dead if no suspect was claimed after it. A job that was never
+/// interrupted is no likely cause.
 #[test]
-fn the_last_interruption_of_a_job_counts_if_no_suspect_was_claimed_after_it() {
+fn interruption_kills_if_no_suspect_was_claimed_later() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let found = gone_with_two_claims(&server, 0, 300);

@@ -136,8 +136,9 @@ fn jobs_run(url: &str, tls: &Tls) {
     log.each_once(20);
 }
 
+/// Jobs run over TLS, and notifications come over it too.
 #[test]
-fn jobs_run_over_tls_and_hints_come_by_it() {
+fn tls_carries_jobs_and_notifications() {
     let authority = Authority::new("an authority");
     let server = Secured::start(&authority, "127.0.0.1", "no");
     let tls = Tls::new().trust(authority.pem());
@@ -151,8 +152,9 @@ fn jobs_run_over_tls_and_hints_come_by_it() {
     jobs.shutdown().unwrap();
 }
 
+/// A `rediss-sentinel` URL reaches the sentinels and the server that they name by TLS.
 #[test]
-fn sentinels_and_the_server_that_they_name_are_reached_by_tls() {
+fn tls_reaches_sentinels_and_the_server_that_they_name() {
     let authority = Authority::new("an authority");
     let server = Secured::start(&authority, "127.0.0.1", "no");
     let sentinel = Secured::sentinel(&authority, server.port);
@@ -160,8 +162,9 @@ fn sentinels_and_the_server_that_they_name_are_reached_by_tls() {
     jobs_run(&url, &Tls::new().trust(authority.pem()));
 }
 
+/// A certificate of an unknown authority or of another host is refused, and the error names the reason.
 #[test]
-fn a_certificate_of_another_authority_or_host_is_refused_by_name() {
+fn certificate_of_another_authority_or_host_is_refused() {
     let authority = Authority::new("an authority");
     let server = Secured::start(&authority, "127.0.0.1", "no");
     let other = Tls::new().trust(Authority::new("another").pem());
@@ -175,8 +178,9 @@ fn a_certificate_of_another_authority_or_host_is_refused_by_name() {
     assert!(reason.contains("certificate not valid for name \"127.0.0.1\""), "{reason}");
 }
 
+/// A port where only one side speaks TLS is refused, and the error says so or names the port.
 #[test]
-fn a_port_without_tls_is_named_and_so_is_one_with_it() {
+fn port_with_tls_on_one_side_only_is_named() {
     let authority = Authority::new("an authority");
     let server = Secured::start(&authority, "127.0.0.1", "no");
     let tls = Tls::new().trust(authority.pem());
@@ -189,8 +193,9 @@ fn a_port_without_tls_is_named_and_so_is_one_with_it() {
     assert!(matches!(problem, ServerProblem::Unreachable(_)), "{error:?}");
 }
 
+/// A server that wants a certificate of its clients gets it. The debug text does not contain the private key.
 #[test]
-fn a_server_that_wants_a_certificate_of_its_clients_gets_it() {
+fn client_certificate_is_sent_to_a_server_that_wants_it() {
     let authority = Authority::new("an authority");
     let server = Secured::start(&authority, "127.0.0.1", "yes");
     let tls = Tls::new().trust(authority.pem());
@@ -202,10 +207,11 @@ fn a_server_that_wants_a_certificate_of_its_clients_gets_it() {
     jobs_run(&server.url(), &identified);
 }
 
-/// The variable is the only way for a program that takes a URL and nothing else.
+/// The command trusts the authority that `SSL_CERT_FILE` names, and no other. A program that takes only a URL has
+/// no other way to name one.
 #[cfg(feature = "cli")]
 #[test]
-fn the_command_trusts_the_authority_that_its_environment_names() {
+fn command_trusts_the_authority_of_its_environment() {
     let authority = Authority::new("an authority");
     let server = Secured::start(&authority, "127.0.0.1", "no");
     let tls = Tls::new().trust(authority.pem());
@@ -224,6 +230,7 @@ fn the_command_trusts_the_authority_that_its_environment_names() {
     assert!(!refused.status.success() && said.contains("UnknownIssuer"), "{refused:?}");
 }
 
+/// Certificates and keys that make no sense are refused, and the error names the setting.
 #[test]
 fn certificates_that_make_no_sense_are_refused() {
     let authority = Authority::new("an authority");

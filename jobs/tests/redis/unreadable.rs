@@ -41,10 +41,10 @@ fn bytes(id: JobId) -> [u8; 16] {
     id.to_u128().to_be_bytes()
 }
 
-/// A row of another version made every step fail after its claim was made. The jobs were claimed at each
-/// step, and never run: they were dead after five leases.
+/// An unreadable schedule costs no claim, and is reported once. Before a fix, a row of another version made every
+/// step fail after its claim: the jobs were claimed at each step, never ran, and were dead after five leases.
 #[test]
-fn a_schedule_that_cannot_be_read_costs_no_claim_and_is_told_once() {
+fn unreadable_schedule_costs_no_claim_and_is_reported_once() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     client.schedule("good", Schedule::every(HOUR), Order(100)).unwrap();
@@ -73,10 +73,10 @@ fn a_schedule_that_cannot_be_read_costs_no_claim_and_is_told_once() {
     log.each_once(51);
 }
 
-/// Every claim failed where the script read it, so no job of its kind ran, and inserts of a node were
-/// unknown. Nothing named the job.
+/// An unreadable record is set aside and reported, and blocks no other job. Before a fix, every claim failed in
+/// the script that read it: no job of its kind ran, inserts of a node were unknown, and no error named the job.
 #[test]
-fn a_record_that_makes_no_sense_is_set_aside_and_keeps_no_other_job_back() {
+fn unreadable_record_is_set_aside_and_blocks_no_other_job() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let ids: Vec<JobId> =
@@ -139,9 +139,10 @@ fn ids_of(ids: &[JobId], client: &tickwheel_jobs::Client) -> String {
     format!("{}: R12", named.unwrap_or_else(|| panic!("{found}")))
 }
 
-/// The lease of its claim ends: the look failed, and with it what the look does for all other jobs.
+/// An unreadable record of a claimed job is set aside when its lease ends. Before a fix, the poll failed there,
+/// and the other jobs were not polled.
 #[test]
-fn a_claimed_job_whose_record_makes_no_sense_is_set_aside_when_its_lease_ends() {
+fn unreadable_record_of_a_claim_is_set_aside_at_its_lease_end() {
     let server = Server::start();
     let (jobs, driver) = open(&server)
         .lease(LEASE)
@@ -174,10 +175,10 @@ fn a_claimed_job_whose_record_makes_no_sense_is_set_aside_when_its_lease_ends() 
     drop((jobs, driver));
 }
 
-/// The answer of an insert was an error, so the claim in the same round trip was thrown away: its job was
-/// claimed by nobody until the lease ended.
+/// A claim is kept if an insert in its round trip fails. Before a fix, the error of the insert dropped the claim,
+/// and its job waited for the end of the lease.
 #[test]
-fn a_claim_is_kept_if_an_insert_in_its_round_trip_fails() {
+fn claim_is_kept_if_an_insert_in_its_round_trip_fails() {
     let server = Server::start();
     for name in ["dead", "died", "done", "keys"] {
         let _: String = server.ask(&["FLUSHALL"]);

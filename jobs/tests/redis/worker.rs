@@ -74,8 +74,9 @@ fn wait_for_a_start(server: &Server) {
     wait_until("the worker has started the job", || !said(server).is_empty());
 }
 
+/// The jobs of a killed node run on another node within the lease and about a second.
 #[test]
-fn the_jobs_of_a_worker_that_is_killed_run_elsewhere_within_the_lease_and_a_second() {
+fn node_that_is_killed_has_its_jobs_run_elsewhere() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let worker = Worker::start(&server);
@@ -96,8 +97,9 @@ fn the_jobs_of_a_worker_that_is_killed_run_elsewhere_within_the_lease_and_a_seco
     log.each_once(1);
 }
 
+/// A job of a node that stands still runs on another node. The first run is cancelled once the node goes on.
 #[test]
-fn a_worker_that_stands_still_loses_its_job_and_is_told() {
+fn node_that_stands_still_has_its_run_cancelled() {
     let server = Server::start();
     let client = open(&server).client().unwrap();
     let worker = Worker::start(&server);

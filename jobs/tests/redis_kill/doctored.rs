@@ -41,26 +41,30 @@ fn twice(between: impl FnOnce(&mut Log)) -> Log {
     log
 }
 
+/// A kill is a cause of a second run.
 #[test]
-fn a_kill_is_a_cause() {
+fn kill_is_a_cause_of_a_second_run() {
     passes(&twice(Log::killed));
 }
 
+/// A new process is no cause of a second run while the first process lives.
 #[test]
-fn another_life_alone_is_no_cause() {
+fn new_process_alone_is_no_cause_of_a_second_run() {
     caught(&twice(|_| {}), "R5");
 }
 
+/// A process that stood still past its lease is a cause of a second run.
 #[test]
-fn a_stop_past_the_lease_is_a_cause() {
+fn stop_past_the_lease_is_a_cause_of_a_second_run() {
     passes(&twice(|log| {
         log.add(Record::Stopped { is_stopped: true });
         log.add(Record::Stopped { is_stopped: false });
     }));
 }
 
+/// A drop is a cause of a second run, and so is a stall of the process or of its connection.
 #[test]
-fn a_drop_and_a_stall_are_causes() {
+fn drop_and_stall_are_causes_of_a_second_run() {
     passes(&twice(|log| {
         log.add(Record::Ending { at: log.at() });
         log.add(Record::Dropped);
@@ -72,9 +76,9 @@ fn a_drop_and_a_stall_are_causes() {
     }));
 }
 
-/// What a script leaves that ends in its midst for want of a right is explained, but for a job that is lost.
+/// A missing right explains what a script left that failed midway, but not a lost job.
 #[test]
-fn a_right_that_was_missing_explains_no_loss() {
+fn right_that_was_missing_explains_no_loss() {
     let denied = |half_done: bool, during: fn(&mut Log)| {
         let mut log = shared();
         log.insert(1, DUE);
@@ -96,8 +100,9 @@ fn a_right_that_was_missing_explains_no_loss() {
     assert_eq!(denied(false, two_runs), (vec!["R5"], 0));
 }
 
+/// A moment without the server is no cause of a second run.
 #[test]
-fn a_server_that_was_away_for_a_moment_is_no_cause() {
+fn outage_of_a_moment_is_no_cause_of_a_second_run() {
     caught(
         &twice(|log| {
             log.add(Record::Server { is_up: false });
@@ -107,8 +112,9 @@ fn a_server_that_was_away_for_a_moment_is_no_cause() {
     );
 }
 
+/// A lease's time without the server is a cause of a second run.
 #[test]
-fn a_server_that_was_away_for_a_lease_is_a_cause() {
+fn outage_of_a_lease_is_a_cause_of_a_second_run() {
     passes(&twice(|log| {
         log.add(Record::Server { is_up: false });
         log.now += 2000;
@@ -116,8 +122,10 @@ fn a_server_that_was_away_for_a_lease_is_a_cause() {
     }));
 }
 
+/// After a cancel was answered `Running`, the job may start once: another process has claimed it. R3 finds a
+/// second start.
 #[test]
-fn a_job_that_another_child_has_claimed_may_start_once_after_its_cancel() {
+fn cancel_answered_running_allows_one_more_start() {
     let cancelled = |answer: Answer, runs: u64| {
         let mut log = shared();
         log.insert(1, DUE);
@@ -135,8 +143,9 @@ fn a_job_that_another_child_has_claimed_may_start_once_after_its_cancel() {
     assert!(again.iter().any(|violation| violation.rule == "R3"), "{again:?}");
 }
 
+/// A replaced job may have started before if a reschedule made it due before the replacement.
 #[test]
-fn a_replaced_job_may_have_begun_when_a_reset_made_it_earlier() {
+fn replaced_job_may_have_started_after_a_reschedule() {
     let replaced = |reset: u64| {
         let mut log = shared();
         log.keyed(1, DUE + 400);
@@ -166,8 +175,10 @@ fn lost(before_ms: u64) -> Log {
     log
 }
 
+/// The persistence of the server explains a loss only within its own time before a kill, and none after the
+/// restart.
 #[test]
-fn a_loss_must_be_explained_by_the_persistence() {
+fn loss_must_be_explained_by_the_persistence() {
     let explained = |log: &Log, persistence| {
         let verdict = verdict(log, persistence);
         assert_eq!(verdict.violations.len() + verdict.explained.len(), 1, "{verdict:?}");

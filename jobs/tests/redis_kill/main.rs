@@ -162,32 +162,38 @@ fn write(log: &[Event], seed: u64) -> String {
     path.display().to_string()
 }
 
+/// With `appendfsync always`, nodes and a server that are killed lose nothing, and every rule holds.
 #[test]
-fn nothing_is_lost_if_every_write_is_synced() {
+fn sync_of_every_write_loses_nothing() {
     story(Persistence::Always, false);
 }
 
+/// The rules hold while some jobs end their process: they take no other job with them.
 #[test]
 fn jobs_that_end_their_process_take_no_other_with_them() {
     story(Persistence::Always, true);
 }
 
+/// With `appendfsync everysec`, what the server had not yet written explains every loss.
 #[test]
-fn a_sync_a_second_explains_what_is_lost() {
+fn sync_each_second_explains_the_losses() {
     story(Persistence::EverySecond, false);
 }
 
+/// After a failover, the delay of the replica explains every loss.
 #[test]
-fn a_failover_explains_what_is_lost() {
+fn failover_explains_the_losses() {
     story(Persistence::Replicated(0), false);
 }
 
+/// Without persistence, a server keeps what came after its restart.
 #[test]
-fn without_persistence_what_came_after_the_restart_is_kept() {
+fn restart_without_persistence_keeps_what_came_after() {
     story(Persistence::None, false);
 }
 
+/// A right that users lack for a moment loses no job.
 #[test]
-fn a_right_that_is_taken_for_a_moment_loses_no_job() {
+fn right_that_is_taken_for_a_moment_loses_no_job() {
     story(Persistence::Rights, false);
 }

@@ -29,15 +29,17 @@ fn is_yes(answers: &mut impl BufRead) -> io::Result<bool> {
 mod tests {
     use super::*;
 
+    /// An answer means yes if its first line is `y` or `yes`, in any case. Every other answer means no.
     #[test]
-    fn yes_alone_is_yes() {
+    fn answer_is_yes_only_for_y_and_yes() {
         let answer = |text: &str| is_yes(&mut text.as_bytes()).unwrap();
         assert!(answer("y\n") && answer("Yes\r\n") && answer(" YES "));
         assert!(!answer("\n") && !answer("") && !answer("n\ny\n") && !answer("yess\n"));
     }
 
+    /// `confirm` asks nothing for one job, or for several jobs with `--yes`.
     #[test]
-    fn one_job_needs_no_question() {
+    fn confirm_asks_nothing_for_one_job_or_with_yes() {
         assert!(confirm(1, "deleted", false).unwrap());
         assert!(confirm(2, "deleted", true).unwrap());
     }

@@ -242,8 +242,10 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    /// A time is read as RFC 3339, as a date, with or without a time of day, or as a delay from now. Other text is
+    /// refused.
     #[test]
-    fn a_time_is_read_in_every_form() {
+    fn time_is_read_in_every_form() {
         let read = |text: &str| time(text).unwrap().resolve();
         let at = |text: &str| utc(read(text));
         assert_eq!(at("2026-11-22T10:00:00Z"), "2026-11-22T10:00:00.000Z");
@@ -262,8 +264,9 @@ mod tests {
         }
     }
 
+    /// A delay is read with one unit or several. A number without a unit and a negative delay are refused.
     #[test]
-    fn a_delay_is_read_in_every_form() {
+    fn delay_is_read_in_every_form() {
         let seconds = |text: &str| delay(text).unwrap().as_secs();
         assert_eq!(seconds("5m"), 300);
         assert_eq!(seconds("2h 30m"), 9000);
@@ -274,8 +277,9 @@ mod tests {
         }
     }
 
+    /// A duration is printed with its two largest units at most.
     #[test]
-    fn a_duration_is_printed_in_two_units() {
+    fn duration_is_printed_in_two_units() {
         let text = |ms: u64| span(Duration::from_millis(ms));
         assert_eq!(text(7), "7ms");
         assert_eq!(text(1250), "1.250s");
@@ -289,6 +293,8 @@ mod tests {
         assert_eq!(relative(then, then), "now");
     }
 
+    /// The command prints the text of a job with its control characters escaped, so that they cannot steer a
+    /// terminal.
     #[test]
     fn text_of_a_job_cannot_steer_a_terminal() {
         assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");

@@ -132,8 +132,9 @@ impl fmt::Debug for ServerUrl {
 mod tests {
     use super::*;
 
+    /// An argument is a URL if it begins with a scheme. Only the scheme is printed, so that no password is.
     #[test]
-    fn a_url_is_known_by_its_scheme_and_nothing_else_of_it_is_printed() {
+    fn url_is_known_by_its_scheme_and_printed_without_the_rest() {
         let urls = [
             "redis://:secret@h",
             "rediss://u:secret@h:1/2",
@@ -162,8 +163,10 @@ mod tests {
         }
     }
 
+    /// A separate password is put into the URL where `redis` reads it. It is refused if the URL has a password
+    /// already.
     #[test]
-    fn a_password_goes_where_the_library_looks_for_it() {
+    fn password_is_put_into_the_url_where_redis_rs_reads_it() {
         let with = |url: &str| {
             let url = ServerUrl::parse(url).unwrap().with_password("a/@:+ é");
             url.map(|url| url.0.replace("a%2F%40%3A%2B%20%C3%A9", "PASSWORD"))

@@ -188,10 +188,10 @@ mod tests {
     use crate::store::Claimed;
     use crate::values::time::Millis;
 
-    /// Promise: the list of the runs that must start soon has a bound, however many runs end in a second.
+    /// The list of the runs that must start soon has a bound, however many runs end in a second.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
-    fn the_list_of_runs_that_must_start_soon_has_a_bound() {
+    fn list_of_runs_to_start_has_a_bound() {
         let now = Instant::now();
         let settings = Settings {
             max_in_flight: 8,

@@ -37,9 +37,9 @@ impl Told {
 mod tests {
     use super::*;
 
-    /// Promise: each unreadable thing is reported once, and the memory of it has a bound.
+    /// Each unreadable job or schedule is reported once, and the number of remembered names has a bound.
     #[test]
-    fn each_name_is_told_once_and_few_are_kept() {
+    fn unreadable_names_are_reported_once_and_few_are_kept() {
         let mut told = Told::default();
         assert!(told.is_new("job 1") && !told.is_new("job 1"));
         for n in 0..10 * MOST_TOLD {

@@ -144,10 +144,10 @@ mod tests {
         (listener, url)
     }
 
-    /// Before a fix, each wait took as long as an answer may take, although the caller had stopped waiting:
-    /// three seconds to connect, three for the answer.
+    /// No wait of a connection goes on after its caller has stopped waiting. Before a fix, each wait took as long
+    /// as an answer may take: three seconds to connect, three for the answer.
     #[test]
-    fn no_wait_goes_on_once_the_caller_has_stopped_waiting() {
+    fn connection_waits_end_when_the_caller_stops_waiting() {
         let (listener, url) = silent();
         // A login, the choice of a database and a search wait too.
         let ways = [

@@ -161,8 +161,10 @@ mod tests {
         }
     }
 
+    /// A batch is sent again if its error may be over later or on another server. In the second case the client
+    /// searches for that server first.
     #[test]
-    fn what_another_server_or_a_later_time_may_mend_is_asked_again() {
+    fn batch_is_sent_again_after_an_error_that_may_pass() {
         let again = [
             ("MOVED 3999 127.0.0.1:6381", true),
             ("ASK 3999 127.0.0.1:6381", true),

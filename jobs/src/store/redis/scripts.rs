@@ -82,8 +82,9 @@ impl Scripts {
 
 #[cfg(test)]
 mod tests {
+    /// The scripts and the commands that wait for replicas keep the last answers for the same time.
     #[test]
-    fn the_last_answers_are_kept_as_long_as_replicas_are_told() {
+    fn last_answers_are_kept_equally_long_by_scripts_and_client() {
         let kept =
             format!("local SENT_KEPT_MS = {}\n", crate::store::redis::replicas::SENT_KEPT_MS);
         assert!(include_str!("scripts/prelude.lua").contains(&kept));

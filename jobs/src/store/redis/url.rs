@@ -212,8 +212,9 @@ mod tests {
         }
     }
 
+    /// A URL of every form yields its addresses, with the usual port where it names none.
     #[test]
-    fn every_form_names_its_addresses() {
+    fn url_names_its_addresses_in_every_form() {
         let forms: [(&str, &[&str]); 7] = [
             ("redis://a/3", &["a:6379"]),
             ("redis-cluster://a", &["a:6379"]),
@@ -228,8 +229,10 @@ mod tests {
         }
     }
 
+    /// The user and password of a URL go to the servers alone, and those of its `sentinel_` parameters to the
+    /// sentinels alone.
     #[test]
-    fn logins_are_for_those_for_whom_they_are_meant() {
+    fn logins_of_a_url_go_to_the_servers_or_to_the_sentinels() {
         let of = |login: &RedisConnectionInfo| {
             let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
             format!("{} {} {}", text(login.username()), text(login.password()), login.db())
@@ -249,8 +252,9 @@ mod tests {
         assert_eq!(of(parsed.addresses[0].login()), "- - 0");
     }
 
+    /// A malformed URL is refused with the reason, and the error does not contain its password.
     #[test]
-    fn a_malformed_url_is_refused_by_name_and_its_password_is_not_told() {
+    fn url_that_is_malformed_is_refused_without_its_password() {
         let malformed = [
             ("redis-cluster://", "host 1 is empty"),
             ("redis-cluster://u:secret@", "host 1 is empty"),
@@ -289,9 +293,10 @@ mod tests {
         }
     }
 
+    /// A server that a cluster or a sentinel names is reached by TLS if the URL asks for TLS.
     #[cfg(feature = "redis-tls")]
     #[test]
-    fn a_server_that_was_found_is_reached_with_tls_if_those_asked_are() {
+    fn tls_is_used_for_every_server_that_a_tls_url_leads_to() {
         for url in ["rediss-cluster://a,b", "rediss-sentinel://a,b?master=m"] {
             for address in parse(url).unwrap().addresses {
                 let found = address.at("c".to_owned(), 1);
@@ -300,6 +305,7 @@ mod tests {
         }
     }
 
+    /// A URL with TLS is refused, and the error names TLS, if the feature is off.
     #[cfg(not(feature = "redis-tls"))]
     #[test]
     fn tls_needs_its_feature() {

@@ -133,11 +133,10 @@ fn wait_for_others(tries: i32) -> bool {
 mod tests {
     use super::*;
 
-    /// Promise: a batch waits for a transaction of another connection until its callers stop waiting, and no
-    /// longer.
+    /// A batch waits for a transaction of another connection until its callers stop waiting, and no longer.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the handler reads the clock")]
-    fn a_wait_for_others_ends_at_its_time_and_not_before() {
+    fn wait_for_other_connections_ends_at_its_limit() {
         let now = Instant::now();
         assert!(wait_for_others(0));
         let (calm, hurry) = (Hurry::default(), Hurry::default());

@@ -144,10 +144,10 @@ mod tests {
 
     use super::*;
 
-    /// Promise: an insert in a transaction of the caller is not refused because another connection has
-    /// written in between. `path_of` reads nothing, so the first statement is the write.
+    /// An insert in a transaction of the caller is not refused because another connection has written in between.
+    /// `path_of` reads nothing, so the first statement is the write.
     #[test]
-    fn the_path_of_a_transaction_is_found_without_a_read() {
+    fn transaction_path_is_found_without_a_read() {
         let name = format!("tickwheel-jobs-outbox-{}.db", std::process::id());
         let path = std::env::temp_dir().join(name);
         let mut conn = Connection::open(&path).unwrap();

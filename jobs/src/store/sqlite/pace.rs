@@ -61,10 +61,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Promise: after a long commit the next one moves or deletes fewer rows, after a short one more,
-    /// within bounds.
+    /// After a long commit the next one moves or deletes fewer rows, after a short one more, within bounds.
     #[test]
-    fn the_rows_of_a_commit_follow_its_time() {
+    fn rows_of_a_commit_follow_the_time_of_the_one_before() {
         let mut pace = Pace::default();
         let mut commit = |rows: usize, took: Duration| {
             pace.takes(rows);

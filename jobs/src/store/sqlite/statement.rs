@@ -212,9 +212,9 @@ mod tests {
     use super::*;
     use crate::store::{Answer, Batch, Op, Store};
 
-    /// Promise: the parameter of a statement contains every field of a job.
+    /// The parameter of a statement contains every field of a job.
     #[test]
-    fn a_job_comes_out_of_its_parameter_as_it_went_in() {
+    fn statement_parameter_keeps_every_field_of_a_job() {
         let ways = [IfTaken::Replace, IfTaken::ReplaceKeepingTime, IfTaken::Leave];
         let keys = ways.map(|if_taken| Some(("order-1001 \u{0}'\"".to_owned(), if_taken)));
         for key in keys.into_iter().chain([None]) {
@@ -229,10 +229,10 @@ mod tests {
         }
     }
 
-    /// Promise: a statement has all the effects of an insert. Of several jobs with one key the last one stays
-    /// (`IfTaken`). An id that the caller chose is inserted once, and remembered once its job has ended.
+    /// A statement has all the effects of an insert. Of several jobs with one key the last one stays (`IfTaken`).
+    /// An id that the caller chose is inserted once, and remembered once its job has ended.
     #[test]
-    fn what_statements_left_is_filed_in_their_order_by_the_rules_of_an_insert() {
+    fn statement_jobs_are_filed_in_order_by_the_rules_of_an_insert() {
         let path = std::env::temp_dir().join(format!("tickwheel-filed-{}.db", std::process::id()));
         let mut location = Location::new(path.clone(), None);
         let conn = location.open().unwrap();
@@ -281,9 +281,9 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// Promise: a parameter that was cut, or that another program wrote, is no job and causes no panic.
+    /// A parameter that was cut, or that another program wrote, is no job and causes no panic.
     #[test]
-    fn a_parameter_that_was_cut_is_no_job() {
+    fn statement_parameter_that_was_cut_is_no_job() {
         let kind = Arc::from("close-order");
         let (id, due) = (JobId::named("close"), Millis::ZERO);
         let new =
