@@ -42,8 +42,9 @@ fn full_pool(threads: usize) -> (Arc<ThreadPool>, Sender<()>) {
     (pool, release)
 }
 
+/// A pool whose threads are busy delays jobs, and loses none.
 #[test]
-fn a_full_pool_delays_jobs_and_loses_none() {
+fn full_pool_delays_jobs_and_loses_none() {
     let (pool, release) = full_pool(2);
     let wheel = Wheel::builder().pool(pool).build().unwrap();
     let (sender, receiver) = channel();
@@ -58,8 +59,9 @@ fn a_full_pool_delays_jobs_and_loses_none() {
     assert_eq!(receiver.iter().take(100).sum::<i32>(), 4950);
 }
 
+/// Shutdown and drop do not wait for a pool whose threads are busy.
 #[test]
-fn a_full_pool_holds_up_neither_shutdown_nor_drop() {
+fn full_pool_delays_neither_shutdown_nor_drop() {
     let (pool, release) = full_pool(1);
     let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
     wheel.insert(Duration::ZERO, || panic!("there was no thread for it"));
@@ -72,8 +74,9 @@ fn a_full_pool_holds_up_neither_shutdown_nor_drop() {
     drop(release);
 }
 
+/// A drainer that yields to the pool does not run another drainer on top of it.
 #[test]
-fn a_drainer_takes_no_other_on_top_while_it_lets_the_pool_have_its_turn() {
+fn drainer_that_yields_does_not_run_another_on_top() {
     // One thread is busy. The other ends a stint, and finds the drainer that was meant for the first.
     // If it ran that one on top, it would hold both permits: a job there blocks until a later job has
     // run, and no thread would run that.
@@ -106,8 +109,9 @@ fn a_drainer_takes_no_other_on_top_while_it_lets_the_pool_have_its_turn() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
+/// A batch of inserts or resets wakes a ticker that sleeps for longer.
 #[test]
-fn a_batch_wakes_a_ticker_that_sleeps() {
+fn batch_wakes_a_ticker_that_sleeps() {
     let wheel = Wheel::builder().threads(1).build().unwrap();
     let (sender, ran) = channel();
     let job = |n| {
@@ -138,8 +142,9 @@ fn repeat(scheduler: &Scheduler, runs: &Arc<AtomicUsize>, own: Arc<OnceLock<Hand
     own.set(inserted.unwrap()).unwrap();
 }
 
+/// A job that inserts itself anew cannot cancel its current run.
 #[test]
-fn cancel_of_a_repeating_job_from_inside_itself() {
+fn cancel_by_the_job_itself_returns_false() {
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     repeat(&wheel.scheduler(), &runs, Arc::default());
@@ -147,8 +152,9 @@ fn cancel_of_a_repeating_job_from_inside_itself() {
     assert_eq!((runs.load(Ordering::SeqCst), wheel.stats().panicked), (5, 0));
 }
 
+/// A repeating job may drop or shut down its wheel. It does not run again, and is dropped.
 #[test]
-fn a_repeating_job_that_ends_its_wheel() {
+fn repeating_job_may_end_its_wheel() {
     for shutdown in [false, true] {
         let wheel = Arc::new(Mutex::new(None));
         let (own, (sender, ended)) = (Arc::clone(&wheel), channel());
@@ -169,8 +175,9 @@ fn a_repeating_job_that_ends_its_wheel() {
     }
 }
 
+/// A job that owns its group, its guard or its `Keyed` ends and is dropped.
 #[test]
-fn a_job_that_owns_its_group_guard_or_keys_ends() {
+fn job_that_owns_its_group_guard_or_keyed_is_dropped() {
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     let second = MS * 1000;
     // One of the group's own jobs drops the group while the job runs.
@@ -209,8 +216,9 @@ fn a_job_that_owns_its_group_guard_or_keys_ends() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
+/// Each of 100 000 repeating jobs can be cancelled: in the wheel, in the queue, or while it runs.
 #[test]
-fn a_hundred_thousand_jobs_that_repeat() {
+fn repeating_jobs_by_the_hundred_thousand_can_be_cancelled() {
     let wheel = Wheel::builder().tick(MS * 10).build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let handles: Vec<Handle> = (0..100_000)
@@ -234,8 +242,9 @@ fn a_hundred_thousand_jobs_that_repeat() {
     assert_eq!(runs.load(Ordering::Relaxed), so_far);
 }
 
+/// An advance inside a job of the same driver returns at once; the outer advance runs the jobs.
 #[test]
-fn a_driver_may_be_driven_from_inside() {
+fn driver_may_advance_inside_its_own_advance() {
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     let driver = Arc::new(driver);
     let inner = Arc::clone(&driver);
@@ -247,8 +256,9 @@ fn a_driver_may_be_driven_from_inside() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
+/// The cost of `next_turn` does not grow with the number of timers.
 #[test]
-fn the_search_for_the_next_tick_does_not_grow_with_the_population() {
+fn next_turn_costs_the_same_with_many_timers() {
     // A million searches among 200,000 timers: if each were a scan, this would take hours.
     let mut wheel = Hierarchy::default();
     for n in 0..200_000 {
@@ -259,8 +269,9 @@ fn the_search_for_the_next_tick_does_not_grow_with_the_population() {
     }
 }
 
+/// A cancel in each pause of a burst does not make the advance visit the slot anew.
 #[test]
-fn a_burst_that_is_cancelled_while_it_fires() {
+fn burst_that_is_cancelled_while_it_fires_is_not_rescanned() {
     // A cancel in every pause: if each had to look at the whole slot, this would take hours.
     let mut wheel = Hierarchy::default();
     let count = 1_000_000;
@@ -272,8 +283,9 @@ fn a_burst_that_is_cancelled_while_it_fires() {
     assert_eq!(due.len() as u64 + cancelled, count);
 }
 
+/// The same holds if one timer was inserted after its deadline.
 #[test]
-fn a_burst_with_one_deadline_that_had_passed_is_cancelled_while_it_fires() {
+fn burst_with_a_late_timer_is_not_rescanned() {
     // A timer that was inserted after its deadline must not make each pause look at the whole slot.
     let mut wheel = Hierarchy::default();
     assert!(wheel.advance(Tick::new(4), 0, &mut Vec::new()).finished);
@@ -287,8 +299,9 @@ fn a_burst_with_one_deadline_that_had_passed_is_cancelled_while_it_fires() {
     assert_eq!(due.len() as u64 + cancelled, count + 1);
 }
 
+/// An insert of a past deadline in each pause of a burst does not make the advance visit the slot anew.
 #[test]
-fn late_inserts_in_every_pause_of_a_burst() {
+fn burst_with_late_inserts_is_not_rescanned() {
     // As above, with an insert after its deadline in every pause.
     let mut wheel = Hierarchy::default();
     assert!(wheel.advance(Tick::new(4), 0, &mut Vec::new()).finished);
@@ -324,31 +337,35 @@ fn visit_a_full_slot(sizes: &[usize], first_visit: u64, insert: impl Fn(usize) -
     assert_eq!((due.len(), wheel.len()), (count as usize + pauses, 0));
 }
 
+/// Inserts into a slot that is being visited do not make the visit begin again.
 #[test]
-fn inserts_into_the_slot_that_is_visited_do_not_hold_it_up() {
+fn inserts_into_the_visited_slot_do_not_delay_the_visit() {
     // Inserts for another cycle; for the current tick; for both in turn.
     visit_a_full_slot(&[3600], 3600, |_| 7200);
     visit_a_full_slot(&[3600], 3600, |_| 3600);
     visit_a_full_slot(&[3600], 3600, |pause| 3600 * (1 + pause as u64 % 4));
 }
 
+/// Inserts into the next tick do not make the visit of an outer slot begin again.
 #[test]
-fn inserts_into_the_next_tick_do_not_hold_up_a_visit_further_out() {
+fn inserts_into_the_next_tick_do_not_delay_an_outer_visit() {
     visit_a_full_slot(&[4, 64], 256, |_| 0);
     visit_a_full_slot(&[4, 64], 256, |_| 256);
     visit_a_full_slot(&[4, 4, 16], 256, |_| 256);
     visit_a_full_slot(&[4, 64], 256, |pause| 256 * (pause as u64 % 3));
 }
 
+/// A panic of a task that a job spawned on the pool is caught and counted.
 #[test]
-fn a_panic_in_a_task_that_a_job_spawned_is_caught() {
+fn panic_in_a_task_that_a_job_spawned_is_caught() {
     let wheel = Wheel::builder().threads(1).build().unwrap();
     wheel.insert(Duration::ZERO, || rayon::spawn(|| panic!("in a task that a job spawned")));
     wait_for(|| wheel.stats().panicked == 1);
 }
 
+/// A million jobs all run while eight threads insert, reset and cancel others.
 #[test]
-fn a_million_jobs_on_one_tick_while_others_insert() {
+fn jobs_by_the_million_run_while_threads_insert() {
     let wheel = Wheel::builder().threads(2).build().unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     let (before, count) = (wheel.insert(HOUR, || ()), 1_000_000);
@@ -371,8 +388,9 @@ fn a_million_jobs_on_one_tick_while_others_insert() {
     assert_eq!((wheel.stats().panicked, wheel.len()), (0, 0));
 }
 
+/// A chain of drops that each insert the next job ends with the wheel.
 #[test]
-fn drops_that_insert_drops_that_insert() {
+fn drop_that_inserts_its_successor_ends_with_the_wheel() {
     // Each captured value inserts the next when it is dropped. The end of the wheel ends the chain.
     struct Chain(Scheduler, Arc<AtomicUsize>);
     impl Drop for Chain {
@@ -395,8 +413,9 @@ fn drops_that_insert_drops_that_insert() {
     assert_eq!(drops.load(Ordering::SeqCst), 2);
 }
 
+/// Fifty wheels are built and ended, one after the other.
 #[test]
-fn many_wheels_come_and_go() {
+fn wheels_may_come_and_go_by_the_dozen() {
     for n in 0..50 {
         let wheel = Wheel::builder().threads(1).shards(1).build().unwrap();
         let (sender, receiver) = channel();
@@ -409,8 +428,9 @@ fn many_wheels_come_and_go() {
     }
 }
 
+/// Jobs that wait in rayon for parts of themselves all end.
 #[test]
-fn jobs_that_run_rayon_inside() {
+fn jobs_may_use_rayon_inside() {
     // While a job waits in rayon, rayon runs other tasks of the pool on top of it.
     let wheel = Wheel::builder().threads(2).build().unwrap();
     let (sender, receiver) = channel();

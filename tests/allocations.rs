@@ -35,7 +35,7 @@ static ALLOCATOR: Counting = Counting;
 /// A run of a repeating job allocates nothing on a manual clock, even if each run is a call of the driver:
 /// the job's box and the buffer for due jobs are used again.
 #[test]
-fn a_run_of_a_repeating_job_allocates_nothing() {
+fn run_of_a_repeating_job_allocates_nothing() {
     const MS: Duration = Duration::from_millis(1);
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));

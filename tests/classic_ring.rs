@@ -20,8 +20,9 @@ const EXAMPLES: [(usize, u32, u32, usize, u64); 6] = [
     (3600, 5, 7200, 5, 1),
 ];
 
+/// Each example has the right slot and cycle count, and its job runs in the right second.
 #[test]
-fn slots_cycles_and_the_second_at_which_the_job_runs() {
+fn examples_have_their_slots_cycles_and_seconds() {
     for (slots, cursor, delay, slot, cycles) in EXAMPLES {
         let ring = Geometry::ring(slots).unwrap();
         let (wheel, driver) = Wheel::builder().tick(SECOND).geometry(ring).manual().unwrap();
@@ -36,9 +37,10 @@ fn slots_cycles_and_the_second_at_which_the_job_runs() {
     }
 }
 
+/// The same examples run on the real clock, none early.
 #[test]
 #[allow(clippy::disallowed_methods)]
-fn the_same_against_the_clock_with_a_ticker() {
+fn examples_run_on_the_real_clock_and_are_never_early() {
     // A tick of 50 µs instead of a second: no job is early, and all of them run during the test.
     let tick = Duration::from_micros(50);
     for (slots, _, delay, ..) in EXAMPLES {
@@ -51,8 +53,9 @@ fn the_same_against_the_clock_with_a_ticker() {
     }
 }
 
+/// In each of 100 cycles of one slot, exactly the 100 jobs of that cycle run.
 #[test]
-fn ten_thousand_events_in_one_slot_and_a_hundred_cycles_apart() {
+fn cycles_of_one_slot_are_told_apart_by_the_hundred() {
     let ring = Geometry::ring(60).unwrap();
     let (wheel, driver) = Wheel::builder().tick(SECOND).geometry(ring).manual().unwrap();
     for cycle in 0..100 {

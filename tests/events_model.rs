@@ -516,8 +516,9 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
+    /// Random histories of events agree with a list.
     #[test]
-    fn events_do_what_a_list_does(
+    fn events_agree_with_a_list(
         room in prop_oneof![Just(usize::MAX), 1..4_usize],
         gives in any::<bool>(),
         slots in 1..5_usize,

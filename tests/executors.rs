@@ -170,8 +170,9 @@ async fn life(scheduler: Scheduler, number: u32) {
     assert_eq!(set.count().await, 8);
 }
 
+/// No wake is lost, in any order in which the executor polls, and no sleep is early.
 #[test]
-fn no_order_of_polls_loses_a_wake() {
+fn wakes_survive_any_order_of_polls() {
     for order in ORDERS {
         let (wheel, driver) = manual();
         let mut executor = Executor::new(order);
@@ -193,8 +194,9 @@ fn no_order_of_polls_loses_a_wake() {
     }
 }
 
+/// A task that is dropped at any of its waits leaves no waker in the wheel.
 #[test]
-fn a_task_that_is_dropped_anywhere_leaves_nothing_behind() {
+fn task_that_is_dropped_leaves_no_waker_behind() {
     for order in [Order::NewestFirst, Order::LastWakerOnly] {
         for turns in 0..30 {
             let (wheel, driver) = manual();
@@ -216,8 +218,9 @@ fn a_task_that_is_dropped_anywhere_leaves_nothing_behind() {
     }
 }
 
+/// When the wheel ends first, each task is woken and gets the error of its wait.
 #[test]
-fn a_wheel_that_ends_first_tells_every_task() {
+fn wheel_that_ends_first_wakes_every_task() {
     for order in ORDERS {
         let (wheel, driver) = manual();
         let mut executor = Executor::new(order);
@@ -242,8 +245,9 @@ fn a_wheel_that_ends_first_tells_every_task() {
     }
 }
 
+/// A sleep in `or` keeps its time, however often the other branch wins.
 #[test]
-fn or_loses_nothing_when_the_other_branch_wins() {
+fn or_keeps_the_sleep_when_the_other_branch_wins() {
     let (wheel, driver) = manual();
     let begin = driver.now();
     let others = testing::run(&driver, async {
@@ -283,8 +287,9 @@ async fn pend<F: Future + Unpin>(future: &mut F) {
     .await;
 }
 
+/// A sleep that moved to another task wakes that task.
 #[test]
-fn what_one_task_has_polled_wakes_the_task_that_has_it_now() {
+fn sleep_that_moved_wakes_the_task_that_polled_it_last() {
     let (wheel, driver) = manual();
     let runtime = tokio(3);
     for _ in 0..50 {
@@ -317,8 +322,9 @@ fn what_one_task_has_polled_wakes_the_task_that_has_it_now() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
+/// A task that is always ready delays no sleep.
 #[test]
-fn a_task_that_never_rests_holds_up_no_sleep() {
+fn task_that_never_rests_delays_no_sleep() {
     let wheel = Wheel::new();
     let over = Arc::new(AtomicBool::new(false));
     let (scheduler, sleeper) = (wheel.scheduler(), Arc::clone(&over));
@@ -337,8 +343,9 @@ fn a_task_that_never_rests_holds_up_no_sleep() {
     });
 }
 
+/// A blocked worker of a runtime delays no sleep on another worker.
 #[test]
-fn a_worker_that_is_blocked_holds_up_no_sleep() {
+fn worker_that_is_blocked_delays_no_sleep() {
     let wheel = Wheel::new();
     let runtime = tokio(2);
     let (started, starts) = mpsc::channel();

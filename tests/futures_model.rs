@@ -253,7 +253,7 @@ fn geometry() -> impl Strategy<Value = Geometry> {
 
 /// The wheel makes its shards of wakers with the first sleep, which may be late in its life.
 #[test]
-fn the_first_sleep_of_a_wheel_that_is_not_new_agrees_with_the_list() {
+fn first_sleep_late_in_a_wheels_life_agrees_with_a_list() {
     let mut world = World::new(Geometry::default());
     let reset = Action::ResetAt { sleep: 0, from_now: 0, elsewhere: false };
     let poll = Action::Poll { sleep: 0, task: 0 };
@@ -267,7 +267,7 @@ fn the_first_sleep_of_a_wheel_that_is_not_new_agrees_with_the_list() {
 /// A sleep that is reset to the past waits for a tick that has passed. Other sleeps that are over stay
 /// over.
 #[test]
-fn a_reset_to_the_past_takes_nothing_back() {
+fn reset_to_the_past_leaves_other_sleeps_over() {
     let mut world = World::new(Geometry::default());
     let history = [
         Action::Make { delay: 0 },
@@ -287,6 +287,7 @@ fn a_reset_to_the_past_takes_nothing_back() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
+    /// Random histories of sleeps agree with a list of their times.
     #[test]
     fn sleeps_agree_with_a_list(
         geometry in geometry(),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tickwheel::{Repeat, Wheel, global, testing};
 
+/// The wheel of the process can be installed once, and its futures run on it.
 #[test]
-fn a_wheel_is_installed_once_and_before_the_first_use() {
+fn wheel_is_installed_once_and_before_the_first_use() {
     let ms = Duration::from_millis(1);
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     global::install(wheel).expect("nobody has used it");

@@ -51,6 +51,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
+/// A sleep of `HyperTimer` is never early on the real clock.
 #[test]
 fn sleeps_on_the_real_clock_are_never_early() {
     let wheel = Wheel::new();
@@ -71,8 +72,9 @@ fn sleeps_on_the_real_clock_are_never_early() {
     assert!(begin.elapsed() >= 2 * MS);
 }
 
+/// On a manual wheel, the driver moves the time of hyper.
 #[test]
-fn a_manual_wheel_moves_the_time_of_hyper() {
+fn manual_wheel_moves_the_time_of_hyper() {
     let (_wheel, driver, timer, wakes) = manual();
     let begin = timer.now();
     assert_eq!(begin, driver.now());
@@ -87,8 +89,9 @@ fn a_manual_wheel_moves_the_time_of_hyper() {
     assert_eq!(timer.now(), begin + 2 * HOUR);
 }
 
+/// A reset keeps the box of the sleep, and the task that waits.
 #[test]
-fn a_reset_keeps_the_box_and_the_waker() {
+fn reset_keeps_the_box_and_the_waker() {
     let (wheel, driver, timer, wakes) = manual();
     let begin = timer.now();
     let mut sleep = timer.sleep(10 * MS);
@@ -112,8 +115,9 @@ fn a_reset_keeps_the_box_and_the_waker() {
     assert_eq!((address(&sleep), wheel.stats().sleeping), (place, 0));
 }
 
+/// A reset replaces the sleep of another timer by one of this wheel.
 #[test]
-fn a_sleep_of_another_timer_gives_way_to_one_of_this_wheel() {
+fn reset_replaces_a_sleep_of_another_timer() {
     struct Never;
     impl Sleep for Never {}
     impl Future for Never {
@@ -130,8 +134,9 @@ fn a_sleep_of_another_timer_gives_way_to_one_of_this_wheel() {
     assert!(wakes.count() == 1 && wakes.poll(&mut sleep).is_ready());
 }
 
+/// After the end of the wheel, only those sleeps end whose time had come.
 #[test]
-fn a_sleep_of_hyper_never_ends_after_its_wheel() {
+fn sleep_of_hyper_never_ends_after_its_wheel() {
     let (wheel, driver, timer, wakes) = manual();
     let mut over = timer.sleep(MS);
     let mut waits = timer.sleep(HOUR);

@@ -7,6 +7,7 @@ use tickwheel::{Geometry, Wheel};
 const MS: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// Timers fire on their ticks after up to 400 years.
 #[test]
 fn timers_fire_on_their_tick_after_years() {
     for geometry in [Geometry::default(), Geometry::ring(3600).unwrap()] {
@@ -27,8 +28,9 @@ fn timers_fire_on_their_tick_after_years() {
     }
 }
 
+/// A timer of ten years fires after ten years, on its tick.
 #[test]
-fn a_timer_of_years_waits_for_years() {
+fn timer_of_ten_years_waits_for_ten_years() {
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     let ten_years = DAY * 3653;
     let handle = wheel.insert(ten_years, || ());
@@ -39,8 +41,9 @@ fn a_timer_of_years_waits_for_years() {
     assert_eq!((driver.advance(DAY - MS), driver.advance(MS)), (0, 1));
 }
 
+/// The clock can run to its end. A job that is inserted then does not run, and can be cancelled.
 #[test]
-fn the_clock_can_run_to_its_end() {
+fn clock_can_run_to_its_end() {
     let (wheel, driver) = Wheel::builder().tick(Duration::from_nanos(1)).manual().unwrap();
     let soon = wheel.insert(DAY, || ());
     let never = wheel.insert(Duration::MAX, || ());

@@ -341,8 +341,9 @@ mod tests {
 
     use crate::api::wheel::Wheel;
 
+    /// An insert that unwinds leaves no member in the group, and takes no lock twice.
     #[test]
-    fn an_insert_that_unwinds_leaves_no_member() {
+    fn insert_that_unwinds_leaves_no_member() {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();
         let scheduler = wheel.scheduler();
         // On a thread of its own: if the insert took a lock twice, it would wait for ever.
@@ -356,8 +357,9 @@ mod tests {
         assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok((true, 0)));
     }
 
+    /// An empty group keeps room for at most `KEPT_MEMBERS` members.
     #[test]
-    fn an_empty_group_keeps_little_memory() {
+    fn group_that_is_empty_keeps_little_memory() {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();
         let group = Group::new(&wheel);
         (0..1000).for_each(|_| assert!(group.insert(Duration::MAX, || ()).is_ok()));
@@ -365,8 +367,9 @@ mod tests {
         assert!(lock(&group.members.list).entries.capacity() <= KEPT_MEMBERS);
     }
 
+    /// An insert whose member has left already does not store its handle for a later member.
     #[test]
-    fn a_handle_is_not_written_down_for_a_later_member() {
+    fn handle_is_not_stored_for_a_later_member() {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();
         let group = Group::new(&wheel);
         let early = wheel.insert(Duration::MAX, || ());

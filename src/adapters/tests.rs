@@ -66,8 +66,9 @@ impl Drop for Nosy {
     }
 }
 
+/// The drop of a key may use the `Keyed` that the key was in.
 #[test]
-fn a_key_may_use_its_keys_when_it_is_dropped() {
+fn key_may_use_its_keyed_when_it_is_dropped() {
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     let own = Arc::new(OnceLock::new());
     let keyed: Keyed<Nosy> = Keyed::new(wheel.scheduler());
@@ -90,8 +91,9 @@ fn a_key_may_use_its_keys_when_it_is_dropped() {
     assert!(keyed.is_empty());
 }
 
+/// A job, and the drop of a value that it captured, may use the `Keyed` of the job.
 #[test]
-fn a_job_may_use_its_keys_wherever_it_is_called_or_dropped() {
+fn job_and_its_drop_may_use_their_keyed() {
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     let keyed: Colliding = Keyed::with_hasher(wheel.scheduler(), BuildHasherDefault::default());
     let ran = Arc::new(AtomicUsize::new(0));
@@ -126,8 +128,9 @@ fn a_job_may_use_its_keys_wherever_it_is_called_or_dropped() {
     assert!(keyed.is_empty());
 }
 
+/// The panic handler may use a `Keyed` and a `Group` during their `cancel_all`.
 #[test]
-fn a_panic_handler_may_use_the_keys_and_the_group() {
+fn panic_handler_may_use_keys_and_groups() {
     struct Bad;
     impl Drop for Bad {
         fn drop(&mut self) {
@@ -156,8 +159,9 @@ fn a_panic_handler_may_use_the_keys_and_the_group() {
     assert_eq!((wheel.len(), keyed.len(), group.len()), (0, 0, 0));
 }
 
+/// A member may drop its group, also when the member repeats or is cancelled with the group.
 #[test]
-fn a_group_may_be_dropped_by_its_members() {
+fn group_may_be_dropped_by_its_members() {
     // By a member that runs, by one that repeats, and by one that is cancelled with the group.
     let (wheel, driver) = Wheel::builder().manual().unwrap();
     for repeats in [false, true] {
@@ -184,8 +188,9 @@ fn a_group_may_be_dropped_by_its_members() {
     assert!(wheel.cancel(last) && wheel.is_empty());
 }
 
+/// The drop of a cancelled member may cancel and insert into the same group.
 #[test]
-fn a_drop_may_use_the_group_that_is_cancelled() {
+fn drop_may_use_the_group_that_is_cancelled() {
     let (wheel, _driver) = Wheel::builder().manual().unwrap();
     let group = Arc::new(Group::new(wheel.scheduler()));
     for _ in 0..100 {
@@ -207,8 +212,9 @@ fn a_drop_may_use_the_group_that_is_cancelled() {
     assert!(group.is_empty() && wheel.is_empty());
 }
 
+/// On keys that collide, each job of several threads either runs or comes back.
 #[test]
-fn many_threads_on_keys_that_collide() {
+fn keys_that_collide_work_on_many_threads() {
     let wheel = Wheel::builder().tick(Duration::from_micros(1)).threads(2).build().unwrap();
     let keyed: Colliding = Keyed::with_hasher(wheel.scheduler(), BuildHasherDefault::default());
     let (ran, inserted, came_back) =
@@ -247,8 +253,9 @@ fn many_threads_on_keys_that_collide() {
     assert_eq!(ended, inserted.load(Ordering::SeqCst));
 }
 
+/// If a wheel ends while other threads insert, every job is dropped, and no key or member is left.
 #[test]
-fn wheels_that_end_in_the_middle() {
+fn wheel_may_end_while_threads_insert_under_keys() {
     for round in 0..30 {
         let wheel = Wheel::builder().threads(1).shards(2).build().unwrap();
         let keyed: Keyed<u64> = Keyed::new(wheel.scheduler());
@@ -296,8 +303,9 @@ fn wheels_that_end_in_the_middle() {
     }
 }
 
+/// The engine is dropped with the wheel and the jobs that it handed back.
 #[test]
-fn the_end_of_the_wheel_ends_the_circle() {
+fn wheel_that_ends_breaks_the_circle_of_keys_and_jobs() {
     // A job holds its key's ticket, which holds the keys, which hold the engine, which holds the
     // job. Once the wheel and the jobs that it handed back are dropped, nothing holds the engine.
     for handed_back in [false, true] {
@@ -325,8 +333,9 @@ fn the_end_of_the_wheel_ends_the_circle() {
     }
 }
 
+/// A hasher that panics in its drop costs the last job no run, and the panic is counted.
 #[test]
-fn a_hasher_that_panics_when_it_is_dropped() {
+fn hasher_that_panics_when_dropped_costs_no_run() {
     // The hasher is dropped with the last job of a `Keyed` that is gone.
     #[derive(Clone)]
     struct BadHasher;

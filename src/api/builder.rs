@@ -342,8 +342,9 @@ fn processors() -> usize {
 mod tests {
     use super::*;
 
+    /// The longer the ring, the fewer shards the wheel has by default.
     #[test]
-    fn long_rings_make_few_shards() {
+    fn ring_that_is_long_makes_few_shards() {
         let shards = |slots| default_shards(&Geometry::ring(slots).unwrap());
         assert_eq!(shards(1), (processors() * 2).min(64));
         assert!(shards(86_400) <= 12 && shards(86_400) >= 2.min(processors()));
@@ -353,7 +354,7 @@ mod tests {
 
     /// `error.rs`, which may not name the builder, repeats its bounds.
     #[test]
-    fn the_messages_of_errors_name_the_bounds() {
+    fn error_messages_name_the_bounds() {
         let threads = ConfigError::Threads(0).to_string();
         assert!(threads.ends_with(&format!("between 1 and {}", Builder::MAX_THREADS)), "{threads}");
         let shards = ConfigError::Shards(0).to_string();

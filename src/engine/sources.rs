@@ -263,9 +263,10 @@ pub(crate) mod tests {
         }
     }
 
+    /// The end of each of many sources takes two checks on average, and removes the source from the list.
     #[cfg(not(loom))]
     #[test]
-    fn the_end_of_many_sources_takes_a_look_at_few() {
+    fn sources_that_end_cost_a_check_of_few_others() {
         let sources = Sources::new(&Arc::new(Parker::new()));
         let looks = Arc::new(AtomicUsize::new(0));
         let add = || {

@@ -78,8 +78,9 @@ mod tests {
     use super::*;
     use core::sync::atomic::{AtomicUsize, Ordering};
 
+    /// The limit of an advance is the number of wakers that it wakes in all shards together.
     #[test]
-    fn the_limit_of_an_advance_goes_for_all_shards_together() {
+    fn advance_limit_counts_for_all_shards_together() {
         let wakers = Wakers::new(3, &Geometry::default(), context());
         let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
         for thread in [0, 0, 1, 1, 1, 2, 2] {

@@ -222,8 +222,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// A manual clock stands until `set` moves it.
     #[test]
-    fn a_manual_clock_stands_until_it_is_moved() {
+    fn manual_clock_stands_until_it_is_moved() {
         let clock = Clock::manual();
         assert_eq!(clock.now(), Moment::default());
         clock.set(Moment::after(MS * 5));
@@ -232,8 +233,9 @@ mod tests {
         assert!(clock.instant(Moment::NEVER) > clock.instant(clock.now()));
     }
 
+    /// The wall clock of a manual clock moves with it, and can be set apart from it.
     #[test]
-    fn the_wall_clock_of_a_manual_clock_goes_with_its_hand_and_can_be_set() {
+    fn manual_wall_clock_moves_with_its_clock_and_can_be_set() {
         let clock = Clock::manual();
         let began = clock.wall();
         let at_origin = |time| WallOffset { at_origin: time };
@@ -251,15 +253,17 @@ mod tests {
         assert_eq!(clock.moment_of_wall(began - MS * 9).0, Moment::after(MS * 6));
     }
 
+    /// An instant before the origin of the clock counts as the origin.
     #[test]
-    fn an_instant_before_the_origin_is_the_origin() {
+    fn instant_before_the_origin_is_the_origin() {
         let before = read();
         let clock = Clock::manual();
         assert_eq!(clock.moment(before), Moment::default());
     }
 
+    /// The system's clock does not go back, and `set` does not move it.
     #[test]
-    fn the_systems_clock_does_not_go_back() {
+    fn system_clock_does_not_go_back() {
         let clock = Clock::monotonic();
         let first = clock.now();
         assert!(clock.now() >= first);

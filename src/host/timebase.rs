@@ -179,8 +179,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// A deadline is rounded up to a tick, and is never before the tick after the present.
     #[test]
-    fn the_earliest_deadline_is_the_tick_after_the_present() {
+    fn earliest_deadline_is_the_tick_after_the_present() {
         for clock in [Clock::manual(), Clock::monotonic()] {
             let timebase = Timebase::new(clock, Scale::new(MS).unwrap());
             let at = |micros| Moment::after(Duration::from_micros(micros));
@@ -206,9 +207,10 @@ mod tests {
         }
     }
 
+    /// Each share of a timebase draws other random numbers.
     #[cfg(feature = "async")]
     #[test]
-    fn a_shared_timebase_draws_a_jitter_of_its_own() {
+    fn timebase_that_is_shared_draws_a_jitter_of_its_own() {
         for clock in [Clock::manual(), Clock::monotonic()] {
             let first = Timebase::new(clock, Scale::new(MS).unwrap());
             let timebases = [first.share(), first.share().share(), first.share(), first];
@@ -223,8 +225,9 @@ mod tests {
         }
     }
 
+    /// Jitter reaches every tick of its window, and no tick outside it.
     #[test]
-    fn a_jitter_reaches_every_tick_of_its_window_and_no_other() {
+    fn jitter_reaches_every_tick_of_its_window_and_no_other() {
         for clock in [Clock::manual(), Clock::monotonic()] {
             let timebase = Timebase::new(clock, Scale::new(MS).unwrap());
             let at = |micros| Moment::after(Duration::from_micros(micros));

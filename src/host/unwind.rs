@@ -202,8 +202,9 @@ mod tests {
         }
     }
 
+    /// A panic is counted, and the handler gets it with the handle of its job.
     #[test]
-    fn a_panic_is_counted_and_handed_to_the_handler() {
+    fn panic_is_counted_and_handed_to_the_handler() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let handler_seen = Arc::clone(&seen);
         let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |panic| {
@@ -223,22 +224,25 @@ mod tests {
         assert_eq!(boundary.panicked(), 3);
     }
 
+    /// A panic of the handler is counted and goes no further.
     #[test]
-    fn a_handler_that_panics_is_silenced() {
+    fn handler_that_panics_is_silenced() {
         let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(|_| panic_any("handler"))));
         boundary.fire(job(|| panic_any("job")), handle(0));
         assert_eq!(boundary.panicked(), 2);
     }
 
+    /// A payload that panics in its drop is counted and goes no further.
     #[test]
-    fn a_payload_that_panics_when_dropped_is_silenced() {
+    fn payload_that_panics_when_dropped_is_silenced() {
         let boundary = UnwindBoundary::default();
         boundary.fire(job(|| panic_any(PanicsOnDrop("payload"))), handle(0));
         assert_eq!(boundary.panicked(), 2);
     }
 
+    /// A handler that panics in its drop is counted, and later panics are counted without it.
     #[test]
-    fn a_handler_that_panics_when_dropped_is_silenced() {
+    fn handler_that_panics_when_dropped_is_silenced() {
         let captured = PanicsOnDrop("handler's own");
         let (boundary, handler) = UnwindBoundary::new(Some(Box::new(move |_| {
             let _ = &captured;
@@ -249,8 +253,9 @@ mod tests {
         assert_eq!(boundary.panicked(), 2, "without its handler too");
     }
 
+    /// A drop that panics does not prevent the drops of other jobs.
     #[test]
-    fn one_bad_drop_among_many_spares_the_rest() {
+    fn drop_that_panics_spares_the_other_drops() {
         let boundary = UnwindBoundary::default();
         let count = Arc::new(());
         let jobs: Vec<Job> = (0..3)

@@ -258,7 +258,7 @@ mod tests {
     /// An advance that takes nothing out stops if and only if a timer is due, also after inserts,
     /// cancels and resets between the stops. The advance after it finds every timer in order.
     #[test]
-    fn an_advance_that_takes_nothing_out_stops_at_what_is_due() {
+    fn advance_to_due_stops_exactly_at_due_timers() {
         for seed in 1..200_u64 {
             let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let mut below = |end: u64| {
@@ -319,7 +319,7 @@ mod tests {
     /// An advance that takes nothing out looks at no entry twice: after each cancel it continues
     /// from where it stopped.
     #[test]
-    fn an_advance_that_takes_nothing_out_looks_at_nothing_twice() {
+    fn advance_to_due_visits_no_entry_twice() {
         let mut wheel = Hierarchy::default();
         let count = 10_000;
         let due: Vec<Key> = (0..count)

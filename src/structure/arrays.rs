@@ -139,16 +139,18 @@ mod tests {
         room
     }
 
+    /// A slot frees the array of a burst when it closes, and the spare array stays small.
     #[test]
-    fn a_burst_in_one_slot_does_not_pin_its_memory() {
+    fn array_of_a_burst_in_one_slot_is_freed() {
         let mut arrays = Arrays::new(4);
         fill_and_empty(&mut arrays, 2, 8 * SPARE_ROOM);
         assert_eq!(arrays.slot(2).entries.capacity(), 0);
         assert!(arrays.spare_room <= SPARE_ROOM);
     }
 
+    /// All arrays together keep room for at most `SPARE_ROOM` entries.
     #[test]
-    fn many_arrays_do_not_pin_their_memory_either() {
+    fn arrays_of_many_slots_keep_a_bounded_room() {
         let mut arrays = Arrays::<u32>::new(100);
         for index in 0..100 {
             arrays.slot_mut(index).entries.reserve_exact(SPARE_ROOM / 10);
@@ -157,8 +159,9 @@ mod tests {
         assert!((SPARE_ROOM / 2..=SPARE_ROOM).contains(&arrays.room()), "{}", arrays.room());
     }
 
+    /// The next slot that opens uses the spare array.
     #[test]
-    fn an_array_is_used_again() {
+    fn array_of_a_closed_slot_is_used_again() {
         let mut arrays = Arrays::new(4);
         let room = fill_and_empty(&mut arrays, 1, Arrays::<u32>::KEPT_ROOM + 1);
         assert_eq!(arrays.spare_room, room);
@@ -166,8 +169,9 @@ mod tests {
         assert_eq!((arrays.spare_room, arrays.slot(3).entries.capacity()), (0, room));
     }
 
+    /// A slot keeps its array if it is small.
     #[test]
-    fn a_small_array_stays_with_its_slot() {
+    fn array_that_is_small_stays_with_its_slot() {
         let mut arrays = Arrays::new(4);
         let room = fill_and_empty(&mut arrays, 1, 1);
         assert!(room <= Arrays::<u32>::KEPT_ROOM);

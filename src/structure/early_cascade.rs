@@ -143,8 +143,9 @@ mod tests {
         keys.iter().filter(|&&key| wheel.location(key).is_some_and(|it| it.level == 0)).count()
     }
 
+    /// Each tick before a full slot moves a few of its timers inward, so no tick pays for all of them.
     #[test]
-    fn a_full_slot_moves_over_the_ticks_before_it() {
+    fn full_slot_moves_over_the_ticks_before_it() {
         let (mut wheel, keys) = with_a_full_slot();
         let (mut due, mut before) = (Vec::new(), 0);
         for tick in 1..8 {
@@ -159,8 +160,9 @@ mod tests {
         assert_eq!(due.len(), 4 + keys.len());
     }
 
+    /// Entries that are visited early count against the budget of the advance.
     #[test]
-    fn an_early_look_costs_budget() {
+    fn early_cascade_costs_budget() {
         let (mut wheel, keys) = with_a_full_slot();
         let mut due = Vec::new();
         let turn = wheel.advance(Tick::new(4), 1, &mut due);
@@ -171,8 +173,9 @@ mod tests {
         assert_eq!(due.len(), 2);
     }
 
+    /// An advance has no early work left if the timers of the full slot are cancelled.
     #[test]
-    fn nothing_is_owed_for_cancelled_timers() {
+    fn early_cascade_ignores_cancelled_timers() {
         let (mut wheel, keys) = with_a_full_slot();
         let mut due = Vec::new();
         assert!(wheel.advance(Tick::new(4), 1, &mut due).finished);
@@ -182,8 +185,9 @@ mod tests {
         assert!(wheel.advance(Tick::new(100), 0, &mut due).finished, "nothing is left to do");
     }
 
+    /// An advance to a tick that has passed moves no timer.
     #[test]
-    fn an_advance_to_the_past_changes_nothing() {
+    fn advance_to_the_past_changes_nothing() {
         let (mut wheel, keys) = with_a_full_slot();
         let mut due = Vec::new();
         assert!(wheel.advance(Tick::new(4), 1, &mut due).finished);

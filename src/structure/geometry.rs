@@ -121,8 +121,9 @@ impl Default for Geometry {
 mod tests {
     use super::*;
 
+    /// A geometry refuses sizes that make no sense, and its error names the level and its slots.
     #[test]
-    fn bad_sizes_are_refused_by_name() {
+    fn sizes_that_make_no_sense_are_refused_by_name() {
         use GeometryError as E;
         let max = Geometry::MAX_SLOTS;
         assert_eq!(Geometry::levels(&[]), Err(E::NoLevels));
@@ -136,8 +137,9 @@ mod tests {
         assert!(Geometry::levels(&[256; 7]).is_ok());
     }
 
+    /// The error for too many slots names `Geometry::MAX_SLOTS`.
     #[test]
-    fn the_error_names_the_limit() {
+    fn error_of_too_many_slots_names_the_limit() {
         // `values/error.rs` lies below this module and cannot name the constant.
         let error = Geometry::ring(Geometry::MAX_SLOTS + 1).unwrap_err().to_string();
         assert_eq!(1 << Geometry::MAX_SLOTS.ilog2(), Geometry::MAX_SLOTS);
@@ -147,13 +149,15 @@ mod tests {
         );
     }
 
+    /// The default geometry is equal to four levels of 256 slots.
     #[test]
-    fn the_default_is_what_levels_would_make() {
+    fn default_geometry_is_four_levels_of_256() {
         assert_eq!(Geometry::levels(&[256; 4]), Ok(Geometry::default()));
     }
 
+    /// `range_at` is slots times tick, and saturates at `Duration::MAX`.
     #[test]
-    fn the_range_in_time_saturates() {
+    fn range_in_time_saturates() {
         let ring = Geometry::ring(3600).unwrap();
         assert_eq!(ring.range_at(Duration::from_secs(1)), Duration::from_secs(3600));
         assert_eq!(ring.range_at(Duration::from_micros(1)), Duration::from_micros(3600));

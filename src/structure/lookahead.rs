@@ -149,8 +149,9 @@ mod tests {
         due.len()
     }
 
+    /// A slot of an outer ring cascades at the deadline of its first timer, and not when the slot begins.
     #[test]
-    fn a_slot_waits_for_the_first_of_its_timers() {
+    fn slot_waits_for_the_first_of_its_timers() {
         let mut wheel = Hierarchy::new(Geometry::levels(&[8, 8]).unwrap());
         let (first, last) = (wheel.insert(Tick::new(19), ()), wheel.insert(Tick::new(22), ()));
         assert_eq!(wheel.next_turn(), Some(Tick::new(19)));
@@ -165,8 +166,9 @@ mod tests {
         assert_eq!(advance(&mut wheel, 82), 1);
     }
 
+    /// A full slot cascades when the slot begins.
     #[test]
-    fn a_full_slot_does_not_wait() {
+    fn full_slot_cascades_when_it_begins() {
         let tuning = Tuning { early_cascade_min: 3, ..Tuning::DEFAULT };
         let mut wheel = Hierarchy::with_tuning(Geometry::levels(&[8, 8]).unwrap(), tuning);
         let keys: Vec<Key> = (0..7).map(|_| wheel.insert(Tick::new(22), ())).collect();
@@ -181,7 +183,7 @@ mod tests {
     /// A caller that goes from deadline to deadline looks at few timers at each step, of however
     /// many.
     #[test]
-    fn the_earliest_deadline_of_many_is_found_by_a_look_at_few() {
+    fn earliest_deadline_is_found_by_visits_of_few_timers() {
         let mut wheel = Hierarchy::default();
         let count = 20_000;
         for n in 0..count {
@@ -196,8 +198,9 @@ mod tests {
         assert!(looked_at as u64 <= 10 * count, "{looked_at}");
     }
 
+    /// The bounds of the lookahead follow inserts, resets and advances.
     #[test]
-    fn the_bounds_follow_what_comes_and_what_is_done() {
+    fn lookahead_bounds_follow_inserts_resets_and_advances() {
         let mut wheel = Hierarchy::new(Geometry::levels(&[8, 8]).unwrap());
         let far = wheel.insert(Tick::new(40), ());
         assert_eq!(wheel.lookahead.work_from, Tick::new(40));

@@ -99,8 +99,9 @@ mod tests {
         Moved { key_index: n, index: n + 1 }
     }
 
+    /// A row is found until it is removed, and the map gives the memory of removed rows back.
     #[test]
-    fn rows_come_and_go_with_their_memory() {
+    fn rows_of_moved_nodes_give_their_memory_back() {
         let mut moved = MovedNodes::with_room(0);
         let generation = |n: u32| Generation::new(1 + 16 * u64::from(n)).unwrap();
         for n in 0..10_000 {

@@ -87,8 +87,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
+        /// Random sets and clears of slots agree with a `BTreeSet`.
         #[test]
-        fn agrees_with_a_set(
+        fn occupancy_agrees_with_a_set(
             ops in prop::collection::vec((0_u32..9000, any::<bool>()), 1..60),
             from in 0_u32..9000, length in 0_u32..9000,
         ) {
@@ -115,8 +116,9 @@ mod tests {
         }
     }
 
+    /// A search of an empty range finds no slot.
     #[test]
-    fn an_empty_range_holds_nothing() {
+    fn range_that_is_empty_holds_no_slot() {
         let mut bits = Occupancy::new(64);
         bits.set(63);
         assert_eq!(bits.first_in(63..63), None);
@@ -125,8 +127,9 @@ mod tests {
         assert_eq!(bits.first_in(0..64), Some(63));
     }
 
+    /// `is_summed` finds a summary that does not agree with its bits.
     #[test]
-    fn a_summary_that_lies_is_seen() {
+    fn summary_that_is_wrong_is_found() {
         let mut bits = Occupancy::new(128);
         bits.set(70);
         bits.summary[0] = 0;

@@ -317,14 +317,16 @@ mod tests {
         (spot.slot, ring.cycles_before(due))
     }
 
+    /// The worked examples of the classic ring have the right slot and cycle count.
     #[test]
-    fn worked_examples_of_the_classic_ring() {
+    fn classic_ring_examples_have_their_slots_and_cycles() {
         assert_eq!(classic(60, 2, 147), (29, 2));
         assert_eq!(classic(3600, 1, 7219), (20, 2));
     }
 
+    /// The two edges that textbook formulas miss have the right slot and cycle count.
     #[test]
-    fn both_textbook_edges() {
+    fn classic_ring_edges_have_their_slots_and_cycles() {
         // A slot that wraps behind the cursor, and an exact multiple of the ring's size.
         assert_eq!(classic(3600, 3599, 2), (1, 0));
         assert_eq!(classic(60, 0, 60), (0, 0));
@@ -335,8 +337,9 @@ mod tests {
         assert_eq!(classic(1, 5, 4), (0, 3));
     }
 
+    /// A tick lies in the slot whose begin is the last at or before the tick.
     #[test]
-    fn a_tick_lies_in_the_slot_that_begins_last_before_it() {
+    fn tick_lies_in_the_slot_that_begins_last_before_it() {
         for (slots, width) in [(1, 1), (2, 3), (5, 1), (8, 4), (60, 60)] {
             for now in (0..40).chain([u64::MAX - 900]) {
                 let ring = ring_at(slots, width, now);
@@ -358,15 +361,17 @@ mod tests {
         }
     }
 
+    /// A ring reaches to the end of the cursor's own slot, one cycle on.
     #[test]
-    fn a_ring_reaches_one_cycle_past_its_cursor() {
+    fn ring_reaches_one_cycle_past_its_cursor() {
         let ring = ring_at(4, 10, 25);
         assert!(ring.reaches(Tick::new(69)), "the cursor's own slot, one cycle on");
         assert!(!ring.reaches(Tick::new(70)));
     }
 
+    /// Entries have the right begin on both sides of the wrap of the cycle number.
     #[test]
-    fn cycle_numbers_come_round() {
+    fn cycle_numbers_wrap_without_a_mistake() {
         // The ring's count is about to begin again at zero, and entries lie on both sides of that.
         let now = 4 * u64::from(FAR) - 2;
         let ring = ring_at(4, 1, now);
@@ -376,6 +381,7 @@ mod tests {
         }
     }
 
+    /// A tick more than `MAX_CYCLES` cycles away has the cycle `FAR`.
     #[test]
     fn cycles_beyond_the_limit_are_far() {
         let ring = ring_at(60, 1, 0);

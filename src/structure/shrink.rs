@@ -110,8 +110,9 @@ mod tests {
         (wheel, kept, keys)
     }
 
+    /// The memory of a burst is given back, also while one long timer stays.
     #[test]
-    fn a_long_timer_does_not_pin_the_memory_of_a_burst() {
+    fn long_timer_does_not_pin_the_memory_of_a_burst() {
         let mut wheel = Hierarchy::default();
         let count = 100_000;
         for n in 0..count {
@@ -127,7 +128,7 @@ mod tests {
     /// The memory that a slab keeps is bounded in bytes too: a few thousand nodes of large values
     /// would take much.
     #[test]
-    fn a_long_timer_does_not_pin_the_memory_of_large_values() {
+    fn long_timer_does_not_pin_the_memory_of_large_values() {
         let mut wheel = Hierarchy::default();
         let value = [0_u8; 16 << 10];
         for n in 0..500 {
@@ -147,8 +148,9 @@ mod tests {
         assert!(wheel.table.capacity() >= room);
     }
 
+    /// A burst that fires or is cancelled to its end moves few nodes on the way.
     #[test]
-    fn a_burst_goes_to_its_end_without_a_move_worth_the_name() {
+    fn burst_that_goes_to_its_end_moves_few_nodes() {
         let mut wheel = Hierarchy::default();
         for n in 0..100_000 {
             wheel.insert(Tick::new(5), n);
@@ -167,8 +169,9 @@ mod tests {
         assert_eq!(wheel.table.moved().len(), 0);
     }
 
+    /// A slab of a thousand nodes keeps its memory when it is empty.
     #[test]
-    fn a_small_slab_is_kept() {
+    fn slab_that_is_small_is_kept() {
         let mut wheel = Hierarchy::default();
         let keys: Vec<Key> = (0..1000).map(|n| wheel.insert(Tick::new(5), n)).collect();
         let room = wheel.table.capacity();
@@ -176,8 +179,9 @@ mod tests {
         assert_eq!((wheel.len(), wheel.table.capacity()), (0, room));
     }
 
+    /// The array of a slot gives the memory of a burst back, also while one timer stays in the slot.
     #[test]
-    fn a_timer_does_not_pin_the_array_of_its_slot() {
+    fn timer_does_not_pin_the_array_of_its_slot() {
         let mut wheel = Hierarchy::default();
         let keys: Vec<Key> = (0..100_000).map(|n| wheel.insert(Tick::new(70_000), n)).collect();
         assert!(keys[1..].iter().all(|&key| wheel.cancel(key).is_some()));
@@ -186,6 +190,7 @@ mod tests {
         assert_eq!(wheel.cancel(keys[0]), Some(0));
     }
 
+    /// A key works in all verbs after its node has moved.
     #[test]
     fn keys_work_after_a_move() {
         let (mut wheel, kept, _) = survivors();
@@ -207,8 +212,9 @@ mod tests {
         assert!(due.iter().map(|&(key, _)| key).eq(kept[5..].iter().copied()));
     }
 
+    /// A stale or forged key finds no timer after nodes have moved.
     #[test]
-    fn a_stale_key_stays_dead_after_a_move() {
+    fn key_that_is_stale_stays_so_after_a_move() {
         let (mut wheel, kept, stale) = survivors();
         let fresh: Vec<Key> = (0..100).map(|n| wheel.insert(Tick::new(200), n)).collect();
         assert!(fresh.iter().any(|key| kept.iter().any(|old| old.index == key.index)));
@@ -228,8 +234,9 @@ mod tests {
         assert_eq!((wheel.len(), wheel.table.moved().len()), (fresh.len(), 0));
     }
 
+    /// Iteration, advance and drain return the keys that `insert` returned, also for moved nodes.
     #[test]
-    fn keys_come_out_as_they_were_given() {
+    fn keys_come_out_as_insert_returned_them() {
         let sorted = |mut keys: Vec<Key>| {
             keys.sort_by_key(|key| key.generation);
             keys
@@ -253,8 +260,9 @@ mod tests {
         assert_eq!(sorted(timers), sorted(kept));
     }
 
+    /// The rows of moved nodes go when their timers do, and their memory is given back.
     #[test]
-    fn the_rows_of_moved_nodes_do_not_pin_memory() {
+    fn rows_of_moved_nodes_do_not_pin_memory() {
         let mut wheel = Hierarchy::default();
         let keys: Vec<Key> = (0..200_000).map(|n| wheel.insert(Tick::new(5000), n)).collect();
         let (gone, kept) = keys.split_at(195_000);

@@ -286,6 +286,7 @@ mod tests {
         table.insert(Tick::new(1), 0, 0, value)
     }
 
+    /// Nodes and keys have the sizes that the documentation names.
     #[test]
     fn sizes() {
         // In a wheel, and with a value of one word: half a cache line.
@@ -298,8 +299,9 @@ mod tests {
         assert_eq!(size_of::<Option<Key>>(), 16);
     }
 
+    /// A stale key finds no node, also when its index is used again.
     #[test]
-    fn a_key_whose_index_is_used_again_finds_nothing() {
+    fn key_whose_index_is_used_again_finds_nothing() {
         let mut table = Table::new(Tuning::DEFAULT);
         let stale = insert(&mut table, "first");
         assert_eq!(table.remove(stale).unwrap().value, "first");
@@ -311,16 +313,18 @@ mod tests {
         assert_eq!(table.get(fresh).unwrap().value, "second");
     }
 
+    /// A key of another table finds no node, also at the same index.
     #[test]
-    fn a_key_of_another_table_finds_nothing() {
+    fn key_of_another_table_finds_nothing() {
         let (mut a, mut b) = (Table::new(Tuning::DEFAULT), Table::new(Tuning::DEFAULT));
         let (of_a, of_b) = (insert(&mut a, 1), insert(&mut b, 2));
         assert_eq!(of_a.index, of_b.index);
         assert!(a.get(of_b).is_none() && b.remove(of_a).is_none());
     }
 
+    /// A key with another index or generation finds no node.
     #[test]
-    fn a_forged_key_finds_nothing() {
+    fn key_that_is_forged_finds_nothing() {
         let mut table = Table::new(Tuning::DEFAULT);
         let key = insert(&mut table, 1);
         let beyond = Key { index: u32::MAX, ..key };
@@ -329,8 +333,9 @@ mod tests {
         assert_eq!(table.len(), 1);
     }
 
+    /// `take_all` takes out every node, and the old keys stay stale.
     #[test]
-    fn taking_all_leaves_an_empty_table_whose_old_keys_stay_dead() {
+    fn take_all_leaves_the_table_empty_and_the_keys_stale() {
         let mut table = Table::new(Tuning::DEFAULT);
         let old: Vec<Key> = (0..4).map(|n| insert(&mut table, n)).collect();
         let taken: Vec<Key> = table.take_all().map(|(key, _)| key).collect();

@@ -240,8 +240,9 @@ mod tests {
     use super::*;
     use std::error::Error;
 
+    /// The message of each error names the value that was refused.
     #[test]
-    fn every_message_names_the_value() {
+    fn error_messages_name_the_value() {
         let messages = [
             GeometryError::NoSlots { level: 3 }.to_string(),
             GeometryError::TooManySlots { level: 3, slots: 9 }.to_string(),
@@ -259,8 +260,9 @@ mod tests {
         }
     }
 
+    /// An error of the system is the source of its `ConfigError`.
     #[test]
-    fn a_system_error_is_the_source() {
+    fn system_error_is_the_source() {
         let error = ConfigError::Ticker(std::io::Error::other("no more threads"));
         assert_eq!(error.source().unwrap().to_string(), "no more threads");
         assert!(ConfigError::Threads(0).source().is_none());

@@ -50,8 +50,9 @@ impl Generations {
 mod tests {
     use super::*;
 
+    /// No two generations are equal: in a table, between two tables, and in any number of leases.
     #[test]
-    fn numbers_differ_within_a_table_between_tables_and_across_leases() {
+    fn generations_differ_within_and_between_tables() {
         let (mut a, mut b) = (Generations::default(), Generations::default());
         let mut seen = std::collections::HashSet::new();
         for _ in 0..3 * LEASE_SIZE {

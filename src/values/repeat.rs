@@ -247,8 +247,9 @@ mod tests {
     }
 
     proptest! {
+        /// `Repeat::follow` returns the deadline that a count of each period finds.
         #[test]
-        fn the_next_deadline_is_found_by_counting_too(
+        fn next_deadline_agrees_with_a_count_period_by_period(
             period in 1..50_u64,
             deadline in 0..1000_u64,
             late in 0..1000_u64,
@@ -261,8 +262,9 @@ mod tests {
         }
     }
 
+    /// A period of `Duration::MAX` is never due again.
     #[test]
-    fn a_period_without_end_is_never() {
+    fn period_without_end_is_never() {
         let repeat = Repeat::every(Duration::MAX);
         assert_eq!(repeat.follow(at(5), at(9)), Some((Moment::NEVER, 0)));
         assert_eq!(Repeat::irregular().follow(at(5), at(9)), None);

@@ -218,8 +218,9 @@ mod tests {
         Scale::new(MS).unwrap()
     }
 
+    /// A deadline is rounded up to a tick, and the present is rounded down.
     #[test]
-    fn a_deadline_rounds_up_and_the_present_rounds_down() {
+    fn deadline_rounds_up_and_the_present_rounds_down() {
         let just_after = Moment::after(MS * 7).plus(Duration::from_nanos(1));
         assert_eq!(scale().present(just_after), Tick::new(7));
         assert_eq!(scale().deadline(just_after), Tick::new(8));
@@ -229,8 +230,9 @@ mod tests {
         assert_eq!(scale().begin(Tick::new(7)), exact);
     }
 
+    /// A delay that would overflow is never due, but the present stays before `Tick::MAX`.
     #[test]
-    fn the_longest_delay_is_never_and_the_present_is_not() {
+    fn delay_of_the_maximum_is_never_and_the_present_is_not() {
         let never = Moment::after(MS).plus(Duration::MAX);
         assert_eq!(never, Moment::NEVER);
         assert_eq!(scale().deadline(never), Tick::MAX);
@@ -241,8 +243,9 @@ mod tests {
         assert_eq!(Moment::after(Duration::from_secs(1 << 55)), Moment::NEVER);
     }
 
+    /// A tick is at least one nanosecond and at most `u64::MAX` nanoseconds.
     #[test]
-    fn a_scale_needs_a_length_that_can_be_counted() {
+    fn scale_needs_a_tick_that_can_be_counted() {
         assert!(Scale::new(Duration::ZERO).is_none());
         assert!(Scale::new(Duration::MAX).is_none());
         assert!(Scale::new(Duration::from_secs(3600)).is_some());
@@ -250,8 +253,9 @@ mod tests {
         assert!(Scale::new(Duration::from_nanos(u64::MAX) + Duration::from_nanos(1)).is_none());
     }
 
+    /// `most_aligned` returns the tick of a range that is divisible by the highest power of two.
     #[test]
-    fn the_most_aligned_tick_is_found() {
+    fn most_aligned_tick_is_found() {
         let halvings = |tick: u64| if tick == 0 { u64::BITS } else { tick.trailing_zeros() };
         for first in 0..130 {
             for last in first..140 {
@@ -264,6 +268,7 @@ mod tests {
         assert_eq!(super::most_aligned(Tick::MAX, Tick::MAX), Tick::MAX);
     }
 
+    /// Differences of moments and ticks saturate at zero.
     #[test]
     fn moments_saturate() {
         assert_eq!(Moment::after(MS).since(Moment::after(MS * 3)), Duration::ZERO);
@@ -273,6 +278,7 @@ mod tests {
         assert_eq!(Tick::new(5) - Tick::new(3), Span::new(2));
     }
 
+    /// `Debug` prints `Tick::MAX` by its name.
     #[test]
     fn debug_names_never() {
         assert_eq!(format!("{:?} {:?}", Tick::MAX, Tick::new(3)), "Tick(MAX) Tick(3)");

@@ -85,8 +85,9 @@ fn is_layer(file: &str) -> bool {
     matches!(parts[..], [layer, "mod.rs"] if layer != PURE)
 }
 
+/// A module names only modules that `lib.rs` and the layers declare before it.
 #[test]
-fn every_module_names_only_modules_above_it() {
+fn core_modules_name_only_modules_above_them() {
     let modules = own_modules();
     assert!(modules.iter().any(|module| module.path == PURE), "there is no layer `{PURE}`");
     assert!(modules.len() > 20, "the layers were not read: {modules:?}");
@@ -95,8 +96,9 @@ fn every_module_names_only_modules_above_it() {
     );
 }
 
+/// The `mod.rs` of a layer holds only `mod` lines.
 #[test]
-fn a_layer_declares_modules_and_holds_no_code() {
+fn layers_declare_modules_and_hold_no_code() {
     let layers = sources().into_iter().filter(|(file, _)| is_layer(file));
     let other = layers.filter(|(_, source)| !only_declares(source));
     assert_none(other.map(|(file, _)| format!("src/{file} holds more than `mod` lines")).collect());
@@ -104,8 +106,9 @@ fn a_layer_declares_modules_and_holds_no_code() {
 
 // Smaller rules.
 
+/// Each file in `src` has fewer than `MAX_LINES` lines.
 #[test]
-fn every_file_can_be_read_in_one_go() {
+fn files_stay_below_the_limit_of_lines() {
     let too_long = sources().into_iter().filter_map(|(file, source)| {
         let lines = source.lines().count();
         (lines >= MAX_LINES).then(|| format!("src/{file} has {lines} lines: divide it"))
@@ -113,8 +116,9 @@ fn every_file_can_be_read_in_one_go() {
     assert_none(too_long.collect());
 }
 
+/// `src/lib.rs` forbids unsafe code, and no file names it.
 #[test]
-fn nothing_is_unsafe() {
+fn unsafe_code_is_forbidden_and_absent() {
     let forbidden = "#![forbid(unsafe_code)]";
     let mut sources = sources();
     let lib = sources.iter_mut().find(|(file, _)| file == "lib.rs").expect("there is a lib.rs");
@@ -124,6 +128,7 @@ fn nothing_is_unsafe() {
     assert_none(unsafe_files.map(|(file, _)| format!("src/{file} says `unsafe`")).collect());
 }
 
+/// `clippy.toml` disallows the clocks and the sleep of `std`.
 #[test]
 fn clippy_refuses_clocks_and_sleep() {
     let rules = read("clippy.toml");
@@ -152,8 +157,9 @@ fn first_sentence(source: &str) -> String {
     sentence
 }
 
+/// The map in `docs/architecture.md` has the first sentence of each file's head.
 #[test]
-fn the_map_says_of_every_file_what_its_head_says() {
+fn map_has_the_first_sentence_of_each_file() {
     let map = read("docs/architecture.md");
     let rows: Vec<&str> = map.lines().filter(|line| line.starts_with("| `src/")).collect();
     let row = |(file, source): (String, String)| {
@@ -165,8 +171,9 @@ fn the_map_says_of_every_file_what_its_head_says() {
     assert!(rows == expected.lines().collect::<Vec<_>>(), "the map should be:\n{expected}");
 }
 
+/// The first sentence is read without the targets of its links.
 #[test]
-fn a_first_sentence_is_read_without_its_links() {
+fn first_sentence_is_read_without_its_links() {
     let head = "//! Points ([`Tick`](crate::Tick)), and\n//! [`Scale`]. More.\n//!\n//! Rules.";
     assert_eq!(first_sentence(head), "Points (`Tick`), and `Scale`.");
     assert_eq!(first_sentence("//! One line"), "One line");

@@ -24,8 +24,9 @@ fn found(file: &str, source: &str) -> Vec<String> {
     violations(&planted(), file, source)
 }
 
+/// The modules are read in the order of their `mod` lines.
 #[test]
-fn the_modules_are_read_in_their_order() {
+fn modules_are_read_in_their_order() {
     let modules = planted();
     let named: Vec<(&str, bool)> = modules.iter().map(|m| (&*m.path, m.for_tests)).collect();
     let expected = [
@@ -39,8 +40,9 @@ fn the_modules_are_read_in_their_order() {
     assert_eq!(named, expected);
 }
 
+/// A path to a module that is declared below is found in any syntax.
 #[test]
-fn an_upward_path_is_found_wherever_it_stands() {
+fn upward_path_is_found_in_any_position() {
     let message = "src/low/floor.rs:2 names `high::top`, which is declared below `low::floor`";
     for source in [
         "\nuse crate::high::top::High;",
@@ -61,16 +63,18 @@ fn an_upward_path_is_found_wherever_it_stands() {
     }
 }
 
+/// A module may name only those modules of its own layer that are declared before it.
 #[test]
-fn a_module_names_its_own_layer_upwards_only() {
+fn module_of_the_same_layer_is_named_upwards_only() {
     let message = "src/low/ground.rs:1 names `low::floor`, which is declared below `low::ground`";
     assert_eq!(found("low/ground.rs", "use crate::low::floor;"), [message]);
     assert_eq!(found("low/ground.rs", "use super::floor::f;"), [message]);
     assert_none(found("low/floor.rs", "use super::ground; use crate::low::ground::f;"));
 }
 
+/// A submodule has the place of its module in the order.
 #[test]
-fn a_submodule_belongs_to_its_module() {
+fn submodule_belongs_to_its_module() {
     let message = "src/low/floor/part.rs:1 names `high::top`, which is declared below `low::floor`";
     assert_eq!(found("low/floor/part.rs", "use crate::high::top;"), [message]);
     assert_eq!(found("low/floor/part.rs", "use super::super::super::high::top;"), [message]);
@@ -80,8 +84,9 @@ fn a_submodule_belongs_to_its_module() {
     assert_none(found("structure/ring.rs", "use super::slots::Slots; use crate::structure::Key;"));
 }
 
+/// A name that `lib.rs` or a layer re-exports is found.
 #[test]
-fn a_re_export_further_up_is_found() {
+fn re_export_further_up_is_found() {
     let message =
         "src/high/top.rs:1 names `High`, which is no module: name the one that it lives in";
     assert_eq!(found("high/top.rs", "use crate::High;"), [message]);
@@ -95,8 +100,9 @@ fn a_re_export_further_up_is_found() {
     assert_eq!(found("high/top.rs", "use crate::low::*;").len(), 1);
 }
 
+/// Names of clocks, threads, locks and other crates are found in the pure layer.
 #[test]
-fn what_is_impure_is_found_in_the_pure_layer() {
+fn impure_names_are_found_in_the_pure_layer() {
     for (source, name) in [
         ("use std::time::Instant;", "std::time"),
         ("use std::{fmt, thread};", "std::thread"),
@@ -115,16 +121,18 @@ fn what_is_impure_is_found_in_the_pure_layer() {
     assert_none(found("structure/part.rs", clean));
 }
 
+/// Code beside the `mod` lines of a layer is found.
 #[test]
-fn code_in_a_layer_is_found() {
+fn layer_with_code_is_found() {
     assert!(only_declares("//! Low.\npub(crate) mod a;\n#[cfg(all(test, loom))]\nmod b;\n"));
     for code in ["mod a { fn f() {} }", "mod a; use a::A;", "mod a; fn f() {}", "pub use a::A;"] {
         assert!(!only_declares(code), "{code}");
     }
 }
 
+/// A source that keeps the rules has no finding.
 #[test]
-fn a_clean_source_is_left_alone() {
+fn clean_source_has_no_finding() {
     let clean = "use crate::low::{ground::high, floor::Low}; use crate::{high::top::x, structure};";
     assert_none(found("high/top.rs", clean));
     assert_none(found(
@@ -135,6 +143,7 @@ fn a_clean_source_is_left_alone() {
     assert_none(found("high/models.rs", "use crate::{high, High}; use std::thread;"));
 }
 
+/// Paths in comments, doc links and literals are no finding.
 #[test]
 fn comments_doc_links_and_literals_do_not_count() {
     for source in [
@@ -150,8 +159,9 @@ fn comments_doc_links_and_literals_do_not_count() {
     }
 }
 
+/// A file that no `mod` line declares is found.
 #[test]
-fn a_file_of_no_module_is_found() {
+fn file_of_no_module_is_found() {
     let message = "belongs to no module that a mod line declares";
     assert_eq!(found("stray.rs", ""), [format!("src/stray.rs {message}")]);
     assert_eq!(found("low/stray.rs", ""), [format!("src/low/stray.rs {message}")]);

@@ -16,8 +16,9 @@ pub(crate) fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Rece
     (handle.unwrap(), runs)
 }
 
+/// With a fixed rate, every deadline is a whole number of periods after the first, to the nanosecond.
 #[test]
-fn a_fixed_rate_keeps_its_phase() {
+fn fixed_rate_keeps_its_phase() {
     let (wheel, driver) = manual();
     // The period is no multiple of the tick, and a second is no multiple of the period.
     let (period, periods) = (Duration::from_nanos(1_333_333), 1_000_000_u32);
@@ -50,8 +51,9 @@ fn a_fixed_rate_keeps_its_phase() {
     });
 }
 
+/// With a fixed delay, the next run is due one delay after the end of the run.
 #[test]
-fn a_fixed_delay_counts_from_the_end_of_the_run() {
+fn fixed_delay_counts_from_the_end_of_the_run() {
     on_both_clocks(MS, |wheel, time| {
         let (sender, ends) = channel();
         let (clock, delay) = (time.clone(), MS * 5);
@@ -72,6 +74,7 @@ fn a_fixed_delay_counts_from_the_end_of_the_run() {
     });
 }
 
+/// `Missed` decides about missed periods, and `Run::missed` has the number of dropped ones.
 #[test]
 fn missed_periods_follow_the_policy() {
     // Now is 100, and the first deadline was 65: the deadlines 75, 85 and 95 were missed too.
@@ -123,6 +126,7 @@ fn missed_periods_follow_the_policy() {
     }
 }
 
+/// The policies for missed periods hold on every clock.
 #[test]
 fn missed_periods_follow_the_policy_on_any_clock() {
     let (tick, period) = (MS * 2, MS * 3);
@@ -168,8 +172,9 @@ fn missed_periods_follow_the_policy_on_any_clock() {
     });
 }
 
+/// A run never overlaps the run before, however long it takes.
 #[test]
-fn a_run_never_overlaps_itself() {
+fn run_never_overlaps_the_run_before() {
     let wheel = threads(4);
     let (running, overlaps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (sender, runs) = channel();
@@ -191,8 +196,9 @@ fn a_run_never_overlaps_itself() {
     assert!(!overlaps.load(Ordering::SeqCst));
 }
 
+/// A reset moves the next run and the phase. During a run it wins over the returned `Next`, except `Stop`.
 #[test]
-fn a_reset_moves_the_next_run_and_the_phase() {
+fn reset_moves_the_next_run_and_the_phase() {
     let (wheel, driver) = manual();
     let begin = driver.now();
     let (handle, runs) = told(&wheel, Repeat::every(MS * 10), Next::Period);
@@ -215,8 +221,9 @@ fn a_reset_moves_the_next_run_and_the_phase() {
     assert!(at.windows(2).all(|pair| pair[1] - pair[0] == MS * 3) && at.len() == 4);
 }
 
+/// The run after a reset has missed nothing.
 #[test]
-fn after_a_reset_nothing_was_missed() {
+fn reset_makes_the_next_run_miss_nothing() {
     on_both_clocks(MS, |wheel, time| {
         for from_inside in [false, true] {
             time.pass(MS * 50);
@@ -259,8 +266,9 @@ fn after_a_reset_nothing_was_missed() {
     });
 }
 
+/// A job that is reset while it waits for a thread does not run before its new time.
 #[test]
-fn a_reset_on_the_way_to_the_pool() {
+fn reset_on_the_way_to_the_pool_delays_the_run() {
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -283,8 +291,9 @@ fn a_reset_on_the_way_to_the_pool() {
     assert!(wheel.remaining(sooner) > Some(HOUR / 2));
 }
 
+/// The first run is after one period, or at the time that the caller gave.
 #[test]
-fn the_first_run_is_when_it_was_asked_for() {
+fn first_run_is_at_the_given_time() {
     let (wheel, driver) = manual();
     let begin = driver.now();
     let first = |repeat: Repeat| {
@@ -318,8 +327,9 @@ fn the_first_run_is_when_it_was_asked_for() {
     });
 }
 
+/// A run may choose the time of the next run, or end the repetition.
 #[test]
-fn a_repeat_says_itself_when_it_runs_next() {
+fn run_may_choose_the_time_of_the_next() {
     let (wheel, driver) = manual();
     let (begin, noon) = (driver.now(), driver.wall_now());
     let answers = [

@@ -4,8 +4,9 @@ use super::again::told;
 use super::*;
 use tickwheel::{Next, Repeat};
 
+/// The handle is the same in all runs, and stale after the last.
 #[test]
-fn the_handle_of_a_repeat_lasts_until_its_last_run() {
+fn handle_of_a_repeating_job_lasts_until_its_last_run() {
     let (wheel, driver) = manual();
     let mut left = 3;
     let (sender, handles) = channel();
@@ -29,8 +30,9 @@ fn the_handle_of_a_repeat_lasts_until_its_last_run() {
     assert!(next != handle && !wheel.cancel(handle) && wheel.is_pending(next));
 }
 
+/// A repeating job can be cancelled between runs, while it waits for a thread, and while it runs.
 #[test]
-fn a_repeat_can_be_cancelled_at_any_time() {
+fn repeating_job_can_be_cancelled_at_any_time() {
     // Cancelled from outside, between two runs.
     let (wheel, driver) = manual();
     let (token, alive) = counted();
@@ -76,8 +78,9 @@ fn a_repeat_can_be_cancelled_at_any_time() {
     assert_eq!((wheel.len(), wheel.stats().panicked, starts.try_recv().is_err()), (0, 0, true));
 }
 
+/// A repeating job that is taken runs once at most, and does not go back to the wheel.
 #[test]
-fn a_repeat_that_is_taken_does_not_go_back() {
+fn repeating_job_that_is_taken_does_not_go_back() {
     let (wheel, driver) = manual();
     let (handle, runs) = told(&wheel, Repeat::every(MS), Next::Period);
     let job = wheel.take(handle).unwrap();
@@ -88,8 +91,9 @@ fn a_repeat_that_is_taken_does_not_go_back() {
     assert_eq!(wheel.len(), 0);
 }
 
+/// A period of zero is refused, and the job comes back.
 #[test]
-fn a_period_of_zero_is_refused() {
+fn period_of_zero_is_refused() {
     let (wheel, _driver) = manual();
     let (token, alive) = counted();
     let refused = wheel.every(Duration::ZERO, move || drop(Arc::clone(&token))).unwrap_err();
@@ -103,8 +107,9 @@ fn a_period_of_zero_is_refused() {
     assert!(wheel.every(Duration::MAX, || ()).is_ok());
 }
 
+/// A panic ends the repeating job, unless `Repeat::after_panic` says otherwise.
 #[test]
-fn a_panic_ends_a_repeat_unless_asked_otherwise() {
+fn panic_ends_a_repeating_job_unless_it_chose_otherwise() {
     let (builder, panics) = reporting();
     let (wheel, driver) = builder.manual().unwrap();
     let (token, alive) = counted();
@@ -122,8 +127,9 @@ fn a_panic_ends_a_repeat_unless_asked_otherwise() {
     assert_eq!(wheel.stats().panicked, 11);
 }
 
+/// On a bounded wheel, a repeating job keeps its room until its end.
 #[test]
-fn a_repeat_keeps_its_room_until_its_end() {
+fn repeating_job_keeps_its_room_until_its_end() {
     let wheel = Wheel::builder().max_pending(1).threads(1).build().unwrap();
     let (started, starts) = channel();
     let (release, gate) = channel::<()>();
@@ -143,6 +149,7 @@ fn a_repeat_keeps_its_room_until_its_end() {
     assert!(wheel.try_insert(HOUR, || ()).is_ok() && wheel.try_insert(HOUR, || ()).is_err());
 }
 
+/// `shutdown` hands back repeating jobs, a running one after its run.
 #[test]
 fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
     let (wheel, driver) = manual();

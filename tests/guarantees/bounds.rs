@@ -3,8 +3,9 @@
 use super::*;
 use rayon::ThreadPoolBuilder;
 
+/// `try_insert` returns the job if the wheel is full, and freed room can be used at once.
 #[test]
-fn a_full_wheel_gives_the_job_back() {
+fn full_wheel_gives_the_job_back() {
     let (wheel, driver) = Wheel::builder().max_pending(2).manual().unwrap();
     let (token, alive) = counted();
     let first = wheel.insert(MS, || ());
@@ -25,6 +26,7 @@ fn a_full_wheel_gives_the_job_back() {
     assert!(wheel.try_insert(MS, || ()).is_ok() && wheel.try_insert(MS, || ()).is_err());
 }
 
+/// `insert` panics on a full wheel, at the caller's line and with the bound.
 #[test]
 fn insert_panics_on_a_full_wheel() {
     let (wheel, _driver) = Wheel::builder().max_pending(17).manual().unwrap();
@@ -58,8 +60,9 @@ fn insert_panics_on_a_full_wheel() {
     assert_eq!(message, "`Wheel::insert`: the wheel is shut down");
 }
 
+/// A due job beyond `max_in_flight` waits in the wheel, and can be cancelled.
 #[test]
-fn beyond_max_in_flight_jobs_wait_in_the_wheel() {
+fn jobs_beyond_max_in_flight_wait_in_the_wheel() {
     let wheel = Wheel::builder().threads(2).max_in_flight(2).build().unwrap();
     let first = [blocker(&wheel), blocker(&wheel)];
     first.iter().for_each(|(_, starts)| starts.recv().unwrap());
@@ -83,8 +86,9 @@ fn beyond_max_in_flight_jobs_wait_in_the_wheel() {
     assert!(most.load(Ordering::SeqCst) <= 2);
 }
 
+/// Values that make no sense, or exclude each other, are refused, and the error names them.
 #[test]
-fn bad_values_are_refused_by_name() {
+fn values_that_make_no_sense_are_refused_by_name() {
     let built = |builder: Builder| builder.build().unwrap_err();
     let manual = |builder: Builder| builder.manual().unwrap_err();
     let new = Wheel::builder;

@@ -2,8 +2,9 @@
 
 use super::*;
 
+/// A cancelled job never runs, and is dropped before `cancel` returns.
 #[test]
-fn cancelled_is_never_run_and_dropped_already() {
+fn cancelled_job_never_runs_and_is_dropped_at_once() {
     let (wheel, driver) = manual();
     let (token, alive) = counted();
     let handle = wheel.insert(MS, move || panic!("ran, with {token:?}"));
@@ -14,6 +15,7 @@ fn cancelled_is_never_run_and_dropped_already() {
     assert_eq!((driver.advance(HOUR), wheel.stats().panicked), (0, 0));
 }
 
+/// `cancel` returns `false` if it changed nothing.
 #[test]
 fn cancel_false_means_that_nothing_changed() {
     let (wheel, driver) = manual();
@@ -29,8 +31,9 @@ fn cancel_false_means_that_nothing_changed() {
     assert_eq!(driver.advance(MS * 2), 1);
 }
 
+/// A job that was handed to the pool cannot be cancelled.
 #[test]
-fn what_the_pool_has_cannot_be_cancelled() {
+fn job_at_the_pool_cannot_be_cancelled() {
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -43,8 +46,9 @@ fn what_the_pool_has_cannot_be_cancelled() {
     receiver.recv().unwrap();
 }
 
+/// Of a cancel and the fire of one job, exactly one happens.
 #[test]
-fn of_cancel_and_fire_exactly_one() {
+fn cancel_or_fire_happens_but_never_both() {
     let wheel = Wheel::builder().threads(2).tick(Duration::from_micros(100)).build().unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     let cancelled = AtomicUsize::new(0);
@@ -68,8 +72,9 @@ fn of_cancel_and_fire_exactly_one() {
     assert_eq!(done(), 2 * each as usize);
 }
 
+/// `take` cancels a job and gives it back.
 #[test]
-fn taken_is_given_back() {
+fn take_gives_the_job_back() {
     let (wheel, driver) = manual();
     let (token, alive) = counted();
     let handle = wheel.insert(MS, move || drop(token));
@@ -80,6 +85,7 @@ fn taken_is_given_back() {
     assert_eq!(alive(), 0);
 }
 
+/// `reset` moves a job to earlier or later, and it runs once, at the last time.
 #[test]
 fn reset_moves_both_ways() {
     let (wheel, driver) = manual();
@@ -94,8 +100,9 @@ fn reset_moves_both_ways() {
     assert!(!wheel.reset(handle, MS));
 }
 
+/// A handle has at most 16 bytes and is `Copy`.
 #[test]
-fn a_handle_is_small_and_idle() {
+fn handle_is_small_and_its_drop_does_nothing() {
     assert!(size_of::<Handle>() <= 16);
     assert_eq!(size_of::<Option<Handle>>(), size_of::<Handle>());
     fn is_a_value<T: Copy + Eq + std::hash::Hash + std::fmt::Debug + Send + Sync>(_: T) {}
@@ -108,8 +115,9 @@ fn a_handle_is_small_and_idle() {
     assert_eq!(driver.advance(MS), 2, "one handle was dropped");
 }
 
+/// A stale handle does nothing, also when its place is used again.
 #[test]
-fn a_stale_handle_does_nothing() {
+fn stale_handle_does_nothing() {
     let (wheel, driver) = manual();
     let fired = wheel.insert(MS, || ());
     let cancelled = wheel.insert(MS, || ());
@@ -127,8 +135,9 @@ fn a_stale_handle_does_nothing() {
     }
 }
 
+/// A handle of another wheel does nothing.
 #[test]
-fn a_handle_of_another_wheel_does_nothing() {
+fn handle_of_another_wheel_does_nothing() {
     let ((ours, _driver), (theirs, _other)) = (manual(), manual());
     let sharded = Wheel::builder().shards(8).manual().unwrap().0;
     let handle = ours.insert(HOUR, || ());

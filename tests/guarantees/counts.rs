@@ -15,8 +15,9 @@ fn assert_complete(stats: &Stats) {
     assert_eq!(stats.start.count, stats.completed + stats.busy_threads as u64);
 }
 
+/// `Stats` counts every job in exactly one of its states.
 #[test]
-fn every_job_is_counted_where_it_is() {
+fn stats_count_every_job_exactly_once() {
     let wheel = Wheel::builder().threads(1).max_pending(8).build().unwrap();
     let scheduler = wheel.scheduler();
     let (release, starts) = blocker(&wheel);
@@ -58,8 +59,9 @@ fn every_job_is_counted_where_it_is() {
     assert_eq!((scheduler.stats().completed, scheduler.stats().busy_threads), (3, 0));
 }
 
+/// `Stats::busy_threads` never exceeds the threads of the pool.
 #[test]
-fn no_more_threads_are_busy_than_there_are() {
+fn busy_threads_never_exceed_the_pool() {
     let wheel = threads(2);
     let scheduler = wheel.scheduler();
     for _ in 0..200 {
@@ -71,8 +73,9 @@ fn no_more_threads_are_busy_than_there_are() {
     assert_eq!((wheel.stats().busy_threads, wheel.stats().completed), (0, 40_000));
 }
 
+/// The counters of a snapshot are consistent while the wheel ends.
 #[test]
-fn counters_make_sense_while_a_wheel_ends() {
+fn counters_are_consistent_while_a_wheel_ends() {
     for _ in 0..20 {
         let wheel = threads(1);
         let (release, starts) = blocker(&wheel);
@@ -96,8 +99,9 @@ fn counters_make_sense_while_a_wheel_ends() {
     }
 }
 
+/// A dropped wheel counts the jobs that it discards.
 #[test]
-fn a_dropped_wheel_counts_what_it_discards() {
+fn dropped_wheel_counts_the_jobs_that_it_discards() {
     let (wheel, driver) = manual();
     let scheduler = wheel.scheduler();
     let mut left = 3;
@@ -116,8 +120,9 @@ fn a_dropped_wheel_counts_what_it_discards() {
     assert_eq!((stats.inserted, stats.completed, stats.discarded), (5, 3, 2));
 }
 
+/// `Stats::since` counts only between two snapshots.
 #[test]
-fn two_snapshots_make_a_window() {
+fn window_counts_only_between_two_snapshots() {
     let (wheel, driver) = manual();
     let run = |jobs: usize| {
         for _ in 0..jobs {
@@ -136,8 +141,9 @@ fn two_snapshots_make_a_window() {
     assert_eq!(wheel.stats().since(&Stats::default()), wheel.stats());
 }
 
+/// `on_panic` gets the handle of the job that panicked, in a run or in a drop.
 #[test]
-fn a_panic_names_its_job() {
+fn panic_has_the_handle_of_its_job() {
     use tickwheel::{Group, Keyed};
     let (sender, panics) = channel();
     let builder = Wheel::builder().on_panic(move |panic| {

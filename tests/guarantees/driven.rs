@@ -40,7 +40,7 @@ fn wait_and_turn(driver: &LoopDriver) -> usize {
 /// A loop may be late. Then its plan does not tell how far the clock is.
 #[cfg(feature = "async")]
 #[test]
-fn a_reset_to_the_past_is_over_at_the_next_poll_however_late_the_loop_is() {
+fn reset_to_the_past_is_over_at_the_next_poll_of_a_late_loop() {
     let (wheel, driver) = driven();
     let mut sleeps = [HOUR, MS, 2 * MS].map(|delay| polled(wheel.sleep(delay)));
     assert!(sleeps.iter_mut().all(|sleep| sleep.poll().is_pending()));
@@ -54,8 +54,9 @@ fn a_reset_to_the_past_is_over_at_the_next_poll_however_late_the_loop_is() {
     }
 }
 
+/// Jobs, events and wakers run on the thread that calls `run_due`, in the order of deadlines.
 #[test]
-fn a_driven_wheel_runs_everything_on_the_thread_that_turns_it() {
+fn driven_wheel_runs_everything_on_the_loops_thread() {
     let (wheel, driver) = Wheel::builder().name("driven-wheel").driven().unwrap();
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let here = thread::current().id();
@@ -80,8 +81,9 @@ fn a_driven_wheel_runs_everything_on_the_thread_that_turns_it() {
     assert_eq!((driver.timeout(), wheel.is_idle()), (None, true));
 }
 
+/// `LoopDriver::timeout` is no longer than the time until the next timer.
 #[test]
-fn a_timeout_is_no_longer_than_the_time_until_the_next_timer() {
+fn timeout_of_a_loop_ends_before_the_next_timer() {
     let (wheel, driver) = driven();
     assert_eq!(driver.timeout(), None);
     let never = wheel.insert(Duration::MAX, || ());
@@ -100,8 +102,9 @@ fn a_timeout_is_no_longer_than_the_time_until_the_next_timer() {
     assert_eq!(driver.timeout(), None);
 }
 
+/// An insert wakes the loop only if its timer is due before the loop's timeout ends.
 #[test]
-fn an_insert_of_another_thread_wakes_the_loop_only_if_it_is_earlier() {
+fn insert_of_another_thread_wakes_the_loop_only_if_earlier() {
     let (wheel, driver) = driven();
     let waker = unpark();
     driver.on_earlier(Waker::from(Arc::clone(&waker)));
@@ -138,8 +141,9 @@ impl Wake for Asks {
     }
 }
 
+/// The waker of a loop may use the key of the insert that calls it.
 #[test]
-fn a_waker_of_a_loop_may_use_the_key_of_the_insert() {
+fn waker_of_a_loop_may_use_the_key_of_the_insert() {
     let (wheel, driver) = Wheel::builder().shards(1).driven().unwrap();
     let keyed = Keyed::new(&wheel);
     let asks = Arc::new(Asks(keyed.clone(), Mutex::default()));
@@ -170,8 +174,9 @@ impl Wake for InsertsAll {
     }
 }
 
+/// The waker of a loop may insert, which does not call it without end.
 #[test]
-fn a_waker_of_a_loop_may_insert() {
+fn waker_of_a_loop_may_insert() {
     let (wheel, driver) = driven();
     let (events, _due) = Events::unbounded(&wheel.scheduler());
     let keyed = Keyed::new(&wheel);
@@ -207,8 +212,9 @@ impl PartialEq for Inserts {
 
 impl Eq for Inserts {}
 
+/// An insert wakes the loop also while the wake of an earlier insert is postponed.
 #[test]
-fn an_insert_wakes_the_loop_whatever_has_become_of_an_earlier_one() {
+fn insert_wakes_the_loop_while_an_earlier_wake_is_postponed() {
     let (wheel, driver) = driven();
     let waker = unpark();
     driver.on_earlier(Waker::from(Arc::clone(&waker)));
@@ -229,8 +235,9 @@ fn an_insert_wakes_the_loop_whatever_has_become_of_an_earlier_one() {
     });
 }
 
+/// A loop that waits for its whole timeout misses no timer.
 #[test]
-fn a_loop_that_waits_as_long_as_it_may_misses_nothing() {
+fn loop_that_waits_for_its_whole_timeout_misses_nothing() {
     let (wheel, driver) = driven();
     driver.on_earlier(Waker::from(unpark()));
     let count = 500;
@@ -265,8 +272,9 @@ fn a_loop_that_waits_as_long_as_it_may_misses_nothing() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
+/// A call of `run_due` returns, also if its jobs insert others.
 #[test]
-fn a_turn_ends_although_its_jobs_insert_others() {
+fn run_due_ends_although_its_jobs_insert_others() {
     let (wheel, driver) = driven();
     let driver = Arc::new(driver);
     let (scheduler, inside) = (wheel.scheduler(), Arc::clone(&driver));
@@ -291,8 +299,9 @@ fn a_turn_ends_although_its_jobs_insert_others() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
+/// A job that comes due in a call of `run_due` waits for the next call.
 #[test]
-fn what_comes_due_within_a_turn_waits_for_the_next() {
+fn job_due_within_run_due_waits_for_the_next_call() {
     let (wheel, driver) = driven();
     let scheduler = wheel.scheduler();
     wheel.insert(Duration::ZERO, move || {
@@ -303,8 +312,9 @@ fn what_comes_due_within_a_turn_waits_for_the_next() {
     assert_eq!((driver.run_due(), driver.run_due()), (1, 1));
 }
 
+/// A job may end its driven wheel.
 #[test]
-fn a_job_of_a_driven_wheel_may_end_it() {
+fn job_of_a_driven_wheel_may_end_it() {
     let (wheel, driver) = driven();
     let cell = Arc::new(Mutex::new(Some(wheel)));
     let inside = Arc::clone(&cell);
@@ -322,8 +332,9 @@ fn a_job_of_a_driven_wheel_may_end_it() {
     assert_eq!((alive(), driver.run_due()), (0, 0));
 }
 
+/// A driven wheel refuses threads and a pool.
 #[test]
-fn a_driven_wheel_has_no_threads_to_choose() {
+fn driven_wheel_refuses_threads_and_a_pool() {
     let error = Wheel::builder().threads(2).driven().unwrap_err();
     assert!(matches!(error, ConfigError::Conflict("driven", "threads")), "{error:?}");
     let error = Wheel::builder().pool(pool_of(1)).driven().unwrap_err();
@@ -332,8 +343,9 @@ fn a_driven_wheel_has_no_threads_to_choose() {
     assert!(matches!(error, ConfigError::MaxInFlight(0)), "{error:?}");
 }
 
+/// A panic of a job or of the loop's waker is reported and goes no further.
 #[test]
-fn a_panic_in_a_turn_is_told_and_spares_what_follows() {
+fn panic_in_run_due_is_reported_and_spares_the_rest() {
     let (builder, panics) = reporting();
     let (wheel, driver) = builder.driven().unwrap();
     wheel.insert(Duration::ZERO, || panic_any("a job"));
@@ -356,8 +368,9 @@ fn a_panic_in_a_turn_is_told_and_spares_what_follows() {
     assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["a job", "a waker", "a waker"]);
 }
 
+/// The waker of the loop is dropped with the `LoopDriver`, and a panic of that drop is caught.
 #[test]
-fn a_turner_that_is_dropped_drops_the_waker_of_its_loop() {
+fn loop_driver_that_is_dropped_drops_its_waker() {
     struct Keeps(Scheduler);
     impl Wake for Keeps {
         fn wake(self: Arc<Self>) {

@@ -2,8 +2,9 @@
 
 use super::*;
 
+/// `shutdown` waits for running jobs, and hands back all others in the order of deadlines.
 #[test]
-fn shutdown_hands_back_what_never_ran() {
+fn shutdown_hands_back_the_jobs_that_never_ran() {
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -44,8 +45,9 @@ fn shutdown_hands_back_what_never_ran() {
     assert!(ended.load(Ordering::SeqCst));
 }
 
+/// A shutdown on a thread of the wheel's pool does not wait for running jobs.
 #[test]
-fn a_shutdown_on_a_thread_of_the_pool_waits_for_nobody() {
+fn shutdown_on_a_thread_of_the_pool_does_not_wait() {
     for way in ["in a job", "in a task of the pool", "in an install"] {
         let pool = pool_of(2);
         let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
@@ -90,8 +92,9 @@ fn a_shutdown_on_a_thread_of_the_pool_waits_for_nobody() {
     }
 }
 
+/// The panic handler is dropped with its wheel, after the last running job.
 #[test]
-fn a_panic_handler_goes_with_its_wheel() {
+fn panic_handler_is_dropped_with_its_wheel() {
     type End = fn(Wheel);
     for end in [drop as End, |wheel| drop(wheel.shutdown())] {
         for manual in [false, true] {
@@ -129,8 +132,9 @@ fn a_panic_handler_goes_with_its_wheel() {
     assert!(panics.recv().is_err(), "and then the handler is dropped");
 }
 
+/// `shutdown` hands a job that was reset on its way to the pool back with its new time.
 #[test]
-fn shutdown_knows_what_was_put_off_on_the_way_to_the_pool() {
+fn shutdown_has_the_new_time_of_a_job_reset_at_the_pool() {
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -153,8 +157,9 @@ fn shutdown_knows_what_was_put_off_on_the_way_to_the_pool() {
     assert!(unfired[1].1 > HOUR && unfired[2].1 > HOUR * 2);
 }
 
+/// An insert after the end of the wheel returns the job.
 #[test]
-fn late_callers_get_their_job_back() {
+fn insert_after_the_end_gives_the_job_back() {
     for stop in [drop as fn(Wheel), |wheel| drop(wheel.shutdown())] {
         let wheel = threads(1);
         let scheduler = wheel.scheduler().clone();
@@ -174,6 +179,7 @@ fn late_callers_get_their_job_back() {
     }
 }
 
+/// The drop of a wheel drops pending jobs, and does not wait for running ones.
 #[test]
 fn drop_discards_and_does_not_wait() {
     let wheel = threads(1);
@@ -192,9 +198,10 @@ fn drop_discards_and_does_not_wait() {
     release.send(()).expect("the job is still running");
 }
 
+/// None of the wheel's own threads is left after `shutdown`, or after a drop once running jobs have ended.
 #[cfg(target_os = "linux")]
 #[test]
-fn no_thread_is_left_behind() {
+fn threads_end_with_their_wheel() {
     let build = |name| Wheel::builder().name(name).threads(3).build().unwrap();
     let wheel = build("g-shut");
     let (done, ended) = mpsc::channel();
@@ -216,6 +223,7 @@ fn no_thread_is_left_behind() {
     drop(scheduler);
 }
 
+/// All jobs of one tick run, in any order.
 #[test]
 fn jobs_of_one_tick_all_run_in_some_order() {
     let (wheel, driver) = Wheel::builder().shards(3).manual().unwrap();

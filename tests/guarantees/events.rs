@@ -12,8 +12,9 @@ fn values<T>(due: &Receiver<Event<T>>) -> Vec<T> {
     due.try_iter().map(|event| event.value).collect()
 }
 
+/// An event never comes before its time, and `Event::deadline` is that time.
 #[test]
-fn an_event_comes_after_its_deadline_and_says_when_that_was() {
+fn event_comes_after_its_deadline_and_has_it() {
     on_both_clocks(MS, |wheel, time| {
         let (events, due) = Events::unbounded(&wheel.scheduler());
         let mut inserted = BTreeMap::new();
@@ -35,8 +36,9 @@ fn an_event_comes_after_its_deadline_and_says_when_that_was() {
     });
 }
 
+/// An event that is earlier than all others wakes the ticker.
 #[test]
-fn an_event_that_is_earlier_than_all_before_wakes_the_ticker() {
+fn event_earlier_than_all_others_wakes_the_ticker() {
     let wheel = threads(1);
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let hour = events.insert(HOUR, "hour").unwrap();
@@ -54,6 +56,7 @@ fn an_event_that_is_earlier_than_all_before_wakes_the_ticker() {
     assert_eq!(due.recv_timeout(MINUTE).map(|event| event.value), Ok("hour"));
 }
 
+/// Events of different ticks come in the order of their deadlines.
 #[test]
 fn events_of_different_ticks_come_in_the_order_of_deadlines() {
     on_both_clocks(MS, |wheel, time| {
@@ -66,8 +69,9 @@ fn events_of_different_ticks_come_in_the_order_of_deadlines() {
     });
 }
 
+/// The receiver of events works in a `select!`.
 #[test]
-fn a_channel_of_events_works_in_a_select() {
+fn channel_of_events_works_in_a_select() {
     let wheel = threads(1);
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let (_sender, other) = crossbeam_channel::unbounded::<()>();
@@ -78,8 +82,9 @@ fn a_channel_of_events_works_in_a_select() {
     }
 }
 
+/// A cancelled event never comes; `cancel` drops its value, and `take` gives it back.
 #[test]
-fn a_cancelled_event_never_comes_and_its_value_is_dropped_or_given_back() {
+fn cancelled_event_never_comes_and_gives_its_value_up() {
     on_both_clocks(MS, |wheel, time| {
         let (events, due) = Events::unbounded(&wheel.scheduler());
         let (token, alive) = counted();
@@ -98,8 +103,9 @@ fn a_cancelled_event_never_comes_and_its_value_is_dropped_or_given_back() {
     });
 }
 
+/// A reset moves a pending event, and finds no other.
 #[test]
-fn a_reset_event_comes_at_its_new_time() {
+fn reset_event_comes_at_its_new_time() {
     on_both_clocks(MS, |wheel, time| {
         let (events, due) = Events::unbounded(&wheel.scheduler());
         let sooner = events.insert(HOUR, "sooner").unwrap();
@@ -117,8 +123,9 @@ fn a_reset_event_comes_at_its_new_time() {
     });
 }
 
+/// The handle of an event is no job's, and no other `Events` knows it.
 #[test]
-fn an_event_has_a_handle_that_no_job_has() {
+fn event_handle_is_no_handle_of_a_job() {
     let (wheel, driver) = manual();
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let (others, _other) = Events::<u32>::unbounded(&wheel.scheduler());
@@ -130,8 +137,9 @@ fn an_event_has_a_handle_that_no_job_has() {
     assert_eq!(values(&due), [1]);
 }
 
+/// A batch of events is inserted as a whole or not at all.
 #[test]
-fn a_batch_of_events_comes_in_as_one() {
+fn batch_of_events_comes_in_as_a_whole() {
     on_both_clocks(MS, |wheel, time| {
         let (events, due) = Events::unbounded(&wheel.scheduler());
         let many = (0..10_000_u32).map(|number| (number % 50 * MS, number));
@@ -151,8 +159,9 @@ fn a_batch_of_events_comes_in_as_one() {
     });
 }
 
+/// An event that finds a full channel stays pending, can be cancelled, and comes once there is room.
 #[test]
-fn what_finds_a_full_channel_waits_and_can_be_cancelled() {
+fn event_that_finds_a_full_channel_waits() {
     on_both_clocks(MS, |wheel, time| {
         let (events, due) = Events::bounded(&wheel.scheduler(), 3, Full::Wait);
         let numbers = (0..8_u32).map(|number| ((number + 1) * MS, number));
@@ -176,7 +185,7 @@ fn what_finds_a_full_channel_waits_and_can_be_cancelled() {
 /// While no event waits for room, the wheel does not look for room: a loop may sleep although the channel
 /// is full.
 #[test]
-fn a_full_channel_is_not_looked_at_once_nothing_waits_for_room() {
+fn full_channel_is_checked_only_while_an_event_waits() {
     let leave: [fn(&Events<u32>, Handle); 4] = [
         |events, handle| assert!(events.cancel(handle)),
         |events, handle| assert!(events.take(handle).is_some()),
@@ -224,8 +233,9 @@ fn a_full_channel_is_not_looked_at_once_nothing_waits_for_room() {
     }
 }
 
+/// With `Full::Give`, a function gets the events that find the channel full, and they are counted.
 #[test]
-fn what_finds_a_full_channel_is_given_to_who_was_named_for_that() {
+fn full_give_gets_the_events_without_room() {
     on_both_clocks(MS, |wheel, time| {
         let (give, given) = channel();
         let full = Full::Give(Box::new(move |value| give.send(value).unwrap()));
@@ -247,8 +257,9 @@ fn what_finds_a_full_channel_is_given_to_who_was_named_for_that() {
     assert_eq!((values(&due), panics.try_iter().count()), (vec![1], 2));
 }
 
+/// A room of zero counts as one.
 #[test]
-fn a_room_of_zero_is_one() {
+fn room_of_zero_is_one() {
     let (wheel, driver) = manual();
     let (events, due) = Events::bounded(&wheel.scheduler(), 0, Full::Wait);
     events.insert_batch([(MS, 1), (2 * MS, 2)]).unwrap();
@@ -266,8 +277,9 @@ impl Wake for Wakes {
     }
 }
 
+/// The waker of `on_ready` is called for an event that comes into an empty channel only.
 #[test]
-fn a_hook_is_called_once_for_what_comes_into_an_empty_channel() {
+fn on_ready_is_called_once_for_an_empty_channel() {
     let (wheel, driver) = manual();
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let wakes = Arc::new(Wakes::default());
@@ -302,8 +314,9 @@ impl Wake for Unpark {
     }
 }
 
+/// A loop that sleeps until the waker of `on_ready` is called misses no event.
 #[test]
-fn a_loop_that_sleeps_until_its_hook_is_called_misses_nothing() {
+fn loop_that_sleeps_until_on_ready_misses_nothing() {
     let wheel = threads(1);
     let (events, due) = Events::bounded(&wheel.scheduler(), 7, Full::Wait);
     let count = 2000;
@@ -326,8 +339,9 @@ fn a_loop_that_sleeps_until_its_hook_is_called_misses_nothing() {
     sleeper.join().unwrap();
 }
 
+/// After the last `Events` is dropped, pending events still come, and then the channel disconnects.
 #[test]
-fn what_is_pending_still_comes_when_the_last_events_are_dropped() {
+fn pending_events_come_after_the_last_events_is_dropped() {
     on_both_clocks(MS, |wheel, time| {
         let (events, due) = Events::unbounded(&wheel.scheduler());
         events.insert(20 * MS, 1).unwrap();
@@ -344,8 +358,9 @@ fn what_is_pending_still_comes_when_the_last_events_are_dropped() {
     });
 }
 
+/// Without a receiver, pending events are dropped, and inserts return the value.
 #[test]
-fn without_a_receiver_everything_is_dropped_and_inserts_give_the_value_back() {
+fn events_without_a_receiver_are_dropped_and_refused() {
     on_both_clocks(MS, |wheel, time| {
         let (events, due) = Events::unbounded(&wheel.scheduler());
         let (token, alive) = counted();
@@ -362,8 +377,9 @@ fn without_a_receiver_everything_is_dropped_and_inserts_give_the_value_back() {
     });
 }
 
+/// At the end of the wheel, the due events come, and `drain` hands back the rest.
 #[test]
-fn at_the_end_of_the_wheel_what_was_due_comes_and_the_rest_is_handed_back() {
+fn end_of_the_wheel_delivers_due_events_and_drains_the_rest() {
     let (wheel, driver) = manual();
     let (events, due) = Events::bounded(&wheel.scheduler(), 2, Full::Wait);
     let handles = events.insert_batch((1..=5_u32).map(|n| (n * MS, n))).unwrap();
@@ -379,8 +395,9 @@ fn at_the_end_of_the_wheel_what_was_due_comes_and_the_rest_is_handed_back() {
     assert_eq!(events.drain(), [(handles[3], Duration::ZERO, 4), (handles[4], MS, 5)]);
 }
 
+/// The channel disconnects at the end of the wheel.
 #[test]
-fn a_receiver_learns_of_the_end_of_a_wheel() {
+fn receiver_disconnects_at_the_end_of_its_wheel() {
     let wheel = threads(1);
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let (token, alive) = counted();
@@ -393,6 +410,7 @@ fn a_receiver_learns_of_the_end_of_a_wheel() {
     assert_eq!(alive(), 0);
 }
 
+/// Inserts of events are refused after the end of the wheel.
 #[test]
 fn events_of_a_wheel_that_has_ended_are_refused() {
     let (wheel, _driver) = manual();
@@ -413,8 +431,9 @@ impl Drop for Bomb {
     }
 }
 
+/// The drop of a value may use its `Events`, and a panic there is caught.
 #[test]
-fn the_drop_of_a_value_may_use_its_events_and_panic() {
+fn drop_of_a_value_may_use_its_events_and_panic() {
     let (builder, panics) = reporting();
     let (wheel, driver) = builder.manual().unwrap();
     let (events, due) = Events::unbounded(&wheel.scheduler());
@@ -429,8 +448,9 @@ fn the_drop_of_a_value_may_use_its_events_and_panic() {
     assert_eq!(told, ["cancelled", "found no receiver", "pending"]);
 }
 
+/// The function of `Full::Give` may end the wheel when it gets a value.
 #[test]
-fn a_value_may_end_its_wheel_on_the_way_out() {
+fn full_give_may_end_its_wheel() {
     let (done, ended) = channel();
     let wheel = threads(1);
     let scheduler = wheel.scheduler();
@@ -447,8 +467,9 @@ fn a_value_may_end_its_wheel_on_the_way_out() {
     assert_eq!(events.drain().len(), 1);
 }
 
+/// An event for a wall-clock time follows the wall clock.
 #[test]
-fn an_event_follows_the_wall_clock() {
+fn event_follows_the_wall_clock() {
     let (wheel, driver) = manual();
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let noon = driver.wall_now() + HOUR;
@@ -473,6 +494,7 @@ fn an_event_follows_the_wall_clock() {
     assert_eq!(driver.advance_to_next().map(|_| values(&due)), Some(vec!["an hour"]));
 }
 
+/// Many events for wall-clock times follow a wall clock that is set.
 #[test]
 fn many_events_follow_the_wall_clock() {
     let (wheel, driver) = manual();
@@ -489,8 +511,9 @@ fn many_events_follow_the_wall_clock() {
     assert!(values(&due).into_iter().eq(1001..=1500));
 }
 
+/// A full channel delays no job and no other `Events`.
 #[test]
-fn a_full_channel_holds_up_no_job_and_no_other_events() {
+fn full_channel_delays_no_job_and_no_other_events() {
     on_both_clocks(MS, |wheel, time| {
         let (stuck, full) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
         stuck.insert_batch((0..1000).map(|number| (MS, number))).unwrap();
@@ -507,9 +530,10 @@ fn a_full_channel_holds_up_no_job_and_no_other_events() {
     });
 }
 
+/// A stream of events is woken for each event, and ends when the channel disconnects.
 #[cfg(feature = "async")]
 #[test]
-fn a_stream_of_events_hears_of_each_and_ends_with_its_wheel() {
+fn stream_of_events_is_woken_for_each_and_ends_with_the_wheel() {
     use futures::stream::{FusedStream, StreamExt};
     for workers in [1, 2] {
         let runtime =
@@ -544,8 +568,9 @@ fn a_stream_of_events_hears_of_each_and_ends_with_its_wheel() {
     }
 }
 
+/// The due events come also if the delivery of one of them ends the wheel.
 #[test]
-fn what_was_due_at_the_end_comes_also_if_a_delivery_ends_the_wheel() {
+fn due_events_come_also_if_a_delivery_ends_the_wheel() {
     for drops_events_first in [false, true] {
         let (wheel, driver) = manual();
         let scheduler = wheel.scheduler();
@@ -575,8 +600,9 @@ fn what_was_due_at_the_end_comes_also_if_a_delivery_ends_the_wheel() {
     }
 }
 
+/// The remaining time that `drain` returns follows the wall clock.
 #[test]
-fn what_is_drained_has_the_time_that_is_left_by_the_wall_clock() {
+fn drained_event_has_the_remaining_wall_clock_time() {
     let (wheel, driver) = manual();
     let (events, _due) = Events::unbounded(&wheel.scheduler());
     let noon = driver.wall_now() + 3 * HOUR;
@@ -604,8 +630,9 @@ impl Drop for EndsAndPanics {
     }
 }
 
+/// The waker of `on_ready` is dropped at the end, and one that is given later is called once.
 #[test]
-fn a_hook_is_dropped_at_the_end_and_not_kept_after() {
+fn on_ready_waker_is_dropped_at_the_end_of_the_wheel() {
     let (builder, panics) = reporting();
     let (wheel, _driver) = builder.manual().unwrap();
     let (events, _due) = Events::<()>::unbounded(&wheel.scheduler());
@@ -624,8 +651,9 @@ fn a_hook_is_dropped_at_the_end_and_not_kept_after() {
     assert!(keeps.0.is_empty());
 }
 
+/// While a channel stays full, a driver goes from timer to timer.
 #[test]
-fn a_channel_that_stays_full_takes_a_driver_no_time() {
+fn full_channel_takes_a_driver_no_time() {
     let (wheel, driver) = Wheel::builder().tick(Duration::from_nanos(1)).manual().unwrap();
     let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
     events.insert_batch([(MS, 1), (MS, 2), (HOUR, 3), (Duration::MAX, 4)]).unwrap();
@@ -644,8 +672,9 @@ fn a_channel_that_stays_full_takes_a_driver_no_time() {
     assert_eq!((due.len(), events.len()), (0, 1));
 }
 
+/// `advance_to_next` finds the timers that are due later, also while a channel stays full.
 #[test]
-fn a_channel_that_stays_full_does_not_stop_an_advance_to_the_next_timer() {
+fn full_channel_does_not_stop_advance_to_next() {
     let (wheel, driver) = Wheel::builder().tick(Duration::from_nanos(1)).manual().unwrap();
     let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
     let begin = driver.now();
@@ -661,8 +690,9 @@ fn a_channel_that_stays_full_does_not_stop_an_advance_to_the_next_timer() {
     assert_eq!((first.len(), values(&due).len(), events.len()), (1, 1, 0));
 }
 
+/// Many events of one wall-clock time cost no more than other events.
 #[test]
-fn many_events_of_one_moment_of_the_wall_clock_cost_no_more_than_others() {
+fn events_of_one_wall_clock_time_cost_no_more_than_others() {
     let (wheel, driver) = Wheel::builder().tick(HOUR).manual().unwrap();
     let (events, due) = Events::unbounded(&wheel.scheduler());
     let begin = driver.wall_now();

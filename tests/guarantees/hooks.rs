@@ -162,7 +162,7 @@ fn meet(verb: Verb, hooks: [Hook; 2], of: [usize; 2]) {
 /// A verb that waits elsewhere does not wait in a hook of its own wheel: it could wait for that very
 /// hook.
 #[test]
-fn a_verb_in_a_hook_of_its_own_wheel_waits_for_nobody() {
+fn verb_in_a_hook_of_its_own_wheel_does_not_wait() {
     for verb in VERBS {
         for hook in hooks() {
             meet(verb, [hook, hook], [0, 1]);
@@ -173,7 +173,7 @@ fn a_verb_in_a_hook_of_its_own_wheel_waits_for_nobody() {
 /// Nor does it wait in a hook of another wheel: a hook of its own wheel may do the same with that one,
 /// and each would wait for the other.
 #[test]
-fn a_verb_in_a_hook_of_another_wheel_waits_for_nobody() {
+fn verb_in_a_hook_of_another_wheel_does_not_wait() {
     for verb in VERBS {
         for (first, one) in hooks().into_iter().enumerate() {
             for other in hooks().into_iter().skip(first) {

@@ -18,6 +18,7 @@ fn next(interval: &mut Interval, time: &Time) -> Beat {
     polled(interval.tick()).finish(time).expect("the wheel is there")
 }
 
+/// The beats of an interval keep their phase for ever, to the nanosecond.
 #[test]
 fn beats_keep_their_phase() {
     on_both_clocks(MS, |wheel, time| {
@@ -37,6 +38,7 @@ fn beats_keep_their_phase() {
     });
 }
 
+/// The policy decides about missed beats, and `Beat::missed` has the number of dropped ones.
 #[test]
 fn missed_beats_follow_the_policy() {
     // The millisecond that the clock reads, and the beats that are taken then: the deadline of each
@@ -86,8 +88,9 @@ fn missed(beat: &Beat) -> u32 {
     u32::try_from(beat.missed).unwrap()
 }
 
+/// The first beat is after one period, or at the time that the caller gave.
 #[test]
-fn the_first_beat_is_when_it_was_asked_for() {
+fn first_beat_is_at_the_given_time() {
     type Starting = fn(&Wheel, Repeat) -> Repeat;
     let firsts: [(Starting, u32); 5] = [
         (|_, every| every, 10),
@@ -121,8 +124,9 @@ fn the_first_beat_is_when_it_was_asked_for() {
     });
 }
 
+/// Slack and jitter move beats, and not their phase.
 #[test]
-fn a_window_moves_beats_and_leaves_their_phase_alone() {
+fn window_moves_beats_and_not_their_phase() {
     let (wheel, driver) = manual();
     let begin = driver.now();
     for repeat in [Repeat::every(10 * MS).within(5 * MS), Repeat::every(10 * MS).jitter(5 * MS)] {
@@ -152,8 +156,9 @@ fn a_window_moves_beats_and_leaves_their_phase_alone() {
     });
 }
 
+/// A beat whose tick has begun is given at the first poll, with a window and without.
 #[test]
-fn a_beat_whose_tick_has_begun_is_given_at_once_also_within_a_window() {
+fn beat_whose_tick_has_begun_is_given_at_once() {
     on_both_clocks(MS, |wheel, time| {
         let burst = || Repeat::every(2 * MS).missed(Missed::Burst);
         for repeat in [burst(), burst().within(MS), burst().jitter(MS)] {
@@ -166,8 +171,9 @@ fn a_beat_whose_tick_has_begun_is_given_at_once_also_within_a_window() {
     });
 }
 
+/// A task that takes beats as fast as it can lets other tasks run.
 #[test]
-fn an_interval_lets_other_tasks_run() {
+fn interval_lets_other_tasks_run() {
     // Even with the shortest period, an interval is not ready for ever.
     let nano = Duration::from_nanos(1);
     for policy in [Missed::Skip, Missed::Burst, Missed::Delay] {
@@ -193,8 +199,9 @@ fn an_interval_lets_other_tasks_run() {
     assert!(poll(&mut interval).is_pending());
 }
 
+/// An interval whose beats are always taken late ends with its wheel.
 #[test]
-fn an_interval_that_is_late_ends_with_its_wheel() {
+fn interval_that_is_late_ends_with_its_wheel() {
     on_both_clocks(MS, |wheel, time| {
         let every = || Repeat::every(2 * MS);
         let policies = [Missed::Skip, Missed::Burst, Missed::Delay];
@@ -220,8 +227,9 @@ fn an_interval_that_is_late_ends_with_its_wheel() {
     });
 }
 
+/// `reset` and `reset_at` move the phase, and the next beat has missed nothing.
 #[test]
-fn a_reset_of_an_interval_moves_its_phase() {
+fn reset_of_an_interval_moves_its_phase() {
     on_both_clocks(MS, |wheel, time| {
         let mut interval = wheel.interval(Repeat::every(5 * MS)).unwrap();
         time.pass(30 * MS);
@@ -238,8 +246,9 @@ fn a_reset_of_an_interval_moves_its_phase() {
     });
 }
 
+/// An interval needs a period that is not zero.
 #[test]
-fn an_interval_without_a_period_is_refused() {
+fn interval_without_a_period_is_refused() {
     let (wheel, _driver) = manual();
     for repeat in [Repeat::every(Duration::ZERO), Repeat::irregular()] {
         let error = wheel.scheduler().interval(repeat).unwrap_err();
@@ -247,8 +256,9 @@ fn an_interval_without_a_period_is_refused() {
     }
 }
 
+/// A period of `Duration::MAX` never ends.
 #[test]
-fn the_longest_period_is_never() {
+fn period_of_the_maximum_is_never() {
     let (wheel, driver) = manual();
     let every = Repeat::every(Duration::MAX);
     let mut never = wheel.interval(every).unwrap();
@@ -270,8 +280,9 @@ fn the_longest_period_is_never() {
     });
 }
 
+/// A poll that returns a beat registers no waker, and a dropped wait loses no beat.
 #[test]
-fn a_beat_that_is_taken_registers_no_waker_and_a_dropped_wait_loses_none() {
+fn beat_registers_no_waker_and_survives_a_dropped_wait() {
     let (wheel, driver) = manual();
     let mut interval = wheel.interval(Repeat::every(10 * MS)).unwrap();
     {
@@ -286,8 +297,9 @@ fn a_beat_that_is_taken_registers_no_waker_and_a_dropped_wait_loses_none() {
     assert_eq!(wheel.stats().sleeping, 1);
 }
 
+/// An interval is a stream, which ends with its wheel.
 #[test]
-fn an_interval_is_a_stream_and_ends_with_its_wheel() {
+fn interval_is_a_stream_and_ends_with_its_wheel() {
     let (wheel, driver) = manual();
     let begin = driver.now();
     let mut interval = wheel.interval(Repeat::every(MS)).unwrap();

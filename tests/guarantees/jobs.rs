@@ -4,8 +4,9 @@
 use super::*;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
+/// A job runs exactly once, unless it is cancelled or the wheel ends first.
 #[test]
-fn every_job_runs_exactly_once() {
+fn jobs_run_exactly_once() {
     let wheel = Wheel::builder().tick(Duration::from_micros(200)).build().unwrap();
     let runs: Arc<Vec<AtomicUsize>> = Arc::new((0..20_000).map(|_| AtomicUsize::new(0)).collect());
     thread::scope(|scope| {
@@ -28,8 +29,9 @@ fn every_job_runs_exactly_once() {
     assert!(runs.iter().all(|runs| runs.load(Ordering::SeqCst) == 1));
 }
 
+/// A panic of a job is counted and reported, and affects no other job.
 #[test]
-fn a_panic_is_counted_reported_and_stays() {
+fn panic_of_a_job_is_counted_and_reported() {
     let (builder, reports) = reporting();
     let wheel = builder.threads(1).build().unwrap();
     let (sender, receiver) = channel();
@@ -43,8 +45,9 @@ fn a_panic_is_counted_reported_and_stays() {
     assert_eq!(wheel.stats().panicked, 3);
 }
 
+/// A panic in the drop of a captured value is counted and reported, and affects no other job.
 #[test]
-fn a_panic_in_a_drop_is_counted_reported_and_stays() {
+fn panic_in_a_drop_is_counted_and_reported() {
     let (builder, reports) = reporting();
     let (wheel, driver) = builder.manual().unwrap();
     let insert = |text: &'static str| {
@@ -67,8 +70,9 @@ fn a_panic_in_a_drop_is_counted_reported_and_stays() {
     assert_eq!(scheduler.stats().panicked, 4);
 }
 
+/// A job that blocks delays no other job while another thread is free.
 #[test]
-fn a_blocked_job_holds_up_its_own_thread_only() {
+fn blocked_job_delays_its_own_thread_only() {
     let wheel = threads(2);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -81,8 +85,9 @@ fn a_blocked_job_holds_up_its_own_thread_only() {
     drop(release);
 }
 
+/// No other job of the wheel runs on the thread of a job that waits in rayon.
 #[test]
-fn a_job_that_waits_in_rayon_keeps_its_thread() {
+fn job_that_waits_in_rayon_keeps_its_thread() {
     for threads in [2, 3] {
         let wheel = Wheel::builder().threads(threads).build().unwrap();
         let (started, halves) = channel();
@@ -127,8 +132,9 @@ fn a_job_that_waits_in_rayon_keeps_its_thread() {
     }
 }
 
+/// A job may call every verb of its wheel.
 #[test]
-fn a_job_may_use_its_wheel() {
+fn job_may_use_its_wheel() {
     let wheel = Arc::new(threads(2));
     let (sender, receiver) = channel();
     let own = Arc::new(OnceLock::new());
@@ -154,8 +160,9 @@ fn a_job_may_use_its_wheel() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
+/// The drop of a captured value may call every verb of the wheel.
 #[test]
-fn a_drop_may_use_the_wheel() {
+fn drop_may_use_its_wheel() {
     let wheel = threads(1);
     let insert = |delay| {
         let scheduler = wheel.scheduler();
@@ -195,8 +202,9 @@ fn in_its_own_job(end: impl FnOnce(Wheel) + Send + 'static) {
     ended.recv().unwrap();
 }
 
+/// A job may drop the wheel it runs on.
 #[test]
-fn a_job_may_drop_its_wheel() {
+fn job_may_drop_its_wheel() {
     in_its_own_job(drop);
     // The same with a manual wheel.
     let own: Arc<Mutex<Option<Wheel>>> = Arc::default();
@@ -210,8 +218,9 @@ fn a_job_may_drop_its_wheel() {
     assert_eq!(scheduler.stats().panicked, 0);
 }
 
+/// A job, or a task that it spawned on the pool, may shut down its wheel.
 #[test]
-fn a_job_may_shut_its_wheel_down() {
+fn job_may_shut_its_wheel_down() {
     in_its_own_job(|wheel| assert_eq!(wheel.shutdown().count(), 1));
     // The job ends. Its thread, the only one, then runs the task that the job spawned.
     let (done, ended) = channel();
@@ -233,8 +242,9 @@ fn flood(scheduler: &Scheduler, stop: &Arc<AtomicBool>, breadth: usize) {
     }
 }
 
+/// Other tasks of a shared pool run with any number of due jobs.
 #[test]
-fn a_shared_pool_gets_its_turn() {
+fn shared_pool_runs_other_tasks_too() {
     let (pool, stop) = (pool_of(1), Arc::default());
     let wheel = Wheel::builder().pool(Arc::clone(&pool)).build().unwrap();
     flood(&wheel.scheduler(), &stop, 20_000);
@@ -245,8 +255,9 @@ fn a_shared_pool_gets_its_turn() {
     assert_eq!(pool.install(|| 6 * 7), 42, "after the wheel");
 }
 
+/// Two wheels on one pool both make progress.
 #[test]
-fn two_wheels_share_a_pool() {
+fn pool_serves_two_wheels() {
     let (pool, stop) = (pool_of(1), Arc::default());
     let [one, two] = [0, 1].map(|_| Wheel::builder().pool(Arc::clone(&pool)).build().unwrap());
     flood(&one.scheduler(), &stop, 5_000);
@@ -260,8 +271,9 @@ fn two_wheels_share_a_pool() {
     stop.store(true, Ordering::SeqCst);
 }
 
+/// A job that waits in rayon for part of itself makes progress.
 #[test]
-fn a_job_that_waits_in_rayon_gets_on() {
+fn job_that_waits_in_rayon_makes_progress() {
     let (wheel, stop) = (threads(2), Arc::default());
     flood(&wheel.scheduler(), &stop, 5_000);
     let (sender, receiver) = channel();
@@ -279,9 +291,10 @@ fn a_job_that_waits_in_rayon_gets_on() {
     stop.store(true, Ordering::SeqCst);
 }
 
+/// The threads of the pool start when the first job comes due.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_threads_of_the_pool_start_with_the_first_job_that_is_due() {
+fn pool_starts_with_the_first_due_job() {
     let wheel = Wheel::builder().threads(2).name("lazypool").build().unwrap();
     let handle = wheel.insert(HOUR, || ());
     wait_for(|| threads_named("lazypool").len() == 1);
@@ -298,7 +311,7 @@ fn the_threads_of_the_pool_start_with_the_first_job_that_is_due() {
 /// A verb may be called inside `catch_unwind`: a panic leaves no broken wheel behind. The compiler
 /// checks that the types are unwind-safe.
 #[test]
-fn a_wheel_may_be_used_inside_of_catch_unwind() {
+fn wheel_may_be_used_inside_catch_unwind() {
     fn is_unwind_safe<T: UnwindSafe + RefUnwindSafe>() {}
     is_unwind_safe::<Wheel>();
     is_unwind_safe::<Scheduler>();

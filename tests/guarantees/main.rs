@@ -134,7 +134,7 @@ fn threads_named(name: &str) -> Vec<String> {
 
 /// Checks that the document and these files name the same tests.
 #[test]
-fn every_sentence_has_its_test() {
+fn guarantees_and_tests_name_each_other() {
     let document = include_str!("../../docs/guarantees.md");
     let tests = [
         include_str!("again.rs"),

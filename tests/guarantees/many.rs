@@ -3,8 +3,9 @@
 use super::*;
 use tickwheel::{Group, Guard, Keyed, Next, Repeat, When};
 
+/// The batch verbs return their results in the order of their arguments.
 #[test]
-fn a_batch_answers_in_order() {
+fn batch_returns_results_in_order() {
     let wheel = Wheel::builder().threads(1).shards(3).build().unwrap();
     let own = wheel.insert_batch((0..100).map(|n| (HOUR * n, || ()))).unwrap();
     let elsewhere = thread::scope(|scope| {
@@ -34,8 +35,9 @@ fn a_batch_answers_in_order() {
     assert_eq!((wheel.cancel_batch(&[]).len(), wheel.reset_batch::<Duration>(&[]).len()), (0, 0));
 }
 
+/// All delays of a batch count from one moment.
 #[test]
-fn a_batch_counts_from_one_moment() {
+fn batch_counts_all_delays_from_one_moment() {
     let (wheel, driver) = manual();
     let (sender, order) = channel();
     let timers = (0..10_000_u64).map(|n| {
@@ -53,8 +55,9 @@ fn a_batch_counts_from_one_moment() {
     assert_eq!((driver.advance(HOUR * 72 - MS), driver.advance(MS)), (0, 10_000));
 }
 
+/// `insert_batch` inserts all jobs, or gives every job back.
 #[test]
-fn a_batch_is_all_or_nothing() {
+fn batch_insert_is_all_or_nothing() {
     let wheel = Wheel::builder().max_pending(10).threads(1).build().unwrap();
     wheel.insert(HOUR, || ());
     let (token, alive) = counted();
@@ -84,8 +87,9 @@ fn a_batch_is_all_or_nothing() {
     assert_eq!(alive(), 1);
 }
 
+/// A `Guard` cancels its job when it is dropped, unless it was detached.
 #[test]
-fn a_guard_cancels_when_it_is_dropped() {
+fn guard_cancels_when_it_is_dropped() {
     let (wheel, driver) = manual();
     let guard = || Guard::new(wheel.scheduler(), wheel.insert(MS, || ()));
     let (dropped, detached, fired) = (guard(), guard(), guard());
@@ -108,8 +112,9 @@ fn a_guard_cancels_when_it_is_dropped() {
     drop(late);
 }
 
+/// `Group::cancel_all` cancels every pending job of the group, and no other.
 #[test]
-fn a_group_is_cancelled_in_one_call() {
+fn group_is_cancelled_in_one_call() {
     let (wheel, driver) = manual();
     let (connection, other) = (Group::new(wheel.scheduler()), Group::new(wheel.scheduler()));
     for n in 1..=10 {
@@ -138,8 +143,9 @@ fn a_group_is_cancelled_in_one_call() {
     assert!(connection.is_empty());
 }
 
+/// The drop of a `Group` cancels its jobs, unless it was detached.
 #[test]
-fn a_dropped_group_cancels_and_a_detached_one_does_not() {
+fn group_that_is_dropped_cancels_unless_detached() {
     let (wheel, driver) = manual();
     let (token, alive) = counted();
     let [dropped, detached] = [0, 1].map(|_| Group::new(wheel.scheduler()));
@@ -153,8 +159,9 @@ fn a_dropped_group_cancels_and_a_detached_one_does_not() {
     assert_eq!((driver.advance(MS), alive()), (1, 1));
 }
 
+/// A group keeps nothing of jobs that have run or were cancelled.
 #[test]
-fn a_group_keeps_nothing_of_what_is_gone() {
+fn group_keeps_nothing_of_past_jobs() {
     let (wheel, driver) = manual();
     let group = Group::new(wheel.scheduler());
     for round in 0..100 {
@@ -182,8 +189,9 @@ fn a_group_keeps_nothing_of_what_is_gone() {
     assert_eq!((late.kind(), group.len()), (InsertErrorKind::Shutdown, 0));
 }
 
+/// Of a cancel of a group and the fire of its job, exactly one happens, on any threads.
 #[test]
-fn a_group_may_be_used_by_many_threads() {
+fn group_may_be_used_by_many_threads() {
     let wheel = Wheel::builder().tick(Duration::from_micros(1)).threads(2).build().unwrap();
     let group = Group::new(wheel.scheduler());
     let (ran, cancelled) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
@@ -208,8 +216,9 @@ fn a_group_may_be_used_by_many_threads() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
+/// With slack, a job runs at or after its delay, and at a tick within the slack if there is one.
 #[test]
-fn within_its_slack_and_never_early() {
+fn slack_is_kept_and_no_job_is_early() {
     let nanosecond = Duration::from_nanos(1);
     for micros in [10, 70, 1000] {
         let tick = Duration::from_micros(micros);
@@ -239,6 +248,7 @@ fn within_its_slack_and_never_early() {
     });
 }
 
+/// Timers choose a tick within their slack that many others choose.
 #[test]
 fn slack_lets_timers_share_a_tick() {
     let ticks = |tenths: u32| {
@@ -264,8 +274,9 @@ fn slack_lets_timers_share_a_tick() {
     assert!(with < without / 100, "{with} wake-ups");
 }
 
+/// With jitter, a job is due at a random tick of its window, the same in every run on a manual clock.
 #[test]
-fn a_jitter_is_random_and_stays_within_its_window() {
+fn jitter_is_random_and_stays_within_its_window() {
     on_both_clocks(MS, |wheel, time| {
         let (sender, ran) = channel();
         let (least, most) = (MS * 5, MS * 20);
@@ -292,8 +303,9 @@ fn a_jitter_is_random_and_stays_within_its_window() {
     assert!(draw().into_iter().collect::<HashSet<_>>().len() > 10);
 }
 
+/// Slack and jitter work with every way to give a time.
 #[test]
-fn a_window_goes_for_every_way_to_give_a_time() {
+fn window_works_with_every_way_to_give_a_time() {
     let windows: [fn(Duration) -> When; 2] =
         [|delay| When::after(delay).within(MS * 100), |delay| When::after(delay).jitter(MS * 100)];
     for window in windows {
@@ -321,8 +333,9 @@ fn a_window_goes_for_every_way_to_give_a_time() {
     }
 }
 
+/// The slack or jitter of a repeating job moves its runs, and not its phase.
 #[test]
-fn a_window_leaves_the_phase_of_a_repeat_alone() {
+fn window_leaves_the_phase_of_a_repeating_job_alone() {
     let (wheel, driver) = manual();
     let runs: Arc<Mutex<Vec<(tickwheel::Run, Instant)>>> = Arc::default();
     let (driver, told) = (Arc::new(driver), Arc::clone(&runs));
@@ -359,6 +372,7 @@ fn a_window_leaves_the_phase_of_a_repeat_alone() {
     assert_eq!((driver.advance(MS * 63), driver.advance(MS), driver.advance(MS * 5)), (0, 5, 0));
 }
 
+/// A group takes batches, all or nothing, and jobs that repeat.
 #[test]
 fn a_group_takes_batches_and_repeats() {
     let (wheel, driver) = Wheel::builder().max_pending(12).manual().unwrap();
@@ -376,8 +390,9 @@ fn a_group_takes_batches_and_repeats() {
     assert_eq!((group.len(), group.cancel_all(), wheel.len(), group.len()), (12, 12, 0, 0));
 }
 
+/// A batch that unwinds leaves no job behind and keeps no room.
 #[test]
-fn a_batch_that_unwinds_leaves_nothing_behind() {
+fn batch_that_unwinds_leaves_nothing_behind() {
     #[derive(Clone, Copy)]
     struct Time(u64);
     impl From<Time> for When {
@@ -416,8 +431,9 @@ fn a_batch_that_unwinds_leaves_nothing_behind() {
     assert_eq!(driver.advance(MS), 3);
 }
 
+/// `Guard::reset` moves the job that it guards.
 #[test]
-fn a_guard_moves_its_job() {
+fn guard_reset_moves_its_job() {
     let (wheel, driver) = manual();
     let idle = Guard::new(&wheel, wheel.insert(MS, || ()));
     assert!(idle.reset(MS * 2));

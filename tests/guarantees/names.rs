@@ -4,8 +4,9 @@ use super::*;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use tickwheel::{Keyed, Next, Repeat, Run};
 
+/// `insert` replaces the job of a key and gives it back; `insert_if_absent` leaves it.
 #[test]
-fn a_key_has_one_job() {
+fn key_has_one_job() {
     let (wheel, driver) = manual();
     let orders = Keyed::new(wheel.scheduler());
     let (sender, ran) = channel();
@@ -42,8 +43,9 @@ fn a_key_has_one_job() {
     assert_eq!((orders.cancel_all(), orders.len(), wheel.len()), (2, 0, 0));
 }
 
+/// The key of a job is free when the job starts.
 #[test]
-fn a_fired_key_is_free_before_its_job_runs() {
+fn key_is_free_before_its_job_runs() {
     for threads in [0, 1] {
         let builder = Wheel::builder();
         let (wheel, driver) = match threads {
@@ -67,8 +69,9 @@ fn a_fired_key_is_free_before_its_job_runs() {
     }
 }
 
+/// The job of a key can be replaced on a full wheel.
 #[test]
-fn a_full_wheel_lets_a_key_be_replaced() {
+fn key_can_be_replaced_on_a_full_wheel() {
     let (wheel, _driver) = Wheel::builder().max_pending(1).manual().unwrap();
     let orders = Keyed::new(wheel.scheduler());
     orders.insert(1, MS, || ()).unwrap();
@@ -84,8 +87,9 @@ fn a_full_wheel_lets_a_key_be_replaced() {
     assert!(wheel.try_insert(MS, || ()).is_err());
 }
 
+/// A job for a wall-clock time can be replaced while it waits for a thread.
 #[test]
-fn a_key_is_replaced_also_on_the_way_to_the_pool() {
+fn key_can_be_replaced_on_the_way_to_the_pool() {
     // A job for a wall-clock time can be cancelled until it starts, and so it can be replaced.
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
@@ -104,8 +108,9 @@ fn a_key_is_replaced_also_on_the_way_to_the_pool() {
     assert!(orders.is_empty());
 }
 
+/// No key is left behind, in any order of verbs on any number of threads.
 #[test]
-fn no_key_is_left_behind() {
+fn key_is_never_left_behind() {
     // Few keys, short delays, and threads that insert, replace, reset, cancel and take them all the
     // while. Every job ends in exactly one way, and then its key is gone.
     let wheel = threads(2);
@@ -155,8 +160,9 @@ fn no_key_is_left_behind() {
     assert_eq!(ended, inserted.load(Ordering::SeqCst));
 }
 
+/// The end of the wheel frees every key, when its job is dropped.
 #[test]
-fn the_end_of_the_wheel_frees_every_key() {
+fn end_of_the_wheel_frees_every_key() {
     let (wheel, _driver) = manual();
     let orders = Keyed::new(wheel.scheduler());
     (0..10).for_each(|key| drop(orders.insert(key, HOUR, || ()).unwrap()));
@@ -192,8 +198,9 @@ impl Hasher for Constant {
 #[derive(PartialEq, Eq, Hash)]
 struct OnlyAKey(u32);
 
+/// A key may have any type with `Eq` and `Hash`, and any hasher.
 #[test]
-fn any_key_and_any_hasher_will_do() {
+fn key_may_have_any_type_and_any_hasher() {
     fn fill<S: BuildHasher + Clone + Send + Sync + 'static>(hasher: S) {
         let (wheel, driver) = Wheel::builder().shards(3).manual().unwrap();
         let keyed = Keyed::with_hasher(wheel.scheduler(), hasher);
@@ -294,8 +301,9 @@ impl TouchyKeys {
     }
 }
 
+/// A key that panics in its drop costs no job its run.
 #[test]
-fn a_key_that_panics_costs_no_job_its_run() {
+fn key_that_panics_costs_no_job_its_run() {
     for trouble in [Trouble::Hash, Trouble::Eq, Trouble::Drop] {
         let touchy = TouchyKeys::new();
         let (sender, ran) = channel();
@@ -315,8 +323,9 @@ fn a_key_that_panics_costs_no_job_its_run() {
     }
 }
 
+/// If a key and its job both panic, each panic is counted and reported once.
 #[test]
-fn a_key_and_its_job_may_both_panic() {
+fn key_and_its_job_may_both_panic() {
     // In the call of a job, and in the drop of a job that never runs: each panic is counted
     // separately.
     let touchy = TouchyKeys::new();
@@ -335,8 +344,9 @@ fn a_key_and_its_job_may_both_panic() {
     touchy.set(Trouble::Nothing);
 }
 
+/// A panic in the drop of a key is counted, and the verb returns what it would return without it.
 #[test]
-fn a_panic_in_the_drop_of_a_key_is_counted_and_reported() {
+fn panic_in_the_drop_of_a_key_is_counted_and_reported() {
     let touchy = TouchyKeys::new();
     let keys = &touchy.keys;
     let mut panicked = 0;
@@ -362,8 +372,9 @@ fn a_panic_in_the_drop_of_a_key_is_counted_and_reported() {
     assert_eq!((keys.len(), touchy.wheel.len()), (1, 1));
 }
 
+/// `cancel_all` cancels all other jobs if the drop of one key panics.
 #[test]
-fn one_bad_key_spares_the_others_of_a_cancel() {
+fn key_that_panics_spares_the_others_of_cancel_all() {
     let touchy = TouchyKeys::new();
     for number in 0..20 {
         let trouble = if number % 5 == 0 { Arc::clone(&touchy.trouble) } else { Arc::default() };
@@ -375,8 +386,9 @@ fn one_bad_key_spares_the_others_of_a_cancel() {
     assert_eq!(touchy.panics(), (4, vec![Trouble::Drop; 4]));
 }
 
+/// A panic in `Hash` or `Eq` of a key unwinds out of the verb, which has changed nothing.
 #[test]
-fn a_key_that_panics_when_it_is_asked_changes_nothing() {
+fn key_that_panics_in_hash_or_eq_changes_nothing() {
     for trouble in [Trouble::Hash, Trouble::Eq] {
         let touchy = TouchyKeys::new();
         let keys = &touchy.keys;
@@ -406,8 +418,9 @@ fn a_key_that_panics_when_it_is_asked_changes_nothing() {
     }
 }
 
+/// A key is found by every type that it borrows as.
 #[test]
-fn a_key_is_found_by_what_it_borrows_as() {
+fn key_is_found_by_every_borrowed_form() {
     let (wheel, driver) = manual();
     let keyed: Keyed<String> = Keyed::new(&wheel);
     keyed.insert("a".to_owned(), HOUR, || ()).unwrap();
@@ -426,8 +439,9 @@ fn a_key_is_found_by_what_it_borrows_as() {
     assert!(paths.cancel(&[1, 2][..]));
 }
 
+/// A repeating job keeps its key until its last run has ended.
 #[test]
-fn a_repeating_job_keeps_its_key_until_its_last_run_has_ended() {
+fn repeating_job_keeps_its_key_until_its_last_run_has_ended() {
     let (wheel, driver) = manual();
     let keyed = Keyed::new(&wheel);
     let own = keyed.clone();
@@ -466,8 +480,9 @@ fn a_repeating_job_keeps_its_key_until_its_last_run_has_ended() {
     assert!(key.is_empty() && keyed.every("key", MS, || ()).is_err() && key.is_empty());
 }
 
+/// `Keyed::insert_batch` has room for all of the jobs or for none.
 #[test]
-fn keys_come_in_batches() {
+fn keyed_batch_is_all_or_nothing() {
     let (wheel, driver) = Wheel::builder().max_pending(10).manual().unwrap();
     let keyed = Keyed::new(&wheel);
     keyed.insert(1, HOUR, || ()).unwrap();

@@ -9,8 +9,9 @@ use core::task::{Context, Poll, Waker};
 use futures::future::FusedFuture;
 use tickwheel::Sleep;
 
+/// A sleep is never over before its delay has passed, or before its instant.
 #[test]
-fn a_sleep_is_never_early() {
+fn sleep_is_never_early() {
     on_both_clocks(MS, |wheel, time| {
         for delay in [0, 1, 999, 1000, 1001, 7_300, 40_000].map(Duration::from_micros) {
             let begin = time.now();
@@ -26,8 +27,9 @@ fn a_sleep_is_never_early() {
     });
 }
 
+/// A sleep is over at the first tick from its time on, or at a tick within its slack.
 #[test]
-fn a_sleep_is_over_at_the_first_tick_after_its_time() {
+fn sleep_is_over_at_the_first_tick_after_its_time() {
     type Make = fn(&Wheel) -> Sleep;
     let cases: [(Make, u32); 6] = [
         (|wheel| wheel.sleep(Duration::ZERO), 1),
@@ -70,8 +72,9 @@ fn a_sleep_is_over_at_the_first_tick_after_its_time() {
     on_both_clocks(MS, |wheel, time| polled(wheel.sleep(3 * MS)).finish(time));
 }
 
+/// A sleep until a past instant is over at the first poll, and one of no delay at the next tick.
 #[test]
-fn an_instant_that_has_passed_is_over_at_once_and_a_delay_of_zero_at_the_next_tick() {
+fn sleep_to_the_past_ends_at_once_and_a_zero_delay_next_tick() {
     on_both_clocks(MS, |wheel, time| {
         time.pass(5 * MS);
         for deadline in [time.now(), time.now() - MS, time.now() - HOUR] {
@@ -87,8 +90,9 @@ fn an_instant_that_has_passed_is_over_at_once_and_a_delay_of_zero_at_the_next_ti
     });
 }
 
+/// A sleep that comes due while it is polled is ready in that poll, or its task is woken.
 #[test]
-fn no_sleep_is_lost_between_the_look_and_the_registration() {
+fn sleep_due_during_its_poll_is_not_lost() {
     // Loom checks every interleaving of one sleep. This test runs many sleeps, on a complete wheel.
     let wheel = Wheel::builder().tick(Duration::from_micros(50)).shards(1).build().unwrap();
     let time = &Time::real();
@@ -106,8 +110,9 @@ fn no_sleep_is_lost_between_the_look_and_the_registration() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
+/// A sleep may be polled, reset and dropped on any thread.
 #[test]
-fn a_sleep_may_be_polled_and_dropped_on_any_thread() {
+fn sleep_may_be_polled_and_dropped_on_any_thread() {
     on_both_clocks(MS, |wheel, time| {
         let mut sleep = polled(wheel.sleep(20 * MS));
         let dropped = polled(wheel.sleep(HOUR));
@@ -125,8 +130,9 @@ fn a_sleep_may_be_polled_and_dropped_on_any_thread() {
     });
 }
 
+/// A sleep that is over stays so until it is reset.
 #[test]
-fn a_sleep_that_is_over_stays_over() {
+fn sleep_that_is_over_stays_over() {
     on_both_clocks(MS, |wheel, time| {
         let mut sleep = polled(wheel.sleep(MS));
         assert!(!sleep.get().is_terminated());
@@ -141,8 +147,9 @@ fn a_sleep_that_is_over_stays_over() {
     });
 }
 
+/// `reset` gives a sleep another time, also before its first poll and after it was over.
 #[test]
-fn a_reset_sleep_waits_for_its_new_time() {
+fn reset_sleep_waits_for_its_new_time() {
     on_both_clocks(MS, |wheel, time| {
         // Never polled, polled to later, polled to earlier, and after it was over.
         let far = || polled(wheel.sleep(HOUR));
@@ -177,7 +184,7 @@ fn a_reset_sleep_waits_for_its_new_time() {
 
 /// The sleep moves between shards of the wheel, since every thread here is a new one.
 #[test]
-fn a_reset_on_another_thread_loses_no_waker_and_wakes_none_early() {
+fn reset_on_another_thread_keeps_the_waker() {
     on_both_clocks(MS, |wheel, time| {
         let elsewhere = |sleep: &mut Polled<Sleep>, delay: Duration| {
             thread::scope(|scope| scope.spawn(|| sleep.get().reset(delay)).join().unwrap());
@@ -203,8 +210,9 @@ fn a_reset_on_another_thread_loses_no_waker_and_wakes_none_early() {
     });
 }
 
+/// A sleep that is reset to the past is over at the next poll, and the reset wakes its task.
 #[test]
-fn a_reset_to_the_past_is_over_at_the_next_poll_and_wakes_its_task() {
+fn reset_to_the_past_is_over_at_the_next_poll() {
     on_both_clocks(MS, |wheel, time| {
         time.pass(3 * MS);
         let mut polls = polled(wheel.sleep(HOUR));
@@ -220,8 +228,9 @@ fn a_reset_to_the_past_is_over_at_the_next_poll_and_wakes_its_task() {
     });
 }
 
+/// A dropped sleep leaves no waker in the wheel.
 #[test]
-fn a_dropped_sleep_leaves_nothing_behind() {
+fn dropped_sleep_leaves_nothing_behind() {
     on_both_clocks(MS, |wheel, time| {
         let mut sleeps: Vec<_> = (0..100).map(|n| polled(wheel.sleep(n * MS))).collect();
         assert_eq!(wheel.stats().sleeping, 0, "it has no place before it is polled");
@@ -239,8 +248,9 @@ fn a_dropped_sleep_leaves_nothing_behind() {
     });
 }
 
+/// A sleep that is forgotten wakes its task once, and leaves no waker in the wheel.
 #[test]
-fn a_forgotten_sleep_fires_once_and_leaves_nothing_behind() {
+fn forgotten_sleep_fires_once_and_leaves_nothing_behind() {
     on_both_clocks(MS, |wheel, time| {
         let task = polled(core::future::pending::<()>());
         let mut sleep = wheel.sleep(2 * MS);
@@ -255,8 +265,9 @@ fn a_forgotten_sleep_fires_once_and_leaves_nothing_behind() {
     });
 }
 
+/// A sleep of `Duration::MAX` is never over, and shorter ones are exact.
 #[test]
-fn the_longest_sleep_is_never() {
+fn sleep_of_the_maximum_is_never_over() {
     on_both_clocks(MS, |wheel, time| {
         let mut sleep = polled(wheel.sleep(Duration::MAX));
         let mut within = polled(wheel.sleep_within(Duration::MAX, Duration::MAX));
@@ -282,8 +293,9 @@ fn the_longest_sleep_is_never() {
     assert!(years.wakes() == 1 && years.poll().is_ready());
 }
 
+/// `max_pending` does not count sleeps.
 #[test]
-fn a_full_wheel_still_sleeps() {
+fn full_wheel_still_sleeps() {
     let (wheel, driver) = Wheel::builder().max_pending(1).manual().unwrap();
     wheel.insert(HOUR, || ());
     let mut sleeps: Vec<_> = (0..10).map(|_| polled(wheel.sleep(MS))).collect();
@@ -294,8 +306,9 @@ fn a_full_wheel_still_sleeps() {
     assert_eq!((wheel.stats().sleeping, wheel.stats().woken), (0, 10));
 }
 
+/// A pool whose threads are blocked delays no sleep.
 #[test]
-fn jobs_that_block_hold_up_no_sleep() {
+fn jobs_that_block_delay_no_sleep() {
     let wheel = Wheel::builder().threads(1).max_in_flight(1).build().unwrap();
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -309,9 +322,10 @@ fn jobs_that_block_hold_up_no_sleep() {
     wheel.wait_idle();
 }
 
+/// A wheel that is used only for futures adds one thread.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_program_that_only_sleeps_has_one_thread_more() {
+fn program_that_only_sleeps_has_one_thread_more() {
     let wheel = Wheel::builder().threads(3).name("sleepy").build().unwrap();
     for _ in 0..5 {
         polled(wheel.sleep(MS)).finish(&Time::real());
@@ -321,8 +335,9 @@ fn a_program_that_only_sleeps_has_one_thread_more() {
     wait_for(|| threads_named("sleepy").is_empty());
 }
 
+/// At the end of the wheel each waiting task is woken, and a sleep whose time had not come never ends.
 #[test]
-fn a_sleep_never_ends_after_its_wheel() {
+fn sleep_never_ends_after_its_wheel() {
     let end: [fn(Wheel); 2] = [|wheel| drop(wheel), |wheel| drop(wheel.shutdown())];
     for end in end {
         let (wheel, driver) = manual();
@@ -369,8 +384,9 @@ fn answers(sleep: &mut Polled<Sleep>) -> (bool, bool, bool) {
     (is_ready, sleep.get().is_elapsed(), elapsed == Poll::Ready(Ok(())))
 }
 
+/// After the end of the wheel, `is_elapsed`, a poll and `poll_elapsed` agree.
 #[test]
-fn after_the_end_of_its_wheel_a_sleep_has_one_answer() {
+fn sleep_has_one_answer_after_the_end_of_its_wheel() {
     on_both_clocks(MS, |wheel, time| {
         time.pass(3 * MS);
         let begin = time.now();
@@ -402,8 +418,9 @@ fn after_the_end_of_its_wheel_a_sleep_has_one_answer() {
     });
 }
 
+/// A sleep is `Unpin`, `Send` and `Sync`, and has at most 64 bytes.
 #[test]
-fn a_sleep_is_small_and_may_go_anywhere() {
+fn sleep_is_small_and_may_go_anywhere() {
     fn promised<T: Send + Sync + Unpin + FusedFuture + core::fmt::Debug>() {}
     promised::<Sleep>();
     assert!(size_of::<Sleep>() <= 64, "{}", size_of::<Sleep>());

@@ -23,8 +23,9 @@ fn number(job: &Job) -> Option<u32> {
     job.downcast_ref::<Say>().map(|say| say.0)
 }
 
+/// A `Task` comes back with the type that it had at its insert.
 #[test]
-fn a_task_comes_back_as_what_it_was() {
+fn task_comes_back_with_its_type() {
     let (wheel, driver) = manual();
     let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
     let (say, said) = says();
@@ -69,8 +70,9 @@ fn a_task_comes_back_as_what_it_was() {
     assert!(wheel.shutdown().all(|unfired| unfired.job.downcast::<Say>().is_err()));
 }
 
+/// A `Job` may be inserted again, in any wheel and by every verb.
 #[test]
-fn a_job_may_be_inserted_again() {
+fn job_may_be_inserted_again() {
     let (old, _) = manual();
     let (say, said) = says();
     for n in 0..4 {
@@ -126,8 +128,9 @@ fn a_job_may_be_inserted_again() {
     assert_eq!(job.downcast::<Say>().unwrap().0, 7);
 }
 
+/// A repeating job that is inserted again goes on repeating, under a new handle and in a new phase.
 #[test]
-fn a_repeating_job_that_is_inserted_again_goes_on_repeating() {
+fn repeating_job_that_is_inserted_again_goes_on_repeating() {
     let (old, _) = manual();
     let (sender, runs) = channel();
     let repeat = Repeat::every(MS * 10).missed(Missed::Skip).after_panic(Next::Period);
@@ -203,8 +206,9 @@ fn a_repeating_job_that_is_inserted_again_goes_on_repeating() {
     assert_eq!((driver.advance(HOUR), wheel.len(), group.len(), keyed.len()), (1, 0, 0, 0));
 }
 
+/// A job that is inserted again leaves its key and its group, and does not grow.
 #[test]
-fn a_job_that_moves_leaves_nothing_behind() {
+fn job_that_is_inserted_again_leaves_its_key_and_group() {
     let (wheel, driver) = Wheel::builder().max_pending(1).manual().unwrap();
     let (keyed, group) = (Keyed::new(&wheel), Group::new(&wheel));
     let (say, said) = says();
@@ -236,8 +240,9 @@ fn a_job_that_moves_leaves_nothing_behind() {
     }
 }
 
+/// `insert_with` gives the job its own handle before the job is in the wheel.
 #[test]
-fn a_job_can_know_its_own_handle() {
+fn job_can_know_its_own_handle() {
     on_both_clocks(MS, |wheel, time| {
         let (sender, told) = channel();
         let (insert_within, at) = (MS * 2, time.now() + MS * 2);
@@ -283,8 +288,9 @@ fn a_job_can_know_its_own_handle() {
     assert_eq!(scheduler.insert_with(MS, not_called), Err(InsertErrorKind::Shutdown));
 }
 
+/// A job of `insert_with` can be cancelled until it starts.
 #[test]
-fn a_job_that_knows_its_handle_can_be_cancelled_until_it_starts() {
+fn job_that_knows_its_handle_can_be_cancelled_until_it_starts() {
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -300,8 +306,9 @@ fn a_job_that_knows_its_handle_can_be_cancelled_until_it_starts() {
     assert_eq!((alive(), wheel.stats().completed), (0, 2));
 }
 
+/// With `max_in_flight` of the number of threads, a job can be cancelled until there is a thread for it.
 #[test]
-fn every_job_can_be_cancelled_until_there_is_a_thread_for_it() {
+fn jobs_can_be_cancelled_until_there_is_a_thread_for_them() {
     let wheel = Wheel::builder().threads(1).max_in_flight(1).build().unwrap();
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();

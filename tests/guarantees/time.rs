@@ -2,8 +2,9 @@
 
 use super::*;
 
+/// A job never starts before its delay has passed.
 #[test]
-fn never_early() {
+fn job_is_never_early() {
     on_both_clocks(MS, |wheel, time| {
         let (sender, receiver) = channel();
         let count = 400;
@@ -19,8 +20,9 @@ fn never_early() {
     });
 }
 
+/// A job never starts before the instant given to `insert` or `reset`.
 #[test]
-fn never_before_the_instant() {
+fn job_never_starts_before_its_instant() {
     on_both_clocks(MS, |wheel, time| {
         let (sender, receiver) = channel();
         let begin = time.now();
@@ -38,8 +40,9 @@ fn never_before_the_instant() {
     });
 }
 
+/// A job is handed over at the first tick at or after its deadline.
 #[test]
-fn at_the_first_tick_at_or_after_its_deadline() {
+fn job_is_handed_over_at_the_first_tick_from_its_deadline() {
     for (micros, tick) in [(1, 1), (999, 1), (1000, 1), (1001, 2), (2300, 3), (256_000, 256)] {
         let (wheel, driver) = manual();
         wheel.insert(Duration::from_micros(micros), || ());
@@ -58,8 +61,9 @@ fn at_the_first_tick_at_or_after_its_deadline() {
     });
 }
 
+/// A delay of zero, or a time that has passed, is due at the next tick.
 #[test]
-fn without_a_delay_at_the_next_tick() {
+fn job_without_a_delay_is_due_at_the_next_tick() {
     let (wheel, driver) = manual();
     driver.advance(MS * 10);
     wheel.insert(Duration::ZERO, || ());
@@ -107,8 +111,9 @@ enum Past {
     Reset,
 }
 
+/// A job that inserts itself again and again for a past moment runs once a tick.
 #[test]
-fn a_job_that_insists_runs_once_a_tick() {
+fn job_that_inserts_itself_for_the_past_runs_once_a_tick() {
     let tick = MS * 2;
     on_both_clocks(tick, |wheel, time| {
         for past in [Past::Delay, Past::Instant, Past::Wall, Past::Reset] {
@@ -124,8 +129,9 @@ fn a_job_that_insists_runs_once_a_tick() {
     });
 }
 
+/// The time that the wheel was idle does not count as lateness.
 #[test]
-fn idle_time_makes_nothing_late() {
+fn idle_time_makes_no_job_late() {
     on_both_clocks(MS, |wheel, time| {
         time.pass(MS * 300);
         let (sender, receiver) = channel();
@@ -141,8 +147,9 @@ fn idle_time_makes_nothing_late() {
     });
 }
 
+/// `Duration::MAX` means never. Such a job can be cancelled, reset and taken.
 #[test]
-fn the_longest_delay_is_never() {
+fn delay_of_the_maximum_is_never_due() {
     let (wheel, driver) = manual();
     let [cancelled, reset, taken] = [0, 1, 2].map(|_| wheel.insert(Duration::MAX, || ()));
     assert_eq!(driver.advance(Duration::from_secs(u64::MAX / 2)), 0);
@@ -163,8 +170,9 @@ fn the_longest_delay_is_never() {
     });
 }
 
+/// After a stall, jobs are handed over in the order of their deadlines.
 #[test]
-fn a_stall_is_caught_up_in_the_order_of_deadlines() {
+fn stall_is_caught_up_in_the_order_of_deadlines() {
     // One job at a time; the first blocks all others until they are long due.
     let wheel = Wheel::builder().threads(1).max_in_flight(1).shards(4).build().unwrap();
     let (release, starts) = blocker(&wheel);
@@ -203,8 +211,9 @@ fn a_stall_is_caught_up_in_the_order_of_deadlines() {
     assert_eq!(*ran.lock().unwrap(), [3, 3, 50, 255, 256, 900, 70_000]);
 }
 
+/// A clock that steps back makes no job early and loses none.
 #[test]
-fn a_clock_that_steps_back() {
+fn clock_that_steps_back_makes_no_job_early() {
     // The system's monotonic clock does not step back, so this test passes times to the structure.
     let mut wheel = Hierarchy::new(Geometry::default());
     let mut due = Vec::new();
@@ -217,9 +226,10 @@ fn a_clock_that_steps_back() {
     assert_eq!(due.len(), 1);
 }
 
+/// No thread of the wheel wakes until a timer is due or moves to an inner ring.
 #[cfg(target_os = "linux")]
 #[test]
-fn with_nothing_due_nothing_wakes() {
+fn ticker_sleeps_while_nothing_is_due() {
     let wheel = Wheel::builder().name("g-idle").threads(2).build().unwrap();
     for n in 0..100_000 {
         wheel.insert(HOUR + MS * n, || ());
@@ -249,8 +259,9 @@ fn switches(name: &str) -> u64 {
     threads_named(name).iter().map(|status| count(status)).sum()
 }
 
+/// `Driver::advance_to_next` moves the clock to the next timer and no further.
 #[test]
-fn a_driver_advances_to_the_next_timer() {
+fn driver_advances_to_the_next_timer() {
     let (wheel, driver) = manual();
     let begin = driver.now();
     assert_eq!(driver.advance_to_next(), None);

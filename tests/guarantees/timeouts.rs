@@ -15,8 +15,9 @@ fn outcome<T>(result: Result<T, Elapsed>) -> (bool, bool) {
     (result.is_err(), result.is_err_and(|elapsed| elapsed.wheel_gone()))
 }
 
+/// The time of a `timeout` counts from its first poll.
 #[test]
-fn the_time_of_a_timeout_begins_at_its_first_poll() {
+fn timeout_counts_from_its_first_poll() {
     let (wheel, driver) = manual();
     let mut limited = polled(wheel.timeout(5 * MS, pending::<()>()));
     driver.advance(10 * MS);
@@ -50,8 +51,9 @@ fn elapsed() -> Elapsed {
     elapsed
 }
 
+/// `timeout_at` ends at its instant.
 #[test]
-fn a_timeout_at_an_instant_ends_there() {
+fn timeout_at_an_instant_ends_there() {
     on_both_clocks(MS, |wheel, time| {
         time.pass(2 * MS);
         let mut passed = polled(wheel.timeout_at(time.now() - MS, pending::<()>()));
@@ -63,8 +65,9 @@ fn a_timeout_at_an_instant_ends_there() {
     });
 }
 
+/// A future that is ready wins over a time that has passed.
 #[test]
-fn a_future_that_is_ready_wins_over_a_time_that_has_passed() {
+fn ready_future_wins_over_a_time_that_has_passed() {
     on_both_clocks(MS, |wheel, time| {
         time.pass(2 * MS);
         assert_eq!(polled(wheel.timeout(Duration::ZERO, ready(7))).poll(), Poll::Ready(Ok(7)));
@@ -85,8 +88,9 @@ fn a_future_that_is_ready_wins_over_a_time_that_has_passed() {
     });
 }
 
+/// A future that is always busy times out.
 #[test]
-fn a_future_that_is_always_busy_times_out() {
+fn busy_future_times_out() {
     on_both_clocks(MS, |wheel, time| {
         let busy = poll_fn(|cx| {
             cx.waker().wake_by_ref();
@@ -101,8 +105,9 @@ fn a_future_that_is_always_busy_times_out() {
     });
 }
 
+/// A timeout of `Duration::MAX` never ends.
 #[test]
-fn the_longest_timeout_is_never() {
+fn timeout_of_the_maximum_never_ends() {
     on_both_clocks(MS, |wheel, time| {
         let (sender, receiver) = futures::channel::oneshot::channel();
         let mut limited = polled(wheel.timeout(Duration::MAX, receiver));
@@ -114,8 +119,9 @@ fn the_longest_timeout_is_never() {
     });
 }
 
+/// A timeout returns an error that says that its wheel is gone.
 #[test]
-fn a_timeout_says_that_its_wheel_is_gone() {
+fn timeout_fails_when_its_wheel_is_gone() {
     let end: [fn(Wheel); 2] = [|wheel| drop(wheel), |wheel| drop(wheel.shutdown())];
     for end in end {
         for wheel in [manual().0, threads(1)] {
@@ -137,8 +143,9 @@ fn a_timeout_says_that_its_wheel_is_gone() {
     assert!(!elapsed.wheel_gone() && elapsed.to_string().contains("time was over"), "{elapsed}");
 }
 
+/// A timeout gives its future back.
 #[test]
-fn a_timeout_gives_its_future_back() {
+fn timeout_gives_its_future_back() {
     let (wheel, driver) = manual();
     let mut limited = wheel.timeout(MS, wheel.sleep(HOUR));
     assert_eq!(limited.get_ref().deadline(), driver.now() + HOUR);
@@ -196,6 +203,7 @@ async fn exercise(scheduler: Scheduler) {
     }
 }
 
+/// Futures work on every executor, on several threads, and with a new waker for each poll.
 #[test]
 fn futures_work_on_every_executor() {
     let wheel = Wheel::builder().tick(Duration::from_micros(200)).threads(1).build().unwrap();
@@ -217,8 +225,9 @@ fn futures_work_on_every_executor() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
+/// A sleep in `select!` keeps its time when another branch wins.
 #[test]
-fn a_sleep_loses_nothing_when_another_branch_wins() {
+fn sleep_in_a_select_survives_when_another_branch_wins() {
     let wheel = threads(1);
     tokio(1).block_on(async {
         // Neither pinned nor fused, in both kinds of `select!`.
@@ -255,8 +264,9 @@ fn a_sleep_loses_nothing_when_another_branch_wins() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
+/// A waker of a runtime that is gone does no harm.
 #[test]
-fn a_waker_of_a_runtime_that_is_gone_harms_nobody() {
+fn waker_of_a_dropped_runtime_does_no_harm() {
     for threads in [1, 2] {
         let wheel = self::threads(1);
         let runtime = tokio(threads);
@@ -284,8 +294,9 @@ fn a_waker_of_a_runtime_that_is_gone_harms_nobody() {
     }
 }
 
+/// A task that owns a scheduler may await a timeout of it.
 #[test]
-fn a_task_that_owns_a_scheduler_may_await_its_timeout() {
+fn task_that_owns_a_scheduler_may_await_its_timeout() {
     fn sends<T: Send>(future: T) -> T {
         future
     }

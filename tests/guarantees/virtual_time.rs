@@ -7,8 +7,9 @@ use core::future::pending;
 use futures::stream::StreamExt;
 use tickwheel::{Events, Full, testing};
 
+/// `Driver::advance_to_next` moves the clock to the next sleep.
 #[test]
-fn a_driver_advances_to_the_next_sleep() {
+fn driver_advances_to_the_next_sleep() {
     let (wheel, driver) = manual();
     // Jobs and sleeps come in the order of their deadlines, those of one tick together.
     let begin = driver.now();
@@ -30,8 +31,9 @@ fn a_driver_advances_to_the_next_sleep() {
     assert!(overdue.wakes() == 1);
 }
 
+/// While a channel stays full, a driver still goes to the events that are due later.
 #[test]
-fn a_full_channel_hides_no_later_event() {
+fn full_channel_hides_no_later_event() {
     let (wheel, driver) = manual();
     let begin = driver.now();
     let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
@@ -47,8 +49,9 @@ fn a_full_channel_hides_no_later_event() {
     assert_eq!(due.recv().unwrap().value, 1);
 }
 
+/// `testing::run` delivers events that wait for room as soon as there is some.
 #[test]
-fn a_future_in_virtual_time_waits_for_room_in_a_channel() {
+fn testing_run_delivers_events_that_wait_for_room() {
     let (wheel, driver) = manual();
     let (events, due) = Events::bounded(&wheel.scheduler(), 1, Full::Wait);
     for n in 0..2 {
@@ -67,8 +70,9 @@ fn a_future_in_virtual_time_waits_for_room_in_a_channel() {
     receiver.join().unwrap();
 }
 
+/// `testing::run` runs a future in virtual time, in the same order each time.
 #[test]
-fn a_future_runs_in_virtual_time() {
+fn testing_run_follows_the_order_of_deadlines() {
     // The same order in every run.
     let order = |seed: u64| {
         let (wheel, driver) = manual();
@@ -114,8 +118,9 @@ fn a_future_runs_in_virtual_time() {
     sends.join().unwrap();
 }
 
+/// Virtual time stands until the driver moves it, on any number of threads.
 #[test]
-fn virtual_time_goes_for_every_thread_of_a_runtime() {
+fn virtual_time_holds_for_every_thread_of_a_runtime() {
     let (wheel, driver) = manual();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
     let begin = driver.now();
@@ -140,8 +145,9 @@ fn virtual_time_goes_for_every_thread_of_a_runtime() {
     assert!(ends.eq((1..=50).map(|n| 2 * n * HOUR)));
 }
 
+/// `testing::run` inside an advance of its driver panics if its future waits.
 #[test]
-fn a_future_does_not_run_inside_an_advance() {
+fn testing_run_inside_an_advance_panics_if_it_must_wait() {
     let (wheel, driver) = manual();
     let (driver, scheduler) = (Arc::new(driver), wheel.scheduler());
     let inner = Arc::clone(&driver);

@@ -9,8 +9,9 @@ use core::task::{Context, RawWaker, RawWakerVTable, Waker};
 
 use tickwheel::Sleep;
 
+/// The waker of the last poll is woken, and no other.
 #[test]
-fn the_last_waker_is_woken() {
+fn last_waker_is_woken_and_no_other() {
     on_both_clocks(MS, |wheel, time| {
         let mut sleep = wheel.sleep(20 * MS);
         let tasks = [0, 1, 2].map(|_| polled(core::future::pending::<()>()));
@@ -33,8 +34,9 @@ fn the_last_waker_is_woken() {
     });
 }
 
+/// A waker may drop, reset and make sleeps of its wheel.
 #[test]
-fn a_waker_may_use_its_wheel() {
+fn waker_may_use_its_wheel() {
     on_both_clocks(MS, |wheel, time| {
         // The first waker that is called resets a sleep, drops all sleeps, its own too, and registers
         // a new one.
@@ -144,8 +146,9 @@ fn pend(sleep: &mut Sleep, waker: &Waker) {
     assert!(Pin::new(sleep).poll(&mut Context::from_waker(waker)).is_pending());
 }
 
+/// A waker that panics is counted and reported, and every other waker is woken.
 #[test]
-fn a_waker_that_panics_is_counted_and_spares_the_others() {
+fn waker_that_panics_is_counted_and_spares_the_others() {
     let (builder, panics) = reporting();
     let (wheel, driver) = builder.manual().unwrap();
     let mut before = polled(wheel.sleep(MS));
@@ -178,8 +181,9 @@ fn a_waker_that_panics_is_counted_and_spares_the_others() {
     polled(wheel.sleep(MS)).finish(&Time::real());
 }
 
+/// A panic in the clone of a waker reaches the poll, which has changed nothing.
 #[test]
-fn a_waker_that_panics_when_it_is_cloned_changes_nothing() {
+fn waker_that_panics_in_its_clone_changes_nothing() {
     let (wheel, driver) = manual();
     let bad = Hooks { clone: || panic_any("cloned"), ..NOTHING }.waker();
     let mut sleep = wheel.sleep(MS);
@@ -197,8 +201,9 @@ fn a_waker_that_panics_when_it_is_cloned_changes_nothing() {
     assert_eq!((task.wakes(), wheel.stats().panicked), (1, 0));
 }
 
+/// A waker may end its wheel, also on the ticker's thread.
 #[test]
-fn a_waker_may_end_its_wheel() {
+fn waker_may_end_its_wheel() {
     let end: [fn(Wheel); 3] = [
         |wheel| drop(wheel),
         |wheel| drop(wheel.shutdown()),
@@ -237,8 +242,9 @@ fn a_waker_may_end_its_wheel() {
     wait_for(|| threads_named("ender").is_empty());
 }
 
+/// `shutdown_timeout` waits for a waker no longer than its limit.
 #[test]
-fn a_shutdown_with_a_limit_waits_no_longer_for_a_waker() {
+fn shutdown_timeout_waits_no_longer_for_a_waker() {
     let end: [fn(Wheel); 2] =
         [|wheel| drop(wheel), |wheel| assert_eq!(wheel.shutdown_timeout(30 * MS).len(), 1)];
     for end in end {
@@ -267,6 +273,7 @@ fn a_shutdown_with_a_limit_waits_no_longer_for_a_waker() {
     }
 }
 
+/// `wait_idle` does not wait in a waker that a wheel calls.
 #[test]
 fn wait_idle_does_not_wait_in_a_waker() {
     // A waker of a wheel that ends: on the ticker's thread, and on the thread that ends the wheel.

@@ -4,8 +4,9 @@ use super::*;
 use std::time::SystemTime;
 use tickwheel::{Next, Repeat};
 
+/// A job for a `SystemTime` follows the wall clock, runs once and is never lost.
 #[test]
-fn a_wall_clock_time_follows_the_wall_clock() {
+fn job_for_a_wall_clock_time_follows_the_wall_clock() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     let (sender, ran) = channel();
@@ -41,8 +42,9 @@ fn a_wall_clock_time_follows_the_wall_clock() {
     assert_eq!(ran.try_iter().count(), 2);
 }
 
+/// A wall clock that is set moves every job, and a job that was due before stays as late as it is.
 #[test]
-fn a_wall_clock_that_is_set_reaches_every_job_and_excuses_none() {
+fn wall_clock_that_is_set_moves_every_job_that_is_not_due() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     let handles: Vec<Handle> =
@@ -65,8 +67,9 @@ fn a_wall_clock_that_is_set_reaches_every_job_and_excuses_none() {
     assert_eq!(runs.try_recv(), Ok((due, MS)));
 }
 
+/// A job never starts before the wall clock reads its time.
 #[test]
-fn never_before_its_wall_clock_time() {
+fn job_never_starts_before_its_wall_clock_time() {
     let wheel = threads(2);
     let (sender, ran) = channel();
     #[allow(clippy::disallowed_methods)]
@@ -79,8 +82,9 @@ fn never_before_its_wall_clock_time() {
     assert!(ran.iter().take(50).all(|in_time| in_time));
 }
 
+/// A wall-clock time that has passed is due at the next tick.
 #[test]
-fn a_wall_clock_time_that_has_passed_is_due_at_the_next_tick() {
+fn wall_clock_time_in_the_past_is_due_at_the_next_tick() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     for time in [noon, noon - HOUR, SystemTime::UNIX_EPOCH] {
@@ -89,8 +93,9 @@ fn a_wall_clock_time_that_has_passed_is_due_at_the_next_tick() {
     }
 }
 
+/// A job for a wall-clock time can be cancelled until it starts.
 #[test]
-fn a_job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
+fn job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
     let wheel = threads(1);
     let (release, starts) = blocker(&wheel);
     starts.recv().unwrap();
@@ -112,8 +117,9 @@ fn a_job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
     assert!(ran.try_recv().is_err());
 }
 
+/// `reset` gives a job another wall-clock time, or turns a delay into the tick of such a time.
 #[test]
-fn a_reset_to_a_wall_clock_time() {
+fn reset_to_a_wall_clock_time_moves_the_job() {
     let (wheel, driver) = manual();
     let noon = driver.wall_now();
     let [follows, repeats, plain] = [
@@ -135,8 +141,9 @@ fn a_reset_to_a_wall_clock_time() {
     assert_eq!((driver.advance(HOUR), wheel.is_pending(follows)), (2, false));
 }
 
+/// `shutdown` hands back a job on its way to the pool, unless it was cancelled there.
 #[test]
-fn shutdown_tells_apart_what_was_cancelled_on_the_way_to_the_pool() {
+fn shutdown_hands_back_jobs_at_the_pool_unless_cancelled() {
     let wheel = threads(1);
     let scheduler = wheel.scheduler();
     // The only thread of the pool ends the wheel, so no other job starts before that.

@@ -372,6 +372,7 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
+    /// Random histories of all verbs agree with a heap and a map.
     #[test]
     fn the_wheel_agrees_with_a_heap(
         sizes in prop::collection::vec(1..=6_usize, 1..=3),

@@ -257,7 +257,7 @@ mod tests {
 
     /// An outlet keeps its buffer after a batch of small values, but not after one of large values.
     #[test]
-    fn an_outlet_keeps_few_bytes() {
+    fn outlet_keeps_few_bytes() {
         assert!((1..=KEPT_BYTES).contains(&kept_after_a_batch_of(0_u64)));
         assert!(kept_after_a_batch_of([0_u8; 4096]) <= KEPT_BYTES);
     }
@@ -266,7 +266,7 @@ mod tests {
     /// place of another, and no waiting stream is forgotten.
     #[cfg(feature = "async")]
     #[test]
-    fn a_stream_that_waits_is_registered_once_and_woken_once() {
+    fn stream_that_waits_is_registered_once_and_woken_once() {
         struct Wakes(core::sync::atomic::AtomicUsize);
         impl std::task::Wake for Wakes {
             fn wake(self: Arc<Self>) {

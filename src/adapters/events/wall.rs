@@ -188,8 +188,9 @@ mod tests {
     /// Longer than anything here takes on the slowest machine.
     const MINUTE: Duration = Duration::from_secs(60);
 
+    /// An event follows the system's wall clock, also while the ticker has planned a long sleep.
     #[test]
-    fn the_systems_clock_is_followed_while_nothing_is_due() {
+    fn wall_clock_of_the_system_is_followed_while_nothing_is_due() {
         let wheel = Wheel::builder().threads(1).build().unwrap();
         let scheduler = wheel.scheduler();
         let clock = scheduler.engine().timebase().clock();
@@ -212,8 +213,9 @@ mod tests {
         assert_eq!(events.len(), 1);
     }
 
+    /// An event does not come before its wall-clock time, also if the clock loses a little at a time.
     #[test]
-    fn an_event_is_held_back_while_the_wall_clock_is_slewed() {
+    fn event_is_held_back_while_the_wall_clock_is_slewed() {
         let wheel = Wheel::builder().driven().unwrap().0;
         let scheduler = wheel.scheduler();
         let timebase = scheduler.engine().timebase();
@@ -238,7 +240,7 @@ mod tests {
 
     /// One event for a wall-clock time does not keep the memory of many that have gone.
     #[test]
-    fn the_times_of_events_that_have_gone_take_no_memory() {
+    fn wall_times_of_past_events_take_no_memory() {
         let wheel = Wheel::builder().driven().unwrap().0;
         let scheduler = wheel.scheduler();
         let (events, _due) = Events::unbounded(&scheduler);
@@ -252,8 +254,9 @@ mod tests {
         assert!(events.cancel(stays));
     }
 
+    /// While the wall clock runs evenly, no event gets a later deadline.
     #[test]
-    fn while_the_wall_clock_runs_evenly_no_event_is_looked_at() {
+    fn wall_clock_that_runs_evenly_costs_no_visit_of_an_event() {
         let wheel = Wheel::builder().driven().unwrap().0;
         let scheduler = wheel.scheduler();
         let timebase = scheduler.engine().timebase();

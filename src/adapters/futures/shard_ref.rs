@@ -54,8 +54,9 @@ mod tests {
     use super::*;
     use crate::api::wheel::Wheel;
 
+    /// A thread keeps one reference to its latest shard, and drops it when it ends.
     #[test]
-    fn a_thread_keeps_one_reference_at_hand_until_it_ends() {
+    fn shard_ref_is_kept_once_for_each_thread_until_it_ends() {
         let shard = || {
             let (wheel, _driver) = Wheel::builder().manual().unwrap();
             Arc::clone(wheel.engine().own_waker_shard())

@@ -126,8 +126,9 @@ mod tests {
     use core::task::{Context, Poll, Waker};
     use std::time::Duration;
 
+    /// A timeout whose future is ready at once makes no waker shards in the wheel.
     #[test]
-    fn a_timeout_of_a_future_that_is_ready_takes_nothing_of_the_wheel() {
+    fn timeout_of_a_ready_future_does_not_touch_the_wheel() {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();
         let cx = &mut Context::from_waker(Waker::noop());
         let ready = pin!(wheel.timeout(Duration::ZERO, ready(7)));

@@ -74,6 +74,7 @@ mod tests {
     use super::*;
     use crate::api::wheel::Wheel;
 
+    /// `cancel_all` gives back the memory of the map of keys.
     #[test]
     fn cancel_all_keeps_no_memory_of_a_burst() {
         let (wheel, _driver) = Wheel::builder().shards(1).manual().unwrap();

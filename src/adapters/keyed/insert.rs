@@ -119,8 +119,9 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
+    /// An insert that unwinds leaves no key, also if it was about to replace a job.
     #[test]
-    fn an_insert_that_unwinds_leaves_no_key() {
+    fn insert_that_unwinds_leaves_no_key() {
         for present in [false, true] {
             let (wheel, driver) = Wheel::builder().manual().unwrap();
             let keyed = Keyed::new(&wheel);
@@ -152,8 +153,9 @@ mod tests {
         }
     }
 
+    /// A job that the wheel took before its insert unwound has no key, and runs.
     #[test]
-    fn a_job_that_the_wheel_took_before_the_insert_unwound() {
+    fn job_in_the_wheel_loses_its_key_if_the_insert_unwinds() {
         // It is under no key, runs like any other job, and does not block a later insert.
         let (wheel, driver) = Wheel::builder().shards(1).manual().unwrap();
         let keyed = Keyed::new(&wheel);
@@ -177,8 +179,9 @@ mod tests {
         assert_eq!((driver.advance(HOUR), keyed.len(), wheel.stats().panicked), (1, 0, 0));
     }
 
+    /// A job that starts before its insert has written its entry leaves no key, and waits for no lock.
     #[test]
-    fn a_job_that_starts_before_its_entry_is_written() {
+    fn job_that_starts_during_its_insert_leaves_no_key() {
         for present in [false, true] {
             let (wheel, driver) = Wheel::builder().manual().unwrap();
             let keyed = Keyed::new(&wheel);

@@ -216,6 +216,7 @@ mod tests {
         }
     }
 
+    /// Keys with the same hash are found, replaced and removed one by one.
     #[test]
     fn keys_with_one_hash_are_told_apart() {
         for hash in [|_| 7, |key| key % 3, |key| key] {
@@ -234,8 +235,9 @@ mod tests {
         }
     }
 
+    /// The map gives back the memory of a burst, also while one key stays.
     #[test]
-    fn the_memory_of_a_burst_is_given_back() {
+    fn map_gives_back_the_memory_of_a_burst() {
         for (hash, count) in [(|key| key) as fn(u64) -> u64, |key| key % 5000, |_| 7]
             .into_iter()
             .zip([100_000, 100_000, 5_000])
@@ -252,8 +254,9 @@ mod tests {
         }
     }
 
+    /// The removal of 100 000 keys moves the map into a smaller table four times at most.
     #[test]
-    fn a_table_is_made_smaller_seldom() {
+    fn table_is_made_smaller_seldom() {
         let mut keys = Keys::new(|key| key);
         (0..100_000).for_each(|key| keys.insert(key));
         let mut shrinks = 0;

@@ -118,8 +118,9 @@ mod tests {
     use super::*;
     use core::sync::atomic::{AtomicUsize, Ordering};
 
+    /// The pool starts at its first use. If the system refuses the threads, the start is tried again later.
     #[test]
-    fn a_pool_starts_when_it_is_first_asked_for_and_again_when_it_was_refused() {
+    fn pool_starts_at_first_use_and_retries_if_refused() {
         let attempts = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&attempts);
         let mut pool = LazyPool::new(3, move || match counted.fetch_add(1, Ordering::Relaxed) {

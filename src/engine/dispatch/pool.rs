@@ -319,8 +319,9 @@ mod tests {
         DueJob { job: Job::new(job), handle, deadline: Moment::default() }
     }
 
+    /// Jobs that came while the system refused the threads get as many threads as any job.
     #[test]
-    fn jobs_that_came_while_the_threads_were_refused_get_as_many_threads_as_any() {
+    fn jobs_that_came_before_the_pool_started_get_all_threads() {
         let refuses = AtomicBool::new(true);
         let pool = LazyPool::new(2, move || match refuses.swap(false, Ordering::Relaxed) {
             true => Err(ConfigError::Ticker(std::io::Error::other("no more threads"))),

@@ -189,6 +189,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// The buckets cover all values without a gap, and the bound of each exceeds its values by an
+    /// eighth at most.
     #[test]
     fn buckets_follow_each_other_and_are_an_eighth_wide() {
         for value in (0..100_000).chain([u64::MAX - 1, u64::MAX, 1 << 63, (1 << 40) + 12345]) {
@@ -209,8 +211,9 @@ mod tests {
         found >= exact && found <= exact + exact / 8
     }
 
+    /// A quantile exceeds the exact one by an eighth at most; sum, count and maximum are exact.
     #[test]
-    fn quantiles_of_a_known_population() {
+    fn quantiles_are_exact_to_an_eighth() {
         let histogram = Histogram::new();
         let none = histogram.lateness();
         assert_eq!((none.count, none.sum, none.max), (0, Duration::ZERO, Duration::ZERO));
@@ -226,8 +229,9 @@ mod tests {
         assert_eq!([all.quantile(1.0), all.quantile(7.0)], [100 * MS; 2]);
     }
 
+    /// `since` has the jobs that were recorded between two snapshots, and no others.
     #[test]
-    fn a_window_has_the_jobs_between_two_snapshots() {
+    fn window_has_the_jobs_between_two_snapshots() {
         let histogram = Histogram::new();
         (1..=100).for_each(|ms| histogram.record(ms * MS));
         let earlier = histogram.lateness();

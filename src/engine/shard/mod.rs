@@ -231,8 +231,9 @@ mod tests {
         shard.insert(Tick::new(deadline), Box::new(|| ())).unwrap()
     }
 
+    /// A shard knows its earliest deadline. A reset to later leaves a lower bound.
     #[test]
-    fn the_earliest_deadline_is_known() {
+    fn earliest_deadline_is_known() {
         let shard = shard();
         let next_due = || shard.next_wake().tick;
         insert(&shard, u64::MAX);
@@ -247,8 +248,9 @@ mod tests {
         assert_eq!(next_due(), Tick::new(10), "a reset to later leaves a lower bound");
     }
 
+    /// A full shard refuses jobs, batches and registrations, until a job or a registration leaves.
     #[test]
-    fn a_full_shard_refuses() {
+    fn shard_that_is_full_refuses() {
         let shard = Shard::new(0, Geometry::default(), 3);
         insert(&shard, 5);
         let registered = shard.register().unwrap();
@@ -267,8 +269,9 @@ mod tests {
         assert!(shard.register().is_ok());
     }
 
+    /// A shard whose clock stepped back runs no job early and loses none.
     #[test]
-    fn a_clock_that_stepped_back_finds_nothing_due_and_loses_nothing() {
+    fn shard_stands_until_a_clock_that_stepped_back_catches_up() {
         let shard = shard();
         let mut due = Vec::new();
         assert!(shard.advance(Tick::new(100), usize::MAX, &mut due));
@@ -279,8 +282,9 @@ mod tests {
         assert!(shard.advance(Tick::new(101), usize::MAX, &mut due) && due.len() == 1);
     }
 
+    /// The joined wake of two shards notices a change of the wall clock from either reading.
     #[test]
-    fn shards_that_read_the_wall_clock_at_two_times_are_both_heard() {
+    fn wall_readings_of_two_shards_are_both_kept() {
         let timebase =
             Timebase::new(Clock::manual(), Scale::new(Duration::from_millis(1)).unwrap());
         let (clock, hour) = (timebase.clock(), Duration::from_secs(3600));
@@ -303,8 +307,9 @@ mod tests {
         }
     }
 
+    /// A shard drops its remaining jobs when it is dropped.
     #[test]
-    fn a_shard_drops_the_jobs_that_are_left() {
+    fn shard_drops_the_jobs_that_are_left() {
         let (shard, captured) = (shard(), std::sync::Arc::new(()));
         for deadline in [1, 1, 70_000] {
             let captured = std::sync::Arc::clone(&captured);
@@ -315,8 +320,9 @@ mod tests {
         assert_eq!(std::sync::Arc::strong_count(&captured), 1);
     }
 
+    /// A shard gives its jobs back when it is closed, and refuses inserts afterwards.
     #[test]
-    fn a_closed_shard_gives_back_what_it_has_and_what_comes() {
+    fn shard_that_is_closed_gives_its_jobs_back_and_refuses_others() {
         let shard = shard();
         let handle = insert(&shard, 5);
         let taken: Vec<Handle> = shard.close().into_iter().map(|(handle, ..)| handle).collect();

@@ -63,8 +63,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Longer than anything here takes on the slowest machine.
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// The ticker notices a wall clock that is set forward, also if no timer is due for a day.
 #[test]
-fn a_wall_clock_that_is_set_forward_is_noticed_while_nothing_is_due() {
+fn wall_clock_set_forward_is_noticed_while_nothing_is_due() {
     let (engine, ticker, due) = ticking();
     // The ticker plans to sleep for a day, without reading the wall clock. The next insert makes it
     // read the clock.
@@ -81,8 +82,9 @@ fn a_wall_clock_that_is_set_forward_is_noticed_while_nothing_is_due() {
     ticker.join().unwrap();
 }
 
+/// The ticker runs a job in time that was inserted while the wall clock was set back between two readings.
 #[test]
-fn a_wall_clock_that_is_set_to_and_fro_between_two_looks_is_noticed() {
+fn wall_clock_set_to_and_fro_between_readings_is_noticed() {
     let (engine, ticker, due) = ticking();
     let clock = Arc::clone(engine.timebase().clock());
     engine.insert(When::wall(clock.wall() + DAY), || ()).unwrap();
@@ -100,7 +102,7 @@ fn a_wall_clock_that_is_set_to_and_fro_between_two_looks_is_noticed() {
 
 /// The outlet has no room; the source beside it delivers all the same.
 #[test]
-fn jobs_that_wait_for_room_do_not_hold_up_a_source() {
+fn jobs_that_wait_for_room_do_not_delay_a_source() {
     let (engine, room) = (engine(Clock::monotonic()), Arc::new(AtomicUsize::new(0)));
     let source = Closures::add_to(engine.sources());
     let (delivered, deliveries) = channel();
@@ -143,8 +145,9 @@ impl Outlet for Notes {
     }
 }
 
+/// Within a tick, jobs and sources take turns, one lock's share of entries each.
 #[test]
-fn within_a_tick_jobs_and_sources_take_turns() {
+fn jobs_and_sources_take_turns_within_a_tick() {
     let (engine, order) = (engine(Clock::manual()), Arc::new(Mutex::new(Vec::new())));
     let source = Closures::add_to(engine.sources());
     for _ in 0..3 * ENTRIES_PER_LOCK {
@@ -164,8 +167,9 @@ fn within_a_tick_jobs_and_sources_take_turns() {
     assert!(order.windows(2).all(|two| two[0] != two[1]), "{order:?}");
 }
 
+/// A source that is added after the engine has stopped is closed at once.
 #[test]
-fn a_source_that_comes_after_the_stop_is_closed() {
+fn source_that_is_added_after_the_stop_is_closed() {
     let engine = engine(Clock::monotonic());
     engine.stop();
     let source = Closures::add_to(engine.sources());
@@ -195,8 +199,9 @@ impl Outlet for Refused {
     }
 }
 
+/// A try to start the pool's threads that takes an hour does not delay a job that comes due meanwhile.
 #[test]
-fn a_try_to_start_threads_that_takes_long_makes_nothing_late() {
+fn thread_start_that_takes_long_makes_no_job_late() {
     let engine = engine(Clock::manual());
     let (sender, due) = channel();
     let clock = Arc::clone(engine.timebase().clock());
@@ -223,8 +228,9 @@ impl Outlet for Asked {
     }
 }
 
+/// The ticker tries the start of refused threads again and again.
 #[test]
-fn threads_that_were_refused_are_asked_for_again() {
+fn thread_start_is_tried_again_after_a_refusal() {
     let engine = engine(Clock::monotonic());
     let (sender, asked) = channel();
     let ticker = Ticker::new(Arc::clone(&engine), Asked(sender));
@@ -253,8 +259,9 @@ impl Outlet for Refuses {
     }
 }
 
+/// A stop with a limit ends at the limit, also while the panic handler has the report of refused threads.
 #[test]
-fn a_stop_with_a_limit_does_not_wait_while_the_user_is_told_of_refused_threads() {
+fn stop_with_a_limit_does_not_wait_for_a_report_of_a_refusal() {
     let ((told, is_told), (go, goes)) = (channel(), channel());
     let (told, goes) = (Mutex::new(told), Mutex::new(goes));
     let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |panic: Panic| {

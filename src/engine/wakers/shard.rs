@@ -378,8 +378,9 @@ pub(super) mod tests {
         WakerContext::new(Timebase::new(Clock::manual(), scale), alarm, Arc::new(runner))
     }
 
+    /// A full shard wakes the waiter at once, so that the waiter polls again.
     #[test]
-    fn a_full_shard_wakes_at_once_so_that_the_waiter_asks_again() {
+    fn waker_shard_that_is_full_wakes_at_once() {
         let shards = WakerShard::several(2, &Geometry::default(), 1, context());
         let [shard, other] = [&shards[0], &shards[1]];
         let wakes = Arc::new(Wakes(AtomicUsize::new(0)));

@@ -31,8 +31,9 @@ fn fires_at(sizes: &[usize], now: u64, delay: u64) -> u64 {
     (now + 1..).find(|&tick| !advance(&mut wheel, tick).is_empty()).unwrap()
 }
 
+/// The worked examples of the classic ring have the right slot, and fire on the right tick.
 #[test]
-fn worked_examples_and_their_slots() {
+fn worked_examples_have_their_slots_and_ticks() {
     for (slots, now, delay, slot, cycles) in
         [(60, 2, 147, 29, 2), (3600, 1, 7219, 20, 2), (3600, 3599, 2, 1, 0), (60, 0, 60, 0, 0)]
     {
@@ -46,8 +47,9 @@ fn worked_examples_and_their_slots() {
     }
 }
 
+/// A delay of a multiple of the ring's size fires on its tick.
 #[test]
-fn exact_multiples_of_a_rings_size() {
+fn delay_of_a_multiple_of_the_ring_is_exact() {
     for multiple in [4, 8, 12, 20, 40, 60] {
         for now in 0..8 {
             assert_eq!(fires_at(&[4], now, multiple), now + multiple);
@@ -56,15 +58,17 @@ fn exact_multiples_of_a_rings_size() {
     }
 }
 
+/// A timer whose slot lies behind the cursor fires on its tick.
 #[test]
-fn a_slot_that_wraps_behind_the_cursor() {
+fn slot_that_wraps_behind_the_cursor_is_exact() {
     assert_eq!(fires_at(&[3600], 3599, 2), 3601);
     assert_eq!(fires_at(&[8, 8], 63, 2), 65);
     assert_eq!(fires_at(&[8, 8], 62, 9), 71);
 }
 
+/// `next_turn` is no later than the earliest deadline, and timers come in order.
 #[test]
-fn a_later_timer_does_not_hide_an_earlier_deadline() {
+fn later_timer_does_not_hide_an_earlier_deadline() {
     let mut wheel = with(&[4, 4, 4]);
     insert(&mut wheel, 60);
     insert(&mut wheel, 6);
@@ -73,8 +77,9 @@ fn a_later_timer_does_not_hide_an_earlier_deadline() {
     assert_eq!(advance(&mut wheel, 63), [6, 17, 60]);
 }
 
+/// A timer just before or after a cascade boundary fires on its tick.
 #[test]
-fn a_deadline_at_each_side_of_a_cascade_boundary() {
+fn deadline_around_a_cascade_boundary_is_exact() {
     for deadline in 14..=18 {
         for now in 0..14 {
             assert_eq!(fires_at(&[4, 4], now, deadline - now), deadline);
@@ -83,8 +88,9 @@ fn a_deadline_at_each_side_of_a_cascade_boundary() {
     }
 }
 
+/// Timers fire on their ticks, however often the outermost ring wraps.
 #[test]
-fn the_outermost_ring_after_it_wraps() {
+fn outermost_ring_is_exact_after_it_wraps() {
     let mut wheel = with(&[2, 3]);
     for round in 0..40 {
         let now = round * 7;
@@ -95,8 +101,9 @@ fn the_outermost_ring_after_it_wraps() {
     }
 }
 
+/// The cancel of the first, the last or the only entry of a slot leaves the other entries there.
 #[test]
-fn removal_of_the_first_the_last_and_the_only_entry_of_a_slot() {
+fn removal_of_any_entry_of_a_slot_spares_the_others() {
     for removed in 0..3 {
         let mut wheel = with(&[8]);
         let keys: Vec<Key> = (0..3).map(|n| wheel.insert(Tick::new(5), n)).collect();
@@ -113,8 +120,9 @@ fn removal_of_the_first_the_last_and_the_only_entry_of_a_slot() {
     assert_eq!(wheel.next_turn(), None);
 }
 
+/// A key finds no timer after a fire or a cancel, also when its index is used again.
 #[test]
-fn a_stale_key_after_fire_after_cancel_and_after_its_index_was_used_again() {
+fn key_is_stale_after_a_fire_a_cancel_and_a_new_insert() {
     let mut wheel = with(&[8]);
     let fired = insert(&mut wheel, 1);
     advance(&mut wheel, 1);
@@ -131,8 +139,9 @@ fn a_stale_key_after_fire_after_cancel_and_after_its_index_was_used_again() {
     assert_eq!(wheel.deadline(fresh), Some(Tick::new(6)));
 }
 
+/// A stale key finds no timer, even after 200 000 inserts at its index.
 #[test]
-fn a_key_kept_for_many_inserts_at_its_index() {
+fn key_stays_stale_through_many_uses_of_its_index() {
     let mut wheel = with(&[8]);
     let first = insert(&mut wheel, 3);
     wheel.cancel(first);
@@ -144,8 +153,9 @@ fn a_key_kept_for_many_inserts_at_its_index() {
     }
 }
 
+/// A key of another hierarchy finds no timer.
 #[test]
-fn a_key_of_another_hierarchy() {
+fn key_of_another_hierarchy_finds_nothing() {
     let (mut a, mut b) = (with(&[8]), with(&[8]));
     let of_a = insert(&mut a, 3);
     insert(&mut b, 3);
@@ -154,8 +164,9 @@ fn a_key_of_another_hierarchy() {
     assert_eq!((a.len(), b.len()), (1, 1));
 }
 
+/// After a long stall, timers come in the order of their deadlines.
 #[test]
-fn a_burst_after_a_long_stall_comes_in_deadline_order() {
+fn burst_after_a_long_stall_comes_in_deadline_order() {
     let mut wheel = with(&[4, 4]);
     let mut deadlines: Vec<u64> = (0..200).map(|n| (n * 77) % 509 + 1).collect();
     for &deadline in &deadlines {
@@ -165,8 +176,9 @@ fn a_burst_after_a_long_stall_comes_in_deadline_order() {
     assert_eq!(advance(&mut wheel, 100_000), deadlines);
 }
 
+/// A timer whose deadline has passed is due at the next tick.
 #[test]
-fn a_deadline_already_past_is_due_at_the_next_tick() {
+fn deadline_in_the_past_is_due_at_the_next_tick() {
     let mut wheel = with(&[4, 4]);
     advance(&mut wheel, 10);
     for deadline in [12, 11, 7, 10, 3, 11, 9] {
@@ -179,8 +191,9 @@ fn a_deadline_already_past_is_due_at_the_next_tick() {
     assert_eq!(due, [3, 7, 9, 10, 11, 11, 12]);
 }
 
+/// A delay that no ring reaches fires on its tick.
 #[test]
-fn a_delay_beyond_every_ring() {
+fn delay_beyond_every_ring_is_exact() {
     for beyond in [15, 16, 17, 160, 1_000_003] {
         let mut wheel = with(&[4, 4]);
         insert(&mut wheel, beyond);
@@ -189,8 +202,9 @@ fn a_delay_beyond_every_ring() {
     }
 }
 
+/// An advance takes no time for the cycles that it jumps over.
 #[test]
-fn a_jump_over_many_cycles_does_not_spin() {
+fn jump_over_many_cycles_does_not_spin() {
     // A ring of 60, a timer at the end of time, and advances that would be 10^17 cycles.
     let mut wheel = with(&[60]);
     let never = insert(&mut wheel, u64::MAX);
@@ -203,8 +217,9 @@ fn a_jump_over_many_cycles_does_not_spin() {
     assert_eq!(advance(&mut wheel, 1 << 38), [(1 << 37) + 59]);
 }
 
+/// At `Tick::MAX`, a timer fires at the next advance.
 #[test]
-fn the_end_of_time_comes_again_and_again() {
+fn end_of_time_fires_timers_again_and_again() {
     let mut wheel = with(&[256, 256, 256, 256]);
     insert(&mut wheel, u64::MAX);
     assert!(advance(&mut wheel, u64::MAX - 1).is_empty());
@@ -214,8 +229,9 @@ fn the_end_of_time_comes_again_and_again() {
     assert_eq!(advance(&mut wheel, u64::MAX), [5]);
 }
 
+/// Timers fire on their ticks after up to 584 million years.
 #[test]
-fn years_of_uptime() {
+fn deadlines_are_exact_after_years_of_uptime() {
     // 64-bit arithmetic: 2^32 milliseconds (49.7 days), 2.2 years, 292 million years.
     for start in [(1_u64 << 32) - 3, 1 << 36, i64::MAX as u64 - 3, u64::MAX - 400] {
         for sizes in [&[256, 256, 256, 256][..], &[3600], &[10, 7]] {
@@ -230,8 +246,9 @@ fn years_of_uptime() {
     }
 }
 
+/// A timer that is reset to later, and then to earlier, fires once, at the last deadline.
 #[test]
-fn a_reset_to_later_then_earlier_fires_once_at_the_last_deadline() {
+fn reset_to_later_then_earlier_fires_once_at_the_last() {
     let mut wheel = with(&[4, 4]);
     let key = insert(&mut wheel, 3);
     assert!(wheel.reset(key, Tick::new(50)));
@@ -242,8 +259,9 @@ fn a_reset_to_later_then_earlier_fires_once_at_the_last_deadline() {
     assert!(wheel.is_empty());
 }
 
+/// An advance with a small budget resumes correctly after cancels and inserts.
 #[test]
-fn an_advance_with_a_small_budget_resumes_among_cancels_and_inserts() {
+fn advance_in_small_steps_allows_cancels_and_inserts() {
     let mut wheel = with(&[4]);
     let keys: Vec<Key> = (0..100).map(|n| wheel.insert(Tick::new(2 + 4 * (n % 2)), n)).collect();
     let mut due = Vec::new();
@@ -264,8 +282,9 @@ fn an_advance_with_a_small_budget_resumes_among_cancels_and_inserts() {
     assert_eq!(wheel.now(), Tick::new(2));
 }
 
+/// A million timers on one tick all fire, after one visit of each on each level.
 #[test]
-fn a_million_timers_on_one_tick() {
+fn tick_with_a_million_timers_visits_each_once_a_level() {
     let mut wheel = Hierarchy::default();
     for n in 0..1_000_000 {
         wheel.insert(Tick::new(70_000), n);
@@ -279,8 +298,9 @@ fn a_million_timers_on_one_tick() {
     wheel.check().unwrap();
 }
 
+/// The table gives the memory of a burst back when the burst has fired.
 #[test]
-fn a_burst_that_fired_gives_its_memory_back() {
+fn burst_that_fired_gives_its_memory_back() {
     let mut wheel = with(&[64, 64]);
     for deadline in 0..100_000 {
         insert(&mut wheel, deadline % 1000);
@@ -290,8 +310,9 @@ fn a_burst_that_fired_gives_its_memory_back() {
     assert!(wheel.table.capacity() <= 4096);
 }
 
+/// `clear` drops all timers, makes their keys stale and keeps the present.
 #[test]
-fn clearing_keeps_the_present_and_kills_the_keys() {
+fn clear_keeps_the_present_and_makes_keys_stale() {
     let mut wheel = with(&[4, 4]);
     advance(&mut wheel, 9);
     let key = insert(&mut wheel, 12);
@@ -303,8 +324,9 @@ fn clearing_keeps_the_present_and_kills_the_keys() {
     assert_eq!(advance(&mut wheel, 12), [12]);
 }
 
+/// `check` names the invariant that a planted mistake breaks.
 #[test]
-fn a_check_sees_what_is_broken() {
+fn check_finds_broken_invariants() {
     let broken = |plant: fn(&mut Hierarchy<u64>, Key)| {
         let mut wheel = with(&[4, 4]);
         let key = insert(&mut wheel, 3);

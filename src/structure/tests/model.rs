@@ -336,7 +336,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_structure_agrees_with_a_heap(
+    fn structure_agrees_with_a_heap(
         sizes in geometry(),
         begin in begin(),
         tuning in tuning(),

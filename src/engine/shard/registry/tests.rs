@@ -8,8 +8,9 @@ fn register(registry: &mut Registry) -> Handle {
     Handle::rearmable(0, generation, index)
 }
 
+/// A stale handle finds no registration, also when its index is used again.
 #[test]
-fn an_index_that_is_used_again_is_nobody_elses() {
+fn index_that_is_used_again_keeps_the_stale_handle_stale() {
     let mut registry = Registry::default();
     let stale = register(&mut registry);
     assert!(registry.registration(stale).is_some() && registry.deregister(stale).is_some());
@@ -19,8 +20,9 @@ fn an_index_that_is_used_again_is_nobody_elses() {
     assert!(registry.registration(fresh).is_some());
 }
 
+/// The registry keeps a reading of the wall clock as long as a registered job waits for a wall-clock time.
 #[test]
-fn the_wall_is_watched_while_a_job_waits_for_it() {
+fn wall_clock_is_watched_while_a_job_waits_for_it() {
     let mut registry = Registry::default();
     let (a, b) = (register(&mut registry), register(&mut registry));
     let clock = Clock::manual();
@@ -48,8 +50,9 @@ fn the_wall_is_watched_while_a_job_waits_for_it() {
     assert!(registry.wall_offsets().is_none(), "it is not registered");
 }
 
+/// The registry keeps the least and the greatest reading of the wall clock.
 #[test]
-fn readings_are_kept_from_the_least_to_the_most() {
+fn wall_readings_are_kept_from_least_to_most() {
     let mut registry = Registry::default();
     let clock = Clock::manual();
     let (begin, ms) = (clock.wall(), Duration::from_millis(1));
@@ -68,8 +71,9 @@ fn readings_are_kept_from_the_least_to_the_most() {
     assert_eq!([from(0), from(4), from(5), from(20)], [ms * 9, ms * 5, ms * 5, ms * 20]);
 }
 
+/// An empty registry keeps room for at most `KEPT_REGISTRATIONS` registrations.
 #[test]
-fn an_empty_registry_keeps_little_memory() {
+fn registry_that_is_empty_keeps_little_memory() {
     let mut registry = Registry::default();
     let handles: Vec<Handle> =
         (0..2 * KEPT_REGISTRATIONS).map(|_| register(&mut registry)).collect();
@@ -82,7 +86,7 @@ fn an_empty_registry_keeps_little_memory() {
 /// A few jobs do not pin the memory of many that have gone. Their handles go on working, and those
 /// of the others stay stale, however often the registrations move.
 #[test]
-fn a_registry_gives_back_what_a_burst_took_while_a_few_stay() {
+fn registry_gives_back_the_memory_of_a_burst_while_few_stay() {
     let mut registry = Registry::default();
     let mut kept: Vec<(Handle, u64)> = Vec::new();
     let mut stale = Vec::new();
@@ -119,7 +123,7 @@ fn a_registry_gives_back_what_a_burst_took_while_a_few_stay() {
 
 /// A walk misses no registration that moves to an index that it has passed.
 #[test]
-fn a_walk_begins_anew_when_registrations_have_moved() {
+fn walk_begins_anew_when_registrations_have_moved() {
     let mut registry = Registry::default();
     let handles: Vec<Handle> =
         (0..2 * KEPT_REGISTRATIONS).map(|_| register(&mut registry)).collect();
