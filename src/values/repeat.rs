@@ -1,4 +1,4 @@
-//! Repeating jobs: how a job repeats, the data that each run receives, and when the next run is.
+//! What repeats, jobs and intervals: the periods, the policy for missed ones, the data of a run.
 //!
 //! Ground rules:
 //!

@@ -16,6 +16,6 @@ pub(crate) mod test_run;
 pub(crate) mod builder;
 pub(crate) mod sources;
 #[cfg(feature = "tokio")]
-pub(crate) mod futures;
+pub(crate) mod async_handlers;
 pub(crate) mod parts;
 pub(crate) mod start;

@@ -10,6 +10,7 @@ use crossbeam_channel::bounded;
 
 use super::builder::{Builder, Source};
 use crate::dispatch::call::Alive;
+use crate::dispatch::call_limits::Futures;
 use crate::dispatch::capacity::Capacity;
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
@@ -17,7 +18,6 @@ use crate::dispatch::dispatcher_handle::{DispatcherHandle, Way};
 use crate::dispatch::events::OnEvent;
 #[cfg(feature = "redis")]
 use crate::dispatch::events::{Event, emit};
-use crate::dispatch::futures::Futures;
 use crate::dispatch::handlers::Handlers;
 use crate::dispatch::inline::Inline;
 use crate::dispatch::line::Line;

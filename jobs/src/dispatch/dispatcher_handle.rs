@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::call::{Alive, Call, CallEnd, TakenCall, call};
+use super::call_limits::Futures;
 use super::clock::Clock;
 use super::command::{Answered, Checked, Command};
 use super::events::is_in_hook;
-use super::futures::Futures;
 use super::metrics::Metrics;
 use super::questions::Questions;
 use crate::store::{Answer, ApplyError, Hurry, Op};

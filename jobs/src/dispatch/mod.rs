@@ -6,7 +6,7 @@ pub(crate) mod call;
 pub(crate) mod command;
 pub(crate) mod questions;
 pub(crate) mod helper;
-pub(crate) mod futures;
+pub(crate) mod call_limits;
 pub(crate) mod dispatcher_handle;
 pub(crate) mod call_async;
 pub(crate) mod channels;

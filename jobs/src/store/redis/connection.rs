@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, RedisError, Value};
 
-use super::decode::is_worth_a_search;
 use super::discovery::{Found, Server};
 use super::endpoint::{Limit, present, text_of};
+use super::server_errors::is_worth_a_search;
 use crate::values::error::StoreError;
 use crate::values::server_time::ServerTime;
 

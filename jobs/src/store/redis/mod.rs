@@ -28,11 +28,13 @@
 //! | `encode.rs`, `answers.rs` | operations as calls of scripts; results of calls as answers |
 //! | `replicas.rs` | waits until enough replicas have a change |
 //! | `decode.rs` | the replies of the server |
+//! | `server_errors.rs` | the errors after which commands are sent again |
 //! | `claims.rs` | claims |
 //! | `reads.rs` | the questions |
 //! | `check.rs` | the check of a queue |
 //! | `notifications.rs` | listens for notifications of other processes |
 
+mod server_errors;
 mod decode;
 mod protocol;
 mod records;

@@ -89,4 +89,11 @@ mod tests {
             format!("local SENT_KEPT_MS = {}\n", crate::store::redis::replicas::SENT_KEPT_MS);
         assert!(include_str!("scripts/prelude.lua").contains(&kept));
     }
+
+    /// A job dies after the same number of interruptions in the scripts and in the other stores.
+    #[test]
+    fn interruptions_that_kill_a_job_are_as_many_in_the_scripts() {
+        let most = format!("local MOST_INTERRUPTIONS = {}\n", crate::store::MOST_INTERRUPTIONS);
+        assert!(include_str!("scripts/prelude.lua").contains(&most));
+    }
 }
