@@ -186,7 +186,7 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
         let until = SystemTime::now() + Duration::from_secs(60);
         while SystemTime::now() < until {
             // A question may meet a server that a busy machine keeps waiting.
-            if jobs.count().is_ok_and(|left| left.pending + left.running == 0) {
+            if jobs.count().is_ok_and(|left| left.pending + left.claimed + left.running == 0) {
                 break;
             }
             thread::sleep(Duration::from_millis(5));

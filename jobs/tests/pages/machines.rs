@@ -34,8 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     producer.insert_batch((0..40).map(|photo| (Duration::ZERO, Thumbnail { photo })))?;
     loop {
         let counts = producer.count()?;
-        println!("{} wait, {} run", counts.pending, counts.running);
-        if counts.pending + counts.running == 0 {
+        println!("{} wait, {} are claimed", counts.pending, counts.claimed);
+        if counts.pending + counts.claimed == 0 {
             break;
         }
         std::thread::sleep(100 * MS);

@@ -75,7 +75,7 @@ fn key_has_one_job_although_every_node_replaces_it() {
         node.keyed(&key.to_string()).insert(10 * MS, Order(key)).unwrap();
     }
     wait_until("all ran", || (0..KEYS).all(|key| log.of(key) > 0));
-    wait_until("all ended", || nodes[0].count().unwrap().running == 0);
+    wait_until("all ended", || in_hand(&nodes[0]) == 0);
     assert_eq!(nodes[0].count().unwrap().pending, 0);
     nodes[0].check().unwrap();
     for node in nodes {

@@ -75,7 +75,7 @@ impl Contender for Ours {
 
     fn unfinished(&self) -> Fallible<u64> {
         let counts = self.client().count()?;
-        Ok(counts.pending + counts.running + counts.dead)
+        Ok(counts.pending + counts.claimed + counts.running + counts.dead)
     }
 
     fn figures(&self) -> Vec<(&'static str, f64)> {

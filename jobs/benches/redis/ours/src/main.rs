@@ -74,7 +74,7 @@ impl Contender for Ours {
 
     fn unfinished(&mut self) -> Fallible<u64> {
         let counts = self.client().count()?;
-        Ok(counts.pending + counts.running + counts.dead)
+        Ok(counts.pending + counts.claimed + counts.running + counts.dead)
     }
 }
 
