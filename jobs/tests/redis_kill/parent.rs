@@ -46,6 +46,8 @@ const CALLER: usize = 0;
 pub(crate) const NODES: usize = 3;
 /// How long the longest handlers work, a third of this and up to as long again: longer than a lease.
 const LONG_MS: u64 = 2400;
+/// How many children empty the queue, at most: a job that ends its process does so five times.
+const DRAINING_LIVES: usize = 200;
 const STEP: Duration = Duration::from_millis(10);
 /// A child that lives longer hangs; nodes that are not all there within this time never are.
 const LONGEST_LIFE: Duration = Duration::from_secs(90);
@@ -244,7 +246,7 @@ impl Story {
     }
 
     fn drain_once(&mut self) -> Result<()> {
-        for _ in 0..50 {
+        for _ in 0..DRAINING_LIVES {
             let mut life = self.instructions(CALLER);
             (life.drain, life.in_flight, life.doom) = (true, 2048, None);
             life.ending = Ending::Quiet;
@@ -263,7 +265,7 @@ impl Story {
                 return Ok(());
             }
         }
-        Err("50 children did not empty the queue".into())
+        Err(format!("{DRAINING_LIVES} children did not empty the queue").into())
     }
 
     fn look(&self) -> Result<()> {
