@@ -223,13 +223,13 @@ pub(crate) enum Op {
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
     /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, whatever `end` is.
-    /// Answer::Lost with its id if the claim is no longer held; Answer::Cancelled (SQLite) if another
+    /// Answer::ClaimsLost with its id if the claim is no longer held; Answer::Cancelled (SQLite) if another
     /// process requested a cancel of a job that has not completed; else Answer::Done.
     Finish(Finish),
     /// Gives a claim back, as if it had never been made. Answer::Done.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]
     Release(JobId, Fence),
-    /// Renews the leases of these claims. Answer::Lost.
+    /// Renews the leases of these claims. Answer::ClaimsLost.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]
     Extend(Vec<(JobId, Fence)>),
     /// Deletes some jobs that died before this time, and some ids that were remembered before it.
@@ -271,7 +271,7 @@ pub(crate) enum Answer {
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "all of it, or nothing"))]
     Unsure(StoreError),
     /// The claims that are no longer held.
-    Lost(Vec<JobId>),
+    ClaimsLost(Vec<JobId>),
     Info(Option<JobInfo>),
     Page(Page),
     Counts(Counts),

@@ -50,11 +50,11 @@ impl Machine {
                 },
                 FollowUp::Ended { id, fence, event, .. } => {
                     // The lease may have been lost meanwhile.
-                    if self.lost.is_empty() || !self.lost.remove(&fence) {
+                    if self.lost_claims.is_empty() || !self.lost_claims.remove(&fence) {
                         self.forget(id);
                     }
                     match answer {
-                        Answer::Lost(_) => output.events.push(Event::LeaseLost { id }),
+                        Answer::ClaimsLost(_) => output.events.push(Event::LeaseLost { id }),
                         // The job is gone: neither retried nor dead.
                         Answer::Cancelled(_) => {}
                         _ => output.events.extend(event),
@@ -62,7 +62,7 @@ impl Machine {
                 }
                 FollowUp::Released(id) => self.forget(id),
                 FollowUp::Extended => {
-                    if let Answer::Lost(lost) = answer {
+                    if let Answer::ClaimsLost(lost) = answer {
                         self.extended(&lost, present.instant, output);
                     }
                 }

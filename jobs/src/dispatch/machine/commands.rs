@@ -173,7 +173,7 @@ impl Machine {
         for run in self.runs.values() {
             self.abandoned += usize::from(run.has_started());
         }
-        self.abandoned += self.lost.len();
+        self.abandoned += self.lost_claims.len();
         self.given_up = true;
     }
 

@@ -152,7 +152,7 @@ impl Machine {
         {
             self.lose(id, output);
         }
-        let lost = !self.lost.is_empty() && self.lost.remove(&fence);
+        let lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&fence);
         !lost && self.runs.get(&id).is_some_and(|run| run.fence == fence)
     }
 
@@ -161,7 +161,7 @@ impl Machine {
         let Some(run) = self.runs.get(&id).cloned() else { return };
         self.forget(id);
         if !run.withdraw() && run.has_started() {
-            self.lost.insert(run.fence);
+            self.lost_claims.insert(run.fence);
             run.tell(Cancellation::LeaseLost, &mut self.wakers);
             output.events.push(Event::LeaseLost { id });
         }

@@ -90,7 +90,7 @@ pub(crate) struct Machine {
     /// Runs whose cancel was answered with `Running`.
     cancel_requested: HashSet<JobId>,
     /// Runs that have lost their lease and not ended: each still occupies a slot; its end is ignored.
-    lost: HashSet<Fence>,
+    lost_claims: HashSet<Fence>,
     /// When the leases are renewed, and when the first of them may end.
     renew_at: Option<Instant>,
     expire_at: Option<Instant>,
@@ -176,7 +176,7 @@ impl Machine {
             to_start: VecDeque::new(),
             by_key: HashMap::new(),
             cancel_requested: HashSet::new(),
-            lost: HashSet::new(),
+            lost_claims: HashSet::new(),
             renew_at: None,
             expire_at: None,
             unsettled: None,
@@ -203,7 +203,7 @@ impl Machine {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.runs.len() + self.lost.len()
+        self.runs.len() + self.lost_claims.len()
     }
 
     /// Takes the commands, and does the machine's own due work, in one commit.

@@ -133,7 +133,7 @@ impl Memory {
                 }
                 Answer::Done
             }
-            Op::Extend(_) => Answer::Lost(Vec::new()),
+            Op::Extend(_) => Answer::ClaimsLost(Vec::new()),
             Op::Purge(before) => {
                 self.dead.retain(|_, (_, died)| *died >= *before);
                 self.done.retain(|_, at| *at >= *before);

@@ -121,7 +121,7 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
         Op::Extend(claims) => {
             let lost =
                 claims.iter().zip(&results).filter(|(_, result)| **result == ResultCode::ClaimLost);
-            Answer::Lost(lost.map(|((id, _), _)| *id).collect())
+            Answer::ClaimsLost(lost.map(|((id, _), _)| *id).collect())
         }
         Op::Insert(_) => Answer::Inserted(match (taken_by, &results[..]) {
             (Some(by), _) => Inserted::Taken(by),
@@ -140,7 +140,9 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
             [ResultCode::Running] => Cancel::Running,
             _ => Cancel::Gone,
         }),
-        Op::Finish(finish) if results == [ResultCode::ClaimLost] => Answer::Lost(vec![finish.id]),
+        Op::Finish(finish) if results == [ResultCode::ClaimLost] => {
+            Answer::ClaimsLost(vec![finish.id])
+        }
         Op::Finish(_) | Op::Release(..) | Op::Flush => Answer::Done,
         _ => Answer::Changed(results.iter().all(|result| *result == ResultCode::Changed)),
     }

@@ -85,7 +85,7 @@ impl State {
                 }
                 Answer::Done
             }
-            Op::Extend(_) => Answer::Lost(Vec::new()),
+            Op::Extend(_) => Answer::ClaimsLost(Vec::new()),
             Op::Purge(before) => Answer::Changed(self.purge(tables, *before)?),
             Op::Flush => {
                 tables.execute(&tables.sql.flush, [])?;
