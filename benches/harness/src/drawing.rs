@@ -34,7 +34,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What is beside the lines.
+/// The labels beside the lines.
 pub struct Frame<'a> {
     pub title: &'a str,
     pub caption: &'a str,

@@ -38,5 +38,5 @@ pub mod drawing;
 pub mod report;
 pub mod queues;
 
-/// What cannot be done, in words.
+/// A result whose error is a sentence for the user.
 pub type Fallible<T = ()> = Result<T, String>;

@@ -48,7 +48,7 @@ fn number<N: FromStr>(text: &str) -> Fallible<N> {
     text.replace('_', "").parse().map_err(|_| format!("`{text}` is not a number"))
 }
 
-/// What is to be done.
+/// The command.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Action {
     #[default]
@@ -58,7 +58,7 @@ pub enum Action {
     Help,
 }
 
-/// What every comparison understands.
+/// The options that every comparison has.
 #[derive(Default, Debug)]
 pub struct Common {
     pub action: Action,

@@ -33,7 +33,7 @@ pub fn output(command: &mut Command, patience: Duration) -> Fallible<String> {
     let (done, text) = mpsc::channel();
     thread::spawn(move || {
         let mut text = String::new();
-        // Nobody waits any more once the patience has ended.
+        // The reader has stopped waiting when its time is over.
         let _ = done.send(output.read_to_string(&mut text).map(|_| text));
     });
     let Ok(text) = text.recv_timeout(patience) else {

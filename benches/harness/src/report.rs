@@ -16,7 +16,7 @@ use crate::Fallible;
 use crate::case::Case;
 use crate::results::Results;
 
-/// What is made from the figures of a comparison.
+/// The tables and plots of a comparison.
 pub trait Comparison {
     type Case: Case;
 
@@ -29,7 +29,7 @@ pub trait Comparison {
     /// Every table, with the name of its markers.
     fn tables(&self, results: &Results<Self::Case>) -> Vec<(String, String)>;
 
-    /// Draws whatever there are figures for, into a folder.
+    /// Draws every plot that has figures into a folder.
     fn draw(&self, results: &Results<Self::Case>, folder: &Path) -> Fallible;
 
     /// The figures that were written.

@@ -24,7 +24,7 @@ pub struct Line<C> {
     pub value: f64,
 }
 
-/// What the repetitions of a measurement gave.
+/// The values of all repetitions of a measurement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spread {
     pub median: f64,
@@ -76,7 +76,7 @@ impl<C: Case> Results<C> {
         distinct(lines.map(|line| line.figure.as_str()))
     }
 
-    /// What the repetitions of a case gave for a figure.
+    /// The values of a figure in all repetitions of a case.
     pub fn spread(&self, case: &C, figure: &str) -> Option<Spread> {
         let lines = self.lines.iter().filter(|line| line.figure == figure && line.case == *case);
         let mut values: Vec<f64> = lines.map(|line| line.value).collect();

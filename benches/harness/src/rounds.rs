@@ -13,14 +13,14 @@ use crate::case::{Case, Figures};
 use crate::machine;
 use crate::results::Results;
 
-/// What came out.
+/// The outcome of all rounds.
 pub struct Measured<C> {
     pub results: Results<C>,
-    /// What could not be measured, and why.
+    /// The cases that failed, each with its error.
     pub failed: Vec<(C, String)>,
 }
 
-/// Measures cases, each so many times. `version` is that of ours.
+/// Measures each case in its number of rounds. `version` is the version of our crate.
 pub fn all<C: Case>(
     cases: &[(C, usize)],
     version: &str,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Fallible;
 
-/// Where programs are built: where cargo is told to, or beside the comparison's source.
+/// The folder of builds: cargo's target directory if the environment sets one, or `target` beside the source.
 pub fn target_directory(home: &str) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| Path::new(home).join("target"), PathBuf::from)
 }

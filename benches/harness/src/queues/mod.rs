@@ -119,7 +119,7 @@ fn run<R, C>(
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
-/// What is to be measured, and how often.
+/// The measurements to make, and their rounds.
 fn cases<R, C>(
     plan: &Plan<R, C>,
     options: &Options,

@@ -39,7 +39,7 @@ pub fn best_peer<'a>(
     }
 }
 
-/// Jobs a second: at least so many, and so many times those of the best peer unless that is zero.
+/// A rate in jobs a second: a minimum, and a multiple of the best peer unless that is zero.
 pub fn rate(
     results: &Results<Case>,
     row: &str,

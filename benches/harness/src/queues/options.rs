@@ -4,7 +4,7 @@ use super::plan::Plan;
 use crate::Fallible;
 use crate::options::{Common, Words};
 
-/// What is measured, and how.
+/// The choices of a run.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) common: Common,

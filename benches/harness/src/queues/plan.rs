@@ -47,7 +47,7 @@ pub struct Row<R> {
     pub name: &'static str,
     pub title: &'static str,
     pub levels: &'static [&'static str],
-    /// Who does it; nobody named: everybody but the disk.
+    /// The contenders of the row. An empty list means all but the disk.
     pub only: &'static [&'static str],
     pub sizes: &'static [Size],
     pub rounds: usize,
@@ -88,7 +88,7 @@ impl<R, C> Plan<R, C> {
         self.contenders.iter().find(|contender| contender.name == name)
     }
 
-    /// What a case stands for.
+    /// The row, contender and level of a case.
     pub fn setting(&self, case: &Case, short: bool) -> Option<Setting<R, C>> {
         Some(Setting {
             row: self.row(&case.row)?,
@@ -108,7 +108,7 @@ impl<R, C> Plan<R, C> {
 }
 
 impl<R> Row<R> {
-    /// Whether somebody does this row at a level.
+    /// Whether any contender has this row at a level.
     pub fn is_for<C>(&self, contender: &Contender<C>, level: &str) -> bool {
         let chosen = match self.only {
             [] => contender.name != DISK,

@@ -14,13 +14,13 @@ use crate::table::number;
 const SIZE: (u32, u32) = (960, 560);
 /// The room for the legend of lines, on the right, and of bars, on the left.
 const LEGEND: u32 = 230;
-/// What is earlier than this, or early, is drawn here.
+/// The left edge: earlier starts are drawn here.
 const LEAST_MS: f64 = 0.02;
 /// The colours of the contenders, in their order.
 const OF_CONTENDERS: [RGBColor; 6] =
     [COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[3], COLOURS[5], COLOURS[6]];
 
-/// Draws whatever there are figures for.
+/// Draws every plot that has figures.
 pub(super) fn write<R, C>(plan: &Plan<R, C>, results: &Results<Case>, folder: &Path) -> Fallible {
     let file = |name: &str| folder.join(format!("{}{name}.svg", plan.plot_prefix));
     let at = |name: &str, drawn: Drawn| drawn.map_err(|error| format!("{name}: {error}"));
@@ -44,7 +44,7 @@ fn plain_label<R, C>(plan: &Plan<R, C>, case: &Case) -> String {
     format!("{name}, {}", case.level)
 }
 
-/// The share of jobs that have started so long after their time: the figures `q0` to `q1`.
+/// The share of jobs by how late they started: the figures `q0` to `q1`.
 fn lateness<R, C>(
     plan: &Plan<R, C>,
     results: &Results<Case>,

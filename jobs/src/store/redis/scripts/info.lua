@@ -1,9 +1,10 @@
 -- Returns everything about some jobs.
 --
 -- ARGV from `at` on: a limit of bytes; for each job 'id' and its id, or 'key' and its key.
--- Returns { 'ok', microseconds, jobs }: for each job its id, its state (`pending`; `running` if the caller has claimed it, `claimed` if another process has; `dead`), its due
--- time, its time of death, '1' if it still has its key, its record. For a job that does not exist or whose
--- record cannot be read, an empty list. The list of jobs ends early once the records exceed the limit.
+-- Returns { 'ok', microseconds, jobs }: for each job a list, which is empty if there is no such job, or if its
+-- record makes no sense. The list has its id; its state: `pending`, `dead`, `running` if the caller has claimed
+-- the job, `claimed` if another process has; its due time; its time of death; '1' if it holds its key; its record.
+-- The list of jobs ends early once the records exceed the limit.
 
 local most_bytes = tonumber(args(1))
 local found, bytes = {}, 0
