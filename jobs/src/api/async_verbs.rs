@@ -9,7 +9,7 @@ use super::client::Client;
 use super::keyed::Keyed;
 use super::new_job::{Inserted, NewJob};
 use super::pages::Pages;
-use crate::store::Op;
+use super::request;
 use crate::values::error::{InsertError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};
@@ -153,7 +153,7 @@ impl Client {
     ///
     /// As [`Client::unschedule`].
     pub async fn unschedule_async(&self, name: &str) -> Result<bool, StoreError> {
-        self.change(Caller::Future, Op::DropSchedule(name.to_owned())).await
+        self.ask(Caller::Future, request::drop_schedule(name.to_owned())).await
     }
 
     /// [`Client::run_schedule`], as a future.
@@ -181,7 +181,7 @@ impl Client {
     /// As [`Client::get`].
     #[doc(alias("find", "job", "status", "fetch"))]
     pub async fn get_async(&self, id: JobId) -> Result<Option<JobInfo>, StoreError> {
-        self.info(Caller::Future, Op::Get(id)).await
+        self.ask(Caller::Future, request::get(id)).await
     }
 
     /// [`Client::retry`], as a future.
@@ -191,7 +191,7 @@ impl Client {
     /// As [`Client::retry`].
     #[doc(alias("retry", "requeue", "resurrect"))]
     pub async fn retry_async(&self, id: JobId) -> Result<bool, StoreError> {
-        self.change(Caller::Future, self.op_retry(id)).await
+        self.ask(Caller::Future, self.request_retry(id)).await
     }
 
     /// [`Client::delete`], as a future.
@@ -201,7 +201,7 @@ impl Client {
     /// As [`Client::delete`].
     #[doc(alias("delete", "remove", "purge"))]
     pub async fn delete_async(&self, id: JobId) -> Result<bool, StoreError> {
-        self.change(Caller::Future, Op::Delete(id)).await
+        self.ask(Caller::Future, request::delete(id)).await
     }
 
     /// [`Client::count`], as a future.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tickwheel::When;
 
 use super::caller::{Caller, on_thread};
-use super::client::{Client, check_name, error_of};
-use crate::store::{Answer, ApplyError, IfTaken, Inserted, NewJob, Op, PAYLOAD_BYTES};
+use super::client::{Client, check_name};
+use super::request;
+use crate::store::{ApplyError, IfTaken, Inserted, NewJob, PAYLOAD_BYTES};
 use crate::values::error::{InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 
@@ -31,10 +32,7 @@ impl Client {
         caller: Caller,
         name: &str,
     ) -> Result<Option<JobId>, StoreError> {
-        let schedules = match self.request(caller, Op::Schedules).await {
-            Ok(Answer::Schedules(schedules)) => schedules,
-            other => return Err(error_of(other)),
-        };
+        let schedules = self.ask(caller, request::schedules()).await?;
         let Some(schedule) = schedules.into_iter().find(|schedule| schedule.name == name) else {
             return Ok(None);
         };
@@ -49,10 +47,8 @@ impl Client {
             extra: None,
             payload: schedule.payload,
         };
-        match self.request(caller, Op::Insert(occurrence)).await {
-            Ok(Answer::Inserted(_)) => Ok(Some(id)),
-            other => Err(error_of(other)),
-        }
+        self.ask(caller, request::insert(occurrence)).await?;
+        Ok(Some(id))
     }
 
     /// Stores a job by the name of its kind and its payload: for the command `tickwheel-jobs`, which does not
@@ -82,11 +78,11 @@ impl Client {
         let key = key.map(|key| (key.to_owned(), if_taken));
         let kind = Arc::from(kind);
         let new = NewJob { id, kind, due, key, callers_id: false, extra: None, payload };
-        match self.dispatcher.call_and_wait(Op::Insert(new)) {
-            Ok(Answer::Inserted(Inserted::Taken(_))) => Err(InsertErrorKind::Occupied),
-            Ok(Answer::Inserted(_)) => Ok(id),
+        match on_thread(self.request(Caller::Thread, request::insert(new))) {
+            Ok(Inserted::Taken(_)) => Err(InsertErrorKind::Occupied),
+            Ok(_) => Ok(id),
             Err(ApplyError { unknown: true, .. }) => Err(InsertErrorKind::Unknown(id)),
-            other => Err(error_of(other).into()),
+            Err(failed) => Err(failed.error.into()),
         }
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tickwheel::When;
 
 use super::caller::{Caller, on_thread};
-use crate::dispatch::command::Answered;
+use super::request::{self, Request};
 use crate::dispatch::dispatcher_handle::DispatcherHandle;
 use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
-use crate::store::{Answer, ApplyError, NAME_BYTES, NewSchedule, Op, PAYLOAD_BYTES};
+use crate::store::{ApplyError, NAME_BYTES, NewSchedule, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};
@@ -57,10 +57,7 @@ impl Client {
     }
 
     pub(super) async fn cancel_by(&self, caller: Caller, id: JobId) -> Result<Cancel, StoreError> {
-        match self.request(caller, Op::Cancel(id)).await {
-            Ok(Answer::Cancelled(cancel)) => Ok(cancel),
-            other => Err(error_of(other)),
-        }
+        self.ask(caller, request::cancel(id)).await
     }
 
     /// Changes the due time of a pending job. Returns `false` if the job runs, is dead, or does not exist.
@@ -80,7 +77,7 @@ impl Client {
         when: When,
     ) -> Result<bool, StoreError> {
         let due = self.due(caller, when).await?;
-        self.change(caller, Op::Reschedule(id, due)).await
+        self.ask(caller, request::reschedule(id, due)).await
     }
 
     /// Stores a schedule under a name: its job occurs again and again, once a period or by a cron expression.
@@ -120,7 +117,7 @@ impl Client {
         let payload = payload(&job)?;
         let (name, kind) = (name.to_owned(), Arc::from(J::KIND));
         let new = NewSchedule { name, kind, schedule, payload, first };
-        self.change(caller, Op::PutSchedule(new)).await.map(drop)
+        self.ask(caller, request::put_schedule(new)).await.map(drop)
     }
 
     /// Deletes a schedule. Occurrences that are jobs already stay. Returns `false` if there is no schedule of
@@ -131,7 +128,7 @@ impl Client {
     /// If the store could not be changed.
     #[doc(alias("cancel_repeat", "remove_repeatable"))]
     pub fn unschedule(&self, name: &str) -> Result<bool, StoreError> {
-        on_thread(self.change(Caller::Thread, Op::DropSchedule(name.to_owned())))
+        on_thread(self.ask(Caller::Thread, request::drop_schedule(name.to_owned())))
     }
 
     /// Returns the schedules.
@@ -145,18 +142,14 @@ impl Client {
     }
 
     pub(super) async fn repeats_by(&self, caller: Caller) -> Result<Vec<ScheduleInfo>, StoreError> {
-        match self.request(caller, Op::Schedules).await {
-            Ok(Answer::Schedules(schedules)) => {
-                let info = |stored: crate::store::StoredSchedule| ScheduleInfo {
-                    name: stored.name,
-                    kind: stored.kind,
-                    rule: stored.rule_text,
-                    next: stored.next.to_system(),
-                };
-                Ok(schedules.into_iter().map(info).collect())
-            }
-            other => Err(error_of(other)),
-        }
+        let info = |stored: crate::store::StoredSchedule| ScheduleInfo {
+            name: stored.name,
+            kind: stored.kind,
+            rule: stored.rule_text,
+            next: stored.next.to_system(),
+        };
+        let schedules = self.ask(caller, request::schedules()).await?;
+        Ok(schedules.into_iter().map(info).collect())
     }
 
     /// Returns a job, if it is pending, runs, or is dead.
@@ -166,7 +159,7 @@ impl Client {
     /// If the store could not be read.
     #[doc(alias("find", "job", "status", "fetch"))]
     pub fn get(&self, id: JobId) -> Result<Option<JobInfo>, StoreError> {
-        on_thread(self.info(Caller::Thread, Op::Get(id)))
+        on_thread(self.ask(Caller::Thread, request::get(id)))
     }
 
     /// Makes a dead job pending, due now, with no failures counted, under its key if it had one. Returns
@@ -178,11 +171,11 @@ impl Client {
     /// other error if the store could not be changed.
     #[doc(alias("revive", "requeue", "resurrect"))]
     pub fn retry(&self, id: JobId) -> Result<bool, StoreError> {
-        on_thread(self.change(Caller::Thread, self.op_retry(id)))
+        on_thread(self.ask(Caller::Thread, self.request_retry(id)))
     }
 
-    pub(super) fn op_retry(&self, id: JobId) -> Op {
-        Op::Retry(id, self.dispatcher.clock.now().millis())
+    pub(super) fn request_retry(&self, id: JobId) -> Request<bool> {
+        request::retry(id, self.dispatcher.clock.now().millis())
     }
 
     /// Deletes a dead job. Returns `false` if there is no such dead job.
@@ -192,7 +185,7 @@ impl Client {
     /// If the store could not be changed.
     #[doc(alias("discard", "remove", "purge"))]
     pub fn delete(&self, id: JobId) -> Result<bool, StoreError> {
-        on_thread(self.change(Caller::Thread, Op::Delete(id)))
+        on_thread(self.ask(Caller::Thread, request::delete(id)))
     }
 
     /// Returns how many jobs there are.
@@ -206,10 +199,7 @@ impl Client {
     }
 
     pub(super) async fn count_by(&self, caller: Caller) -> Result<Counts, StoreError> {
-        match self.request(caller, Op::Counts).await {
-            Ok(Answer::Counts(counts)) => Ok(counts),
-            other => Err(error_of(other)),
-        }
+        self.ask(caller, request::counts()).await
     }
 
     /// Returns the kinds that have jobs and no handler in this process, each with its number of
@@ -238,10 +228,7 @@ impl Client {
     }
 
     pub(super) async fn kinds_by(&self, caller: Caller) -> Result<Vec<(String, u64)>, StoreError> {
-        match self.request(caller, Op::Kinds).await {
-            Ok(Answer::Kinds(kinds)) => Ok(kinds),
-            other => Err(error_of(other)),
-        }
+        self.ask(caller, request::kinds()).await
     }
 
     /// Waits until every insert before it is on stable storage, at any [`Durability`](crate::Durability).
@@ -254,10 +241,7 @@ impl Client {
     }
 
     pub(super) async fn flush_by(&self, caller: Caller) -> Result<(), StoreError> {
-        match self.request(caller, Op::Flush).await {
-            Ok(Answer::Done) => Ok(()),
-            other => Err(error_of(other)),
-        }
+        self.ask(caller, request::flush()).await
     }
 
     /// Returns the counters of this process. Does not wait.
@@ -285,27 +269,28 @@ impl Client {
         now.resolve(when, draw).map_err(StoreError::Time)
     }
 
-    pub(super) async fn change(&self, caller: Caller, op: Op) -> Result<bool, StoreError> {
-        match self.request(caller, op).await {
-            Ok(Answer::Changed(changed)) => Ok(changed),
-            other => Err(error_of(other)),
-        }
-    }
-
-    pub(super) async fn info(&self, caller: Caller, op: Op) -> Result<Option<JobInfo>, StoreError> {
-        match self.request(caller, op).await {
-            Ok(Answer::Info(info)) => Ok(info),
-            other => Err(error_of(other)),
-        }
+    /// Sends a request, and returns its answer.
+    pub(super) async fn ask<A>(
+        &self,
+        caller: Caller,
+        request: Request<A>,
+    ) -> Result<A, StoreError> {
+        self.request(caller, request).await.map_err(error_of)
     }
 }
 
 impl Client {
-    pub(super) async fn request(&self, caller: Caller, op: Op) -> Answered {
-        match caller {
+    pub(super) async fn request<A>(
+        &self,
+        caller: Caller,
+        request: Request<A>,
+    ) -> Result<A, ApplyError> {
+        let (op, answer) = request.split();
+        let answered = match caller {
             Caller::Thread => self.dispatcher.call_and_wait(op),
             Caller::Future => self.dispatcher.call_async(op).await,
-        }
+        };
+        answer.read(answered)
     }
 
     pub(super) async fn post(&self, caller: Caller, op: Op) -> Result<(), ApplyError> {
@@ -338,13 +323,9 @@ impl core::fmt::Debug for Client {
     }
 }
 
-/// Returns the error of a call. An answer that does not belong to the operation is an error too.
-pub(crate) fn error_of(answer: Result<Answer, ApplyError>) -> StoreError {
-    match answer {
-        Err(ApplyError { unknown: true, .. }) => StoreError::Unknown,
-        Err(ApplyError { error, .. }) => error,
-        Ok(other) => StoreError::Other(format!("the store gave a strange answer: {other:?}")),
-    }
+/// Returns the error of a call.
+pub(crate) fn error_of(failed: ApplyError) -> StoreError {
+    if failed.unknown { StoreError::Unknown } else { failed.error }
 }
 
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), StoreError> {

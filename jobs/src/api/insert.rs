@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tickwheel::When;
 
 use super::caller::{Caller, on_thread};
-use super::client::{Client, check_name, draw, error_of, payload};
+use super::client::{Client, check_name, draw, payload};
 use super::new_job::{Inserted, NewJob, Until};
-use crate::store::{self, Answer, ApplyError, Op};
+use super::request::{self, Request};
+use crate::store::{self, ApplyError};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::extra::Extra;
 use crate::values::id::{JobId, JobIds};
@@ -131,17 +132,12 @@ impl Client {
             let jobs: Vec<store::NewJob> = rest.by_ref().take(part).collect();
             let many = jobs.len();
             let waits = jobs.iter().any(|job| job.key.is_some());
-            let answer = self.store(caller, Op::InsertMany(jobs), first, waits).await;
-            match answer.map_err(|kind| after(stored, kind))? {
-                Some(Answer::InsertedMany(taken)) => {
-                    for (n, by) in taken {
-                        if let Some(id) = ids.get_mut(stored + n) {
-                            *id = by;
-                        }
-                    }
+            let answer = self.store(caller, request::insert_many(jobs), first, waits).await;
+            let taken = answer.map_err(|kind| after(stored, kind))?.unwrap_or_default();
+            for (n, by) in taken {
+                if let Some(id) = ids.get_mut(stored + n) {
+                    *id = by;
                 }
-                Some(other) => return Err(after(stored, error_of(Ok(other)).into())),
-                None => {}
             }
             stored += many;
         }
@@ -219,27 +215,24 @@ impl Client {
         let id = job.id;
         // Only an answer tells whether the job is new.
         let waits = job.key.is_some() || job.callers_id;
-        match self.store(caller, Op::Insert(job), id, waits).await? {
-            None => Ok(Inserted { id, is_new: true }),
-            Some(Answer::Inserted(inserted)) => Ok(answer(id, inserted)),
-            Some(other) => Err(error_of(Ok(other)).into()),
-        }
+        let inserted = self.store(caller, request::insert(job), id, waits).await?;
+        Ok(inserted.map_or(Inserted { id, is_new: true }, |inserted| answer(id, inserted)))
     }
 
     /// Sends an insert. At [`Durability::Buffered`] there is no answer unless `waits` is set, because the
     /// caller needs it.
-    async fn store(
+    async fn store<A>(
         &self,
         caller: Caller,
-        op: Op,
+        request: Request<A>,
         id: JobId,
         waits: bool,
-    ) -> Result<Option<Answer>, InsertErrorKind> {
+    ) -> Result<Option<A>, InsertErrorKind> {
         if self.dispatcher.durability == Durability::Buffered && !waits {
-            let posted = self.post(caller, op).await;
+            let posted = self.post(caller, request.op).await;
             return posted.map(|()| None).map_err(|failed| failed.error.into());
         }
-        match self.request(caller, op).await {
+        match self.request(caller, request).await {
             Ok(answer) => Ok(Some(answer)),
             Err(ApplyError { unknown: true, .. }) => Err(InsertErrorKind::Unknown(id)),
             Err(failed) => Err(failed.error.into()),

@@ -14,7 +14,6 @@ use crate::dispatch::command::Command;
 use crate::dispatch::events::is_in_hook;
 use crate::dispatch::execute::is_in_handler_of;
 use crate::dispatch::helper::Helper;
-use crate::store::Answer;
 use crate::values::error::StoreError;
 
 /// Owns the jobs of a store, and the threads that run them. [`Jobs::open`] returns the builder of one.
@@ -173,8 +172,7 @@ impl Jobs {
             return Err(StoreError::Unknown);
         }
         match ended {
-            Some(CallEnd::Answered(Ok(Answer::Done))) => Ok(()),
-            Some(CallEnd::Answered(other)) => Err(error_of(other)),
+            Some(CallEnd::Answered(answer)) => answer.map(drop).map_err(error_of),
             // The jobs have stopped by themselves.
             Some(CallEnd::Refused) => Err(dispatcher.alive.why_ended()),
             _ if dispatcher.alive.was_stopped() => Err(dispatcher.alive.why_ended()),

@@ -7,7 +7,7 @@ use tickwheel::When;
 use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::new_job::{Inserted, NewJob};
-use crate::store::Op;
+use super::request;
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
@@ -112,7 +112,7 @@ impl Keyed {
     }
 
     pub(super) async fn cancel_by(&self, caller: Caller) -> Result<bool, StoreError> {
-        self.client.change(caller, Op::CancelKey(self.key.clone())).await
+        self.client.ask(caller, request::cancel_key(self.key.clone())).await
     }
 
     /// Changes the due time of the pending job of the key. Returns `false` if there is none.
@@ -131,7 +131,7 @@ impl Keyed {
         when: When,
     ) -> Result<bool, StoreError> {
         let due = self.client.due(caller, when).await?;
-        self.client.change(caller, Op::RescheduleKey(self.key.clone(), due)).await
+        self.client.ask(caller, request::reschedule_key(self.key.clone(), due)).await
     }
 
     /// Returns the pending job of the key.
@@ -145,7 +145,7 @@ impl Keyed {
 
     pub(super) async fn get_by(&self, caller: Caller) -> Result<Option<JobInfo>, StoreError> {
         check_name("key", &self.key)?;
-        let job = self.client.info(caller, Op::GetKey(self.key.clone())).await?;
+        let job = self.client.ask(caller, request::get_key(self.key.clone())).await?;
         Ok(job.filter(|job| job.state == JobState::Pending))
     }
 

@@ -1,3 +1,4 @@
+pub(crate) mod request;
 pub(crate) mod new_job;
 pub(crate) mod caller;
 pub(crate) mod client;

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use super::caller::{Caller, on_thread};
-use super::client::{Client, error_of};
-use crate::store::{Answer, JobSet, Op, Page, PageKey, PageRequest};
+use super::client::Client;
+use super::request;
+use crate::store::{JobSet, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;
@@ -156,32 +157,24 @@ impl Pages {
     }
 
     async fn read(&self, caller: Caller) -> Result<Page, StoreError> {
-        let op = if self.state == Some(JobState::Running) {
-            Op::Claimed
-        } else {
-            Op::Page(PageRequest {
-                set: self.set,
-                kind: self.kind.clone(),
-                from: self.from,
-                to: self.to,
-                after: self.after,
-                limit: self.limit,
-            })
-        };
-        let claimed = matches!(op, Op::Claimed);
-        match self.client.request(caller, op).await {
-            Ok(Answer::Page(mut page)) => {
-                if claimed {
-                    page.jobs.retain(|job| {
-                        let due = Millis::present(job.due);
-                        self.kind.as_ref().is_none_or(|kind| job.kind == *kind)
-                            && (self.from..=self.to).contains(&due)
-                    });
-                }
-                Ok(page)
-            }
-            other => Err(error_of(other)),
+        if self.state == Some(JobState::Running) {
+            let mut page = self.client.ask(caller, request::claimed()).await?;
+            page.jobs.retain(|job| {
+                let due = Millis::present(job.due);
+                self.kind.as_ref().is_none_or(|kind| job.kind == *kind)
+                    && (self.from..=self.to).contains(&due)
+            });
+            return Ok(page);
         }
+        let jobs = PageRequest {
+            set: self.set,
+            kind: self.kind.clone(),
+            from: self.from,
+            to: self.to,
+            after: self.after,
+            limit: self.limit,
+        };
+        self.client.ask(caller, request::page(jobs)).await
     }
 }
 

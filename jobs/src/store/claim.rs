@@ -21,7 +21,6 @@ pub(crate) struct ClaimRequest {
     /// How many, at most.
     pub(crate) limit: usize,
     /// How many of them may be of kinds whose handlers block a thread.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only nodes share the work"))]
     pub(crate) blocking: usize,
     /// How many of them may be of each of these kinds. Other kinds have no limit of their own.
     pub(crate) rooms: Vec<(Arc<str>, usize)>,

@@ -15,6 +15,12 @@
 //! - On such a store a claim is a lease. Each operation that ends or extends the claim carries its
 //!   fence, and does nothing once another claim has replaced it or its lease has been reclaimed.
 
+// Every feature together shows what no store reads.
+#![cfg_attr(
+    not(all(feature = "sqlite-unbundled", feature = "redis")),
+    allow(dead_code, reason = "each store reads the part of a batch that it needs")
+)]
+
 pub(crate) mod hurry;
 pub(crate) mod claim;
 pub(crate) mod new_job;
@@ -121,25 +127,15 @@ pub(crate) enum Notification {
 /// One commit.
 pub(crate) struct Batch<'a> {
     /// Identifies the batch. A batch that is sent again, because its answer was lost, keeps its number.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no answer is lost here"))]
     pub(crate) number: u64,
     pub(crate) ops: &'a [Op],
     pub(crate) claim: Option<ClaimRequest>,
     /// The changes must be on stable storage before `apply` returns.
-    #[cfg_attr(
-        not(feature = "sqlite-unbundled"),
-        expect(dead_code, reason = "memory has no disk")
-    )]
     pub(crate) synced: bool,
     /// A caller waits for an answer.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a server has replicas"))]
     pub(crate) awaited: bool,
     /// When the first of the callers stops waiting. The store waits no longer than this for a lock or
     /// for an answer. Without it, the store's own limits hold.
-    #[cfg_attr(
-        not(any(feature = "sqlite-unbundled", feature = "redis")),
-        expect(dead_code, reason = "memory waits for nothing")
-    )]
     pub(crate) until: Option<Instant>,
     pub(crate) now: Millis,
 }
@@ -227,10 +223,8 @@ pub(crate) enum Op {
     /// process requested a cancel of a job that has not completed; else Answer::Done.
     Finish(Finish),
     /// Gives a claim back, as if it had never been made. Answer::Done.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]
     Release(JobId, Fence),
     /// Renews the leases of these claims. Answer::ClaimsLost.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no claim is a lease here"))]
     Extend(Vec<(JobId, Fence)>),
     /// Deletes some jobs that died before this time, and some ids that were remembered before it.
     /// Answer::Changed: whether more may be left.
@@ -268,7 +262,6 @@ pub(crate) enum Answer {
     Refused(StoreError),
     /// The operation may be done or not, or done in part, because the store failed during it. The other
     /// operations of the batch have their own answers.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "all of it, or nothing"))]
     Unsure(StoreError),
     /// The claims that are no longer held.
     ClaimsLost(Vec<JobId>),
@@ -283,7 +276,6 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug)]
 pub(crate) struct Finish {
     pub(crate) id: JobId,
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "nobody else has claims"))]
     pub(crate) fence: Fence,
     pub(crate) end: End,
 }

@@ -1,0 +1,82 @@
+//! Requests: operations that know the type of their answer.
+//!
+//! A batch carries operations of every kind, so [`Op`] and [`Answer`] are enums. A caller makes a [`Request`]
+//! instead, and gets an answer of its type. This file alone says which answer belongs to which operation.
+
+use crate::store::{
+    Answer, ApplyError, Inserted, NewJob, NewSchedule, Op, Page, PageRequest, StoredSchedule,
+};
+use crate::values::error::StoreError;
+use crate::values::id::JobId;
+use crate::values::info::{Cancel, Counts, JobInfo};
+use crate::values::time::Millis;
+
+/// An operation whose answer is an `A`.
+pub(crate) struct Request<A> {
+    pub(crate) op: Op,
+    read: fn(Answer) -> Option<A>,
+}
+
+impl<A> Request<A> {
+    /// Splits the request into the operation and the reader of its answer.
+    pub(crate) fn split(self) -> (Op, AnswerReader<A>) {
+        (self.op, AnswerReader { read: self.read })
+    }
+}
+
+/// Takes the answer of a request out of the enum.
+pub(crate) struct AnswerReader<A> {
+    read: fn(Answer) -> Option<A>,
+}
+
+impl<A> AnswerReader<A> {
+    /// Returns the caller's result. If the store gave an answer of another operation, which is a defect of this
+    /// crate, the result is an error.
+    pub(crate) fn read(&self, answer: Result<Answer, ApplyError>) -> Result<A, ApplyError> {
+        let strange = || StoreError::Other("the store gave a strange answer".to_owned());
+        (self.read)(answer?).ok_or_else(|| strange().into())
+    }
+}
+
+/// Requests: the constructor, its arguments, the operation, and the answer with its type.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $of:ty),*) -> $answer:ty = $op:expr, $pattern:pat => $value:expr;)*) => {
+        $($(#[$doc])*
+        pub(crate) fn $name($($arg: $of),*) -> Request<$answer> {
+            Request {
+                op: $op,
+                read: |answer| match answer {
+                    $pattern => Some($value),
+                    _ => None,
+                },
+            }
+        })*
+    };
+}
+
+requests! {
+    insert(job: NewJob) -> Inserted = Op::Insert(job), Answer::Inserted(inserted) => inserted;
+    /// The answer has the jobs that were not inserted: see [`Answer::InsertedMany`].
+    insert_many(jobs: Vec<NewJob>) -> Vec<(usize, JobId)> =
+        Op::InsertMany(jobs), Answer::InsertedMany(taken) => taken;
+    cancel(id: JobId) -> Cancel = Op::Cancel(id), Answer::Cancelled(cancel) => cancel;
+    cancel_key(key: String) -> bool = Op::CancelKey(key), Answer::Changed(changed) => changed;
+    reschedule(id: JobId, due: Millis) -> bool =
+        Op::Reschedule(id, due), Answer::Changed(changed) => changed;
+    reschedule_key(key: String, due: Millis) -> bool =
+        Op::RescheduleKey(key, due), Answer::Changed(changed) => changed;
+    retry(id: JobId, due: Millis) -> bool = Op::Retry(id, due), Answer::Changed(changed) => changed;
+    delete(id: JobId) -> bool = Op::Delete(id), Answer::Changed(changed) => changed;
+    put_schedule(new: NewSchedule) -> bool =
+        Op::PutSchedule(new), Answer::Changed(changed) => changed;
+    drop_schedule(name: String) -> bool =
+        Op::DropSchedule(name), Answer::Changed(changed) => changed;
+    flush() -> () = Op::Flush, Answer::Done => ();
+    get(id: JobId) -> Option<JobInfo> = Op::Get(id), Answer::Info(info) => info;
+    get_key(key: String) -> Option<JobInfo> = Op::GetKey(key), Answer::Info(info) => info;
+    page(request: PageRequest) -> Page = Op::Page(request), Answer::Page(page) => page;
+    claimed() -> Page = Op::Claimed, Answer::Page(page) => page;
+    counts() -> Counts = Op::Counts, Answer::Counts(counts) => counts;
+    kinds() -> Vec<(String, u64)> = Op::Kinds, Answer::Kinds(kinds) => kinds;
+    schedules() -> Vec<StoredSchedule> = Op::Schedules, Answer::Schedules(schedules) => schedules;
+}
