@@ -1,8 +1,10 @@
 //! The builder of jobs: handlers, durability, limits.
 
 use core::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::dispatch::dispatcher_handle::Capture;
 use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::run::Run;
@@ -11,6 +13,7 @@ use crate::store::redis::discovery::Server;
 #[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::open::Location;
 use crate::values::fail::Fail;
+use crate::values::headers::Headers;
 use crate::values::info::Durability;
 use crate::values::job::Job;
 use crate::values::retry::Retry;
@@ -33,6 +36,7 @@ pub struct Builder {
     pub(super) shutdown_grace: Duration,
     pub(super) replicas: usize,
     pub(super) on_event: Option<OnEvent>,
+    pub(super) capture: Option<Capture>,
 }
 
 pub(super) enum Source {
@@ -68,6 +72,7 @@ impl Builder {
             shutdown_grace: Duration::ZERO,
             replicas: 0,
             on_event: None,
+            capture: None,
         }
     }
 
@@ -258,6 +263,21 @@ impl Builder {
     #[doc(alias("hook", "callback", "listener", "subscribe"))]
     pub fn on_event(self, handler: impl Fn(Event) + Send + Sync + 'static) -> Builder {
         Builder { on_event: Some(Box::new(handler)), ..self }
+    }
+
+    /// Sets the function whose headers every insert gets, for example the context of the current trace: see
+    /// [`NewJob::header`](crate::NewJob::header). It is called on the thread that inserts, once for each call,
+    /// also of a batch. Occurrences of a schedule get none, because the dispatcher inserts them.
+    ///
+    /// A panic of the function is a panic of the insert, which then stores nothing.
+    #[doc(alias("metadata", "trace", "context"))]
+    pub fn headers<I, F>(self, capture: F) -> Builder
+    where
+        I: IntoIterator<Item = (String, String)>,
+        F: Fn() -> I + Send + Sync + 'static,
+    {
+        let capture = move || capture().into_iter().collect::<Headers>();
+        Builder { capture: Some(Arc::new(capture)), ..self }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
 use crate::store::{ApplyError, NAME_BYTES, NewSchedule, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
+use crate::values::headers::Headers;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};
 use crate::values::job::Job;
@@ -25,9 +26,41 @@ use crate::values::time::{Millis, Now};
 #[derive(Clone)]
 pub struct Client {
     pub(crate) dispatcher: Arc<DispatcherHandle>,
+    /// The headers of every job that this client inserts.
+    headers: Arc<Headers>,
 }
 
 impl Client {
+    pub(crate) fn new(dispatcher: Arc<DispatcherHandle>) -> Client {
+        Client { dispatcher, headers: Arc::default() }
+    }
+
+    /// Returns a client whose inserts have this header, and those of this client: see [`NewJob::header`].
+    ///
+    /// ```
+    /// # use tickwheel_jobs::Jobs;
+    /// # let (jobs, driver) = Jobs::memory().manual()?;
+    /// let for_acme = jobs.client().with_header("tenant", "acme");
+    /// # drop((for_acme, jobs, driver));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`NewJob::header`]: crate::NewJob::header
+    #[must_use]
+    pub fn with_header(&self, name: impl Into<String>, value: impl Into<String>) -> Client {
+        let mut headers = Headers::clone(&self.headers);
+        headers.insert(name.into(), value.into());
+        Client { headers: Arc::new(headers), ..self.clone() }
+    }
+
+    /// Returns the headers of every job that this client inserts now.
+    pub(super) fn headers(&self) -> Headers {
+        let mut headers =
+            self.dispatcher.capture.as_ref().map(|capture| capture()).unwrap_or_default();
+        headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        headers
+    }
+
     /// If this process runs the jobs, makes it poll at once for changes of other processes. Returns at once, in
     /// every hook too.
     #[doc(alias("notify", "wake", "poll"))]
@@ -313,7 +346,7 @@ impl Run {
     /// Returns a client of the jobs that this run belongs to, for example to insert the next job.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client { dispatcher: Arc::clone(&self.dispatcher) }
+        Client::new(Arc::clone(&self.dispatcher))
     }
 }
 

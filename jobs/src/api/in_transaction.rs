@@ -89,7 +89,7 @@ impl Client {
     ) -> Result<Inserted, InsertErrorKind> {
         let now = self.dispatcher.clock.latest();
         let kind = Arc::from(J::KIND);
-        let job = to_store(&JobIds::of_this_process(), now, &kind, new)?;
+        let job = to_store(&JobIds::of_this_process(), now, &kind, &self.headers(), new)?;
         let id = job.id;
         let inserted = outbox::insert_in(&self.dispatcher.file, transaction, job, now.millis())?;
         Ok(answer(id, inserted))

@@ -11,6 +11,7 @@ use super::request::{self, Request};
 use crate::store::{self, ApplyError};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::extra::Extra;
+use crate::values::headers::{self, Headers};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Durability;
 use crate::values::job::Job;
@@ -104,8 +105,9 @@ impl Client {
         };
         let ids = JobIds::of_this_process();
         let kind: Arc<str> = Arc::from(J::KIND);
+        let headers = self.headers();
         let made: Result<Vec<store::NewJob>, InsertErrorKind> =
-            jobs.iter().map(|job| to_store(&ids, now, &kind, job)).collect();
+            jobs.iter().map(|job| to_store(&ids, now, &kind, &headers, job)).collect();
         let new = match made {
             Ok(new) => new,
             Err(kind) => return Err(InsertError::new(kind, jobs)),
@@ -198,7 +200,8 @@ impl Client {
             Err(failed) => return (Err(failed.error.into()), new),
         };
         // No reference to the job is held while a future waits: a job need not be `Sync`.
-        let job = to_store(&JobIds::of_this_process(), now, &Arc::from(J::KIND), &new);
+        let job =
+            to_store(&JobIds::of_this_process(), now, &Arc::from(J::KIND), &self.headers(), &new);
         let inserted = match job {
             Ok(job) => self.insert_stored(caller, job).await,
             Err(kind) => Err(kind),
@@ -268,17 +271,21 @@ fn after(before: usize, kind: InsertErrorKind) -> InsertErrorKind {
     InsertErrorKind::Store(StoreError::Incomplete { stored: before, error: Box::new(error) })
 }
 
-/// Returns the job in the form of the store.
+/// Returns the job in the form of the store. `headers`: those of every job of this insert.
 pub(super) fn to_store<J: Job>(
     ids: &JobIds,
     now: Now,
     kind: &Arc<str>,
+    headers: &Headers,
     new: &NewJob<J>,
 ) -> Result<store::NewJob, InsertErrorKind> {
     if let Some(key) = &new.key {
         check_name("key", key)?;
     }
     let payload = payload(&new.job)?;
+    let mut headers = headers.clone();
+    headers.extend(new.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    headers::check(&headers)?;
     let needs_draw = !new.when.leeway().is_zero();
     let draw = if needs_draw { draw(ids.next(now.millis(), None)) } else { 0 };
     let due = now.resolve(new.when, draw).map_err(InsertErrorKind::Time)?;
@@ -288,7 +295,7 @@ pub(super) fn to_store<J: Job>(
     };
     let key = new.key.as_ref().map(|key| (key.clone(), new.if_taken));
     let holds_key = key.is_some() && new.until == Until::Ended;
-    let extra = Extra { retry: new.retry, holds_key }.boxed();
+    let extra = Extra { retry: new.retry, holds_key, headers }.boxed();
     let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
     Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
 }

@@ -1,4 +1,4 @@
-//! A job to insert, with its due time, id, key and retry policy.
+//! A job to insert, with its due time, id, key, retry policy and headers.
 //!
 //! Ground rules:
 //!
@@ -12,6 +12,7 @@ use std::time::Duration;
 use tickwheel::When;
 
 use crate::store::IfTaken;
+use crate::values::headers::Headers;
 use crate::values::id::JobId;
 use crate::values::retry::Retry;
 
@@ -51,6 +52,7 @@ pub struct NewJob<J> {
     pub(crate) if_taken: IfTaken,
     pub(crate) until: Until,
     pub(crate) retry: Option<Retry>,
+    pub(crate) headers: Headers,
 }
 
 /// How long a job keeps its key. Until then the key is not free for another job.
@@ -86,6 +88,7 @@ impl<J> NewJob<J> {
             if_taken: IfTaken::Replace,
             until: Until::Started,
             retry: None,
+            headers: Headers::new(),
         }
     }
 
@@ -134,6 +137,19 @@ impl<J> NewJob<J> {
         NewJob { retry: Some(retry), ..self }
     }
 
+    /// Sets a header: a text that travels beside the payload, such as the context of a trace or a tenant. The
+    /// handler reads it with [`Run::header`](crate::Run::header), and lists show it
+    /// ([`JobInfo::headers`](crate::JobInfo)). A header of the same name is replaced, also one of
+    /// [`Client::with_header`](crate::Client::with_header) or [`Builder::headers`](crate::Builder::headers).
+    ///
+    /// All headers of a job have 4 KiB at most, and 3 bytes of it are taken by each; a name has 1 to 255 bytes.
+    /// A job with more is refused ([`StoreError::TooLong`](crate::StoreError::TooLong)).
+    #[doc(alias("metadata", "tag", "meta"))]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob<J> {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
     /// Returns the job.
     #[must_use]
     pub fn job(&self) -> &J {
@@ -161,6 +177,7 @@ impl<J> fmt::Debug for NewJob<J> {
             .field("key", &self.key)
             .field("until", &self.until)
             .field("retry", &self.retry)
+            .field("headers", &self.headers)
             .finish_non_exhaustive()
     }
 }

@@ -14,7 +14,7 @@ use crate::dispatch::call_limits::Futures;
 use crate::dispatch::capacity::Capacity;
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
-use crate::dispatch::dispatcher_handle::{DispatcherHandle, Way};
+use crate::dispatch::dispatcher_handle::{Capture, DispatcherHandle, Way};
 use crate::dispatch::events::OnEvent;
 #[cfg(feature = "redis")]
 use crate::dispatch::events::{Event, emit};
@@ -157,6 +157,7 @@ impl Builder {
             handlers,
             metrics: Arc::new(Metrics::default()),
             on_event: self.on_event,
+            capture: self.capture,
             grace: self.shutdown_grace,
             durability: self.durability,
             alive: Arc::default(),
@@ -193,6 +194,7 @@ pub(super) struct Parts {
     pub(super) handlers: Handlers,
     pub(super) metrics: Arc<Metrics>,
     pub(super) on_event: Option<OnEvent>,
+    pub(super) capture: Option<Capture>,
     /// How long a shutdown waits before it cancels the runs.
     pub(super) grace: Duration,
     pub(super) durability: Durability,
@@ -263,6 +265,7 @@ impl Parts {
             is_manual: false,
             clock,
             metrics: Arc::clone(&self.metrics),
+            capture: self.capture.clone(),
             durability: self.durability,
             // Zero on a manual clock, where a wait changes nothing.
             call_timeout: (!call_timeout.is_zero()).then_some(call_timeout),

@@ -109,7 +109,7 @@ impl Builder {
             .name("tickwheel-jobs".to_owned())
             .spawn(move || its_thread.run())
             .map_err(|error| OpenError::Dispatcher(Arc::new(error)))?;
-        Ok(Jobs::new(Client { dispatcher }, Some(thread), parts.grace))
+        Ok(Jobs::new(Client::new(dispatcher), Some(thread), parts.grace))
     }
 
     /// Starts jobs on a manual clock, without a thread: [`Driver::advance`] moves the clock and runs the jobs
@@ -147,7 +147,7 @@ impl Builder {
             under_way: Some(Arc::clone(&under_way)),
             ended: Box::new(ended),
         }));
-        let jobs = Jobs::new(Client { dispatcher }, None, grace);
+        let jobs = Jobs::new(Client::new(dispatcher), None, grace);
         Ok((jobs, Driver::new(inline, driver, wheel, under_way)))
     }
 
@@ -164,7 +164,7 @@ impl Builder {
         let clock = parts.by_store(Clock::of_system());
         let machine = Machine::new(parts.settings.clone(), clock.now().millis());
         let (_, dispatcher, _) = parts.inline(machine, clock, false);
-        Ok(Client { dispatcher })
+        Ok(Client::new(dispatcher))
     }
 }
 

@@ -116,7 +116,7 @@ impl Client {
             return Err(StoreError::Other("these jobs are not on a file".to_owned()).into());
         };
         let (ids, now) = (JobIds::of_this_process(), self.dispatcher.clock.latest());
-        let new = to_store(&ids, now, &Arc::from(J::KIND), new)?;
+        let new = to_store(&ids, now, &Arc::from(J::KIND), &self.headers(), new)?;
         let (sql, parameter) = (statement::text(location), statement::parameter(&new)?);
         Ok(Statement { sql, parameter, id: new.id })
     }

@@ -122,6 +122,7 @@ impl TestRun {
             attempts: self.attempt.saturating_sub(1),
             key: self.key.clone(),
             payload: Vec::new(),
+            errors: Default::default(),
             extra: Default::default(),
             fence: Fence::new(FENCES.fetch_add(1, Ordering::Relaxed), 0),
         };

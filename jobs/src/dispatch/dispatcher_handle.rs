@@ -23,9 +23,13 @@ use super::metrics::Metrics;
 use super::questions::Questions;
 use crate::store::{Answer, ApplyError, Hurry, Op};
 use crate::values::error::{StoreError, Violation};
+use crate::values::headers::Headers;
 use crate::values::id::JobId;
 use crate::values::info::Durability;
 use crate::values::time::Now;
+
+/// A function of the program that returns headers. It is called on the thread that inserts.
+pub(crate) type Capture = Arc<dyn Fn() -> Headers + Send + Sync>;
 
 /// How commands reach the dispatcher.
 pub(crate) trait Way: Send + Sync {
@@ -65,6 +69,8 @@ pub(crate) struct DispatcherHandle {
     pub(crate) is_manual: bool,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
+    /// Returns the headers of an insert: see `Builder::headers`.
+    pub(crate) capture: Option<Capture>,
     /// What an insert waits for.
     pub(crate) durability: Durability,
     /// The limit of a call. Without one it waits for ever.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::dispatcher_handle::DispatcherHandle;
 use super::states::States;
 use crate::store::{Claimed, Fence};
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::extra::Extra;
 use crate::values::fail::Fail;
 use crate::values::id::JobId;
@@ -38,6 +39,8 @@ pub(crate) struct RunState {
     pub(crate) failures: u32,
     pub(crate) attempt: u32,
     pub(crate) key: Option<String>,
+    /// The errors of earlier attempts.
+    pub(crate) errors: AttemptErrors,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) fence: Fence,
     /// Its handler takes no thread.
@@ -66,6 +69,7 @@ impl RunState {
             failures: claimed.failures,
             attempt: claimed.attempts.saturating_add(1),
             key: claimed.key.clone(),
+            errors: claimed.errors.clone(),
             extra: claimed.extra.clone(),
             fence: claimed.fence,
             is_async,
@@ -198,6 +202,20 @@ impl Run {
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.state.key.as_deref()
+    }
+
+    /// Returns the value of a header of the job, if it has one of this name: see
+    /// [`NewJob::header`](crate::NewJob::header).
+    #[must_use]
+    #[doc(alias("metadata", "tag", "meta"))]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.state.extra.as_ref()?.headers.get(name).map(String::as_str)
+    }
+
+    /// Returns the headers of the job: pairs of a name and a value, in the order of the names.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let headers = self.state.extra.iter().flat_map(|extra| &extra.headers);
+        headers.map(|(name, value)| (&**name, &**value))
     }
 
     /// Returns the due time of the job.

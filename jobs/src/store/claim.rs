@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::extra::Extra;
 use crate::values::fence::Fence;
 use crate::values::id::JobId;
@@ -78,6 +79,11 @@ impl ClaimRequest {
     }
 }
 
+/// Returns the error of a job that was interrupted [`MOST_INTERRUPTIONS`] times.
+pub(crate) fn killed() -> String {
+    format!("its process ended {MOST_INTERRUPTIONS} times while it ran")
+}
+
 /// A claimed job.
 #[derive(Clone, Debug)]
 pub(crate) struct Claimed {
@@ -89,6 +95,7 @@ pub(crate) struct Claimed {
     /// Its failures and interruptions so far, also from before a retry by hand.
     pub(crate) attempts: u32,
     pub(crate) key: Option<String>,
+    pub(crate) errors: AttemptErrors,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) payload: Vec<u8>,
     pub(crate) fence: Fence,

@@ -36,13 +36,14 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "redis")]
 use crate::values::server_time::ServerTime;
 
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo};
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
-pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS};
+pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
 
@@ -284,12 +285,12 @@ pub(crate) struct Finish {
 pub(crate) enum End {
     /// The job is done, or was cancelled while it ran.
     Completed,
-    /// The job failed, and is retried at `due`.
-    Retry { due: Millis, error: String },
+    /// The job failed, and is retried at `due`. `errors`: those of earlier attempts, and this one.
+    Retry { due: Millis, errors: AttemptErrors },
     /// The job was snoozed until `due`. Its interruptions in a row are set to 0; nothing else changes.
     Snoozed { due: Millis },
     /// The job failed, and is dead.
-    Dead { error: String },
+    Dead { errors: AttemptErrors },
 }
 
 /// A schedule to store.

@@ -1,21 +1,26 @@
-//! Properties that few jobs have: a retry policy of their own, and a key that is held until the end of the job.
+//! Properties that few jobs have: headers, a retry policy of their own, a key that is held until the end of the job.
 //!
 //! Ground rules:
 //!
 //! - A job without these properties stores no bytes for them.
 //! - Every store keeps the same bytes, and returns them unchanged.
+//! - A later version may add sections. A reader that does not know a section refuses the bytes if the number of
+//!   the section is below 128, and ignores the section otherwise.
 //!
 //! | bytes | hold |
 //! | --- | --- |
 //! | 1 | the version, 1 |
-//! | 1 | flags: 1 the job holds its key until its end, 2 a retry policy follows |
-//! | 8 and 4 | the policy's first wait: seconds, nanoseconds |
-//! | 8 and 4 | its longest wait, in the same form |
-//! | 4 | its number of retries |
-//! | 1 | 1 if the waits double |
+//! | 1 | marks: 1 the job holds its key until its end |
+//! | 1, 2, and as many | of each section: its number, its length, its content |
+//!
+//! | section | content |
+//! | --- | --- |
+//! | 1, a retry policy | the first wait and the longest wait, each as seconds (8) and nanoseconds (4); the number of retries (4); 1 if the waits double (1) |
+//! | 2, headers | see `headers.rs` |
 //!
 //! Every number is big-endian.
 
+use super::headers::Headers;
 use super::retry::Retry;
 
 /// Properties that few jobs have. A job without them has no `Extra`.
@@ -25,6 +30,7 @@ pub(crate) struct Extra {
     pub(crate) retry: Option<Retry>,
     /// The job holds its key until it has ended.
     pub(crate) holds_key: bool,
+    pub(crate) headers: Headers,
 }
 
 impl Extra {
@@ -34,34 +40,50 @@ impl Extra {
     }
 }
 
+/// Returns the headers of a job with these properties.
+pub(crate) fn headers_of(extra: Option<&Extra>) -> Headers {
+    extra.map(|extra| extra.headers.clone()).unwrap_or_default()
+}
+
+/// Returns the headers in these bytes. Damaged bytes have none: a list shows the job without them.
+#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+pub(crate) fn headers_in(bytes: Option<&[u8]>) -> Headers {
+    Extra::read(bytes).ok().flatten().map(|extra| extra.headers).unwrap_or_default()
+}
+
 #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
 mod bytes {
     use std::time::Duration;
 
     use super::Extra;
     use crate::values::error::StoreError;
+    use crate::values::headers;
     use crate::values::retry::Retry;
 
     const VERSION: u8 = 1;
     const HOLDS_KEY: u8 = 1;
-    const HAS_RETRY: u8 = 2;
+    const RETRY: u8 = 1;
+    const HEADERS: u8 = 2;
+    /// From this number on, a reader may ignore a section.
+    const OPTIONAL: u8 = 128;
 
     impl Extra {
         /// Returns the bytes that a store keeps.
         pub(crate) fn to_bytes(&self) -> Vec<u8> {
-            let mut bytes = vec![VERSION, 0];
-            if self.holds_key {
-                bytes[1] |= HOLDS_KEY;
-            }
+            let mut bytes = vec![VERSION, if self.holds_key { HOLDS_KEY } else { 0 }];
             if let Some(retry) = &self.retry {
-                bytes[1] |= HAS_RETRY;
                 let (base, cap, times, doubles) = retry.parts();
+                let mut content = Vec::with_capacity(29);
                 for wait in [base, cap] {
-                    bytes.extend(wait.as_secs().to_be_bytes());
-                    bytes.extend(wait.subsec_nanos().to_be_bytes());
+                    content.extend(wait.as_secs().to_be_bytes());
+                    content.extend(wait.subsec_nanos().to_be_bytes());
                 }
-                bytes.extend(times.to_be_bytes());
-                bytes.push(u8::from(doubles));
+                content.extend(times.to_be_bytes());
+                content.push(u8::from(doubles));
+                add(&mut bytes, RETRY, &content);
+            }
+            if !self.headers.is_empty() {
+                add(&mut bytes, HEADERS, &headers::to_bytes(&self.headers));
             }
             bytes
         }
@@ -82,18 +104,37 @@ mod bytes {
         }
     }
 
+    fn add(bytes: &mut Vec<u8>, section: u8, content: &[u8]) {
+        bytes.push(section);
+        bytes.extend((content.len() as u16).to_be_bytes());
+        bytes.extend(content);
+    }
+
     fn parse(bytes: &[u8]) -> Option<Extra> {
-        let (&[VERSION, marks], mut rest) = bytes.split_first_chunk()? else { return None };
-        let mut retry = None;
-        if marks & HAS_RETRY != 0 {
-            let (base, cap) = (wait(&mut rest)?, wait(&mut rest)?);
-            let times = u32::from_be_bytes(take(&mut rest)?);
-            let [doubles @ (0 | 1)] = take(&mut rest)? else { return None };
-            retry = Some(Retry::from_parts(base, cap, times, doubles == 1));
+        let (&[VERSION, marks @ 0..=HOLDS_KEY], mut rest) = bytes.split_first_chunk()? else {
+            return None;
+        };
+        let mut extra = Extra { holds_key: marks & HOLDS_KEY != 0, ..Extra::default() };
+        while !rest.is_empty() {
+            let [section] = take(&mut rest)?;
+            let length = u16::from_be_bytes(take(&mut rest)?);
+            let (content, behind) = rest.split_at_checked(usize::from(length))?;
+            rest = behind;
+            match section {
+                RETRY => extra.retry = Some(retry(content)?),
+                HEADERS => extra.headers = headers::read(content)?,
+                OPTIONAL.. => {}
+                _ => return None,
+            }
         }
-        let is_known = marks & !(HOLDS_KEY | HAS_RETRY) == 0;
-        let extra = Extra { retry, holds_key: marks & HOLDS_KEY != 0 };
-        (is_known && rest.is_empty()).then_some(extra)
+        Some(extra)
+    }
+
+    fn retry(mut content: &[u8]) -> Option<Retry> {
+        let (base, cap) = (wait(&mut content)?, wait(&mut content)?);
+        let times = u32::from_be_bytes(take(&mut content)?);
+        let [doubles @ (0 | 1)] = take(&mut content)? else { return None };
+        content.is_empty().then(|| Retry::from_parts(base, cap, times, doubles == 1))
     }
 
     fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -119,18 +160,23 @@ mod tests {
     #[test]
     fn extra_is_read_back_as_it_was() {
         let second = Duration::from_secs(1);
+        let trace: Headers = [("traceparent".to_owned(), "00-ab-cd-01".to_owned())].into();
         for retry in [
             None,
             Some(Retry::never()),
             Some(Retry::fixed(Duration::from_nanos(1))),
             Some(Retry::exponential(second).max_delay(Duration::MAX).max_retries(u32::MAX)),
         ] {
-            for holds_key in [false, true] {
-                let extra = Extra { retry, holds_key };
+            for (holds_key, headers) in [(false, Headers::new()), (true, trace.clone())] {
+                let extra = Extra { retry, holds_key, headers };
                 let bytes = extra.to_bytes();
-                assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.boxed());
+                assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.clone().boxed());
                 assert!(Extra::read(Some(&bytes[..bytes.len() - 1])).is_err());
                 assert!(Extra::read(Some(&[&bytes[..], &[0]].concat())).is_err());
+                // A later version adds a section: 200 may be ignored, 100 may not.
+                let with = |section| [&bytes[..], &[section, 0, 1, 7]].concat();
+                assert_eq!(Extra::read(Some(&with(200))).unwrap(), extra.boxed());
+                assert!(Extra::read(Some(&with(100))).is_err());
             }
         }
         for wrong in [&[][..], &[1], &[2, 1], &[1, 4]] {

@@ -144,7 +144,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Fail {
 }
 
 /// The longest text of an error that is kept with a job, in bytes.
-const ERROR_BYTES: usize = 4096;
+pub(crate) const ERROR_BYTES: usize = 4096;
 
 /// Returns the error and its sources, as one line of text of at most [`ERROR_BYTES`].
 fn chain(error: &dyn Error) -> String {

@@ -1,7 +1,9 @@
 //! The store's answers about jobs: one job, counts, schedules, the result of a cancel.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use super::attempt_errors::AttemptError;
 use super::id::JobId;
 use super::job::{DecodeError, Job};
 
@@ -66,7 +68,7 @@ pub enum JobState {
 ///
 /// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state`
 /// (`pending`, `claimed`, `running`, `dead`), `due`, `failures`, `attempt`, `interruptions`, `key`, `error`,
-/// `died`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is
+/// `errors`, `headers`, `died`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is
 /// the job's own JSON; the members of its objects are sorted by name, and a number of more than 64 bits is
 /// rounded. If the payload is not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the
 /// payload.
@@ -92,6 +94,10 @@ pub struct JobInfo {
     pub key: Option<String>,
     /// The error of its last failure, if it has failed.
     pub error: Option<String>,
+    /// Its last five failed attempts, the newest first.
+    pub errors: Vec<AttemptError>,
+    /// Its headers: see [`NewJob::header`](crate::NewJob::header).
+    pub headers: BTreeMap<String, String>,
     /// When it died, if it is dead.
     pub died: Option<SystemTime>,
     /// Its data, as [`Job::encode`] made it.

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use super::attempt_errors::AttemptError;
 use super::info::{Counts, JobInfo, JobState, ScheduleInfo};
 use super::time::Millis;
 
@@ -120,7 +121,7 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let mut job = serializer.serialize_struct("JobInfo", if is_json { 11 } else { 12 })?;
+        let mut job = serializer.serialize_struct("JobInfo", if is_json { 13 } else { 14 })?;
         job.serialize_field("id", &self.id)?;
         job.serialize_field("kind", &self.kind)?;
         job.serialize_field("state", &self.state)?;
@@ -130,6 +131,8 @@ impl Serialize for JobInfo {
         job.serialize_field("interruptions", &self.interruptions)?;
         job.serialize_field("key", &self.key)?;
         job.serialize_field("error", &self.error)?;
+        job.serialize_field("errors", &self.errors)?;
+        job.serialize_field("headers", &self.headers)?;
         job.serialize_field("died", &self.died.map(Rfc3339))?;
         match payload {
             Payload::Json(json) => job.serialize_field("payload", &json)?,
@@ -158,8 +161,32 @@ impl fmt::Debug for JobInfo {
             .field("interruptions", &self.interruptions)
             .field("key", &self.key)
             .field("error", &self.error)
+            .field("errors", &self.errors)
+            .field("headers", &self.headers)
             .field("died", &self.died.map(Rfc3339))
             .field("payload", &Payload::of(&self.payload))
+            .finish()
+    }
+}
+
+impl Serialize for AttemptError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut error = serializer.serialize_struct("AttemptError", 4)?;
+        error.serialize_field("at", &Rfc3339(self.at))?;
+        error.serialize_field("attempt", &self.attempt)?;
+        error.serialize_field("node", &self.node)?;
+        error.serialize_field("error", &self.error)?;
+        error.end()
+    }
+}
+
+impl fmt::Debug for AttemptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AttemptError")
+            .field("at", &Rfc3339(self.at))
+            .field("attempt", &self.attempt)
+            .field("node", &self.node)
+            .field("error", &self.error)
             .finish()
     }
 }
@@ -201,6 +228,7 @@ impl Serialize for Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::attempt_errors::AttemptErrors;
     use crate::values::id::JobId;
     use std::time::{Duration, UNIX_EPOCH};
 
@@ -214,7 +242,9 @@ mod tests {
             attempt: 3,
             interruptions: 0,
             key: Some("user 7".to_owned()),
-            error: None,
+            error: Some("down".to_owned()),
+            errors: AttemptErrors::default().and(Millis::ZERO, 3, "shop/1", "down").list(),
+            headers: [("tenant".to_owned(), "acme".to_owned())].into(),
             died: Some(UNIX_EPOCH),
             payload: payload.to_vec(),
         }
@@ -262,7 +292,14 @@ mod tests {
             "attempt": 3,
             "interruptions": 0,
             "key": "user 7",
-            "error": null,
+            "error": "down",
+            "errors": [{
+                "at": "1970-01-01T00:00:00.000Z",
+                "attempt": 3,
+                "node": "shop/1",
+                "error": "down",
+            }],
+            "headers": { "tenant": "acme" },
             "died": "1970-01-01T00:00:00.000Z",
             "payload": { "to": "ann" },
         });

@@ -10,6 +10,9 @@ pub(crate) mod fail;
 pub(crate) mod schedule;
 pub(crate) mod server_problem;
 pub(crate) mod error;
+pub(crate) mod node;
+pub(crate) mod attempt_errors;
+pub(crate) mod headers;
 pub(crate) mod extra;
 #[cfg(feature = "redis-tls")]
 pub(crate) mod tls;

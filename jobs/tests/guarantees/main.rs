@@ -11,6 +11,7 @@ mod ends;
 mod fails;
 #[cfg(feature = "tokio")]
 mod futures;
+mod headers;
 mod held_keys;
 mod hooks;
 mod in_transaction;

@@ -260,7 +260,17 @@ fn plan_one(oracle: &mut Oracle, taken: &mut Taken, op: &Op) -> Option<Crossing>
             let due = time.due(wall)?;
             Crossing::Reschedule(picked(oracle, taken, *pick)?, due)
         }
-        Op::Retry(pick) => Crossing::Retry(picked(oracle, taken, *pick)?),
+        Op::Retry(pick) => {
+            let id = picked(oracle, taken, *pick)?;
+            let key = oracle.find(id).and_then(|at| oracle.jobs[at].key.clone());
+            // A retry is refused while another job has the key: `calls.rs` has that case.
+            if key.is_some_and(|key| {
+                oracle.pending_of(&key).is_some_and(|at| oracle.jobs[at].id != Some(id))
+            }) {
+                return None;
+            }
+            Crossing::Retry(id)
+        }
         Op::Delete(pick) => Crossing::Delete(picked(oracle, taken, *pick)?),
         _ => return None,
     })

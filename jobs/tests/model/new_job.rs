@@ -23,6 +23,8 @@ pub(crate) struct Said {
     held: bool,
     /// For how many milliseconds it waits after a failure, and how often it is tried again.
     retry: Option<(i64, u32)>,
+    /// The number of the tenant in its header.
+    tenant: Option<u8>,
 }
 
 pub(crate) fn said() -> impl Strategy<Value = Said> {
@@ -34,12 +36,9 @@ pub(crate) fn said() -> impl Strategy<Value = Said> {
     let key = prop::option::weighted(0.8, (0..3_usize, verb));
     let retry = prop::sample::select(vec![(0, 1), (30, 3), (2000, 0), (60_000, 9)]);
     let (id, retry) = (prop::option::weighted(0.3, 0..2_usize), prop::option::of(retry));
-    (id, key, prop::bool::weighted(0.7), retry).prop_map(|(id, key, held, retry)| Said {
-        id,
-        key,
-        held,
-        retry,
-    })
+    let tenant = prop::option::of(0..3_u8);
+    (id, key, prop::bool::weighted(0.7), retry, tenant)
+        .prop_map(|(id, key, held, retry, tenant)| Said { id, key, held, retry, tenant })
 }
 
 impl Said {
@@ -47,8 +46,12 @@ impl Said {
         self.id.map(|n| JobId::named(&format!("chosen {n}")))
     }
 
+    fn tenant(&self) -> Option<String> {
+        self.tenant.map(|n| format!("tenant {n}"))
+    }
+
     fn own(&self) -> Own {
-        Own { held: self.held, retry: self.retry }
+        Own { held: self.held, retry: self.retry, tenant: self.tenant() }
     }
 
     fn new_job<J: Job>(&self, job: J, when: When) -> NewJob<J> {
@@ -63,6 +66,9 @@ impl Said {
                 Verb::KeepTime => new.keeping_time(),
                 Verb::IfAbsent => new.if_absent(),
             };
+        }
+        if let Some(tenant) = self.tenant() {
+            new = new.header("tenant", tenant);
         }
         if self.held {
             new = new.unique_until(Until::Ended);

@@ -170,7 +170,7 @@ impl Oracle {
             failures: 0,
             interruptions: 0,
             runs: 0,
-            error: None,
+            errors: Vec::new(),
             died: (0, 0),
             asked: false,
             claimable: false,
@@ -296,7 +296,7 @@ impl Oracle {
             Some(Ending::Panics) => ("panicked: as planned", again(wait)),
             Some(Ending::Fails | Ending::Done | Ending::Snoozes(_)) => ("fails", again(wait)),
         };
-        job.error = Some(error.to_owned());
+        job.failed_with(error);
         match wait {
             Some(wait) => {
                 job.due = waits_from + wait;

@@ -11,6 +11,8 @@ pub(crate) struct Own {
     pub(crate) held: bool,
     /// For how many milliseconds it waits after a failure, and how often it is tried again.
     pub(crate) retry: Option<(i64, u32)>,
+    /// Its header `tenant`.
+    pub(crate) tenant: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -28,7 +30,8 @@ pub(crate) struct Record {
     pub(crate) interruptions: u32,
     /// Runs that failed, or whose process ended.
     pub(crate) runs: u32,
-    pub(crate) error: Option<String>,
+    /// The texts of its last five errors, the newest first.
+    pub(crate) errors: Vec<String>,
     /// Not before, and not after.
     pub(crate) died: (i64, i64),
     pub(crate) asked: bool,
@@ -54,6 +57,14 @@ pub(crate) struct Record {
     pub(crate) change: u64,
     /// The how-manieth insert.
     pub(crate) order: u64,
+}
+
+impl Record {
+    /// An attempt failed with this error.
+    pub(crate) fn failed_with(&mut self, error: &str) {
+        self.errors.insert(0, error.to_owned());
+        self.errors.truncate(5);
+    }
 }
 
 #[derive(Clone, Debug)]

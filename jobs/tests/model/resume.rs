@@ -41,7 +41,7 @@ impl Oracle {
                     job.interruptions = (job.interruptions + 1).min(most);
                     if job.interruptions == 5 {
                         job.state = JobState::Dead;
-                        job.error = Some(INTERRUPTED.to_owned());
+                        job.failed_with(INTERRUPTED);
                     } else {
                         self.moved(at);
                     }
@@ -76,7 +76,7 @@ impl Oracle {
             job.runs += u32::from(!interrupted);
             if job.interruptions == 5 {
                 job.state = JobState::Dead;
-                job.error = Some(INTERRUPTED.to_owned());
+                job.failed_with(INTERRUPTED);
             }
         }
         let died = info.died.map(|died| micros(died) / 1000);
@@ -90,7 +90,10 @@ impl Oracle {
             && info.failures == job.failures
             && info.interruptions == job.interruptions
             && info.key == job.key
-            && info.error == job.error
+            && info.error.as_ref() == job.errors.first()
+            && info.errors.iter().map(|error| &error.error).eq(&job.errors)
+            && info.headers.get("tenant") == job.own.tenant.as_ref()
+            && info.headers.len() == usize::from(job.own.tenant.is_some())
             && info.payload == encoded(&job.plan)
             && in_time;
         ensure(same, || format!("the store has {info:?}, not {job:?}"))

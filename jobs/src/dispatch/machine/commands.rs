@@ -15,6 +15,7 @@ use crate::store::{Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob,
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
+use crate::values::node;
 use crate::values::time::{Millis, Now};
 
 impl Machine {
@@ -200,17 +201,19 @@ impl Machine {
         let of_kind = || self.settings.policies.get(&run.kind).copied().unwrap_or_default();
         let policy = its_own.unwrap_or_else(of_kind);
         let (kind, failures) = (run.kind.to_string(), run.failures.saturating_add(1));
+        let and = |error: &str| run.errors.and(at, run.attempt, node::name(), error);
         let died = |error: &str| {
             let error = truncated(error.to_owned());
-            let event = Event::Died { id, kind: kind.clone(), error: error.clone() };
-            (End::Dead { error }, Some(event))
+            let errors = and(&error);
+            (End::Dead { errors }, Some(Event::Died { id, kind: kind.clone(), error }))
         };
         let again = |wait: Option<Duration>, error: &str| match wait {
             None => died(error),
             Some(wait) => {
                 let error = truncated(error.to_owned());
-                let event = Event::Failed { id, kind: kind.clone(), error: error.clone() };
-                (End::Retry { due: at.plus(wait), error }, Some(event))
+                let errors = and(&error);
+                let event = Event::Failed { id, kind: kind.clone(), error };
+                (End::Retry { due: at.plus(wait), errors }, Some(event))
             }
         };
         let draw = draw(id, failures);

@@ -217,6 +217,7 @@ mod tests {
                 attempts: 0,
                 key: None,
                 payload: Vec::new(),
+                errors: Default::default(),
                 extra: None,
                 fence: Fence::new(n, 0),
             };

@@ -7,6 +7,7 @@ use crate::store::{
     Answer, End, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
     StoredSchedule,
 };
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
@@ -54,7 +55,7 @@ impl Memory {
             interruptions: 0,
             attempts: 0,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
-            error: None,
+            errors: AttemptErrors::default(),
             callers_id: new.callers_id,
             extra: new.extra.clone(),
             payload: new.payload.clone(),
@@ -173,14 +174,14 @@ impl Memory {
         let end = if self.claims[&id].asked { &End::Completed } else { &finish.end };
         match end {
             End::Completed => drop(self.end(id, now)),
-            End::Retry { due, error } => {
+            End::Retry { due, errors } => {
                 self.claims.remove(&id);
                 if let Some(record) = self.alive.get_mut(&id) {
                     record.due = *due;
                     record.failures = record.failures.saturating_add(1);
                     record.interruptions = 0;
                     record.attempts = record.attempts.saturating_add(1);
-                    record.error = Some(error.clone());
+                    record.errors = errors.clone();
                 }
                 self.wait(id);
             }
@@ -192,11 +193,11 @@ impl Memory {
                 }
                 self.wait(id);
             }
-            End::Dead { error } => {
+            End::Dead { errors } => {
                 if let Some(record) = self.alive.get_mut(&id) {
                     record.failures = record.failures.saturating_add(1);
                     record.attempts = record.attempts.saturating_add(1);
-                    record.error = Some(error.clone());
+                    record.errors = errors.clone();
                 }
                 self.bury(id, now);
             }

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use super::{
     Answer, ApplyError, Batch, ClaimRequest, Claimed, Fence, Inserted, MOST_INTERRUPTIONS, Op,
-    Outcome, Page, PollResult, Store, StoreStats, StoredSchedule,
+    Outcome, Page, PollResult, Store, StoreStats, StoredSchedule, killed,
 };
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::Extra;
+use crate::values::extra::{Extra, headers_of};
 use crate::values::id::JobId;
 use crate::values::info::{Counts, JobInfo, JobState};
 use crate::values::time::Millis;
@@ -57,7 +58,7 @@ struct Record {
     /// How often it failed or was interrupted, also before a retry by hand.
     attempts: u32,
     key: Option<String>,
-    error: Option<String>,
+    errors: AttemptErrors,
     callers_id: bool,
     extra: Option<Box<Extra>>,
     payload: Vec<u8>,
@@ -74,7 +75,9 @@ impl Record {
             attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key.clone(),
-            error: self.error.clone(),
+            error: self.errors.latest(),
+            errors: self.errors.list(),
+            headers: headers_of(self.extra.as_deref()),
             died: died.map(Millis::to_system),
             payload: self.payload.clone(),
         }
@@ -213,6 +216,7 @@ impl Memory {
                     interruptions: record.interruptions,
                     attempts: record.attempts,
                     key: record.key.clone(),
+                    errors: record.errors.clone(),
                     extra: record.extra.clone(),
                     payload: record.payload.clone(),
                     fence: Fence::new(starts << 40 | self.claimed, 0),
@@ -255,8 +259,7 @@ impl Store for Memory {
             record.interruptions = record.interruptions.saturating_add(1).min(most);
             record.attempts = record.attempts.saturating_add(1);
             if record.interruptions >= MOST_INTERRUPTIONS {
-                let reason = format!("its process ended {MOST_INTERRUPTIONS} times while it ran");
-                record.error = Some(reason);
+                record.errors = record.errors.and(now, record.attempts, "", &killed());
                 self.bury(id, now);
             } else {
                 self.wait(id);

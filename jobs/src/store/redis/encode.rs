@@ -246,23 +246,23 @@ fn put_schedule(call: &mut Call, new: &NewSchedule) {
 }
 
 fn push_finish(call: &mut Call, finish: &Finish) {
-    let (fate, due, error) = match &finish.end {
+    let (fate, due, errors) = match &finish.end {
         End::Completed => {
             call.item(Operation::Complete, None);
             call.push(id_bytes(finish.id));
             call.push(token(finish.fence));
             return;
         }
-        End::Retry { due, error } => (Fate::Retried, *due, &**error),
+        End::Retry { due, errors } => (Fate::Retried, *due, errors.as_text()),
         End::Snoozed { due } => (Fate::Snoozed, *due, ""),
-        End::Dead { error } => (Fate::Dead, Millis::ZERO, &**error),
+        End::Dead { errors } => (Fate::Dead, Millis::ZERO, errors.as_text()),
     };
     call.begin(Operation::Finish);
     call.push(id_bytes(finish.id));
     call.push(token(finish.fence));
     call.push(fate.word());
     call.push(time(due));
-    call.push(error);
+    call.push(errors);
 }
 
 fn push_all(call: &mut Call, operation: Operation, args: &[&[u8]]) {

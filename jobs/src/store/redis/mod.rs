@@ -59,8 +59,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Answer, ApplyError, Batch, ClaimRequest, MOST_INTERRUPTIONS, Notify, Op, Outcome, PollResult,
-    Store, StoreStats, Unreadable,
+    Answer, ApplyError, Batch, ClaimRequest, Notify, Op, Outcome, PollResult, Store, StoreStats,
+    Unreadable, killed,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
@@ -287,7 +287,7 @@ impl Store for Redis {
     fn poll(&mut self, now: Millis) -> Result<PollResult, StoreError> {
         self.told = self.manual.then_some(now);
         let mut poll = PollResult::default();
-        let reason = format!("its process ended {MOST_INTERRUPTIONS} times while it ran");
+        let reason = killed();
         loop {
             let args = [reason.clone().into_bytes()];
             let reply = self.run(Name::Poll, &args).map_err(|fault| {

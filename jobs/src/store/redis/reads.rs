@@ -11,6 +11,7 @@ use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_sch
 use super::scripts::Name;
 use crate::store::{Answer, JobSet, Op, Page, PageRequest, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
+use crate::values::extra::headers_in;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, JobInfo, JobState};
 use crate::values::time::Millis;
@@ -265,7 +266,9 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         attempt: state.attempts(record.attempts),
         interruptions: record.interruptions,
         key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
-        error: record.error,
+        error: record.errors.latest(),
+        errors: record.errors.list(),
+        headers: headers_in(record.extra.as_deref()),
         died,
         payload: record.payload,
     }))

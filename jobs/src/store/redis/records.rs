@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | flags: 1 the caller chose the id, 2 the job is dead, 4 it has an extra | 1 |
 //! | failures, interruptions, attempts | 4 each |
-//! | lengths of kind and key; of the error | 1 each; 2 |
-//! | kind, key, error; of a dead job its due time | 8 for the due time |
+//! | lengths of kind and key; of the errors | 1 each; 2 |
+//! | kind, key, errors (`values/attempt_errors.rs`); of a dead job its due time | 8 for the due time |
 //! | of a job with an extra (`values/extra.rs`): the length of the extra; the extra | 2; the length |
 //! | payload | the rest |
 //!
@@ -26,6 +26,7 @@
 use std::sync::Arc;
 
 use crate::store::{Claimed, Fence, NewJob, NewSchedule, StoredSchedule};
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
@@ -43,8 +44,8 @@ pub(super) struct Record {
     pub(super) attempts: u32,
     pub(super) kind: String,
     pub(super) key: Option<String>,
-    pub(super) error: Option<String>,
-    extra: Option<Vec<u8>>,
+    pub(super) errors: AttemptErrors,
+    pub(super) extra: Option<Vec<u8>>,
     pub(super) payload: Vec<u8>,
 }
 
@@ -111,10 +112,10 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
     let flags = reader.number(1)? as u8;
     let (failures, interruptions, attempts) =
         (reader.short(4)?, reader.short(4)?, reader.short(4)?);
-    let (kind, key, error) = (reader.short(1)?, reader.short(1)?, reader.short(2)?);
+    let (kind, key, errors) = (reader.short(1)?, reader.short(1)?, reader.short(2)?);
     let kind = reader.text(kind as usize)?;
     let key = some(reader.lossy(key as usize)?);
-    let error = some(reader.lossy(error as usize)?);
+    let errors = AttemptErrors::from_text(reader.lossy(errors as usize)?);
     if flags & DEAD != 0 {
         reader.bytes(8)?;
     }
@@ -124,7 +125,7 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
         extra = Some(reader.bytes(bytes)?.to_vec());
     }
     let payload = reader.0.to_vec();
-    Ok(Record { failures, interruptions, attempts, kind, key, error, extra, payload })
+    Ok(Record { failures, interruptions, attempts, kind, key, errors, extra, payload })
 }
 
 pub(super) fn id_of(bytes: &[u8]) -> Result<JobId, StoreError> {
@@ -180,6 +181,7 @@ pub(super) fn claimed(
         interruptions: record.interruptions,
         attempts: record.attempts,
         key: record.key.filter(|_| has_key),
+        errors: record.errors,
         extra: Extra::read(record.extra.as_deref())?,
         payload: record.payload,
         fence,

@@ -121,9 +121,9 @@ fn seen(row: &rusqlite::Row<'_>, later: bool) -> rusqlite::Result<Seen> {
     for count in 5..8 {
         let _: u32 = row.get(count)?;
     }
-    let (error, payload): (String, String) = (row.get(8)?, row.get(9)?);
-    if !matches!(&*error, "null" | "text") || payload != "blob" {
-        let what = format!("an error that is {error}, a payload that is {payload}");
+    let (errors, payload): (String, String) = (row.get(8)?, row.get(9)?);
+    if !matches!(&*errors, "null" | "text") || payload != "blob" {
+        let what = format!("errors that are {errors}, a payload that is {payload}");
         return Err(rusqlite::Error::InvalidColumnName(what));
     }
     let place = Place { kind: row.get(0)?, due, id, later };

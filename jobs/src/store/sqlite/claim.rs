@@ -128,6 +128,7 @@ impl State {
                 interruptions: job.interruptions,
                 attempts: job.attempts,
                 key: job.key,
+                errors: job.errors,
                 extra: Extra::read(job.extra.as_deref())?,
                 payload: job.payload,
                 fence: Fence::new(*starts << CLAIM_BITS | *fences, 0),

@@ -300,13 +300,13 @@ impl State {
                     self.count(place.kind, -1);
                 }
             }
-            End::Retry { due, error } => {
+            End::Retry { due, errors } => {
                 let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
-                let error = Some(error.clone());
+                let errors = errors.clone();
                 let failures = job.failures.saturating_add(1);
                 let attempts = job.attempts.saturating_add(1);
                 let again =
-                    JobRow { due: *due, failures, interruptions: 0, attempts, error, ..job };
+                    JobRow { due: *due, failures, interruptions: 0, attempts, errors, ..job };
                 self.file_again(tables, &kind, place, &again)?;
             }
             End::Snoozed { due } => {
@@ -314,11 +314,11 @@ impl State {
                 let again = JobRow { due: *due, interruptions: 0, ..job };
                 self.file_again(tables, &kind, place, &again)?;
             }
-            End::Dead { error } => {
+            End::Dead { errors } => {
                 let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
                 job.failures = job.failures.saturating_add(1);
                 job.attempts = job.attempts.saturating_add(1);
-                job.error = Some(error.clone());
+                job.errors = errors.clone();
                 self.die(tables, &kind, place, &job, now)?;
             }
         }

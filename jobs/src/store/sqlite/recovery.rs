@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::State;
 use super::rows::{Place, kind_row};
 use super::tables::Tables;
-use crate::store::MOST_INTERRUPTIONS;
+use crate::store::{MOST_INTERRUPTIONS, killed};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -64,7 +64,7 @@ impl State {
         job.interruptions = job.interruptions.saturating_add(1).min(most);
         job.attempts = job.attempts.saturating_add(1);
         if job.interruptions >= MOST_INTERRUPTIONS {
-            job.error = Some(format!("its process ended {MOST_INTERRUPTIONS} times while it ran"));
+            job.errors = job.errors.and(now, job.attempts, "", &killed());
             self.die(tables, &kind, place, &job, now)?;
             return Ok(was_suspect);
         }

@@ -3,7 +3,9 @@
 use rusqlite::{Row, ffi};
 
 use crate::store::{Inserted, StoredSchedule, Unreadable};
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
+use crate::values::extra::headers_in;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::schedule::{Missed, Rule, Schedule};
@@ -38,7 +40,7 @@ pub(crate) struct JobRow {
     pub(crate) attempts: u32,
     pub(crate) callers_id: bool,
     pub(crate) key: Option<String>,
-    pub(crate) error: Option<String>,
+    pub(crate) errors: AttemptErrors,
     /// The bytes of an `Extra`, which few jobs have.
     pub(crate) extra: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
@@ -123,7 +125,7 @@ impl JobRow {
             interruptions: row.get(3)?,
             callers_id: row.get(4)?,
             key: row.get(5)?,
-            error: row.get(6)?,
+            errors: AttemptErrors::from_text(row.get::<_, Option<String>>(6)?.unwrap_or_default()),
             payload: row.get(7)?,
             attempts: row.get(8)?,
             extra: row.get(9)?,
@@ -145,7 +147,9 @@ impl JobRow {
             attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key,
-            error: self.error,
+            error: self.errors.latest(),
+            errors: self.errors.list(),
+            headers: headers_in(self.extra.as_deref()),
             died: died.map(Millis::to_system),
             payload: self.payload,
         }

@@ -24,7 +24,7 @@
 //! The column `extra` holds the settings that few jobs have (`values/extra.rs`). It is NULL for all others.
 
 /// The version of the tables that this code writes and reads.
-pub(crate) const VERSION: i64 = 3;
+pub(crate) const VERSION: i64 = 4;
 
 /// The application id of a file that this code makes: "TWJ1".
 pub(crate) const APPLICATION_ID: i64 = 0x5457_4a31;
@@ -39,14 +39,14 @@ CREATE TABLE {p}job (
     kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
     failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL,
+    key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
 CREATE TABLE {p}later (
     kind INTEGER NOT NULL, hour INTEGER NOT NULL, id BLOB NOT NULL, due INTEGER NOT NULL,
     failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL,
+    key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, hour, id)
 ) WITHOUT ROWID;
 CREATE TABLE {p}moved (
@@ -59,7 +59,7 @@ CREATE TABLE {p}dead (
     id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL, died INTEGER NOT NULL,
     failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    key TEXT, error TEXT, extra BLOB, payload BLOB NOT NULL
+    key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX {p}dead_died ON {p}dead (died);
 CREATE TABLE {p}done (id BLOB PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
@@ -73,7 +73,7 @@ CREATE TABLE {p}outbox (
     job BLOB NOT NULL CHECK (typeof(job) = 'blob' AND substr(job, 1, 4) IS X'54574a31')
 );
 INSERT INTO {p}meta VALUES
-    ('version', 3), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
+    ('version', 4), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
 ";
 
 /// Every statement, with the prefix of the queue's tables in it.
@@ -170,8 +170,8 @@ impl Sql {
         };
         let sql = |text: &str| text.replace("{p}", &prefix);
         let row =
-            "due, id, failures, interruptions, callers_id, key, error, payload, attempts, extra";
-        let more = "failures, interruptions, attempts, typeof(error), typeof(payload)";
+            "due, id, failures, interruptions, callers_id, key, errors, payload, attempts, extra";
+        let more = "failures, interruptions, attempts, typeof(errors), typeof(payload)";
         Sql {
             tables: sql(TABLES),
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
@@ -232,7 +232,7 @@ impl Sql {
             ),
 
             move_unread: sql("INSERT INTO {p}job \
-                 SELECT kind, due, id, failures, interruptions, attempts, callers_id, key, error, extra, payload \
+                 SELECT kind, due, id, failures, interruptions, attempts, callers_id, key, errors, extra, payload \
                  FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"),
 
             moved: sql("SELECT kind, due FROM {p}moved WHERE id = ?1"),
@@ -259,13 +259,13 @@ impl Sql {
             put_dead: sql("INSERT OR REPLACE INTO {p}dead VALUES \
                  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
             dead: sql(
-                "SELECT due, id, failures, interruptions, callers_id, key, error, payload, attempts, \
+                "SELECT due, id, failures, interruptions, callers_id, key, errors, payload, attempts, \
                  extra, kind, died \
                  FROM {p}dead WHERE id = ?1",
             ),
             drop_dead: sql("DELETE FROM {p}dead WHERE id = ?1"),
             dead_page: sql(
-                "SELECT due, id, failures, interruptions, callers_id, key, error, payload, attempts, \
+                "SELECT due, id, failures, interruptions, callers_id, key, errors, payload, attempts, \
                  extra, kind, died \
                  FROM {p}dead WHERE id > ?1 AND due BETWEEN ?2 AND ?3 \
                  AND (?4 IS NULL OR kind = ?4) ORDER BY id LIMIT ?5",

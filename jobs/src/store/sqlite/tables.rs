@@ -15,6 +15,7 @@ use super::rows::{
 };
 use super::schema::Sql;
 use crate::store::{IfTaken, Inserted, NewJob};
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
@@ -22,6 +23,11 @@ use crate::values::time::Millis;
 
 /// A kind that counts more jobs than this is damaged. So counts can be added without an overflow.
 const MOST_JOBS: i64 = 1 << 53;
+
+/// Returns the value of the column `errors`: NULL if the job has not failed.
+fn errors_column(errors: &AttemptErrors) -> Option<&str> {
+    Some(errors.as_text()).filter(|text| !text.is_empty())
+}
 
 /// The tables of one queue, as one connection sees them.
 #[derive(Clone, Copy)]
@@ -150,7 +156,8 @@ impl Tables<'_> {
         later: bool,
     ) -> Result<(), StoreError> {
         let (due, id) = (job.due.get(), id_bytes(job.id));
-        let JobRow { failures, interruptions, attempts, callers_id, key, error, extra, .. } = job;
+        let JobRow { failures, interruptions, attempts, callers_id, key, errors, extra, .. } = job;
+        let errors = errors_column(errors);
         if later {
             let hour = hour_of(job.due);
             self.execute(
@@ -165,7 +172,7 @@ impl Tables<'_> {
                     attempts,
                     callers_id,
                     key,
-                    error,
+                    errors,
                     extra,
                     payload
                 ],
@@ -182,7 +189,7 @@ impl Tables<'_> {
                     attempts,
                     callers_id,
                     key,
-                    error,
+                    errors,
                     extra,
                     payload
                 ],
@@ -283,7 +290,7 @@ impl Tables<'_> {
             attempts: 0,
             callers_id: new.callers_id,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
-            error: None,
+            errors: AttemptErrors::default(),
             extra: new.extra.as_ref().map(|extra| extra.to_bytes()),
             payload: Vec::new(),
         };
@@ -318,7 +325,7 @@ impl Tables<'_> {
                 job.attempts,
                 job.callers_id,
                 job.key,
-                job.error,
+                errors_column(&job.errors),
                 job.extra,
                 job.payload
             ],

@@ -20,8 +20,9 @@ local function forget(id, claim)
   count(claim.kind, -1)
 end
 
--- Ends a run that failed or was snoozed. `fate`: see `Fate` in `protocol.rs`.
-local function finish(id, token, fate, time, reason)
+-- Ends a run that failed or was snoozed. `fate`: see `Fate` in `protocol.rs`. `errors`: those of earlier attempts,
+-- and this one.
+local function finish(id, token, fate, time, errors)
   local claim, fence = end_claim(id, token)
   if not claim then
     return CLAIM_LOST
@@ -41,7 +42,7 @@ local function finish(id, token, fate, time, reason)
   if fate ~= 'snoozed' then
     job.failures = job.failures + 1
     job.attempts = job.attempts + 1
-    job.error = reason
+    job.errors = errors
   end
   if fate == 'dead' then
     bury(id, job, due_of(fence))
@@ -80,8 +81,8 @@ operations.complete = function()
 end
 
 operations.finish = function()
-  local id, token, fate, time, reason = args(5)
-  return finish(id, token, fate, tonumber(time), reason)
+  local id, token, fate, time, errors = args(5)
+  return finish(id, token, fate, tonumber(time), errors)
 end
 
 -- Gives a claim back, as if it had never been made.

@@ -110,7 +110,9 @@ for _, id in ipairs(expired) do
       job.interruptions = MOST_INTERRUPTIONS - 1
     end
     if job.interruptions >= MOST_INTERRUPTIONS then
-      job.error = ARGV[at]
+      -- A new error before the others: see `values/attempt_errors.rs`.
+      local error = string.format('{"at":%.0f,"attempt":%d,"node":"","error":"%s"}', now, job.attempts, ARGV[at])
+      job.errors = '[' .. error .. (job.errors == '' and ']' or ',' .. string.sub(job.errors, 2))
       bury(id, job, due_time)
     else
       redis.call('HSET', jobs, id, write(job))

@@ -75,16 +75,16 @@ local function has_extra(record, bytes)
   return low and #record >= bytes + 2 + high * 256 + low
 end
 
--- Reads the record of a job: failures, interruptions and attempts; kind, key and error; of a dead job the due
+-- Reads the record of a job: failures, interruptions and attempts; kind, key and errors; of a dead job the due
 -- time; the payload, and before it the extra with its length, if there is one. Returns nil if it cannot be
 -- read, because another version or a user wrote it.
 local function read(record)
   if #record < HEAD_BYTES then
     return nil
   end
-  local flags, failures, interruptions, attempts, kind_bytes, key_bytes, error_bytes =
+  local flags, failures, interruptions, attempts, kind_bytes, key_bytes, errors_bytes =
     struct.unpack(HEAD, record)
-  local needed = HEAD_BYTES + kind_bytes + key_bytes + error_bytes + (has(flags, DEAD) and 8 or 0)
+  local needed = HEAD_BYTES + kind_bytes + key_bytes + errors_bytes + (has(flags, DEAD) and 8 or 0)
   if flags > CALLERS_ID + DEAD + EXTRA or #record < needed then
     return nil
   end
@@ -97,8 +97,8 @@ local function read(record)
   from = from + kind_bytes
   job.key = string.sub(record, from + 1, from + key_bytes)
   from = from + key_bytes
-  job.error = string.sub(record, from + 1, from + error_bytes)
-  from = from + error_bytes
+  job.errors = string.sub(record, from + 1, from + errors_bytes)
+  from = from + errors_bytes
   if has(flags, DEAD) then
     job.due = struct.unpack('>I8', string.sub(record, from + 1, from + 8))
     from = from + 8
@@ -114,12 +114,12 @@ end
 
 local function write(job)
   local head = struct.pack(HEAD, job.flags, job.failures, job.interruptions, job.attempts, #job.kind,
-    #job.key, #job.error)
+    #job.key, #job.errors)
   local due_bytes = ''
   if has(job.flags, DEAD) then
     due_bytes = struct.pack('>I8', job.due)
   end
-  return head .. job.kind .. job.key .. job.error .. due_bytes .. job.payload
+  return head .. job.kind .. job.key .. job.errors .. due_bytes .. job.payload
 end
 
 -- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
