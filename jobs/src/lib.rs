@@ -95,6 +95,7 @@ pub use api::client::Client;
 pub use api::driver::Driver;
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
+pub use api::kind::Kind;
 pub use api::new_job::{Inserted, NewJob, Until};
 pub use api::pages::Pages;
 #[cfg(feature = "sqlite-unbundled")]
@@ -103,14 +104,17 @@ pub use api::test_run::TestRun;
 pub use dispatch::events::Event;
 pub use dispatch::metrics::Stats;
 pub use dispatch::run::{Cancellation, Cancelled, Run};
+pub use values::attempt_errors::AttemptError;
+pub use values::call_error::CallError;
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };
 pub use values::fail::Fail;
 pub use values::fence::Fence;
 pub use values::id::{JobId, ParseIdError};
-pub use values::info::{Cancel, Counts, Durability, JobInfo, JobState, ScheduleInfo};
+pub use values::info::{Cancel, Counts, DeadByError, Durability, JobInfo, JobState, ScheduleInfo};
 pub use values::job::{DecodeError, EncodeError, Job};
+pub use values::keep::Keep;
 pub use values::retry::Retry;
 #[cfg(feature = "cron")]
 pub use values::schedule::Cron;

@@ -282,7 +282,8 @@ fn dead_jobs_are_listed_retried_and_deleted() {
     let retried = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
     let other = app.jobs.insert(Duration::ZERO, push("bob")).unwrap().to_string();
     app.wait_for_dead(2);
-    let listed = json(&app.file, &["list", "dead", "--json"]);
+    let mut listed = json(&app.file, &["list", "dead", "--json"]);
+    listed.sort_by_key(|job| job["error"].to_string());
     assert_eq!(ids(&listed), [&*retried, &*other]);
     assert_eq!(listed[0]["error"], "no route to \"ann\"");
     assert_eq!((&listed[0]["failures"], &listed[0]["state"]), (&1.into(), &"dead".into()));

@@ -13,7 +13,7 @@ use crate::store::{ApplyError, NAME_BYTES, NewSchedule, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
 use crate::values::headers::Headers;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};
+use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, ScheduleInfo};
 use crate::values::job::Job;
 use crate::values::schedule::Schedule;
 use crate::values::time::{Millis, Now};
@@ -233,6 +233,17 @@ impl Client {
 
     pub(super) async fn count_by(&self, caller: Caller) -> Result<Counts, StoreError> {
         self.ask(caller, request::counts()).await
+    }
+
+    /// Returns the dead jobs in groups, by kind and first line of the error: `most` groups at most, those with the
+    /// most jobs first. It reads the groups and not the jobs, so it costs the same however many jobs are dead.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("failures", "group_by"))]
+    pub fn dead_by_error(&self, most: usize) -> Result<Vec<DeadByError>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::dead_by_error(most)))
     }
 
     /// Returns the kinds that have jobs and no handler in this process, each with its number of

@@ -295,7 +295,7 @@ pub(super) fn to_store<J: Job>(
     };
     let key = new.key.as_ref().map(|key| (key.clone(), new.if_taken));
     let holds_key = key.is_some() && new.until == Until::Ended;
-    let extra = Extra { retry: new.retry, holds_key, headers }.boxed();
+    let extra = Extra { retry: new.retry, holds_key, headers, wanted: new.wanted }.boxed();
     let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
     Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
 }

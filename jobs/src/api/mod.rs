@@ -8,6 +8,8 @@ pub(crate) mod in_transaction;
 pub(crate) mod by_hand;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod statement;
+pub(crate) mod kind;
+pub(crate) mod wait;
 pub(crate) mod keyed;
 pub(crate) mod pages;
 pub(crate) mod jobs;

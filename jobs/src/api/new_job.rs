@@ -53,6 +53,8 @@ pub struct NewJob<J> {
     pub(crate) until: Until,
     pub(crate) retry: Option<Retry>,
     pub(crate) headers: Headers,
+    /// A caller waits for the end.
+    pub(crate) wanted: bool,
 }
 
 /// How long a job keeps its key. Until then the key is not free for another job.
@@ -89,6 +91,7 @@ impl<J> NewJob<J> {
             until: Until::Started,
             retry: None,
             headers: Headers::new(),
+            wanted: false,
         }
     }
 

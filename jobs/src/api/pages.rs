@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::caller::{Caller, on_thread};
 use super::client::Client;
 use super::request;
-use crate::store::{JobSet, Page, PageKey, PageRequest};
+use crate::store::{Ending, JobSet, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;
@@ -55,10 +55,18 @@ impl Client {
         Pages::running(self.clone())
     }
 
-    /// Returns the dead jobs, in the order of id.
+    /// Returns the jobs that have ended and are kept, the latest end first: completed ones of kinds that keep them
+    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), dead ones, and cancelled ones whose end a caller
+    /// waited for. [`Pages::state`] leaves out all but one of these.
+    #[doc(alias("completed", "finished", "history"))]
+    pub fn ended(&self) -> Pages {
+        Pages::new(self.clone(), JobSet::Ended(None))
+    }
+
+    /// Returns the dead jobs, the latest death first.
     #[doc(alias("list", "failed", "dead_letter", "morgue"))]
     pub fn dead(&self) -> Pages {
-        Pages::new(self.clone(), JobSet::Dead)
+        Pages::new(self.clone(), JobSet::Ended(Some(Ending::Dead)))
     }
 }
 
@@ -97,6 +105,16 @@ impl Pages {
     #[must_use]
     pub fn kind_named(self, name: &str) -> Pages {
         Pages { kind: Some(name.to_owned()), ..self }
+    }
+
+    /// Of jobs that have ended, leaves out those that ended in another way. Has no effect on other lists.
+    #[must_use]
+    pub fn state(self, state: JobState) -> Pages {
+        let only = Ending::ALL.into_iter().find(|ending| ending.state() == state);
+        match self.set {
+            JobSet::Ended(_) => Pages { set: JobSet::Ended(only), ..self },
+            JobSet::Alive => self,
+        }
     }
 
     /// Leaves out jobs that are due before `from` or after `to`.

@@ -88,12 +88,12 @@ impl Builder {
             ahead: if is_shared { Duration::ZERO } else { AHEAD },
             lease: is_shared.then_some(lease),
             call_timeout,
-            keep_dead: self.keep_dead,
             synced: self.durability == Durability::Synced,
             policies: handlers.policies(self.retry),
             async_kinds: handlers.async_kinds(),
             max_async_runs: self.max_async_runs,
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
+            end_waits: Arc::default(),
         };
         // On a manual clock and in a client, the caller's thread asks the store anyway.
         #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
@@ -107,23 +107,30 @@ impl Builder {
         let mut file = None;
         let store: Box<dyn Store> = match self.source {
             Source::Memory if !runs_jobs => return wrong("jobs in memory have no other clients"),
-            Source::Memory => Box::new(Memory::default()),
+            Source::Memory => Box::new(Memory::new(self.keep_dead)),
             #[cfg(feature = "redis")]
             Source::Server(server) => {
                 let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
                 let server = server.with_queue(queue.as_deref()).with_lease(lease);
                 let server = server.with_rights(runs_jobs, self.replicas > 0);
                 let opened = crate::store::redis::open::open(&server)?;
-                let replicas = self.replicas;
-                let store =
-                    Redis::new(server.clone(), opened, queue.as_deref(), lease, replicas, manual);
+                let (keep_dead, replicas) = (self.keep_dead, self.replicas);
+                let store = Redis::new(
+                    server.clone(),
+                    opened,
+                    queue.as_deref(),
+                    lease,
+                    keep_dead,
+                    replicas,
+                    manual,
+                );
                 let owner = store.owner();
                 let (again, its_queue) = (server, queue);
                 let ask: questions::Open = Box::new(move || {
                     let opened = crate::store::redis::open::open(&again);
                     let opened = opened.map_err(OpenError::into_store_error)?;
                     let (server, queue) = (again.clone(), its_queue.as_deref());
-                    let store = Redis::new(server, opened, queue, lease, 0, false);
+                    let store = Redis::new(server, opened, queue, lease, keep_dead, 0, false);
                     Ok(Box::new(store.owned_by(owner)))
                 });
                 questions = asks_apart.then_some(ask);
@@ -133,6 +140,7 @@ impl Builder {
             Source::File(mut location) => {
                 location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
                 location.call_timeout = self.call_timeout;
+                location.keep_dead = self.keep_dead;
                 // `Jobs::open` has resolved the path already; the lock lies beside the real file.
                 let runner = match runs_jobs {
                     true => location.lock_runner()?,
@@ -152,6 +160,7 @@ impl Builder {
         };
         Ok(Parts {
             hurry: store.hurry(),
+            has_one_thread: !is_shared && self.threads == Some(1),
             settings,
             store,
             handlers,
@@ -200,6 +209,7 @@ pub(super) struct Parts {
     pub(super) durability: Durability,
     pub(super) alive: Arc<Alive>,
     pub(super) hurry: Hurry,
+    pub(super) has_one_thread: bool,
     /// Opens the store once more, for questions.
     pub(super) questions: Option<questions::Open>,
     #[cfg(feature = "sqlite-unbundled")]
@@ -270,6 +280,8 @@ impl Parts {
             // Zero on a manual clock, where a wait changes nothing.
             call_timeout: (!call_timeout.is_zero()).then_some(call_timeout),
             shared: self.settings.lease.is_some(),
+            has_one_thread: self.has_one_thread,
+            end_waits: Arc::clone(&self.settings.end_waits),
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             alive: Arc::clone(&self.alive),

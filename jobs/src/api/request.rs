@@ -8,7 +8,7 @@ use crate::store::{
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, Counts, JobInfo};
+use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::time::Millis;
 
 /// An operation whose answer is an `A`.
@@ -78,5 +78,10 @@ requests! {
     claimed() -> Page = Op::Claimed, Answer::Page(page) => page;
     counts() -> Counts = Op::Counts, Answer::Counts(counts) => counts;
     kinds() -> Vec<(String, u64)> = Op::Kinds, Answer::Kinds(kinds) => kinds;
+    put_setting(name: String, value: Option<String>) -> bool =
+        Op::PutSetting { name, value }, Answer::Changed(changed) => changed;
+    dead_by_error(most: usize) -> Vec<DeadByError> =
+        Op::DeadByError(most), Answer::DeadByError(groups) => groups;
+    settings() -> Vec<(String, String)> = Op::Settings, Answer::Settings(settings) => settings;
     schedules() -> Vec<StoredSchedule> = Op::Schedules, Answer::Schedules(schedules) => schedules;
 }

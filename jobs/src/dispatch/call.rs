@@ -142,6 +142,11 @@ impl<T> Reply<T> {
         }
     }
 
+    /// Says whether the caller has given the call up.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.shared.stage.load(Ordering::Acquire) == GIVEN_UP
+    }
+
     /// Returns when the caller stops waiting.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until

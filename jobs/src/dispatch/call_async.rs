@@ -219,3 +219,47 @@ impl DispatcherHandle {
         self.clock.now().instant
     }
 }
+
+/// A wait for the end of a job, which has begun: an end that comes from now on ends it.
+pub(crate) struct EndWait<'a> {
+    dispatcher: &'a DispatcherHandle,
+    id: JobId,
+    call: Option<Call<()>>,
+    until: Instant,
+}
+
+impl DispatcherHandle {
+    /// Begins to wait for the end of a job, until `until` at most.
+    pub(crate) fn begin_wait(&self, id: JobId, until: Instant) -> EndWait<'_> {
+        let (reply, call) = call(Some(until));
+        self.end_waits.add(id, reply);
+        EndWait { dispatcher: self, id, call: Some(call), until }
+    }
+}
+
+impl EndWait<'_> {
+    /// Waits as a thread.
+    pub(crate) fn on_thread(self) {
+        if let Some(call) = &self.call {
+            let _ = call.wait(Some(self.until), TakenCall::IsUnknown, &self.dispatcher.alive);
+        }
+    }
+
+    /// Waits as a future.
+    pub(crate) async fn in_future(mut self) -> Result<(), StoreError> {
+        if let Some(call) = self.call.take() {
+            let mut waiting = Waiting::new(self.dispatcher, call, Some(self.until))?;
+            let _ = waiting.end(TakenCall::IsUnknown).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for EndWait<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            call.abandon();
+        }
+        self.dispatcher.end_waits.forget(self.id);
+    }
+}

@@ -18,6 +18,7 @@ use super::call::{Alive, Call, CallEnd, TakenCall, call};
 use super::call_limits::Futures;
 use super::clock::Clock;
 use super::command::{Answered, Checked, Command};
+use super::end_waits::EndWaits;
 use super::events::is_in_hook;
 use super::metrics::Metrics;
 use super::questions::Questions;
@@ -77,6 +78,10 @@ pub(crate) struct DispatcherHandle {
     pub(crate) call_timeout: Option<Duration>,
     /// The store is a server, which may never answer.
     pub(crate) shared: bool,
+    /// Handlers have one thread, and no other process runs the jobs.
+    pub(crate) has_one_thread: bool,
+    /// The callers that wait for the end of a job.
+    pub(crate) end_waits: Arc<EndWaits>,
     /// How many callers wait for an answer.
     pub(crate) waiting: AtomicUsize,
     pub(crate) closed: AtomicBool,

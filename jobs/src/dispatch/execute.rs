@@ -289,6 +289,7 @@ impl Executor {
             capacity.ended(state.age(now.instant).unwrap_or_default(), now.instant);
         }
         let at = Millis::due(now.wall).unwrap_or(now.millis());
+        state.set_ended(now.instant);
         (self.ended)(state, end, at);
     }
 

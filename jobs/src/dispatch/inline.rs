@@ -100,7 +100,8 @@ impl Inline {
             let ending = output.finished.then(|| (inner.store.take(), inner.executor.take()));
             (output, ending)
         };
-        let StepOutput { answers, checks, events, wakers, wake_at, stopped, .. } = output;
+        let StepOutput { answers, checks, end_waits, events, wakers, wake_at, stopped, .. } =
+            output;
         wake(wakers, false);
         for event in events {
             emit(event, &self.metrics, self.on_event.as_ref(), false);
@@ -112,6 +113,7 @@ impl Inline {
         for (reply, found) in checks {
             reply.answer(found);
         }
+        end_waits.into_iter().for_each(|reply| reply.answer(()));
         let closed = ending.map_or(Ok(()), |(store, executor)| {
             drop(executor);
             store.map_or(Ok(()), Store::close)

@@ -3,6 +3,7 @@ pub(crate) mod metrics;
 pub(crate) mod events;
 pub(crate) mod timed_lock;
 pub(crate) mod call;
+pub(crate) mod end_waits;
 pub(crate) mod command;
 pub(crate) mod questions;
 pub(crate) mod helper;

@@ -14,10 +14,13 @@ use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use serde::Serialize;
+
 use super::dispatcher_handle::DispatcherHandle;
 use super::states::States;
 use crate::store::{Claimed, Fence};
 use crate::values::attempt_errors::AttemptErrors;
+use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::fail::Fail;
 use crate::values::id::JobId;
@@ -54,7 +57,14 @@ pub(crate) struct RunState {
     /// Why the run should stop, as a number: see [`Cancellation::of`].
     cancellation: AtomicU8,
     wakers: Mutex<Vec<Waker>>,
+    /// How long the run took, in milliseconds, once it has ended.
+    took: AtomicU64,
+    /// The result that the run has set.
+    result: Mutex<Option<Vec<u8>>>,
 }
+
+/// The longest result, in bytes of JSON.
+const RESULT_BYTES: usize = 64 << 10;
 
 const WAITING: u8 = 0;
 const STARTED: u8 = 1;
@@ -79,6 +89,8 @@ impl RunState {
             started: OnceLock::new(),
             cancellation: AtomicU8::new(0),
             wakers: Mutex::new(Vec::new()),
+            took: AtomicU64::new(0),
+            result: Mutex::new(None),
         }
     }
 
@@ -94,6 +106,22 @@ impl RunState {
     pub(crate) fn age(&self, now: Instant) -> Option<Duration> {
         let started = self.started.get().filter(|_| self.has_started())?;
         Some(now.saturating_duration_since(*started))
+    }
+
+    /// Notes that the run has ended.
+    pub(crate) fn set_ended(&self, now: Instant) {
+        let took = self.age(now).unwrap_or_default().as_millis();
+        self.took.store(u64::try_from(took).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Returns how long the run took, in milliseconds.
+    pub(crate) fn took(&self) -> u64 {
+        self.took.load(Ordering::Relaxed)
+    }
+
+    /// Returns the result that the run has set.
+    pub(crate) fn result(&self) -> Option<Vec<u8>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Makes sure that the run never starts. Returns `false` if it has started, or was withdrawn
@@ -222,6 +250,26 @@ impl Run {
     #[must_use]
     pub fn due(&self) -> SystemTime {
         self.state.due.to_system()
+    }
+
+    /// Sets the result of the run. It is kept with the job if its kind keeps completed jobs
+    /// ([`Client::keep_completed`](crate::Client::keep_completed)), or if a caller waits for it
+    /// ([`Client::call`](crate::Client::call)). If it is set twice, the second one counts. The result of a run
+    /// that fails is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the value does not serialize to JSON, or has more than 64 KiB. The earlier result stays then.
+    #[doc(alias("return", "output"))]
+    pub fn set_result<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
+        let json = serde_json::to_vec(value).map_err(Fail::retry)?;
+        if json.len() > RESULT_BYTES {
+            let bytes = json.len();
+            let what = "result";
+            return Err(Fail::retry(StoreError::TooLong { what, bytes, most: RESULT_BYTES }));
+        }
+        *self.state.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(json);
+        Ok(())
     }
 
     /// Returns how long after its due time the run started, by the wall clock.

@@ -137,6 +137,7 @@ impl Dispatcher {
             for (reply, found) in output.checks {
                 reply.answer(found);
             }
+            output.end_waits.into_iter().for_each(|reply| reply.answer(()));
             if output.finished {
                 return output.answers;
             }

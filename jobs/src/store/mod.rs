@@ -23,6 +23,7 @@
 
 pub(crate) mod hurry;
 pub(crate) mod claim;
+pub(crate) mod ended;
 pub(crate) mod new_job;
 pub(crate) mod memory;
 #[cfg(feature = "sqlite-unbundled")]
@@ -40,10 +41,12 @@ use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, Counts, JobInfo};
+use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
+use crate::values::keep::Keep;
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
+pub(crate) use ended::{Ending, kept_until};
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
 
@@ -178,7 +181,7 @@ pub(crate) struct ApplyError {
 #[derive(Default, Debug)]
 pub(crate) struct PollResult {
     /// SQLite: the file has changed, so jobs may be due that the dispatcher does not know of. Redis: the
-    /// schedules have changed.
+    /// schedules or the settings have changed.
     pub(crate) changed: bool,
     /// Claimed jobs of this process whose cancel was requested.
     pub(crate) cancel_requested: Vec<JobId>,
@@ -210,12 +213,14 @@ pub(crate) enum Op {
     RescheduleKey(String, Millis),
     /// Makes a dead job pending. Answer::Changed, or Answer::Refused if another job has its key.
     Retry(JobId, Millis),
-    /// Deletes a dead job. Answer::Changed.
+    /// Deletes a job that is dead, or that is kept. Answer::Changed.
     Delete(JobId),
     /// Answer::Changed: whether the schedule is new, or differs from the one of this name.
     PutSchedule(NewSchedule),
     /// Answer::Changed.
     DropSchedule(String),
+    /// Sets or removes a setting of the queue: see `values/setting.rs`. Answer::Changed.
+    PutSetting { name: String, value: Option<String> },
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
@@ -227,9 +232,9 @@ pub(crate) enum Op {
     Release(JobId, Fence),
     /// Renews the leases of these claims. Answer::ClaimsLost.
     Extend(Vec<(JobId, Fence)>),
-    /// Deletes some jobs that died before this time, and some ids that were remembered before it.
-    /// Answer::Changed: whether more may be left.
-    Purge(Millis),
+    /// Deletes some jobs that have ended, and some remembered ids, whose time is over. Answer::Changed: whether
+    /// more may be left.
+    Purge,
     /// Puts every earlier commit on stable storage (SQLite). Answer::Done.
     Flush,
     /// Answer::Info.
@@ -244,8 +249,12 @@ pub(crate) enum Op {
     Counts,
     /// Answer::Kinds: each kind with its number of jobs that are not dead.
     Kinds,
+    /// Answer::DeadByError: the dead jobs by kind and first line of their error, those with the most jobs first.
+    DeadByError(usize),
     /// Answer::Schedules.
     Schedules,
+    /// Answer::Settings: names and values.
+    Settings,
 }
 
 /// The answer to an [`Op`].
@@ -270,7 +279,9 @@ pub(crate) enum Answer {
     Page(Page),
     Counts(Counts),
     Kinds(Vec<(String, u64)>),
+    DeadByError(Vec<DeadByError>),
     Schedules(Vec<StoredSchedule>),
+    Settings(Vec<(String, String)>),
 }
 
 /// How a run ended.
@@ -279,6 +290,14 @@ pub(crate) struct Finish {
     pub(crate) id: JobId,
     pub(crate) fence: Fence,
     pub(crate) end: End,
+    /// How long the run took, in milliseconds.
+    pub(crate) took: u64,
+    /// The result of the run, if it has set one.
+    pub(crate) result: Option<Vec<u8>>,
+    /// How much is kept of the completed jobs of its kind.
+    pub(crate) keep: Option<Keep>,
+    /// A caller waits for the end of the job.
+    pub(crate) wanted: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -331,11 +350,18 @@ pub(crate) struct PageRequest {
 pub(crate) enum JobSet {
     /// Pending and claimed jobs, in the order of due time, then of id.
     Alive,
-    /// In the order of id.
-    Dead,
+    /// Jobs that ended in this way, or in any, and that are kept: the latest end first.
+    Ended(Option<Ending>),
 }
 
-/// The position of the last job of a page.
+impl JobSet {
+    /// Says whether the jobs that ended so are in the set.
+    pub(crate) fn has(self, ending: Ending) -> bool {
+        matches!(self, JobSet::Ended(only) if only.is_none_or(|only| only == ending))
+    }
+}
+
+/// The position of the last job of a page: its due time or the time of its end, and its id.
 pub(crate) type PageKey = (Millis, JobId);
 
 #[derive(Clone, Default, Debug)]
@@ -356,7 +382,9 @@ impl Op {
                 | Op::Claimed
                 | Op::Counts
                 | Op::Kinds
+                | Op::DeadByError(_)
                 | Op::Schedules
+                | Op::Settings
         )
     }
 }

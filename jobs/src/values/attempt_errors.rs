@@ -59,7 +59,6 @@ impl AttemptErrors {
     }
 
     /// Returns the text that a store keeps.
-    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn as_text(&self) -> &str {
         &self.0
     }
@@ -90,6 +89,12 @@ impl AttemptErrors {
     /// Returns the text of the newest error.
     pub(crate) fn latest(&self) -> Option<String> {
         self.stored().into_iter().next().map(|stored| stored.error)
+    }
+
+    /// Returns the first line of the newest error.
+    pub(crate) fn first_line(&self) -> String {
+        let latest = self.latest().unwrap_or_default();
+        latest.lines().next().unwrap_or_default().to_owned()
     }
 
     fn stored(&self) -> Vec<Stored> {

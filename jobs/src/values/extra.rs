@@ -10,7 +10,7 @@
 //! | bytes | hold |
 //! | --- | --- |
 //! | 1 | the version, 1 |
-//! | 1 | marks: 1 the job holds its key until its end |
+//! | 1 | marks: 1 the job holds its key until its end, 2 a caller waits for its end |
 //! | 1, 2, and as many | of each section: its number, its length, its content |
 //!
 //! | section | content |
@@ -31,6 +31,8 @@ pub(crate) struct Extra {
     /// The job holds its key until it has ended.
     pub(crate) holds_key: bool,
     pub(crate) headers: Headers,
+    /// A caller waits for the end of the job, so it is kept for a while.
+    pub(crate) wanted: bool,
 }
 
 impl Extra {
@@ -51,7 +53,10 @@ pub(crate) fn headers_in(bytes: Option<&[u8]>) -> Headers {
     Extra::read(bytes).ok().flatten().map(|extra| extra.headers).unwrap_or_default()
 }
 
-#[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
+#[cfg_attr(
+    not(any(feature = "sqlite-unbundled", feature = "redis", test)),
+    allow(dead_code, reason = "memory keeps no bytes, and only counts them")
+)]
 mod bytes {
     use std::time::Duration;
 
@@ -62,6 +67,7 @@ mod bytes {
 
     const VERSION: u8 = 1;
     const HOLDS_KEY: u8 = 1;
+    const WANTED: u8 = 2;
     const RETRY: u8 = 1;
     const HEADERS: u8 = 2;
     /// From this number on, a reader may ignore a section.
@@ -70,7 +76,8 @@ mod bytes {
     impl Extra {
         /// Returns the bytes that a store keeps.
         pub(crate) fn to_bytes(&self) -> Vec<u8> {
-            let mut bytes = vec![VERSION, if self.holds_key { HOLDS_KEY } else { 0 }];
+            let holds_key = if self.holds_key { HOLDS_KEY } else { 0 };
+            let mut bytes = vec![VERSION, holds_key | if self.wanted { WANTED } else { 0 }];
             if let Some(retry) = &self.retry {
                 let (base, cap, times, doubles) = retry.parts();
                 let mut content = Vec::with_capacity(29);
@@ -111,10 +118,11 @@ mod bytes {
     }
 
     fn parse(bytes: &[u8]) -> Option<Extra> {
-        let (&[VERSION, marks @ 0..=HOLDS_KEY], mut rest) = bytes.split_first_chunk()? else {
+        let (&[VERSION, marks @ 0..=3], mut rest) = bytes.split_first_chunk()? else {
             return None;
         };
-        let mut extra = Extra { holds_key: marks & HOLDS_KEY != 0, ..Extra::default() };
+        let (holds_key, wanted) = (marks & HOLDS_KEY != 0, marks & WANTED != 0);
+        let mut extra = Extra { holds_key, wanted, ..Extra::default() };
         while !rest.is_empty() {
             let [section] = take(&mut rest)?;
             let length = u16::from_be_bytes(take(&mut rest)?);
@@ -168,7 +176,7 @@ mod tests {
             Some(Retry::exponential(second).max_delay(Duration::MAX).max_retries(u32::MAX)),
         ] {
             for (holds_key, headers) in [(false, Headers::new()), (true, trace.clone())] {
-                let extra = Extra { retry, holds_key, headers };
+                let extra = Extra { retry, holds_key, headers, wanted: !holds_key };
                 let bytes = extra.to_bytes();
                 assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.clone().boxed());
                 assert!(Extra::read(Some(&bytes[..bytes.len() - 1])).is_err());

@@ -32,7 +32,6 @@ pub(crate) fn check(headers: &Headers) -> Result<(), StoreError> {
     Ok(())
 }
 
-#[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
 pub(crate) fn to_bytes(headers: &Headers) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in headers {
@@ -45,7 +44,10 @@ pub(crate) fn to_bytes(headers: &Headers) -> Vec<u8> {
 }
 
 /// Reads headers, or returns `None` if no program of this version wrote the bytes.
-#[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
+#[cfg_attr(
+    not(any(feature = "sqlite-unbundled", feature = "redis", test)),
+    allow(dead_code, reason = "memory keeps no bytes")
+)]
 pub(crate) fn read(mut bytes: &[u8]) -> Option<Headers> {
     let mut headers = Headers::new();
     while !bytes.is_empty() {

@@ -1,7 +1,7 @@
 //! The store's answers about jobs: one job, counts, schedules, the result of a cancel.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::attempt_errors::AttemptError;
 use super::id::JobId;
@@ -50,6 +50,7 @@ impl Cancel {
 
 /// The state of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum JobState {
     /// It waits for its due time, for a free slot, or for a process that handles its kind.
     Pending,
@@ -62,13 +63,17 @@ pub enum JobState {
     /// It is not retried. It stays until it is retried by hand, deleted, or older than
     /// [`Builder::keep_dead`](crate::Builder::keep_dead).
     Dead,
+    /// It has completed, and its kind keeps such jobs, or a caller waits for its end.
+    Completed,
+    /// It was cancelled, and a caller waits for its end.
+    Cancelled,
 }
 
 /// A job as it is in the store.
 ///
 /// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state`
-/// (`pending`, `claimed`, `running`, `dead`), `due`, `failures`, `attempt`, `interruptions`, `key`, `error`,
-/// `errors`, `headers`, `died`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is
+/// (`pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`), `due`, `failures`, `attempt`, `interruptions`, `key`, `error`,
+/// `errors`, `headers`, `died`, `ended`, `took_ms`, `result`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is
 /// the job's own JSON; the members of its objects are sorted by name, and a number of more than 64 bits is
 /// rounded. If the payload is not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the
 /// payload.
@@ -100,6 +105,13 @@ pub struct JobInfo {
     pub headers: BTreeMap<String, String>,
     /// When it died, if it is dead.
     pub died: Option<SystemTime>,
+    /// When it ended, if it is dead, or if it is kept.
+    pub ended: Option<SystemTime>,
+    /// How long its last run took, in whole milliseconds, if it has ended.
+    pub took: Option<Duration>,
+    /// The JSON of its result, if it is kept and its run has set one: see
+    /// [`Run::set_result`](crate::Run::set_result).
+    pub result: Option<Vec<u8>>,
     /// Its data, as [`Job::encode`] made it.
     pub payload: Vec<u8>,
 }
@@ -109,8 +121,10 @@ impl JobState {
     /// store counts them.
     pub(crate) fn attempts(self, attempts: u32) -> u32 {
         match self {
-            JobState::Pending | JobState::Dead => attempts,
-            JobState::Claimed | JobState::Running => attempts.saturating_add(1),
+            JobState::Pending | JobState::Dead | JobState::Cancelled => attempts,
+            JobState::Claimed | JobState::Running | JobState::Completed => {
+                attempts.saturating_add(1)
+            }
         }
     }
 }
@@ -147,6 +161,18 @@ pub struct Counts {
     pub dead: u64,
     /// Schedules.
     pub schedules: u64,
+}
+
+/// Dead jobs of one kind whose errors have the same first line.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[non_exhaustive]
+pub struct DeadByError {
+    /// Their kind.
+    pub kind: String,
+    /// The first line of the error of their last failure.
+    pub error: String,
+    /// How many there are.
+    pub jobs: u64,
 }
 
 /// A schedule as it is in the store. Its serialized form has the fields `name`, `kind`, `rule` and `next`, a

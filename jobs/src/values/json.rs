@@ -94,13 +94,15 @@ impl fmt::Debug for Payload<'_> {
 }
 
 impl JobState {
-    /// Returns the state in a word: `pending`, `claimed`, `running`, `dead`.
+    /// Returns the state in a word: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`.
     fn word(self) -> &'static str {
         match self {
             JobState::Pending => "pending",
             JobState::Claimed => "claimed",
             JobState::Running => "running",
             JobState::Dead => "dead",
+            JobState::Completed => "completed",
+            JobState::Cancelled => "cancelled",
         }
     }
 }
@@ -121,7 +123,7 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let mut job = serializer.serialize_struct("JobInfo", if is_json { 13 } else { 14 })?;
+        let mut job = serializer.serialize_struct("JobInfo", if is_json { 16 } else { 17 })?;
         job.serialize_field("id", &self.id)?;
         job.serialize_field("kind", &self.kind)?;
         job.serialize_field("state", &self.state)?;
@@ -134,6 +136,10 @@ impl Serialize for JobInfo {
         job.serialize_field("errors", &self.errors)?;
         job.serialize_field("headers", &self.headers)?;
         job.serialize_field("died", &self.died.map(Rfc3339))?;
+        job.serialize_field("ended", &self.ended.map(Rfc3339))?;
+        job.serialize_field("took_ms", &self.took.map(|took| took.as_millis() as u64))?;
+        let result = self.result.as_deref().and_then(|json| serde_json::from_slice(json).ok());
+        job.serialize_field("result", &result.unwrap_or(serde_json::Value::Null))?;
         match payload {
             Payload::Json(json) => job.serialize_field("payload", &json)?,
             Payload::Text(text) => {
@@ -164,6 +170,9 @@ impl fmt::Debug for JobInfo {
             .field("errors", &self.errors)
             .field("headers", &self.headers)
             .field("died", &self.died.map(Rfc3339))
+            .field("ended", &self.ended.map(Rfc3339))
+            .field("took", &self.took)
+            .field("result", &self.result.as_deref().map(Payload::of))
             .field("payload", &Payload::of(&self.payload))
             .finish()
     }
@@ -246,6 +255,9 @@ mod tests {
             errors: AttemptErrors::default().and(Millis::ZERO, 3, "shop/1", "down").list(),
             headers: [("tenant".to_owned(), "acme".to_owned())].into(),
             died: Some(UNIX_EPOCH),
+            ended: Some(UNIX_EPOCH),
+            took: Some(Duration::from_millis(12)),
+            result: Some(b"{\"paid\":true}".to_vec()),
             payload: payload.to_vec(),
         }
     }
@@ -301,6 +313,9 @@ mod tests {
             }],
             "headers": { "tenant": "acme" },
             "died": "1970-01-01T00:00:00.000Z",
+            "ended": "1970-01-01T00:00:00.000Z",
+            "took_ms": 12,
+            "result": { "paid": true },
             "payload": { "to": "ann" },
         });
         assert_eq!(json(br#"{"to":"ann"}"#), whole);

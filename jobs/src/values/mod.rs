@@ -10,11 +10,14 @@ pub(crate) mod fail;
 pub(crate) mod schedule;
 pub(crate) mod server_problem;
 pub(crate) mod error;
+pub(crate) mod call_error;
 pub(crate) mod node;
 pub(crate) mod attempt_errors;
 pub(crate) mod headers;
 pub(crate) mod extra;
 #[cfg(feature = "redis-tls")]
 pub(crate) mod tls;
+pub(crate) mod keep;
+pub(crate) mod setting;
 pub(crate) mod info;
 pub(crate) mod json;

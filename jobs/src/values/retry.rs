@@ -112,13 +112,15 @@ impl Retry {
 
     /// Returns the fields of the policy: its first wait, its longest wait, its number of retries, and whether
     /// the waits double.
-    #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
     pub(crate) const fn parts(&self) -> (Duration, Duration, u32, bool) {
         (self.base, self.max_delay, self.max_retries, matches!(self.growth, Growth::Doubled))
     }
 
     /// Returns the policy with these fields.
-    #[cfg(any(feature = "sqlite-unbundled", feature = "redis", test))]
+    #[cfg_attr(
+        not(any(feature = "sqlite-unbundled", feature = "redis", test)),
+        allow(dead_code, reason = "memory keeps no bytes")
+    )]
     pub(crate) const fn from_parts(
         base: Duration,
         max_delay: Duration,

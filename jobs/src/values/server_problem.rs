@@ -18,6 +18,13 @@ pub enum ServerProblem {
     ReadOnly,
     /// Its `maxmemory-policy` deletes keys when memory is full. It has to be `noeviction`.
     Evicts(String),
+    /// Another version has laid out the keys of the queue in another way, so this version must not change them.
+    Layout {
+        /// The layout of the queue.
+        found: String,
+        /// The layout that this version knows.
+        known: String,
+    },
     /// Any other problem, for example no database of this number, or a server that is still loading: its
     /// message.
     Other(String),
@@ -37,6 +44,10 @@ impl fmt::Display for ServerProblem {
                 f,
                 "maxmemory-policy is {policy}, so the server deletes jobs when its memory is full: \
                  it has to be noeviction"
+            ),
+            ServerProblem::Layout { found, known } => write!(
+                f,
+                "the queue has the layout {found}, and this program knows the layout {known}"
             ),
             ServerProblem::Other(error) => f.write_str(error),
         }

@@ -7,6 +7,7 @@ mod bad_input;
 mod cancel;
 mod crossing;
 mod docs;
+mod ended;
 mod ends;
 mod fails;
 #[cfg(feature = "tokio")]
@@ -19,6 +20,8 @@ mod insert;
 mod keys;
 mod lists;
 mod outbox;
+#[path = "../scenarios/mod.rs"]
+mod scenarios;
 mod schedules;
 mod runs;
 mod support;

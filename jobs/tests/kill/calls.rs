@@ -293,6 +293,7 @@ impl Caller<'_> {
                 JobState::Pending => Answer::Pending,
                 JobState::Running | JobState::Claimed => Answer::Running,
                 JobState::Dead => Answer::Dead,
+                ended => panic!("no job of these stories is {ended}"),
             },
             Err(error) => failed(error),
         });

@@ -60,7 +60,8 @@ impl World {
         ensure(running.is_empty(), || format!("nothing runs, and {running:?}"))?;
         let sorted = pending.is_sorted_by_key(|job| (job.due, job.id));
         ensure(sorted, || "the pending are not in the order of due".to_owned())?;
-        ensure(dead.is_sorted_by_key(|job| job.id), || "the dead are not in order".to_owned())?;
+        let latest_first = dead.is_sorted_by_key(|job| std::cmp::Reverse((job.died, job.id)));
+        ensure(latest_first, || "the dead are not in order".to_owned())?;
         let oracle = &mut self.shared.lock().oracle;
         let mut seen: HashSet<JobId> = HashSet::new();
         for info in pending.iter().chain(&dead) {

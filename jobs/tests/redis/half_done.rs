@@ -100,14 +100,16 @@ fn contents(server: &Server) -> BTreeMap<String, Vec<u8>> {
     lasting.map(dump).collect()
 }
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "jobs",
     "run",
     "fence",
     "keys",
-    "dead",
-    "died",
-    "done",
+    "ended",
+    "over",
+    "counters",
+    "settings",
+    "dead_by_error",
     "schedules",
     "cancel_requested",
     "meta",
@@ -187,7 +189,7 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
         driver.advance(2 * SOON);
         if ["jobs", "run", "fence", "meta", "kinds", "due:order"].contains(&name) {
             unchanged(&server, &before, &format!("a claim, {name}"));
-        } else if name != "dead" {
+        } else if name != "ended" {
             let of = |command: &str, key: &str| -> BTreeSet<Vec<u8>> {
                 let mut cmd = redis::cmd(command);
                 cmd.arg(format!("tw:{{jobs}}:{key}"));
@@ -197,7 +199,7 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
                 cmd.query(&mut server.connection()).unwrap()
             };
             let mut placed = of("ZRANGE", "run");
-            placed.extend(of("ZRANGE", "due:order").into_iter().chain(of("ZRANGE", "dead")));
+            placed.extend(of("ZRANGE", "due:order").into_iter().chain(of("ZRANGE", "ended")));
             assert_eq!(of("HKEYS", "jobs"), placed, "a claim, {name}");
             assert_eq!(of("HKEYS", "fence"), of("ZRANGE", "run"), "a claim, {name}");
         }
@@ -214,7 +216,7 @@ fn batch_of_calls_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();
     let jobs = noting(open(&server), &Log::default());
     let chosen = jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(1)).unwrap().id;
-    spoil(&server, "done");
+    spoil(&server, "ended");
     let _: String = server.ask(&["CLIENT", "PAUSE", "60000", "WRITE"]);
     std::thread::scope(|scope| {
         // While the first is under way the others come, and go together.
@@ -230,7 +232,7 @@ fn batch_of_calls_is_not_half_done_if_a_key_has_another_type() {
         drop(first.join().unwrap());
         cancel.join().unwrap().unwrap_err();
     });
-    let _: i64 = server.ask(&["DEL", "tw:{jobs}:done"]);
+    let _: i64 = server.ask(&["DEL", "tw:{jobs}:ended"]);
     assert!(jobs.get(chosen).unwrap().is_some(), "it is half cancelled");
     jobs.check().unwrap();
     jobs.shutdown().unwrap();

@@ -20,6 +20,7 @@
 //! | `server_clock.rs`, `settable_clock.c` | a server whose clock is set while it runs |
 //! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
+//! | `ended.rs` | jobs that have ended, waits for them, pauses |
 //! | `held_keys.rs` | keys that are held, policies of jobs |
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `rights.rs` | users who may not do all |
@@ -41,6 +42,7 @@ mod cluster_servers;
 mod cuts;
 #[path = "../kill/draw.rs"]
 mod draw;
+mod ended;
 mod failover;
 mod fake_time;
 mod half_done;
@@ -61,6 +63,8 @@ mod proxy;
 #[cfg(unix)]
 mod replicas;
 mod rights;
+#[path = "../scenarios/mod.rs"]
+mod scenarios;
 mod sentinel;
 mod sentinel_servers;
 mod server;

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tickwheel_jobs::{Event, Jobs, OpenError, ServerProblem};
 
@@ -159,4 +160,28 @@ fn batch_beyond_256_says_how_many_jobs_were_stored() {
     assert_eq!(client.count().unwrap().pending, *stored as u64 + 1);
     let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     client.check().unwrap();
+}
+
+/// A queue of another layout is refused by name, and not touched.
+#[test]
+fn queue_of_another_layout_is_refused_and_left_unchanged() {
+    let server = Server::start();
+    let jobs = open(&server).handle(|_: Order, _| Ok(())).start().unwrap();
+    jobs.insert(Duration::from_secs(3600), Order(1)).unwrap();
+    jobs.shutdown().unwrap();
+    let layout = |value: &str| server.ask::<i64>(&["HSET", "tw:{jobs}:meta", "layout", value]);
+    let contents = || server.ask::<Vec<String>>(&["HGETALL", "tw:{jobs}:jobs"]);
+    let before = contents();
+    layout("2");
+    let refused = open(&server).client().unwrap_err();
+    let is_named = matches!(
+        &refused,
+        OpenError::Server { problem: ServerProblem::Layout { found, .. }, .. } if found == "2"
+    );
+    assert!(is_named, "{refused:?}");
+    let _: i64 = server.ask(&["HDEL", "tw:{jobs}:meta", "layout"]);
+    assert!(open(&server).client().is_err(), "an earlier version wrote none");
+    assert_eq!(contents(), before);
+    layout("1");
+    assert_eq!(open(&server).client().unwrap().count().unwrap().pending, 1);
 }

@@ -184,7 +184,7 @@ fn unreadable_record_of_a_claim_is_set_aside_at_its_lease_end() {
 #[test]
 fn claim_is_kept_if_an_insert_in_its_round_trip_fails() {
     let server = Server::start();
-    for name in ["dead", "died", "done", "keys"] {
+    for name in ["ended", "over", "settings", "keys"] {
         let _: String = server.ask(&["FLUSHALL"]);
         let log = Log::default();
         let (noted, attempts) = (log.clone(), Arc::new(Mutex::new(Vec::new())));

@@ -197,6 +197,7 @@ fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
         Some(JobState::Claimed) => format!("{id} was claimed: it runs, or is about to"),
         Some(JobState::Running) => format!("{id} runs"),
         Some(JobState::Pending) => format!("{id} was claimed, and is pending again"),
+        Some(ended) => format!("{id} has ended: {ended}"),
     };
     eprintln!("tickwheel-jobs: {why}");
     Ok(())

@@ -13,6 +13,7 @@ use crate::store::{Answer, ApplyError, NewJob, Op, Outcome, StoredSchedule, Unre
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::schedule::Rule;
+use crate::values::setting::Settings;
 use crate::values::time::{Millis, Now};
 
 impl Machine {
@@ -25,6 +26,7 @@ impl Machine {
     ) {
         let now = present.millis();
         let mut failed = Commit::default();
+        output.end_waits.extend(self.settings.end_waits.take(commit.ending_jobs()));
         let mut failure = None;
         let mut unreadable = outcome.unreadable;
         for ((op, then), answer) in
@@ -74,6 +76,11 @@ impl Machine {
                         }
                     }
                 }
+                FollowUp::SettingsLoaded => {
+                    if let Answer::Settings(stored) = answer {
+                        self.follow_settings(&stored);
+                    }
+                }
                 // The schedule was changed meanwhile.
                 FollowUp::Occurred => {
                     self.load_schedules |= matches!(answer, Answer::Changed(false))
@@ -108,6 +115,7 @@ impl Machine {
             self.add_run(Arc::clone(&state), present.instant, output);
             output.starts.push(Start { state, payload: claimed.payload });
         }
+        self.withdraw_paused();
         if let Some(error) = failure {
             let failure = ApplyError { error, unknown: true, again: false };
             self.failed(failed, &failure, now, output);
@@ -120,6 +128,24 @@ impl Machine {
         self.finish_step(present, outcome.next_due, output);
         if outcome.suspects_wait && self.runs_jobs() {
             output.wake_by(now.plus(TRIAL));
+        }
+    }
+
+    /// Takes the stored settings.
+    fn follow_settings(&mut self, stored: &[(String, String)]) {
+        self.stored = Settings::of(stored);
+    }
+
+    /// Withdraws the runs of paused kinds that have not started: the next step gives their claims back.
+    fn withdraw_paused(&mut self) {
+        let Settings { is_paused, paused_kinds, .. } = &self.stored;
+        if !is_paused && paused_kinds.is_empty() {
+            return;
+        }
+        for run in self.runs.values() {
+            if (*is_paused || paused_kinds.contains(&*run.kind)) && run.withdraw() {
+                self.backlog.push(Command::GiveBack(run.id));
+            }
         }
     }
 
@@ -227,7 +253,10 @@ impl Machine {
                 }
                 FollowUp::Released(id) => self.backlog.push(Command::GiveBack(id)),
                 FollowUp::Purged => self.purge_at = now.plus(wait),
-                FollowUp::SchedulesLoaded | FollowUp::Occurred | FollowUp::Extended => {}
+                FollowUp::SchedulesLoaded
+                | FollowUp::SettingsLoaded
+                | FollowUp::Occurred
+                | FollowUp::Extended => {}
             }
         }
         if failed.error == StoreError::Overtaken {

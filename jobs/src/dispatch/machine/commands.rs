@@ -115,9 +115,14 @@ impl Machine {
             Op::PutSchedule(_) | Op::DropSchedule(_) => self.load_schedules = true,
             _ => {}
         }
+        let is_setting = matches!(op, Op::PutSetting { .. });
         let flush = matches!(op, Op::Flush);
         commit.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
         commit.push(op, FollowUp::Answer(reply));
+        if is_setting && !self.settings.policies.is_empty() {
+            // In the same commit, so that the setting holds here once its call has returned.
+            commit.push(Op::Settings, FollowUp::SettingsLoaded);
+        }
     }
 
     /// Returns the job that has the key of the new one, if the new one must leave it, and it is claimed here
@@ -237,7 +242,10 @@ impl Machine {
             },
         };
         commit.ends_claim(run);
-        let finish = Finish { id, fence, end: outcome };
+        let (took, result) = (run.took(), run.result().filter(|_| outcome == End::Completed));
+        let keep = self.stored.keeps.get(&*run.kind).copied();
+        let wanted = run.extra.as_ref().is_some_and(|extra| extra.wanted);
+        let finish = Finish { id, fence, end: outcome, took, result, keep, wanted };
         commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, event });
     }
 
@@ -295,13 +303,13 @@ impl Machine {
     pub(super) fn purge(&mut self, now: Millis, commit: &mut Commit) {
         if now >= self.purge_at {
             self.purge_at = now.plus(PURGE_INTERVAL);
-            commit.push(Op::Purge(now.minus(self.settings.keep_dead)), FollowUp::Purged);
+            commit.push(Op::Purge, FollowUp::Purged);
         }
     }
 
     pub(super) fn claim_request(&mut self, present: Now, commit: &Commit) -> Option<ClaimRequest> {
         let limit = self.free_slots(commit.ending).min(CLAIMS_PER_STEP);
-        if !self.runs_jobs() || limit == 0 {
+        if !self.runs_jobs() || limit == 0 || self.stored.is_paused {
             return None;
         }
         let blocking = match &self.settings.capacity {
@@ -312,8 +320,11 @@ impl Machine {
             }
         };
         let rooms = self.rooms(commit);
-        // No room: the end of a run makes the next step.
-        if blocking == 0 && rooms.iter().all(|(_, room)| *room == 0) {
+        // No room: the end of a run makes the next step, or the end of a pause.
+        let is_full = |kind: &Arc<str>| rooms.iter().any(|(its, room)| its == kind && *room == 0);
+        if blocking == 0 && rooms.iter().all(|(_, room)| *room == 0)
+            || self.settings.policies.keys().all(is_full)
+        {
             return None;
         }
         let until = present.millis().plus(self.settings.ahead);
@@ -321,7 +332,8 @@ impl Machine {
         Some(self.admit_suspects(request, present.instant, commit))
     }
 
-    /// Returns how many more jobs of each kind whose handlers are futures may be claimed.
+    /// Returns how many more jobs may be claimed of each kind whose handlers are futures, and none of each kind
+    /// that is paused.
     fn rooms(&self, commit: &Commit) -> Vec<(Arc<str>, usize)> {
         let room = |kind: &Arc<str>| {
             let held = self.not_blocking.get(kind).copied().unwrap_or(0);
@@ -329,7 +341,10 @@ impl Machine {
             let room = self.settings.max_async_runs.saturating_sub(held.saturating_sub(ending));
             (Arc::clone(kind), room)
         };
-        self.settings.async_kinds.iter().map(room).collect()
+        let is_paused = |kind: &&Arc<str>| self.stored.paused_kinds.contains(&***kind);
+        let paused = self.settings.policies.keys().filter(is_paused);
+        let open = self.settings.async_kinds.iter().filter(|kind| !is_paused(kind));
+        open.map(room).chain(paused.map(|kind| (Arc::clone(kind), 0))).collect()
     }
 
     /// Counts a run as held from now on (1), or not any more (-1).

@@ -8,7 +8,7 @@ use super::StepOutput;
 use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run::RunState;
-use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Op};
+use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Op};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -32,6 +32,7 @@ pub(super) enum FollowUp {
     Released(JobId),
     Extended,
     SchedulesLoaded,
+    SettingsLoaded,
     Occurred,
     Purged,
 }
@@ -82,6 +83,17 @@ impl Commit {
     pub(super) fn release(&mut self, run: &RunState) {
         self.ends_claim(run);
         self.push(Op::Release(run.id, run.fence), FollowUp::Released(run.id));
+    }
+
+    /// Returns the jobs that may have ended by these operations.
+    pub(super) fn ending_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.ops.iter().filter_map(|op| match op {
+            Op::Finish(Finish { id, .. })
+            | Op::Cancel(id)
+            | Op::Release(id, _)
+            | Op::Delete(id) => Some(*id),
+            _ => None,
+        })
     }
 
     /// Returns the jobs whose runs these operations finish.

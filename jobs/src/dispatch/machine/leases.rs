@@ -198,12 +198,12 @@ mod tests {
             ahead: Duration::ZERO,
             lease: Some(Duration::from_secs(30)),
             call_timeout: Duration::ZERO,
-            keep_dead: Duration::ZERO,
             synced: false,
             policies: HashMap::new(),
             async_kinds: HashSet::new(),
             max_async_runs: 1,
             capacity: Some(Arc::new(Capacity::new(2, now))),
+            end_waits: Arc::default(),
         };
         let mut machine = Machine::new(settings, Millis::ZERO);
         let kind: Arc<str> = Arc::from("task");

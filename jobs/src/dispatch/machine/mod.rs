@@ -38,12 +38,14 @@ use std::time::{Duration, Instant};
 use super::call;
 use super::capacity::Capacity;
 use super::command::{Command, Found, Reply};
+use super::end_waits::EndWaits;
 use super::events::Event;
 use super::run::RunState;
 use crate::store::{Answer, ApplyError, Fence, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::retry::Retry;
+use crate::values::setting;
 use crate::values::time::{Millis, Now};
 use commit::{Commit, FollowUp};
 use suspects::Suspect;
@@ -61,8 +63,6 @@ pub(crate) struct Settings {
     pub(crate) lease: Option<Duration>,
     /// The limit of a call. Zero on a manual clock.
     pub(crate) call_timeout: Duration,
-    /// How long dead jobs, and ids that callers chose, are kept.
-    pub(crate) keep_dead: Duration,
     /// A change is on stable storage before its answer.
     pub(crate) synced: bool,
     /// The retry policy of each kind that is handled here. Empty: nothing is claimed.
@@ -73,6 +73,8 @@ pub(crate) struct Settings {
     pub(crate) max_async_runs: usize,
     /// How many jobs the threads can start, if other processes share the jobs.
     pub(crate) capacity: Option<Arc<Capacity>>,
+    /// The callers that wait for the end of a job.
+    pub(crate) end_waits: Arc<EndWaits>,
 }
 
 /// The state machine.
@@ -107,6 +109,8 @@ pub(crate) struct Machine {
     suspects: Vec<Suspect>,
     /// The names of unreadable jobs and schedules that were reported.
     told: Told,
+    /// The stored settings: pauses, and how many completed jobs are kept.
+    stored: setting::Settings,
     schedules: Vec<StoredSchedule>,
     load_schedules: bool,
     /// The schedules may be ahead of the clock: at the start, and when the clock was set back.
@@ -133,6 +137,8 @@ pub(crate) struct Machine {
 pub(crate) struct StepOutput {
     pub(crate) answers: Vec<(Reply, Result<Answer, ApplyError>)>,
     pub(crate) checks: Vec<(call::Reply<Found>, Found)>,
+    /// Callers that wait for ends which this commit holds.
+    pub(crate) end_waits: Vec<call::Reply<()>>,
     /// In the order of due time, then of id.
     pub(crate) starts: Vec<Start>,
     pub(crate) events: Vec<Event>,
@@ -186,6 +192,7 @@ impl Machine {
             batches: 0,
             suspects: Vec::new(),
             told: Told::default(),
+            stored: setting::Settings::default(),
             schedules: Vec::new(),
             load_schedules: true,
             clock_was_set: true,
@@ -245,6 +252,7 @@ impl Machine {
             self.purge(now, &mut commit);
             if core::mem::take(&mut self.load_schedules) {
                 commit.push(Op::Schedules, FollowUp::SchedulesLoaded);
+                commit.push(Op::Settings, FollowUp::SettingsLoaded);
             }
         }
         let claim = self.claim_request(present, &commit);

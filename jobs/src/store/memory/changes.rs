@@ -1,24 +1,34 @@
 //! The operations of the store in memory on single jobs and schedules, and its pages.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Memory, Record};
+use super::{Ended, KeptJob, Memory, Record};
 use crate::store::{
-    Answer, End, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
-    StoredSchedule,
+    Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
+    StoredSchedule, kept_until,
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, JobInfo, JobState};
+use crate::values::info::{Cancel, DeadByError, JobInfo, JobState};
+use crate::values::keep::Keep;
 use crate::values::time::Millis;
+
+impl KeptJob {
+    /// Returns how many bytes count against the bound of its kind.
+    fn bytes(&self) -> usize {
+        let extra = self.record.extra.as_ref().map_or(0, |extra| extra.to_bytes().len());
+        let result = self.result.as_ref().map_or(0, Vec::len);
+        self.record.payload.len() + result + self.record.errors.as_text().len() + extra
+    }
+}
 
 impl Memory {
     pub(super) fn insert(&mut self, new: &NewJob, now: Millis) -> Inserted {
         let id = new.id;
-        let known = self.alive.contains_key(&id)
-            || self.dead.contains_key(&id)
-            || self.done.contains_key(&id);
+        let known = self.alive.contains_key(&id) || self.ended.contains_key(&id);
         if known && new.callers_id {
             return Inserted::Known;
         }
@@ -42,7 +52,7 @@ impl Memory {
                     if *if_taken == IfTaken::ReplaceKeepingTime {
                         due = self.alive.get(&holder).map_or(due, |record| record.due);
                     }
-                    self.end(holder, now);
+                    self.cancelled(holder, now);
                 }
             }
             self.keys.insert(key.clone(), id);
@@ -65,18 +75,97 @@ impl Memory {
         Inserted::New
     }
 
-    /// Removes a job for good.
-    pub(super) fn end(&mut self, id: JobId, now: Millis) -> Option<Record> {
+    /// Removes a job from the living.
+    fn take(&mut self, id: JobId) -> Option<Record> {
         let record = self.alive.remove(&id)?;
         self.waiting.remove(&(record.due, id));
         self.claims.remove(&id);
         if let Some(key) = &record.key {
             self.keys.remove(key);
         }
-        if record.callers_id {
-            self.done.insert(id, now);
-        }
         Some(record)
+    }
+
+    /// Removes a job that was cancelled or replaced.
+    pub(super) fn cancelled(&mut self, id: JobId, now: Millis) {
+        self.end(id, Ending::Cancelled, (0, None), None, now);
+    }
+
+    /// Removes a job that has completed or was cancelled, and keeps what is kept of it.
+    fn end(
+        &mut self,
+        id: JobId,
+        ending: Ending,
+        (took, result): (u64, Option<Vec<u8>>),
+        keep: Option<Keep>,
+        now: Millis,
+    ) {
+        let Some(record) = self.take(id) else { return };
+        let wanted = record.extra.as_ref().is_some_and(|extra| extra.wanted);
+        let (callers_id, kind) = (record.callers_id, Arc::clone(&record.kind));
+        match kept_until(keep, wanted, now) {
+            Some(until) => {
+                let job = Some(KeptJob { ending, record, took, result });
+                self.ended.insert(id, Ended { until, at: now, job });
+            }
+            None if callers_id => self.remember(id, now),
+            None => {}
+        }
+        if let Some(keep) = keep {
+            self.trim(&kind, keep, now);
+        }
+    }
+
+    /// Removes the oldest completed jobs of a kind that has more than it keeps, two at most.
+    fn trim(&mut self, kind: &str, keep: Keep, now: Millis) {
+        for _ in 0..2 {
+            let of_kind = |(_, _, kept): &(JobId, Millis, &KeptJob)| *kept.record.kind == *kind;
+            let kept: Vec<_> = self.kept(Ending::Completed).filter(of_kind).collect();
+            let bytes: usize = kept.iter().map(|(.., kept)| kept.bytes()).sum();
+            if kept.len() as u64 <= keep.last && bytes as u64 <= keep.bytes {
+                break;
+            }
+            let Some(oldest) = kept.iter().map(|(id, at, _)| (*at, *id)).min() else { break };
+            self.drop_ended(oldest.1, now);
+        }
+    }
+
+    /// Remembers an id whose job has ended.
+    pub(super) fn remember(&mut self, id: JobId, now: Millis) {
+        let until = now.plus(self.keep_dead);
+        self.ended.insert(id, Ended { until, at: now, job: None });
+    }
+
+    /// Removes the entry of a job that has ended. Its id stays if its caller chose it and its time is not over.
+    pub(super) fn drop_ended(&mut self, id: JobId, now: Millis) {
+        let Some(ended) = self.ended.remove(&id) else { return };
+        let until = ended.at.plus(self.keep_dead);
+        if ended.job.is_some_and(|kept| kept.record.callers_id) && until >= now {
+            self.ended.insert(id, Ended { until, at: ended.at, job: None });
+        }
+    }
+
+    /// Returns the jobs that ended so and are kept, each with its id and the time of its end.
+    pub(super) fn kept(&self, ending: Ending) -> impl Iterator<Item = (JobId, Millis, &KeptJob)> {
+        let kept = |(id, ended): (&JobId, &'_ Ended)| (*id, ended.at);
+        self.ended.iter().filter_map(move |(id, ended)| {
+            let job = ended.job.as_ref().filter(|job| job.ending == ending)?;
+            let (id, at) = kept((id, ended));
+            Some((id, at, job))
+        })
+    }
+
+    pub(super) fn dead_by_error(&self, most: usize) -> Vec<DeadByError> {
+        let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
+        for (.., kept) in self.kept(Ending::Dead) {
+            let error = kept.record.errors.first_line();
+            *groups.entry((kept.record.kind.to_string(), error)).or_default() += 1;
+        }
+        let group = |((kind, error), jobs)| DeadByError { kind, error, jobs };
+        let mut groups: Vec<DeadByError> = groups.into_iter().map(group).collect();
+        groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
+        groups.truncate(most);
+        groups
     }
 
     pub(super) fn cancel(&mut self, id: JobId, now: Millis) -> Cancel {
@@ -87,7 +176,7 @@ impl Memory {
             claim.asked = true;
             return Cancel::Running;
         }
-        self.end(id, now);
+        self.cancelled(id, now);
         Cancel::Cancelled
     }
 
@@ -107,13 +196,17 @@ impl Memory {
     }
 
     pub(super) fn retry(&mut self, id: JobId, due: Millis) -> Answer {
-        let Some((record, _)) = self.dead.get(&id) else { return Answer::Changed(false) };
+        let dead = self.ended.get(&id).and_then(|ended| ended.job.as_ref());
+        let Some(dead) = dead.filter(|dead| dead.ending == Ending::Dead) else {
+            return Answer::Changed(false);
+        };
+        let mut record = dead.record.clone();
         if let Some(key) = &record.key
             && let Some(&by) = self.keys.get(key)
         {
             return Answer::Refused(StoreError::KeyTaken { key: key.clone(), by });
         }
-        let Some((mut record, _)) = self.dead.remove(&id) else { return Answer::Changed(false) };
+        self.ended.remove(&id);
         record.due = due;
         record.failures = 0;
         record.interruptions = 0;
@@ -171,9 +264,14 @@ impl Memory {
             return;
         }
         // A job whose cancel was requested is deleted, whatever the result of its run.
-        let end = if self.claims[&id].asked { &End::Completed } else { &finish.end };
-        match end {
-            End::Completed => drop(self.end(id, now)),
+        if self.claims[&id].asked && finish.end != End::Completed {
+            return self.end(id, Ending::Cancelled, (finish.took, None), None, now);
+        }
+        match &finish.end {
+            End::Completed => {
+                let run = (finish.took, finish.result.clone());
+                self.end(id, Ending::Completed, run, finish.keep, now);
+            }
             End::Retry { due, errors } => {
                 self.claims.remove(&id);
                 if let Some(record) = self.alive.get_mut(&id) {
@@ -199,15 +297,16 @@ impl Memory {
                     record.attempts = record.attempts.saturating_add(1);
                     record.errors = errors.clone();
                 }
-                self.bury(id, now);
+                self.bury(id, finish.took, now);
             }
         }
     }
 
-    pub(super) fn bury(&mut self, id: JobId, now: Millis) {
-        if let Some(record) = self.end(id, now) {
-            self.done.remove(&id);
-            self.dead.insert(id, (record, now));
+    pub(super) fn bury(&mut self, id: JobId, took: u64, now: Millis) {
+        if let Some(record) = self.take(id) {
+            let until = now.plus(self.keep_dead);
+            let job = Some(KeptJob { ending: Ending::Dead, record, took, result: None });
+            self.ended.insert(id, Ended { until, at: now, job });
         }
     }
 
@@ -215,34 +314,43 @@ impl Memory {
         if let Some(record) = self.alive.get(&id) {
             let claimed = self.claims.contains_key(&id);
             let state = if claimed { JobState::Running } else { JobState::Pending };
-            return Some(record.info(id, state, None));
+            return Some(record.info(id, state));
         }
-        let (record, died) = self.dead.get(&id)?;
-        Some(record.info(id, JobState::Dead, Some(*died)))
+        let ended = self.ended.get(&id)?;
+        let kept = ended.job.as_ref()?;
+        let at = ended.at.to_system();
+        Some(JobInfo {
+            died: (kept.ending == Ending::Dead).then_some(at),
+            ended: Some(at),
+            took: Some(Duration::from_millis(kept.took)),
+            result: kept.result.clone(),
+            ..kept.record.info(id, kept.ending.state())
+        })
     }
 
     pub(super) fn page(&self, request: &PageRequest) -> Page {
+        let is_asked_for = |record: &Record| {
+            (request.from..=request.to).contains(&record.due)
+                && request.kind.as_ref().is_none_or(|kind| **kind == *record.kind)
+        };
         let mut found: Vec<(Millis, JobId)> = match request.set {
-            JobSet::Alive => self.alive.iter().map(|(id, record)| (record.due, *id)).collect(),
-            JobSet::Dead => self.dead.iter().map(|(id, (record, _))| (record.due, *id)).collect(),
-        };
-        let kind_of = |id: &JobId| match self.alive.get(id) {
-            Some(record) => Arc::clone(&record.kind),
-            None => Arc::clone(&self.dead[id].0.kind),
-        };
-        found.retain(|(due, id)| {
-            (request.from..=request.to).contains(due)
-                && request.kind.as_ref().is_none_or(|kind| **kind == *kind_of(id))
-        });
-        match request.set {
             JobSet::Alive => {
-                found.sort_unstable();
-                found.retain(|at| request.after.is_none_or(|after| *at > after));
+                let alive = self.alive.iter().filter(|(_, record)| is_asked_for(record));
+                alive.map(|(id, record)| (record.due, *id)).collect()
             }
-            JobSet::Dead => {
-                found.sort_unstable_by_key(|(_, id)| *id);
-                found.retain(|(_, id)| request.after.is_none_or(|(_, after)| *id > after));
+            JobSet::Ended(_) => {
+                let endings = Ending::ALL.into_iter().filter(|ending| request.set.has(*ending));
+                let kept = endings.flat_map(|ending| self.kept(ending));
+                let asked_for = kept.filter(|(.., kept)| is_asked_for(&kept.record));
+                asked_for.map(|(id, at, _)| (at, id)).collect()
             }
+        };
+        found.sort_unstable();
+        if request.set == JobSet::Alive {
+            found.retain(|at| request.after.is_none_or(|after| *at > after));
+        } else {
+            found.reverse();
+            found.retain(|at| request.after.is_none_or(|after| *at < after));
         }
         found.truncate(request.limit);
         let next = found.last().copied().filter(|_| found.len() == request.limit);

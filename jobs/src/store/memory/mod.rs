@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Answer, ApplyError, Batch, ClaimRequest, Claimed, Fence, Inserted, MOST_INTERRUPTIONS, Op,
-    Outcome, Page, PollResult, Store, StoreStats, StoredSchedule, killed,
+    Answer, ApplyError, Batch, ClaimRequest, Claimed, Ending, Fence, Inserted, MOST_INTERRUPTIONS,
+    Op, Outcome, Page, PollResult, Store, StoreStats, StoredSchedule, killed,
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
@@ -26,8 +26,7 @@ use crate::values::time::Millis;
 #[derive(Default)]
 pub(crate) struct Memory {
     alive: BTreeMap<JobId, Record>,
-    dead: BTreeMap<JobId, (Record, Millis)>,
-    done: HashMap<JobId, Millis>,
+    ended: BTreeMap<JobId, Ended>,
     keys: HashMap<String, JobId>,
     claims: HashMap<JobId, Claim>,
     /// Jobs that are not claimed, in the order of due time, then of id.
@@ -35,11 +34,30 @@ pub(crate) struct Memory {
     kinds: HashSet<Arc<str>>,
     handled: HashSet<Arc<str>>,
     schedules: BTreeMap<String, StoredSchedule>,
+    settings: BTreeMap<String, String>,
     starts: u64,
     claimed: u64,
     /// The last claim passed over suspects that were due by this time: they wait for other suspects.
     suspects_wait: Option<Millis>,
     commits: u64,
+    /// How long dead jobs and ids are kept.
+    keep_dead: Duration,
+}
+
+/// An entry of a job that has ended: the job, if it is dead or kept, and the id alone otherwise.
+#[derive(Clone)]
+struct Ended {
+    until: Millis,
+    at: Millis,
+    job: Option<KeptJob>,
+}
+
+#[derive(Clone)]
+struct KeptJob {
+    ending: Ending,
+    record: Record,
+    took: u64,
+    result: Option<Vec<u8>>,
 }
 
 struct Claim {
@@ -65,7 +83,7 @@ struct Record {
 }
 
 impl Record {
-    fn info(&self, id: JobId, state: JobState, died: Option<Millis>) -> JobInfo {
+    fn info(&self, id: JobId, state: JobState) -> JobInfo {
         JobInfo {
             id,
             kind: self.kind.to_string(),
@@ -78,13 +96,21 @@ impl Record {
             error: self.errors.latest(),
             errors: self.errors.list(),
             headers: headers_of(self.extra.as_deref()),
-            died: died.map(Millis::to_system),
+            died: None,
+            ended: None,
+            took: None,
+            result: None,
             payload: self.payload.clone(),
         }
     }
 }
 
 impl Memory {
+    /// Makes an empty store that keeps dead jobs and ids for this long.
+    pub(crate) fn new(keep_dead: Duration) -> Memory {
+        Memory { keep_dead, ..Memory::default() }
+    }
+
     fn apply_one(&mut self, op: &Op, now: Millis) -> Answer {
         match op {
             Op::Insert(job) => Answer::Inserted(self.insert(job, now)),
@@ -101,7 +127,7 @@ impl Memory {
             Op::CancelKey(key) => {
                 let holder = self.pending_holder(key);
                 if let Some(id) = holder {
-                    self.end(id, now);
+                    self.cancelled(id, now);
                 }
                 Answer::Changed(holder.is_some())
             }
@@ -112,16 +138,23 @@ impl Memory {
             }),
             Op::Retry(id, due) => self.retry(*id, *due),
             Op::Delete(id) => {
-                let found = self.dead.remove(id);
-                if let Some((record, _)) = &found
-                    && record.callers_id
-                {
-                    self.done.insert(*id, now);
+                let found = self.ended.get(id).and_then(|ended| ended.job.clone());
+                if let Some(kept) = &found {
+                    self.ended.remove(id);
+                    if kept.record.callers_id {
+                        self.remember(*id, now);
+                    }
                 }
                 Answer::Changed(found.is_some())
             }
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(new)),
             Op::DropSchedule(name) => Answer::Changed(self.schedules.remove(name).is_some()),
+            Op::PutSetting { name, value } => Answer::Changed(match value {
+                Some(value) => {
+                    self.settings.insert(name.clone(), value.clone()).as_ref() != Some(value)
+                }
+                None => self.settings.remove(name).is_some(),
+            }),
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(name, *expected, jobs, *next, now))
             }
@@ -131,15 +164,16 @@ impl Memory {
             }
             Op::Release(id, _) => {
                 match self.claims.remove(id) {
-                    Some(Claim { asked: true, .. }) => drop(self.end(*id, now)),
+                    Some(Claim { asked: true, .. }) => self.cancelled(*id, now),
                     _ => self.wait(*id),
                 }
                 Answer::Done
             }
             Op::Extend(_) => Answer::ClaimsLost(Vec::new()),
-            Op::Purge(before) => {
-                self.dead.retain(|_, (_, died)| *died >= *before);
-                self.done.retain(|_, at| *at >= *before);
+            Op::Purge => {
+                let over = self.ended.iter().filter(|(_, ended)| ended.until < now);
+                let over: Vec<JobId> = over.map(|(id, _)| *id).collect();
+                over.into_iter().for_each(|id| self.drop_ended(id, now));
                 Answer::Changed(false)
             }
             Op::Flush => Answer::Done,
@@ -158,7 +192,7 @@ impl Memory {
                     pending: self.alive.len() as u64 - running,
                     claimed: 0,
                     running,
-                    dead: self.dead.len() as u64,
+                    dead: self.kept(Ending::Dead).count() as u64,
                     schedules: self.schedules.len() as u64,
                 })
             }
@@ -170,6 +204,13 @@ impl Memory {
                     self.kinds.iter().map(|kind| (kind.to_string(), count(kind))).collect();
                 kinds.sort_unstable();
                 Answer::Kinds(kinds)
+            }
+            Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)),
+            Op::Settings => {
+                let settings = self.settings.iter();
+                Answer::Settings(
+                    settings.map(|(name, value)| (name.clone(), value.clone())).collect(),
+                )
             }
             Op::Schedules => Answer::Schedules(self.schedules.values().cloned().collect()),
         }
@@ -253,14 +294,14 @@ impl Store for Memory {
             let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
             suspect_after |= was_suspect;
             if asked {
-                self.end(id, now);
+                self.cancelled(id, now);
                 continue;
             }
             record.interruptions = record.interruptions.saturating_add(1).min(most);
             record.attempts = record.attempts.saturating_add(1);
             if record.interruptions >= MOST_INTERRUPTIONS {
                 record.errors = record.errors.and(now, record.attempts, "", &killed());
-                self.bury(id, now);
+                self.bury(id, 0, now);
             } else {
                 self.wait(id);
             }
@@ -299,8 +340,8 @@ impl Store for Memory {
             {
                 return Err(Violation(format!("M2: the key {key:?} does not name {id}")));
             }
-            if self.dead.contains_key(id) || self.done.contains_key(id) {
-                return Err(Violation(format!("M3: {id} is alive, and dead or done")));
+            if self.ended.contains_key(id) {
+                return Err(Violation(format!("M3: {id} is alive, and has ended")));
             }
         }
         let keyed = self.alive.values().filter(|record| record.key.is_some()).count();

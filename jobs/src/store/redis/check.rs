@@ -14,6 +14,7 @@ use super::protocol::JobSet;
 use super::reads::{number_arg, set_arg};
 use super::records::{damaged, id_bytes, id_of, read_record};
 use super::scripts::Name;
+use crate::store::Ending;
 use crate::values::error::Violation;
 use crate::values::id::JobId;
 
@@ -41,11 +42,11 @@ impl Redis {
         let counted = self.counted()?;
         let counts = counted.counts;
         let alive = counts.pending + counts.running;
-        let [died, records, fences] = counted.sizes;
+        let [ended, records, fences] = counted.sizes;
         let of_kinds: u64 = counted.kinds.iter().map(|(_, jobs)| jobs).sum();
-        if alive + counts.dead != records || fences != counts.running || died != counts.dead {
+        if alive + ended != records || fences != counts.running {
             return Ok(Some(format!(
-                "R9: {counts:?}, and {records} records, {fences} fences, {died} times of death"
+                "R9: {counts:?}, and {records} records, {fences} fences, {ended} that have ended"
             )));
         }
         if of_kinds != alive {
@@ -68,13 +69,15 @@ impl Redis {
             }
         }
         ids.extend(self.claimed_ids()?.into_iter().map(|(id, ..)| id));
-        let mut after = Vec::new();
-        loop {
-            let page = self.dead_ids(core::mem::take(&mut after), ITEMS)?;
-            ids.extend(&page);
-            match page.last().filter(|_| page.len() == ITEMS) {
-                Some(last) => after = id_bytes(*last).to_vec(),
-                None => break,
+        for ending in Ending::ALL {
+            let mut after = None;
+            loop {
+                let page = self.ended_ids(ending, "", after, ITEMS)?;
+                ids.extend(page.iter().map(|(_, id)| *id));
+                after = page.last().copied().filter(|_| page.len() == ITEMS);
+                if after.is_none() {
+                    break;
+                }
             }
         }
         let kinds: Vec<Vec<u8>> =

@@ -9,6 +9,8 @@
 //! - Each call of a batch has a place, which is the same when the batch is sent again. The server keeps
 //!   the answer to the call under its place, together with the number of the batch.
 
+use std::time::Duration;
+
 use redis::Cmd;
 
 use super::protocol::{self, Fate, Operation};
@@ -247,6 +249,19 @@ fn put_schedule(call: &mut Call, new: &NewSchedule) {
 
 fn push_finish(call: &mut Call, finish: &Finish) {
     let (fate, due, errors) = match &finish.end {
+        End::Completed if finish.wanted || finish.keep.is_some() => {
+            call.begin(Operation::CompleteAndKeep);
+            call.push(id_bytes(finish.id));
+            call.push(token(finish.fence));
+            call.push(finish.took.to_string());
+            call.push(finish.result.as_deref().unwrap_or_default());
+            let (age, last, bytes) = match finish.keep {
+                None => Default::default(),
+                Some(keep) => (keep_ms(keep.age), keep.last.to_string(), keep.bytes.to_string()),
+            };
+            [age, last, bytes].into_iter().for_each(|bound| call.push(bound));
+            return;
+        }
         End::Completed => {
             call.item(Operation::Complete, None);
             call.push(id_bytes(finish.id));
@@ -263,6 +278,12 @@ fn push_finish(call: &mut Call, finish: &Finish) {
     call.push(fate.word());
     call.push(time(due));
     call.push(errors);
+    call.push(finish.took.to_string());
+}
+
+/// Returns a duration in milliseconds, at most as long as the calendar of the jobs.
+pub(super) fn keep_ms(age: Duration) -> String {
+    age.as_millis().min(Millis::MAX.get() as u128).to_string()
 }
 
 fn push_all(call: &mut Call, operation: Operation, args: &[&[u8]]) {
@@ -276,7 +297,8 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
         Op::Insert(job) => (true, 1, job.payload.len() + 400),
         Op::PutSchedule(new) => (true, 1, new.payload.len() + 400),
         Op::Retry(..) => (true, 1, 0),
-        Op::Purge(_) => (false, ITEMS, 0),
+        Op::Purge => (false, ITEMS, 0),
+        Op::PutSetting { .. } => (true, 1, 400),
         _ if change.is_question() || matches!(change, Op::Flush) => return,
         _ => (false, 1, 0),
     };
@@ -300,7 +322,12 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
         Op::Release(id, fence) => {
             push_all(call, Operation::Release, &[&id_bytes(*id), &token(*fence)])
         }
-        Op::Purge(before) => push_all(call, Operation::Purge, &[&time(*before)]),
+        Op::Purge => push_all(call, Operation::Purge, &[]),
+        Op::PutSetting { name, value } => {
+            let is_set = if value.is_some() { b"1" } else { b"0" };
+            let value = value.as_deref().unwrap_or_default().as_bytes();
+            push_all(call, Operation::PutSetting, &[name.as_bytes(), is_set, value]);
+        }
         _ => {}
     }
 }

@@ -19,7 +19,14 @@ const FENCES: usize = 3;
 const KEYS: usize = 4;
 const SCHEDULES: usize = 8;
 const KINDS: usize = 10;
+const META: usize = 11;
+
+/// The version of the keys and of the formats of their values. `meta` holds it.
+pub(super) const LAYOUT: u32 = 1;
+
 const UNREADABLE: usize = 12;
+const SETTINGS: usize = 13;
+const DEAD_BY_ERROR: usize = 14;
 
 /// Returns the hash tag of a queue, from which a cluster computes its slot.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
@@ -37,14 +44,16 @@ impl Keys {
             "run",
             "fence",
             "keys",
-            "dead",
-            "died",
-            "done",
+            "ended",
+            "over",
+            "counters",
             "schedules",
             "cancel_requested",
             "kinds",
             "meta",
             "unreadable",
+            "settings",
+            "dead_by_error",
         ];
         let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
@@ -78,6 +87,18 @@ impl Keys {
 
     pub(super) fn unreadable(&self) -> &str {
         &self.fixed[UNREADABLE]
+    }
+
+    pub(super) fn meta(&self) -> &str {
+        &self.fixed[META]
+    }
+
+    pub(super) fn settings(&self) -> &str {
+        &self.fixed[SETTINGS]
+    }
+
+    pub(super) fn dead_by_error(&self) -> &str {
+        &self.fixed[DEAD_BY_ERROR]
     }
 
     pub(super) fn kinds(&self) -> &str {

@@ -88,6 +88,8 @@ pub(crate) struct Redis {
     /// Identifies this process.
     owner: [u8; 8],
     lease: Duration,
+    /// How long dead jobs, and ids that callers chose, are kept.
+    keep_dead: Duration,
     replicas: Replicas,
     /// On a manual clock: the present, which the scripts receive.
     told: Option<Millis>,
@@ -109,6 +111,7 @@ impl Redis {
         opened: Opened,
         queue: Option<&str>,
         lease: Duration,
+        keep_dead: Duration,
         replicas: usize,
         manual: bool,
     ) -> Redis {
@@ -123,6 +126,7 @@ impl Redis {
             claiming: Claiming::default(),
             owner,
             lease,
+            keep_dead,
             replicas,
             told: None,
             manual,
@@ -150,6 +154,7 @@ impl Redis {
         let told = self.told.map_or(String::new(), |now| now.get().to_string());
         let mut head = vec![told.into_bytes(), self.keys.channel.clone().into_bytes()];
         head.push(self.owner.to_vec());
+        head.push(encode::keep_ms(self.keep_dead).into_bytes());
         head.push(self.kinds.len().to_string().into_bytes());
         head.extend(self.kinds.iter().map(|kind| kind.clone().into_bytes()));
         head
@@ -171,7 +176,10 @@ impl Redis {
             self.claiming.prepare(batch.number, random());
         }
         // Questions must be answered as of before the claim, which the caller does not know of yet.
-        let asks = batch.ops.iter().any(|op| op.is_question() && !matches!(op, Op::Schedules));
+        let asks = batch
+            .ops
+            .iter()
+            .any(|op| op.is_question() && !matches!(op, Op::Schedules | Op::Settings));
         let waits = batch.awaited && self.replicas.are_waited_for(batch.ops);
         let commands = |store: &Redis, calls: &[Call], claim: Option<&ClaimRequest>| {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());

@@ -4,6 +4,7 @@ use redis::{RedisError, Value};
 
 use super::discovery::{Found, Server};
 use super::endpoint::{ask, present, problem_of};
+use super::keys::LAYOUT;
 use super::rights;
 use crate::values::error::{OpenError, ServerProblem};
 use crate::values::server_time::ServerTime;
@@ -63,8 +64,28 @@ pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
         let name = address.name();
         format!("{name} keeps nothing on disk: when it ends, every job is lost")
     });
+    compare_layout(connection, &server.hash_tag)
+        .map_err(failed)?
+        .map_err(|problem| address.error(problem))?;
     let time = learn_time(connection).map_err(failed)?;
     Ok(Opened { found, time, warning })
+}
+
+/// Refuses a queue whose keys another version has laid out in another way.
+fn compare_layout(
+    connection: &mut redis::Connection,
+    hash_tag: &str,
+) -> Result<Result<(), ServerProblem>, RedisError> {
+    let prefix = rights::prefix(hash_tag);
+    let kinds = ask(connection, redis::cmd("HLEN").arg(format!("{prefix}kinds")))?;
+    let layout = ask(connection, redis::cmd("HGET").arg(format!("{prefix}meta")).arg("layout"))?;
+    let found = match (kinds, layout) {
+        (Value::Int(0), _) => return Ok(Ok(())),
+        (_, Value::BulkString(layout)) => String::from_utf8_lossy(&layout).into_owned(),
+        _ => "none".to_owned(),
+    };
+    let known = LAYOUT.to_string();
+    Ok(if found == known { Ok(()) } else { Err(ServerProblem::Layout { found, known }) })
 }
 
 fn learn_time(connection: &mut redis::Connection) -> Result<ServerTime, RedisError> {

@@ -21,8 +21,10 @@ pub(super) enum Operation {
     Delete,
     PutSchedule,
     DropSchedule,
+    PutSetting,
     Occur,
     Complete,
+    CompleteAndKeep,
     Finish,
     Release,
     Purge,
@@ -42,7 +44,9 @@ impl Operation {
             Operation::PutSchedule => "put_schedule",
             Operation::DropSchedule => "drop_schedule",
             Operation::Occur => "occur",
+            Operation::PutSetting => "put_setting",
             Operation::Complete => "complete",
+            Operation::CompleteAndKeep => "complete_and_keep",
             Operation::Finish => "finish",
             Operation::Release => "release",
             Operation::Purge => "purge",
@@ -121,7 +125,7 @@ impl Fate {
 pub(super) enum JobSet {
     Pending,
     Claimed,
-    Dead,
+    Ended,
 }
 
 impl JobSet {
@@ -129,7 +133,7 @@ impl JobSet {
         match self {
             JobSet::Pending => "pending",
             JobSet::Claimed => "claimed",
-            JobSet::Dead => "dead",
+            JobSet::Ended => "ended",
         }
     }
 }
@@ -182,7 +186,7 @@ mod tests {
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
-    const OPERATIONS: [Operation; 15] = [
+    const OPERATIONS: [Operation; 17] = [
         Operation::Insert,
         Operation::InsertMany,
         Operation::Cancel,
@@ -194,7 +198,9 @@ mod tests {
         Operation::PutSchedule,
         Operation::DropSchedule,
         Operation::Occur,
+        Operation::PutSetting,
         Operation::Complete,
+        Operation::CompleteAndKeep,
         Operation::Finish,
         Operation::Release,
         Operation::Purge,

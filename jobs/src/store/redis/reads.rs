@@ -1,5 +1,7 @@
 //! Questions to the store: some jobs, pages of jobs, counts, schedules.
 
+use std::time::Duration;
+
 use redis::Value;
 
 use super::Redis;
@@ -9,11 +11,11 @@ use super::encode::{BYTES, ITEMS};
 use super::protocol::{self, By};
 use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
 use super::scripts::Name;
-use crate::store::{Answer, JobSet, Op, Page, PageRequest, StoredSchedule, Unreadable};
+use crate::store::{Answer, Ending, JobSet, Op, Page, PageRequest, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::extra::headers_in;
 use crate::values::id::JobId;
-use crate::values::info::{Counts, JobInfo, JobState};
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState};
 use crate::values::time::Millis;
 
 /// The job of a question.
@@ -26,7 +28,7 @@ enum Which<'a> {
 pub(super) struct Counted {
     pub(super) counts: Counts,
     pub(super) kinds: Vec<(String, u64)>,
-    /// The numbers of times of death, records and fences, which must agree with the counts.
+    /// The numbers of jobs that are dead or kept, of records and of fences, which must agree with the counts.
     pub(super) sizes: [u64; 3],
 }
 
@@ -41,7 +43,7 @@ impl Redis {
             }
             Op::Page(request) => Answer::Page(match request.set {
                 JobSet::Alive => self.alive_page(request)?,
-                JobSet::Dead => self.dead_page(request)?,
+                JobSet::Ended(_) => self.ended_page(request)?,
             }),
             Op::Claimed => {
                 let mut ids: Vec<JobId> =
@@ -55,6 +57,8 @@ impl Redis {
             }
             Op::Counts => Answer::Counts(self.counted()?.counts),
             Op::Kinds => Answer::Kinds(self.counted()?.kinds),
+            Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)?),
+            Op::Settings => Answer::Settings(self.settings()?),
             Op::Schedules => Answer::Schedules(self.schedules()?),
             _ => Answer::Done,
         })
@@ -138,7 +142,7 @@ impl Redis {
         let next = found.last().copied().filter(|_| found.len() == limit);
         let ids: Vec<JobId> = found.into_iter().map(|(_, id)| id).collect();
         let mut jobs = self.jobs_of(&ids)?;
-        jobs.retain(|job| job.state != JobState::Dead);
+        jobs.retain(|job| job.ended.is_none());
         jobs.sort_by(|a, b| a.due.cmp(&b.due).then(a.id.cmp(&b.id)));
         Ok(Page { jobs, next })
     }
@@ -150,26 +154,81 @@ impl Redis {
         })
     }
 
-    fn dead_page(&mut self, request: &PageRequest) -> Result<Page, Fault> {
-        let after = request.after.map_or(Vec::new(), |(_, id)| id_bytes(id).to_vec());
+    /// Returns a page of jobs that have ended, the latest end first.
+    fn ended_page(&mut self, request: &PageRequest) -> Result<Page, Fault> {
         let limit = request.limit.min(ITEMS);
-        let ids = self.dead_ids(after, limit)?;
-        let next = ids.last().copied().filter(|_| ids.len() == limit);
+        let kind = request.kind.as_deref().unwrap_or_default();
+        let mut found = Vec::new();
+        for ending in Ending::ALL.into_iter().filter(|ending| request.set.has(*ending)) {
+            found.extend(self.ended_ids(ending, kind, request.after, limit)?);
+        }
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        let is_full = found.len() >= limit;
+        found.truncate(limit);
+        let next = found.last().copied().filter(|_| is_full);
+        let ids: Vec<JobId> = found.into_iter().map(|(_, id)| id).collect();
         let mut jobs = self.jobs_of(&ids)?;
         jobs.retain(|job| {
             let due = Millis::present(job.due);
-            job.state == JobState::Dead
-                && (request.from..=request.to).contains(&due)
-                && request.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+            job.ended.is_some() && (request.from..=request.to).contains(&due)
         });
-        Ok(Page { jobs, next: next.map(|id| (Millis::ZERO, id)) })
+        Ok(Page { jobs, next })
     }
 
-    pub(super) fn dead_ids(&mut self, after: Vec<u8>, limit: usize) -> Result<Vec<JobId>, Fault> {
-        let reply =
-            self.run(Name::Page, &[set_arg(protocol::JobSet::Dead), number_arg(limit), after])?;
-        let found = array(&reply[2])?.iter().step_by(2);
-        found.map(|id| Ok(id_of(bytes(id)?)?)).collect()
+    /// Returns the places of jobs that ended so, the latest first.
+    pub(super) fn ended_ids(
+        &mut self,
+        ending: Ending,
+        kind: &str,
+        after: Option<(Millis, JobId)>,
+        limit: usize,
+    ) -> Result<Vec<(Millis, JobId)>, Fault> {
+        let place =
+            |(at, id): (Millis, JobId)| [&at.get().to_be_bytes()[..], &id_bytes(id)[..]].concat();
+        let mut args = vec![set_arg(protocol::JobSet::Ended), number_arg(limit)];
+        args.extend([number_arg(ending as usize), kind.into()]);
+        args.push(after.map(place).unwrap_or_default());
+        let reply = self.run(Name::Page, &args)?;
+        let mut found = Vec::new();
+        for pair in array(&reply[2])?.chunks(2) {
+            let [id, at] = pair else { continue };
+            found.push((Millis::clamped(score(at)?), id_of(bytes(id)?)?));
+        }
+        Ok(found)
+    }
+
+    /// Returns the groups of dead jobs, the largest first.
+    fn dead_by_error(&mut self, most: usize) -> Result<Vec<DeadByError>, Fault> {
+        let Some(last) = most.checked_sub(1) else { return Ok(Vec::new()) };
+        let mut cmd = redis::cmd("ZREVRANGE");
+        cmd.arg(self.keys.dead_by_error()).arg(0).arg(last).arg("WITHSCORES");
+        let rows = self.plain(cmd)?;
+        let mut groups = Vec::new();
+        for pair in array(&rows)?.chunks(2) {
+            let [group, jobs] = pair else { continue };
+            let Some((length, rest)) = bytes(group)?.split_first() else { continue };
+            let Some((kind, error)) = rest.split_at_checked(usize::from(*length)) else { continue };
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let jobs = u64::try_from(score(jobs)?).unwrap_or(0);
+            groups.push(DeadByError { kind: text(kind), error: text(error), jobs });
+        }
+        groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
+        Ok(groups)
+    }
+
+    /// Returns the settings of the queue.
+    fn settings(&mut self) -> Result<Vec<(String, String)>, Fault> {
+        let mut cmd = redis::cmd("HGETALL");
+        cmd.arg(self.keys.settings());
+        let rows = self.plain(cmd)?;
+        let pairs = array(&rows)?.chunks(2);
+        let setting = |pair: &[Value]| match pair {
+            [name, value] => Some((text(name).ok()?, text(value).ok()?)),
+            _ => None,
+        };
+        let mut settings: Vec<(String, String)> = pairs.filter_map(setting).collect();
+        settings.sort_unstable();
+        Ok(settings)
     }
 
     pub(super) fn counted(&mut self) -> Result<Counted, Fault> {
@@ -245,18 +304,15 @@ fn score(value: &Value) -> Result<i64, StoreError> {
 }
 
 fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
-    let [id, state, due, died, own, record] = fields else { return Ok(None) };
+    let [id, state, due, own, record] = fields else { return Ok(None) };
     let record = read_record(bytes(record)?)?;
-    let state = match bytes(state)? {
-        b"dead" => JobState::Dead,
-        b"running" => JobState::Running,
-        b"claimed" => JobState::Claimed,
-        _ => JobState::Pending,
+    let state = match (&record.end, bytes(state)?) {
+        (Some(end), _) => end.ending.state(),
+        (None, b"running") => JobState::Running,
+        (None, b"claimed") => JobState::Claimed,
+        (None, _) => JobState::Pending,
     };
-    let died = match bytes(died)?.is_empty() {
-        true => None,
-        false => Some(Millis::clamped(score(died)?).to_system()),
-    };
+    let ended = record.end.as_ref().map(|end| end.at.to_system());
     Ok(Some(JobInfo {
         id: id_of(bytes(id)?)?,
         kind: record.kind,
@@ -269,7 +325,10 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         error: record.errors.latest(),
         errors: record.errors.list(),
         headers: headers_in(record.extra.as_deref()),
-        died,
+        died: ended.filter(|_| state == JobState::Dead),
+        ended,
+        took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),
+        result: record.end.and_then(|end| end.result),
         payload: record.payload,
     }))
 }

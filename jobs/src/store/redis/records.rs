@@ -2,10 +2,10 @@
 //!
 //! | record of a job | bytes |
 //! | --- | --- |
-//! | flags: 1 the caller chose the id, 2 the job is dead, 4 it has an extra | 1 |
+//! | flags: 1 the caller chose the id, 2 the job has ended, 4 it has an extra | 1 |
 //! | failures, interruptions, attempts | 4 each |
 //! | lengths of kind and key; of the errors | 1 each; 2 |
-//! | kind, key, errors (`values/attempt_errors.rs`); of a dead job its due time | 8 for the due time |
+//! | kind, key, errors (`values/attempt_errors.rs`); of a job that has ended: how (`store/ended.rs`), its due time, when it ended, how long its run took, the length of its result, the result | 1, 8, 8, 8, 4, the length |
 //! | of a job with an extra (`values/extra.rs`): the length of the extra; the extra | 2; the length |
 //! | payload | the rest |
 //!
@@ -25,7 +25,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Claimed, Fence, NewJob, NewSchedule, StoredSchedule};
+use crate::store::{Claimed, Ending, Fence, NewJob, NewSchedule, StoredSchedule};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
@@ -34,7 +34,7 @@ use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
 
 const CALLERS_ID: u8 = 1;
-const DEAD: u8 = 2;
+const ENDED: u8 = 2;
 const EXTRA: u8 = 4;
 
 /// A record that was read.
@@ -47,6 +47,15 @@ pub(super) struct Record {
     pub(super) errors: AttemptErrors,
     pub(super) extra: Option<Vec<u8>>,
     pub(super) payload: Vec<u8>,
+    pub(super) end: Option<EndOf>,
+}
+
+/// How a job has ended, and when.
+pub(super) struct EndOf {
+    pub(super) ending: Ending,
+    pub(super) at: Millis,
+    pub(super) took: u64,
+    pub(super) result: Option<Vec<u8>>,
 }
 
 /// Reads bytes from front to back.
@@ -116,8 +125,15 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
     let kind = reader.text(kind as usize)?;
     let key = some(reader.lossy(key as usize)?);
     let errors = AttemptErrors::from_text(reader.lossy(errors as usize)?);
-    if flags & DEAD != 0 {
+    let mut end = None;
+    if flags & ENDED != 0 {
+        let ending = Ending::of_number(reader.number(1)? as i64);
+        let ending = ending.ok_or_else(|| damaged("has ended in an unknown way"))?;
         reader.bytes(8)?;
+        let (at, took) = (Millis::clamped(reader.number(8)? as i64), reader.number(8)?);
+        let bytes = reader.short(4)? as usize;
+        let result = Some(reader.bytes(bytes)?.to_vec()).filter(|result| !result.is_empty());
+        end = Some(EndOf { ending, at, took, result });
     }
     let mut extra = None;
     if flags & EXTRA != 0 {
@@ -125,7 +141,7 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
         extra = Some(reader.bytes(bytes)?.to_vec());
     }
     let payload = reader.0.to_vec();
-    Ok(Record { failures, interruptions, attempts, kind, key, errors, extra, payload })
+    Ok(Record { failures, interruptions, attempts, kind, key, errors, extra, payload, end })
 }
 
 pub(super) fn id_of(bytes: &[u8]) -> Result<JobId, StoreError> {

@@ -90,5 +90,6 @@ fn is_of_a_caller(op: &Op) -> bool {
             | Op::Delete(_)
             | Op::PutSchedule(_)
             | Op::DropSchedule(_)
+            | Op::PutSetting { .. }
     )
 }

@@ -24,7 +24,7 @@ pub(super) struct Needs {
 }
 
 /// The commands that every process sends. `K` is a key, `C` the channel, `S` the hash of a script.
-const READS: [&str; 18] = [
+const READS: [&str; 21] = [
     "EVALSHA S 3 K Kdue:x Ksent:x",
     "TIME",
     "HEXISTS K x",
@@ -39,13 +39,16 @@ const READS: [&str; 18] = [
     "ZCOUNT K 0 1",
     "ZRANGE K 0 0",
     "ZRANGEBYLEX K - +",
+    "ZLEXCOUNT K - +",
     "ZRANGEBYSCORE K 0 1",
+    "ZREVRANGE K 0 0",
+    "ZREVRANGEBYLEX K + -",
     "ZSCORE K x",
     "SCRIPT LOAD S",
     "INFO",
 ];
 /// The commands that a process also sends if it changes something.
-const WRITES: [&str; 10] = [
+const WRITES: [&str; 11] = [
     "HDEL K x",
     "HINCRBY K x 1",
     "HSET K x 1",
@@ -55,6 +58,7 @@ const WRITES: [&str; 10] = [
     "SADD K x",
     "SREM K x",
     "ZADD K 1 x",
+    "ZINCRBY K 1 x",
     "ZREM K x",
 ];
 /// The commands that a process also sends if it runs jobs.

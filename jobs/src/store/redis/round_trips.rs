@@ -10,6 +10,7 @@ use redis::{Cmd, Value};
 
 use super::Redis;
 use super::decode::{Fault, Reply, reply, time_of};
+use super::keys::LAYOUT;
 use super::scripts::Name;
 use crate::values::error::StoreError;
 
@@ -100,8 +101,9 @@ impl Redis {
         if new.is_empty() {
             return Ok(());
         }
-        let mut call = self.scripts.call(Name::Kinds, &[self.keys.kinds().to_owned()]);
-        call.arg(&new);
+        let keys = [self.keys.kinds().to_owned(), self.keys.meta().to_owned()];
+        let mut call = self.scripts.call(Name::Kinds, &keys);
+        call.arg(LAYOUT).arg(&new);
         for _ in 0..2 {
             let (answers, ..) = self.connection.send(std::slice::from_ref(&call))?;
             match answers.into_iter().next().map(reply) {

@@ -1,20 +1,22 @@
 //! The check of a file: reads every row and compares the tables with each other.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rusqlite::types::Value;
 
 use super::claims::Claims;
-use super::rows::{KindRow, Place, hour_of, id_bytes, millis_of, store_error};
+use super::rows::{KindCounts, KindRow, Place, hour_of, id_bytes, millis_of, store_error};
 use super::statement::first_unreadable;
 use super::tables::Tables;
+use crate::store::Ending;
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
 struct Seen {
     place: Place,
-    callers_id: bool,
+    failures: u32,
     key: Option<String>,
 }
 
@@ -23,11 +25,11 @@ struct Seen {
 /// | | invariant |
 /// | --- | --- |
 /// | F1 | SQLite's own check finds no damage in pages, cells and indexes |
-/// | F2 | every job has a kind with a name, and each kind counts its jobs correctly |
+/// | F2 | every job has a kind with a name; each kind counts its jobs correctly, those that have ended too; and so does each group of `dead_by_error` |
 /// | F3 | every job is found by its id, and no two jobs have one id |
 /// | F4 | a row of `moved` belongs to a job whose id does not lead to its place |
 /// | F5 | every key names one job, which has that key, and every job's key names that job |
-/// | F6 | no dead job is alive, and no job that is alive has a remembered id |
+/// | F6 | no job that is alive has a row of `ended` |
 /// | F7 | every job of `later` is in its own hour, which is after the last hour that is in `job` |
 /// | F8 | every claim of this process is in the file, for a job that exists |
 /// | F9 | a row of `cancel_requested` names a claimed job: claimed by this process, if it runs the jobs |
@@ -65,7 +67,7 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
         })?;
         jobs.push(job);
     }
-    counts(&kinds, &jobs)?;
+    counts(tables, &kinds, &jobs)?;
     ids(tables, &kinds, &jobs)?;
     keys(tables, &jobs)?;
     endings(tables, &jobs)?;
@@ -127,21 +129,48 @@ fn seen(row: &rusqlite::Row<'_>, later: bool) -> rusqlite::Result<Seen> {
         return Err(rusqlite::Error::InvalidColumnName(what));
     }
     let place = Place { kind: row.get(0)?, due, id, later };
-    Ok(Seen { place, callers_id: row.get(3)?, key: row.get(4)? })
+    let _: bool = row.get(3)?;
+    Ok(Seen { place, failures: row.get(5)?, key: row.get(4)? })
 }
 
-fn counts(kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
-    let mut counted: HashMap<i64, i64> = HashMap::new();
+fn counts(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
+    let mut counted: HashMap<i64, KindCounts> = HashMap::new();
     for job in jobs {
-        *counted.entry(job.place.kind).or_default() += 1;
+        counted.entry(job.place.kind).or_default().add(KindCounts::of_job(job.failures));
+    }
+    let ended = tables.all(&tables.sql.all_ended, [], |row| {
+        let ending = Ending::of_number(row.get(1)?);
+        let kind: Option<i64> = row.get(2)?;
+        let errors = AttemptErrors::from_text(row.get::<_, Option<String>>(3)?.unwrap_or_default());
+        Ok((ending, kind, errors.first_line(), row.get::<_, i64>(4)?))
+    })?;
+    let mut groups: BTreeMap<(i64, String), i64> = BTreeMap::new();
+    for (ending, kind, error, bytes) in ended {
+        let (Some(ending), Some(kind)) = (ending, kind) else { continue };
+        let counts = counted.entry(kind).or_default();
+        match ending {
+            Ending::Completed => {
+                (counts.kept, counts.kept_bytes) = (counts.kept + 1, counts.kept_bytes + bytes)
+            }
+            Ending::Dead => {
+                counts.dead += 1;
+                *groups.entry((kind, error)).or_default() += 1;
+            }
+            Ending::Cancelled => {}
+        }
     }
     for kind in kinds {
-        let found = counted.remove(&kind.n).unwrap_or(0);
-        ensure(found == kind.jobs, || {
-            format!("F2: kind {:?} counts {} jobs and has {found}", kind.name, kind.jobs)
+        let found = counted.remove(&kind.n).unwrap_or_default();
+        ensure(found == kind.counts, || {
+            format!("F2: kind {:?} counts {:?} and has {found:?}", kind.name, kind.counts)
         })?;
     }
-    ensure(counted.is_empty(), || format!("F2: jobs of kinds without a name: {counted:?}"))
+    ensure(counted.is_empty(), || format!("F2: jobs of kinds without a name: {counted:?}"))?;
+    let stored = tables.all(&tables.sql.dead_by_error, [-1], |row| {
+        Ok(((row.get(0)?, row.get(1)?), row.get(2)?))
+    })?;
+    let stored: BTreeMap<(i64, String), i64> = stored.into_iter().collect();
+    ensure(stored == groups, || format!("F2: dead jobs by error: {stored:?}, not {groups:?}"))
 }
 
 fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
@@ -188,11 +217,8 @@ fn keys(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
 fn endings(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
     for job in jobs {
         let id = job.place.id;
-        ensure(tables.dead(id)?.is_none(), || format!("F6: {id} is dead and alive"))?;
-        if job.callers_id {
-            let done = tables.one(&tables.sql.is_done, [id_bytes(id)], |_| Ok(()))?;
-            ensure(done.is_none(), || format!("F6: {id} is alive, and remembered as done"))?;
-        }
+        let ended = tables.one(&tables.sql.has_ended, [id_bytes(id)], |_| Ok(()))?;
+        ensure(ended.is_none(), || format!("F6: {id} is alive, and has ended"))?;
     }
     Ok(())
 }

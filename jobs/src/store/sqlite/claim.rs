@@ -114,7 +114,10 @@ impl State {
             request.takes(&cursor.name);
             let place = Place { kind: cursor.kind, due: job.due, id: job.id, later: false };
             let (key, callers_id) = (job.key.clone(), job.callers_id);
-            let claim = Held { place, key, callers_id, order: *fences, batch: UNWRITTEN };
+            let extra = Extra::read(job.extra.as_deref())?;
+            let failed = job.failures > 0;
+            let (order, batch) = (*fences, UNWRITTEN);
+            let claim = Held { place, key, callers_id, failed, order, batch };
             held.insert(job.id, claim);
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
@@ -129,7 +132,7 @@ impl State {
                 attempts: job.attempts,
                 key: job.key,
                 errors: job.errors,
-                extra: Extra::read(job.extra.as_deref())?,
+                extra,
                 payload: job.payload,
                 fence: Fence::new(*starts << CLAIM_BITS | *fences, 0),
             });

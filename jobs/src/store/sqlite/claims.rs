@@ -44,6 +44,8 @@ pub(crate) struct Held {
     pub(crate) place: Place,
     pub(crate) key: Option<String>,
     pub(crate) callers_id: bool,
+    /// It has failed before.
+    pub(crate) failed: bool,
     /// The number of the claim, in the order in which this process made them.
     pub(super) order: u64,
     pub(super) batch: i64,

@@ -50,6 +50,7 @@ mod scan;
 pub(crate) mod later_jobs;
 pub(crate) mod ops;
 mod pace;
+mod ended;
 mod recovery;
 mod transact;
 mod pages;
@@ -128,7 +129,7 @@ impl Sqlite {
             compared: Millis::ZERO,
             removed: false,
             hurry: Hurry::default(),
-            state: State::new(runs_jobs),
+            state: State::new(runs_jobs, location.keep_dead),
             location,
             sql,
             conn: Some(conn),

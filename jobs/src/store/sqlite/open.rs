@@ -50,6 +50,8 @@ pub(crate) struct Location {
     pub(super) number: Option<i64>,
     /// The longest wait for other connections.
     pub(crate) call_timeout: Duration,
+    /// How long dead jobs, and ids that callers chose, are kept.
+    pub(crate) keep_dead: Duration,
     /// When the waits of opening and starting end.
     pub(super) start_until: Option<Instant>,
     /// The folder of a temporary file, removed with its last user.
@@ -77,6 +79,7 @@ impl Location {
             only_looks: false,
             number,
             call_timeout,
+            keep_dead: Duration::MAX,
             start_until,
             _folder: None,
         }

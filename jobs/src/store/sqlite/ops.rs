@@ -9,25 +9,17 @@
 
 use std::collections::HashSet;
 
-use rusqlite::params;
-
 use super::State;
-use super::rows::{InsertedAt, JobRow, KindRow, Place, id_bytes, kind_row};
+use super::ended::RunOf;
+use super::rows::{InsertedAt, JobRow, KindCounts, KindRow, Place, id_bytes, kind_row};
 use super::tables::Tables;
-use crate::store::{Answer, End, Finish, Inserted, JobSet, NewJob, Op, Page};
+use crate::store::{Answer, End, Ending, Finish, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::time::Millis;
 
 impl State {
-    fn count(&mut self, kind: i64, by: i64) {
-        match self.deltas.iter_mut().find(|(of, _)| *of == kind) {
-            Some((_, delta)) => *delta += by,
-            None => self.deltas.push((kind, by)),
-        }
-    }
-
     pub(crate) fn apply(
         &mut self,
         tables: Tables<'_>,
@@ -66,10 +58,17 @@ impl State {
                 })
             }
             Op::Retry(id, due) => self.retry(tables, *id, *due)?,
-            Op::Delete(id) => Answer::Changed(self.delete_dead(tables, *id, now)?),
+            Op::Delete(id) => Answer::Changed(self.delete_ended(tables, *id, now)?),
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(tables, new)?),
             Op::DropSchedule(name) => {
                 Answer::Changed(tables.execute(&tables.sql.drop_schedule, [name])? > 0)
+            }
+            Op::PutSetting { name, value } => {
+                let settings = &tables.sql;
+                Answer::Changed(match value {
+                    Some(value) => tables.execute(&settings.put_setting, [name, value])? > 0,
+                    None => tables.execute(&settings.drop_setting, [name])? > 0,
+                })
             }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
@@ -86,7 +85,7 @@ impl State {
                 Answer::Done
             }
             Op::Extend(_) => Answer::ClaimsLost(Vec::new()),
-            Op::Purge(before) => Answer::Changed(self.purge(tables, *before)?),
+            Op::Purge => Answer::Changed(self.purge(tables, now)?),
             Op::Flush => {
                 tables.execute(&tables.sql.flush, [])?;
                 Answer::Done
@@ -98,7 +97,7 @@ impl State {
             }),
             Op::Page(request) => Answer::Page(match request.set {
                 JobSet::Alive => self.alive_page(tables, request)?,
-                JobSet::Dead => self.dead_page(tables, request)?,
+                JobSet::Ended(_) => self.ended_page(tables, request)?,
             }),
             Op::Claimed => {
                 let mut ids: Vec<JobId> = self.claims.all(tables)?.into_iter().collect();
@@ -111,14 +110,14 @@ impl State {
             }
             Op::Counts => Answer::Counts(self.counts(tables)?),
             Op::Kinds => {
-                let jobs = |kind: &KindRow| {
-                    let delta = self.deltas.iter().find(|(of, _)| *of == kind.n);
-                    kind.jobs + delta.map_or(0, |(_, by)| *by)
-                };
-                let count = |kind: &KindRow| u64::try_from(jobs(kind)).unwrap_or(0);
+                let count = |kind: &KindRow| u64::try_from(self.counts_of(kind).jobs).unwrap_or(0);
                 let kinds = self.kinds.iter().map(|kind| (kind.name.clone(), count(kind)));
                 Answer::Kinds(kinds.collect())
             }
+            Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(tables, *most)?),
+            Op::Settings => Answer::Settings(
+                tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
+            ),
             Op::Schedules => Answer::Schedules(self.schedules(tables)?),
         })
     }
@@ -144,12 +143,13 @@ impl State {
         let is_claimed = |id| claims.is_claimed(tables, id);
         let is_later = |kind, due| hours.is_later(tables, kind, due);
         let InsertedAt { inserted, place, replaced } =
-            tables.insert(kinds, &kind, new, is_claimed, is_later, now)?;
-        if let Some(place) = replaced {
-            self.count(place.kind, -1);
+            tables.insert(kinds, &kind, new, is_claimed, is_later)?;
+        if let Some((kind, job)) = replaced {
+            let kind = kind_row(&self.kinds, kind)?.clone();
+            self.ended(tables, &kind, job, Ending::Cancelled, RunOf::default(), now)?;
         }
         if let Some(place) = place {
-            self.count(place.kind, 1);
+            self.count(place.kind, KindCounts::of_job(0));
             self.note_added(place);
             if new.callers_id {
                 // A cancel of an earlier job with this id must not cancel this job.
@@ -219,12 +219,9 @@ impl State {
         place: Place,
         now: Millis,
     ) -> Result<(), StoreError> {
-        let Some(job) = tables.job(place)? else { return Ok(()) };
-        let remembered = job.callers_id || self.unknown.contains(&job.id);
-        let kind = kind_row(&self.kinds, place.kind)?;
-        tables.end_job(kind, place, job.key.as_deref(), remembered, now)?;
-        self.take_cancel_request(tables, job.id)?;
-        self.count(place.kind, -1);
+        if self.end(tables, place, Ending::Cancelled, RunOf::default(), now)? {
+            self.take_cancel_request(tables, place.id)?;
+        }
         Ok(())
     }
 
@@ -245,34 +242,37 @@ impl State {
     }
 
     fn retry(&mut self, tables: Tables<'_>, id: JobId, due: Millis) -> Result<Answer, StoreError> {
-        let Some((job, n, _)) = tables.dead(id)? else { return Ok(Answer::Changed(false)) };
-        if let Some(key) = &job.key {
+        let dead = tables.ended(id)?.filter(|row| row.ending == Ending::Dead);
+        let Some(dead) = dead else { return Ok(Answer::Changed(false)) };
+        if let Some(key) = &dead.job.key {
             if let Some(by) = tables.key_holder(key)? {
                 return Ok(Answer::Refused(StoreError::KeyTaken { key: key.clone(), by }));
             }
             tables.put_key(key, id)?;
         }
-        tables.execute(&tables.sql.drop_dead, [id_bytes(id)])?;
+        self.take_ended(tables, &dead)?;
+        let (job, n) = (dead.job, dead.kind);
         self.take_cancel_request(tables, id)?;
         let kind = kind_row(&self.kinds, n)?;
         let later = self.hours.is_later(tables, n, due)?;
         let alive = JobRow { due, failures: 0, interruptions: 0, ..job };
         let place = tables.put_job(kind, &alive, later)?;
-        self.count(n, 1);
+        self.count(n, KindCounts::of_job(0));
         self.note_added(place);
         Ok(Answer::Changed(true))
     }
 
-    fn delete_dead(
+    /// Deletes a job that is dead or kept.
+    fn delete_ended(
         &mut self,
         tables: Tables<'_>,
         id: JobId,
         now: Millis,
     ) -> Result<bool, StoreError> {
-        let Some((job, ..)) = tables.dead(id)? else { return Ok(false) };
-        tables.execute(&tables.sql.drop_dead, [id_bytes(id)])?;
-        if job.callers_id {
-            tables.remember(id, now)?;
+        let Some(row) = tables.ended(id)? else { return Ok(false) };
+        self.take_ended(tables, &row)?;
+        if row.job.callers_id {
+            self.remember(tables, id, now)?;
         }
         Ok(true)
     }
@@ -294,10 +294,19 @@ impl State {
         // still names it would count as an interruption of it.
         self.claims.end(id, *end == End::Completed);
         match end {
+            End::Completed if finish.wanted || finish.keep.is_some() => {
+                let ending = if cancelled { Ending::Cancelled } else { Ending::Completed };
+                let (took, result) = (finish.took, finish.result.as_deref());
+                let keep = finish.keep.filter(|_| !cancelled);
+                self.end(tables, place, ending, RunOf { took, result, keep }, now)?;
+            }
+            // Nothing is kept of it, so its row is not read.
             End::Completed => {
-                let key = held.key.as_deref();
-                if tables.end_job(&kind, place, key, remembered, now)? {
-                    self.count(place.kind, -1);
+                if tables.remove_job(&kind, place, held.key.as_deref())? {
+                    self.count(place.kind, -KindCounts::of_job(u32::from(held.failed)));
+                    if remembered {
+                        self.remember(tables, id, now)?;
+                    }
                 }
             }
             End::Retry { due, errors } => {
@@ -305,6 +314,9 @@ impl State {
                 let errors = errors.clone();
                 let failures = job.failures.saturating_add(1);
                 let attempts = job.attempts.saturating_add(1);
+                if job.failures == 0 {
+                    self.count(kind.n, KindCounts { retrying: 1, ..KindCounts::default() });
+                }
                 let again =
                     JobRow { due: *due, failures, interruptions: 0, attempts, errors, ..job };
                 self.file_again(tables, &kind, place, &again)?;
@@ -316,10 +328,11 @@ impl State {
             }
             End::Dead { errors } => {
                 let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
+                let failed_before = job.failures > 0;
                 job.failures = job.failures.saturating_add(1);
                 job.attempts = job.attempts.saturating_add(1);
                 job.errors = errors.clone();
-                self.die(tables, &kind, place, &job, now)?;
+                self.die(tables, &kind, place, (job, failed_before), finish.took, now)?;
             }
         }
         Ok(if cancelled { Answer::Cancelled(Cancel::Cancelled) } else { Answer::Done })
@@ -340,20 +353,6 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn die(
-        &mut self,
-        tables: Tables<'_>,
-        kind: &KindRow,
-        place: Place,
-        job: &JobRow,
-        now: Millis,
-    ) -> Result<(), StoreError> {
-        tables.end_job(kind, place, job.key.as_deref(), false, now)?;
-        tables.put_dead(place.kind, job, now)?;
-        self.count(place.kind, -1);
-        Ok(())
-    }
-
     /// Notes that an unclaimed job is at this place now.
     fn note_added(&mut self, place: Place) {
         if place.later {
@@ -361,15 +360,5 @@ impl State {
         } else {
             self.claims.note_added(place);
         }
-    }
-    /// Deletes old dead jobs and old remembered ids, as many as [`Pace`](super::pace::Pace) allows. Returns
-    /// whether more may be left.
-    fn purge(&mut self, tables: Tables<'_>, before: Millis) -> Result<bool, StoreError> {
-        let rows = self.purges.rows();
-        let limit = params![before.get(), i64::try_from(rows).unwrap_or(i64::MAX)];
-        let dead = tables.execute(&tables.sql.purge_dead, limit)?;
-        let done = tables.execute(&tables.sql.purge_done, limit)?;
-        self.purges.takes(dead.max(done));
-        Ok(dead.max(done) >= rows)
     }
 }

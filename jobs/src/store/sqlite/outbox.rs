@@ -3,13 +3,14 @@
 #[cfg(unix)]
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rusqlite::Transaction;
 use rusqlite::types::ValueRef;
 
 use super::State;
 use super::open::Location;
-use super::rows::store_error;
+use super::rows::{KindCounts, store_error};
 use super::schema::Sql;
 use super::tables::Tables;
 use crate::store::{Answer, Inserted, NewJob, Op};
@@ -25,10 +26,11 @@ pub(crate) fn insert_in(
     new: NewJob,
     now: Millis,
 ) -> Result<Inserted, StoreError> {
-    let sql = Sql::new(location_of(file, transaction)?.queue.as_deref());
+    let location = location_of(file, transaction)?;
+    let sql = Sql::new(location.queue.as_deref());
     let tables = Tables { conn: transaction, sql: &sql };
     tables.add_kind(&new.kind)?;
-    match change(tables, &Op::Insert(new), now)? {
+    match change(tables, &Op::Insert(new), location.keep_dead, now)? {
         Answer::Inserted(inserted) => Ok(inserted),
         other => Err(strange(&other)),
     }
@@ -70,19 +72,25 @@ fn write_in(
     op: &Op,
     now: Millis,
 ) -> Result<Answer, StoreError> {
-    let sql = Sql::new(location_of(file, transaction)?.queue.as_deref());
+    let location = location_of(file, transaction)?;
+    let sql = Sql::new(location.queue.as_deref());
     let tables = Tables { conn: transaction, sql: &sql };
     // The first statement is a write that changes nothing. If it were a read, SQLite would refuse the
     // write that follows whenever another connection has written in between.
-    tables.add_jobs(NO_KIND, 0)?;
-    change(tables, op, now)
+    tables.add_counts(NO_KIND, KindCounts::default())?;
+    change(tables, op, location.keep_dead, now)
 }
 
 /// Applies an operation as a process that does not run the jobs, in a transaction whose first statement was a
 /// write. It files the rows of the outbox first, as every transaction does: so the later of two jobs keeps
 /// their key.
-fn change(tables: Tables<'_>, op: &Op, now: Millis) -> Result<Answer, StoreError> {
-    let mut state = State::new(false);
+fn change(
+    tables: Tables<'_>,
+    op: &Op,
+    keep_dead: Duration,
+    now: Millis,
+) -> Result<Answer, StoreError> {
+    let mut state = State::new(false, keep_dead);
     state.begin(tables)?;
     state.file_outbox(tables, now)?;
     let answer = state.apply(tables, op, now)?;

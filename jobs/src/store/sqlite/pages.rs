@@ -93,7 +93,7 @@ impl State {
         claimed: bool,
     ) -> Result<JobInfo, StoreError> {
         let state = if claimed { JobState::Running } else { JobState::Pending };
-        Ok(job.info(kind_row(&self.kinds, kind)?.name.clone(), state, None))
+        Ok(job.info(kind_row(&self.kinds, kind)?.name.clone(), state))
     }
 
     /// Returns the positions of the first `limit` later jobs of a kind behind `after`.

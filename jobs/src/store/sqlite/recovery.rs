@@ -65,7 +65,8 @@ impl State {
         job.attempts = job.attempts.saturating_add(1);
         if job.interruptions >= MOST_INTERRUPTIONS {
             job.errors = job.errors.and(now, job.attempts, "", &killed());
-            self.die(tables, &kind, place, &job, now)?;
+            let failed_before = job.failures > 0;
+            self.die(tables, &kind, place, (job, failed_before), 0, now)?;
             return Ok(was_suspect);
         }
         tables.delete_job(&kind, place)?;

@@ -16,7 +16,49 @@ use crate::values::time::Millis;
 pub(crate) struct KindRow {
     pub(crate) n: i64,
     pub(crate) name: String,
+    pub(crate) counts: KindCounts,
+}
+
+/// What is counted of a kind, or by how much the counts change.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct KindCounts {
+    /// Jobs that are not dead.
     pub(crate) jobs: i64,
+    /// Those of them that have failed.
+    pub(crate) retrying: i64,
+    pub(crate) dead: i64,
+    /// Completed jobs that are kept, and their bytes.
+    pub(crate) kept: i64,
+    pub(crate) kept_bytes: i64,
+}
+
+impl KindCounts {
+    /// Returns the counts of one job that is not dead.
+    pub(crate) fn of_job(failures: u32) -> KindCounts {
+        KindCounts { jobs: 1, retrying: i64::from(failures > 0), ..KindCounts::default() }
+    }
+
+    pub(crate) fn add(&mut self, by: KindCounts) {
+        self.jobs += by.jobs;
+        self.retrying += by.retrying;
+        self.dead += by.dead;
+        self.kept += by.kept;
+        self.kept_bytes += by.kept_bytes;
+    }
+}
+
+impl core::ops::Neg for KindCounts {
+    type Output = KindCounts;
+
+    fn neg(self) -> KindCounts {
+        KindCounts {
+            jobs: -self.jobs,
+            retrying: -self.retrying,
+            dead: -self.dead,
+            kept: -self.kept,
+            kept_bytes: -self.kept_bytes,
+        }
+    }
 }
 
 /// Where a job is.
@@ -51,8 +93,8 @@ pub(crate) struct InsertedAt {
     pub(crate) inserted: Inserted,
     /// The place of the new job.
     pub(crate) place: Option<Place>,
-    /// The place of the job that it replaced.
-    pub(crate) replaced: Option<Place>,
+    /// The kind of the job that it replaced, and that job.
+    pub(crate) replaced: Option<(i64, JobRow)>,
 }
 
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
@@ -137,7 +179,7 @@ impl JobRow {
         Ok((millis_of(row, 0)?, id_of(row, 1)?))
     }
 
-    pub(crate) fn info(self, kind: String, state: JobState, died: Option<Millis>) -> JobInfo {
+    pub(crate) fn info(self, kind: String, state: JobState) -> JobInfo {
         JobInfo {
             id: self.id,
             kind,
@@ -150,7 +192,10 @@ impl JobRow {
             error: self.errors.latest(),
             errors: self.errors.list(),
             headers: headers_in(self.extra.as_deref()),
-            died: died.map(Millis::to_system),
+            died: None,
+            ended: None,
+            took: None,
+            result: None,
             payload: self.payload,
         }
     }

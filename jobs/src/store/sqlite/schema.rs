@@ -8,9 +8,10 @@
 //! | `key` | a key and the id of its pending or claimed job | jobs with keys |
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended | jobs in flight |
 //! | `cancel_requested` | a claimed job whose cancel was requested | such requests, until the run ends |
-//! | `dead` | a dead job | dead jobs, until they are purged |
-//! | `done` | an id that the caller chose and whose job has ended | such jobs, until they are purged |
-//! | `kind` | the number of a kind, its name, and its number of jobs that are not dead | kinds |
+//! | `ended` | a job that is dead or kept; or an id that the caller chose and whose job has ended | such jobs and ids, until they are purged |
+//! | `dead_by_error` | a kind, the first line of an error, and the number of dead jobs with both | such groups |
+//! | `kind` | the number of a kind, its name, and its counts | kinds |
+//! | `setting` | a setting of the queue: its name and its value (`values/setting.rs`) | settings |
 //! | `schedule` | a schedule, and its next occurrence | schedules |
 //! | `outbox` | a job that a statement of the application has stored (`statement.rs`) | such jobs, until the next transaction of this store |
 //! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
@@ -34,19 +35,21 @@ pub(crate) const PAGE_BYTES: i64 = 4096;
 
 const TABLES: &str = "
 CREATE TABLE {p}meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE {p}kind (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, jobs INTEGER NOT NULL);
+CREATE TABLE {p}kind (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, jobs INTEGER NOT NULL,
+    retrying INTEGER NOT NULL, dead INTEGER NOT NULL, kept INTEGER NOT NULL, kept_bytes INTEGER NOT NULL
+);
 CREATE TABLE {p}job (
     kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
     failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
+    part TEXT, key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
 CREATE TABLE {p}later (
     kind INTEGER NOT NULL, hour INTEGER NOT NULL, id BLOB NOT NULL, due INTEGER NOT NULL,
     failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
+    part TEXT, key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, hour, id)
 ) WITHOUT ROWID;
 CREATE TABLE {p}moved (
@@ -55,15 +58,21 @@ CREATE TABLE {p}moved (
 CREATE TABLE {p}key (name TEXT PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}claim (n INTEGER PRIMARY KEY, ids BLOB NOT NULL);
 CREATE TABLE {p}cancel_requested (id BLOB PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE {p}dead (
-    id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL, died INTEGER NOT NULL,
-    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
-    callers_id INTEGER NOT NULL,
-    key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL
+CREATE TABLE {p}ended (
+    id BLOB PRIMARY KEY, ending INTEGER NOT NULL, until INTEGER NOT NULL, at INTEGER NOT NULL,
+    kind INTEGER, due INTEGER, took INTEGER,
+    failures INTEGER, interruptions INTEGER, attempts INTEGER, callers_id INTEGER,
+    part TEXT, key TEXT, errors TEXT, extra BLOB, result BLOB, payload BLOB
 ) WITHOUT ROWID;
-CREATE INDEX {p}dead_died ON {p}dead (died);
-CREATE TABLE {p}done (id BLOB PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX {p}done_at ON {p}done (at);
+CREATE INDEX {p}ended_until ON {p}ended (until);
+CREATE INDEX {p}ended_at ON {p}ended (ending, at, id) WHERE ending > 0;
+CREATE INDEX {p}ended_kind ON {p}ended (ending, kind, at, id) WHERE ending > 0;
+CREATE TABLE {p}dead_by_error (
+    kind INTEGER NOT NULL, error TEXT NOT NULL, jobs INTEGER NOT NULL,
+    PRIMARY KEY (kind, error)
+) WITHOUT ROWID;
+CREATE INDEX {p}dead_by_error_jobs ON {p}dead_by_error (jobs);
+CREATE TABLE {p}setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}schedule (
     name TEXT PRIMARY KEY, kind INTEGER NOT NULL, rule TEXT NOT NULL, missed INTEGER NOT NULL,
     next INTEGER NOT NULL, payload BLOB NOT NULL
@@ -89,7 +98,7 @@ pub(crate) struct Sql {
 
     pub(crate) kinds: String,
     pub(crate) add_kind: String,
-    pub(crate) kind_jobs: String,
+    pub(crate) kind_counts: String,
 
     pub(crate) insert: String,
     pub(crate) job: String,
@@ -137,15 +146,25 @@ pub(crate) struct Sql {
     pub(crate) drop_cancel_request: String,
     pub(crate) drop_cancel_requests: String,
 
-    pub(crate) put_dead: String,
-    pub(crate) dead: String,
-    pub(crate) drop_dead: String,
-    pub(crate) dead_page: String,
-    pub(crate) purge_dead: String,
+    pub(crate) put_ended: String,
+    pub(crate) put_remembered: String,
+    pub(crate) ended: String,
+    pub(crate) has_ended: String,
+    pub(crate) drop_ended: String,
+    pub(crate) ended_page: String,
+    pub(crate) ended_page_of_kind: String,
+    pub(crate) oldest_kept: String,
+    pub(crate) over: String,
+    pub(crate) all_ended: String,
 
-    pub(crate) put_done: String,
-    pub(crate) is_done: String,
-    pub(crate) purge_done: String,
+    pub(crate) add_dead_by_error: String,
+    pub(crate) drop_dead_by_error: String,
+    pub(crate) drop_empty_group: String,
+    pub(crate) dead_by_error: String,
+
+    pub(crate) put_setting: String,
+    pub(crate) drop_setting: String,
+    pub(crate) settings: String,
 
     pub(crate) put_schedule: String,
     pub(crate) schedule: String,
@@ -171,6 +190,7 @@ impl Sql {
         let sql = |text: &str| text.replace("{p}", &prefix);
         let row =
             "due, id, failures, interruptions, callers_id, key, errors, payload, attempts, extra";
+        let ended = format!("{row}, kind, at, ending, took, result");
         let more = "failures, interruptions, attempts, typeof(errors), typeof(payload)";
         Sql {
             tables: sql(TABLES),
@@ -181,12 +201,17 @@ impl Sql {
             add_start: sql("UPDATE {p}meta SET value = value + 1 WHERE name = 'starts'"),
             flush: sql("UPDATE {p}meta SET value = value + 1 WHERE name = 'flushes'"),
 
-            kinds: sql("SELECT n, name, jobs FROM {p}kind ORDER BY n"),
-            add_kind: sql("INSERT OR IGNORE INTO {p}kind (name, jobs) VALUES (?1, 0)"),
-            kind_jobs: sql("UPDATE {p}kind SET jobs = jobs + ?2 WHERE n = ?1"),
+            kinds: sql("SELECT n, name, jobs, retrying, dead, kept, kept_bytes FROM {p}kind \
+                 ORDER BY n"),
+            add_kind: sql("INSERT OR IGNORE INTO {p}kind \
+                 (name, jobs, retrying, dead, kept, kept_bytes) VALUES (?1, 0, 0, 0, 0, 0)"),
+            kind_counts: sql("UPDATE {p}kind SET jobs = jobs + ?2, retrying = retrying + ?3, \
+                 dead = dead + ?4, kept = kept + ?5, kept_bytes = kept_bytes + ?6 WHERE n = ?1"),
 
-            insert: sql("INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-                 ?11)"),
+            insert: sql(
+                "INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, \
+                 ?11)",
+            ),
             job: sql(&format!(
                 "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND due = ?2 AND id = ?3"
             )),
@@ -206,7 +231,7 @@ impl Sql {
             hour: sql("SELECT value FROM {p}meta WHERE name = 'hour'"),
             set_hour: sql("UPDATE {p}meta SET value = ?1 WHERE name = 'hour'"),
             insert_later: sql(
-                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, ?9, ?10, ?11, ?12)",
             ),
             later: sql(&format!(
                 "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"
@@ -232,7 +257,7 @@ impl Sql {
             ),
 
             move_unread: sql("INSERT INTO {p}job \
-                 SELECT kind, due, id, failures, interruptions, attempts, callers_id, key, errors, extra, payload \
+                 SELECT kind, due, id, failures, interruptions, attempts, callers_id, part, key, errors, extra, payload \
                  FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"),
 
             moved: sql("SELECT kind, due FROM {p}moved WHERE id = ?1"),
@@ -256,27 +281,50 @@ impl Sql {
             drop_cancel_request: sql("DELETE FROM {p}cancel_requested WHERE id = ?1"),
             drop_cancel_requests: sql("DELETE FROM {p}cancel_requested"),
 
-            put_dead: sql("INSERT OR REPLACE INTO {p}dead VALUES \
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
-            dead: sql(
-                "SELECT due, id, failures, interruptions, callers_id, key, errors, payload, attempts, \
-                 extra, kind, died \
-                 FROM {p}dead WHERE id = ?1",
+            put_ended: sql(
+                "INSERT INTO {p}ended (id, ending, until, at, kind, due, took, failures, \
+                 interruptions, attempts, callers_id, key, errors, extra, result, payload) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             ),
-            drop_dead: sql("DELETE FROM {p}dead WHERE id = ?1"),
-            dead_page: sql(
-                "SELECT due, id, failures, interruptions, callers_id, key, errors, payload, attempts, \
-                 extra, kind, died \
-                 FROM {p}dead WHERE id > ?1 AND due BETWEEN ?2 AND ?3 \
-                 AND (?4 IS NULL OR kind = ?4) ORDER BY id LIMIT ?5",
+            put_remembered: sql(
+                "INSERT INTO {p}ended (id, ending, until, at) VALUES (?1, 0, ?2, ?3)",
             ),
-            purge_dead: sql("DELETE FROM {p}dead WHERE id IN \
-                 (SELECT id FROM {p}dead WHERE died < ?1 ORDER BY died LIMIT ?2)"),
+            ended: sql(&format!("SELECT {ended} FROM {{p}}ended WHERE id = ?1 AND ending > 0")),
+            has_ended: sql("SELECT 1 FROM {p}ended WHERE id = ?1"),
+            drop_ended: sql("DELETE FROM {p}ended WHERE id = ?1"),
+            ended_page: sql(&format!(
+                "SELECT {ended} FROM {{p}}ended WHERE ending = ?1 AND ending > 0 \
+                 AND (at, id) < (?2, ?3) AND due BETWEEN ?4 AND ?5 \
+                 ORDER BY at DESC, id DESC LIMIT ?6"
+            )),
+            ended_page_of_kind: sql(&format!(
+                "SELECT {ended} FROM {{p}}ended WHERE ending = ?1 AND ending > 0 \
+                 AND (at, id) < (?2, ?3) AND due BETWEEN ?4 AND ?5 AND kind = ?7 \
+                 ORDER BY at DESC, id DESC LIMIT ?6"
+            )),
+            oldest_kept: sql(&format!(
+                "SELECT {ended} FROM {{p}}ended WHERE ending = 1 AND kind = ?1 \
+                 ORDER BY at, id LIMIT 1"
+            )),
+            over: sql("SELECT id FROM {p}ended WHERE until < ?1 ORDER BY until LIMIT ?2"),
+            all_ended: sql("SELECT id, ending, kind, errors, coalesce(octet_length(payload), 0) \
+                 + coalesce(octet_length(result), 0) + coalesce(octet_length(errors), 0) \
+                 + coalesce(octet_length(extra), 0) FROM {p}ended"),
 
-            put_done: sql("INSERT OR REPLACE INTO {p}done VALUES (?1, ?2)"),
-            is_done: sql("SELECT 1 FROM {p}done WHERE id = ?1"),
-            purge_done: sql("DELETE FROM {p}done WHERE id IN \
-                 (SELECT id FROM {p}done WHERE at < ?1 ORDER BY at LIMIT ?2)"),
+            add_dead_by_error: sql("INSERT INTO {p}dead_by_error VALUES (?1, ?2, 1) \
+                 ON CONFLICT DO UPDATE SET jobs = jobs + 1"),
+            drop_dead_by_error: sql("UPDATE {p}dead_by_error SET jobs = jobs - 1 \
+                 WHERE kind = ?1 AND error = ?2 RETURNING jobs"),
+            drop_empty_group: sql(
+                "DELETE FROM {p}dead_by_error WHERE kind = ?1 AND error = ?2 AND jobs <= 0",
+            ),
+            dead_by_error: sql("SELECT kind, error, jobs FROM {p}dead_by_error \
+                 ORDER BY jobs DESC LIMIT ?1"),
+
+            put_setting: sql("INSERT INTO {p}setting VALUES (?1, ?2) \
+                 ON CONFLICT DO UPDATE SET value = ?2 WHERE value <> ?2"),
+            drop_setting: sql("DELETE FROM {p}setting WHERE name = ?1"),
+            settings: sql("SELECT name, value FROM {p}setting ORDER BY name"),
 
             put_schedule: sql("INSERT OR REPLACE INTO {p}schedule VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
             schedule: sql("SELECT kind, rule, missed, next FROM {p}schedule WHERE name = ?1"),
@@ -285,9 +333,7 @@ impl Sql {
             schedules: sql(
                 "SELECT name, kind, rule, missed, next, payload FROM {p}schedule ORDER BY name",
             ),
-            counts: sql(
-                "SELECT (SELECT count(*) FROM {p}dead), (SELECT count(*) FROM {p}schedule)",
-            ),
+            counts: sql("SELECT count(*) FROM {p}schedule"),
 
             file_number: sql("SELECT value FROM {p}meta WHERE name = 'file'"),
             leave: sql("INSERT INTO {p}outbox (made_for_this_file, job) VALUES ((\

@@ -1,12 +1,13 @@
 //! The state in memory that belongs to the file.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use super::claims::Claims;
 use super::later_jobs::Hours;
 use super::pace::Pace;
 use super::pages::Ahead;
-use super::rows::KindRow;
+use super::rows::{KindCounts, KindRow};
 use super::tables::Tables;
 use crate::store::Unreadable;
 use crate::values::error::StoreError;
@@ -15,8 +16,10 @@ use crate::values::id::JobId;
 /// The state in memory that belongs to the file.
 pub(crate) struct State {
     pub(crate) kinds: Vec<KindRow>,
-    /// For each kind by number: by how much its number of jobs has changed in this batch.
-    pub(crate) deltas: Vec<(i64, i64)>,
+    /// For each kind by number: by how much its counts have changed in this batch.
+    pub(crate) deltas: Vec<(i64, KindCounts)>,
+    /// How long dead jobs, and ids that callers chose, are kept.
+    pub(crate) keep_dead: Duration,
     pub(crate) claims: Claims,
     pub(crate) hours: Hours,
     /// How many rows a purge deletes at once.
@@ -43,10 +46,11 @@ pub(crate) struct State {
 
 impl State {
     /// Returns the state of a process that has not read the file yet.
-    pub(super) fn new(runs_jobs: bool) -> State {
+    pub(super) fn new(runs_jobs: bool, keep_dead: Duration) -> State {
         State {
             kinds: Vec::new(),
             deltas: Vec::new(),
+            keep_dead,
             claims: Claims::new(runs_jobs),
             hours: Hours::default(),
             purges: Pace::default(),
@@ -113,13 +117,30 @@ impl State {
         self.data_version = -1;
     }
 
-    /// Writes the changed numbers of jobs of each kind.
+    /// Notes that counts of a kind have changed by this much.
+    pub(super) fn count(&mut self, kind: i64, by: KindCounts) {
+        match self.deltas.iter_mut().find(|(of, _)| *of == kind) {
+            Some((_, delta)) => delta.add(by),
+            None => self.deltas.push((kind, by)),
+        }
+    }
+
+    /// Returns the counts of a kind, with the changes of this batch.
+    pub(super) fn counts_of(&self, kind: &KindRow) -> KindCounts {
+        let mut counts = kind.counts;
+        if let Some((_, delta)) = self.deltas.iter().find(|(of, _)| *of == kind.n) {
+            counts.add(*delta);
+        }
+        counts
+    }
+
+    /// Writes the changed counts of each kind.
     pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         for (kind, by) in self.deltas.drain(..) {
-            if by != 0 {
-                tables.add_jobs(kind, by)?;
+            if by != KindCounts::default() {
+                tables.add_counts(kind, by)?;
                 if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
-                    row.jobs += by;
+                    row.counts.add(by);
                 }
             }
         }

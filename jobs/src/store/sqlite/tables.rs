@@ -10,11 +10,11 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::{
-    InsertedAt, JobRow, KindRow, Place, hour_of, id_bytes, id_of, kind_row, millis_of,
+    InsertedAt, JobRow, KindCounts, KindRow, Place, hour_of, id_bytes, id_of, kind_row, millis_of,
     out_of_range, store_error,
 };
 use super::schema::Sql;
-use crate::store::{IfTaken, Inserted, NewJob};
+use crate::store::{Ending, IfTaken, Inserted, NewJob};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
@@ -27,6 +27,18 @@ const MOST_JOBS: i64 = 1 << 53;
 /// Returns the value of the column `errors`: NULL if the job has not failed.
 fn errors_column(errors: &AttemptErrors) -> Option<&str> {
     Some(errors.as_text()).filter(|text| !text.is_empty())
+}
+
+/// A row of `ended`: a job that is dead or kept.
+#[derive(Debug)]
+pub(super) struct EndedRow {
+    pub(super) job: JobRow,
+    pub(super) kind: i64,
+    pub(super) ending: Ending,
+    pub(super) until: Millis,
+    pub(super) at: Millis,
+    pub(super) took: u64,
+    pub(super) result: Option<Vec<u8>>,
 }
 
 /// The tables of one queue, as one connection sees them.
@@ -68,11 +80,18 @@ impl Tables<'_> {
 
     pub(crate) fn kinds(&self) -> Result<Vec<KindRow>, StoreError> {
         self.all(&self.sql.kinds, [], |row| {
-            let jobs = row.get(2)?;
-            match jobs {
-                0..=MOST_JOBS => Ok(KindRow { n: row.get(0)?, name: row.get(1)?, jobs }),
-                _ => Err(out_of_range(2, jobs)),
-            }
+            let count = |column| match row.get(column)? {
+                count @ 0..=MOST_JOBS => Ok(count),
+                count => Err(out_of_range(column, count)),
+            };
+            let counts = KindCounts {
+                jobs: count(2)?,
+                retrying: count(3)?,
+                dead: count(4)?,
+                kept: count(5)?,
+                kept_bytes: count(6)?,
+            };
+            Ok(KindRow { n: row.get(0)?, name: row.get(1)?, counts })
         })
     }
 
@@ -80,8 +99,10 @@ impl Tables<'_> {
         self.execute(&self.sql.add_kind, [name]).map(drop)
     }
 
-    pub(crate) fn add_jobs(&self, kind: i64, by: i64) -> Result<(), StoreError> {
-        self.execute(&self.sql.kind_jobs, params![kind, by]).map(drop)
+    pub(crate) fn add_counts(&self, kind: i64, by: KindCounts) -> Result<(), StoreError> {
+        let KindCounts { jobs, retrying, dead, kept, kept_bytes } = by;
+        let row = params![kind, jobs, retrying, dead, kept, kept_bytes];
+        self.execute(&self.sql.kind_counts, row).map(drop)
     }
 
     /// Returns the place of the job with this id.
@@ -208,28 +229,18 @@ impl Tables<'_> {
         Ok(found)
     }
 
-    /// Deletes a job and its key. Remembers its id if `callers_id`.
-    pub(crate) fn end_job(
+    /// Deletes a job and its key.
+    pub(crate) fn remove_job(
         &self,
         kind: &KindRow,
         place: Place,
         key: Option<&str>,
-        callers_id: bool,
-        now: Millis,
     ) -> Result<bool, StoreError> {
         let found = self.delete_job(kind, place)?;
         if let Some(key) = key {
             self.execute(&self.sql.drop_key, params![key, id_bytes(place.id)])?;
         }
-        if callers_id {
-            self.remember(place.id, now)?;
-        }
         Ok(found)
-    }
-
-    /// Remembers an id whose job has ended.
-    pub(crate) fn remember(&self, id: JobId, now: Millis) -> Result<(), StoreError> {
-        self.execute(&self.sql.put_done, params![id_bytes(id), now.get()]).map(drop)
     }
 
     pub(crate) fn key_holder(&self, key: &str) -> Result<Option<JobId>, StoreError> {
@@ -248,7 +259,6 @@ impl Tables<'_> {
         new: &NewJob,
         is_claimed: impl Fn(JobId) -> Result<bool, StoreError>,
         is_later: impl FnOnce(i64, Millis) -> Result<bool, StoreError>,
-        now: Millis,
     ) -> Result<InsertedAt, StoreError> {
         let refused = |inserted| InsertedAt { inserted, place: None, replaced: None };
         if new.callers_id && self.is_known(kinds, new.id)? {
@@ -274,10 +284,8 @@ impl Tables<'_> {
                     if *if_taken == IfTaken::ReplaceKeepingTime {
                         due = place.due;
                     }
-                    let callers_id = self.job(place)?.is_some_and(|job| job.callers_id);
-                    let of = kind_row(kinds, place.kind)?;
-                    self.end_job(of, place, None, callers_id, now)?;
-                    replaced = Some(place);
+                    replaced = self.job(place)?.map(|job| (place.kind, job));
+                    self.remove_job(kind_row(kinds, place.kind)?, place, None)?;
                 }
             }
             self.put_key(key, new.id)?;
@@ -307,37 +315,7 @@ impl Tables<'_> {
     pub(super) fn is_known(&self, kinds: &[KindRow], id: JobId) -> Result<bool, StoreError> {
         let bytes = [id_bytes(id)];
         Ok(self.find(kinds, id)?.is_some()
-            || self.one(&self.sql.dead, bytes, |_| Ok(()))?.is_some()
-            || self.one(&self.sql.is_done, bytes, |_| Ok(()))?.is_some())
-    }
-
-    /// Writes a dead job.
-    pub(crate) fn put_dead(&self, kind: i64, job: &JobRow, died: Millis) -> Result<(), StoreError> {
-        self.execute(
-            &self.sql.put_dead,
-            params![
-                id_bytes(job.id),
-                kind,
-                job.due.get(),
-                died.get(),
-                job.failures,
-                job.interruptions,
-                job.attempts,
-                job.callers_id,
-                job.key,
-                errors_column(&job.errors),
-                job.extra,
-                job.payload
-            ],
-        )
-        .map(drop)
-    }
-
-    /// Returns a dead job, the number of its kind, and when it died.
-    pub(crate) fn dead(&self, id: JobId) -> Result<Option<(JobRow, i64, Millis)>, StoreError> {
-        self.one(&self.sql.dead, [id_bytes(id)], |row| {
-            Ok((JobRow::read(row)?, row.get(10)?, millis_of(row, 11)?))
-        })
+            || self.one(&self.sql.has_ended, bytes, |_| Ok(()))?.is_some())
     }
 
     pub(crate) fn ids(&self, sql: &str) -> Result<Vec<JobId>, StoreError> {

@@ -6,60 +6,61 @@
 local wrong = {}
 for n = at, #ARGV do
   local id = ARGV[n]
-  local places = {}
+  local found_in = {}
   local score
   for kind, key in pairs(due) do
     local found = redis.call('ZSCORE', key, id)
     if found then
       score = tonumber(found)
-      places[#places + 1] = 'waits as ' .. kind
+      found_in[#found_in + 1] = 'waits as ' .. kind
     end
   end
   local claimed = redis.call('ZSCORE', run, id)
   if claimed then
-    places[#places + 1] = 'claimed'
+    found_in[#found_in + 1] = 'claimed'
   end
-  local is_dead = redis.call('ZSCORE', dead, id)
-  if is_dead then
-    places[#places + 1] = 'dead'
-  end
+  local has_end = redis.call('ZSCORE', ended, id)
   local function say(what)
     wrong[#wrong + 1] = id
-    wrong[#wrong + 1] = what .. ' (' .. table.concat(places, ', ') .. ')'
+    wrong[#wrong + 1] = what .. ' (' .. table.concat(found_in, ', ') .. ')'
   end
   local record = redis.call('HGET', jobs, id)
   local job = record and read(record)
+  local has_ended = job and has(job.flags, ENDED)
+  if has_ended then
+    found_in[#found_in + 1] = 'ended'
+  end
   if record and not job then
     say('R12: a record makes sense')
   elseif record then
-    if #places ~= 1 then
+    if #found_in ~= 1 then
       say('R1: a job is in one place')
-    elseif not is_dead and not claimed and places[1] ~= 'waits as ' .. job.kind then
+    elseif not has_ended and not claimed and found_in[1] ~= 'waits as ' .. job.kind then
       say('R2: a job waits among those of its kind, ' .. job.kind)
     end
     if score and math.floor(score / BAND) ~= math.min(job.interruptions, MOST_INTERRUPTIONS - 1) then
       say('R13: a job waits where its interruptions say')
     end
-    if has(job.flags, DEAD) ~= (is_dead ~= false) then
-      say('R3: the record of a dead job says that it is dead')
+    if has_ended ~= (has_end ~= false) then
+      say('R3: a job that has ended has a date after which it goes, and no other job has one')
     end
-    if not is_dead and holds_key(job) and redis.call('HGET', keys, job.key) ~= id then
+    if not has_ended and holds_key(job) and redis.call('HGET', keys, job.key) ~= id then
       say('R15: a job that holds its key until its end has it')
     end
-    if is_dead and redis.call('HGET', keys, job.key) == id then
-      say('R4: a dead job has no key')
+    if has_ended and redis.call('HGET', keys, job.key) == id then
+      say('R4: a job that has ended has no key')
     end
-  elseif #places > 0 then
-    say('R5: what waits, is claimed or is dead has a record')
+    if has_ended then
+      local by_time, by_kind = places(job.ending, job.kind, job.ended_at, id)
+      if not redis.call('ZSCORE', over, by_time) or not redis.call('ZSCORE', over, by_kind) then
+        say('R7: a job that has ended is in both lists of such jobs')
+      end
+    end
+  elseif #found_in > 0 then
+    say('R5: what waits or is claimed has a record')
   end
   if (redis.call('HEXISTS', fences, id) == 1) ~= (claimed ~= false) then
     say('R6: what is claimed has a fence')
-  end
-  if (redis.call('ZSCORE', died, id) ~= false) ~= (is_dead ~= false) then
-    say('R7: what is dead has a time of death')
-  end
-  if redis.call('ZSCORE', done, id) and record then
-    say('R8: an id that is remembered has no job')
   end
 end
 return { 'ok', micros, wrong }

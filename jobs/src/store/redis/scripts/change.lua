@@ -38,7 +38,7 @@ if ARGV[at] ~= 'insert_many' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV the
 end
 -- A full server refuses the operations that need memory, and no others.
 local NEEDS_MEMORY = {
-  insert = true, insert_many = true, occur = true, put_schedule = true, retry = true,
+  insert = true, insert_many = true, occur = true, put_schedule = true, put_setting = true, retry = true,
 }
 if not NEEDS_MEMORY[ARGV[at]] then
   write_on_a_full_server()
@@ -59,17 +59,23 @@ end
 
 local function remember(id, flags)
   if has(flags, CALLERS_ID) then
-    redis.call('ZADD', done, now, id)
+    remember_id(id, now)
   end
 end
 
--- Removes a pending job for good.
+-- Removes a pending job that was cancelled or replaced.
 local function remove(id, job)
+  local score = redis.call('ZSCORE', due[job.kind], id)
   redis.call('ZREM', due[job.kind], id)
-  redis.call('HDEL', jobs, id)
   free_key(job.key, id)
-  remember(id, job.flags)
   count(job.kind, -1)
+  count_retrying(job.kind, job.failures > 0 and -1 or 0)
+  if is_wanted(job) then
+    keep(id, job, AS_CANCELLED, score and time_of(tonumber(score)) or now, 0, '', now + WANTED_KEPT_MS)
+  else
+    redis.call('HDEL', jobs, id)
+    remember(id, job.flags)
+  end
 end
 
 -- The pending job with this id, or nil.
@@ -79,7 +85,7 @@ local function pending(id)
     return nil
   end
   local job = read(record)
-  if not job or has(job.flags, DEAD) then
+  if not job or has(job.flags, ENDED) then
     return nil
   end
   return job
@@ -116,7 +122,7 @@ local function insert(id, kind, time, if_taken, key, record)
   if redis.call('HEXISTS', jobs, id) == 1 then
     return KNOWN
   end
-  if has(string.byte(record, 1), CALLERS_ID) and redis.call('ZSCORE', done, id) then
+  if has(string.byte(record, 1), CALLERS_ID) and redis.call('ZSCORE', ended, id) then
     return KNOWN
   end
   learn_head(kind)
@@ -226,29 +232,45 @@ operations.reschedule_key = function()
   return reschedule(pending_holder_of(key), tonumber(time))
 end
 
+-- Removes what a record that was removed by hand has left of a job that has ended. Looks for it among the latest
+-- 10,000 of each kind of end. CHANGED: there was something.
+local function sweep(id)
+  if redis.call('ZREM', ended, id) == 0 then
+    return UNCHANGED
+  end
+  for ending = AS_COMPLETED, AS_CANCELLED do
+    local first, final = range_of(ending)
+    for _, place in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, 10000)) do
+      if string.sub(place, -16) == id then
+        local ended_at = struct.unpack('>I8', string.sub(place, -24, -17))
+        for kind in pairs(due) do
+          redis.call('ZREM', over, places(ending, kind, ended_at, id))
+        end
+      end
+    end
+  end
+  return CHANGED
+end
+
 -- Makes a dead job pending.
 operations.retry = function()
   local id, time = args(2)
-  if not redis.call('ZSCORE', dead, id) then
-    return UNCHANGED
-  end
   local record = redis.call('HGET', jobs, id)
   local job = record and read(record)
-  if record and not job then
+  if not record then
+    sweep(id)
+  end
+  if not job or job.ending ~= AS_DEAD then
     return UNCHANGED
   end
-  if job and job.key ~= '' then
+  if job.key ~= '' then
     local holder = holder_of(job.key)
     if holder then
       return key_taken_by(holder, job.key)
     end
   end
-  redis.call('ZREM', dead, id)
-  redis.call('ZREM', died, id)
-  if not record then
-    return UNCHANGED
-  end
-  job.flags, job.failures, job.interruptions = job.flags - DEAD, 0, 0
+  take_ended(id, job)
+  job.flags, job.failures, job.interruptions = job.flags - ENDED, 0, 0
   if job.key ~= '' then
     redis.call('HSET', keys, job.key, id)
   end
@@ -258,21 +280,19 @@ operations.retry = function()
   return CHANGED
 end
 
--- Removes a dead job. Returns the flags of its record, if it has one.
-local function delete_dead(id)
-  local record = redis.call('HGET', jobs, id)
-  redis.call('ZREM', dead, id)
-  redis.call('ZREM', died, id)
-  redis.call('HDEL', jobs, id)
-  return record and string.byte(record, 1) or 0
-end
-
+-- Deletes a job that is dead or kept.
 operations.delete = function()
   local id = args(1)
-  if not redis.call('ZSCORE', dead, id) then
+  local record = redis.call('HGET', jobs, id)
+  local job = record and read(record)
+  if not record then
+    return sweep(id)
+  end
+  if not job or not has(job.flags, ENDED) then
     return UNCHANGED
   end
-  remember(id, delete_dead(id))
+  take_ended(id, job)
+  remember(id, job.flags)
   return CHANGED
 end
 
@@ -298,6 +318,23 @@ operations.drop_schedule = function()
   return dropped == 1 and CHANGED or UNCHANGED
 end
 
+-- Sets a setting of the queue. Without a value: removes it.
+operations.put_setting = function()
+  local name, is_set, value = args(3)
+  local before = redis.call('HGET', settings, name)
+  if is_set == '1' and before == value or is_set ~= '1' and not before then
+    return UNCHANGED
+  end
+  if is_set == '1' then
+    redis.call('HSET', settings, name, value)
+  else
+    redis.call('HDEL', settings, name)
+  end
+  redis.call('HINCRBY', meta, 'schedules', 1)
+  publish('poll 0')
+  return CHANGED
+end
+
 -- Inserts occurrences of a schedule as jobs, unless another process has done so.
 operations.occur = function()
   local name, expected, following, many = args(4)
@@ -321,16 +358,16 @@ operations.occur = function()
   return CHANGED
 end
 
--- Deletes dead jobs and remembered ids that are older than a time, at most 128 of each. CHANGED: more may be left.
+-- Deletes jobs that have ended, and remembered ids, whose time is over: at most 128. CHANGED: more may be left.
 operations.purge = function()
-  local before = '(' .. args(1)
-  local old = redis.call('ZRANGEBYSCORE', died, '-inf', before, 'LIMIT', 0, 128)
-  for _, id in ipairs(old) do
-    delete_dead(id)
+  local gone = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 128)
+  for n, record in ipairs(get_all(jobs, gone)) do
+    local job = record and read(record)
+    if job and has(job.flags, ENDED) then
+      drop_ended(gone[n], job)
+    else
+      redis.call('ZREM', ended, gone[n])
+    end
   end
-  local forgotten = redis.call('ZRANGEBYSCORE', done, '-inf', before, 'LIMIT', 0, 128)
-  for _, id in ipairs(forgotten) do
-    redis.call('ZREM', done, id)
-  end
-  return (#old == 128 or #forgotten == 128) and CHANGED or UNCHANGED
+  return #gone == 128 and CHANGED or UNCHANGED
 end

@@ -188,7 +188,7 @@ local function key_bytes_of(id, record, kind)
     return nil
   end
   local flags = string.byte(record, 1)
-  if flags > CALLERS_ID and (has(flags, DEAD) or flags > CALLERS_ID + EXTRA) then
+  if flags > CALLERS_ID and (has(flags, ENDED) or flags > CALLERS_ID + EXTRA) then
     return nil
   end
   local kind_bytes, key_bytes, high, low = string.byte(record, 14, 17)

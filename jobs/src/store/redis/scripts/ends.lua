@@ -14,40 +14,57 @@ local function end_claim(id, token)
 end
 
 -- Removes a claimed job from all keys but `jobs`, which has its record.
-local function forget(id, claim)
+local function forget(id, claim, fence)
   free_key(claim.key, id)
   remember(id, claim.flags)
   count(claim.kind, -1)
+  count_retrying(claim.kind, has_failed(fence) and -1 or 0)
+end
+
+-- Removes a claimed job that was cancelled, and keeps it if a caller waits for its end.
+local function forget_cancelled(id, claim, fence, took)
+  local record = has(claim.flags, EXTRA) and redis.call('HGET', jobs, id)
+  local job = record and read(record)
+  if job and is_wanted(job) then
+    free_key(claim.key, id)
+    count(claim.kind, -1)
+    count_retrying(claim.kind, has_failed(fence) and -1 or 0)
+    keep(id, job, AS_CANCELLED, due_of(fence), took, '', now + WANTED_KEPT_MS)
+  else
+    redis.call('HDEL', jobs, id)
+    forget(id, claim, fence)
+  end
 end
 
 -- Ends a run that failed or was snoozed. `fate`: see `Fate` in `protocol.rs`. `errors`: those of earlier attempts,
--- and this one.
-local function finish(id, token, fate, time, errors)
+-- and this one. `took`: how long the run took.
+local function finish(id, token, fate, time, errors, took)
   local claim, fence = end_claim(id, token)
   if not claim then
     return CLAIM_LOST
   end
   local record = redis.call('HGET', jobs, id)
   if take_cancel_request(id) or not record then
-    redis.call('HDEL', jobs, id)
-    forget(id, claim)
+    forget_cancelled(id, claim, fence, took)
     return DONE
   end
   local job = read(record)
   if not job then
     set_aside(id, record)
-    forget(id, claim)
+    forget(id, claim, fence)
     return DONE
   end
+  local failed_before = job.failures > 0
   if fate ~= 'snoozed' then
     job.failures = job.failures + 1
     job.attempts = job.attempts + 1
     job.errors = errors
   end
   if fate == 'dead' then
-    bury(id, job, due_of(fence))
+    bury(id, job, due_of(fence), took, failed_before)
   else
     job.interruptions = 0
+    count_retrying(job.kind, fate ~= 'snoozed' and not failed_before and 1 or 0)
     redis.call('HSET', jobs, id, write(job))
     enqueue(job.kind, id, time, 0)
   end
@@ -71,7 +88,7 @@ operations.complete = function()
       results[n] = DONE
       ended[#ended + 1] = id
       take_cancel_request(id)
-      forget(id, read_fence(fence))
+      forget(id, read_fence(fence), fence)
     end
   end
   call_all('ZREM', run, ended)
@@ -80,9 +97,65 @@ operations.complete = function()
   return table.concat(results)
 end
 
+-- Ends a run that completed, and keeps its job. `age`: for how long, or '' if its kind keeps none and only a caller
+-- waits for its end. `last`, `bytes`: how many jobs of its kind are kept, and how many bytes of them.
+operations.complete_and_keep = function()
+  local id, token, took, result, age, last, bytes = args(7)
+  local claim, fence = end_claim(id, token)
+  if not claim then
+    return CLAIM_LOST
+  end
+  take_cancel_request(id)
+  local record = redis.call('HGET', jobs, id)
+  local job = record and read(record)
+  if not job then
+    if record then
+      set_aside(id, record)
+    end
+    forget(id, claim, fence)
+    return DONE
+  end
+  free_key(claim.key, id)
+  count(claim.kind, -1)
+  count_retrying(claim.kind, job.failures > 0 and -1 or 0)
+  if claim.key == '' then
+    -- Another job took it, or it had none.
+    job.key = ''
+  end
+  local till = is_wanted(job) and now + WANTED_KEPT_MS or now
+  if age ~= '' then
+    till = math.max(till, now + tonumber(age))
+  end
+  keep(id, job, AS_COMPLETED, due_of(fence), tonumber(took), result, till)
+  if age == '' then
+    return DONE
+  end
+  -- Two at most, so that a lower bound makes no script long.
+  local first, final = range_of(AS_COMPLETED, job.kind)
+  for _ = 1, 2 do
+    local kept_bytes = tonumber(redis.call('HGET', counters, 'kept_bytes:' .. job.kind)) or 0
+    if redis.call('ZLEXCOUNT', over, first, final) <= tonumber(last) and kept_bytes <= tonumber(bytes) then
+      break
+    end
+    local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, 1)[1]
+    if not oldest then
+      break
+    end
+    local its_id = string.sub(oldest, -16)
+    local its_record = redis.call('HGET', jobs, its_id)
+    local its_job = its_record and read(its_record)
+    if its_job and has(its_job.flags, ENDED) then
+      drop_ended(its_id, its_job)
+    else
+      redis.call('ZREM', over, oldest)
+    end
+  end
+  return DONE
+end
+
 operations.finish = function()
-  local id, token, fate, time, errors = args(5)
-  return finish(id, token, fate, tonumber(time), errors)
+  local id, token, fate, time, errors, took = args(6)
+  return finish(id, token, fate, tonumber(time), errors, tonumber(took))
 end
 
 -- Gives a claim back, as if it had never been made.
@@ -93,8 +166,7 @@ operations.release = function()
     return DONE
   end
   if take_cancel_request(id) then
-    redis.call('HDEL', jobs, id)
-    forget(id, claim)
+    forget_cancelled(id, claim, fence, 0)
   else
     enqueue(claim.kind, id, due_of(fence), interruptions_of(fence))
   end

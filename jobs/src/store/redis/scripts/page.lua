@@ -1,14 +1,15 @@
--- A page of ids of pending, claimed or dead jobs.
+-- A page of ids of pending or claimed jobs, or of jobs that have ended.
 --
 -- ARGV from `at` on: the set (`JobSet` in `protocol.rs`) and the limit, 256 at most; then for
 --   'pending': the earliest and the latest due time, the id that the page follows or '', the kinds
 --   'claimed': how many ids to skip
---   'dead': the id that the page follows, or ''
+--   'ended': how they have ended; their kind, or '' for any; the place that the page follows (time of the end in
+--     eight bytes, and id), or ''
 -- Returns { 'ok', microseconds, pairs }:
 --   'pending': ids and due times, in the order of both; the limit holds for each kind and number of
 --     interruptions
 --   'claimed': ids and fences, in the order in which the leases end
---   'dead': ids, each with '0', in the order of ids
+--   'ended': ids and times of the end, the latest first
 
 local set, limit = args(2)
 limit = tonumber(limit)
@@ -77,11 +78,14 @@ elseif set == 'claimed' then
     found[#found + 1] = redis.call('HGET', fences, id)
   end
 else
-  local after = args(1)
-  local low = after == '' and '-' or '(' .. after
-  for _, id in ipairs(redis.call('ZRANGEBYLEX', dead, low, '+', 'LIMIT', 0, limit)) do
-    found[#found + 1] = id
-    found[#found + 1] = '0'
+  local ending, kind, after = args(3)
+  local first, final = range_of(ending, kind ~= '' and kind or nil)
+  if after ~= '' then
+    final = '(' .. string.sub(first, 2) .. after
+  end
+  for _, place in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, limit)) do
+    found[#found + 1] = string.sub(place, -16)
+    found[#found + 1] = string.format('%.0f', struct.unpack('>I8', string.sub(place, -24, -17)))
   end
 end
 return { 'ok', micros, found }

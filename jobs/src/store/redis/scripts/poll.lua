@@ -88,13 +88,18 @@ for _, id in ipairs(expired) do
     or job and { kind = job.kind, key = job.key, flags = job.flags }
   local due_time = fence and due_of(fence) or now
   if redis.call('SREM', cancel_requested, id) == 1 or not record then
-    redis.call('HDEL', jobs, id)
     if claim then
       free_key(claim.key, id)
-      if has(claim.flags, CALLERS_ID) then
-        redis.call('ZADD', done, now, id)
-      end
       count(claim.kind, -1)
+      count_retrying(claim.kind, (fence and has_failed(fence) or not fence and job and job.failures > 0) and -1 or 0)
+    end
+    if claim and job and is_wanted(job) then
+      keep(id, job, AS_CANCELLED, due_time, 0, '', now + WANTED_KEPT_MS)
+    else
+      redis.call('HDEL', jobs, id)
+      if claim and has(claim.flags, CALLERS_ID) then
+        remember_id(id, now)
+      end
     end
   elseif not job then
     set_aside(id, record)
@@ -102,6 +107,7 @@ for _, id in ipairs(expired) do
     if claim then
       free_key(claim.key, id)
       count(claim.kind, -1)
+      count_retrying(claim.kind, fence and has_failed(fence) and -1 or 0)
     end
   else
     job.interruptions = job.interruptions + 1
@@ -113,7 +119,7 @@ for _, id in ipairs(expired) do
       -- A new error before the others: see `values/attempt_errors.rs`.
       local error = string.format('{"at":%.0f,"attempt":%d,"node":"","error":"%s"}', now, job.attempts, ARGV[at])
       job.errors = '[' .. error .. (job.errors == '' and ']' or ',' .. string.sub(job.errors, 2))
-      bury(id, job, due_time)
+      bury(id, job, due_time, 0, job.failures > 0)
     else
       redis.call('HSET', jobs, id, write(job))
       enqueue(claim.kind, id, due_time, job.interruptions)

@@ -3,16 +3,17 @@
 -- Every key that a script uses must be in KEYS, and each kind has its own key. So if the caller does not name
 -- all kinds, the script writes nothing and returns them.
 --
--- KEYS: the thirteen below in their order, then the due set of each kind that ARGV names.
+-- KEYS: the fifteen below in their order, then the due set of each kind that ARGV names.
 -- ARGV: the present in milliseconds, or '' for the server's clock; the channel of notifications; the owner,
--- which identifies the calling process; the number of kinds; each kind. The arguments of the script itself
--- follow, from `at` on.
+-- which identifies the calling process; how long dead jobs and ids are kept, in milliseconds; the number of
+-- kinds; each kind. The arguments of the script itself follow, from `at` on.
 -- Returns { 'kinds', microseconds, every kind } if the caller does not name all kinds. Otherwise the script
 -- returns { 'ok', microseconds, .. }.
 
 local sent, jobs, run, fences, keys = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local dead, died, done, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local ended, over, counters, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local cancel_requested, kinds, meta, unreadable = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local settings, dead_by_error = KEYS[14], KEYS[15]
 
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -20,22 +21,22 @@ local now = math.floor(micros / 1000)
 if ARGV[1] ~= '' then
   now = tonumber(ARGV[1])
 end
-local channel, owner = ARGV[2], ARGV[3]
+local channel, owner, keep_dead = ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 -- The due set of each kind: the key of its pending jobs.
 local due = {}
-local known = tonumber(ARGV[4])
+local known = tonumber(ARGV[5])
 local stale = redis.call('HLEN', kinds) ~= known
 for n = 1, known do
-  local kind = ARGV[4 + n]
-  due[kind] = KEYS[13 + n]
+  local kind = ARGV[5 + n]
+  due[kind] = KEYS[15 + n]
   stale = stale or redis.call('HEXISTS', kinds, kind) == 0
 end
 if stale then
   return { 'kinds', micros, redis.call('HKEYS', kinds) }
 end
 -- Where the arguments of the script begin.
-local at = 5 + known
+local at = 6 + known
 
 -- The next arguments of the script, as many as `many` says.
 local function args(many)
@@ -50,7 +51,15 @@ local CANCELLED, RUNNING, GONE = 'c', 'r', 'g'
 local DONE, CLAIM_LOST = 'd', 'x'
 local CHANGED, UNCHANGED = '1', '0'
 
-local CALLERS_ID, DEAD, EXTRA = 1, 2, 4
+local CALLERS_ID, ENDED, EXTRA = 1, 2, 4
+-- How a job has ended: `Ending` in `store/ended.rs`.
+local AS_COMPLETED, AS_DEAD, AS_CANCELLED = 1, 2, 3
+-- In the record of a job that has ended: how; its due time; when it ended; how long its run took; the length of its
+-- result. The result follows.
+local END, END_BYTES = '>BI8I8I8I4', 29
+local LATEST = 253402300799999
+-- How long the end of a job is kept for which a caller waits: `WANTED_KEPT` in `store/ended.rs`.
+local WANTED_KEPT_MS = 60000
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 local MOST_INTERRUPTIONS = 5
 -- How long the last answers to a process are kept.
@@ -75,18 +84,24 @@ local function has_extra(record, bytes)
   return low and #record >= bytes + 2 + high * 256 + low
 end
 
--- Reads the record of a job: failures, interruptions and attempts; kind, key and errors; of a dead job the due
--- time; the payload, and before it the extra with its length, if there is one. Returns nil if it cannot be
--- read, because another version or a user wrote it.
+-- Reads the record of a job: failures, interruptions and attempts; kind, key and errors; how it has ended, if it has;
+-- the payload, and before it the extra with its length, if there is one. Returns nil if it cannot be read, because
+-- another version or a user wrote it.
 local function read(record)
   if #record < HEAD_BYTES then
     return nil
   end
   local flags, failures, interruptions, attempts, kind_bytes, key_bytes, errors_bytes =
     struct.unpack(HEAD, record)
-  local needed = HEAD_BYTES + kind_bytes + key_bytes + errors_bytes + (has(flags, DEAD) and 8 or 0)
-  if flags > CALLERS_ID + DEAD + EXTRA or #record < needed then
+  local needed = HEAD_BYTES + kind_bytes + key_bytes + errors_bytes + (has(flags, ENDED) and END_BYTES or 0)
+  if flags > CALLERS_ID + ENDED + EXTRA or #record < needed then
     return nil
+  end
+  if has(flags, ENDED) then
+    needed = needed + struct.unpack('>I4', string.sub(record, needed - 3, needed))
+    if #record < needed then
+      return nil
+    end
   end
   if has(flags, EXTRA) and not has_extra(record, needed) then
     return nil
@@ -99,9 +114,13 @@ local function read(record)
   from = from + key_bytes
   job.errors = string.sub(record, from + 1, from + errors_bytes)
   from = from + errors_bytes
-  if has(flags, DEAD) then
-    job.due = struct.unpack('>I8', string.sub(record, from + 1, from + 8))
-    from = from + 8
+  if has(flags, ENDED) then
+    local result_bytes
+    job.ending, job.due, job.ended_at, job.took, result_bytes =
+      struct.unpack(END, string.sub(record, from + 1, from + END_BYTES))
+    from = from + END_BYTES
+    job.result = string.sub(record, from + 1, from + result_bytes)
+    from = from + result_bytes
   end
   job.payload = string.sub(record, from + 1)
   return due[job.kind] and job
@@ -112,14 +131,19 @@ local function holds_key(job)
   return has(job.flags, EXTRA) and has(string.byte(job.payload, 4) or 0, 1)
 end
 
+-- Whether a caller waits for the end of a job.
+local function is_wanted(job)
+  return has(job.flags, EXTRA) and has(string.byte(job.payload, 4) or 0, 2)
+end
+
 local function write(job)
   local head = struct.pack(HEAD, job.flags, job.failures, job.interruptions, job.attempts, #job.kind,
     #job.key, #job.errors)
-  local due_bytes = ''
-  if has(job.flags, DEAD) then
-    due_bytes = struct.pack('>I8', job.due)
+  local end_bytes = ''
+  if has(job.flags, ENDED) then
+    end_bytes = struct.pack(END, job.ending, job.due, job.ended_at, job.took, #job.result) .. job.result
   end
-  return head .. job.kind .. job.key .. job.errors .. due_bytes .. job.payload
+  return head .. job.kind .. job.key .. job.errors .. end_bytes .. job.payload
 end
 
 -- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
@@ -139,6 +163,11 @@ end
 
 local function interruptions_of(fence)
   return (struct.unpack('>I4', fence, FENCE_BYTES + 6))
+end
+
+-- Whether the claimed job has failed before.
+local function has_failed(fence)
+  return struct.unpack('>I4', fence, FENCE_BYTES + 2) > 0
 end
 
 local function owner_of(fence)
@@ -178,8 +207,8 @@ local function get_all(hash, fields)
 end
 
 -- The command that returns the size of each key, by its type.
-local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'ZCARD', 'HLEN', 'SCARD',
-  'HLEN', 'HLEN', 'HLEN' }
+local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
+  'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD' }
 
 -- Fails if a user has given a key another type. A script calls it before it writes, since its writes would stay
 -- if it failed later.
@@ -264,8 +293,85 @@ local function free_key(key, id)
   end
 end
 
--- Makes a job dead. `job`: its record before that.
-local function bury(id, job, due_time)
+-- The members of `over` for a job that has ended: one by the time of its end, and one by kind and time.
+local function places(ending, kind, ended_at, id)
+  local last = struct.pack('>I8', ended_at) .. id
+  return 'a' .. ending .. last, 'k' .. ending .. string.char(#kind) .. kind .. last
+end
+
+-- The first and the last member of `over` that a job of this kind has which ended so. Without a kind: of any kind.
+local function range_of(ending, kind)
+  local prefix = kind and 'k' .. ending .. string.char(#kind) .. kind or 'a' .. ending
+  return '[' .. prefix, '[' .. prefix .. string.rep('\255', 25)
+end
+
+-- The member of `dead_by_error` for a dead job: its kind, and the first line of its error.
+local function group_of(job)
+  local is_read, errors = pcall(cjson.decode, job.errors)
+  local latest = is_read and type(errors) == 'table' and errors[1]
+  local text = type(latest) == 'table' and latest.error
+  local line = type(text) == 'string' and string.match(text, '^[^\n]*') or ''
+  return string.char(#job.kind) .. job.kind .. string.gsub(line, '\r$', '')
+end
+
+-- How many bytes of a kept job count against the bound of its kind.
+local function bytes_of(job)
+  return #job.payload - (has(job.flags, EXTRA) and 2 or 0) + #job.result + #job.errors
+end
+
+-- Keeps a job that has ended. `job`: its record before that. `till`: until when it is kept.
+local function keep(id, job, ending, due_time, took, result, till)
+  job.flags = job.flags + ENDED
+  job.ending, job.due, job.ended_at, job.took, job.result = ending, due_time, now, took, result
+  redis.call('HSET', jobs, id, write(job))
+  redis.call('ZADD', ended, math.min(till, LATEST), id)
+  local by_time, by_kind = places(ending, job.kind, now, id)
+  redis.call('ZADD', over, 0, by_time, 0, by_kind)
+  if ending == AS_DEAD then
+    redis.call('ZINCRBY', dead_by_error, 1, group_of(job))
+  elseif ending == AS_COMPLETED then
+    redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, bytes_of(job))
+  end
+end
+
+-- Remembers an id whose job has ended.
+local function remember_id(id, ended_at)
+  redis.call('ZADD', ended, math.min(ended_at + keep_dead, LATEST), id)
+end
+
+-- Removes a job that is dead or kept, and everything that counts it.
+local function take_ended(id, job)
+  redis.call('HDEL', jobs, id)
+  redis.call('ZREM', ended, id)
+  redis.call('ZREM', over, places(job.ending, job.kind, job.ended_at, id))
+  if job.ending == AS_DEAD then
+    local group = group_of(job)
+    if tonumber(redis.call('ZINCRBY', dead_by_error, -1, group)) <= 0 then
+      redis.call('ZREM', dead_by_error, group)
+    end
+  elseif job.ending == AS_COMPLETED then
+    redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, -bytes_of(job))
+  end
+end
+
+-- Removes a job that is dead or kept, because its time is over or because there is no room. Its id stays if its
+-- caller chose it and it may not be forgotten yet.
+local function drop_ended(id, job)
+  take_ended(id, job)
+  if has(job.flags, CALLERS_ID) and job.ended_at + keep_dead >= now then
+    remember_id(id, job.ended_at)
+  end
+end
+
+-- The number of jobs that have failed and are not dead, by kind.
+local function count_retrying(kind, by)
+  if by ~= 0 then
+    redis.call('HINCRBY', counters, 'retrying:' .. kind, by)
+  end
+end
+
+-- Makes a job dead. `job`: its record before that. `failed_before`: it was counted as one that has failed.
+local function bury(id, job, due_time, took, failed_before)
   if job.key ~= '' then
     if redis.call('HGET', keys, job.key) == id then
       redis.call('HDEL', keys, job.key)
@@ -274,10 +380,7 @@ local function bury(id, job, due_time)
       job.key = ''
     end
   end
-  job.flags = job.flags + DEAD
-  job.due = due_time
-  redis.call('HSET', jobs, id, write(job))
-  redis.call('ZADD', dead, 0, id)
-  redis.call('ZADD', died, now, id)
+  count_retrying(job.kind, failed_before and -1 or 0)
+  keep(id, job, AS_DEAD, due_time, took, '', now + keep_dead)
   count(job.kind, -1)
 end

@@ -1,0 +1,154 @@
+//! Waiting for the end of a job, and for its result.
+//!
+//! Ground rules:
+//!
+//! - A wait always ends: at the end of the job, at its limit, or with the jobs of this process.
+//! - A job that a caller waits for from its insert on is marked. Its end is then kept for a minute, whatever its kind
+//!   keeps. So the waiter finds the end, even if it looks late.
+//! - Ends in this process wake the waiter. It also looks by itself: for those of other processes, and for a wake-up
+//!   that was lost.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::caller::{Caller, on_thread};
+use super::client::{Client, error_of};
+use super::new_job::NewJob;
+use super::request;
+use crate::dispatch::execute::is_in_handler_of;
+use crate::values::call_error::CallError;
+use crate::values::id::JobId;
+use crate::values::info::{JobInfo, JobState};
+use crate::values::job::Job;
+
+/// How often a waiter looks, if this process runs the jobs of a file or of memory: it is woken anyhow.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a waiter looks whose jobs another process of the machine runs.
+const FILE_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a waiter looks at a server: at first, and at most.
+const FIRST_SERVER_INTERVAL: Duration = Duration::from_millis(20);
+const LONGEST_SERVER_INTERVAL: Duration = Duration::from_millis(250);
+
+impl Client {
+    /// Waits until a job has ended, for at most `limit`. Returns the job if it has completed, with its result in
+    /// [`JobInfo::result`].
+    ///
+    /// The job must be one whose end is kept: its kind keeps completed jobs
+    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), or it was inserted by [`Client::call`]. Of any
+    /// other job the wait ends with [`CallError::Gone`] once it has ended, unless it is dead.
+    ///
+    /// In the process that runs the job the wait ends at once with the job; in another process on the same machine
+    /// within 20 ms, and on another machine within a quarter of a second. On a manual clock
+    /// ([`Builder::manual`](crate::Builder::manual)) it does not wait: only [`Driver::advance`](crate::Driver)
+    /// runs jobs there.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] says how the job has ended otherwise, or that it has not.
+    #[doc(alias("join", "result", "await"))]
+    pub fn wait(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> {
+        on_thread(self.wait_by(Caller::Thread, id, limit))
+    }
+
+    /// Inserts a job that is due now, waits until it has completed, and returns its result: see
+    /// [`Run::set_result`](crate::Run::set_result). A job without a result has the result `()`.
+    ///
+    /// The job does not depend on the waiter: if the limit is over, or this process ends, it runs nevertheless. Its
+    /// end is kept for a minute, so [`Client::wait`] finds it.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// use std::time::Duration;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Charge { cents: u64 }
+    /// # impl Job for Charge { const KIND: &'static str = "charge"; }
+    /// let jobs = Jobs::memory()
+    ///     .handle(|charge: Charge, run| run.set_result(&(charge.cents / 100)))
+    ///     .start()?;
+    /// let dollars: u64 = jobs.call(Charge { cents: 700 }, Duration::from_secs(30))?;
+    /// assert_eq!(dollars, 7);
+    /// # jobs.shutdown()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`] says why there is no result.
+    ///
+    /// In a handler of these jobs a call may wait for the thread that it occupies. It is refused
+    /// ([`CallError::Refused`]) if no other thread or process could run the job: if the jobs are in memory or on a
+    /// file, and have one thread for handlers.
+    #[doc(alias("execute", "rpc", "apply"))]
+    pub fn call<J: Job, T: DeserializeOwned>(
+        &self,
+        job: J,
+        limit: Duration,
+    ) -> Result<T, CallError> {
+        on_thread(self.call_by(Caller::Thread, job, limit))
+    }
+
+    pub(super) async fn call_by<J: Job, T: DeserializeOwned>(
+        &self,
+        caller: Caller,
+        job: J,
+        limit: Duration,
+    ) -> Result<T, CallError> {
+        let dispatcher = &self.dispatcher;
+        let is_thread = matches!(caller, Caller::Thread) && is_in_handler_of(dispatcher);
+        if is_thread && dispatcher.has_one_thread && dispatcher.handles(J::KIND) {
+            return Err(CallError::Refused);
+        }
+        let mut new = NewJob::new(job);
+        new.wanted = true;
+        let inserted = self.insert_by(caller, new).await;
+        let id = inserted.map_err(|refused| CallError::Insert(refused.kind().clone()))?.id;
+        let ended = self.wait_by(caller, id, limit).await?;
+        let json = ended.result.as_deref().unwrap_or(b"null");
+        serde_json::from_slice(json).map_err(|error| CallError::Result(id, error.to_string()))
+    }
+
+    pub(super) async fn wait_by(
+        &self,
+        caller: Caller,
+        id: JobId,
+        limit: Duration,
+    ) -> Result<JobInfo, CallError> {
+        let dispatcher = &self.dispatcher;
+        let limit = dispatcher.clock.now().instant.checked_add(limit);
+        let mut interval = match (dispatcher.shared, dispatcher.inline) {
+            (true, _) => FIRST_SERVER_INTERVAL,
+            (false, true) => FILE_INTERVAL,
+            (false, false) => LOOK_INTERVAL,
+        };
+        loop {
+            let now = dispatcher.clock.now().instant;
+            let until = limit.map_or(now + interval, |limit| limit.min(now + interval));
+            let waiting = dispatcher.begin_wait(id, until);
+            let found = self.request(caller, request::get(id)).await;
+            match found.map_err(|failed| CallError::Store(error_of(failed)))? {
+                None => return Err(CallError::Gone(id)),
+                Some(job) if job.state == JobState::Completed => return Ok(job),
+                Some(job) if job.state == JobState::Cancelled => {
+                    return Err(CallError::Cancelled(id));
+                }
+                Some(job) if job.state == JobState::Dead => {
+                    return Err(CallError::Dead(id, job.error.unwrap_or_default()));
+                }
+                Some(_) => {}
+            }
+            let is_over = |now| limit.is_some_and(|limit| limit <= now);
+            if dispatcher.is_manual || is_over(dispatcher.clock.now().instant) {
+                return Err(CallError::TimedOut(id));
+            }
+            match caller {
+                Caller::Thread => waiting.on_thread(),
+                Caller::Future => waiting.in_future().await.map_err(CallError::Store)?,
+            }
+            if dispatcher.shared {
+                interval = (interval * 2).min(LONGEST_SERVER_INTERVAL);
+            }
+        }
+    }
+}

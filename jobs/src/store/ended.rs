@@ -1,0 +1,51 @@
+//! Jobs that have ended: how, and how long a store keeps them.
+//!
+//! Ground rules:
+//!
+//! - A store keeps one entry for each id that it remembers: all of a job that is dead or that is kept, or the id
+//!   alone if its caller chose it. Each entry has one date, after which a purge removes it.
+//! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up to
+//!   a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
+//! - If the entry of a kept job goes before its id may be forgotten, the id stays.
+
+use std::time::Duration;
+
+use crate::values::info::JobState;
+use crate::values::keep::Keep;
+use crate::values::time::Millis;
+
+/// How long the end of a job is kept that a caller waits for.
+pub(crate) const WANTED_KEPT: Duration = Duration::from_secs(60);
+
+/// How a job has ended. The numbers are those of the tables and of the scripts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Ending {
+    Completed = 1,
+    Dead = 2,
+    Cancelled = 3,
+}
+
+impl Ending {
+    pub(crate) const ALL: [Ending; 3] = [Ending::Completed, Ending::Dead, Ending::Cancelled];
+
+    pub(crate) fn state(self) -> JobState {
+        match self {
+            Ending::Completed => JobState::Completed,
+            Ending::Dead => JobState::Dead,
+            Ending::Cancelled => JobState::Cancelled,
+        }
+    }
+
+    /// Returns the ending with this number. An id that is remembered alone has the number 0.
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+    pub(crate) fn of_number(number: i64) -> Option<Ending> {
+        Ending::ALL.into_iter().find(|ending| *ending as i64 == number)
+    }
+}
+
+/// Returns until when a job is kept that ends now, or `None` if it is not kept. `wanted`: a caller waits for its
+/// end.
+pub(crate) fn kept_until(keep: Option<Keep>, wanted: bool, now: Millis) -> Option<Millis> {
+    let by_kind = keep.map(|keep| now.plus(keep.age));
+    by_kind.max(wanted.then(|| now.plus(WANTED_KEPT)))
+}

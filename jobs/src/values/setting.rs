@@ -1,0 +1,50 @@
+//! The settings of a queue that are stored, so that they hold in every process: pauses, and what is kept.
+//!
+//! | name | value |
+//! | --- | --- |
+//! | `pause` | the queue is paused; when, in milliseconds since 1970 |
+//! | `pause:KIND` | the kind is paused; when |
+//! | `keep:KIND` | how many completed jobs of the kind are kept, as JSON: `last`, `age_ms`, `bytes` |
+//!
+//! A setting with another name is ignored: a later version wrote it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::keep::Keep;
+
+/// The settings of a queue.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Settings {
+    pub(crate) is_paused: bool,
+    pub(crate) paused_kinds: HashSet<String>,
+    pub(crate) keeps: HashMap<String, Keep>,
+}
+
+/// Returns the name of the setting that pauses a kind, or the queue.
+pub(crate) fn pause(kind: Option<&str>) -> String {
+    kind.map_or_else(|| "pause".to_owned(), |kind| format!("pause:{kind}"))
+}
+
+/// Returns the name of the setting that says how many completed jobs of a kind are kept.
+pub(crate) fn keep(kind: &str) -> String {
+    format!("keep:{kind}")
+}
+
+impl Settings {
+    /// Reads the stored settings.
+    pub(crate) fn of(stored: &[(String, String)]) -> Settings {
+        let mut settings = Settings::default();
+        for (name, value) in stored {
+            match name.split_once(':') {
+                None if name == "pause" => settings.is_paused = true,
+                Some(("pause", kind)) => drop(settings.paused_kinds.insert(kind.to_owned())),
+                Some(("keep", kind)) => {
+                    let keep = Keep::from_text(value).filter(|keep| !keep.is_nothing());
+                    settings.keeps.extend(keep.map(|keep| (kind.to_owned(), keep)));
+                }
+                _ => {}
+            }
+        }
+        settings
+    }
+}

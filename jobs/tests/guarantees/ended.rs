@@ -1,0 +1,153 @@
+//! Jobs that have ended, waits for them, and pauses: in memory and on a file.
+
+use std::time::Duration;
+
+use tickwheel_jobs::{CallError, Jobs};
+
+use super::scenarios::{self, Charge, Mail};
+use super::support::*;
+
+/// Runs a scenario in memory, and on a file that it may open again.
+fn on_each(scenario: impl Fn(&dyn Fn() -> tickwheel_jobs::Builder, bool)) {
+    scenario(&Jobs::memory, false);
+    let folder = Folder::new();
+    scenario(&|| Jobs::open(folder.file("jobs.db")).unwrap(), true);
+}
+
+/// See the scenario.
+#[test]
+fn completed_jobs_are_kept_by_number_age_and_bytes() {
+    on_each(|open, _| scenarios::completed_jobs_are_kept_by_number_age_and_bytes(open));
+}
+
+/// See the scenario.
+#[test]
+fn kept_job_that_is_removed_leaves_its_chosen_id() {
+    on_each(|open, _| scenarios::kept_job_that_is_removed_leaves_its_chosen_id(open));
+}
+
+/// See the scenario.
+#[test]
+fn kept_job_is_deleted_and_not_retried() {
+    on_each(|open, _| scenarios::kept_job_is_deleted_and_not_retried(open));
+}
+
+/// See the scenario.
+#[test]
+fn dead_jobs_are_counted_by_kind_and_error() {
+    on_each(|open, _| scenarios::dead_jobs_are_counted_by_kind_and_error(open));
+}
+
+/// See the scenario.
+#[test]
+fn paused_kinds_and_queues_start_nothing() {
+    on_each(|open, keeps| scenarios::paused_kinds_and_queues_start_nothing(open, keeps));
+}
+
+/// See the scenario.
+#[test]
+fn pause_holds_back_claimed_jobs() {
+    on_each(|open, _| scenarios::pause_holds_back_claimed_jobs(open));
+}
+
+/// See the scenario.
+#[test]
+fn call_returns_the_result_of_its_job() {
+    on_each(|open, _| scenarios::call_returns_the_result_of_its_job(open));
+}
+
+/// See the scenario.
+#[test]
+fn wait_ends_when_its_job_is_cancelled() {
+    on_each(|open, _| scenarios::wait_ends_when_its_job_is_cancelled(open));
+}
+
+/// A call in a handler is refused if only its own thread could run the job, and waits otherwise.
+#[test]
+fn call_in_a_handler_never_waits_for_its_own_thread() {
+    on_each_store(|builder| {
+        let (told, called) = std::sync::mpsc::channel();
+        let jobs = builder
+            .threads(1)
+            .handle(move |_: Charge, run| {
+                let _ = told.send(run.client().call::<_, ()>(Mail(1), LONG));
+                Ok(())
+            })
+            .handle(|_: Mail, _| Ok(()))
+            .start()
+            .unwrap();
+        jobs.insert(Duration::ZERO, Charge(1)).unwrap();
+        assert_eq!(called.recv_timeout(LONG).unwrap(), Err(CallError::Refused));
+        assert_eq!(jobs.count().unwrap().pending, 0, "nothing was inserted");
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// A shutdown ends the waits of its process.
+#[test]
+fn wait_ends_with_the_jobs() {
+    on_each_store(|builder| {
+        let jobs = builder.handle(|_: Mail, _| Ok(())).start().unwrap();
+        let id = jobs.insert(HOUR, Mail(1)).unwrap();
+        let client = jobs.client();
+        let waiter = std::thread::spawn(move || client.wait(id, HOUR));
+        pause(5 * MS);
+        jobs.shutdown().unwrap();
+        let ended = waiter.join().unwrap();
+        assert!(matches!(ended, Err(CallError::Store(_))), "{ended:?}");
+    });
+}
+
+/// On a manual clock a wait does not wait, since only the driver runs jobs there.
+#[test]
+fn wait_on_a_manual_clock_looks_once() {
+    on_each_store(|builder| {
+        let (jobs, driver) = builder.handle(|_: Mail, _| Ok(())).manual().unwrap();
+        let called = jobs.call::<_, ()>(Mail(1), LONG);
+        let Err(CallError::TimedOut(id)) = called else { panic!("{called:?}") };
+        driver.advance(SECOND);
+        assert_eq!(jobs.wait(id, LONG).unwrap().id, id);
+        driver.advance(2 * HOUR);
+        assert_eq!(jobs.wait(id, LONG), Err(CallError::Gone(id)), "a minute is over");
+    });
+}
+
+/// Another process waits for the jobs of a file.
+#[cfg(feature = "sqlite")]
+#[test]
+fn wait_of_another_process_ends_with_its_job() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let jobs = Jobs::open(&path)
+        .unwrap()
+        .handle(|charge: Charge, run| run.set_result(&charge.0))
+        .start()
+        .unwrap();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    assert_eq!(client.call::<_, u64>(Charge(7), LONG).unwrap(), 7);
+    jobs.shutdown().unwrap();
+}
+
+/// A future waits for a job without blocking its thread.
+#[cfg(feature = "tokio")]
+#[test]
+fn futures_wait_for_the_ends_of_jobs() {
+    on_each_store(|builder| {
+        let jobs = builder.handle(|charge: Charge, run| run.set_result(&charge.0)).start().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let results = runtime.block_on(async {
+            let call = |n| {
+                let client = jobs.client();
+                tokio::spawn(async move { client.call_async::<_, u64>(Charge(n), LONG).await })
+            };
+            let calls: Vec<_> = (0..50).map(call).collect();
+            let mut results = Vec::new();
+            for call in calls {
+                results.push(call.await.unwrap().unwrap());
+            }
+            results
+        });
+        assert_eq!(results, (0..50).collect::<Vec<_>>());
+        jobs.shutdown().unwrap();
+    });
+}

@@ -1,0 +1,86 @@
+//! Jobs that have ended, waits for them, and pauses, on a server; the scenarios are those of the other stores.
+
+use std::time::Duration;
+
+use tickwheel_jobs::{Builder, Jobs};
+
+use crate::scenarios::{self, Charge};
+use crate::server::{Server, pause, wait_until};
+use crate::support::open;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs a scenario on a server.
+fn on_a_server(scenario: impl Fn(&dyn Fn() -> Builder)) {
+    let server = Server::start();
+    scenario(&|| open(&server));
+}
+
+/// See the scenario.
+#[test]
+fn completed_jobs_are_kept_by_number_age_and_bytes() {
+    on_a_server(|open| scenarios::completed_jobs_are_kept_by_number_age_and_bytes(open));
+}
+
+/// See the scenario.
+#[test]
+fn kept_job_that_is_removed_leaves_its_chosen_id() {
+    on_a_server(|open| scenarios::kept_job_that_is_removed_leaves_its_chosen_id(open));
+}
+
+/// See the scenario.
+#[test]
+fn kept_job_is_deleted_and_not_retried() {
+    on_a_server(|open| scenarios::kept_job_is_deleted_and_not_retried(open));
+}
+
+/// See the scenario.
+#[test]
+fn dead_jobs_are_counted_by_kind_and_error() {
+    on_a_server(|open| scenarios::dead_jobs_are_counted_by_kind_and_error(open));
+}
+
+/// See the scenario.
+#[test]
+fn paused_kinds_and_queues_start_nothing() {
+    on_a_server(|open| scenarios::paused_kinds_and_queues_start_nothing(open, true));
+}
+
+/// See the scenario.
+#[test]
+fn pause_holds_back_claimed_jobs() {
+    on_a_server(|open| scenarios::pause_holds_back_claimed_jobs(open));
+}
+
+/// See the scenario.
+#[test]
+fn call_returns_the_result_of_its_job() {
+    on_a_server(|open| scenarios::call_returns_the_result_of_its_job(open));
+}
+
+/// See the scenario.
+#[test]
+fn wait_ends_when_its_job_is_cancelled() {
+    on_a_server(|open| scenarios::wait_ends_when_its_job_is_cancelled(open));
+}
+
+/// A process that runs no jobs calls one that another process runs. A pause by a third one reaches the node.
+#[test]
+fn calls_and_pauses_cross_processes() {
+    let server = Server::start();
+    let node = || open(&server).handle(|charge: Charge, run| run.set_result(&charge.0)).start();
+    let nodes: [Jobs; 2] = [node().unwrap(), node().unwrap()];
+    let (caller, operator) = (open(&server).client().unwrap(), open(&server).client().unwrap());
+    assert_eq!(caller.call::<_, u64>(Charge(7), LONG).unwrap(), 7);
+    operator.kind::<Charge>().pause().unwrap();
+    pause(Duration::from_millis(1500));
+    let id = caller.insert(Duration::ZERO, Charge(8)).unwrap();
+    pause(Duration::from_millis(300));
+    assert!(caller.get(id).unwrap().is_some(), "a second after the pause nothing starts");
+    operator.kind::<Charge>().resume().unwrap();
+    wait_until("it has run", || caller.get(id).unwrap().is_none());
+    caller.check().unwrap();
+    for node in nodes {
+        node.shutdown().unwrap();
+    }
+}

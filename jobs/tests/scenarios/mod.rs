@@ -1,0 +1,268 @@
+//! What is promised of jobs that have ended and of pauses, for every store: `tests/guarantees` runs it in memory and
+//! on a file, `tests/redis` on a server. A store is a function that opens it again and again.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{
+    Builder, CallError, Cancel, Driver, Fail, Job, JobId, JobState, Jobs, Keep, Retry, StoreError,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const MS: Duration = Duration::from_millis(1);
+/// Longer than anything takes on a loaded machine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A charge of so many cents. One of 13 cents fails for good, with a second line in its error.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Charge(pub(crate) u64);
+
+impl Job for Charge {
+    const KIND: &'static str = "charge";
+}
+
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mail(pub(crate) u64);
+
+impl Job for Mail {
+    const KIND: &'static str = "mail";
+}
+
+fn with_handlers(builder: Builder) -> Builder {
+    builder
+        .handle_with(Retry::never(), |charge: Charge, run| match charge.0 {
+            13 => Err(Fail::dead("bad luck\nand more of it")),
+            14 => Err(Fail::dead("no such card")),
+            cents => run.set_result(&(cents * 2)),
+        })
+        .handle(|_: Mail, _| Ok(()))
+}
+
+fn manual(builder: Builder) -> (Jobs, Driver) {
+    with_handlers(builder).manual().unwrap()
+}
+
+fn run_all(driver: &Driver) {
+    while driver.advance(MS) > 0 {}
+}
+
+fn charges(jobs: &Jobs) -> Vec<u64> {
+    jobs.ended().kind::<Charge>().map(|job| job.job::<Charge>().unwrap().0).collect()
+}
+
+/// A completed job is not kept unless its kind keeps it. Then it is found with its result and times, up to a number,
+/// an age and a size; the latest end comes first.
+pub(crate) fn completed_jobs_are_kept_by_number_age_and_bytes(open: impl Fn() -> Builder) {
+    let (jobs, driver) = manual(open());
+    let gone = jobs.insert(MS, Charge(1)).unwrap();
+    run_all(&driver);
+    assert_eq!((jobs.get(gone).unwrap(), jobs.ended().count()), (None, 0));
+    let kind = jobs.kind::<Charge>();
+    kind.keep_completed(Keep::last(3).age(DAY)).unwrap();
+    let mut ids = Vec::new();
+    for cents in 1..=5 {
+        ids.push(jobs.insert(MS, Charge(cents)).unwrap());
+        jobs.insert(MS, Mail(cents)).unwrap();
+        run_all(&driver);
+        jobs.check().unwrap();
+    }
+    assert_eq!(charges(&jobs), [5, 4, 3]);
+    assert_eq!(jobs.ended().count(), 3, "mails are not kept");
+    assert_eq!(jobs.get(ids[1]).unwrap(), None);
+    let last = jobs.get(ids[4]).unwrap().unwrap();
+    assert_eq!((last.state, last.died), (JobState::Completed, None));
+    assert_eq!((last.result.as_deref(), last.attempt), (Some(&b"10"[..]), 1));
+    assert!(last.ended.unwrap() >= last.due && last.took.is_some());
+    // A smaller number: each job that completes removes two at most.
+    kind.keep_completed(Keep::last(1)).unwrap();
+    jobs.insert(MS, Charge(6)).unwrap();
+    run_all(&driver);
+    assert_eq!(charges(&jobs), [6, 5]);
+    // By bytes: a result of one byte, and a payload of two.
+    kind.keep_completed(Keep::last(100).bytes(7)).unwrap();
+    for cents in 1..=4 {
+        jobs.insert(MS, Charge(cents)).unwrap();
+        run_all(&driver);
+    }
+    let kept = charges(&jobs);
+    assert!(kept.starts_with(&[4, 3]) && kept.len() <= 3, "{kept:?}");
+    // By age: a purge comes within ten minutes.
+    kind.keep_completed(Keep::last(100).age(60 * SECOND)).unwrap();
+    jobs.insert(MS, Charge(7)).unwrap();
+    run_all(&driver);
+    assert_eq!(charges(&jobs)[0], 7);
+    driver.advance(700 * SECOND);
+    run_all(&driver);
+    jobs.insert(700 * SECOND, Mail(1)).unwrap();
+    driver.advance(700 * SECOND);
+    run_all(&driver);
+    assert!(!charges(&jobs).contains(&7), "{:?}", charges(&jobs));
+    jobs.check().unwrap();
+}
+
+/// An id that its caller chose stays known after its job was removed from the kept ones.
+pub(crate) fn kept_job_that_is_removed_leaves_its_chosen_id(open: impl Fn() -> Builder) {
+    let (jobs, driver) = manual(open());
+    jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
+    let id = JobId::named("charge 1");
+    for n in 0..3 {
+        jobs.insert_with_id(id, MS, Charge(1)).unwrap();
+        jobs.insert(MS, Charge(10 + n)).unwrap();
+        driver.advance(5 * MS);
+        run_all(&driver);
+        jobs.check().unwrap();
+    }
+    assert!(!jobs.insert_with_id(id, MS, Charge(1)).unwrap().is_new);
+    assert_eq!(jobs.get(id).unwrap(), None);
+    assert_eq!(jobs.ended().count(), 1);
+}
+
+/// A kept job is deleted by its id, and a retry does not bring it back.
+pub(crate) fn kept_job_is_deleted_and_not_retried(open: impl Fn() -> Builder) {
+    let (jobs, driver) = manual(open());
+    jobs.kind::<Charge>().keep_completed(Keep::last(10)).unwrap();
+    let id = jobs.insert(MS, Charge(1)).unwrap();
+    run_all(&driver);
+    driver.advance(2 * MS);
+    assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Completed);
+    assert!(!jobs.retry(id).unwrap());
+    assert_eq!(jobs.cancel(id).unwrap(), Cancel::Gone);
+    assert!(!jobs.reschedule(id, SECOND).unwrap());
+    assert!(jobs.delete(id).unwrap());
+    assert_eq!((jobs.get(id).unwrap(), jobs.delete(id).unwrap()), (None, false));
+    jobs.check().unwrap();
+}
+
+/// Dead jobs are grouped by kind and first line of their error, and the groups follow retries and deletes.
+pub(crate) fn dead_jobs_are_counted_by_kind_and_error(open: impl Fn() -> Builder) {
+    let (jobs, driver) = manual(open());
+    let ids: Vec<JobId> =
+        [13, 13, 13, 14, 1].map(|cents| jobs.insert(MS, Charge(cents)).unwrap()).to_vec();
+    driver.advance(2 * MS);
+    run_all(&driver);
+    let groups = |jobs: &Jobs| -> Vec<(String, String, u64)> {
+        let groups = jobs.dead_by_error(10).unwrap();
+        groups.into_iter().map(|group| (group.kind, group.error, group.jobs)).collect()
+    };
+    let group = |error: &str, jobs| ("charge".to_owned(), error.to_owned(), jobs);
+    assert_eq!(groups(&jobs), [group("bad luck", 3), group("no such card", 1)]);
+    assert_eq!(jobs.dead_by_error(1).unwrap().len(), 1);
+    assert!(jobs.delete(ids[0]).unwrap());
+    assert!(jobs.delete(ids[3]).unwrap());
+    assert_eq!(groups(&jobs), [group("bad luck", 2)]);
+    assert!(jobs.retry(ids[1]).unwrap());
+    assert_eq!((groups(&jobs), jobs.count().unwrap().dead), (vec![group("bad luck", 1)], 1));
+    driver.advance(2 * MS);
+    run_all(&driver);
+    assert_eq!(groups(&jobs), [group("bad luck", 2)]);
+    let dead: Vec<JobState> = jobs.ended().map(|job| job.state).collect();
+    assert_eq!(dead, [JobState::Dead, JobState::Dead]);
+    assert_eq!(jobs.ended().state(JobState::Completed).count(), 0);
+    jobs.check().unwrap();
+}
+
+/// What is paused starts nothing, and goes on once it is resumed. Inserts go on meanwhile, and so do other kinds. A
+/// pause survives a restart.
+pub(crate) fn paused_kinds_and_queues_start_nothing(open: impl Fn() -> Builder, keeps: bool) {
+    let (jobs, driver) = manual(open());
+    let charges = jobs.kind_named("charge");
+    charges.pause().unwrap();
+    assert!(charges.is_paused().unwrap() && !jobs.is_paused().unwrap());
+    jobs.insert(MS, Charge(1)).unwrap();
+    jobs.insert(MS, Mail(1)).unwrap();
+    assert_eq!(driver.advance(SECOND), 1, "the mail");
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    jobs.pause().unwrap();
+    charges.resume().unwrap();
+    jobs.insert(MS, Mail(2)).unwrap();
+    assert_eq!(driver.advance(SECOND), 0, "the whole queue is paused");
+    let (jobs, driver) = match keeps {
+        false => (jobs, driver),
+        true => {
+            drop((jobs, driver));
+            manual(open())
+        }
+    };
+    assert!(jobs.is_paused().unwrap());
+    assert_eq!(driver.advance(SECOND), 0);
+    jobs.resume().unwrap();
+    assert_eq!(driver.advance(SECOND), 2);
+    jobs.kind_named("nobody knows it").pause().unwrap();
+    let empty = jobs.kind_named("").pause();
+    assert!(matches!(empty, Err(StoreError::TooLong { bytes: 0, .. })), "{empty:?}");
+    jobs.check().unwrap();
+}
+
+/// A job that is claimed and has not started when its kind is paused does not start. One that runs goes on.
+pub(crate) fn pause_holds_back_claimed_jobs(open: impl Fn() -> Builder) {
+    let (started, at_start) = mpsc::channel();
+    let (go_on, may_end) = mpsc::channel::<()>();
+    let may_end = std::sync::Mutex::new(may_end);
+    let jobs = open()
+        .threads(1)
+        .handle(move |charge: Charge, _| {
+            started.send(charge.0).unwrap();
+            Ok(may_end.lock().unwrap().recv_timeout(LONG)?)
+        })
+        .start()
+        .unwrap();
+    jobs.insert(Duration::ZERO, Charge(1)).unwrap();
+    assert_eq!(at_start.recv_timeout(LONG).unwrap(), 1);
+    let waits = jobs.insert(Duration::ZERO, Charge(2)).unwrap();
+    jobs.kind::<Charge>().pause().unwrap();
+    // The run goes on, and ends well.
+    go_on.send(()).unwrap();
+    for _ in 0..20 {
+        assert!(at_start.recv_timeout(10 * MS).is_err(), "it started in a pause");
+    }
+    assert_eq!(jobs.get(waits).unwrap().unwrap().state, JobState::Pending);
+    jobs.kind::<Charge>().resume().unwrap();
+    assert_eq!(at_start.recv_timeout(LONG).unwrap(), 2);
+    go_on.send(()).unwrap();
+    jobs.shutdown().unwrap();
+}
+
+/// A call returns the result of its job, or says how the job has ended. A wait ends at its limit.
+pub(crate) fn call_returns_the_result_of_its_job(open: impl Fn() -> Builder) {
+    let jobs = with_handlers(open()).start().unwrap();
+    let doubled: u64 = jobs.call(Charge(21), LONG).unwrap();
+    assert_eq!(doubled, 42);
+    let nothing: () = jobs.call(Mail(1), LONG).unwrap();
+    assert_eq!(nothing, ());
+    let wrong = jobs.call::<_, String>(Charge(1), LONG);
+    assert!(matches!(wrong, Err(CallError::Result(..))), "{wrong:?}");
+    let dead = jobs.call::<_, u64>(Charge(13), LONG);
+    assert!(matches!(&dead, Err(CallError::Dead(_, error)) if error.contains("luck")), "{dead:?}");
+    let late = jobs.insert(DAY, Charge(1)).unwrap();
+    assert_eq!(jobs.wait(late, 5 * MS), Err(CallError::TimedOut(late)));
+    assert_eq!(jobs.wait(late, Duration::ZERO), Err(CallError::TimedOut(late)));
+    let nobody = JobId::new();
+    assert_eq!(jobs.wait(nobody, LONG), Err(CallError::Gone(nobody)));
+    jobs.kind::<Charge>().keep_completed(Keep::last(10)).unwrap();
+    let kept = jobs.insert(5 * MS, Charge(4)).unwrap();
+    assert_eq!(jobs.wait(kept, LONG).unwrap().result.as_deref(), Some(&b"8"[..]));
+    assert_eq!(jobs.wait(kept, LONG).unwrap().id, kept, "again");
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+}
+
+/// A waiter learns that its job was cancelled, also if it was not running.
+pub(crate) fn wait_ends_when_its_job_is_cancelled(open: impl Fn() -> Builder) {
+    let jobs = open().handle(|_: Charge, _| Ok(())).start().unwrap();
+    jobs.kind::<Mail>().pause().unwrap();
+    let client = jobs.client();
+    let waiter = std::thread::spawn(move || client.call::<_, ()>(Mail(1), LONG));
+    let id = loop {
+        if let Some(job) = jobs.pending().next() {
+            break job.id;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(jobs.cancel(id).unwrap(), Cancel::Cancelled);
+    assert_eq!(waiter.join().unwrap(), Err(CallError::Cancelled(id)));
+    assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Cancelled);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+}
