@@ -233,9 +233,9 @@ operations.reschedule_key = function()
 end
 
 -- Removes what a record that was removed by hand has left of a job that has ended. Looks for it among the latest
--- 10,000 of each kind of end. CHANGED: there was something.
+-- 10,000 of each kind of end: an id that is only remembered is not among them. CHANGED: there was something.
 local function sweep(id)
-  if redis.call('ZREM', ended, id) == 0 then
+  if not redis.call('ZSCORE', ended, id) then
     return UNCHANGED
   end
   for ending = AS_COMPLETED, AS_CANCELLED do
@@ -246,10 +246,12 @@ local function sweep(id)
         for kind in pairs(due) do
           redis.call('ZREM', over, places(ending, kind, ended_at, id))
         end
+        redis.call('ZREM', ended, id)
+        return CHANGED
       end
     end
   end
-  return CHANGED
+  return UNCHANGED
 end
 
 -- Makes a dead job pending.
