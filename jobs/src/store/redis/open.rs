@@ -52,7 +52,10 @@ pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
         Some(policy) => return Err(address.error(ServerProblem::Evicts(policy.to_owned()))),
     }
     let mut persists = true;
+    // Before that, only the server is known, and not yet the queue.
     if let Some(needs) = server.needs {
+        let compared = compare_layout(connection, &server.hash_tag).map_err(failed)?;
+        compared.map_err(|problem| address.error(problem))?;
         let rights = needs.check(connection, &rights::prefix(&server.hash_tag));
         let rights = rights.map_err(|problem| address.error(problem))?;
         let has_name = address.login().username().is_some();
@@ -64,9 +67,6 @@ pub(crate) fn open(server: &Server) -> Result<Opened, OpenError> {
         let name = address.name();
         format!("{name} keeps nothing on disk: when it ends, every job is lost")
     });
-    compare_layout(connection, &server.hash_tag)
-        .map_err(failed)?
-        .map_err(|problem| address.error(problem))?;
     let time = learn_time(connection).map_err(failed)?;
     Ok(Opened { found, time, warning })
 }
