@@ -115,6 +115,7 @@ pub use values::id::{JobId, ParseIdError};
 pub use values::info::{Cancel, Counts, DeadByError, Durability, JobInfo, JobState, ScheduleInfo};
 pub use values::job::{DecodeError, EncodeError, Job};
 pub use values::keep::Keep;
+pub use values::node::NodeInfo;
 pub use values::retry::Retry;
 #[cfg(feature = "cron")]
 pub use values::schedule::Cron;

@@ -16,6 +16,7 @@ use crate::values::error::{InsertError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, ScheduleInfo};
 use crate::values::job::Job;
+use crate::values::node::NodeInfo;
 use crate::values::schedule::Schedule;
 
 /// # Futures
@@ -272,6 +273,15 @@ impl Client {
     /// As [`Client::dead_by_error`].
     pub async fn dead_by_error_async(&self, most: usize) -> Result<Vec<DeadByError>, StoreError> {
         self.ask(Caller::Future, request::dead_by_error(most)).await
+    }
+
+    /// [`Client::nodes`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::nodes`].
+    pub async fn nodes_async(&self) -> Result<Vec<NodeInfo>, StoreError> {
+        self.ask(Caller::Future, request::nodes()).await
     }
 
     /// [`Client::pause`], as a future.

@@ -15,6 +15,7 @@ use crate::values::headers::Headers;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, ScheduleInfo};
 use crate::values::job::Job;
+use crate::values::node::NodeInfo;
 use crate::values::schedule::Schedule;
 use crate::values::time::{Millis, Now};
 
@@ -244,6 +245,17 @@ impl Client {
     #[doc(alias("failures", "group_by"))]
     pub fn dead_by_error(&self, most: usize) -> Result<Vec<DeadByError>, StoreError> {
         on_thread(self.ask(Caller::Thread, request::dead_by_error(most)))
+    }
+
+    /// Returns the processes that run the jobs of the queue, those that have ended without a word within the last day
+    /// too: [`NodeInfo::was_seen_lately`] tells these apart on a server. A shutdown removes its process from the list.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("workers", "processes", "servers"))]
+    pub fn nodes(&self) -> Result<Vec<NodeInfo>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::nodes()))
     }
 
     /// Returns the kinds that have jobs and no handler in this process, each with its number of

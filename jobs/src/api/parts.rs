@@ -94,6 +94,7 @@ impl Builder {
             max_async_runs: self.max_async_runs,
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
             end_waits: Arc::default(),
+            threads: self.threads,
         };
         // On a manual clock and in a client, the caller's thread asks the store anyway.
         #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]

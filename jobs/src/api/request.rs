@@ -9,6 +9,7 @@ use crate::store::{
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
+use crate::values::node::NodeInfo;
 use crate::values::time::Millis;
 
 /// An operation whose answer is an `A`.
@@ -82,6 +83,7 @@ requests! {
         Op::PutSetting { name, value }, Answer::Changed(changed) => changed;
     dead_by_error(most: usize) -> Vec<DeadByError> =
         Op::DeadByError(most), Answer::DeadByError(groups) => groups;
+    nodes() -> Vec<NodeInfo> = Op::Nodes, Answer::Nodes(nodes) => nodes;
     settings() -> Vec<(String, String)> = Op::Settings, Answer::Settings(settings) => settings;
     schedules() -> Vec<StoredSchedule> = Op::Schedules, Answer::Schedules(schedules) => schedules;
 }

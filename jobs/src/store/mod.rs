@@ -43,6 +43,7 @@ pub(crate) use crate::values::fence::Fence;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::keep::Keep;
+use crate::values::node::NodeInfo;
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
@@ -221,6 +222,10 @@ pub(crate) enum Op {
     DropSchedule(String),
     /// Sets or removes a setting of the queue: see `values/setting.rs`. Answer::Changed.
     PutSetting { name: String, value: Option<String> },
+    /// Notes that this node is there: its id, and what is known of it. Answer::Done.
+    PutNode { id: String, node: String },
+    /// Forgets a node that has ended. Answer::Done.
+    DropNode(String),
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
@@ -255,6 +260,8 @@ pub(crate) enum Op {
     Schedules,
     /// Answer::Settings: names and values.
     Settings,
+    /// Answer::Nodes.
+    Nodes,
 }
 
 /// The answer to an [`Op`].
@@ -282,6 +289,7 @@ pub(crate) enum Answer {
     DeadByError(Vec<DeadByError>),
     Schedules(Vec<StoredSchedule>),
     Settings(Vec<(String, String)>),
+    Nodes(Vec<NodeInfo>),
 }
 
 /// How a run ended.
@@ -385,6 +393,7 @@ impl Op {
                 | Op::DeadByError(_)
                 | Op::Schedules
                 | Op::Settings
+                | Op::Nodes
         )
     }
 }

@@ -44,6 +44,11 @@ impl Serialize for Rfc3339 {
     }
 }
 
+/// Serializes a time.
+pub(crate) fn rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    Rfc3339(*time).serialize(serializer)
+}
+
 /// Returns year, month and day of the day with this number, counted from 1970-01-01. The algorithm is
 /// `civil_from_days` of Howard Hinnant: years begin in March, so that a leap day is the last day of one.
 fn date(days: i64) -> (i64, i64, i64) {

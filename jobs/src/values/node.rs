@@ -1,14 +1,113 @@
-//! The name of this process, for people: its host and its process id.
+//! Nodes: the processes that run the jobs of a queue.
 
 use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
 
-/// Returns the name of this process: `shop-3/4711`.
+use serde::{Deserialize, Serialize};
+
+use super::json::rfc3339;
+use super::time::Millis;
+
+/// A node that has not been seen for this long is forgotten at the next purge.
+pub(crate) const NODE_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// How often a node says that it is there.
+pub(crate) const NODE_INTERVAL: Duration = Duration::from_secs(10);
+/// A node on a server that has not been seen for this long has ended, or cannot reach the server.
+const MISSED: Duration = Duration::from_secs(30);
+
+/// A process that runs the jobs of a queue: see [`Client::nodes`](crate::Client::nodes).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct NodeInfo {
+    /// The name of its machine.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// The version of this crate in it.
+    pub version: String,
+    /// The kinds that it handles.
+    pub kinds: Vec<String>,
+    /// How many threads run its handlers, if that was set: see [`Builder::threads`](crate::Builder::threads).
+    pub threads: Option<usize>,
+    /// How many jobs it claims at most.
+    pub max_in_flight: usize,
+    /// How many jobs it had claimed when it was seen.
+    pub in_flight: usize,
+    /// When it started to run the jobs.
+    #[serde(serialize_with = "rfc3339")]
+    pub started: SystemTime,
+    /// When it was last seen. On a server a node says every ten seconds that it is there. On a file it says so at its
+    /// start, and with the commits that it makes anyway, so that an idle process writes nothing.
+    #[serde(serialize_with = "rfc3339")]
+    pub seen: SystemTime,
+}
+
+impl NodeInfo {
+    /// Says whether the node was seen within the 30 seconds before `now`. On a server a node that was not has ended,
+    /// or cannot reach the server. On a file it may be idle.
+    #[must_use]
+    pub fn was_seen_lately(&self, now: SystemTime) -> bool {
+        now.duration_since(self.seen).is_ok_and(|age| age <= MISSED) || self.seen > now
+    }
+}
+
+/// A node, as the stores keep it.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub(crate) struct Stored {
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) version: String,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) threads: Option<usize>,
+    pub(crate) max_in_flight: usize,
+    pub(crate) in_flight: usize,
+    /// Milliseconds since 1970.
+    pub(crate) started: i64,
+}
+
+impl Stored {
+    /// Returns what a store keeps of this process.
+    pub(crate) fn of_this_process(
+        kinds: Vec<String>,
+        threads: Option<usize>,
+        max_in_flight: usize,
+        started: Millis,
+    ) -> Stored {
+        let (host, pid) = (host().to_owned(), std::process::id());
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let (in_flight, started) = (0, started.get());
+        Stored { host, pid, version, kinds, threads, max_in_flight, in_flight, started }
+    }
+
+    pub(crate) fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads the text that a store has kept.
+    pub(crate) fn info(text: &str, seen: Millis) -> Option<NodeInfo> {
+        let node: Stored = serde_json::from_str(text).ok()?;
+        Some(NodeInfo {
+            host: node.host,
+            pid: node.pid,
+            version: node.version,
+            kinds: node.kinds,
+            threads: node.threads,
+            max_in_flight: node.max_in_flight,
+            in_flight: node.in_flight,
+            started: Millis::clamped(node.started).to_system(),
+            seen: seen.to_system(),
+        })
+    }
+}
+
+/// Returns the name of this process, for people: `shop-3/4711`.
 pub(crate) fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| format!("{}/{}", host(), std::process::id()))
 }
 
 /// Returns the name of this machine.
-pub(crate) fn host() -> String {
-    gethostname::gethostname().to_string_lossy().into_owned()
+fn host() -> &'static str {
+    static HOST: OnceLock<String> = OnceLock::new();
+    HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into_owned())
 }

@@ -52,6 +52,12 @@ fn pause_holds_back_claimed_jobs() {
 
 /// See the scenario.
 #[test]
+fn nodes_are_listed_while_they_run() {
+    on_each(|open, _| scenarios::nodes_are_listed_while_they_run(open));
+}
+
+/// See the scenario.
+#[test]
 fn call_returns_the_result_of_its_job() {
     on_each(|open, _| scenarios::call_returns_the_result_of_its_job(open));
 }
@@ -150,4 +156,22 @@ fn futures_wait_for_the_ends_of_jobs() {
         assert_eq!(results, (0..50).collect::<Vec<_>>());
         jobs.shutdown().unwrap();
     });
+}
+
+/// A shutdown removes its process from the list of nodes, and an idle process on a file writes nothing to stay in it.
+#[cfg(feature = "sqlite")]
+#[test]
+fn node_is_gone_after_its_shutdown() {
+    let folder = Folder::new();
+    let path = folder.file("jobs.db");
+    let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Mail, _| Ok(())).manual().unwrap();
+    driver.advance(MS);
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    assert_eq!(client.nodes().unwrap().len(), 1);
+    let before = jobs.stats().commits;
+    driver.advance(60 * SECOND);
+    assert_eq!(jobs.stats().commits, before, "an idle minute");
+    jobs.shutdown().unwrap();
+    assert_eq!(client.nodes().unwrap(), []);
+    drop(driver);
 }

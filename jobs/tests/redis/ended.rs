@@ -54,6 +54,12 @@ fn pause_holds_back_claimed_jobs() {
 
 /// See the scenario.
 #[test]
+fn nodes_are_listed_while_they_run() {
+    on_a_server(|open| scenarios::nodes_are_listed_while_they_run(open));
+}
+
+/// See the scenario.
+#[test]
 fn call_returns_the_result_of_its_job() {
     on_a_server(|open| scenarios::call_returns_the_result_of_its_job(open));
 }

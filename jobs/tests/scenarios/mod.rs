@@ -266,3 +266,21 @@ pub(crate) fn wait_ends_when_its_job_is_cancelled(open: impl Fn() -> Builder) {
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
 }
+
+/// A process that runs jobs is listed with its kinds while it runs, and not after its shutdown.
+pub(crate) fn nodes_are_listed_while_they_run(open: impl Fn() -> Builder) {
+    let jobs = with_handlers(open().threads(2).max_in_flight(77)).start().unwrap();
+    jobs.insert(DAY, Charge(1)).unwrap();
+    let node = loop {
+        if let Some(node) = jobs.nodes().unwrap().pop() {
+            break node;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!((node.pid, node.threads, node.max_in_flight), (std::process::id(), Some(2), 77));
+    assert_eq!(node.kinds, ["charge", "mail"]);
+    assert_eq!((&*node.version, node.in_flight), (env!("CARGO_PKG_VERSION"), 0));
+    assert!(!node.host.is_empty() && node.started <= node.seen);
+    assert!(node.was_seen_lately(node.seen) && !node.was_seen_lately(node.seen + 60 * SECOND));
+    jobs.shutdown().unwrap();
+}

@@ -76,6 +76,7 @@ impl Machine {
                         }
                     }
                 }
+                FollowUp::NodeNoted => {}
                 FollowUp::SettingsLoaded => {
                     if let Answer::Settings(stored) = answer {
                         self.follow_settings(&stored);
@@ -255,6 +256,7 @@ impl Machine {
                 FollowUp::Purged => self.purge_at = now.plus(wait),
                 FollowUp::SchedulesLoaded
                 | FollowUp::SettingsLoaded
+                | FollowUp::NodeNoted
                 | FollowUp::Occurred
                 | FollowUp::Extended => {}
             }

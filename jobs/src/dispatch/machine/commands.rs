@@ -15,7 +15,7 @@ use crate::store::{Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob,
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
-use crate::values::node;
+use crate::values::node::{self, NODE_INTERVAL};
 use crate::values::time::{Millis, Now};
 
 impl Machine {
@@ -62,6 +62,9 @@ impl Machine {
             },
             Command::Close { reply } => {
                 self.close(reply);
+                if !self.settings.policies.is_empty() {
+                    commit.push(Op::DropNode(self.node.0.clone()), FollowUp::NodeNoted);
+                }
                 for command in core::mem::take(&mut self.backlog) {
                     if let Command::GiveBack(id) = command {
                         self.give_back(id, commit);
@@ -304,6 +307,21 @@ impl Machine {
         if now >= self.purge_at {
             self.purge_at = now.plus(PURGE_INTERVAL);
             commit.push(Op::Purge, FollowUp::Purged);
+        }
+    }
+
+    /// Says that this node is there, at most every ten seconds. On a file only together with another change: an idle
+    /// process writes nothing.
+    pub(super) fn note_node(&mut self, now: Millis, commit: &mut Commit) {
+        let changes = || commit.ops.iter().any(|op| !op.is_question());
+        // A time that lies further ahead was set before the clock was set back.
+        let is_due = now >= self.node_at || self.node_at.since(now) > NODE_INTERVAL;
+        if is_due && (self.settings.lease.is_some() || changes()) {
+            self.node_at = now.plus(NODE_INTERVAL);
+            let (id, node) = &mut self.node;
+            node.in_flight = self.runs.len();
+            let (id, node) = (id.clone(), node.to_text());
+            commit.push(Op::PutNode { id, node }, FollowUp::NodeNoted);
         }
     }
 

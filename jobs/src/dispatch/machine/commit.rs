@@ -33,6 +33,7 @@ pub(super) enum FollowUp {
     Extended,
     SchedulesLoaded,
     SettingsLoaded,
+    NodeNoted,
     Occurred,
     Purged,
 }

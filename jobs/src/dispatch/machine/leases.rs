@@ -204,6 +204,7 @@ mod tests {
             max_async_runs: 1,
             capacity: Some(Arc::new(Capacity::new(2, now))),
             end_waits: Arc::default(),
+            threads: None,
         };
         let mut machine = Machine::new(settings, Millis::ZERO);
         let kind: Arc<str> = Arc::from("task");

@@ -44,6 +44,7 @@ use super::run::RunState;
 use crate::store::{Answer, ApplyError, Fence, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
+use crate::values::node;
 use crate::values::retry::Retry;
 use crate::values::setting;
 use crate::values::time::{Millis, Now};
@@ -75,6 +76,8 @@ pub(crate) struct Settings {
     pub(crate) capacity: Option<Arc<Capacity>>,
     /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,
+    /// How many threads run the handlers, if that was set.
+    pub(crate) threads: Option<usize>,
 }
 
 /// The state machine.
@@ -123,6 +126,9 @@ pub(crate) struct Machine {
     last: Millis,
     last_instant: Option<Instant>,
     purge_at: Millis,
+    /// The number and the description of this node, and when it says next that it is there.
+    node: (String, node::Stored),
+    node_at: Millis,
     closing: Option<Option<Reply>>,
     /// Runs that the machine does not wait for, although they have started.
     abandoned: usize,
@@ -174,6 +180,11 @@ const MOST_BUFFERED: usize = 100_000;
 
 impl Machine {
     pub(crate) fn new(settings: Settings, now: Millis) -> Machine {
+        let mut kinds: Vec<String> =
+            settings.policies.keys().map(|kind| kind.to_string()).collect();
+        kinds.sort_unstable();
+        let (threads, limit) = (settings.threads, settings.max_in_flight);
+        let described = node::Stored::of_this_process(kinds, threads, limit, now);
         Machine {
             settings,
             runs: HashMap::new(),
@@ -202,6 +213,8 @@ impl Machine {
             last: now,
             last_instant: None,
             purge_at: now,
+            node: (JobId::new().to_string(), described),
+            node_at: now,
             closing: None,
             abandoned: 0,
             given_up: false,
@@ -250,6 +263,7 @@ impl Machine {
         if self.runs_jobs() {
             self.make_occurrences(now, &mut commit);
             self.purge(now, &mut commit);
+            self.note_node(now, &mut commit);
             if core::mem::take(&mut self.load_schedules) {
                 commit.push(Op::Schedules, FollowUp::SchedulesLoaded);
                 commit.push(Op::Settings, FollowUp::SettingsLoaded);

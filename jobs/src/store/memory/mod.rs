@@ -20,6 +20,7 @@ use crate::values::error::{StoreError, Violation};
 use crate::values::extra::{Extra, headers_of};
 use crate::values::id::JobId;
 use crate::values::info::{Counts, JobInfo, JobState};
+use crate::values::node::{NODE_KEPT, Stored};
 use crate::values::time::Millis;
 
 /// The store in memory.
@@ -35,6 +36,7 @@ pub(crate) struct Memory {
     handled: HashSet<Arc<str>>,
     schedules: BTreeMap<String, StoredSchedule>,
     settings: BTreeMap<String, String>,
+    nodes: BTreeMap<String, (Millis, String)>,
     starts: u64,
     claimed: u64,
     /// The last claim passed over suspects that were due by this time: they wait for other suspects.
@@ -155,6 +157,14 @@ impl Memory {
                 }
                 None => self.settings.remove(name).is_some(),
             }),
+            Op::PutNode { id, node } => {
+                self.nodes.insert(id.clone(), (now, node.clone()));
+                Answer::Done
+            }
+            Op::DropNode(id) => {
+                self.nodes.remove(id);
+                Answer::Done
+            }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(name, *expected, jobs, *next, now))
             }
@@ -174,6 +184,7 @@ impl Memory {
                 let over = self.ended.iter().filter(|(_, ended)| ended.until < now);
                 let over: Vec<JobId> = over.map(|(id, _)| *id).collect();
                 over.into_iter().for_each(|id| self.drop_ended(id, now));
+                self.nodes.retain(|_, (seen, _)| seen.plus(NODE_KEPT) >= now);
                 Answer::Changed(false)
             }
             Op::Flush => Answer::Done,
@@ -206,6 +217,10 @@ impl Memory {
                 Answer::Kinds(kinds)
             }
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)),
+            Op::Nodes => {
+                let nodes = self.nodes.values();
+                Answer::Nodes(nodes.filter_map(|(seen, node)| Stored::info(node, *seen)).collect())
+            }
             Op::Settings => {
                 let settings = self.settings.iter();
                 Answer::Settings(

@@ -298,7 +298,7 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
         Op::PutSchedule(new) => (true, 1, new.payload.len() + 400),
         Op::Retry(..) => (true, 1, 0),
         Op::Purge => (false, ITEMS, 0),
-        Op::PutSetting { .. } => (true, 1, 400),
+        Op::PutSetting { .. } | Op::PutNode { .. } => (true, 1, 400),
         _ if change.is_question() || matches!(change, Op::Flush) => return,
         _ => (false, 1, 0),
     };
@@ -323,6 +323,10 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
             push_all(call, Operation::Release, &[&id_bytes(*id), &token(*fence)])
         }
         Op::Purge => push_all(call, Operation::Purge, &[]),
+        Op::PutNode { id, node } => {
+            push_all(call, Operation::PutNode, &[id.as_bytes(), node.as_bytes()]);
+        }
+        Op::DropNode(id) => push_all(call, Operation::DropNode, &[id.as_bytes()]),
         Op::PutSetting { name, value } => {
             let is_set = if value.is_some() { b"1" } else { b"0" };
             let value = value.as_deref().unwrap_or_default().as_bytes();

@@ -27,6 +27,7 @@ pub(super) const LAYOUT: u32 = 1;
 const UNREADABLE: usize = 12;
 const SETTINGS: usize = 13;
 const DEAD_BY_ERROR: usize = 14;
+const NODES: usize = 15;
 
 /// Returns the hash tag of a queue, from which a cluster computes its slot.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
@@ -54,6 +55,7 @@ impl Keys {
             "unreadable",
             "settings",
             "dead_by_error",
+            "nodes",
         ];
         let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
@@ -91,6 +93,10 @@ impl Keys {
 
     pub(super) fn meta(&self) -> &str {
         &self.fixed[META]
+    }
+
+    pub(super) fn nodes(&self) -> &str {
+        &self.fixed[NODES]
     }
 
     pub(super) fn settings(&self) -> &str {

@@ -22,6 +22,8 @@ pub(super) enum Operation {
     PutSchedule,
     DropSchedule,
     PutSetting,
+    PutNode,
+    DropNode,
     Occur,
     Complete,
     CompleteAndKeep,
@@ -45,6 +47,8 @@ impl Operation {
             Operation::DropSchedule => "drop_schedule",
             Operation::Occur => "occur",
             Operation::PutSetting => "put_setting",
+            Operation::PutNode => "put_node",
+            Operation::DropNode => "drop_node",
             Operation::Complete => "complete",
             Operation::CompleteAndKeep => "complete_and_keep",
             Operation::Finish => "finish",
@@ -186,7 +190,7 @@ mod tests {
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
-    const OPERATIONS: [Operation; 17] = [
+    const OPERATIONS: [Operation; 19] = [
         Operation::Insert,
         Operation::InsertMany,
         Operation::Cancel,
@@ -199,6 +203,8 @@ mod tests {
         Operation::DropSchedule,
         Operation::Occur,
         Operation::PutSetting,
+        Operation::PutNode,
+        Operation::DropNode,
         Operation::Complete,
         Operation::CompleteAndKeep,
         Operation::Finish,

@@ -16,6 +16,7 @@ use crate::values::error::StoreError;
 use crate::values::extra::headers_in;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState};
+use crate::values::node::{NodeInfo, Stored};
 use crate::values::time::Millis;
 
 /// The job of a question.
@@ -59,6 +60,7 @@ impl Redis {
             Op::Kinds => Answer::Kinds(self.counted()?.kinds),
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)?),
             Op::Settings => Answer::Settings(self.settings()?),
+            Op::Nodes => Answer::Nodes(self.nodes()?),
             Op::Schedules => Answer::Schedules(self.schedules()?),
             _ => Answer::Done,
         })
@@ -214,6 +216,21 @@ impl Redis {
         }
         groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
         Ok(groups)
+    }
+
+    /// Returns the nodes of the queue.
+    fn nodes(&mut self) -> Result<Vec<NodeInfo>, Fault> {
+        let mut cmd = redis::cmd("HVALS");
+        cmd.arg(self.keys.nodes());
+        let rows = self.plain(cmd)?;
+        let node = |row: &Value| {
+            let row = text(row).ok()?;
+            let (seen, node) = row.split_once(' ')?;
+            Stored::info(node, Millis::clamped(seen.parse().ok()?))
+        };
+        let mut nodes: Vec<NodeInfo> = array(&rows)?.iter().filter_map(node).collect();
+        nodes.sort_by(|a, b| (&a.host, a.pid, a.started).cmp(&(&b.host, b.pid, b.started)));
+        Ok(nodes)
     }
 
     /// Returns the settings of the queue.

@@ -24,7 +24,7 @@ pub(super) struct Needs {
 }
 
 /// The commands that every process sends. `K` is a key, `C` the channel, `S` the hash of a script.
-const READS: [&str; 21] = [
+const READS: [&str; 22] = [
     "EVALSHA S 3 K Kdue:x Ksent:x",
     "TIME",
     "HEXISTS K x",
@@ -34,6 +34,7 @@ const READS: [&str; 21] = [
     "HLEN K",
     "HMGET K x",
     "HSCAN K 0",
+    "HVALS K",
     "SCARD K",
     "ZCARD K",
     "ZCOUNT K 0 1",
@@ -62,7 +63,7 @@ const WRITES: [&str; 11] = [
     "ZREM K x",
 ];
 /// The commands that a process also sends if it runs jobs.
-const RUNS: [&str; 4] = ["HVALS K", "PING", "SRANDMEMBER K 1", "SUBSCRIBE C"];
+const RUNS: [&str; 3] = ["PING", "SRANDMEMBER K 1", "SUBSCRIBE C"];
 const REPLICAS: [&str; 1] = ["WAIT 1 1"];
 const SNAPSHOTS: &str = "CONFIG GET save";
 

@@ -21,6 +21,7 @@ use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::info::{DeadByError, JobInfo};
 use crate::values::keep::Keep;
+use crate::values::node::NODE_KEPT;
 use crate::values::time::Millis;
 
 /// How a run ended: how long it took, in milliseconds, its result, and how much its kind keeps.
@@ -184,6 +185,7 @@ impl State {
                 None => drop(tables.execute(&tables.sql.drop_ended, [id])?),
             }
         }
+        tables.execute(&tables.sql.purge_nodes, [now.minus(NODE_KEPT).get()])?;
         self.purges.takes(over.len());
         Ok(over.len() >= rows)
     }

@@ -9,14 +9,17 @@
 
 use std::collections::HashSet;
 
+use rusqlite::params;
+
 use super::State;
 use super::ended::RunOf;
-use super::rows::{InsertedAt, JobRow, KindCounts, KindRow, Place, id_bytes, kind_row};
+use super::rows::{InsertedAt, JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of};
 use super::tables::Tables;
 use crate::store::{Answer, End, Ending, Finish, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
+use crate::values::node::Stored;
 use crate::values::time::Millis;
 
 impl State {
@@ -70,6 +73,14 @@ impl State {
                     None => tables.execute(&settings.drop_setting, [name])? > 0,
                 })
             }
+            Op::PutNode { id, node } => {
+                tables.execute(&tables.sql.put_node, params![id, now.get(), node])?;
+                Answer::Done
+            }
+            Op::DropNode(id) => {
+                tables.execute(&tables.sql.drop_node, [id])?;
+                Answer::Done
+            }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
             }
@@ -115,6 +126,13 @@ impl State {
                 Answer::Kinds(kinds.collect())
             }
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(tables, *most)?),
+            Op::Nodes => {
+                let nodes = tables.all(&tables.sql.nodes, [], |row| {
+                    Ok((millis_of(row, 0)?, row.get::<_, String>(1)?))
+                })?;
+                let info = |(seen, node): (Millis, String)| Stored::info(&node, seen);
+                Answer::Nodes(nodes.into_iter().filter_map(info).collect())
+            }
             Op::Settings => Answer::Settings(
                 tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
             ),

@@ -11,6 +11,7 @@
 //! | `ended` | a job that is dead or kept; or an id that the caller chose and whose job has ended | such jobs and ids, until they are purged |
 //! | `dead_by_error` | a kind, the first line of an error, and the number of dead jobs with both | such groups |
 //! | `kind` | the number of a kind, its name, and its counts | kinds |
+//! | `node` | a process that runs the jobs, and when it was last seen (`values/node.rs`) | processes of a day |
 //! | `setting` | a setting of the queue: its name and its value (`values/setting.rs`) | settings |
 //! | `schedule` | a schedule, and its next occurrence | schedules |
 //! | `outbox` | a job that a statement of the application has stored (`statement.rs`) | such jobs, until the next transaction of this store |
@@ -72,6 +73,7 @@ CREATE TABLE {p}dead_by_error (
     PRIMARY KEY (kind, error)
 ) WITHOUT ROWID;
 CREATE INDEX {p}dead_by_error_jobs ON {p}dead_by_error (jobs);
+CREATE TABLE {p}node (id TEXT PRIMARY KEY, seen INTEGER NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}schedule (
     name TEXT PRIMARY KEY, kind INTEGER NOT NULL, rule TEXT NOT NULL, missed INTEGER NOT NULL,
@@ -161,6 +163,11 @@ pub(crate) struct Sql {
     pub(crate) drop_dead_by_error: String,
     pub(crate) drop_empty_group: String,
     pub(crate) dead_by_error: String,
+
+    pub(crate) put_node: String,
+    pub(crate) drop_node: String,
+    pub(crate) nodes: String,
+    pub(crate) purge_nodes: String,
 
     pub(crate) put_setting: String,
     pub(crate) drop_setting: String,
@@ -320,6 +327,11 @@ impl Sql {
             ),
             dead_by_error: sql("SELECT kind, error, jobs FROM {p}dead_by_error \
                  ORDER BY jobs DESC LIMIT ?1"),
+
+            put_node: sql("INSERT OR REPLACE INTO {p}node VALUES (?1, ?2, ?3)"),
+            drop_node: sql("DELETE FROM {p}node WHERE id = ?1"),
+            nodes: sql("SELECT seen, value FROM {p}node ORDER BY id"),
+            purge_nodes: sql("DELETE FROM {p}node WHERE seen < ?1"),
 
             put_setting: sql("INSERT INTO {p}setting VALUES (?1, ?2) \
                  ON CONFLICT DO UPDATE SET value = ?2 WHERE value <> ?2"),

@@ -38,7 +38,8 @@ if ARGV[at] ~= 'insert_many' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV the
 end
 -- A full server refuses the operations that need memory, and no others.
 local NEEDS_MEMORY = {
-  insert = true, insert_many = true, occur = true, put_schedule = true, put_setting = true, retry = true,
+  insert = true, insert_many = true, occur = true, put_schedule = true, put_setting = true, put_node = true,
+  retry = true,
 }
 if not NEEDS_MEMORY[ARGV[at]] then
   write_on_a_full_server()
@@ -337,6 +338,18 @@ operations.put_setting = function()
   return CHANGED
 end
 
+-- Notes that a node is there: the time, and what is known of it.
+operations.put_node = function()
+  local id, node = args(2)
+  redis.call('HSET', nodes, id, string.format('%.0f', now) .. ' ' .. node)
+  return DONE
+end
+
+operations.drop_node = function()
+  redis.call('HDEL', nodes, args(1))
+  return DONE
+end
+
 -- Inserts occurrences of a schedule as jobs, unless another process has done so.
 operations.occur = function()
   local name, expected, following, many = args(4)
@@ -360,7 +373,11 @@ operations.occur = function()
   return CHANGED
 end
 
--- Deletes jobs that have ended, and remembered ids, whose time is over: at most 128. CHANGED: more may be left.
+-- A node that was not seen for this long is forgotten: `NODE_KEPT` in `values/node.rs`.
+local NODE_KEPT_MS = 86400000
+
+-- Deletes jobs that have ended, and remembered ids, whose time is over: at most 128. CHANGED: more may be left. Forgets
+-- nodes that have ended.
 operations.purge = function()
   local gone = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 128)
   for n, record in ipairs(get_all(jobs, gone)) do
@@ -369,6 +386,13 @@ operations.purge = function()
       drop_ended(gone[n], job)
     else
       redis.call('ZREM', ended, gone[n])
+    end
+  end
+  local found = redis.call('HGETALL', nodes)
+  for n = 1, #found, 2 do
+    local seen = tonumber(string.match(found[n + 1], '^%d+')) or 0
+    if seen + NODE_KEPT_MS < now then
+      redis.call('HDEL', nodes, found[n])
     end
   end
   return #gone == 128 and CHANGED or UNCHANGED
