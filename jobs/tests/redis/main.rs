@@ -39,8 +39,6 @@ mod clocks;
 mod cluster;
 mod cluster_servers;
 mod cuts;
-#[path = "../kill/draw.rs"]
-mod draw;
 mod failover;
 mod fake_time;
 mod half_done;
