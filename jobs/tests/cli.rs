@@ -16,29 +16,34 @@ mod verbs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{Builder, Jobs};
 
 use shared::*;
 
-/// A folder that is removed when it is dropped.
-struct Folder(PathBuf);
+/// A folder for the file.
+struct Folder(TempDir);
+
+type Place = Folder;
+
+fn place() -> Option<Folder> {
+    Some(Folder::new())
+}
 
 impl Folder {
     fn new() -> Folder {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let n = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tickwheel-jobs-cli-{}-{n}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path().join(name)
     }
 
     fn store(&self) -> String {
@@ -47,18 +52,6 @@ impl Folder {
 
     fn builder(&self) -> Builder {
         Jobs::open(self.store()).unwrap()
-    }
-}
-
-type Place = Folder;
-
-fn place() -> Option<Folder> {
-    Some(Folder::new())
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -105,7 +98,7 @@ fn file_that_is_no_store_is_refused_by_name_and_left_alone() {
         assert!(refused.err.contains(file.to_str().unwrap()), "{}", refused.err);
         assert_eq!(fs::read(file).unwrap(), before, "{}", file.display());
     }
-    assert_eq!(call(&app.place.0, &["list"]).code, 2);
+    assert_eq!(call(app.place.path(), &["list"]).code, 2);
 }
 
 /// `stats` has the sizes of the file and of its log.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, thread};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Job, Jobs, Run};
@@ -86,27 +86,6 @@ fn a_child() {
     }
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let name = format!("tickwheel-jobs-neighbours-{name}-{}", std::process::id());
-        let path = env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("jobs.db")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 struct Node {
     child: Child,
     said: Receiver<String>,
@@ -164,18 +143,18 @@ const RUNS: u32 = 60;
 /// Long runs that two crashes interrupted delay no new job, and each of them starts again.
 #[test]
 fn long_runs_that_were_interrupted_twice_hold_back_no_new_job() {
-    let folder = Folder::new("long");
-    let client = Jobs::open(folder.file()).unwrap().client().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let client = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
     for n in 0..RUNS {
         client.insert(Duration::ZERO, Long(n)).unwrap();
     }
     for _ in 0..2 {
-        let mut node = Node::start(&folder.file());
+        let mut node = Node::start(&folder.path().join("jobs.db"));
         let started = (0..RUNS).map_while(|_| node.next()).count();
         assert_eq!(started, RUNS as usize);
         node.kill();
     }
-    let mut node = Node::start(&folder.file());
+    let mut node = Node::start(&folder.path().join("jobs.db"));
     let mut said = vec![node.next().unwrap()];
     node.tell("fresh");
     while said.len() <= RUNS as usize {
@@ -189,8 +168,8 @@ fn long_runs_that_were_interrupted_twice_hold_back_no_new_job() {
 
 /// Lets children die until the killer is dead. No other job is dead then.
 fn no_neighbour_dies(ms: u64) {
-    let folder = Folder::new(&ms.to_string());
-    let client = Jobs::open(folder.file()).unwrap().client().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let client = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
     // Two that start before the killer, and some behind it.
     for n in 0..2 {
         client.insert(Duration::ZERO, Long(n)).unwrap();
@@ -202,7 +181,7 @@ fn no_neighbour_dies(ms: u64) {
     let begun = Instant::now();
     let mut deaths = 0;
     loop {
-        let mut node = Node::start(&folder.file());
+        let mut node = Node::start(&folder.path().join("jobs.db"));
         // It is dead when the next child has taken the file over.
         let says = node.next();
         let dead: Vec<_> = client.dead().map(|job| job.id).collect();

@@ -124,7 +124,7 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     };
     let names = ["jobs.db", "jobs.db-wal", "jobs.db-shm"].map(|name| folder.file(name));
     names.iter().for_each(|name| set_mode(name, 0o444));
-    set_mode(&folder.0, 0o555);
+    set_mode(folder.path(), 0o555);
     let call = |args: &[&str]| {
         let mut command = Command::new(&program);
         command.arg(&file).args(args).current_dir("/");
@@ -145,7 +145,7 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     ];
     let looked = looks.map(call);
     let changed = call(&["cancel", &id]);
-    set_mode(&folder.0, 0o755);
+    set_mode(folder.path(), 0o755);
     names.iter().for_each(|name| set_mode(name, 0o644));
     for (args, ended) in looks.iter().zip(&looked) {
         assert_eq!((ended.code, &*ended.err), (0, ""), "{args:?}");
@@ -158,11 +158,11 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     // the application could not write to them.
     jobs.shutdown().unwrap();
     set_mode(&names[0], 0o444);
-    set_mode(&folder.0, 0o555);
+    set_mode(folder.path(), 0o555);
     let alone = call(&["list"]);
-    set_mode(&folder.0, 0o777);
+    set_mode(folder.path(), 0o777);
     let with_folder = call(&["list"]);
-    set_mode(&folder.0, 0o755);
+    set_mode(folder.path(), 0o755);
     assert_eq!(alone.code, 2, "{}", alone.out);
     assert!(alone.err.contains("jobs.db"), "{}", alone.err);
     assert_eq!(with_folder.code, 2, "{}", with_folder.out);

@@ -12,6 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tickwheel_jobs::{Durability, Job, JobId, Jobs};
 
 use crate::disk::cut::Cut;
@@ -19,7 +20,6 @@ use crate::disk::dump::{Dump, Row};
 use crate::disk::task::{Plan, Task};
 use crate::disk::{Disk, Files, ffi};
 use crate::history::{Call, FILE, History, Process, Step};
-use fastrand::Rng;
 
 /// What a disk has, as someone sees it who does not run the jobs.
 #[derive(PartialEq, Eq, Debug)]

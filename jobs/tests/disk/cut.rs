@@ -14,8 +14,9 @@
 
 use std::sync::Arc;
 
-use super::{Event, Files, What, apply};
 use fastrand::Rng;
+
+use super::{Event, Files, What, apply};
 
 /// What happened to a disk until now, as far as a power cut is concerned.
 #[derive(Clone, Default)]

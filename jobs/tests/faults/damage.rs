@@ -10,12 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fastrand::Rng;
 use tickwheel_jobs::OpenError;
 
 use crate::disk::task::{Plan, Task};
-use crate::files::{is_refused, start};
-use crate::folder::Folder;
-use fastrand::Rng;
+use crate::files::{contents, is_refused, start};
 
 const PAGE: usize = 4096;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -30,7 +29,7 @@ struct Tally {
 
 /// Returns the bytes of a file with every kind of page, and how many jobs it has.
 fn every_kind_of_page() -> (Vec<u8>, u64) {
-    let folder = Folder::new("pages");
+    let folder = tempfile::tempdir().expect("there is room");
     let path = folder.path().join("jobs.db");
     let (jobs, driver) = start(&path).expect("a new file");
     let batch = |from: u64, to: u64| (from..to).map(|n| (HOUR, Task::new(n, Plan::Succeed)));
@@ -52,7 +51,7 @@ fn every_kind_of_page() -> (Vec<u8>, u64) {
 
 /// Opens a damaged file. Nothing may panic, and no job may vanish without a word.
 fn open(damaged: &[u8], pending: u64, what: &str, tally: &mut Tally) {
-    let folder = Folder::new("damaged");
+    let folder = tempfile::tempdir().expect("there is room");
     let path = folder.path().join("jobs.db");
     fs::write(&path, damaged).expect("there is room");
     let (jobs, driver) = match start(&path) {
@@ -132,7 +131,7 @@ fn truncated_file_is_refused_or_loses_no_job() {
 
 /// Returns the file and its log, while the jobs run.
 fn with_a_log() -> BTreeMap<PathBuf, Vec<u8>> {
-    let folder = Folder::new("log");
+    let folder = tempfile::tempdir().expect("there is room");
     let path = folder.path().join("jobs.db");
     let (jobs, _driver) = start(&path).expect("a new file");
     for n in 0..40 {
@@ -140,7 +139,7 @@ fn with_a_log() -> BTreeMap<PathBuf, Vec<u8>> {
     }
     let name = |path: &Path| path.file_name().expect("a name").into();
     let log = |path: &Path| !path.to_string_lossy().ends_with("-shm");
-    let files = folder.contents().into_iter().filter(|(path, _)| log(path));
+    let files = contents(folder.path()).into_iter().filter(|(path, _)| log(path));
     files.map(|(path, bytes)| (name(&path), bytes)).collect()
 }
 
@@ -160,7 +159,7 @@ fn flipped_byte_in_the_log_leaves_a_prefix() {
             _ => random.usize(..bytes.len()),
         };
         bytes[at] ^= 1 << random.u64(..8);
-        let folder = Folder::new("flipped");
+        let folder = tempfile::tempdir().expect("there is room");
         for (name, bytes) in &files {
             fs::write(folder.path().join(name), bytes).expect("there is room");
         }

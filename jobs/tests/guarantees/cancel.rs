@@ -64,8 +64,8 @@ fn cancel_of_a_run_reaches_it_and_prevents_a_retry() {
 /// A cancel by another process sets `Run::is_cancelled`, and the job is not retried.
 #[test]
 fn cancel_by_another_process_reaches_the_run() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
     let (started, at_start) = mpsc::channel();
     let jobs = Jobs::open(&path)
         .unwrap()
@@ -89,8 +89,8 @@ fn cancel_by_another_process_reaches_the_run() {
 /// call had come for a while, so calls every few milliseconds kept it from polling.
 #[test]
 fn cancel_by_another_process_reaches_the_run_of_busy_callers() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
     let (started, at_start) = mpsc::channel();
     let (told, was_told) = mpsc::channel();
     let jobs = Jobs::open(&path)

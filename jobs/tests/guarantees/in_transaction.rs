@@ -16,8 +16,8 @@ fn note(log: &Log, job: &Close) -> Result<(), Fail> {
 /// them.
 #[test]
 fn cancel_in_a_transaction_takes_effect_with_the_commit() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
     let log = Log::default();
     let noted = log.clone();
     let builder = Jobs::open(&path).unwrap();
@@ -56,8 +56,8 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
 /// it.
 #[test]
 fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
     let (started, at_start) = mpsc::channel();
     let builder = Jobs::open(&path).unwrap();
     let jobs = builder
@@ -84,8 +84,8 @@ fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
 /// refuse the transaction.
 #[test]
 fn cancel_in_a_deferred_transaction_begins_with_its_write() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
     let jobs = Jobs::open(&path).unwrap().client().unwrap();
     let id = jobs.insert(HOUR, close(1)).unwrap();
     let mut shop = Connection::open(&path).unwrap();
@@ -99,7 +99,7 @@ fn cancel_in_a_deferred_transaction_begins_with_its_write() {
         }
         transaction.commit().unwrap();
     }
-    let mut elsewhere = Connection::open(folder.file("other.db")).unwrap();
+    let mut elsewhere = Connection::open(folder.path().join("other.db")).unwrap();
     let transaction = elsewhere.transaction().unwrap();
     assert!(matches!(jobs.cancel_in(&transaction, id), Err(StoreError::Other(_))));
     assert!(matches!(jobs.reschedule_in(&transaction, id, HOUR), Err(StoreError::Other(_))));
@@ -110,8 +110,8 @@ fn cancel_in_a_deferred_transaction_begins_with_its_write() {
 /// Key, id and policy go with a job into a transaction of the caller.
 #[test]
 fn key_id_and_policy_go_into_a_transaction_of_the_caller() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
     let builder = Jobs::open(&path).unwrap().retry(Retry::never());
     let failing = builder.handle(|_: Close, _| Err(std::io::Error::other("no"))?);
     let (jobs, driver) = failing.manual().unwrap();

@@ -1,8 +1,5 @@
 //! Jobs, stores and places for tests.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -38,33 +35,6 @@ impl Job for Push {
     const KIND: &'static str = "push";
 }
 
-/// A folder that is removed when it is dropped.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Folder {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let n = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tickwheel-jobs-{}-{n}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// What ran, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u64>>>);
@@ -82,8 +52,8 @@ impl Log {
 /// Runs a test on each store: the builder is fresh each time.
 pub(crate) fn on_each_store(test: impl Fn(Builder)) {
     test(Jobs::memory());
-    let folder = Folder::new();
-    test(Jobs::open(folder.file("jobs.db")).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    test(Jobs::open(folder.path().join("jobs.db")).unwrap());
 }
 
 /// Runs a test on each store, on a manual clock, with a handler that notes which order it closes.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use tickwheel_jobs::{Cancel, Client, InsertError, InsertErrorKind, JobId, JobState};
 use tokio::runtime::{Builder, Runtime};
 
@@ -11,7 +12,6 @@ use crate::child::{
 };
 use crate::ending::Ending;
 use crate::record::{Answer, Mode, Record, Tag, Verb};
-use fastrand::Rng;
 
 /// How many keys each caller has.
 const KEYS: u64 = 6;

@@ -9,12 +9,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
+use fastrand::Rng;
+
 use crate::child::{Doom, INSTRUCTIONS, Instructions, Periodic, now_us};
 use crate::ending::Ending;
 use crate::file;
 use crate::recall;
 use crate::record::{Event, FileEnd, Level, Record};
-use fastrand::Rng;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use fastrand::Rng;
 use tickwheel_jobs::{Cancel, Client, Event, InsertErrorKind, JobId, Jobs, Run};
 
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, now};
-use fastrand::Rng;
 
 const LEASE: Duration = Duration::from_millis(2400);
 const FAULTS: u64 = 12;

@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{env, thread};
 
+use fastrand::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -26,7 +27,6 @@ use crate::recall;
 use crate::record::{Event, FileEnd, LEASE_MS, Level, Record};
 use crate::server::{Server, pause};
 use crate::stoppable_replica::Replica;
-use fastrand::Rng;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

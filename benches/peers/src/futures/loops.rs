@@ -23,12 +23,12 @@ use std::time::{Duration, Instant};
 
 use ::tokio::task::unconstrained;
 
+use fastrand::Rng;
 use harness::Fallible;
 use harness::case::{Figures, figure};
 
 use super::timer::Futures;
 use crate::threads::runs::{Lap, rate};
-use fastrand::Rng;
 
 /// None of the sleeps comes due.
 const DELAY: Duration = Duration::from_secs(30);

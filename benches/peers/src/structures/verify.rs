@@ -12,8 +12,9 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::timers::{Due, Timers};
 use fastrand::Rng;
+
+use super::timers::{Due, Timers};
 
 const OPERATIONS: usize = 400_000;
 

@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
+use fastrand::Rng;
 use harness::Fallible;
 use harness::case::{Figures, figure};
 
 use super::runs::{Lap, rate};
 use super::timer::Timer;
-use fastrand::Rng;
 
 /// None of the timeouts comes due.
 const DELAY: Duration = Duration::from_secs(30);

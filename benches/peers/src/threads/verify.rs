@@ -4,9 +4,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::runs::Runs;
 use super::timer::Timer;
-use fastrand::Rng;
 
 const TIMERS: usize = 2_000;
 

@@ -8,9 +8,10 @@
 
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use crate::structures::delays::Delays;
 use crate::structures::timers::Timers;
-use fastrand::Rng;
 
 /// So many operations lie between two readings of the clock.
 pub(super) const BATCH: usize = 4096;
