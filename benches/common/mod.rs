@@ -16,7 +16,7 @@
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, Criterion};
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use fastrand::Rng;
 use tickwheel::{Geometry, Handle, Hierarchy, Key, Tick, Wheel};
 
@@ -167,6 +167,23 @@ impl<T: Timers> Population<T> {
             self.keys.swap(place, other);
             self.whens.push(T::when(self.random.u64(1..=HORIZON)));
         }
+    }
+}
+
+/// Measures a part of a batch at each of [`SIZES`]. `batch` returns how long that part took.
+pub(crate) fn bench<T: Timers>(
+    criterion: &mut Criterion,
+    name: &str,
+    mut batch: impl FnMut(&mut T, &mut [T::Key], &[T::When]) -> Duration,
+) {
+    let mut group = group(criterion, name);
+    group.throughput(Throughput::Elements(1));
+    for size in SIZES {
+        let mut population = None;
+        group.bench_function(BenchmarkId::new(T::NAME, size), |bencher| {
+            let population = population.get_or_insert_with(|| Population::<T>::new(size));
+            bencher.iter_custom(|iters| population.measure(iters, &mut batch));
+        });
     }
 }
 
