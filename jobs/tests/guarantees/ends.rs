@@ -14,19 +14,7 @@ use super::support::*;
 fn shutdown_waits_for_runs_and_releases_the_other_claims() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
-    let (started, at_start) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .threads(1)
-        .handle(move |job: Close, _| {
-            started.send(job.order).unwrap();
-            released.lock().unwrap().recv()?;
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (jobs, at_start, release) = held(Jobs::open(&path).unwrap().threads(1));
     let client = jobs.client();
     for order in 0..10 {
         jobs.insert(MS, close(order)).unwrap();
@@ -55,17 +43,7 @@ fn shutdown_waits_for_runs_and_releases_the_other_claims() {
 #[test]
 fn shutdown_does_not_wait_longer_than_its_limit() {
     on_each_store(|builder| {
-        let (started, at_start) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let released = std::sync::Mutex::new(released);
-        let jobs = builder
-            .handle(move |_: Close, _| {
-                started.send(()).unwrap();
-                let _ = released.lock().unwrap().recv();
-                Ok(())
-            })
-            .start()
-            .unwrap();
+        let (jobs, at_start, release) = held(builder);
         jobs.insert(MS, close(1)).unwrap();
         at_start.recv_timeout(LONG).unwrap();
         assert_eq!(jobs.shutdown_timeout(MS), Err(StoreError::StillRunning(1)));
@@ -139,18 +117,7 @@ fn shutdown_signals_runs_only_after_its_grace() {
 fn drop_of_the_jobs_loses_nothing_and_waits_for_no_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
-    let (started, at_start) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |_: Close, run| {
-            started.send(run.id()).unwrap();
-            let _ = released.lock().unwrap().recv();
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (jobs, at_start, release) = held(Jobs::open(&path).unwrap());
     let id = jobs.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     drop(jobs);
@@ -239,18 +206,7 @@ fn queues_of_a_file_know_nothing_of_each_other() {
 fn shutdown_keeps_its_limit_while_another_program_has_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
-    let (started, at_start) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |_: Close, _| {
-            started.send(()).unwrap();
-            released.lock().unwrap().recv()?;
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (jobs, at_start, release) = held(Jobs::open(&path).unwrap());
     jobs.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();

@@ -1,7 +1,5 @@
 //! What is promised of a cancel, a new time and an insert in a transaction of the caller's.
 
-use std::sync::mpsc;
-
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{Cancel, Fail, JobId, Jobs, NewJob, Retry, StoreError};
 
@@ -58,16 +56,8 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
 fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
-    let (started, at_start) = mpsc::channel();
     let builder = Jobs::open(&path).unwrap();
-    let jobs = builder
-        .handle(move |_: Close, run| {
-            started.send(())?;
-            wait_until("the run is told", || run.is_cancelled());
-            Err(Fail::after(MS, "told"))
-        })
-        .start()
-        .unwrap();
+    let (jobs, at_start) = ending_when_told(builder);
     let id = jobs.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     let mut shop = Connection::open(&path).unwrap();

@@ -1,6 +1,5 @@
 //! What an insert promises.
 
-use std::sync::mpsc;
 use std::time::SystemTime;
 
 use tickwheel_jobs::tickwheel::When;
@@ -113,12 +112,7 @@ fn insert_in_a_transaction_takes_effect_with_the_commit() {
     let path = folder.path().join("shop.db");
     let mut shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
-    let (sender, receiver) = mpsc::channel();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
-        .start()
-        .unwrap();
+    let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
     let transaction = shop.transaction().unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
     let id = jobs.insert_in(&transaction, HOUR, close(1)).unwrap();
@@ -145,12 +139,7 @@ fn insert_in_a_transaction_takes_effect_with_the_commit() {
 fn insert_by_another_process_is_found_within_about_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.db");
-    let (sender, receiver) = mpsc::channel();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
-        .start()
-        .unwrap();
+    let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
     let client = Jobs::open(&path).unwrap().client().unwrap();
     client.insert(MS, close(7)).unwrap();
     assert_eq!(receiver.recv_timeout(LONG), Ok(7));

@@ -23,12 +23,7 @@ fn leave(conn: &Connection, statement: &Statement) -> Result<usize, Error> {
 fn outbox_statement_stores_its_job_with_the_commit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop.db");
-    let (sender, receiver) = mpsc::channel();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
-        .start()
-        .unwrap();
+    let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
     let mut shop = Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
 

@@ -1,10 +1,11 @@
 //! Jobs, stores and places for tests.
 
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Driver, Job, Jobs};
+use tickwheel_jobs::{Builder, Driver, Fail, Job, JobId, Jobs, Run};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -71,6 +72,37 @@ pub(crate) fn on_manual(test: impl Fn(&Jobs, &Driver, &Log)) {
         test(&jobs, &driver, &log);
         jobs.check().unwrap();
     });
+}
+
+/// Starts jobs that say which orders they close.
+pub(crate) fn closing(builder: Builder) -> (Jobs, Receiver<u64>) {
+    let (sender, closed) = mpsc::channel();
+    let jobs = builder.handle(move |job: Close, _| Ok(sender.send(job.order)?)).start().unwrap();
+    (jobs, closed)
+}
+
+/// Starts jobs that say when a run starts. A run ends, and fails, when it is cancelled.
+pub(crate) fn ending_when_told(builder: Builder) -> (Jobs, Receiver<JobId>) {
+    let (started, at_start) = mpsc::channel();
+    let handler = move |_: Close, run: &Run| {
+        started.send(run.id())?;
+        wait_until("the run is told", || run.is_cancelled());
+        Err(Fail::after(MS, "stopped"))
+    };
+    (builder.handle(handler).start().unwrap(), at_start)
+}
+
+/// Starts jobs that say when a run starts. A run ends when it is released.
+pub(crate) fn held(builder: Builder) -> (Jobs, Receiver<JobId>, Sender<()>) {
+    let (started, at_start) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let handler = move |_: Close, run: &Run| {
+        started.send(run.id())?;
+        let _ = released.lock().unwrap().recv();
+        Ok(())
+    };
+    (builder.handle(handler).start().unwrap(), at_start, release)
 }
 
 /// Waits until something is so.

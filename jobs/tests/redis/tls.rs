@@ -11,7 +11,7 @@ use tickwheel_jobs::{Jobs, OpenError, ServerProblem, Tls};
 
 use crate::sentinel_servers::NAME;
 use crate::server::{Server, free_port, wait_until};
-use crate::support::{Log, Order, in_hand, noting};
+use crate::support::{Log, Order, each_runs_once, noting};
 
 /// Signs certificates.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -122,11 +122,7 @@ fn jobs_run(url: &str, tls: &Tls) {
     for n in 0..20 {
         client.insert(Duration::ZERO, Order(n)).unwrap();
     }
-    wait_until("all ran", || log.len() == 20);
-    wait_until("all ended", || in_hand(&jobs) == 0);
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(20);
+    each_runs_once(&jobs.client(), jobs, &log, 20);
 }
 
 /// Jobs run over TLS, and notifications come over it too.
