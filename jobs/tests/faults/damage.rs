@@ -14,7 +14,7 @@ use fastrand::Rng;
 use tickwheel_jobs::OpenError;
 
 use crate::disk::task::{Plan, Task};
-use crate::files::{contents, is_refused, start};
+use crate::files::{contents, file, is_refused, start};
 
 const PAGE: usize = 4096;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -29,8 +29,7 @@ struct Tally {
 
 /// Returns the bytes of a file with every kind of page, and how many jobs it has.
 fn every_kind_of_page() -> (Vec<u8>, u64) {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (jobs, driver) = start(&path).expect("a new file");
     let batch = |from: u64, to: u64| (from..to).map(|n| (HOUR, Task::new(n, Plan::Succeed)));
     jobs.insert_batch(batch(0, 200)).expect("a batch");
@@ -51,8 +50,7 @@ fn every_kind_of_page() -> (Vec<u8>, u64) {
 
 /// Opens a damaged file. Nothing may panic, and no job may vanish without a word.
 fn open(damaged: &[u8], pending: u64, what: &str, tally: &mut Tally) {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     fs::write(&path, damaged).expect("there is room");
     let (jobs, driver) = match start(&path) {
         Ok(opened) => opened,
@@ -131,8 +129,7 @@ fn truncated_file_is_refused_or_loses_no_job() {
 
 /// Returns the file and its log, while the jobs run.
 fn with_a_log() -> BTreeMap<PathBuf, Vec<u8>> {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let (jobs, _driver) = start(&path).expect("a new file");
     for n in 0..40 {
         jobs.insert(HOUR, Task::new(n, Plan::Succeed)).expect("an insert");

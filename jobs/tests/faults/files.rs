@@ -25,6 +25,13 @@ pub(crate) fn make(path: &Path, jobs: u64) {
     drop(driver);
 }
 
+/// Returns a folder, which is removed when it is dropped, and the path of a file in it.
+pub(crate) fn file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("there is room");
+    let path = folder.path().join("jobs.db");
+    (folder, path)
+}
+
 /// Returns the bytes of each file of a folder.
 pub(crate) fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = fs::read_dir(folder).expect("the folder is there");
@@ -54,8 +61,7 @@ pub(crate) fn is_refused(folder: &TempDir, path: &Path, expected: fn(&OpenError)
 /// A file that is no database is refused by name, and stays as it is.
 #[test]
 fn file_that_is_no_database_is_refused() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     for text in ["hello", &"a letter to the editor\n".repeat(500)] {
         fs::write(&path, text).expect("it can be written");
         let is = |error: &OpenError| {
@@ -72,8 +78,7 @@ fn file_that_is_no_database_is_refused() {
 /// A database with the application id of another program is refused by name.
 #[test]
 fn database_with_another_application_id_is_refused() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let other = Connection::open(&path).expect("a database");
     other
         .execute_batch("PRAGMA application_id = 77; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
@@ -85,8 +90,7 @@ fn database_with_another_application_id_is_refused() {
 /// A database without an application id is shared with its application.
 #[test]
 fn database_without_an_application_id_is_shared() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("app.db");
+    let (_folder, path) = file();
     let other = Connection::open(&path).expect("a database");
     other.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").expect("a table");
     make(&path, 10);
@@ -97,8 +101,7 @@ fn database_without_an_application_id_is_shared() {
 /// A file of a later version is refused, and the error names both versions.
 #[test]
 fn file_of_a_later_version_is_refused() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     make(&path, 10);
     let conn = Connection::open(&path).expect("the file");
     conn.execute("UPDATE tickwheel_meta SET value = 4 WHERE name = 'version'", []).expect("a row");
@@ -119,8 +122,7 @@ fn path_that_is_no_file_is_refused() {
 /// A file that this user may only read is refused.
 #[test]
 fn file_that_is_read_only_is_refused() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     make(&path, 10);
     let mut rights = fs::metadata(&path).expect("the file").permissions();
     rights.set_readonly(true);
@@ -135,8 +137,7 @@ fn file_that_is_read_only_is_refused() {
 /// A file that another connection has locked is refused, and opens once it is free.
 #[test]
 fn file_that_is_locked_is_refused() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     make(&path, 10);
     let other = Connection::open(&path).expect("the file");
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("the lock");

@@ -17,7 +17,7 @@ use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{Driver, InsertErrorKind, JobId, Jobs, OpenError, Run, StoreError};
 
 use crate::disk::task::{Plan, Task};
-use crate::files::{contents, make, start};
+use crate::files::{contents, file, make, start};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -40,8 +40,7 @@ fn counted(path: &Path, count: &Arc<AtomicU64>) -> (Jobs, Driver) {
 /// same jobs.
 #[test]
 fn runner_behind_a_symbolic_link_is_refused() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     make(&path, 3);
     let (link, folder_link) = (folder.path().join("link.db"), folder.path().join("folder"));
     symlink(&path, &link).expect("a link");
@@ -130,8 +129,7 @@ fn child_that_changes_its_directory() {
 /// nothing any more (P10). Its calls return `StoreError::Overtaken`.
 #[test]
 fn runner_that_was_overtaken_starts_nothing_and_says_so() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (first_ran, second_ran) = (Arc::default(), Arc::default());
     let (first, first_driver) = counted(&path, &first_ran);
     let batch = (0..20).map(|n| (HOUR, Task::new(n, Plan::Succeed)));
@@ -160,8 +158,7 @@ fn runner_that_was_overtaken_starts_nothing_and_says_so() {
 /// The lock counts if it is the file that has the name now, and no other one (P10).
 #[test]
 fn lock_file_that_was_made_again_keeps_a_third_runner_out() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (first, _driver) = start(&path).expect("a new file");
     fs::remove_file(beside(&path, "-runner")).expect("the lock is a file");
     let (second, _driver) = start(&path).expect("nothing keeps it out");
@@ -174,8 +171,7 @@ fn lock_file_that_was_made_again_keeps_a_third_runner_out() {
 /// other process would ever see.
 #[test]
 fn file_that_is_removed_takes_no_jobs_until_it_comes_back() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let away = folder.path().join("away.db");
     let (jobs, driver) = start(&path).expect("a new file");
     let task = || Task::new(1, Plan::Succeed);
@@ -232,8 +228,7 @@ fn insert_in(client: &tickwheel_jobs::Client, path: &Path) {
 /// process's number, and in every container that is 1.
 #[test]
 fn new_file_leaves_the_new_files_of_others_alone() {
-    let folder = tempfile::tempdir().expect("there is room");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let others: Vec<PathBuf> =
         (0..64).map(|n| beside(&path, &format!("-new-{}-{n}", std::process::id()))).collect();
     for other in &others {

@@ -34,8 +34,7 @@ fn cancelled_from_elsewhere(folder: &tempfile::TempDir) -> (Jobs, Driver, Client
 /// read such cancels once a second, so a run that failed sooner was retried.
 #[test]
 fn cancel_by_another_process_prevents_a_retry_without_delay() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let elsewhere = client.clone();
     let jobs = Jobs::open(&path)
@@ -98,8 +97,7 @@ fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
 /// next poll.
 #[test]
 fn cancel_request_without_a_claim_is_reported_and_dropped() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let id = jobs.insert(HOUR, close(1)).unwrap();
     jobs.check().unwrap();
@@ -124,8 +122,7 @@ fn cancel_request_without_a_claim_is_reported_and_dropped() {
 /// through another connection.
 #[test]
 fn check_finds_a_claim_that_is_not_in_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (release, held) = std::sync::mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);
     let waits = move |_: Close, _: &tickwheel_jobs::Run| {

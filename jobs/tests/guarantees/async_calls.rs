@@ -241,8 +241,7 @@ fn both(path: &Path, patience: std::time::Duration) -> [(Option<Jobs>, Client); 
 /// A future keeps the limit of its call, and blocks no other future of its thread meanwhile.
 #[test]
 fn futures_keep_the_limit_of_their_calls() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     for (_jobs, client) in both(&path, 300 * MS) {
         let held = hold(&path);
         one_thread().block_on(async {
@@ -298,8 +297,7 @@ fn a_dropped_future_does_nothing(client: &Client, path: &Path) -> bool {
 /// take the call before the one that was to come first.
 #[test]
 fn future_dropped_before_its_call_is_taken_does_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     for (_jobs, client) in both(&path, LONG) {
         drop(client.insert_async(HOUR, close(1)));
         assert!((0..20).any(|_| a_dropped_future_does_nothing(&client, &path)));

@@ -68,8 +68,7 @@ fn file_of_another_format_is_refused_and_left_unchanged() {
 /// The database of an application can hold the jobs as well, and keeps its `user_version`.
 #[test]
 fn database_of_an_application_can_hold_the_jobs() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("shop.db");
+    let (_folder, path) = file();
     let shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id); PRAGMA user_version = 7").unwrap();
     let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
@@ -226,8 +225,7 @@ fn payload_that_json_cannot_hold_is_refused_or_dead() {
 #[test]
 fn pragmas_of_the_file_are_set() {
     // In memory there is no log, so SQLite stays with another journal mode.
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let jobs = Jobs::open(&path)
         .unwrap()
         .durability(Durability::Synced)

@@ -56,8 +56,7 @@ fn cancel_of_a_run_reaches_it_and_prevents_a_retry() {
 /// A cancel by another process sets `Run::is_cancelled`, and the job is not retried.
 #[test]
 fn cancel_by_another_process_reaches_the_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (jobs, at_start) = ending_when_told(Jobs::open(&path).unwrap());
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let id = client.insert(MS, close(1)).unwrap();
@@ -72,8 +71,7 @@ fn cancel_by_another_process_reaches_the_run() {
 /// call had come for a while, so calls every few milliseconds kept it from polling.
 #[test]
 fn cancel_by_another_process_reaches_the_run_of_busy_callers() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (started, at_start) = mpsc::channel();
     let (told, was_told) = mpsc::channel();
     let jobs = Jobs::open(&path)

@@ -158,8 +158,7 @@ fn key_is_held_until_a_cancelled_run_has_ended() {
 /// Another process, and a transaction of the caller, see a held key as the process does that runs the job.
 #[test]
 fn key_that_is_held_is_seen_by_another_process() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let jobs = while_it_runs(Jobs::open(&path).unwrap(), |jobs, first| {
         let other = Jobs::open(&path).unwrap().client().unwrap();
         let mut shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
@@ -178,8 +177,7 @@ fn key_that_is_held_is_seen_by_another_process() {
 /// An interrupted job still holds its key. A job that is dead of its interruptions does not.
 #[test]
 fn key_is_held_over_interruptions_until_the_job_is_dead() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let first = {
         let client = Jobs::open(&path).unwrap().client().unwrap();
         client.insert_job(held(1).at(HOUR)).unwrap().id
@@ -273,8 +271,7 @@ fn policy_of_a_job_overrides_that_of_its_handler() {
 /// The policy that was given with a job is stored with it. A job without one stores none.
 #[test]
 fn policy_of_a_job_survives_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     {
         let (jobs, _driver) =
             Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();

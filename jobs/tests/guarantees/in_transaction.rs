@@ -14,8 +14,7 @@ fn note(log: &Log, job: &Close) -> Result<(), Fail> {
 /// them.
 #[test]
 fn cancel_in_a_transaction_takes_effect_with_the_commit() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let log = Log::default();
     let noted = log.clone();
     let builder = Jobs::open(&path).unwrap();
@@ -54,8 +53,7 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
 /// it.
 #[test]
 fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let builder = Jobs::open(&path).unwrap();
     let (jobs, at_start) = ending_when_told(builder);
     let id = jobs.insert(MS, close(1)).unwrap();
@@ -74,8 +72,7 @@ fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
 /// refuse the transaction.
 #[test]
 fn cancel_in_a_deferred_transaction_begins_with_its_write() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let jobs = Jobs::open(&path).unwrap().client().unwrap();
     let id = jobs.insert(HOUR, close(1)).unwrap();
     let mut shop = Connection::open(&path).unwrap();
@@ -100,8 +97,7 @@ fn cancel_in_a_deferred_transaction_begins_with_its_write() {
 /// Key, id and policy go with a job into a transaction of the caller.
 #[test]
 fn key_id_and_policy_go_into_a_transaction_of_the_caller() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let builder = Jobs::open(&path).unwrap().retry(Retry::never());
     let failing = builder.handle(|_: Close, _| Err(std::io::Error::other("no"))?);
     let (jobs, driver) = failing.manual().unwrap();

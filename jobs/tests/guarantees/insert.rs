@@ -108,8 +108,7 @@ fn batch_runs_each_job_at_its_own_due_time() {
 /// rollback. A transaction of another file is refused.
 #[test]
 fn insert_in_a_transaction_takes_effect_with_the_commit() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("shop.db");
+    let (folder, path) = file();
     let mut shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
     let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
@@ -137,8 +136,7 @@ fn insert_in_a_transaction_takes_effect_with_the_commit() {
 /// A job that another process inserts is found by the next poll, and can be cancelled from here.
 #[test]
 fn insert_by_another_process_is_found_within_about_a_second() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
     let client = Jobs::open(&path).unwrap().client().unwrap();
     client.insert(MS, close(7)).unwrap();

@@ -75,8 +75,7 @@ fn number_out_of_range_in_the_file_is_reported_as_damage() {
         "UPDATE tickwheel_kind SET jobs = -1",
     ];
     for wrong in wrong {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("jobs.db");
+        let (_folder, path) = file();
         let builder = Jobs::open(&path).unwrap();
         let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
         jobs.insert(HOUR, close(1)).unwrap();

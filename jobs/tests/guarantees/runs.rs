@@ -166,8 +166,7 @@ fn failure_decides_whether_its_job_is_retried_or_dead() {
 /// A job of a kind without a handler waits, is listed by `unhandled`, and runs once a handler is there.
 #[test]
 fn kind_without_a_handler_waits_and_is_listed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     let push = jobs.insert(SECOND, Push { to: "Ada".to_owned() }).unwrap();
     jobs.insert(SECOND, close(1)).unwrap();
@@ -191,8 +190,7 @@ fn payload_that_does_not_decode_is_dead_with_its_bytes() {
     impl tickwheel_jobs::Job for Changed {
         const KIND: &'static str = "close-order";
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let id = client.insert(MS, close(7)).unwrap();
     let (jobs, driver) =
@@ -279,8 +277,7 @@ fn events_tell_what_failed_and_died() {
 /// One thread starts overdue jobs in the order of due time.
 #[test]
 fn overdue_jobs_start_in_order_on_one_thread() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let start = std::time::UNIX_EPOCH + HOUR;
     let mut times: Vec<u64> = (0..3000).collect();

@@ -1,10 +1,12 @@
 //! Jobs, stores and places for tests.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 use tickwheel_jobs::{Builder, Driver, Fail, Job, JobId, Jobs, Run};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -34,6 +36,13 @@ pub(crate) struct Push {
 
 impl Job for Push {
     const KIND: &'static str = "push";
+}
+
+/// Returns a folder, which is removed when it is dropped, and the path of a file in it.
+pub(crate) fn file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    (folder, path)
 }
 
 /// What ran, in order.

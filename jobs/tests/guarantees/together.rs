@@ -87,8 +87,7 @@ fn lists_show_each_job_once_in_order() {
 /// The file shrinks when its jobs are gone, while the jobs run.
 #[test]
 fn file_shrinks_when_its_jobs_are_gone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let jobs = Jobs::open(&path)
         .unwrap()
         .durability(Durability::Written)
