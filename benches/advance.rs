@@ -17,14 +17,15 @@ mod common;
 
 use std::time::Duration;
 
-use common::{HORIZON, Random, SIZES, timed};
+use common::{HORIZON, SIZES, timed};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use fastrand::Rng;
 use tickwheel::{Geometry, Hierarchy, Key, Span};
 
 struct Clockwork {
     hierarchy: Hierarchy<u64>,
     due: Vec<(Key, u64)>,
-    random: Random,
+    random: Rng,
 }
 
 impl Clockwork {
@@ -32,7 +33,7 @@ impl Clockwork {
         Clockwork {
             hierarchy: Hierarchy::new(Geometry::default()),
             due: Vec::with_capacity(room),
-            random: Random::new(),
+            random: common::random(),
         }
     }
 
@@ -45,7 +46,7 @@ impl Clockwork {
     fn fill(&mut self, size: usize) {
         let now = self.hierarchy.now();
         for number in 0..size as u64 {
-            let ahead = Span::new(self.random.ahead(HORIZON));
+            let ahead = Span::new(self.random.u64(1..=HORIZON));
             self.hierarchy.insert(now + ahead, number);
         }
     }
@@ -70,7 +71,7 @@ impl Clockwork {
             assert!(self.hierarchy.advance(now, usize::MAX, &mut self.due).finished);
             fired += self.due.len() as u64;
             for (_, number) in self.due.drain(..) {
-                let ahead = Span::new(self.random.ahead(HORIZON));
+                let ahead = Span::new(self.random.u64(1..=HORIZON));
                 self.hierarchy.insert(now + ahead, number);
             }
         }

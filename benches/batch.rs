@@ -22,8 +22,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{HORIZON, Random, job, timed};
+use common::{HORIZON, job, timed};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use fastrand::Rng;
 use tickwheel::{Handle, Wheel};
 
 const MANY: usize = 10_000;
@@ -81,13 +82,13 @@ struct Crowd {
     wheel: Wheel,
     handles: Vec<Handle>,
     scattered: bool,
-    random: Random,
+    random: Rng,
 }
 
 impl Crowd {
     fn new(size: usize, scattered: bool) -> Crowd {
         let (wheel, handles) = (Wheel::new(), Vec::with_capacity(size));
-        let mut crowd = Crowd { wheel, handles, scattered, random: Random::new() };
+        let mut crowd = Crowd { wheel, handles, scattered, random: common::random() };
         for number in 0..size as u64 {
             let delay = crowd.delay();
             crowd.handles.push(crowd.wheel.insert(delay, job(number)));
@@ -97,14 +98,14 @@ impl Crowd {
 
     fn delay(&mut self) -> Duration {
         // Three hours wide, at 180 ms a step.
-        HOUR + Duration::from_millis(self.random.ahead(HORIZON) * 180)
+        HOUR + Duration::from_millis(self.random.u64(1..=HORIZON) * 180)
     }
 
     /// Moves the handles of a round to the front, and copies them.
     fn draw(&mut self) -> Vec<Handle> {
         for place in 0..MANY * usize::from(self.scattered) {
             let rest = (self.handles.len() - place) as u64;
-            self.handles.swap(place, place + self.random.below(rest) as usize);
+            self.handles.swap(place, place + self.random.u64(..rest) as usize);
         }
         self.handles[..MANY].to_vec()
     }

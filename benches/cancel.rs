@@ -17,53 +17,33 @@ mod common;
 use std::hint::black_box;
 use std::time::Duration;
 
-use common::{Population, SIZES, Timers, job, timed};
+use common::{Population, SIZES, Timers, bench, job, timed};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tickwheel::{Hierarchy, Wheel};
 
 fn cancel<T: Timers>(criterion: &mut Criterion) {
-    let mut group = common::group(criterion, "cancel");
-    group.throughput(Throughput::Elements(1));
-    for size in SIZES {
-        let mut population = None;
-        group.bench_function(BenchmarkId::new(T::NAME, size), |bencher| {
-            let population = population.get_or_insert_with(|| Population::<T>::new(size));
-            bencher.iter_custom(|iters| {
-                population.measure(iters, |timers, keys, whens| {
-                    let elapsed = timed(|| {
-                        for &key in &*keys {
-                            assert!(timers.cancel(key));
-                        }
-                    });
-                    for (key, &when) in keys.iter_mut().zip(whens) {
-                        *key = timers.insert(when);
-                    }
-                    elapsed
-                })
-            });
+    bench::<T>(criterion, "cancel", |timers, keys, whens| {
+        let elapsed = timed(|| {
+            for &key in &*keys {
+                assert!(timers.cancel(key));
+            }
         });
-    }
+        for (key, &when) in keys.iter_mut().zip(whens) {
+            *key = timers.insert(when);
+        }
+        elapsed
+    });
 }
 
 fn pairs<T: Timers>(criterion: &mut Criterion) {
-    let mut group = common::group(criterion, "pairs");
-    group.throughput(Throughput::Elements(1));
-    for size in SIZES {
-        let mut population = None;
-        group.bench_function(BenchmarkId::new(T::NAME, size), |bencher| {
-            let population = population.get_or_insert_with(|| Population::<T>::new(size));
-            bencher.iter_custom(|iters| {
-                population.measure(iters, |timers, keys, whens| {
-                    timed(|| {
-                        for (key, &when) in keys.iter_mut().zip(whens) {
-                            assert!(timers.cancel(*key));
-                            *key = timers.insert(when);
-                        }
-                    })
-                })
-            });
-        });
-    }
+    bench::<T>(criterion, "pairs", |timers, keys, whens| {
+        timed(|| {
+            for (key, &when) in keys.iter_mut().zip(whens) {
+                assert!(timers.cancel(*key));
+                *key = timers.insert(when);
+            }
+        })
+    });
 }
 
 fn timeout(criterion: &mut Criterion) {

@@ -21,7 +21,6 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use common::Random;
 use tickwheel::{Wheel, When};
 
 const TIMERS: usize = 100_000;
@@ -40,10 +39,10 @@ fn main() {
     println!("{timers} timers, from {} to {} ms", 10 * scale, 110 * scale);
     println!("{:>6} {:>8} {:>8} {:>8} {:>8}", "slack", "ticks", "wake-ups", "CPU", "late");
     for percent in SLACKS {
-        let mut random = Random::new();
+        let mut random = common::random();
         let delays: Vec<Duration> = (0..timers)
             .map(|_| {
-                10 * scale * MS + Duration::from_nanos(random.below(u64::from(scale) * 100_000_000))
+                10 * scale * MS + Duration::from_nanos(random.u64(..u64::from(scale) * 100_000_000))
             })
             .collect();
         let ticks = ticks(&delays, percent);

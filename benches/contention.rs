@@ -17,7 +17,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{HORIZON, Random, SIZES, Timers, job};
+use common::{HORIZON, SIZES, Timers, job};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tickwheel::Wheel;
 
@@ -27,11 +27,11 @@ const PRODUCERS: [u64; 4] = [1, 2, 4, 8];
 /// shard, and enough threads insert to use every shard.
 fn filled(size: usize) -> Wheel {
     const THREADS: usize = 64;
-    let (wheel, mut random) = (Wheel::new(), Random::new());
+    let (wheel, mut random) = (Wheel::new(), common::random());
     for part in 0..THREADS {
         let fill = || {
             for _ in (part..size).step_by(THREADS) {
-                let ahead = random.ahead(HORIZON);
+                let ahead = random.u64(1..=HORIZON);
                 wheel.insert(Wheel::when(ahead), job(ahead));
             }
         };

@@ -18,7 +18,7 @@ mod common;
 
 use std::hint::black_box;
 
-use common::{HORIZON, Random, SIZES};
+use common::{HORIZON, SIZES};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tickwheel::{Geometry, Hierarchy, Key, Span};
 
@@ -36,10 +36,10 @@ struct Idle {
 impl Idle {
     /// Returns a hierarchy with timers more than `ahead` ticks away, random over `spread`.
     fn new(size: usize, ahead: u64, spread: u64) -> Idle {
-        let mut random = Random::new();
+        let mut random = common::random();
         let mut idle = Idle { hierarchy: Hierarchy::new(Geometry::default()), due: Vec::new() };
         for number in 0..size as u64 {
-            let ahead = Span::new(ahead + random.ahead(spread));
+            let ahead = Span::new(ahead + random.u64(1..=spread));
             idle.hierarchy.insert(idle.hierarchy.now() + ahead, number);
         }
         idle

@@ -9,31 +9,21 @@
 
 mod common;
 
-use common::{Population, SIZES, Timers, timed};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use common::{Timers, bench, timed};
+use criterion::{Criterion, criterion_group, criterion_main};
 use tickwheel::{Hierarchy, Wheel};
 
 fn insert<T: Timers>(criterion: &mut Criterion) {
-    let mut group = common::group(criterion, "insert");
-    group.throughput(Throughput::Elements(1));
-    for size in SIZES {
-        let mut population = None;
-        group.bench_function(BenchmarkId::new(T::NAME, size), |bencher| {
-            let population = population.get_or_insert_with(|| Population::<T>::new(size));
-            bencher.iter_custom(|iters| {
-                population.measure(iters, |timers, keys, whens| {
-                    for &key in &*keys {
-                        assert!(timers.cancel(key));
-                    }
-                    timed(|| {
-                        for (key, &when) in keys.iter_mut().zip(whens) {
-                            *key = timers.insert(when);
-                        }
-                    })
-                })
-            });
-        });
-    }
+    bench::<T>(criterion, "insert", |timers, keys, whens| {
+        for &key in &*keys {
+            assert!(timers.cancel(key));
+        }
+        timed(|| {
+            for (key, &when) in keys.iter_mut().zip(whens) {
+                *key = timers.insert(when);
+            }
+        })
+    });
 }
 
 criterion_group!(benches, insert::<Hierarchy<u64>>, insert::<Wheel>);

@@ -16,7 +16,8 @@
 use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, Criterion};
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
+use fastrand::Rng;
 use tickwheel::{Geometry, Handle, Hierarchy, Key, Tick, Wheel};
 
 /// How many timers are pending.
@@ -38,31 +39,9 @@ pub(crate) fn group<'a>(criterion: &'a mut Criterion, name: &str) -> BenchmarkGr
     group
 }
 
-/// The sequence `splitmix64` of S. Vigna: small, fast, and the same in every run.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new() -> Random {
-        Random(42)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Returns a number from 0 to below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
-    }
-
-    /// Returns a number from 1 to `last`.
-    pub(crate) fn ahead(&mut self, last: u64) -> u64 {
-        1 + self.below(last)
-    }
+/// Returns random numbers that are the same in every run.
+pub(crate) fn random() -> Rng {
+    Rng::with_seed(42)
 }
 
 /// The verbs that the structure alone and the wheel have in common.
@@ -153,13 +132,13 @@ pub(crate) struct Population<T: Timers> {
     pub(crate) timers: T,
     keys: Vec<T::Key>,
     whens: Vec<T::When>,
-    random: Random,
+    random: Rng,
 }
 
 impl<T: Timers> Population<T> {
     pub(crate) fn new(size: usize) -> Population<T> {
-        let (mut timers, mut random) = (T::empty(), Random::new());
-        let keys = (0..size).map(|_| timers.insert(T::when(random.ahead(HORIZON)))).collect();
+        let (mut timers, mut random) = (T::empty(), random());
+        let keys = (0..size).map(|_| timers.insert(T::when(random.u64(1..=HORIZON)))).collect();
         Population { timers, keys, whens: Vec::with_capacity(BATCH), random }
     }
 
@@ -184,10 +163,27 @@ impl<T: Timers> Population<T> {
     fn draw(&mut self, size: usize) {
         self.whens.clear();
         for place in 0..size {
-            let other = place + self.random.below((self.keys.len() - place) as u64) as usize;
+            let other = place + self.random.usize(..self.keys.len() - place);
             self.keys.swap(place, other);
-            self.whens.push(T::when(self.random.ahead(HORIZON)));
+            self.whens.push(T::when(self.random.u64(1..=HORIZON)));
         }
+    }
+}
+
+/// Measures a part of a batch at each of [`SIZES`]. `batch` returns how long that part took.
+pub(crate) fn bench<T: Timers>(
+    criterion: &mut Criterion,
+    name: &str,
+    mut batch: impl FnMut(&mut T, &mut [T::Key], &[T::When]) -> Duration,
+) {
+    let mut group = group(criterion, name);
+    group.throughput(Throughput::Elements(1));
+    for size in SIZES {
+        let mut population = None;
+        group.bench_function(BenchmarkId::new(T::NAME, size), |bencher| {
+            let population = population.get_or_insert_with(|| Population::<T>::new(size));
+            bencher.iter_custom(|iters| population.measure(iters, &mut batch));
+        });
     }
 }
 

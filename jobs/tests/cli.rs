@@ -1,445 +1,93 @@
-//! The command `tickwheel-jobs`, beside a running application: this process.
+//! The command `tickwheel-jobs` on a file, beside a running application: this process.
 
 #![expect(clippy::disallowed_methods, reason = "another process is the subject, so time is real")]
 
-#[cfg(unix)]
-#[path = "cli/hostile.rs"]
-mod hostile;
 #[path = "cli/by_hand.rs"]
 mod by_hand;
 #[path = "cli/chosen.rs"]
 mod chosen;
+#[cfg(unix)]
+#[path = "cli/hostile.rs"]
+mod hostile;
+#[path = "cli/shared.rs"]
+mod shared;
+#[path = "cli/verbs.rs"]
+mod verbs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use tempfile::TempDir;
 use tickwheel_jobs::rusqlite::Connection;
-use tickwheel_jobs::{Fail, Job, JobId, Jobs, Retry};
+use tickwheel_jobs::{Builder, Jobs};
 
-const HOUR: Duration = Duration::from_secs(3600);
-/// Longer than anything takes on a loaded machine.
-const LONG: Duration = Duration::from_secs(60);
+use shared::*;
 
-#[derive(Serialize, Deserialize)]
-struct Close(u64);
+/// A folder for the file.
+struct Folder(TempDir);
 
-impl Job for Close {
-    const KIND: &'static str = "close-order";
+type Place = Folder;
+
+fn place() -> Option<Folder> {
+    Some(Folder::new())
 }
-
-#[derive(Serialize, Deserialize)]
-struct Push {
-    to: String,
-}
-
-impl Job for Push {
-    const KIND: &'static str = "push";
-}
-
-/// A job whose payload is no text.
-#[derive(Serialize, Deserialize)]
-struct Raw;
-
-impl Job for Raw {
-    const KIND: &'static str = "raw";
-
-    fn encode(&self) -> Result<Vec<u8>, tickwheel_jobs::EncodeError> {
-        Ok(vec![0xff, 0x00, 0x1b])
-    }
-}
-
-/// A folder that is removed when it is dropped.
-struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Folder {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let n = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tickwheel-jobs-cli-{}-{n}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What a call of the command gave.
-struct Ended {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-fn command(file: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"));
-    command.arg(file).args(args);
-    command
-}
-
-fn call(file: &Path, args: &[&str]) -> Ended {
-    let ended = command(file, args).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let code = ended.status.code().unwrap();
-    Ended { code, out: text(ended.stdout), err: text(ended.stderr) }
-}
-
-/// Calls the command, which has nothing to complain about.
-fn ok(file: &Path, args: &[&str]) -> String {
-    let Ended { code, out, err } = call(file, args);
-    assert_eq!((code, &*err), (0, ""), "{args:?}: {out}");
-    out
-}
-
-fn json(file: &Path, args: &[&str]) -> Vec<Value> {
-    ok(file, args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn ids(lines: &[Value]) -> Vec<&str> {
-    lines.iter().map(|line| line["id"].as_str().unwrap()).collect()
-}
-
-/// An application that closes orders, and whose pushes fail unless they are allowed.
-struct Application {
-    jobs: Jobs,
-    file: PathBuf,
-    closed: Receiver<u64>,
-    allow: Sender<()>,
-    folder: Folder,
-}
-
-fn application() -> Application {
-    let folder = Folder::new();
-    let file = folder.file("jobs.db");
-    let (closing, closed) = mpsc::channel();
-    let (allow, allowed) = mpsc::channel();
-    let allowed = std::sync::Mutex::new(allowed);
-    let jobs = Jobs::open(&file)
-        .unwrap()
-        .handle(move |close: Close, _| Ok(closing.send(close.0)?))
-        .handle_with(Retry::never(), move |push: Push, _| {
-            let allowed = allowed.lock().unwrap().try_recv();
-            allowed.map_err(|_| Fail::dead(format!("no route to {:?}", push.to)))
-        })
-        .start()
-        .unwrap();
-    Application { jobs, file, closed, allow, folder }
-}
-
-impl Application {
-    fn wait_for_dead(&self, wanted: u64) {
-        wait_until(|| self.jobs.count().unwrap().dead == wanted);
+        self.path().join(name)
     }
 
-    fn wait_for_gone(&self, id: &str) {
-        let id: JobId = id.parse().unwrap();
-        wait_until(|| self.jobs.get(id).unwrap().is_none());
+    fn store(&self) -> String {
+        self.file("jobs.db").to_str().unwrap().to_owned()
     }
-}
 
-fn wait_until(mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < LONG, "what was waited for never came");
-        thread::sleep(Duration::from_millis(5));
+    fn builder(&self) -> Builder {
+        Jobs::open(self.store()).unwrap()
     }
-}
-
-/// `list` prints a line for each job that its filters choose, and says if `--limit` left jobs out.
-#[test]
-fn list_prints_a_line_per_job_and_applies_its_filters() {
-    let app = application();
-    let base = SystemTime::now() + 24 * HOUR;
-    let close = |hour: u32| app.jobs.insert(base + hour * HOUR, Close(hour.into())).unwrap();
-    let made: Vec<String> = (0..4).map(|hour| close(hour).to_string()).collect();
-    let push = Push { to: "Zoë\n\u{1b}[2J".into() };
-    let push = app.jobs.keyed("user 7").insert(base, push).unwrap().to_string();
-    let listed = json(&app.file, &["list", "--json", "--kind", "close-order"]);
-    assert_eq!(ids(&listed), made);
-    assert_eq!((&listed[1]["payload"], &listed[1]["state"]), (&1.into(), &"pending".into()));
-    assert!(listed[1]["due"].as_str().unwrap().ends_with('Z'));
-
-    let ms = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_millis();
-    let at = i64::try_from(ms(base + HOUR)).unwrap();
-    let at = jiff::Timestamp::from_millisecond(at).unwrap().to_string();
-    let window = ["list", "--json", "--from", &at, "--to", "27h", "--kind", "close-order"];
-    assert_eq!(ids(&json(&app.file, &window)), made[1..]);
-    let two = call(&app.file, &["list", "--json", "--kind", "close-order", "--limit", "2"]);
-    assert_eq!((two.code, two.out.lines().count()), (0, 2));
-    assert!(two.err.contains("more than 2: --limit"), "{}", two.err);
-
-    let table = ok(&app.file, &["list"]);
-    assert_eq!(table.lines().count(), 6, "{table}");
-    let row = table.lines().find(|line| line.starts_with(&push)).unwrap();
-    for part in ["push", "pending", "in 23h 59m", "user 7", " 0 "] {
-        assert!(row.contains(part), "{part:?} in {row:?}");
-    }
-    // What a job says cannot steer the terminal.
-    let key = "\u{1b}]0;x\u{7}";
-    app.jobs.keyed(key).insert(HOUR, Close(9)).unwrap();
-    assert!(!ok(&app.file, &["list"]).contains('\u{1b}'));
-    app.jobs.shutdown().unwrap();
-}
-
-/// `show` prints every field of a job, and a payload that is no text in hex.
-#[test]
-fn show_prints_everything_and_bytes_that_are_no_text_in_hex() {
-    let app = application();
-    let id = app.jobs.insert(HOUR, Raw).unwrap().to_string();
-    let shown = ok(&app.file, &["show", &id]);
-    for part in [&*id, "raw", "pending", "in 59m", "failures", "interruptions", "0xff001b"] {
-        assert!(shown.contains(part), "{part:?} in {shown}");
-    }
-    let shown = json(&app.file, &["show", &id, "--json"]);
-    assert_eq!((&shown[0]["payload"], &shown[0]["payload_hex"]), (&Value::Null, &"ff001b".into()));
-    let absent = JobId::new().to_string();
-    let missed = call(&app.file, &["show", &absent]);
-    assert_eq!(missed.code, 1);
-    assert!(missed.err.contains(&absent) && missed.out.is_empty(), "{}", missed.err);
-}
-
-/// A job that `cancel` names never runs. A job that `reschedule` names runs at its new due time.
-#[test]
-fn cancel_stops_a_job_and_reschedule_moves_it() {
-    let app = application();
-    let cancelled = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
-    let moved = app.jobs.insert(2 * HOUR, Close(2)).unwrap().to_string();
-    assert!(ok(&app.file, &["cancel", &cancelled]).contains("cancelled"));
-    assert_eq!(app.jobs.get(cancelled.parse().unwrap()).unwrap(), None);
-    let again = call(&app.file, &["cancel", &cancelled]);
-    assert_eq!(again.code, 1);
-    assert!(again.err.contains(&cancelled), "{}", again.err);
-
-    let at = "2126-11-22T10:00:00Z";
-    assert!(
-        ok(&app.file, &["reschedule", &moved, "--at", at]).contains("2126-11-22T10:00:00.000Z")
-    );
-    let later = ok(&app.file, &["reschedule", &moved, "--in", "2h 30m"]);
-    assert!(later.contains("in 2h 29m") || later.contains("in 2h 30m"), "{later}");
-    assert!(app.closed.try_recv().is_err());
-    ok(&app.file, &["reschedule", &moved, "--in", "200ms"]);
-    assert_eq!(app.closed.recv_timeout(LONG), Ok(2));
-    app.wait_for_gone(&moved);
-    let gone = call(&app.file, &["reschedule", &moved, "--in", "1s"]);
-    assert_eq!(gone.code, 1);
-    assert!(gone.err.contains(&moved), "{}", gone.err);
-    app.jobs.shutdown().unwrap();
-    assert!(app.closed.try_recv().is_err());
-}
-
-/// `cancel` of a running job sets `Run::is_cancelled`, and exits with 1 because the job has started.
-#[test]
-fn cancel_of_a_running_job_reaches_its_run() {
-    let folder = Folder::new();
-    let file = folder.file("jobs.db");
-    let (started, starts) = mpsc::channel();
-    let (go_on, may_go_on) = mpsc::channel::<()>();
-    let may_go_on = std::sync::Mutex::new(may_go_on);
-    let jobs = Jobs::open(&file)
-        .unwrap()
-        .handle(move |_: Close, run| {
-            started.send(())?;
-            may_go_on.lock().unwrap().recv()?;
-            wait_until(|| run.is_cancelled());
-            Err(Fail::interrupted())
-        })
-        .start()
-        .unwrap();
-    let id = jobs.insert(Duration::ZERO, Close(1)).unwrap().to_string();
-    starts.recv_timeout(LONG).unwrap();
-    assert_eq!(ids(&json(&file, &["list", "running", "--json"])), [&*id]);
-    let moved = call(&file, &["reschedule", &id, "--in", "1h"]);
-    assert_eq!(moved.code, 1);
-    assert!(moved.err.contains(&format!("{id} was claimed")), "{}", moved.err);
-    let late = call(&file, &["cancel", &id]);
-    assert_eq!(late.code, 1);
-    assert!(late.err.contains("asked to stop"), "{}", late.err);
-    go_on.send(()).unwrap();
-    wait_until(|| jobs.get(id.parse().unwrap()).unwrap().is_none());
-    jobs.shutdown().unwrap();
-}
-
-/// Dead jobs are listed with their error, and can be retried and deleted.
-#[test]
-fn dead_jobs_are_listed_retried_and_deleted() {
-    let app = application();
-    let push = |to: &str| Push { to: to.to_owned() };
-    let retried = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
-    let other = app.jobs.insert(Duration::ZERO, push("bob")).unwrap().to_string();
-    app.wait_for_dead(2);
-    let mut listed = json(&app.file, &["list", "dead", "--json"]);
-    listed.sort_by_key(|job| job["error"].to_string());
-    assert_eq!(ids(&listed), [&*retried, &*other]);
-    assert_eq!(listed[0]["error"], "no route to \"ann\"");
-    assert_eq!((&listed[0]["failures"], &listed[0]["state"]), (&1.into(), &"dead".into()));
-    assert!(listed[0]["died"].is_string());
-    assert!(ok(&app.file, &["list", "dead"]).contains("no route to"));
-    let wrong = call(&app.file, &["cancel", &retried]);
-    assert_eq!(wrong.code, 1);
-    assert!(wrong.err.contains("is dead: retry it"), "{}", wrong.err);
-
-    app.allow.send(()).unwrap();
-    assert!(ok(&app.file, &["retry", &retried]).contains("retried"));
-    app.wait_for_gone(&retried);
-    assert_eq!(call(&app.file, &["retry", &retried]).code, 1);
-    assert!(ok(&app.file, &["delete", &other]).contains("deleted"));
-    assert_eq!(app.jobs.count().unwrap().dead, 0);
-    assert_eq!(call(&app.file, &["delete", &other]).code, 1);
-}
-
-/// `retry` names a dead job whose key another job has. `retry --all` retries the others.
-#[test]
-fn retry_all_names_and_skips_a_dead_job_whose_key_is_taken() {
-    let app = application();
-    let push = |to: &str| Push { to: to.to_owned() };
-    let taken = app.jobs.keyed("ann").insert(Duration::ZERO, push("ann")).unwrap().to_string();
-    app.jobs.insert(Duration::ZERO, push("bob")).unwrap();
-    app.wait_for_dead(2);
-    app.jobs.keyed("ann").insert(HOUR, push("ann")).unwrap();
-    let refused = call(&app.file, &["retry", &taken]);
-    assert_eq!(refused.code, 1);
-    assert!(refused.err.contains("its key ann belongs to"), "{}", refused.err);
-    app.allow.send(()).unwrap();
-    let all = call(&app.file, &["retry", "--all"]);
-    assert_eq!(all.out, "1 jobs are retried\n");
-    assert!(all.err.contains(&taken), "{}", all.err);
-}
-
-/// `retry --all` and `delete --all` reach all dead jobs of a kind, also more than a page has.
-#[test]
-fn dead_jobs_of_a_kind_are_retried_or_deleted_at_once() {
-    let app = application();
-    let push = |n: u64| (Duration::ZERO, Push { to: n.to_string() });
-    // More than a page has.
-    app.jobs.insert_batch((0..300).map(push)).unwrap();
-    app.wait_for_dead(300);
-    let none = call(&app.file, &["retry", "--all", "--kind", "close-order"]);
-    assert_eq!((none.code, &*none.out), (1, "0 jobs are retried\n"));
-    (0..300).for_each(|_| app.allow.send(()).unwrap());
-    let all = ok(&app.file, &["retry", "--all", "--kind", "push"]);
-    assert_eq!(all, "300 jobs are retried\n");
-    wait_until(|| app.jobs.stats().completed == 300);
-    app.jobs.insert_batch((0..2).map(push)).unwrap();
-    app.wait_for_dead(2);
-    assert_eq!(ok(&app.file, &["delete", "--all", "--yes"]), "2 jobs are deleted\n");
-    assert_eq!(app.jobs.count().unwrap().dead, 0);
-    app.jobs.check().unwrap();
-}
-
-/// `stats` counts the jobs of each kind, and names the kinds that are overdue.
-#[test]
-fn stats_counts_kinds_and_names_those_that_are_overdue() {
-    let app = application();
-    app.jobs.insert(HOUR, Close(1)).unwrap();
-    app.jobs.insert(2 * HOUR, Close(2)).unwrap();
-    app.jobs.insert(SystemTime::now() - HOUR, Raw).unwrap();
-    app.jobs.schedule("sweep", HOUR, Push { to: "all".into() }).unwrap();
-    let stats = &json(&app.file, &["stats", "--json"])[0];
-    assert_eq!((&stats["pending"], &stats["dead"]), (&3.into(), &0.into()));
-    assert_eq!(stats["schedules"], 1);
-    let kinds = stats["kinds"].as_array().unwrap();
-    let kind = |name: &str| kinds.iter().find(|kind| kind["kind"] == name).unwrap();
-    assert_eq!((&kind("close-order")["jobs"], &kind("raw")["jobs"]), (&2.into(), &1.into()));
-    assert_eq!(kind("close-order")["overdue"], false);
-    assert_eq!(kind("raw")["overdue"], true);
-    assert_eq!(stats["next_due"], kind("raw")["next_due"]);
-    assert!(stats["file_bytes"].as_u64().unwrap() > 0);
-    assert!(stats["wal_bytes"].as_u64().unwrap() > 0);
-
-    let text = ok(&app.file, &["stats"]);
-    assert!(text.contains("raw is overdue by 1h"), "{text}");
-    let schedules = json(&app.file, &["list", "schedules", "--json"]);
-    assert_eq!((&schedules[0]["name"], &schedules[0]["kind"]), (&"sweep".into(), &"push".into()));
-    assert!(ok(&app.file, &["list", "schedules"]).contains("every 3600000 ms"));
-    assert_eq!(ok(&app.file, &["list", "schedules", "--to", "5m"]).lines().count(), 1);
-    assert_eq!(ok(&app.file, &["check"]), "ok: 3 jobs, 0 dead\n");
-}
-
-/// `watch` prints a line a second, and ends without an error when its reader has gone.
-#[test]
-fn watch_prints_a_line_a_second() {
-    let app = application();
-    app.jobs.insert(HOUR, Close(1)).unwrap();
-    let started = Instant::now();
-    let lines = json(&app.file, &["watch", "--times", "2", "--json"]);
-    assert!(started.elapsed() >= Duration::from_secs(1));
-    assert_eq!(lines.len(), 2);
-    assert_eq!((&lines[0]["pending"], &lines[0]["running"]), (&1.into(), &0.into()));
-    assert_eq!(ok(&app.file, &["watch", "--times", "1"]).lines().count(), 2);
-    // Whoever read it has gone: no error, as with `| head`.
-    let mut watching = command(&app.file, &["watch", "--times", "50"]);
-    let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    drop(watching.stdout.take());
-    assert!(watching.wait().unwrap().success());
 }
 
 /// A verb that only reads does not wait for a connection that writes.
 #[test]
 fn reading_verbs_do_not_wait_for_a_writer() {
-    let app = application();
+    let app = application().unwrap();
     let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
-    let mut writer = Connection::open(&app.file).unwrap();
+    let mut writer = Connection::open(&app.store).unwrap();
     let transaction =
         writer.transaction_with_behavior(tickwheel_jobs::rusqlite::TransactionBehavior::Immediate);
     let transaction = transaction.unwrap();
     let started = Instant::now();
-    assert_eq!(ids(&json(&app.file, &["list", "--json"])), [&*id]);
-    assert!(ok(&app.file, &["stats"]).contains("close-order"));
-    assert!(ok(&app.file, &["show", &id]).contains(&id));
+    assert_eq!(ids(&json(&app.store, &["list", "--json"])), [&*id]);
+    assert!(ok(&app.store, &["stats"]).contains("close-order"));
+    assert!(ok(&app.store, &["show", &id]).contains(&id));
     // The store waits for 10 seconds for whoever writes.
     assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
     transaction.rollback().unwrap();
 }
 
-/// `--queue` opens an existing queue. For an absent one the command names those that exist, and makes none.
-#[test]
-fn queue_is_opened_by_its_name_and_never_made() {
-    let app = application();
-    let mails = Jobs::open(&app.file).unwrap().queue("mails").client().unwrap();
-    let id = mails.insert(HOUR, Close(1)).unwrap().to_string();
-    assert_eq!(ids(&json(&app.file, &["--queue", "mails", "list", "--json"])), [&*id]);
-    assert_eq!(call(&app.file, &["show", &id]).code, 1);
-    let listed = json(&app.file, &["stats", "--json", "--queue", "mails"]);
-    assert_eq!((&listed[0]["queue"], &listed[0]["pending"]), (&"mails".into(), &1.into()));
-    let wrong = call(&app.file, &["--queue", "mail", "list"]);
-    assert_eq!(wrong.code, 2);
-    assert!(wrong.err.contains("no queue \"mail\"; it has"), "{}", wrong.err);
-    assert!(wrong.err.contains("\"mails\""), "{}", wrong.err);
-    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'tickwheel_mail_meta'";
-    let conn = Connection::open(&app.file).unwrap();
-    assert_eq!(conn.query_row(tables, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
-}
-
 /// A file without jobs is refused by name and stays as it is. An absent file is not made.
 #[test]
 fn file_that_is_no_store_is_refused_by_name_and_left_alone() {
-    let app = application();
-    let absent = app.folder.file("absent.db");
+    let app = application().unwrap();
+    let absent = app.place.file("absent.db");
     let refused = call(&absent, &["list"]);
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("absent.db"), "{}", refused.err);
     assert!(!absent.exists());
 
-    let text = app.folder.file("text.db");
+    let text = app.place.file("text.db");
     fs::write(&text, "longer than the header of a database, and none. ".repeat(4)).unwrap();
-    let empty = app.folder.file("empty.db");
+    let empty = app.place.file("empty.db");
     fs::write(&empty, "").unwrap();
-    let shop = app.folder.file("shop.db");
+    let shop = app.place.file("shop.db");
     let conn = Connection::open(&shop).unwrap();
     conn.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
     drop(conn);
@@ -450,35 +98,66 @@ fn file_that_is_no_store_is_refused_by_name_and_left_alone() {
         assert!(refused.err.contains(file.to_str().unwrap()), "{}", refused.err);
         assert_eq!(fs::read(file).unwrap(), before, "{}", file.display());
     }
-    assert_eq!(call(&app.folder.0, &["list"]).code, 2);
+    assert_eq!(call(app.place.path(), &["list"]).code, 2);
 }
 
-/// A wrong argument is named on stderr, with exit code 2 and no output.
+/// `stats` has the sizes of the file and of its log.
 #[test]
-fn argument_that_is_wrong_is_named() {
-    let app = application();
-    let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
-    let id = id.as_str();
-    for (args, named) in [
-        (&["cancel", "seventeen"] as &[&str], "\"seventeen\""),
-        (&["reschedule", id, "--in", "soon"], "\"soon\""),
-        (&["reschedule", id, "--in", "-5m"], "\"-5m\""),
-        (&["reschedule", id, "--at", "tomorrow"], "\"tomorrow\""),
-        (&["reschedule", id, "--in", "70000000h"], "9999"),
-        (&["reschedule", id], "--in"),
-        (&["reschedule", id, "--in", "1h", "--at", "2030-01-01"], "--at"),
-        (&["list", "--from", "then"], "\"then\""),
-        (&["list", "late"], "late"),
-        (&["retry"], "ID"),
-        (&["retry", id, "--all"], "--all"),
-        (&["delete", id, "--kind", "push"], "--kind"),
-        (&["watch", "--times", "0"], "0"),
-        (&["--queue", "a b", "list"], "\"a b\""),
-    ] {
-        let refused = call(&app.file, args);
-        assert_eq!(refused.code, 2, "{args:?}: {}", refused.out);
-        assert!(refused.err.contains(named), "{args:?}: {}", refused.err);
-        assert!(refused.out.is_empty(), "{args:?}: {}", refused.out);
+fn stats_has_the_sizes_of_the_files() {
+    let app = application().unwrap();
+    app.jobs.insert(HOUR, Close(1)).unwrap();
+    let stats = &json(&app.store, &["stats", "--json"])[0];
+    assert!(stats["file_bytes"].as_u64().unwrap() > 0);
+    assert!(stats["wal_bytes"].as_u64().unwrap() > 0);
+}
+
+/// An error about an unknown kind says so if the file has no kind at all.
+#[test]
+fn unknown_kind_of_an_empty_file_is_named() {
+    let empty = Folder::new();
+    empty.builder().client().unwrap();
+    assert!(call(empty.store(), &["list", "--kind", "push"]).err.contains("there is none"));
+}
+
+/// A queue that the file does not have is not made.
+#[test]
+fn queue_that_is_absent_is_not_made() {
+    let app = application().unwrap();
+    assert_eq!(call(&app.store, &["--queue", "mail", "list"]).code, 2);
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'tickwheel_mail_meta'";
+    let conn = Connection::open(&app.store).unwrap();
+    assert_eq!(conn.query_row(tables, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+/// The page of the command names the commands and options of `--help`, and no others.
+#[test]
+fn page_has_what_help_has() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/command.md");
+    let page = fs::read_to_string(page).unwrap();
+    let folder = Folder::new();
+    let file = folder.file("jobs.db");
+    let options = |text: &str| {
+        let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+        let words = words.map(|word| word.trim_end_matches('-').to_owned());
+        words.filter(|word| word.starts_with("--") && word.len() > 2).collect::<Vec<String>>()
+    };
+    let help = ok(&file, &["--help"]);
+    let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let commands: Vec<&str> = names.map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert!(commands.contains(&"run-schedule") && commands.len() == 12, "{commands:?}");
+    let mut known = vec![options(&help)];
+    for command in commands.iter().filter(|command| **command != "help") {
+        assert!(page.contains(&format!("`{command}")), "`{command}` is not on the page");
+        known.push(options(&ok(&file, &[command, "--help"])));
     }
-    assert!(app.jobs.get(id.parse().unwrap()).unwrap().is_some());
+    let known: Vec<String> = known.concat();
+    for option in known.iter().filter(|option| !["--help", "--version"].contains(&&***option)) {
+        assert!(page.contains(&format!("`{option}")), "{option} is not on the page");
+    }
+    let install = ["--path", "--features"];
+    for option in options(&page) {
+        let is_known = known.contains(&option) || install.contains(&&*option);
+        assert!(is_known, "{option} is on the page, and not in --help");
+    }
 }

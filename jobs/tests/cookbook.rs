@@ -20,9 +20,8 @@ impl Job for Close {
 /// The queries of the cookbook find the rows that the page promises.
 #[test]
 fn cookbook_queries_find_their_rows() {
-    let folder = std::env::temp_dir().join(format!("tickwheel-queries-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("shop.db");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
     let (jobs, driver) = Jobs::open(&file)
         .unwrap()
         .handle(|close: Close, _| match close.order {
@@ -60,5 +59,4 @@ fn cookbook_queries_find_their_rows() {
     let dead = first_row(queries[2]);
     assert_eq!((&dead[0], &dead[1]), (&name("close-order"), &name("no such order")));
     drop(jobs);
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -3,37 +3,23 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods)]
 
-use std::io::{BufRead, BufReader, Write};
+#[path = "neighbours/node.rs"]
+mod node;
+
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, thread};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Job, Jobs, Run};
 
+use node::{Killer, LONG, Long, Node, say};
+
 const MS: Duration = Duration::from_millis(1);
-/// Longer than anything takes on a loaded machine.
-const LONG: Duration = Duration::from_secs(240);
-/// The file of a child.
+/// The environment variable with the file of a child.
 const FILE: &str = "TICKWHEEL_NEIGHBOURS_FILE";
-
-/// Runs until it is told to stop.
-#[derive(Serialize, Deserialize)]
-struct Long(u32);
-
-impl Job for Long {
-    const KIND: &'static str = "long";
-}
-
-/// Ends its process after so many milliseconds.
-#[derive(Serialize, Deserialize)]
-struct Killer(u64);
-
-impl Job for Killer {
-    const KIND: &'static str = "killer";
-}
 
 /// Was inserted after the crash.
 #[derive(Serialize, Deserialize)]
@@ -41,11 +27,6 @@ struct Fresh;
 
 impl Job for Fresh {
     const KIND: &'static str = "fresh";
-}
-
-fn say(what: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "said {what}").and_then(|()| out.flush());
 }
 
 /// Not a test: the child processes of the tests below run it.
@@ -86,54 +67,11 @@ fn a_child() {
     }
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let name = format!("tickwheel-jobs-neighbours-{name}-{}", std::process::id());
-        let path = env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("jobs.db")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Node {
-    child: Child,
-    said: Receiver<String>,
+fn start(folder: &Path) -> Node {
+    Node::start("a_child", FILE, folder.join("jobs.db"))
 }
 
 impl Node {
-    fn start(path: &Path) -> Node {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["a_child", "--exact", "--nocapture", "--test-threads=1"])
-            .env(FILE, path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        let (sender, said) = mpsc::channel();
-        thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                if let Some((_, what)) = line.split_once("said ") {
-                    let _ = sender.send(what.to_owned());
-                }
-            }
-        });
-        Node { child, said }
-    }
-
     fn tell(&mut self, what: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{what}").unwrap();
     }
@@ -146,17 +84,6 @@ impl Node {
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("a child says nothing any more"),
         }
     }
-
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }
 
 const RUNS: u32 = 60;
@@ -164,18 +91,18 @@ const RUNS: u32 = 60;
 /// Long runs that two crashes interrupted delay no new job, and each of them starts again.
 #[test]
 fn long_runs_that_were_interrupted_twice_hold_back_no_new_job() {
-    let folder = Folder::new("long");
-    let client = Jobs::open(folder.file()).unwrap().client().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let client = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
     for n in 0..RUNS {
         client.insert(Duration::ZERO, Long(n)).unwrap();
     }
     for _ in 0..2 {
-        let mut node = Node::start(&folder.file());
+        let mut node = start(folder.path());
         let started = (0..RUNS).map_while(|_| node.next()).count();
         assert_eq!(started, RUNS as usize);
         node.kill();
     }
-    let mut node = Node::start(&folder.file());
+    let mut node = start(folder.path());
     let mut said = vec![node.next().unwrap()];
     node.tell("fresh");
     while said.len() <= RUNS as usize {
@@ -189,8 +116,8 @@ fn long_runs_that_were_interrupted_twice_hold_back_no_new_job() {
 
 /// Lets children die until the killer is dead. No other job is dead then.
 fn no_neighbour_dies(ms: u64) {
-    let folder = Folder::new(&ms.to_string());
-    let client = Jobs::open(folder.file()).unwrap().client().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let client = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
     // Two that start before the killer, and some behind it.
     for n in 0..2 {
         client.insert(Duration::ZERO, Long(n)).unwrap();
@@ -202,7 +129,7 @@ fn no_neighbour_dies(ms: u64) {
     let begun = Instant::now();
     let mut deaths = 0;
     loop {
-        let mut node = Node::start(&folder.file());
+        let mut node = start(folder.path());
         // It is dead when the next child has taken the file over.
         let says = node.next();
         let dead: Vec<_> = client.dead().map(|job| job.id).collect();

@@ -11,7 +11,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// A program of a page.
@@ -116,16 +116,16 @@ fn programs_are_those_of_the_pages() {
 #[test]
 fn programs_of_the_pages_run_twice() {
     for Program { name, .. } in PROGRAMS {
-        let folder = Folder::new(name);
+        let folder = tempfile::tempdir().unwrap();
         for _ in 0..2 {
             let mut child = Command::new(std::env::current_exe().unwrap());
             child.args(["--exact", "program_in_the_folder", "--ignored", "--nocapture"]);
-            let child = child.env(PROGRAM, name).current_dir(&folder.0);
+            let child = child.env(PROGRAM, name).current_dir(folder.path());
             let ended = child.output().unwrap();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let (out, err) = (text(&ended.stdout), text(&ended.stderr));
             assert!(ended.status.success(), "{name}: {out}{err}");
-            assert!(folder.0.join("shop.db").exists(), "{name}: {out}");
+            assert!(folder.path().join("shop.db").exists(), "{name}: {out}");
         }
     }
 }
@@ -140,22 +140,4 @@ fn program_in_the_folder() {
     let Ok(name) = std::env::var(PROGRAM) else { return };
     let program = PROGRAMS.iter().find(|program| program.name == name);
     (program.unwrap().main)().unwrap();
-}
-
-/// A folder that is removed when it is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let name = format!("tickwheel-jobs-pages-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

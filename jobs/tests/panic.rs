@@ -130,9 +130,8 @@ fn a_panic_of_a_client_is_noticed(path: &Path, is_future: bool) {
 fn panic_of_the_dispatcher_reaches_callers_runs_and_on_event() {
     hook::set(panic_at);
     a_panic_is_noticed(Jobs::memory());
-    let folder = std::env::temp_dir().join(format!("tickwheel-jobs-panic-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("jobs.db");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
     a_panic_is_noticed(Jobs::open(&path).unwrap());
     let (jobs, _driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     assert_eq!(jobs.count().unwrap().pending, 2);
@@ -142,5 +141,4 @@ fn panic_of_the_dispatcher_reaches_callers_runs_and_on_event() {
     for is_future in [false, true] {
         a_panic_of_a_client_is_noticed(&path, is_future);
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,7 +1,8 @@
 //! The checker: finds the violations of the architecture in the paths of a file.
 
-use crate::paths::{paths_above, paths_under};
-use crate::scanner::{Token, tokens};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use crate::paths::{Named, paths};
 
 /// The layer that receives the time as an argument, and that one thread at a time uses. It is one
 /// module.
@@ -36,23 +37,32 @@ pub(crate) fn modules(lib: &str, of_layer: impl Fn(&str) -> String) -> Vec<Modul
 
 /// The `mod` lines of a source.
 fn declared(source: &str) -> Vec<Module> {
-    let tokens = tokens(source);
-    let lines = tokens.split(|token| token.text == ";");
-    lines.filter_map(module).collect()
+    lines(source).iter().filter_map(|line| module(line)).collect()
 }
 
-fn module(line: &[Token]) -> Option<Module> {
-    let [attributes @ .., keyword, name] = line else { return None };
-    let for_tests = attributes.iter().any(|token| token.text == "test");
-    (keyword.text == "mod").then(|| Module { path: name.text.to_owned(), for_tests })
+fn module(line: &[TokenTree]) -> Option<Module> {
+    let [attributes @ .., TokenTree::Ident(keyword), TokenTree::Ident(name)] = line else {
+        return None;
+    };
+    let for_tests = attributes.iter().any(|tree| tree.to_string().contains("test"));
+    (keyword == "mod").then(|| Module { path: name.to_string(), for_tests })
+}
+
+/// What stands before each `;` of a source, and after the last one.
+fn lines(source: &str) -> Vec<Vec<TokenTree>> {
+    let trees: Vec<TokenTree> = code(source).into_iter().collect();
+    let is_end = |tree: &TokenTree| matches!(tree, TokenTree::Punct(sign) if sign.as_char() == ';');
+    trees.split(is_end).map(<[TokenTree]>::to_vec).collect()
+}
+
+fn code(source: &str) -> TokenStream {
+    source.parse().expect("a source whose brackets match")
 }
 
 /// The module that a path leads to.
-fn module_of(words: &[&str]) -> String {
-    match words {
-        [PURE, ..] => PURE.to_owned(),
-        words => words.join("::"),
-    }
+fn module_of(words: &[impl AsRef<str>]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    if words.first() == Some(&PURE) { PURE.to_owned() } else { words.join("::") }
 }
 
 /// Returns the violations in a file. The file's path is relative to `src`.
@@ -74,11 +84,10 @@ pub(crate) fn violations(modules: &[Module], file: &str, source: &str) -> Vec<St
     if modules[own_rank].for_tests {
         return Vec::new();
     }
-    let tokens = tokens(source);
-    let mut named = paths_under(&tokens, "crate");
-    named.extend(paths_above(&tokens, &path));
-    let upward = named.iter().filter_map(|name| {
-        let path = module_of(&name.words);
+    let named = paths(&code(source), &path);
+    let own_crate = named.iter().filter(|name| name.words[0] == "crate" && name.words.len() > 1);
+    let upward = own_crate.filter_map(|name| {
+        let path = module_of(&name.words[1..]);
         match rank(&path) {
             Some(rank) if rank <= own_rank => None,
             Some(_) => Some((name.line, path, format!("which is declared below `{own}`"))),
@@ -94,7 +103,7 @@ pub(crate) fn violations(modules: &[Module], file: &str, source: &str) -> Vec<St
     let mut found: Vec<String> = upward.map(report).collect();
     if own == PURE {
         found.extend(
-            impurities(&tokens).into_iter().map(|(line, name)| {
+            impurities(&named).into_iter().map(|(line, name)| {
                 format!("src/{file}:{line} names `{name}`, and `{PURE}` is pure")
             }),
         );
@@ -104,25 +113,25 @@ pub(crate) fn violations(modules: &[Module], file: &str, source: &str) -> Vec<St
 
 /// Returns whether a source declares modules, and does nothing else.
 pub(crate) fn only_declares(source: &str) -> bool {
-    let tokens = tokens(source);
-    tokens.split(|token| token.text == ";").all(|line| {
-        let mut words: Vec<&str> = line.iter().map(|token| token.text).collect();
-        if words.starts_with(&["#"]) {
-            let end = words.iter().rposition(|&word| word == "]").map_or(0, |end| end + 1);
-            words.drain(..end);
-        }
-        matches!(words[..], [] | ["mod", _] | ["pub", "(", "crate", ")", "mod", _])
+    lines(source).iter().all(|line| {
+        let is_attribute = |tree: &&TokenTree| match tree {
+            TokenTree::Punct(sign) => matches!(sign.as_char(), '#' | '!'),
+            TokenTree::Group(group) => group.delimiter() == Delimiter::Bracket,
+            _ => false,
+        };
+        let words = line.iter().skip_while(is_attribute).map(ToString::to_string);
+        let words: Vec<String> = words.collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        matches!(words[..], [] | ["mod", _] | ["pub", "(crate)", "mod", _])
     })
 }
 
 /// Returns the names that the pure layer must not use, each with its line.
-fn impurities(tokens: &[Token]) -> Vec<(usize, String)> {
-    let in_std = IMPURE.iter().flat_map(|&(root, name)| {
-        let under = paths_under(tokens, root).into_iter();
-        under.filter(move |found| found.words[0] == name).map(move |found| (root, found))
-    });
-    let in_std = in_std.map(|(root, found)| (found.line, format!("{root}::{}", found.words[0])));
-    let foreign = |token: &&Token| token.text == "rayon" || token.text.starts_with("crossbeam");
-    let foreign = tokens.iter().filter(foreign).map(|token| (token.line, token.text.to_owned()));
-    in_std.chain(foreign).collect()
+fn impurities(named: &[Named]) -> Vec<(usize, String)> {
+    let impure = |name: &Named| match &name.words[..] {
+        [krate, ..] if krate == "rayon" || krate.starts_with("crossbeam") => Some(krate.clone()),
+        [root, module, ..] if IMPURE.contains(&(root, module)) => Some(format!("{root}::{module}")),
+        _ => None,
+    };
+    named.iter().filter_map(|name| Some((name.line, impure(name)?))).collect()
 }

@@ -1,7 +1,7 @@
 //! The checker, on planted violations.
 
-use crate::assert_none;
 use crate::checker::{Module, modules, only_declares, violations};
+use crate::files::assert_none;
 
 const LIB: &str = "
     #![forbid(unsafe_code)]

@@ -270,8 +270,7 @@ fn reset_makes_the_next_run_miss_nothing() {
 #[test]
 fn reset_on_the_way_to_the_pool_delays_the_run() {
     let wheel = threads(1);
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let (later, later_runs) = told(&wheel, Repeat::irregular(), Next::After(HOUR));
     let (sooner, sooner_runs) = told(&wheel, Repeat::irregular(), Next::After(HOUR));
     let (sender, ran) = channel();

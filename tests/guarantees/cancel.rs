@@ -35,8 +35,7 @@ fn cancel_false_means_that_nothing_changed() {
 #[test]
 fn job_at_the_pool_cannot_be_cancelled() {
     let wheel = threads(1);
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let (sender, receiver) = channel();
     let queued = wheel.insert(Duration::ZERO, move || sender.send(()).unwrap());
     wait_for(|| !wheel.is_pending(queued));

@@ -6,8 +6,7 @@ use super::*;
 #[test]
 fn shutdown_hands_back_the_jobs_that_never_ran() {
     let wheel = threads(1);
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let ended = Arc::new(AtomicBool::new(false));
     let late = wheel.insert(HOUR * 2, || ());
     let soon = wheel.insert(HOUR, || ());
@@ -136,8 +135,7 @@ fn panic_handler_is_dropped_with_its_wheel() {
 #[test]
 fn shutdown_has_the_new_time_of_a_job_reset_at_the_pool() {
     let wheel = threads(1);
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let soon = wheel.insert(HOUR, || ());
     let again = tickwheel::Repeat::irregular();
     let queued = wheel.repeat(again, |_| tickwheel::Next::Stop).unwrap();
@@ -183,8 +181,7 @@ fn insert_after_the_end_gives_the_job_back() {
 #[test]
 fn drop_discards_and_does_not_wait() {
     let wheel = threads(1);
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let (token, alive) = counted();
     for delay in [Duration::ZERO, HOUR, Duration::MAX] {
         let token = Arc::clone(&token);
@@ -213,8 +210,7 @@ fn threads_end_with_their_wheel() {
     // The threads were joined. The system takes a moment to remove them from its list.
     wait_for(|| threads_named("g-shut").is_empty());
     let wheel = build("g-drop");
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     drop(wheel);
     // The ticker was joined, and the job still runs.
     wait_for(|| !threads_named("g-drop-t").iter().any(|status| status.contains("g-drop-ticker")));

@@ -80,16 +80,16 @@ fn let_pass(duration: Duration) {
     let _ = never.recv_timeout(duration);
 }
 
-/// Inserts a job that waits until the sender is dropped. Returns the sender, and a receiver of the
-/// job's start.
-fn blocker(wheel: &Wheel) -> (Sender<()>, Receiver<()>) {
+/// Inserts a job that waits until the sender is dropped, and returns the sender once the job has started.
+fn blocker(wheel: &Wheel) -> Sender<()> {
     let (release, gate) = channel::<()>();
     let (started, starts) = channel();
     wheel.insert(Duration::ZERO, move || {
         started.send(()).unwrap();
         let _ = gate.recv();
     });
-    (release, starts)
+    starts.recv().unwrap();
+    release
 }
 
 /// Returns a value, and a function that returns how many of it and its clones are alive.

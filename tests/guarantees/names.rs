@@ -92,8 +92,7 @@ fn key_can_be_replaced_on_a_full_wheel() {
 fn key_can_be_replaced_on_the_way_to_the_pool() {
     // A job for a wall-clock time can be cancelled until it starts, and so it can be replaced.
     let wheel = threads(1);
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let orders = Keyed::new(wheel.scheduler());
     let (sender, ran) = channel();
     for name in ["first", "second"] {

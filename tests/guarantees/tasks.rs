@@ -292,8 +292,7 @@ fn job_can_know_its_own_handle() {
 #[test]
 fn job_that_knows_its_handle_can_be_cancelled_until_it_starts() {
     let wheel = threads(1);
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let (token, alive) = counted();
     let job = wheel.insert_with(Duration::ZERO, |_| move || drop(token)).unwrap();
     // It has left the wheel, and waits for the only thread.
@@ -310,8 +309,7 @@ fn job_that_knows_its_handle_can_be_cancelled_until_it_starts() {
 #[test]
 fn jobs_can_be_cancelled_until_there_is_a_thread_for_them() {
     let wheel = Wheel::builder().threads(1).max_in_flight(1).build().unwrap();
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let keyed = Keyed::new(&wheel);
     let (say, said) = says();
     keyed.insert("key", Duration::ZERO, say(1)).unwrap();

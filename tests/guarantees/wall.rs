@@ -97,8 +97,7 @@ fn wall_clock_time_in_the_past_is_due_at_the_next_tick() {
 #[test]
 fn job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
     let wheel = threads(1);
-    let (release, starts) = blocker(&wheel);
-    starts.recv().unwrap();
+    let release = blocker(&wheel);
     let (token, alive) = counted();
     let (sender, ran) = channel();
     let handles = [0, 1].map(|n| {

@@ -11,7 +11,6 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | `case.rs` | says what is measured |
-//! | `random.rs` | the numbers that all draw from |
 //! | `structures/` | the suite of single-threaded structures |
 //! | `threads/` | the suite of timers with threads of their own |
 //! | `futures/` | the suite of sleeps and timeouts in tasks |
@@ -26,7 +25,6 @@
 #![forbid(unsafe_code)]
 
 mod case;
-mod random;
 mod structures;
 mod threads;
 mod futures;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use tickwheel::When;
 
 use super::caller::Caller;
@@ -11,12 +10,10 @@ use super::keyed::Keyed;
 use super::new_job::{Inserted, NewJob};
 use super::pages::Pages;
 use super::request;
-use crate::values::call_error::CallError;
 use crate::values::error::{InsertError, StoreError, Violation};
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, ScheduleInfo};
+use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};
 use crate::values::job::Job;
-use crate::values::node::NodeInfo;
 use crate::values::schedule::Schedule;
 
 /// # Futures
@@ -242,64 +239,6 @@ impl Client {
     /// As [`Client::flush`].
     pub async fn flush_async(&self) -> Result<(), StoreError> {
         self.flush_by(Caller::Future).await
-    }
-
-    /// [`Client::wait`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::wait`].
-    pub async fn wait_async(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> {
-        self.wait_by(Caller::Future, id, limit).await
-    }
-
-    /// [`Client::call`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::call`]. It is never refused: a future occupies no thread.
-    pub async fn call_async<J: Job, T: DeserializeOwned>(
-        &self,
-        job: J,
-        limit: Duration,
-    ) -> Result<T, CallError> {
-        self.call_by(Caller::Future, job, limit).await
-    }
-
-    /// [`Client::dead_by_error`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::dead_by_error`].
-    pub async fn dead_by_error_async(&self, most: usize) -> Result<Vec<DeadByError>, StoreError> {
-        self.ask(Caller::Future, request::dead_by_error(most)).await
-    }
-
-    /// [`Client::nodes`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::nodes`].
-    pub async fn nodes_async(&self) -> Result<Vec<NodeInfo>, StoreError> {
-        self.ask(Caller::Future, request::nodes()).await
-    }
-
-    /// [`Client::pause`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::pause`].
-    pub async fn pause_async(&self) -> Result<(), StoreError> {
-        self.pause_by(Caller::Future, None).await
-    }
-
-    /// [`Client::resume`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::resume`].
-    pub async fn resume_async(&self) -> Result<(), StoreError> {
-        self.resume_by(Caller::Future, None).await
     }
 
     /// [`Client::check`], as a future.

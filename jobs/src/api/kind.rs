@@ -95,6 +95,24 @@ impl Client {
     ) -> Result<(), StoreError> {
         self.ask(caller, request::put_setting(name, value)).await.map(drop)
     }
+
+    /// [`Client::pause`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::pause`].
+    pub async fn pause_async(&self) -> Result<(), StoreError> {
+        self.pause_by(Caller::Future, None).await
+    }
+
+    /// [`Client::resume`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::resume`].
+    pub async fn resume_async(&self) -> Result<(), StoreError> {
+        self.resume_by(Caller::Future, None).await
+    }
 }
 
 impl Kind {

@@ -2,6 +2,7 @@ pub(crate) mod request;
 pub(crate) mod new_job;
 pub(crate) mod caller;
 pub(crate) mod client;
+pub(crate) mod counts;
 pub(crate) mod insert;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod in_transaction;

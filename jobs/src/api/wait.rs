@@ -151,4 +151,26 @@ impl Client {
             }
         }
     }
+
+    /// [`Client::wait`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::wait`].
+    pub async fn wait_async(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> {
+        self.wait_by(Caller::Future, id, limit).await
+    }
+
+    /// [`Client::call`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::call`]. It is never refused: a future occupies no thread.
+    pub async fn call_async<J: Job, T: DeserializeOwned>(
+        &self,
+        job: J,
+        limit: Duration,
+    ) -> Result<T, CallError> {
+        self.call_by(Caller::Future, job, limit).await
+    }
 }

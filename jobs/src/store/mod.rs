@@ -25,6 +25,7 @@ pub(crate) mod hurry;
 pub(crate) mod claim;
 pub(crate) mod ended;
 pub(crate) mod new_job;
+pub(crate) mod page;
 pub(crate) mod memory;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod sqlite;
@@ -50,6 +51,7 @@ pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use ended::{Ending, kept_until};
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
+pub(crate) use page::{JobSet, Page, PageKey, PageRequest};
 
 /// The longest key and name, in bytes.
 pub(crate) const NAME_BYTES: usize = 255;
@@ -341,42 +343,6 @@ pub(crate) struct StoredSchedule {
     pub(crate) rule_text: String,
     pub(crate) payload: Vec<u8>,
     pub(crate) next: Millis,
-}
-
-/// Which jobs to list.
-#[derive(Clone, Debug)]
-pub(crate) struct PageRequest {
-    pub(crate) set: JobSet,
-    pub(crate) kind: Option<String>,
-    pub(crate) from: Millis,
-    pub(crate) to: Millis,
-    pub(crate) after: Option<PageKey>,
-    pub(crate) limit: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum JobSet {
-    /// Pending and claimed jobs, in the order of due time, then of id.
-    Alive,
-    /// Jobs that ended in this way, or in any, and that are kept: the latest end first.
-    Ended(Option<Ending>),
-}
-
-impl JobSet {
-    /// Says whether the jobs that ended so are in the set.
-    pub(crate) fn has(self, ending: Ending) -> bool {
-        matches!(self, JobSet::Ended(only) if only.is_none_or(|only| only == ending))
-    }
-}
-
-/// The position of the last job of a page: its due time or the time of its end, and its id.
-pub(crate) type PageKey = (Millis, JobId);
-
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Page {
-    pub(crate) jobs: Vec<JobInfo>,
-    /// The position after which the next page begins. `None`: this was the last page.
-    pub(crate) next: Option<PageKey>,
 }
 
 impl Op {

@@ -168,12 +168,11 @@ impl JobIds {
     }
 }
 
-/// FNV-1a, folded. It only has to tell kinds apart most of the time.
+/// A few bits of a hash. They only have to tell kinds apart most of the time.
 fn kind_bits(kind: &str) -> u64 {
-    let hash = kind.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    (hash >> 32 ^ hash) & ((1 << HASH_BITS) - 1)
+    let mut hasher = SipHasher13::new();
+    hasher.write(kind.as_bytes());
+    hasher.finish() & ((1 << HASH_BITS) - 1)
 }
 
 impl fmt::Display for JobId {

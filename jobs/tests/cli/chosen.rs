@@ -1,5 +1,7 @@
 //! Which jobs a command is about: ids that are cut short, keys, filters, a question before many are lost, a dry run;
-//! and the times, in the zone of the machine.
+//! and the times, in the zone of the machine. On a file and on a server.
+
+use std::time::SystemTime;
 
 use super::*;
 
@@ -8,15 +10,11 @@ fn common(one: &str, two: &str) -> usize {
     one.bytes().zip(two.bytes()).take_while(|(one, two)| one == two).count()
 }
 
-fn push(to: &str) -> Push {
-    Push { to: to.to_owned() }
-}
-
 /// The beginning of an id is enough for every verb if only one job has it, be it pending, running or dead. If
 /// several jobs have it, the verb lists them and does nothing.
 #[test]
 fn ids_are_cut_short_as_long_as_they_are_unique() {
-    let app = application();
+    let Some(app) = application() else { return };
     let first = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     let second = app.jobs.insert(2 * HOUR, Close(2)).unwrap().to_string();
     let dead = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
@@ -24,9 +22,9 @@ fn ids_are_cut_short_as_long_as_they_are_unique() {
     let digits = common(&first, &second);
     let unique = digits.max(common(&first, &dead)).max(common(&second, &dead));
     let (first_digits, second_digits) = (&first[..=unique], &second[..=unique]);
-    assert_eq!(json(&app.file, &["show", "--json", first_digits])[0]["id"], *first);
+    assert_eq!(json(&app.store, &["show", "--json", first_digits])[0]["id"], *first);
     assert!(
-        ok(&app.file, &["reschedule", &second_digits.to_uppercase(), "--in", "3h"])
+        ok(&app.store, &["reschedule", &second_digits.to_uppercase(), "--in", "3h"])
             .contains(&second)
     );
     for args in [
@@ -34,22 +32,22 @@ fn ids_are_cut_short_as_long_as_they_are_unique() {
         &["show", &first[..digits]],
         &["reschedule", &first[..digits], "--in", "1s"],
     ] {
-        let several = call(&app.file, args);
+        let several = call(&app.store, args);
         assert_eq!((several.code, &*several.out), (2, ""), "{args:?}");
         let listed = [&*first, &*second].iter().all(|id| several.err.contains(id));
         assert!(listed && several.err.contains("close-order"), "{}", several.err);
     }
     assert_eq!(app.jobs.count().unwrap().pending, 2);
-    let absent = call(&app.file, &["cancel", "fffffff"]);
+    let absent = call(&app.store, &["cancel", "fffffff"]);
     assert_eq!(absent.code, 1);
     assert!(absent.err.contains("begins with fffffff"), "{}", absent.err);
-    ok(&app.file, &["cancel", first_digits]);
-    assert!(ok(&app.file, &["delete", &dead[..=unique]]).contains(&dead));
+    ok(&app.store, &["cancel", first_digits]);
+    assert!(ok(&app.store, &["delete", &dead[..=unique]]).contains(&dead));
     assert_eq!(app.jobs.count().unwrap().dead, 0);
 
     // More jobs than are listed.
     app.jobs.insert_batch((0..20).map(|n| (HOUR, Close(n)))).unwrap();
-    let many = call(&app.file, &["show", &first[..4]]);
+    let many = call(&app.store, &["show", &first[..4]]);
     assert_eq!((many.code, many.err.lines().count()), (2, 11), "{}", many.err);
     assert!(many.err.contains("and more"), "{}", many.err);
 }
@@ -57,8 +55,8 @@ fn ids_are_cut_short_as_long_as_they_are_unique() {
 /// `show` takes the key of a pending or dead job. The pending one goes first.
 #[test]
 fn show_takes_a_key() {
-    let app = application();
-    let shown = |text: &str| json(&app.file, &["show", "--json", text])[0]["id"].clone();
+    let Some(app) = application() else { return };
+    let shown = |text: &str| json(&app.store, &["show", "--json", text])[0]["id"].clone();
     // A key may look like the beginning of an id, or like a whole one.
     let keys = ["user 7", "1a", "0123456789abcdef0123456789abcdef"];
     for key in keys {
@@ -75,7 +73,7 @@ fn show_takes_a_key() {
     let waits = app.jobs.keyed("user 7").insert(HOUR, push("ann")).unwrap().to_string();
     assert_eq!(shown("user 7"), *waits);
     for absent in ["user 8", "ffffff", &"k".repeat(300)] {
-        let missed = call(&app.file, &["show", absent]);
+        let missed = call(&app.store, &["show", absent]);
         assert_eq!((missed.code, &*missed.out), (1, ""), "{}", missed.err);
         assert!(missed.err.contains(absent), "{}", missed.err);
     }
@@ -84,14 +82,14 @@ fn show_takes_a_key() {
 /// Filters by kind, time, key and error apply to a list and to `--all`, also all of them together.
 #[test]
 fn filters_leave_jobs_out() {
-    let app = application();
+    let Some(app) = application() else { return };
     let insert =
         |key: &str, to: &str| app.jobs.keyed(key).insert(Duration::ZERO, push(to)).unwrap();
     let (ann, bob) = (insert("ann", "ann").to_string(), insert("bob", "bob").to_string());
     let late = app.jobs.insert(SystemTime::now() - 2 * HOUR, push("ann")).unwrap().to_string();
     app.wait_for_dead(3);
     let list = |filter: &[&str]| {
-        let lines = json(&app.file, &[&["list", "dead", "--json"], filter].concat());
+        let lines = json(&app.store, &[&["list", "dead", "--json"], filter].concat());
         let mut found: Vec<String> = ids(&lines).into_iter().map(str::to_owned).collect();
         // They died in any order.
         found.sort_by_key(|id| *id == late);
@@ -103,18 +101,18 @@ fn filters_leave_jobs_out() {
     assert_eq!(list(&["--error", "ann", "--limit", "2"]).len(), 2);
     assert!(list(&["--error", "ann", "--key", "bob"]).is_empty());
     let retried = ["retry", "--all", "--error", "ann", "--to", "-1h"];
-    assert!(ok(&app.file, &[&retried[..], &["--dry-run"]].concat()).contains(&late));
+    assert!(ok(&app.store, &[&retried[..], &["--dry-run"]].concat()).contains(&late));
     assert_eq!(app.jobs.count().unwrap().dead, 3);
     app.allow.send(()).unwrap();
-    assert_eq!(ok(&app.file, &retried), "1 jobs are retried\n");
+    assert_eq!(ok(&app.store, &retried), "1 jobs are retried\n");
     app.wait_for_gone(&late);
-    assert_eq!(ok(&app.file, &["delete", "--all", "--key", "ann"]), "1 jobs are deleted\n");
+    assert_eq!(ok(&app.store, &["delete", "--all", "--key", "ann"]), "1 jobs are deleted\n");
     assert_eq!(list(&[]), [&*bob]);
-    let key = call(&app.file, &["list", "schedules", "--key", "bob"]);
+    let key = call(&app.store, &["list", "schedules", "--key", "bob"]);
     assert!(key.code == 2 && key.err.contains("--key"), "{}", key.err);
     for filter in ["--key", "--error", "--from", "--to", "--kind"] {
         let value = if filter == "--kind" { "push" } else { "1h" };
-        let one = call(&app.file, &["delete", &bob, filter, value]);
+        let one = call(&app.store, &["delete", &bob, filter, value]);
         assert!(one.code == 2 && one.err.contains(filter), "{}", one.err);
     }
     assert_eq!(app.jobs.count().unwrap().dead, 1);
@@ -124,13 +122,13 @@ fn filters_leave_jobs_out() {
 /// calls do not have. The question has the number of jobs.
 #[test]
 fn cancel_and_delete_of_many_jobs_need_a_yes() {
-    let app = application();
+    let Some(app) = application() else { return };
     app.jobs.insert_batch((0..3).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
     app.jobs.insert_batch((0..4).map(|n| (HOUR, Close(n)))).unwrap();
     app.wait_for_dead(3);
-    let dead = json(&app.file, &["list", "dead", "--json"]);
+    let dead = json(&app.store, &["list", "dead", "--json"]);
     let dead = ids(&dead);
-    let pending = json(&app.file, &["list", "--json"]);
+    let pending = json(&app.store, &["list", "--json"]);
     let pending = ids(&pending);
     for (args, number) in [
         (&["delete", "--all"] as &[&str], "3 jobs would be deleted"),
@@ -138,18 +136,18 @@ fn cancel_and_delete_of_many_jobs_need_a_yes() {
         (&["cancel", "--all", "--kind", "close-order"], "4 jobs would be cancelled"),
         (&["cancel", pending[0], pending[1]], "2 jobs would be cancelled"),
     ] {
-        let refused = call(&app.file, args);
+        let refused = call(&app.store, args);
         assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?}");
         assert!(refused.err.contains(number) && refused.err.contains("--yes"), "{}", refused.err);
     }
     let counts = app.jobs.count().unwrap();
     assert_eq!((counts.dead, counts.pending), (3, 4));
     // One job, and one that is named twice, needs none.
-    ok(&app.file, &["delete", dead[0], dead[0]]);
-    ok(&app.file, &["cancel", pending[0]]);
-    ok(&app.file, &["delete", dead[1], dead[2], "--yes"]);
-    assert_eq!(ok(&app.file, &["cancel", "--all", "--yes"]), "3 jobs are cancelled\n");
-    let none = call(&app.file, &["cancel", "--all"]);
+    ok(&app.store, &["delete", dead[0], dead[0]]);
+    ok(&app.store, &["cancel", pending[0]]);
+    ok(&app.store, &["delete", dead[1], dead[2], "--yes"]);
+    assert_eq!(ok(&app.store, &["cancel", "--all", "--yes"]), "3 jobs are cancelled\n");
+    let none = call(&app.store, &["cancel", "--all"]);
     assert_eq!((none.code, &*none.out), (1, "0 jobs are cancelled\n"));
     let counts = app.jobs.count().unwrap();
     assert_eq!((counts.dead, counts.pending), (0, 0));
@@ -159,12 +157,12 @@ fn cancel_and_delete_of_many_jobs_need_a_yes() {
 /// A dry run lists the jobs, says what would be done, and changes nothing.
 #[test]
 fn dry_runs_change_nothing() {
-    let app = application();
+    let Some(app) = application() else { return };
     let waits = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     app.jobs.insert_batch((0..120).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
     app.jobs.schedule("sweep", HOUR, Close(2)).unwrap();
     app.wait_for_dead(120);
-    let dead = json(&app.file, &["list", "dead", "--json", "--limit", "120"]).swap_remove(0);
+    let dead = json(&app.store, &["list", "dead", "--json", "--limit", "120"]).swap_remove(0);
     let dead = dead["id"].as_str().unwrap();
     let before = (app.jobs.count().unwrap(), app.jobs.get(waits.parse().unwrap()).unwrap());
     for (args, said) in [
@@ -177,14 +175,14 @@ fn dry_runs_change_nothing() {
         (&["insert", "close-order", "7", "--at", "2126-11-22"], "2126-11-22T00:00:00.000Z"),
         (&["run-schedule", "sweep"], "close-order of the schedule"),
     ] {
-        let out = ok(&app.file, &[args, &["--dry-run"]].concat());
+        let out = ok(&app.store, &[args, &["--dry-run"]].concat());
         assert!(out.contains(said), "{args:?}: {out}");
         assert!(out.lines().count() <= 103, "{out}");
     }
     for args in
         [&["cancel", dead] as &[&str], &["retry", &waits], &["reschedule", dead, "--in", "1s"]]
     {
-        assert_eq!(call(&app.file, &[args, &["--dry-run"]].concat()).code, 1, "{args:?}");
+        assert_eq!(call(&app.store, &[args, &["--dry-run"]].concat()).code, 1, "{args:?}");
     }
     let after = (app.jobs.count().unwrap(), app.jobs.get(waits.parse().unwrap()).unwrap());
     assert_eq!(after, before);
@@ -195,13 +193,10 @@ fn dry_runs_change_nothing() {
 /// JSON stays UTC.
 #[test]
 fn times_are_local_by_choice() {
-    let app = application();
+    let Some(app) = application() else { return };
     let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     let berlin = |args: &[&str]| {
-        let mut command = command(&app.file, args);
-        let ended = command.env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3").output().unwrap();
-        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-        String::from_utf8(ended.stdout).unwrap()
+        Ended::of(command(&app.store, args).env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")).ok()
     };
     let moved = berlin(&["reschedule", &id, "--at", "2126-07-01 10:00", "--local"]);
     assert!(moved.contains("2126-07-01T10:00:00.000+02:00"), "{moved}");

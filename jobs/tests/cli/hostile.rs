@@ -1,11 +1,14 @@
-//! What a hostile file, a queue's name in another case, a time at the end of the calendar and a user who
+//! What a hostile file, a time at the end of the calendar and a user who
 //! may only read come to.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::SystemTime;
 
-use tickwheel_jobs::{Durability, Schedule};
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{Durability, Fail, Job, Retry, Schedule};
 
 use super::*;
 
@@ -75,20 +78,6 @@ fn text_of_a_file_is_printed_without_control_characters() {
     assert_eq!(stats["kinds"][0]["kind"], Hostile::KIND);
 }
 
-/// A queue is found by its name in upper case and in lower case.
-#[test]
-fn queue_is_found_by_its_name_in_any_case() {
-    let folder = Folder::new();
-    let file = folder.file("jobs.db");
-    let mails = Jobs::open(&file).unwrap().queue("Mail").client().unwrap();
-    let id = mails.insert(HOUR, Close(1)).unwrap().to_string();
-    for name in ["mail", "Mail", "MAIL"] {
-        assert_eq!(ids(&json(&file, &["--queue", name, "list", "--json"])), [&*id], "{name}");
-        let stats = &json(&file, &["--queue", name, "stats", "--json"])[0];
-        assert_eq!(stats["queue"], "mail");
-    }
-}
-
 /// A reschedule takes every time of the calendar. A time that has passed, also one before 1970, makes the job
 /// due now. The last day of the year 9999 is valid.
 #[test]
@@ -135,7 +124,7 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     };
     let names = ["jobs.db", "jobs.db-wal", "jobs.db-shm"].map(|name| folder.file(name));
     names.iter().for_each(|name| set_mode(name, 0o444));
-    set_mode(&folder.0, 0o555);
+    set_mode(folder.path(), 0o555);
     let call = |args: &[&str]| {
         let mut command = Command::new(&program);
         command.arg(&file).args(args).current_dir("/");
@@ -143,10 +132,7 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
             // Root may write to whatever it likes, so somebody else looks.
             command.uid(65534).gid(65534);
         }
-        let ended = command.output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let code = ended.status.code().unwrap();
-        Ended { code, out: text(ended.stdout), err: text(ended.stderr) }
+        Ended::of(&mut command)
     };
     let looks: [&[&str]; 7] = [
         &["list"],
@@ -159,7 +145,7 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     ];
     let looked = looks.map(call);
     let changed = call(&["cancel", &id]);
-    set_mode(&folder.0, 0o755);
+    set_mode(folder.path(), 0o755);
     names.iter().for_each(|name| set_mode(name, 0o644));
     for (args, ended) in looks.iter().zip(&looked) {
         assert_eq!((ended.code, &*ended.err), (0, ""), "{args:?}");
@@ -172,11 +158,11 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     // the application could not write to them.
     jobs.shutdown().unwrap();
     set_mode(&names[0], 0o444);
-    set_mode(&folder.0, 0o555);
+    set_mode(folder.path(), 0o555);
     let alone = call(&["list"]);
-    set_mode(&folder.0, 0o777);
+    set_mode(folder.path(), 0o777);
     let with_folder = call(&["list"]);
-    set_mode(&folder.0, 0o755);
+    set_mode(folder.path(), 0o755);
     assert_eq!(alone.code, 2, "{}", alone.out);
     assert!(alone.err.contains("jobs.db"), "{}", alone.err);
     assert_eq!(with_folder.code, 2, "{}", with_folder.out);
@@ -210,11 +196,11 @@ fn pages_that_begin_with_one_job_grow() {
 /// The log is where SQLite has it, beside the file that a symbolic link leads to.
 #[test]
 fn stats_sees_the_log_behind_a_symbolic_link() {
-    let app = application();
+    let app = application().unwrap();
     app.jobs.insert(HOUR, Close(1)).unwrap();
     let folder = Folder::new();
     let link = folder.file("link.db");
-    std::os::unix::fs::symlink(&app.file, &link).unwrap();
+    std::os::unix::fs::symlink(&app.store, &link).unwrap();
     let stats = &json(&link, &["stats", "--json"])[0];
     assert_eq!(stats["pending"], 1);
     assert!(stats["wal_bytes"].as_u64().unwrap() > 0);

@@ -12,11 +12,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tickwheel_jobs::{Durability, Job, JobId, Jobs};
 
 use crate::disk::cut::Cut;
 use crate::disk::dump::{Dump, Row};
-use crate::disk::random::Random;
 use crate::disk::task::{Plan, Task};
 use crate::disk::{Disk, Files, ffi};
 use crate::history::{Call, FILE, History, Process, Step};
@@ -57,7 +57,7 @@ pub(crate) struct Checker<'a> {
 impl<'a> Checker<'a> {
     /// Looks at a crash after each event of a history.
     pub(crate) fn check(history: &'a History, effort: Effort, seed: u64) -> Tally {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let mut checker =
             Checker { history, effort, seen: HashMap::new(), tally: Tally::default() };
         let mut cut = Cut::default();

@@ -14,7 +14,8 @@
 
 use std::sync::Arc;
 
-use super::random::Random;
+use fastrand::Rng;
+
 use super::{Event, Files, What, apply};
 
 /// What happened to a disk until now, as far as a power cut is concerned.
@@ -127,7 +128,7 @@ impl Cut {
 
     /// Returns which fates to look at: all of keeping and losing if they are few, and in any case the
     /// most telling ones and `more` at random.
-    pub(crate) fn fates(&self, most_bits: u32, more: usize, random: &mut Random) -> Vec<Vec<Fate>> {
+    pub(crate) fn fates(&self, most_bits: u32, more: usize, random: &mut Rng) -> Vec<Vec<Fate>> {
         let k = self.pending.len();
         if k == 0 {
             return Vec::new();
@@ -151,7 +152,7 @@ impl Cut {
         }
         // The last write torn, the rest there: what a process that is writing leaves most often.
         for piece in [512, 4096] {
-            let kept = random.next();
+            let kept = random.u64(..);
             let mut fates = vec![Fate::Kept; k];
             fates[k - 1] = Fate::Torn { piece, kept };
             found.push(fates);
@@ -163,13 +164,13 @@ impl Cut {
     }
 }
 
-fn any_fate(random: &mut Random) -> Fate {
-    let piece = if random.below(2) == 0 { 512 } else { 4096 };
-    match random.below(8) {
+fn any_fate(random: &mut Rng) -> Fate {
+    let piece = if random.u64(..2) == 0 { 512 } else { 4096 };
+    match random.u64(..8) {
         0..=3 => Fate::Kept,
         4 | 5 => Fate::Lost,
-        6 => Fate::Torn { piece, kept: random.next() },
-        _ => Fate::Garbled { piece, kept: random.next() },
+        6 => Fate::Torn { piece, kept: random.u64(..) },
+        _ => Fate::Garbled { piece, kept: random.u64(..) },
     }
 }
 

@@ -14,7 +14,6 @@
 pub(crate) mod cut;
 pub(crate) mod dump;
 pub(crate) mod ffi;
-pub(crate) mod random;
 pub(crate) mod task;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,14 +1,15 @@
 //! Files that are refused, by a typed error that names them; and they stay as they are, to the byte.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{Driver, Jobs, OpenError, Run};
 
 use crate::disk::task::{Plan, Task};
-use crate::folder::Folder;
 
 pub(crate) fn start(path: &Path) -> Result<(Jobs, Driver), OpenError> {
     Jobs::open(path)?.handle(|_: Task, _: &Run| Ok(())).manual()
@@ -24,13 +25,28 @@ pub(crate) fn make(path: &Path, jobs: u64) {
     drop(driver);
 }
 
+/// Returns a folder, which is removed when it is dropped, and the path of a file in it.
+pub(crate) fn file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("there is room");
+    let path = folder.path().join("jobs.db");
+    (folder, path)
+}
+
+/// Returns the bytes of each file of a folder.
+pub(crate) fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = fs::read_dir(folder).expect("the folder is there");
+    let paths = files.map(|entry| entry.expect("the folder can be read").path());
+    let files = paths.filter(|path| path.is_file());
+    files.map(|path| (path.clone(), fs::read(path).expect("it can be read"))).collect()
+}
+
 /// The file is refused, nothing in the folder changes, and the error names the file.
-pub(crate) fn is_refused(folder: &Folder, path: &Path, expected: fn(&OpenError) -> bool) {
-    let before = folder.contents();
+pub(crate) fn is_refused(folder: &TempDir, path: &Path, expected: fn(&OpenError) -> bool) {
+    let before = contents(folder.path());
     let refused = start(path).err().unwrap_or_else(|| panic!("{} is opened", path.display()));
     assert!(expected(&refused), "{refused:?}");
     assert!(refused.to_string().contains(&path.display().to_string()), "{refused} names no file");
-    let after = folder.contents();
+    let after = contents(folder.path());
     // The lock of the runner is a file of its own, and empty; the index of the log, which whoever reads
     // makes, has nothing of its own.
     let index = |path: &Path| path.to_string_lossy().ends_with("-shm");
@@ -45,8 +61,7 @@ pub(crate) fn is_refused(folder: &Folder, path: &Path, expected: fn(&OpenError) 
 /// A file that is no database is refused by name, and stays as it is.
 #[test]
 fn file_that_is_no_database_is_refused() {
-    let folder = Folder::new("foreign");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     for text in ["hello", &"a letter to the editor\n".repeat(500)] {
         fs::write(&path, text).expect("it can be written");
         let is = |error: &OpenError| {
@@ -63,8 +78,7 @@ fn file_that_is_no_database_is_refused() {
 /// A database with the application id of another program is refused by name.
 #[test]
 fn database_with_another_application_id_is_refused() {
-    let folder = Folder::new("application");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let other = Connection::open(&path).expect("a database");
     other
         .execute_batch("PRAGMA application_id = 77; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
@@ -76,8 +90,7 @@ fn database_with_another_application_id_is_refused() {
 /// A database without an application id is shared with its application.
 #[test]
 fn database_without_an_application_id_is_shared() {
-    let folder = Folder::new("shared");
-    let path = folder.path().join("app.db");
+    let (_folder, path) = file();
     let other = Connection::open(&path).expect("a database");
     other.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").expect("a table");
     make(&path, 10);
@@ -88,8 +101,7 @@ fn database_without_an_application_id_is_shared() {
 /// A file of a later version is refused, and the error names both versions.
 #[test]
 fn file_of_a_later_version_is_refused() {
-    let folder = Folder::new("newer");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     make(&path, 10);
     let conn = Connection::open(&path).expect("the file");
     conn.execute("UPDATE tickwheel_meta SET value = 99 WHERE name = 'version'", []).expect("a row");
@@ -101,7 +113,7 @@ fn file_of_a_later_version_is_refused() {
 /// A folder, and a path in a folder that is absent, are refused.
 #[test]
 fn path_that_is_no_file_is_refused() {
-    let folder = Folder::new("places");
+    let folder = tempfile::tempdir().expect("there is room");
     let is = |error: &OpenError| matches!(error, OpenError::Io { .. });
     is_refused(&folder, folder.path(), is);
     is_refused(&folder, &folder.path().join("missing").join("jobs.db"), is);
@@ -110,8 +122,7 @@ fn path_that_is_no_file_is_refused() {
 /// A file that this user may only read is refused.
 #[test]
 fn file_that_is_read_only_is_refused() {
-    let folder = Folder::new("read-only");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     make(&path, 10);
     let mut rights = fs::metadata(&path).expect("the file").permissions();
     rights.set_readonly(true);
@@ -126,8 +137,7 @@ fn file_that_is_read_only_is_refused() {
 /// A file that another connection has locked is refused, and opens once it is free.
 #[test]
 fn file_that_is_locked_is_refused() {
-    let folder = Folder::new("locked");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     make(&path, 10);
     let other = Connection::open(&path).expect("the file");
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("the lock");

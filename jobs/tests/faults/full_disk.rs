@@ -7,7 +7,6 @@ use std::time::Duration;
 use tickwheel_jobs::{InsertErrorKind, Jobs, StoreError};
 
 use crate::disk::task::{Plan, Task};
-use crate::folder::Folder;
 
 /// A mounted file system, until it is dropped.
 struct Small(PathBuf);
@@ -32,7 +31,7 @@ impl Drop for Small {
 /// A full file system refuses jobs and loses none that it took. It takes jobs again once there is room.
 #[test]
 fn full_disk_refuses_jobs_and_takes_them_once_there_is_room() {
-    let folder = Folder::new("full-disk");
+    let folder = tempfile::tempdir().expect("there is room");
     let Some(small) = Small::mount(folder.path()) else {
         eprintln!("skipped: a tmpfs cannot be mounted here");
         return;

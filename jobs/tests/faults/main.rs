@@ -8,7 +8,6 @@
 //! | `damage.rs` | flipped bytes and cut files |
 //! | `names.rs` | links, names, and files that are removed while they are in use |
 //! | `others.rs` | a reader that sits, a second runner, a client beside the runner, clocks |
-//! | `folder.rs` | a folder for each test |
 //! | `../disk/` | disks in memory under SQLite |
 //!
 //! Not here: a fork, which needs unsafe code, and a clock of the system that is set.
@@ -21,7 +20,6 @@ mod disk;
 
 mod damage;
 mod files;
-mod folder;
 mod full_disk;
 mod injected;
 mod names;

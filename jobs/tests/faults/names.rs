@@ -17,8 +17,7 @@ use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{Driver, InsertErrorKind, JobId, Jobs, OpenError, Run, StoreError};
 
 use crate::disk::task::{Plan, Task};
-use crate::files::{make, start};
-use crate::folder::Folder;
+use crate::files::{contents, file, make, start};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -41,8 +40,7 @@ fn counted(path: &Path, count: &Arc<AtomicU64>) -> (Jobs, Driver) {
 /// same jobs.
 #[test]
 fn runner_behind_a_symbolic_link_is_refused() {
-    let folder = Folder::new("links");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     make(&path, 3);
     let (link, folder_link) = (folder.path().join("link.db"), folder.path().join("folder"));
     symlink(&path, &link).expect("a link");
@@ -64,7 +62,7 @@ fn runner_behind_a_symbolic_link_is_refused() {
 /// that is absent is refused. Links were refused although the target could be made.
 #[test]
 fn link_to_an_absent_file_makes_that_file() {
-    let folder = Folder::new("dangling");
+    let folder = tempfile::tempdir().expect("there is room");
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("a folder");
     let (path, link, other) =
@@ -93,7 +91,7 @@ const CHDIR: &str = "TICKWHEEL_TEST_CHDIR";
 /// changes later. A process has one working directory, so a child changes it.
 #[test]
 fn relative_path_names_one_file_in_any_working_directory() {
-    let folder = Folder::new("chdir");
+    let folder = tempfile::tempdir().expect("there is room");
     for name in ["first", "second"] {
         fs::create_dir(folder.path().join(name)).expect("a folder");
     }
@@ -131,8 +129,7 @@ fn child_that_changes_its_directory() {
 /// nothing any more (P10). Its calls return `StoreError::Overtaken`.
 #[test]
 fn runner_that_was_overtaken_starts_nothing_and_says_so() {
-    let folder = Folder::new("overtaken");
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (first_ran, second_ran) = (Arc::default(), Arc::default());
     let (first, first_driver) = counted(&path, &first_ran);
     let batch = (0..20).map(|n| (HOUR, Task::new(n, Plan::Succeed)));
@@ -161,8 +158,7 @@ fn runner_that_was_overtaken_starts_nothing_and_says_so() {
 /// The lock counts if it is the file that has the name now, and no other one (P10).
 #[test]
 fn lock_file_that_was_made_again_keeps_a_third_runner_out() {
-    let folder = Folder::new("lock");
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let (first, _driver) = start(&path).expect("a new file");
     fs::remove_file(beside(&path, "-runner")).expect("the lock is a file");
     let (second, _driver) = start(&path).expect("nothing keeps it out");
@@ -175,8 +171,7 @@ fn lock_file_that_was_made_again_keeps_a_third_runner_out() {
 /// other process would ever see.
 #[test]
 fn file_that_is_removed_takes_no_jobs_until_it_comes_back() {
-    let folder = Folder::new("removed");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let away = folder.path().join("away.db");
     let (jobs, driver) = start(&path).expect("a new file");
     let task = || Task::new(1, Plan::Succeed);
@@ -198,7 +193,7 @@ fn file_that_is_removed_takes_no_jobs_until_it_comes_back() {
 /// `insert_in` works on the file of these jobs, also if the symbolic link that led there is gone.
 #[test]
 fn insert_in_finds_the_file_behind_a_link_that_is_gone() {
-    let folder = Folder::new("gone-link");
+    let folder = tempfile::tempdir().expect("there is room");
     let (path, link) = (folder.path().join("jobs.db"), folder.path().join("link.db"));
     make(&path, 0);
     symlink(&path, &link).expect("a link");
@@ -210,7 +205,7 @@ fn insert_in_finds_the_file_behind_a_link_that_is_gone() {
 /// `insert_in` works on a file whose path is no UTF-8.
 #[test]
 fn insert_in_finds_a_file_whose_path_is_no_utf8() {
-    let folder = Folder::new("bytes");
+    let folder = tempfile::tempdir().expect("there is room");
     let path = folder.path().join(OsStr::from_bytes(b"jobs-\xff.db"));
     let client = Jobs::open(&path).and_then(|builder| builder.client()).expect("a client");
     insert_in(&client, &path);
@@ -233,8 +228,7 @@ fn insert_in(client: &tickwheel_jobs::Client, path: &Path) {
 /// process's number, and in every container that is 1.
 #[test]
 fn new_file_leaves_the_new_files_of_others_alone() {
-    let folder = Folder::new("makers");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let others: Vec<PathBuf> =
         (0..64).map(|n| beside(&path, &format!("-new-{}-{n}", std::process::id()))).collect();
     for other in &others {
@@ -243,13 +237,13 @@ fn new_file_leaves_the_new_files_of_others_alone() {
     make(&path, 1);
     assert!(others.iter().all(|other| other.exists()), "a file of another process is gone");
     let new = |path: &PathBuf| path.to_string_lossy().contains("-new-") && !others.contains(path);
-    assert_eq!(folder.contents().keys().filter(|path| new(path)).count(), 0);
+    assert_eq!(contents(folder.path()).keys().filter(|path| new(path)).count(), 0);
 }
 
 /// An error names the file of the caller. For a name that is too long it named the temporary file.
 #[test]
 fn file_name_that_is_too_long_is_named_in_the_error() {
-    let folder = Folder::new("long");
+    let folder = tempfile::tempdir().expect("there is room");
     let path = folder.path().join("j".repeat(245));
     let refused = start(&path).expect_err("the files beside it have longer names");
     assert!(matches!(&refused, OpenError::Io { path: named, .. } if *named == path), "{refused:?}");
@@ -259,7 +253,7 @@ fn file_name_that_is_too_long_is_named_in_the_error() {
 /// Every dead job is listed. The list began after the id 0.
 #[test]
 fn dead_job_with_the_id_0_is_listed() {
-    let folder = Folder::new("zero");
+    let folder = tempfile::tempdir().expect("there is room");
     let (jobs, driver) = start_to_die(&folder.path().join("jobs.db"));
     let id = JobId::from_u128(0);
     jobs.insert_with_id(id, Duration::ZERO, Task::new(1, Plan::Succeed)).expect("an insert");

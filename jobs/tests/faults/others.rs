@@ -9,15 +9,13 @@ use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{Durability, Jobs, OpenError, Run};
 
 use crate::disk::task::{Plan, Task};
-use crate::files::start;
-use crate::folder::Folder;
+use crate::files::{file, start};
 
 /// The log grows while a transaction reads, and is cut after that transaction. The jobs run meanwhile.
 #[test]
 fn log_grows_during_a_long_read_and_is_cut_after_it() {
     const JOBS: u64 = 20_000;
-    let folder = Folder::new("reader");
-    let path = folder.path().join("jobs.db");
+    let (folder, path) = file();
     let ran = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&ran);
     let (jobs, driver) = Jobs::open(&path)
@@ -71,8 +69,7 @@ fn log_grows_during_a_long_read_and_is_cut_after_it() {
 /// A second runner of a file is refused. A client beside the runner inserts and cancels.
 #[test]
 fn runner_beside_another_is_refused_and_a_client_is_not() {
-    let folder = Folder::new("runners");
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let builder = Jobs::open(&path).expect("a new file");
     let first = builder.handle(|_: Task, _: &Run| Ok(())).start().expect("the first runner");
     let second = Jobs::open(&path).expect("the file is in order");
@@ -95,8 +92,7 @@ fn runner_beside_another_is_refused_and_a_client_is_not() {
 /// A clock that jumps loses no job and runs none twice. Only a manual clock can be set here.
 #[test]
 fn clock_that_jumps_loses_nothing() {
-    let folder = Folder::new("clock");
-    let path = folder.path().join("jobs.db");
+    let (_folder, path) = file();
     let ran = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&ran);
     let count = move |_: Task, _: &Run| {
@@ -129,8 +125,7 @@ fn clock_that_jumps_loses_nothing() {
 #[test]
 fn shutdown_waits_for_no_reader_and_no_writer() {
     for begin in ["BEGIN", "BEGIN IMMEDIATE"] {
-        let folder = Folder::new("sitting");
-        let path = folder.path().join("jobs.db");
+        let (_folder, path) = file();
         let builder = Jobs::open(&path).expect("a new file").durability(Durability::Written);
         let jobs = builder.handle(|_: Task, _: &Run| Ok(())).start().expect("the jobs start");
         let later = Duration::from_secs(3600);

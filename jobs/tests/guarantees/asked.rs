@@ -9,8 +9,8 @@ use super::support::*;
 
 /// Jobs on a manual clock. The handler of `Close` cancels its own job through a client, as another
 /// process would, and each run fails for good.
-fn cancelled_from_elsewhere(folder: &Folder) -> (Jobs, Driver, Client, Log) {
-    let path = folder.file("jobs.db");
+fn cancelled_from_elsewhere(folder: &tempfile::TempDir) -> (Jobs, Driver, Client, Log) {
+    let path = folder.path().join("jobs.db");
     let elsewhere = Arc::new(OnceLock::<Client>::new());
     let (inside, log) = (Arc::clone(&elsewhere), Log::default());
     let noted = log.clone();
@@ -34,8 +34,7 @@ fn cancelled_from_elsewhere(folder: &Folder) -> (Jobs, Driver, Client, Log) {
 /// read such cancels once a second, so a run that failed sooner was retried.
 #[test]
 fn cancel_by_another_process_prevents_a_retry_without_delay() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let elsewhere = client.clone();
     let jobs = Jobs::open(&path)
@@ -60,7 +59,7 @@ fn cancel_by_another_process_prevents_a_retry_without_delay() {
 /// cancel stayed: once an operator had retried the job, the next poll deleted it before it ran.
 #[test]
 fn cancel_by_another_process_removes_a_job_that_fails_for_good() {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
     let cancelled = jobs.insert(MS, close(1)).unwrap();
     let dead = jobs.insert(MS, close(2)).unwrap();
@@ -79,7 +78,7 @@ fn cancel_by_another_process_removes_a_job_that_fails_for_good() {
 /// under the same id after that id was forgotten.
 #[test]
 fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
     let id = JobId::named("order 7");
     jobs.insert_with_id(id, MS, close(1)).unwrap();
@@ -98,8 +97,7 @@ fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
 /// next poll.
 #[test]
 fn cancel_request_without_a_claim_is_reported_and_dropped() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let id = jobs.insert(HOUR, close(1)).unwrap();
     jobs.check().unwrap();
@@ -124,8 +122,7 @@ fn cancel_request_without_a_claim_is_reported_and_dropped() {
 /// through another connection.
 #[test]
 fn check_finds_a_claim_that_is_not_in_the_file() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let (release, held) = std::sync::mpsc::channel::<()>();
     let held = std::sync::Mutex::new(held);
     let waits = move |_: Close, _: &tickwheel_jobs::Run| {

@@ -89,8 +89,9 @@ fn async_form_of_each_verb_does_the_same() {
             one_thread().block_on(every_verb(&jobs, true));
             jobs.shutdown().unwrap();
         });
-        let folder = Folder::new();
-        let client = Jobs::open(folder.file("jobs.db")).unwrap().durability(durability).client();
+        let folder = tempfile::tempdir().unwrap();
+        let client =
+            Jobs::open(folder.path().join("jobs.db")).unwrap().durability(durability).client();
         one_thread().block_on(every_verb(&client.unwrap(), false));
     }
     on_manual(|jobs, _, _| {
@@ -240,8 +241,7 @@ fn both(path: &Path, patience: std::time::Duration) -> [(Option<Jobs>, Client); 
 /// A future keeps the limit of its call, and blocks no other future of its thread meanwhile.
 #[test]
 fn futures_keep_the_limit_of_their_calls() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     for (_jobs, client) in both(&path, 300 * MS) {
         let held = hold(&path);
         one_thread().block_on(async {
@@ -297,8 +297,7 @@ fn a_dropped_future_does_nothing(client: &Client, path: &Path) -> bool {
 /// take the call before the one that was to come first.
 #[test]
 fn future_dropped_before_its_call_is_taken_does_nothing() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     for (_jobs, client) in both(&path, LONG) {
         drop(client.insert_async(HOUR, close(1)));
         assert!((0..20).any(|_| a_dropped_future_does_nothing(&client, &path)));
@@ -309,9 +308,9 @@ fn future_dropped_before_its_call_is_taken_does_nothing() {
 #[test]
 fn futures_without_room_wait_and_are_all_answered() {
     const MANY: u64 = 10_000;
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     for durability in [Durability::Buffered, Durability::Written] {
-        let path = folder.file(&format!("{durability:?}.db"));
+        let path = folder.path().join(format!("{durability:?}.db"));
         let open = || Jobs::open(&path).unwrap().durability(durability).call_timeout(LONG);
         let jobs = open().handle(|_: Close, _| Ok(())).start().unwrap();
         let held = hold(&path);
@@ -347,8 +346,8 @@ impl Wake for Calls {
 /// A waker that calls a verb which waits is refused, and blocks nothing.
 #[test]
 fn waker_that_makes_a_waiting_call_is_refused() {
-    let folder = Folder::new();
-    for (_jobs, client) in both(&folder.file("jobs.db"), LONG) {
+    let folder = tempfile::tempdir().unwrap();
+    for (_jobs, client) in both(&folder.path().join("jobs.db"), LONG) {
         let calls = Arc::new(Calls(client.clone(), Mutex::default()));
         let waker = Waker::from(Arc::clone(&calls));
         let mut insert = pin!(client.insert_async(HOUR, close(1)));
@@ -365,8 +364,8 @@ fn waker_that_makes_a_waiting_call_is_refused() {
 #[test]
 fn threads_and_futures_share_a_client() {
     const EACH: u64 = 50;
-    let folder = Folder::new();
-    let client = Jobs::open(folder.file("jobs.db")).unwrap().client().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let client = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
     let runtime = runtime();
     thread::scope(|scope| {
         for caller in 0..16 {

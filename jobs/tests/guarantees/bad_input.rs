@@ -11,8 +11,8 @@ use super::support::*;
 /// A path where no file can be made is refused by an error that names the path.
 #[test]
 fn path_that_cannot_be_made_is_refused() {
-    let folder = Folder::new();
-    let missing = folder.file("no/such/folder/jobs.db");
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("no/such/folder/jobs.db");
     for path in [missing.as_path(), folder.path(), "".as_ref()] {
         let refused = Jobs::open(path).unwrap_err();
         assert!(
@@ -25,26 +25,26 @@ fn path_that_cannot_be_made_is_refused() {
 /// A file of another format or version, or one that is cut or empty, is refused by name and stays as it is.
 #[test]
 fn file_of_another_format_is_refused_and_left_unchanged() {
-    let folder = Folder::new();
-    let text = folder.file("letter.txt");
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("letter.txt");
     std::fs::write(&text, "Dear Ada,\n".repeat(1000)).unwrap();
-    let empty = folder.file("empty.db");
+    let empty = folder.path().join("empty.db");
     std::fs::write(&empty, "").unwrap();
-    let foreign = folder.file("foreign.db");
+    let foreign = folder.path().join("foreign.db");
     let other = tickwheel_jobs::rusqlite::Connection::open(&foreign).unwrap();
     other.execute_batch("CREATE TABLE a (b); PRAGMA application_id = 12345").unwrap();
     drop(other);
-    let newer = folder.file("newer.db");
+    let newer = folder.path().join("newer.db");
     drop(Jobs::open(&newer).unwrap());
     let other = tickwheel_jobs::rusqlite::Connection::open(&newer).unwrap();
     other.execute_batch("UPDATE tickwheel_meta SET value = 99 WHERE name = 'version'").unwrap();
     drop(other);
-    let older = folder.file("older.db");
+    let older = folder.path().join("older.db");
     drop(Jobs::open(&older).unwrap());
     let other = tickwheel_jobs::rusqlite::Connection::open(&older).unwrap();
     other.execute_batch("UPDATE tickwheel_meta SET value = 1 WHERE name = 'version'").unwrap();
     drop(other);
-    let cut = folder.file("cut.db");
+    let cut = folder.path().join("cut.db");
     drop(Jobs::open(&cut).unwrap());
     let bytes = std::fs::read(&cut).unwrap();
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
@@ -68,8 +68,7 @@ fn file_of_another_format_is_refused_and_left_unchanged() {
 /// The database of an application can hold the jobs as well, and keeps its `user_version`.
 #[test]
 fn database_of_an_application_can_hold_the_jobs() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     let shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id); PRAGMA user_version = 7").unwrap();
     let jobs = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
@@ -226,8 +225,7 @@ fn payload_that_json_cannot_hold_is_refused_or_dead() {
 #[test]
 fn pragmas_of_the_file_are_set() {
     // In memory there is no log, so SQLite stays with another journal mode.
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let jobs = Jobs::open(&path)
         .unwrap()
         .durability(Durability::Synced)

@@ -42,15 +42,7 @@ fn claimed_job_can_be_cancelled_and_moved_until_it_starts() {
 #[test]
 fn cancel_of_a_run_reaches_it_and_prevents_a_retry() {
     on_each_store(|builder| {
-        let (started, at_start) = mpsc::channel();
-        let jobs = builder
-            .handle(move |_: Close, run| {
-                started.send(run.id()).unwrap();
-                wait_until("the run is told", || run.is_cancelled());
-                Err(Fail::after(MS, "stopped"))
-            })
-            .start()
-            .unwrap();
+        let (jobs, at_start) = ending_when_told(builder);
         let id = jobs.insert(MS, close(1)).unwrap();
         assert_eq!(at_start.recv_timeout(LONG), Ok(id));
         assert!(!jobs.reschedule(id, HOUR).unwrap());
@@ -64,18 +56,8 @@ fn cancel_of_a_run_reaches_it_and_prevents_a_retry() {
 /// A cancel by another process sets `Run::is_cancelled`, and the job is not retried.
 #[test]
 fn cancel_by_another_process_reaches_the_run() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
-    let (started, at_start) = mpsc::channel();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |_: Close, run| {
-            started.send(run.id()).unwrap();
-            wait_until("the run is told", || run.is_cancelled());
-            Err(Fail::after(MS, "stopped"))
-        })
-        .start()
-        .unwrap();
+    let (_folder, path) = file();
+    let (jobs, at_start) = ending_when_told(Jobs::open(&path).unwrap());
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let id = client.insert(MS, close(1)).unwrap();
     assert_eq!(at_start.recv_timeout(LONG), Ok(id));
@@ -89,8 +71,7 @@ fn cancel_by_another_process_reaches_the_run() {
 /// call had come for a while, so calls every few milliseconds kept it from polling.
 #[test]
 fn cancel_by_another_process_reaches_the_run_of_busy_callers() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let (started, at_start) = mpsc::channel();
     let (told, was_told) = mpsc::channel();
     let jobs = Jobs::open(&path)

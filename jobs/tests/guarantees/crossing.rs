@@ -143,9 +143,9 @@ fn shutdown_and_drop_wait_for_the_step_of_another_thread() {
 /// A shutdown stores every job that was inserted before it, also one that is not acknowledged yet.
 #[test]
 fn shutdown_overtakes_no_buffered_insert() {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     for round in 0..10 {
-        let path = folder.file(&format!("{round}.db"));
+        let path = folder.path().join(format!("{round}.db"));
         let builder = Jobs::open(&path).unwrap().durability(Durability::Buffered);
         let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
         for order in 0..3000 {

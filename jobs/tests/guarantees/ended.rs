@@ -10,8 +10,8 @@ use super::support::*;
 /// Runs a scenario in memory, and on a file that it may open again.
 fn on_each(scenario: impl Fn(&dyn Fn() -> tickwheel_jobs::Builder, bool)) {
     scenario(&Jobs::memory, false);
-    let folder = Folder::new();
-    scenario(&|| Jobs::open(folder.file("jobs.db")).unwrap(), true);
+    let (_folder, path) = file();
+    scenario(&|| Jobs::open(&path).unwrap(), true);
 }
 
 /// See the scenario.
@@ -122,8 +122,7 @@ fn wait_on_a_manual_clock_looks_once() {
 #[cfg(feature = "sqlite")]
 #[test]
 fn wait_of_another_process_ends_with_its_job() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let jobs = Jobs::open(&path)
         .unwrap()
         .handle(|charge: Charge, run| run.set_result(&charge.0))
@@ -162,8 +161,7 @@ fn futures_wait_for_the_ends_of_jobs() {
 #[cfg(feature = "sqlite")]
 #[test]
 fn node_is_gone_after_its_shutdown() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Mail, _| Ok(())).manual().unwrap();
     driver.advance(MS);
     let client = Jobs::open(&path).unwrap().client().unwrap();

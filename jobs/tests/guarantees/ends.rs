@@ -12,21 +12,8 @@ use super::support::*;
 /// interrupted.
 #[test]
 fn shutdown_waits_for_runs_and_releases_the_other_claims() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
-    let (started, at_start) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .threads(1)
-        .handle(move |job: Close, _| {
-            started.send(job.order).unwrap();
-            released.lock().unwrap().recv()?;
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (_folder, path) = file();
+    let (jobs, at_start, release) = held(Jobs::open(&path).unwrap().threads(1));
     let client = jobs.client();
     for order in 0..10 {
         jobs.insert(MS, close(order)).unwrap();
@@ -55,17 +42,7 @@ fn shutdown_waits_for_runs_and_releases_the_other_claims() {
 #[test]
 fn shutdown_does_not_wait_longer_than_its_limit() {
     on_each_store(|builder| {
-        let (started, at_start) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let released = std::sync::Mutex::new(released);
-        let jobs = builder
-            .handle(move |_: Close, _| {
-                started.send(()).unwrap();
-                let _ = released.lock().unwrap().recv();
-                Ok(())
-            })
-            .start()
-            .unwrap();
+        let (jobs, at_start, release) = held(builder);
         jobs.insert(MS, close(1)).unwrap();
         at_start.recv_timeout(LONG).unwrap();
         assert_eq!(jobs.shutdown_timeout(MS), Err(StoreError::StillRunning(1)));
@@ -76,8 +53,7 @@ fn shutdown_does_not_wait_longer_than_its_limit() {
 /// A shutdown signals the runs at its start. The result of a run that ends then is recorded.
 #[test]
 fn shutdown_signals_runs_at_its_start_and_records_their_ends() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let (started, at_start) = mpsc::channel();
     let jobs = Jobs::open(&path)
         .unwrap()
@@ -137,20 +113,8 @@ fn shutdown_signals_runs_only_after_its_grace() {
 /// A drop of the jobs waits for no run. A job whose run was under way stays pending and runs again.
 #[test]
 fn drop_of_the_jobs_loses_nothing_and_waits_for_no_run() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
-    let (started, at_start) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |_: Close, run| {
-            started.send(run.id()).unwrap();
-            let _ = released.lock().unwrap().recv();
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (_folder, path) = file();
+    let (jobs, at_start, release) = held(Jobs::open(&path).unwrap());
     let id = jobs.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     drop(jobs);
@@ -165,11 +129,11 @@ fn drop_of_the_jobs_loses_nothing_and_waits_for_no_run() {
 #[test]
 fn jobs_may_be_shut_down_or_dropped_in_a_handler() {
     for by_drop in [true, false] {
-        let folder = Folder::new();
+        let folder = tempfile::tempdir().unwrap();
         let owner = std::sync::Arc::new(std::sync::Mutex::new(None::<Jobs>));
         let owned = std::sync::Arc::clone(&owner);
         let (done, at_end) = mpsc::channel();
-        let jobs = Jobs::open(folder.file("jobs.db"))
+        let jobs = Jobs::open(folder.path().join("jobs.db"))
             .unwrap()
             .handle(move |_: Close, _| {
                 wait_until("the owner is there", || owned.lock().unwrap().is_some());
@@ -192,8 +156,7 @@ fn jobs_may_be_shut_down_or_dropped_in_a_handler() {
 /// Each queue of a file has one runner at a time: a second start is refused by name.
 #[test]
 fn queue_of_a_file_has_one_runner_at_a_time() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let builder = || Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(()));
     let jobs = builder().start().unwrap();
     assert!(matches!(builder().start(), Err(OpenError::InUse { path: named }) if named == path));
@@ -205,8 +168,7 @@ fn queue_of_a_file_has_one_runner_at_a_time() {
 /// Queues of one file share no key, no id and no run.
 #[test]
 fn queues_of_a_file_know_nothing_of_each_other() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let open = |queue| {
         let log = Log::default();
         let noted = log.clone();
@@ -237,20 +199,8 @@ fn queues_of_a_file_know_nothing_of_each_other() {
 /// not recorded then, and its job runs again.
 #[test]
 fn shutdown_keeps_its_limit_while_another_program_has_the_lock() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
-    let (started, at_start) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = std::sync::Mutex::new(released);
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |_: Close, _| {
-            started.send(()).unwrap();
-            released.lock().unwrap().recv()?;
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (_folder, path) = file();
+    let (jobs, at_start, release) = held(Jobs::open(&path).unwrap());
     jobs.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();

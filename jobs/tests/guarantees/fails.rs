@@ -11,7 +11,7 @@ use tickwheel_jobs::{
     Cancel, Event, Fail, InsertError, Job, JobState, Jobs, Retry, Run, StoreError,
 };
 
-use super::support::{Close, Folder, HOUR, MS, Push, SECOND, close, on_each_store};
+use super::support::{Close, HOUR, MS, Push, SECOND, close, on_each_store};
 
 /// A job whose type is not `Sync`.
 #[derive(Serialize, Deserialize)]
@@ -254,9 +254,9 @@ fn snooze_of_a_cancelled_job_ends_it() {
 /// 9999 at the latest.
 #[test]
 fn snoozed_job_survives_a_restart() {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     let open = |run: fn(Close, &Run) -> Result<(), Fail>| {
-        Jobs::open(folder.file("jobs.db")).unwrap().handle(run).manual().unwrap()
+        Jobs::open(folder.path().join("jobs.db")).unwrap().handle(run).manual().unwrap()
     };
     let (jobs, driver) = open(|job, _| match job.order {
         1 => Err(Fail::snooze(HOUR)),

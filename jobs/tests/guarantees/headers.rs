@@ -56,8 +56,7 @@ fn headers_reach_runs_and_lists() {
 #[cfg(feature = "sqlite")]
 #[test]
 fn headers_travel_through_a_transaction_and_a_statement() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let (jobs, driver) = tickwheel_jobs::Jobs::open(&path)
         .unwrap()
         .headers(|| [("from".to_owned(), "builder".to_owned())])

@@ -158,8 +158,7 @@ fn key_is_held_until_a_cancelled_run_has_ended() {
 /// Another process, and a transaction of the caller, see a held key as the process does that runs the job.
 #[test]
 fn key_that_is_held_is_seen_by_another_process() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let jobs = while_it_runs(Jobs::open(&path).unwrap(), |jobs, first| {
         let other = Jobs::open(&path).unwrap().client().unwrap();
         let mut shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
@@ -178,8 +177,7 @@ fn key_that_is_held_is_seen_by_another_process() {
 /// An interrupted job still holds its key. A job that is dead of its interruptions does not.
 #[test]
 fn key_is_held_over_interruptions_until_the_job_is_dead() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let first = {
         let client = Jobs::open(&path).unwrap().client().unwrap();
         client.insert_job(held(1).at(HOUR)).unwrap().id
@@ -204,8 +202,9 @@ fn key_is_held_over_interruptions_until_the_job_is_dead() {
 /// At `Buffered` an insert under a key waits for its answer, so no job is dropped silently.
 #[test]
 fn buffered_insert_under_a_key_says_whether_it_was_stored() {
-    let folder = Folder::new();
-    let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Buffered);
+    let folder = tempfile::tempdir().unwrap();
+    let builder =
+        Jobs::open(folder.path().join("jobs.db")).unwrap().durability(Durability::Buffered);
     while_it_runs(builder, |jobs, first| {
         assert_eq!(jobs.insert_job(held(2)).unwrap().id, first);
         let ids = jobs.insert_batch([held(3), NewJob::new(close(4)).at(HOUR)]).unwrap();
@@ -272,8 +271,7 @@ fn policy_of_a_job_overrides_that_of_its_handler() {
 /// The policy that was given with a job is stored with it. A job without one stores none.
 #[test]
 fn policy_of_a_job_survives_a_restart() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     {
         let (jobs, _driver) =
             Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();

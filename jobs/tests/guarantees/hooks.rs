@@ -183,17 +183,7 @@ fn captured_value_may_call_the_jobs_in_its_drop() {
 /// A shutdown in a handler of other jobs waits for the runs of those that end.
 #[test]
 fn shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
-    let (started, at_start) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let released = Mutex::new(released);
-    let ending = Jobs::memory()
-        .handle(move |_: Close, _| {
-            started.send(()).unwrap();
-            released.lock().unwrap().recv()?;
-            Ok(())
-        })
-        .start()
-        .unwrap();
+    let (ending, at_start, release) = held(Jobs::memory());
     ending.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     let client = ending.client();

@@ -1,7 +1,5 @@
 //! What is promised of a cancel, a new time and an insert in a transaction of the caller's.
 
-use std::sync::mpsc;
-
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{Cancel, Fail, JobId, Jobs, NewJob, Retry, StoreError};
 
@@ -16,8 +14,7 @@ fn note(log: &Log, job: &Close) -> Result<(), Fail> {
 /// them.
 #[test]
 fn cancel_in_a_transaction_takes_effect_with_the_commit() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let log = Log::default();
     let noted = log.clone();
     let builder = Jobs::open(&path).unwrap();
@@ -56,18 +53,9 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
 /// it.
 #[test]
 fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
-    let (started, at_start) = mpsc::channel();
+    let (_folder, path) = file();
     let builder = Jobs::open(&path).unwrap();
-    let jobs = builder
-        .handle(move |_: Close, run| {
-            started.send(())?;
-            wait_until("the run is told", || run.is_cancelled());
-            Err(Fail::after(MS, "told"))
-        })
-        .start()
-        .unwrap();
+    let (jobs, at_start) = ending_when_told(builder);
     let id = jobs.insert(MS, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     let mut shop = Connection::open(&path).unwrap();
@@ -84,8 +72,7 @@ fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
 /// refuse the transaction.
 #[test]
 fn cancel_in_a_deferred_transaction_begins_with_its_write() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (folder, path) = file();
     let jobs = Jobs::open(&path).unwrap().client().unwrap();
     let id = jobs.insert(HOUR, close(1)).unwrap();
     let mut shop = Connection::open(&path).unwrap();
@@ -99,7 +86,7 @@ fn cancel_in_a_deferred_transaction_begins_with_its_write() {
         }
         transaction.commit().unwrap();
     }
-    let mut elsewhere = Connection::open(folder.file("other.db")).unwrap();
+    let mut elsewhere = Connection::open(folder.path().join("other.db")).unwrap();
     let transaction = elsewhere.transaction().unwrap();
     assert!(matches!(jobs.cancel_in(&transaction, id), Err(StoreError::Other(_))));
     assert!(matches!(jobs.reschedule_in(&transaction, id, HOUR), Err(StoreError::Other(_))));
@@ -110,8 +97,7 @@ fn cancel_in_a_deferred_transaction_begins_with_its_write() {
 /// Key, id and policy go with a job into a transaction of the caller.
 #[test]
 fn key_id_and_policy_go_into_a_transaction_of_the_caller() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let builder = Jobs::open(&path).unwrap().retry(Retry::never());
     let failing = builder.handle(|_: Close, _| Err(std::io::Error::other("no"))?);
     let (jobs, driver) = failing.manual().unwrap();

@@ -1,6 +1,5 @@
 //! What an insert promises.
 
-use std::sync::mpsc;
 use std::time::SystemTime;
 
 use tickwheel_jobs::tickwheel::When;
@@ -12,9 +11,9 @@ use super::support::*;
 #[test]
 fn insert_survives_a_killed_process() {
     for durability in [Durability::Synced, Durability::Written] {
-        let folder = Folder::new();
+        let folder = tempfile::tempdir().unwrap();
         let open = || {
-            let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(durability);
+            let builder = Jobs::open(folder.path().join("jobs.db")).unwrap().durability(durability);
             builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
@@ -22,9 +21,9 @@ fn insert_survives_a_killed_process() {
         let due = driver.wall_now() + HOUR;
         // What a killed process leaves: nothing is closed.
         std::mem::forget((jobs, driver));
-        let (copied, log) = (folder.file("copy.db"), folder.file("copy.db-wal"));
-        std::fs::copy(folder.file("jobs.db"), &copied).unwrap();
-        std::fs::copy(folder.file("jobs.db-wal"), log).unwrap();
+        let (copied, log) = (folder.path().join("copy.db"), folder.path().join("copy.db-wal"));
+        std::fs::copy(folder.path().join("jobs.db"), &copied).unwrap();
+        std::fs::copy(folder.path().join("jobs.db-wal"), log).unwrap();
         let builder = Jobs::open(&copied).unwrap();
         let (jobs, _) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
         let job = jobs.get(id).unwrap().unwrap();
@@ -37,12 +36,13 @@ fn insert_survives_a_killed_process() {
 /// Every buffered insert is in the file once `flush` has returned.
 #[test]
 fn buffered_insert_is_stored_once_flush_returns() {
-    let folder = Folder::new();
-    let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Buffered);
+    let folder = tempfile::tempdir().unwrap();
+    let builder =
+        Jobs::open(folder.path().join("jobs.db")).unwrap().durability(Durability::Buffered);
     let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
     let ids: Vec<JobId> = (0..100).map(|n| jobs.insert(HOUR, close(n)).unwrap()).collect();
     jobs.flush().unwrap();
-    let other = Jobs::open(folder.file("jobs.db")).unwrap().client().unwrap();
+    let other = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
     assert!(ids.iter().all(|id| other.get(*id).unwrap().is_some()));
 }
 
@@ -108,16 +108,10 @@ fn batch_runs_each_job_at_its_own_due_time() {
 /// rollback. A transaction of another file is refused.
 #[test]
 fn insert_in_a_transaction_takes_effect_with_the_commit() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (folder, path) = file();
     let mut shop = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
-    let (sender, receiver) = mpsc::channel();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
-        .start()
-        .unwrap();
+    let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
     let transaction = shop.transaction().unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
     let id = jobs.insert_in(&transaction, HOUR, close(1)).unwrap();
@@ -131,7 +125,8 @@ fn insert_in_a_transaction_takes_effect_with_the_commit() {
     wait_until("the job is done", || jobs.get(id).unwrap().is_none());
     jobs.check().unwrap();
 
-    let mut other = tickwheel_jobs::rusqlite::Connection::open(folder.file("other.db")).unwrap();
+    let mut other =
+        tickwheel_jobs::rusqlite::Connection::open(folder.path().join("other.db")).unwrap();
     let transaction = other.transaction().unwrap();
     let refused = jobs.insert_in(&transaction, MS, close(3)).unwrap_err();
     assert!(refused.kind().to_string().contains("other.db"), "{refused}");
@@ -141,14 +136,8 @@ fn insert_in_a_transaction_takes_effect_with_the_commit() {
 /// A job that another process inserts is found by the next poll, and can be cancelled from here.
 #[test]
 fn insert_by_another_process_is_found_within_about_a_second() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
-    let (sender, receiver) = mpsc::channel();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
-        .start()
-        .unwrap();
+    let (_folder, path) = file();
+    let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
     let client = Jobs::open(&path).unwrap().client().unwrap();
     client.insert(MS, close(7)).unwrap();
     assert_eq!(receiver.recv_timeout(LONG), Ok(7));

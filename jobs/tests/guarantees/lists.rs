@@ -8,8 +8,8 @@ use super::support::*;
 /// A page holds about 1 MiB of payloads at most. It held 256 payloads of any size.
 #[test]
 fn page_of_large_payloads_is_short_and_the_list_is_complete() {
-    let folder = Folder::new();
-    let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Jobs::open(folder.path().join("jobs.db")).unwrap();
     let dies = |_: Push, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("no"));
     let (jobs, driver) = builder.handle(dies).manual().unwrap();
     let large = || Push { to: "Ada!".repeat(64 << 10) };
@@ -34,8 +34,8 @@ fn page_of_large_payloads_is_short_and_the_list_is_complete() {
 #[test]
 fn list_of_a_full_hour_shows_each_job_once_while_others_move() {
     const JOBS: u64 = 9000;
-    let folder = Folder::new();
-    let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Jobs::open(folder.path().join("jobs.db")).unwrap();
     let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
     let start = driver.wall_now() + 5 * HOUR;
     // The latest first, so that all others lie in the table of later hours.
@@ -75,8 +75,7 @@ fn number_out_of_range_in_the_file_is_reported_as_damage() {
         "UPDATE tickwheel_kind SET jobs = -1",
     ];
     for wrong in wrong {
-        let folder = Folder::new();
-        let path = folder.file("jobs.db");
+        let (_folder, path) = file();
         let builder = Jobs::open(&path).unwrap();
         let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
         jobs.insert(HOUR, close(1)).unwrap();

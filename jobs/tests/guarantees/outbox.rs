@@ -21,14 +21,8 @@ fn leave(conn: &Connection, statement: &Statement) -> Result<usize, Error> {
 /// or not at all. The job is there at once, is counted, runs, and can be cancelled.
 #[test]
 fn outbox_statement_stores_its_job_with_the_commit() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
-    let (sender, receiver) = mpsc::channel();
-    let jobs = Jobs::open(&path)
-        .unwrap()
-        .handle(move |job: Close, _| Ok(sender.send(job.order)?))
-        .start()
-        .unwrap();
+    let (_folder, path) = file();
+    let (jobs, receiver) = closing(Jobs::open(&path).unwrap());
     let mut shop = Connection::open(&path).unwrap();
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)").unwrap();
 
@@ -63,8 +57,7 @@ fn outbox_statement_stores_its_job_with_the_commit() {
 /// The process that runs the jobs finds the job of a statement by a poll, without a nudge.
 #[test]
 fn outbox_job_is_found_within_about_a_second() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     let (sender, receiver) = mpsc::channel();
     let jobs = Jobs::open(&path).unwrap().handle(move |job: Close, _| Ok(sender.send(job.order)?));
     let jobs = jobs.start().unwrap();
@@ -77,8 +70,7 @@ fn outbox_job_is_found_within_about_a_second() {
 /// there for the next one that does.
 #[test]
 fn outbox_statement_that_is_run_twice_is_one_job() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     let statement = client(&path).statement((HOUR, close(1))).unwrap();
     let shop = Connection::open(&path).unwrap();
     leave(&shop, &statement).unwrap();
@@ -94,8 +86,7 @@ fn outbox_statement_that_is_run_twice_is_one_job() {
 /// Of two jobs with one key the later one stays, inserted in either way.
 #[test]
 fn insert_in_replaces_the_outbox_job_under_its_key() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     let client = client(&path);
     let mut shop = Connection::open(&path).unwrap();
     let first = client.statement(NewJob::new(close(1)).at(HOUR).key("order-1")).unwrap();
@@ -120,8 +111,7 @@ fn insert_in_replaces_the_outbox_job_under_its_key() {
 /// A read does not wait for the transaction of another connection because statements have left jobs.
 #[test]
 fn read_waits_for_no_writer_although_the_outbox_has_a_job() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     let client = client(&path);
     let shop = Connection::open(&path).unwrap();
     let statement = client.statement((HOUR, close(1))).unwrap();
@@ -136,10 +126,10 @@ fn read_waits_for_no_writer_although_the_outbox_has_a_job() {
 /// changed.
 #[test]
 fn outbox_statement_is_refused_by_other_files_and_versions() {
-    let folder = Folder::new();
-    let (path, other) = (folder.file("shop.db"), folder.file("other.db"));
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("shop.db"), folder.path().join("other.db"));
     let statement = client(&path).statement((HOUR, close(1))).unwrap();
-    let foreign = Connection::open(folder.file("foreign.db")).unwrap();
+    let foreign = Connection::open(folder.path().join("foreign.db")).unwrap();
     let refused = leave(&foreign, &statement).unwrap_err().to_string();
     assert!(refused.contains("no such table: tickwheel_"), "{refused}");
 
@@ -166,8 +156,7 @@ fn outbox_statement_is_refused_by_other_files_and_versions() {
 /// A row of the outbox that no statement has left is refused, or stays and is named. It blocks no other job.
 #[test]
 fn outbox_row_that_is_no_job_stays_and_blocks_no_other() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     let (client, shop) = (client(&path), Connection::open(&path).unwrap());
     let insert = |job: &str| {
         let sql =
@@ -193,8 +182,7 @@ fn outbox_row_that_is_no_job_stays_and_blocks_no_other() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
 fn insert_beside_an_own_open_transaction_names_insert_in() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     let patience = 100 * MS;
     let builder = || Jobs::open(&path).unwrap().call_timeout(patience).handle(|_: Close, _| Ok(()));
     let is_told = |refused: StoreError| {
@@ -228,8 +216,7 @@ fn insert_beside_an_own_open_transaction_names_insert_in() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
 fn start_waits_for_a_writer_no_longer_than_the_call_timeout() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     client(&path).insert(HOUR, close(1)).unwrap();
     let shop = Connection::open(&path).unwrap();
     shop.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -246,8 +233,7 @@ fn start_waits_for_a_writer_no_longer_than_the_call_timeout() {
 /// another connection wrote can never write. A transaction that meets a writer may wait.
 #[test]
 fn transaction_that_read_first_is_told_to_begin_immediate() {
-    let folder = Folder::new();
-    let path = folder.file("shop.db");
+    let (_folder, path) = file();
     let client = client(&path);
     client.insert(HOUR, close(1)).unwrap();
     let mut shop = Connection::open(&path).unwrap();
@@ -286,14 +272,14 @@ fn transaction_that_read_first_is_told_to_begin_immediate() {
 /// An SQLite that may lose commits is refused by name, with the cure.
 #[test]
 fn an_sqlite_that_may_lose_commits_is_refused() {
-    let folder = Folder::new();
-    let opened = Jobs::open(folder.file("shop.db")).and_then(|builder| builder.client());
+    let folder = tempfile::tempdir().unwrap();
+    let opened = Jobs::open(folder.path().join("shop.db")).and_then(|builder| builder.client());
     if tickwheel_jobs::rusqlite::version_number() >= 3_051_003 {
         opened.unwrap();
     } else {
         let refused = opened.unwrap_err();
         assert!(matches!(refused, OpenError::OldSqlite { .. }), "{refused:?}");
         assert!(refused.to_string().contains("feature `sqlite`"), "{refused}");
-        assert!(!folder.file("shop.db").exists());
+        assert!(!folder.path().join("shop.db").exists());
     }
 }

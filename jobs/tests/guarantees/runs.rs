@@ -166,8 +166,7 @@ fn failure_decides_whether_its_job_is_retried_or_dead() {
 /// A job of a kind without a handler waits, is listed by `unhandled`, and runs once a handler is there.
 #[test]
 fn kind_without_a_handler_waits_and_is_listed() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     let push = jobs.insert(SECOND, Push { to: "Ada".to_owned() }).unwrap();
     jobs.insert(SECOND, close(1)).unwrap();
@@ -191,8 +190,7 @@ fn payload_that_does_not_decode_is_dead_with_its_bytes() {
     impl tickwheel_jobs::Job for Changed {
         const KIND: &'static str = "close-order";
     }
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let id = client.insert(MS, close(7)).unwrap();
     let (jobs, driver) =
@@ -224,11 +222,11 @@ fn dead_jobs_stay_for_keep_dead() {
 /// The fences of the runs of a job ascend, also over restarts.
 #[test]
 fn fences_of_a_job_ascend_through_restarts() {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     let fences = Arc::new(Mutex::new(Vec::new()));
     for _ in 0..3 {
         let noted = Arc::clone(&fences);
-        let (jobs, driver) = Jobs::open(folder.file("jobs.db"))
+        let (jobs, driver) = Jobs::open(folder.path().join("jobs.db"))
             .unwrap()
             .handle(move |_: Close, run| {
                 noted.lock().unwrap().push(run.fence());
@@ -279,8 +277,7 @@ fn events_tell_what_failed_and_died() {
 /// One thread starts overdue jobs in the order of due time.
 #[test]
 fn overdue_jobs_start_in_order_on_one_thread() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let start = std::time::UNIX_EPOCH + HOUR;
     let mut times: Vec<u64> = (0..3000).collect();
@@ -309,14 +306,14 @@ fn overdue_jobs_start_in_order_on_one_thread() {
 #[test]
 fn job_that_ends_its_process_five_times_is_dead() {
     // What a process leaves that ends inside a handler: the file as it is then.
-    let folder = Folder::new();
-    let mut path = folder.file("jobs-0.db");
+    let folder = tempfile::tempdir().unwrap();
+    let mut path = folder.path().join("jobs-0.db");
     let client = Jobs::open(&path).unwrap().client().unwrap();
     let id = client.insert(MS, close(1)).unwrap();
     let neighbours = client.insert_batch((2..50).map(|n| (MS, close(n)))).unwrap();
     drop(client);
     for crash in 1..=5 {
-        let next = folder.file(&format!("jobs-{crash}.db"));
+        let next = folder.path().join(format!("jobs-{crash}.db"));
         let (from, to) = (path.clone(), next.clone());
         let (jobs, driver) = Jobs::open(&path)
             .unwrap()

@@ -32,9 +32,9 @@ fn schedule_period_does_not_drift() {
 fn missed_occurrences_run_as_their_policy_says() {
     // Ten occurrences are missed; the eleventh is not.
     for (missed, most) in [(Missed::Skip, 0), (Missed::Once, 1), (Missed::Burst(4), 4)] {
-        let folder = Folder::new();
+        let folder = tempfile::tempdir().unwrap();
         let open = || {
-            let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+            let builder = Jobs::open(folder.path().join("jobs.db")).unwrap();
             builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
@@ -149,9 +149,9 @@ fn schedule_goes_on_after_a_clock_that_was_years_ahead() {
 #[test]
 fn schedule_goes_on_after_a_restart_with_a_corrected_clock() {
     for repeats_again in [false, true] {
-        let folder = Folder::new();
+        let folder = tempfile::tempdir().unwrap();
         let open = || {
-            let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+            let builder = Jobs::open(folder.path().join("jobs.db")).unwrap();
             builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
@@ -330,9 +330,9 @@ mod cron {
     /// A cron schedule too goes on after a clock that was years ahead, at once or after a restart.
     #[test]
     fn cron_goes_on_after_a_clock_that_was_years_ahead() {
-        let folder = Folder::new();
+        let folder = tempfile::tempdir().unwrap();
         let open = || {
-            let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+            let builder = Jobs::open(folder.path().join("jobs.db")).unwrap();
             builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();
@@ -355,9 +355,9 @@ mod cron {
     /// A cron schedule that missed years runs its latest missed occurrence, and then goes on.
     #[test]
     fn cron_runs_the_latest_missed_occurrence_after_years() {
-        let folder = Folder::new();
+        let folder = tempfile::tempdir().unwrap();
         let open = || {
-            let builder = Jobs::open(folder.file("jobs.db")).unwrap();
+            let builder = Jobs::open(folder.path().join("jobs.db")).unwrap();
             builder.handle(|_: Close, _| Ok(())).manual().unwrap()
         };
         let (jobs, driver) = open();

@@ -1,13 +1,13 @@
 //! Jobs, stores and places for tests.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Driver, Job, Jobs};
+use tempfile::TempDir;
+use tickwheel_jobs::{Builder, Driver, Fail, Job, JobId, Jobs, Run};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -38,31 +38,11 @@ impl Job for Push {
     const KIND: &'static str = "push";
 }
 
-/// A folder that is removed when it is dropped.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Folder {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let n = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tickwheel-jobs-{}-{n}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Returns a folder, which is removed when it is dropped, and the path of a file in it.
+pub(crate) fn file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    (folder, path)
 }
 
 /// What ran, in order.
@@ -82,8 +62,8 @@ impl Log {
 /// Runs a test on each store: the builder is fresh each time.
 pub(crate) fn on_each_store(test: impl Fn(Builder)) {
     test(Jobs::memory());
-    let folder = Folder::new();
-    test(Jobs::open(folder.file("jobs.db")).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    test(Jobs::open(folder.path().join("jobs.db")).unwrap());
 }
 
 /// Runs a test on each store, on a manual clock, with a handler that notes which order it closes.
@@ -101,6 +81,37 @@ pub(crate) fn on_manual(test: impl Fn(&Jobs, &Driver, &Log)) {
         test(&jobs, &driver, &log);
         jobs.check().unwrap();
     });
+}
+
+/// Starts jobs that say which orders they close.
+pub(crate) fn closing(builder: Builder) -> (Jobs, Receiver<u64>) {
+    let (sender, closed) = mpsc::channel();
+    let jobs = builder.handle(move |job: Close, _| Ok(sender.send(job.order)?)).start().unwrap();
+    (jobs, closed)
+}
+
+/// Starts jobs that say when a run starts. A run ends, and fails, when it is cancelled.
+pub(crate) fn ending_when_told(builder: Builder) -> (Jobs, Receiver<JobId>) {
+    let (started, at_start) = mpsc::channel();
+    let handler = move |_: Close, run: &Run| {
+        started.send(run.id())?;
+        wait_until("the run is told", || run.is_cancelled());
+        Err(Fail::after(MS, "stopped"))
+    };
+    (builder.handle(handler).start().unwrap(), at_start)
+}
+
+/// Starts jobs that say when a run starts. A run ends when it is released.
+pub(crate) fn held(builder: Builder) -> (Jobs, Receiver<JobId>, Sender<()>) {
+    let (started, at_start) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let handler = move |_: Close, run: &Run| {
+        started.send(run.id())?;
+        let _ = released.lock().unwrap().recv();
+        Ok(())
+    };
+    (builder.handle(handler).start().unwrap(), at_start, release)
 }
 
 /// Waits until something is so.

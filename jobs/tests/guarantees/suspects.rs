@@ -35,8 +35,7 @@ fn claimed(path: &Path, ids: &[JobId]) {
 /// was claimed, one a second, and every new job waited behind all of them.
 #[test]
 fn suspects_with_long_runs_delay_no_new_job() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     interrupted(&path, &[2; 300]);
     let released = Arc::new(AtomicBool::new(false));
     let go_on = Arc::clone(&released);
@@ -64,8 +63,7 @@ fn suspects_with_long_runs_delay_no_new_job() {
 #[test]
 fn fifth_interruption_kills_unless_a_suspect_was_claimed_later() {
     for (order, dies) in [([0, 1, 2], false), ([1, 0, 2], true), ([2, 0, 1], false)] {
-        let folder = Folder::new();
-        let path = folder.file("jobs.db");
+        let (_folder, path) = file();
         let ids = interrupted(&path, &[4, 1, 0]);
         claimed(&path, &order.map(|at: usize| ids[at]));
         let builder = Jobs::open(&path).unwrap();

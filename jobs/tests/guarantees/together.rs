@@ -87,8 +87,7 @@ fn lists_show_each_job_once_in_order() {
 /// The file shrinks when its jobs are gone, while the jobs run.
 #[test]
 fn file_shrinks_when_its_jobs_are_gone() {
-    let folder = Folder::new();
-    let path = folder.file("jobs.db");
+    let (_folder, path) = file();
     let jobs = Jobs::open(&path)
         .unwrap()
         .durability(Durability::Written)
@@ -140,8 +139,9 @@ fn on_event_that_panics_or_calls_stops_no_job() {
 #[test]
 fn step_takes_some_thousand_jobs_of_callers_and_no_more() {
     const CALLERS: u64 = 24;
-    let folder = Folder::new();
-    let builder = Jobs::open(folder.file("jobs.db")).unwrap().durability(Durability::Written);
+    let folder = tempfile::tempdir().unwrap();
+    let builder =
+        Jobs::open(folder.path().join("jobs.db")).unwrap().durability(Durability::Written);
     let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
     let before = jobs.stats().commits;
     std::thread::scope(|scope| {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use tickwheel_jobs::{Cancel, Client, InsertError, InsertErrorKind, JobId, JobState};
 use tokio::runtime::{Builder, Runtime};
 
@@ -9,7 +10,6 @@ use crate::child::{
     Act, Instructions, Other, Senseless, Tick, Waits, Work, done, failed, named, now_us, number,
     numbers, report, schedule, time,
 };
-use crate::draw::Draw;
 use crate::ending::Ending;
 use crate::record::{Answer, Mode, Record, Tag, Verb};
 
@@ -66,7 +66,7 @@ pub(crate) fn schedules(jobs: &Client, life: &Instructions) {
 
 struct Caller<'a> {
     client: &'a Client,
-    draw: Draw,
+    draw: Rng,
     first_key: u32,
     deadly: bool,
     long_ms: u64,
@@ -79,8 +79,8 @@ struct Caller<'a> {
 
 /// Makes some calls. Two callers share no job and no key, so each knows the order of its own calls.
 pub(crate) fn some(client: &Client, life: &Instructions, caller: u32) {
-    let mut draw = Draw(life.seed ^ u64::from(caller) << 40);
-    draw.below(2);
+    let mut draw = Rng::with_seed(life.seed ^ u64::from(caller) << 40);
+    draw.u64(..2);
     let known = if caller == 0 { life.known.clone() } else { Vec::new() };
     let first_key = caller * KEYS as u32;
     let (deadly, long_ms, is_closed) = (life.deadly, life.long_ms, false);
@@ -112,7 +112,7 @@ pub(crate) fn some(client: &Client, life: &Instructions, caller: u32) {
 impl Caller<'_> {
     fn one(&mut self) {
         let due = self.due();
-        match self.draw.below(100) {
+        match self.draw.u64(..100) {
             0..25 => self.insert(due),
             25..37 => {
                 let tag = number();
@@ -132,26 +132,26 @@ impl Caller<'_> {
                 done(by!(self, self.client, flush | flush_async()).map(|()| true))
             })),
             97 => self.senseless(due),
-            _ => std::thread::sleep(Duration::from_millis(self.draw.below(8))),
+            _ => std::thread::sleep(Duration::from_millis(self.draw.u64(..8))),
         }
     }
 
     fn due(&mut self) -> u64 {
-        let after = match self.draw.below(10) {
-            0..4 => self.draw.below(4),
-            4..8 => self.draw.below(80),
-            _ => self.draw.below(400),
+        let after = match self.draw.u64(..10) {
+            0..4 => self.draw.u64(..4),
+            4..8 => self.draw.u64(..80),
+            _ => self.draw.u64(..400),
         };
         now_us() / 1000 + after
     }
 
     fn act(&mut self) -> Act {
-        match self.draw.below(200) {
+        match self.draw.u64(..200) {
             0..100 => Act::Done,
             100..108 => Act::Snooze,
-            108..110 => Act::Long(self.long_ms / 3 + self.draw.below(self.long_ms)),
-            110..140 => Act::Nap(self.draw.below(12)),
-            140..160 => Act::Fail(self.draw.below(3) as u32 + 1),
+            108..110 => Act::Long(self.long_ms / 3 + self.draw.u64(..self.long_ms)),
+            110..140 => Act::Nap(self.draw.u64(..12)),
+            140..160 => Act::Fail(self.draw.u32(..3) + 1),
             160..163 => Act::Fail(100),
             163..175 => Act::Later,
             175..180 => Act::Die,
@@ -170,7 +170,7 @@ impl Caller<'_> {
     }
 
     fn insert(&mut self, due: u64) {
-        let (tag, act, kind) = (number(), self.act(), self.draw.below(6));
+        let (tag, act, kind) = (number(), self.act(), self.draw.u64(..6));
         let answer = call(Verb::Insert { tag, due }, || {
             let job = Work { tag, act };
             let when = time(due);
@@ -220,25 +220,25 @@ impl Caller<'_> {
     }
 
     fn batch(&mut self, due: u64) {
-        let count = 2 + self.draw.below(30);
+        let count = 2 + self.draw.u64(..30);
         let first = numbers(count);
         let jobs: Vec<_> =
             (first..first + count).map(|tag| (time(due), Work { tag, act: Act::Done })).collect();
         let answer = call(Verb::Batch { first, count, due }, || {
             inserted(by!(self, self.client, insert_batch | insert_batch_async(jobs)))
         });
-        if self.draw.below(2) == 0 {
+        if self.draw.u64(..2) == 0 {
             self.learn(first, &answer);
         }
     }
 
     fn key(&mut self) -> u32 {
-        self.first_key + self.draw.below(KEYS) as u32
+        self.first_key + self.draw.u64(..KEYS) as u32
     }
 
     fn keyed(&mut self, due: u64) {
         let (key, tag, act) = (self.key(), number(), self.act());
-        let mode = match self.draw.below(4) {
+        let mode = match self.draw.u64(..4) {
             0 => Mode::Absent,
             1 => Mode::KeepTime,
             _ => Mode::Replace,
@@ -263,7 +263,7 @@ impl Caller<'_> {
     fn any(&mut self) -> Option<(Tag, JobId)> {
         let many = self.known.len() as u64;
         // Late ones are more likely to be there.
-        let back = self.draw.below(many.max(1)).min(self.draw.below(many.max(1)));
+        let back = self.draw.u64(..many.max(1)).min(self.draw.u64(..many.max(1)));
         let at = self.known.len().checked_sub(1 + back as usize)?;
         Some(self.known[at])
     }

@@ -13,7 +13,6 @@
 //! | `history.rs` | the log as the rules want it |
 //! | `doctored.rs`, `handmade.rs` | R14: logs with a violation each, which the rules must find |
 //! | `scenes.rs` | single deaths, each with what must follow |
-//! | `draw.rs` | numbers at random |
 //!
 //! | variable | says |
 //! | --- | --- |
@@ -32,7 +31,6 @@ mod child;
 mod contents;
 mod doctored;
 mod doctored_ends;
-mod draw;
 mod ending;
 mod ends;
 mod file;

@@ -9,8 +9,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
+use fastrand::Rng;
+
 use crate::child::{Doom, INSTRUCTIONS, Instructions, Periodic, now_us};
-use crate::draw::Draw;
 use crate::ending::Ending;
 use crate::file;
 use crate::recall;
@@ -50,7 +51,7 @@ const LONGEST_LIFE: Duration = Duration::from_secs(90);
 pub(crate) struct Story {
     pub(crate) path: PathBuf,
     pub(crate) log: Vec<Event>,
-    pub(crate) draw: Draw,
+    pub(crate) draw: Rng,
     pub(crate) schedules: Vec<Periodic>,
     pub(crate) deadly: bool,
     /// How many children ended without a shutdown.
@@ -64,26 +65,26 @@ impl Story {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("jobs.db");
-        let (draw, log, schedules) = (Draw(seed), Vec::new(), Vec::new());
+        let (draw, log, schedules) = (Rng::with_seed(seed), Vec::new(), Vec::new());
         Story { path, log, draw, schedules, deadly: false, kills: 0, life: 0 }
     }
 
     /// Returns instructions for a child that makes calls.
     pub(crate) fn instructions(&mut self) -> Instructions {
-        let level = match self.draw.below(4) {
+        let level = match self.draw.u64(..4) {
             0 | 1 => Level::Synced,
             2 => Level::Written,
             _ => Level::Buffered,
         };
-        let in_flight = [2, 16, 2048][self.draw.below(3) as usize];
+        let in_flight = [2, 16, 2048][self.draw.usize(..3)];
         Instructions {
             path: self.path.clone(),
-            seed: self.draw.next(),
+            seed: self.draw.u64(..),
             life: 0,
             level,
             in_flight,
-            calls: 5 + self.draw.below(40),
-            stay_ms: self.draw.below(60),
+            calls: 5 + self.draw.u64(..40),
+            stay_ms: self.draw.u64(..60),
             ending: Ending::Quiet,
             long_ms: LONG_MS,
             rights_change: false,
@@ -102,13 +103,13 @@ impl Story {
         let mut kill_after = Some(Duration::from_millis(500));
         let new = !self.path.exists();
         life.ending = self.ending();
-        match self.draw.below(20) {
-            _ if new && self.draw.below(4) > 0 => {
-                let n = self.draw.below(POINTS_OF_A_NEW_FILE.len() as u64);
+        match self.draw.u64(..20) {
+            _ if new && self.draw.u64(..4) > 0 => {
+                let n = self.draw.u64(..POINTS_OF_A_NEW_FILE.len() as u64);
                 life.doom = Some(self.doom(POINTS_OF_A_NEW_FILE[n as usize], 1));
             }
             0..12 => {
-                let n = self.draw.below(POINTS.len() as u64) as usize;
+                let n = self.draw.usize(..POINTS.len());
                 let (point, most) = POINTS[n];
                 life.doom = Some(self.doom(point, most));
                 if [BEFORE_CHECKPOINT, AFTER_CHECKPOINT].contains(&point) {
@@ -119,11 +120,11 @@ impl Story {
                     life.stay_ms = 0;
                 }
             }
-            12..18 => kill_after = Some(Duration::from_micros(self.draw.below(90_000))),
+            12..18 => kill_after = Some(Duration::from_micros(self.draw.u64(..90_000))),
             _ => kill_after = None,
         }
         self.live(life, kill_after)?;
-        if self.draw.below(12) == 0 {
+        if self.draw.u64(..12) == 0 {
             self.look()?;
         }
         Ok(())
@@ -131,18 +132,18 @@ impl Story {
 
     /// Returns how a child ends its jobs: mostly while its callers go on.
     fn ending(&mut self) -> Ending {
-        let after = self.draw.below(40);
-        match self.draw.below(6) {
+        let after = self.draw.u64(..40);
+        match self.draw.u64(..6) {
             0 | 1 => Ending::Quiet,
             2 | 3 => Ending::Amid(after),
-            4 => Ending::Soon(after, self.draw.below(20)),
+            4 => Ending::Soon(after, self.draw.u64(..20)),
             _ => Ending::Drop(after),
         }
     }
 
     fn doom(&mut self, point: &str, most: i64) -> Doom {
-        let passage = 1 + self.draw.below(most as u64) as i64;
-        let delay_us = self.draw.below(2) * self.draw.below(2000);
+        let passage = 1 + self.draw.u64(..most as u64) as i64;
+        let delay_us = self.draw.u64(..2) * self.draw.u64(..2000);
         Doom { point: point.to_owned(), passage, delay_us }
     }
 

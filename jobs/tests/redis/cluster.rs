@@ -9,7 +9,7 @@ use tickwheel_jobs::{Client, Event, Jobs};
 
 use crate::cluster_servers::Cluster;
 use crate::server::{pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, now};
+use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now};
 
 /// Longer than a busy machine keeps a node silent.
 const PATIENT: Duration = Duration::from_secs(10);
@@ -93,11 +93,7 @@ fn slot_that_moves_under_load_runs_every_job_once() {
     wait_until("jobs run on the last node", || log.len() > many + 20);
     ended.store(true, Ordering::Release);
     let many = inserting.join().unwrap() as usize;
-    wait_until("all ran", || log.len() == many);
-    wait_until("all ended", || in_hand(&jobs) == 0);
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(many);
+    each_runs_once(&jobs.client(), jobs, &log, many);
     let errors = errors.lock().unwrap();
     let met = |code: &str| errors.iter().filter(|error| error.contains(code)).count();
     println!(

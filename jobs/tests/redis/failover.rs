@@ -10,7 +10,7 @@ use crate::proxy::Proxy;
 use crate::server::{Server, wait_until};
 use crate::slow_disk::SlowDisk;
 use crate::stoppable_replica::Replica;
-use crate::support::{Log, MS, Order, in_hand, noting, now};
+use crate::support::{Log, MS, Order, each_runs_once, noting, now};
 
 /// A job whose claim a failover forgot is claimed again, and the end of its first run is refused. Both claims have
 /// one number. Their nonces differ.
@@ -84,11 +84,7 @@ fn failover_loses_only_what_the_replica_did_not_have() {
     client.check().unwrap();
     let log = Log::default();
     let jobs = noting(Jobs::redis(front.url()).unwrap(), &log);
-    wait_until("all ran", || log.len() == 101);
-    wait_until("all ended", || in_hand(&client) == 0);
-    client.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(101);
+    each_runs_once(&client, jobs, &log, 101);
     assert!((0..100).all(|order| log.of(order) == 1));
 }
 

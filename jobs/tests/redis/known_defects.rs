@@ -12,7 +12,7 @@ use tickwheel_jobs::{Event, Fail, JobId, JobState, Jobs, Run, Schedule};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, now, open};
+use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -64,11 +64,7 @@ fn check_finds_a_job_in_no_set_and_a_reschedule_mends_it() {
     assert!(client.reschedule(id, Duration::ZERO).unwrap());
     let log = Log::default();
     let jobs = noting(open(&server), &log);
-    wait_until("all ran", || log.len() == 3);
-    wait_until("all ended", || in_hand(&client) == 0);
-    client.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(3);
+    each_runs_once(&client, jobs, &log, 3);
 }
 
 /// A claim without a fence or a record blocks no other job. The same issues: one entry that made no sense kept the

@@ -7,7 +7,7 @@ use tickwheel_jobs::{Event, InsertErrorKind, JobId, Jobs};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, now, open};
+use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open};
 
 /// The way through a proxy.
 fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
@@ -44,11 +44,7 @@ fn insert_whose_reply_is_lost_is_stored_once() {
         assert_eq!(client.insert_batch(batch).unwrap().len(), 3);
     }
     assert!(proxy.met() >= 50, "{}", proxy.met());
-    wait_until("all ran", || log.len() == 200);
-    wait_until("all ended", || in_hand(&jobs) == 0);
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(200);
+    each_runs_once(&jobs.client(), jobs, &log, 200);
 }
 
 /// A call whose reply is lost returns the answer of its first execution.
@@ -104,11 +100,7 @@ fn scripts_that_the_server_has_forgotten_are_loaded_again() {
         let _: String = server.ask(&["SCRIPT", "FLUSH"]);
         jobs.insert((n % 3) as u32 * MS, Order(n)).unwrap();
     }
-    wait_until("all ran", || log.len() == 20);
-    wait_until("all ended", || in_hand(&jobs) == 0);
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(20);
+    each_runs_once(&jobs.client(), jobs, &log, 20);
 }
 
 /// Connections that the server kills are made anew, and each job runs once.
@@ -216,11 +208,7 @@ fn connections_that_are_cut_again_and_again_lose_nothing() {
         proxy.cut(false);
         pause(40 * MS);
     }
-    wait_until("all ran", || log.len() == 200);
-    wait_until("all ended", || in_hand(&client) == 0);
-    client.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(200);
+    each_runs_once(&client, jobs, &log, 200);
 }
 
 /// A server that has lost all its data takes and runs jobs again. Before a fix, processes went on with the kinds

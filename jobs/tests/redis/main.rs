@@ -40,8 +40,6 @@ mod clocks;
 mod cluster;
 mod cluster_servers;
 mod cuts;
-#[path = "../kill/draw.rs"]
-mod draw;
 mod ended;
 mod failover;
 mod fake_time;

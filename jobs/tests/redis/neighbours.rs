@@ -4,15 +4,16 @@
 //! Three nodes in processes of their own run ten long jobs and one that ends its process. A node that has
 //! ended is followed by another one, until the killer is dead.
 
+#[path = "../neighbours/node.rs"]
+mod node;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Client, Job, JobId, JobState, Jobs, Run};
+
+use node::{Killer, LONG, Long, say};
 
 use crate::server::{Server, pause};
 use crate::support::{MS, now, open};
@@ -20,38 +21,15 @@ use crate::support::{MS, now, open};
 /// The environment variable with the URL of a node.
 const NODE: &str = "TICKWHEEL_REDIS_NEIGHBOURS";
 const LEASE: Duration = Duration::from_millis(1500);
-/// Longer than anything takes on a loaded machine.
-const LONG: Duration = Duration::from_secs(240);
 const NODES: usize = 3;
 const NEIGHBOURS: u32 = 10;
 
-/// Runs until it is told to stop.
-#[derive(Serialize, Deserialize)]
-struct Long(u32);
-
-impl Job for Long {
-    const KIND: &'static str = "long";
-}
-
-/// The same, as a future.
+/// Runs until it is told to stop, as a future.
 #[derive(Serialize, Deserialize)]
 struct Waits(u32);
 
 impl Job for Waits {
     const KIND: &'static str = "waits";
-}
-
-/// Ends its process after so many milliseconds.
-#[derive(Serialize, Deserialize)]
-struct Killer(u64);
-
-impl Job for Killer {
-    const KIND: &'static str = "killer";
-}
-
-fn say(what: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "said {what}").and_then(|()| out.flush());
 }
 
 /// Runs in a process of its own: says what starts and which run has lost its lease.
@@ -90,8 +68,7 @@ fn node() {
 }
 
 struct Node {
-    child: Child,
-    said: Receiver<String>,
+    process: node::Node,
     /// The neighbours that started here and have not lost their lease.
     runs: BTreeSet<u32>,
     killed: bool,
@@ -99,29 +76,13 @@ struct Node {
 
 impl Node {
     fn start(server: &Server) -> Node {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["neighbours::node", "--exact", "--nocapture", "--test-threads=1"])
-            .env(NODE, server.url())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        let (sender, said) = mpsc::channel();
-        thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                if let Some((_, what)) = line.split_once("said ") {
-                    let _ = sender.send(what.to_owned());
-                }
-            }
-        });
-        Node { child, said, runs: BTreeSet::new(), killed: false }
+        let process = node::Node::start("neighbours::node", NODE, server.url());
+        Node { process, runs: BTreeSet::new(), killed: false }
     }
 
     /// Takes note of what the node has said. `lost` counts leases that were lost while it lived.
     fn listen(&mut self, lost: &mut BTreeMap<u32, u32>) {
-        while let Ok(said) = self.said.try_recv() {
+        while let Ok(said) = self.process.said.try_recv() {
             match said.split_once(' ') {
                 Some(("start", n)) => drop(self.runs.insert(n.parse().unwrap())),
                 Some((_, n)) => {
@@ -132,13 +93,6 @@ impl Node {
                 None => self.killed = true,
             }
         }
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -165,7 +119,7 @@ fn no_neighbour_dies(ms: u64) {
     loop {
         for node in &mut nodes {
             // What it said last is read after its end.
-            let has_ended = node.child.try_wait().unwrap().is_some();
+            let has_ended = node.process.child.try_wait().unwrap().is_some();
             if has_ended {
                 pause(50 * MS);
             }

@@ -10,7 +10,7 @@ use tickwheel_jobs::{Builder, Cancel, Client, InsertErrorKind, JobId, Jobs, Open
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, now, open};
+use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Longer than inserts are answered in the test below.
@@ -182,11 +182,7 @@ fn node_whose_insert_waits_for_a_replica_claims_nothing() {
     );
     signal(&replica, Signal::SIGCONT);
     waiting.join().unwrap();
-    wait_until("both ran", || log.len() == 2);
-    wait_until("both ended", || in_hand(&client) == 0);
-    client.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(2);
+    each_runs_once(&client, jobs, &log, 2);
 }
 
 /// An insert that wants more replicas than a server can have waits, and fails with `Unknown`. Before a fix, the

@@ -6,7 +6,7 @@ use tickwheel_jobs::{Builder, Event, InsertErrorKind, Jobs, OpenError, ServerPro
 
 use crate::limits::everything;
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, open};
+use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -103,11 +103,7 @@ fn notification_that_is_refused_loses_no_job() {
     change_user(&server, &["resetchannels"]);
     client.insert(100 * MS, Order(1)).unwrap();
     jobs.insert(100 * MS, Order(2)).unwrap();
-    wait_until("both ran", || log.len() == 2);
-    wait_until("both ended", || in_hand(&client) == 0);
-    client.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(2);
+    each_runs_once(&client, jobs, &log, 2);
 }
 
 /// A claim that lacks a right leaves its jobs pending. Before a fix, it removed them from the pending jobs before

@@ -5,14 +5,15 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use tempfile::TempDir;
 
 /// A server, killed and removed when it is dropped.
 pub(crate) struct Server {
     process: Option<Child>,
     pub(crate) port: u16,
-    folder: PathBuf,
+    folder: TempDir,
     /// Its configuration, if that is not on the command line.
     config: Option<String>,
     options: Vec<String>,
@@ -61,14 +62,10 @@ impl Server {
         environment: Vec<(String, PathBuf)>,
         options: &[&str],
     ) -> Server {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let n = MADE.fetch_add(1, Ordering::Relaxed);
-        let folder = format!("tickwheel-redis-{}-{n}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         let config = config.map(|config| {
-            let path = folder.join("server.conf");
+            let path = folder.path().join("server.conf");
             fs::write(&path, config).unwrap();
             path.to_str().unwrap().to_owned()
         });
@@ -84,7 +81,7 @@ impl Server {
             let child = Command::new("redis-server")
                 .args(&self.config)
                 .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
-                .args(["--dir", self.folder.to_str().unwrap(), "--daemonize", "no"])
+                .args(["--dir", self.folder.path().to_str().unwrap(), "--daemonize", "no"])
                 .args(&self.options)
                 .envs(self.environment.iter().map(|(name, value)| (name, value)))
                 .stdout(Stdio::null())
@@ -154,7 +151,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tempfile::TempDir;
 use tickwheel_jobs::Run;
 
 use crate::server::{Server, pause, wait_until};
@@ -19,13 +20,11 @@ const LOADED: Duration = Duration::from_secs(120);
 const WAIT: Duration = Duration::from_millis(300);
 
 /// A folder with the library and the file that says by how much the clock is ahead.
-struct Clock(PathBuf);
+struct Clock(TempDir);
 
 impl Clock {
     fn new() -> Option<Clock> {
-        let folder = format!("tickwheel-redis-clock-{}", std::process::id());
-        let clock = Clock(std::env::temp_dir().join(folder));
-        fs::create_dir_all(&clock.0).unwrap();
+        let clock = Clock(tempfile::tempdir().unwrap());
         clock.set(0);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/redis/settable_clock.c");
         let compiled = Command::new("cc")
@@ -41,29 +40,23 @@ impl Clock {
     }
 
     fn library(&self) -> PathBuf {
-        self.0.join("settable_clock.so")
+        self.0.path().join("settable_clock.so")
     }
 
     fn file(&self) -> PathBuf {
-        self.0.join("ahead")
+        self.0.path().join("ahead")
     }
 
     /// Sets the clock: so many seconds ahead of the true time.
     fn set(&self, seconds: i64) {
         // The file is replaced as a whole, so the server reads the one or the other.
-        let new = self.0.join("new");
+        let new = self.0.path().join("new");
         fs::write(&new, seconds.to_string()).unwrap();
         fs::rename(new, self.file()).unwrap();
     }
 
     fn environment(&self) -> Vec<(String, PathBuf)> {
         vec![("LD_PRELOAD".into(), self.library()), ("CLOCK_FILE".into(), self.file())]
-    }
-}
-
-impl Drop for Clock {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use fastrand::Rng;
 use tickwheel_jobs::{Cancel, Client, Event, InsertErrorKind, JobId, Jobs, Run};
 
-use crate::draw::Draw;
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
 use crate::server::{Server, pause, wait_until};
@@ -32,22 +32,22 @@ struct Produced {
 }
 
 /// Inserts until it is told to stop, and cancels some of it.
-fn produce(client: &Client, mut draw: Draw, stop: &AtomicBool) -> Produced {
+fn produce(client: &Client, mut draw: Rng, stop: &AtomicBool) -> Produced {
     let mut produced = Produced::default();
     for order in 0.. {
         if stop.load(Ordering::Acquire) {
             break;
         }
         // Many run at once, and are gone before a copy arrives.
-        let wait = draw.below(3).min(1) as u32 * draw.below(400) as u32 * MS;
-        let inserted = match draw.below(2) {
+        let wait = draw.u64(..3).min(1) as u32 * draw.u32(..400) * MS;
+        let inserted = match draw.u64(..2) {
             0 => client.insert(wait, Order(order)).ok(),
             _ => Some(insert_until_answered(client, wait, order)),
         };
         // Without an answer it is there or not.
         let Some(id) = inserted else { continue };
         produced.stored.insert(order);
-        if draw.below(10) == 0 {
+        if draw.u64(..10) == 0 {
             // An answer that does not come leaves it open.
             match client.cancel(id) {
                 Ok(Cancel::Gone) => {}
@@ -56,7 +56,7 @@ fn produce(client: &Client, mut draw: Draw, stop: &AtomicBool) -> Produced {
                 }
             }
         }
-        pause(draw.below(8) as u32 * MS);
+        pause(draw.u32(..8) * MS);
     }
     produced
 }
@@ -72,10 +72,10 @@ fn insert_until_answered(client: &Client, wait: Duration, order: u64) -> JobId {
 }
 
 /// Does one thing to a connection or to the server. Returns its name.
-fn fault(kind: u64, draw: &mut Draw, proxy: &Proxy, server: &mut Server) -> &'static str {
-    let script = ["change", "claim"][draw.below(2) as usize];
-    let how = [End::Close, End::Reset][draw.below(2) as usize];
-    let some = draw.below(700) as usize;
+fn fault(kind: u64, draw: &mut Rng, proxy: &Proxy, server: &mut Server) -> &'static str {
+    let script = ["change", "claim"][draw.usize(..2)];
+    let how = [End::Close, End::Reset][draw.usize(..2)];
+    let some = draw.usize(..700);
     let plan = |fate| proxy.plan(&hash_of(script), &[fate]);
     match kind {
         0 => (plan(Fate::CutRequest(some, how)), "a request is cut").1,
@@ -87,18 +87,18 @@ fn fault(kind: u64, draw: &mut Draw, proxy: &Proxy, server: &mut Server) -> &'st
         6 => (proxy.hold_all(), "every connection dies in silence").1,
         7 => {
             proxy.stall(true);
-            pause(draw.below(700) as u32 * MS);
+            pause(draw.u32(..700) * MS);
             (proxy.stall(false), "stalled").1
         }
         8 => (server.ask::<()>(&["SCRIPT", "FLUSH"]), "scripts forgotten").1,
         9 => (server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "normal"]), "clients killed").1,
         10 => {
-            let (time, mode) = (draw.below(600).to_string(), ["ALL", "WRITE"][some % 2]);
+            let (time, mode) = (draw.u64(..600).to_string(), ["ALL", "WRITE"][some % 2]);
             (server.ask::<()>(&["CLIENT", "PAUSE", &time, mode]), "paused").1
         }
         _ => {
             server.kill();
-            pause(draw.below(200) as u32 * MS);
+            pause(draw.u32(..200) * MS);
             (server.run(), "killed").1
         }
     }
@@ -128,15 +128,15 @@ fn faults_of_every_kind_at_random_lose_no_job() {
     let client = Jobs::redis(proxy.url()).unwrap().lease(LEASE).client().unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
-    let producer = std::thread::spawn(move || produce(&client, Draw(seed ^ 1), &stopped));
-    let (mut draw, began, mut met) = (Draw(seed), now(), Vec::new());
+    let producer = std::thread::spawn(move || produce(&client, Rng::with_seed(seed ^ 1), &stopped));
+    let (mut draw, began, mut met) = (Rng::with_seed(seed), now(), Vec::new());
     while began.elapsed() < time {
         // Each kind in turn, so that a slow machine meets all of them, and then at random.
         let kind = (met.len() as u64).min(FAULTS).wrapping_mul(5) % FAULTS;
-        let kind = if met.len() as u64 >= FAULTS { draw.below(FAULTS) } else { kind };
+        let kind = if met.len() as u64 >= FAULTS { draw.u64(..FAULTS) } else { kind };
         met.push(fault(kind, &mut draw, &proxy, &mut server));
-        pause(draw.below(200) as u32 * MS);
-        if draw.below(3) == 0 {
+        pause(draw.u32(..200) * MS);
+        if draw.u64(..3) == 0 {
             proxy.go_on();
         }
     }

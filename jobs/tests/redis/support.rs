@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Builder, Client, Job, Jobs, Run};
 
-use crate::server::Server;
+use crate::server::{Server, wait_until};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
@@ -83,6 +83,15 @@ pub(crate) fn noting(builder: Builder, log: &Log) -> Jobs {
         Ok(())
     };
     builder.handle(on).start().unwrap()
+}
+
+/// Waits until so many orders have run and ended, and shuts the jobs down: each order has run once.
+pub(crate) fn each_runs_once(client: &Client, jobs: Jobs, log: &Log, many: usize) {
+    wait_until("all ran", || log.len() == many);
+    wait_until("all ended", || in_hand(client) == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(many);
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long something took is the subject")]

@@ -1,17 +1,17 @@
 //! Connections by TLS, with certificates of the tests' own. The server has to be built with it, as Debian's is.
 
 use std::fs;
-use std::path::PathBuf;
 #[cfg(feature = "cli")]
 use std::process::Command;
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tempfile::TempDir;
 use tickwheel_jobs::{Jobs, OpenError, ServerProblem, Tls};
 
 use crate::sentinel_servers::NAME;
 use crate::server::{Server, free_port, wait_until};
-use crate::support::{Log, Order, in_hand, noting};
+use crate::support::{Log, Order, each_runs_once, noting};
 
 /// Signs certificates.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -41,7 +41,8 @@ impl Authority {
 struct Secured {
     server: Server,
     port: u16,
-    folder: PathBuf,
+
+    folder: TempDir,
 }
 
 impl Secured {
@@ -76,11 +77,9 @@ impl Secured {
         start: impl FnOnce(&[(&str, String)]) -> Server,
     ) -> Secured {
         let (port, (certificate, key)) = (free_port(), authority.sign(host));
-        let folder = format!("tickwheel-tls-{}-{port}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, pem: String| {
-            let path = folder.join(name);
+            let path = folder.path().join(name);
             fs::write(&path, pem).unwrap();
             path.to_str().unwrap().to_owned()
         };
@@ -95,12 +94,6 @@ impl Secured {
 
     fn url(&self) -> String {
         format!("rediss://127.0.0.1:{}/", self.port)
-    }
-}
-
-impl Drop for Secured {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -129,11 +122,7 @@ fn jobs_run(url: &str, tls: &Tls) {
     for n in 0..20 {
         client.insert(Duration::ZERO, Order(n)).unwrap();
     }
-    wait_until("all ran", || log.len() == 20);
-    wait_until("all ended", || in_hand(&jobs) == 0);
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(20);
+    each_runs_once(&jobs.client(), jobs, &log, 20);
 }
 
 /// Jobs run over TLS, and notifications come over it too.
@@ -219,7 +208,9 @@ fn command_trusts_the_authority_of_its_environment() {
     client.insert(Duration::from_secs(3600), Order(1)).unwrap();
     let call = |authority: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"));
-        command.args([&server.url(), "list"]).env("SSL_CERT_FILE", server.folder.join(authority));
+        command
+            .args([&server.url(), "list"])
+            .env("SSL_CERT_FILE", server.folder.path().join(authority));
         command.output().unwrap()
     };
     let listed = call("authority");

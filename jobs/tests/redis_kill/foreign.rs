@@ -19,7 +19,7 @@ impl Story {
     pub(crate) fn write_by_hand(&mut self) -> Result<()> {
         let Some(n) = self.foreign else { return Ok(()) };
         let mut connection = self.server.connection();
-        if self.draw.below(4) == 0 {
+        if self.draw.u64(..4) == 0 {
             let name = format!("bad{n}");
             self.note(0, Record::Foreign { what: format!("schedule {name:?}") });
             let mut both = redis::pipe();

@@ -28,8 +28,6 @@ mod child;
 #[path = "../kill/contents.rs"]
 mod contents;
 mod doctored;
-#[path = "../kill/draw.rs"]
-mod draw;
 #[allow(dead_code, reason = "the tests of the rules on a file use the rest")]
 #[path = "../kill/handmade.rs"]
 mod handmade;

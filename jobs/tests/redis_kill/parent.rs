@@ -14,11 +14,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{env, thread};
 
+use fastrand::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::child::{Doom, INSTRUCTIONS, Instructions, Periodic, now_us};
-use crate::draw::Draw;
 use crate::ending::Ending;
 use crate::outage::Outage;
 use crate::proxy::Proxy;
@@ -69,7 +69,7 @@ pub(crate) struct Story {
     /// How many jobs were filed anew.
     pub(crate) mended: u64,
     log: Arc<Mutex<Vec<Event>>>,
-    pub(crate) draw: Draw,
+    pub(crate) draw: Rng,
     pub(crate) schedules: Vec<Periodic>,
     pub(crate) deadly: bool,
     nodes: Vec<Node>,
@@ -102,7 +102,7 @@ impl Story {
             foreign: None,
             mended: 0,
             log: Arc::default(),
-            draw: Draw(seed),
+            draw: Rng::with_seed(seed),
             schedules: Vec::new(),
             deadly: false,
             nodes: Vec::new(),
@@ -148,7 +148,7 @@ impl Story {
             let node = self.start(slot)?;
             self.nodes.push(node);
         }
-        let restart = begun + time / 3 + self.draw.below(time / 3);
+        let restart = begun + time / 3 + self.draw.u64(..time / 3);
         let mut is_restarted = false;
         while now_us() < begun + time || !is_restarted {
             pause(STEP);
@@ -162,12 +162,12 @@ impl Story {
                 is_restarted = self.restart()?;
                 continue;
             }
-            let slot = self.draw.below(NODES as u64) as usize;
-            match self.draw.below(200) {
+            let slot = self.draw.usize(..NODES);
+            match self.draw.u64(..200) {
                 0..3 => self.nodes[slot].child.kill()?,
                 3 => self.stop(slot)?,
                 4..7 if self.outage == Outage::Rights => {
-                    let away = Duration::from_millis(self.draw.below(300));
+                    let away = Duration::from_millis(self.draw.u64(..300));
                     self.deny(away)?;
                 }
                 7..9 => self.write_by_hand()?,
@@ -201,7 +201,7 @@ impl Story {
 
     /// Stops a node past its lease.
     fn stop(&mut self, slot: usize) -> Result<()> {
-        let beyond = 1000 * (LEASE_MS + 200 + self.draw.below(1000));
+        let beyond = 1000 * (LEASE_MS + 200 + self.draw.u64(..1000));
         let node = &mut self.nodes[slot];
         if node.stopped_until.is_none() && node.child.try_wait()?.is_none() {
             let life = node.life;
@@ -226,7 +226,7 @@ impl Story {
         if !self.nodes.iter().all(is_ready) {
             return Ok(false);
         }
-        let away = Duration::from_millis(self.draw.below(400));
+        let away = Duration::from_millis(self.draw.u64(..400));
         self.go_away(away)?;
         self.restarts += 1;
         Ok(true)
@@ -285,19 +285,19 @@ impl Story {
     }
 
     fn instructions(&mut self, slot: usize) -> Instructions {
-        let level = match self.draw.below(4) {
+        let level = match self.draw.u64(..4) {
             0 | 1 => Level::Synced,
             2 => Level::Written,
             _ => Level::Buffered,
         };
         let mut life = Instructions {
             path: PathBuf::from(self.url_of(slot)),
-            seed: self.draw.next(),
+            seed: self.draw.u64(..),
             life: 0,
             level,
-            in_flight: [2, 16, 2048][self.draw.below(3) as usize],
+            in_flight: [2, 16, 2048][self.draw.usize(..3)],
             calls: 0,
-            stay_ms: 300 + self.draw.below(2500),
+            stay_ms: 300 + self.draw.u64(..2500),
             ending: Ending::Quiet,
             long_ms: LONG_MS,
             rights_change: self.outage == Outage::Rights,
@@ -308,23 +308,23 @@ impl Story {
             again: Vec::new(),
             schedules: Vec::new(),
         };
-        if self.draw.below(3) == 0 {
-            let (point, most) = POINTS[self.draw.below(POINTS.len() as u64) as usize];
-            let passage = 1 + self.draw.below(most as u64) as i64;
-            let delay_us = self.draw.below(2) * self.draw.below(2000);
+        if self.draw.u64(..3) == 0 {
+            let (point, most) = POINTS[self.draw.usize(..POINTS.len())];
+            let passage = 1 + self.draw.u64(..most as u64) as i64;
+            let delay_us = self.draw.u64(..2) * self.draw.u64(..2000);
             life.doom = Some(Doom { point: point.to_owned(), passage, delay_us });
         }
         let after = life.stay_ms / 4;
-        life.ending = match self.draw.below(6) {
+        life.ending = match self.draw.u64(..6) {
             0..3 => Ending::Quiet,
             3 => Ending::Amid(after),
-            4 => Ending::Soon(after, self.draw.below(400)),
+            4 => Ending::Soon(after, self.draw.u64(..400)),
             _ => Ending::Drop(after),
         };
         if slot == CALLER {
             let log = self.log();
-            life.calls = 20 + self.draw.below(60);
-            life.stay_ms = self.draw.below(60);
+            life.calls = 20 + self.draw.u64(..60);
+            life.stay_ms = self.draw.u64(..60);
             life.known = recall::known(&log);
             life.again = recall::unanswered(&log, self.caller);
             life.schedules.clone_from(&self.schedules);

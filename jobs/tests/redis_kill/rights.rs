@@ -45,8 +45,8 @@ impl Story {
 
     /// Takes a right from the user of a node for some time.
     pub(crate) fn deny(&mut self, time: Duration) -> Result<()> {
-        let user = user(self.draw.below(NODES as u64) as usize);
-        let (without, with, half_done) = RIGHTS[self.draw.below(RIGHTS.len() as u64) as usize];
+        let user = user(self.draw.usize(..NODES));
+        let (without, with, half_done) = RIGHTS[self.draw.usize(..RIGHTS.len())];
         self.note(0, Record::Rights { is_denied: true, half_done });
         let _: String = self.server.ask(&["ACL", "SETUSER", &user, without]);
         pause(time);

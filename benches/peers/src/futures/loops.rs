@@ -23,11 +23,11 @@ use std::time::{Duration, Instant};
 
 use ::tokio::task::unconstrained;
 
+use fastrand::Rng;
 use harness::Fallible;
 use harness::case::{Figures, figure};
 
 use super::timer::Futures;
-use crate::random::Random;
 use crate::threads::runs::{Lap, rate};
 
 /// None of the sleeps comes due.
@@ -71,7 +71,7 @@ type Slot<S> = Pin<Box<Option<S>>>;
 pub(super) fn outstanding<F: Futures>(race: Race) -> Fallible<Figures> {
     let pending = if race.short { 1_000 } else { 100_000 };
     race.run(move |futures: F, task, cx: &mut Context<'_>| {
-        let mut random = Random::new(task as u64);
+        let mut random = Rng::with_seed(task as u64);
         let mut slots: Vec<Slot<F::Sleep>> = (0..pending).map(|_| Box::pin(None)).collect();
         let replace = move |slot: &mut Slot<F::Sleep>, extra: u64, cx: &mut Context<'_>| {
             slot.set(None);
@@ -79,12 +79,12 @@ pub(super) fn outstanding<F: Futures>(race: Race) -> Fallible<Figures> {
             assert!(is_pending(slot, cx), "the delay lies ahead");
         };
         for slot in &mut slots {
-            replace(slot, random.below(30_000), cx);
+            replace(slot, random.u64(..30_000), cx);
         }
         move |cx: &mut Context<'_>| {
             for _ in 0..BATCH {
-                let slot = random.below(pending as u64) as usize;
-                replace(&mut slots[slot], random.below(30_000), cx);
+                let slot = random.usize(..pending);
+                replace(&mut slots[slot], random.u64(..30_000), cx);
             }
         }
     })

@@ -1,6 +1,6 @@
 //! How far ahead deadlines lie.
 
-use crate::random::Random;
+use fastrand::Rng;
 
 /// How many ticks lie between an insert and its deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,18 +38,18 @@ impl Delays {
         }
     }
 
-    pub(crate) fn draw(self, random: &mut Random) -> u64 {
+    pub(crate) fn draw(self, random: &mut Rng) -> u64 {
         match self {
-            Delays::Uniform => random.between(1, Delays::HORIZON),
+            Delays::Uniform => random.u64(1..=Delays::HORIZON),
             Delays::Long => {
-                let last = match random.below(100) {
+                let last = match random.u64(..100) {
                     0..90 => 30_000,
                     90..99 => Delays::HOUR,
                     _ => 259_000_000,
                 };
-                random.between(1, last)
+                random.u64(1..=last)
             }
-            Delays::Hours | Delays::Later => random.between(self.first(), 72 * Delays::HOUR),
+            Delays::Hours | Delays::Later => random.u64(self.first()..=72 * Delays::HOUR),
         }
     }
 }

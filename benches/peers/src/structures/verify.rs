@@ -12,8 +12,9 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use fastrand::Rng;
+
 use super::timers::{Due, Timers};
-use crate::random::Random;
 
 const OPERATIONS: usize = 400_000;
 
@@ -45,7 +46,7 @@ struct Run<T: Timers> {
     /// The model: what is to fire, the earliest first.
     expected: BTreeSet<(u64, usize)>,
     now: u64,
-    random: Random,
+    random: Rng,
     due: Vec<T::Due>,
     faults: Faults,
 }
@@ -58,14 +59,14 @@ impl<T: Timers> Run<T> {
             pending: Vec::new(),
             expected: BTreeSet::new(),
             now: 0,
-            random: Random::new(7),
+            random: Rng::with_seed(7),
             due: Vec::new(),
             faults: Faults::default(),
         }
     }
 
     fn step(&mut self) {
-        match self.random.below(100) {
+        match self.random.u64(..100) {
             0..40 => self.insert(),
             40..58 => self.cancel(),
             58..70 => self.reset(),
@@ -75,18 +76,18 @@ impl<T: Timers> Run<T> {
 
     /// Mostly tick by tick: only there is a timer seen to be one tick early.
     fn advance(&mut self) {
-        match self.random.below(1000) {
+        match self.random.u64(..1000) {
             0..980 => {
-                for _ in 0..self.random.between(1, 20) {
+                for _ in 0..self.random.u64(1..=20) {
                     self.advance_by(1);
                 }
             }
             980..998 => {
-                let ticks = self.random.between(1, 1000);
+                let ticks = self.random.u64(1..=1000);
                 self.advance_by(ticks);
             }
             _ => {
-                let ticks = self.random.between(1, 100_000);
+                let ticks = self.random.u64(1..=100_000);
                 self.advance_by(ticks);
             }
         }
@@ -95,14 +96,14 @@ impl<T: Timers> Run<T> {
     /// Near, far, and at the sizes of rings, where one level hands over to the next.
     fn deadline(&mut self) -> u64 {
         let random = &mut self.random;
-        let ahead = match random.below(20) {
-            0..5 => random.between(1, 300),
-            5..14 => random.between(1, 60_000),
-            14..16 => [64, 256, 512, 3600, 4096, 16_384, 65_536][random.below(7) as usize],
-            16 => 256 * random.between(1, 300),
-            17 => 256 - self.now % 256 + 256 * random.below(300),
-            18 => random.between(1, 3_600_000),
-            _ => random.between(1, 100_000_000),
+        let ahead = match random.u64(..20) {
+            0..5 => random.u64(1..=300),
+            5..14 => random.u64(1..=60_000),
+            14..16 => [64, 256, 512, 3600, 4096, 16_384, 65_536][random.usize(..7)],
+            16 => 256 * random.u64(1..=300),
+            17 => 256 - self.now % 256 + 256 * random.u64(..300),
+            18 => random.u64(1..=3_600_000),
+            _ => random.u64(1..=100_000_000),
         };
         self.now + ahead
     }
@@ -119,7 +120,7 @@ impl<T: Timers> Run<T> {
     /// A random timer that is pending.
     fn pick(&mut self) -> Option<usize> {
         let count = self.pending.len() as u64;
-        (count > 0).then(|| self.pending[self.random.below(count) as usize])
+        (count > 0).then(|| self.pending[self.random.u64(..count) as usize])
     }
 
     fn cancel(&mut self) {

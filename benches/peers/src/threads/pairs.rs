@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 
+use fastrand::Rng;
 use harness::Fallible;
 use harness::case::{Figures, figure};
 
 use super::runs::{Lap, rate};
 use super::timer::Timer;
-use crate::random::Random;
 
 /// None of the timeouts comes due.
 const DELAY: Duration = Duration::from_secs(30);
@@ -51,17 +51,17 @@ pub(super) fn at_once<T: Timer>(producers: usize, short: bool) -> Fallible<Figur
 pub(super) fn outstanding<T: Timer>(producers: usize, short: bool) -> Fallible<Figures> {
     let pending = if short { 1_000 } else { 100_000 };
     race(producers, short, |timer: &mut T, producer, race| {
-        let mut random = Random::new(producer as u64);
+        let mut random = Rng::with_seed(producer as u64);
         let mut set = |timer: &mut T| {
-            let number = random.below(30_000);
+            let number = random.u64(..30_000);
             timer.timeout(DELAY + Duration::from_millis(number), number)
         };
         let mut timeouts: Vec<T::Timeout> = (0..pending).map(|_| set(timer)).collect();
         timer.settle();
-        let mut random = Random::new((producer + producers) as u64);
+        let mut random = Rng::with_seed((producer + producers) as u64);
         race.lap(timer, |timer| {
             for _ in 0..BATCH {
-                let old = timeouts.swap_remove(random.below(pending as u64) as usize);
+                let old = timeouts.swap_remove(random.usize(..pending));
                 assert!(timer.cancel(old), "a timeout was gone");
                 timeouts.push(set(timer));
             }

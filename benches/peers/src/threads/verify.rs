@@ -4,9 +4,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::runs::Runs;
 use super::timer::Timer;
-use crate::random::Random;
 
 const TIMERS: usize = 2_000;
 
@@ -23,10 +24,10 @@ const PAUSE: Duration = Duration::from_micros(200);
 pub(crate) fn verify<T: Timer>() -> String {
     let mut timer = T::start();
     let runs = Runs::new(TIMERS);
-    let mut random = Random::new(0);
+    let mut random = Rng::with_seed(0);
     let (mut last, mut kept, mut refused) = (Instant::now(), Vec::new(), 0);
     for number in 0..TIMERS {
-        let delay = Duration::from_micros(1_000 + random.below(299_001));
+        let delay = Duration::from_micros(1_000 + random.u64(..299_001));
         let at = Instant::now() + delay;
         last = last.max(at);
         let job = timer.insert_at(at, move || runs.record(number, at));

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use jiff::civil::{DateTime, Time};
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Unit, Zoned};
+use jiff::{RoundMode, SignedDuration, Span, SpanRelativeTo, SpanRound, Timestamp, Unit, Zoned};
 use serde::Serialize;
 
 /// How far the clock of the store is ahead of this machine's.
@@ -146,32 +146,18 @@ pub(crate) fn relative(time: SystemTime, now: SystemTime) -> String {
     }
 }
 
-/// Returns a duration in its two largest units, rounded down: `3d 4h`, `5m 3s`, `1.250s`, `7ms`.
+/// Returns a duration in its two largest units, rounded down: `3d 4h`, `5m 3s`, `1s 250ms`, `7ms`. From 10 s on
+/// it has no milliseconds.
 pub(crate) fn span(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let units = [(86_400, Unit::Day), (3600, Unit::Hour), (60, Unit::Minute), (1, Unit::Second)];
-    let letter = |unit: Unit| match unit {
-        Unit::Day => "d",
-        Unit::Hour => "h",
-        Unit::Minute => "m",
-        _ => "s",
+    let smallest = match duration.as_secs() {
+        0..10 => Unit::Millisecond,
+        10..3600 => Unit::Second,
+        3600..86_400 => Unit::Minute,
+        _ => Unit::Hour,
     };
-    if seconds == 0 {
-        return format!("{}ms", duration.as_millis());
-    }
-    if seconds < 10 {
-        return format!("{}.{:03}s", seconds, duration.subsec_millis());
-    }
-    let first = units.iter().position(|(size, _)| seconds >= *size).unwrap_or(units.len() - 1);
-    let (size, unit) = units[first];
-    let mut text = format!("{}{}", seconds / size, letter(unit));
-    if let Some((smaller, unit)) = units.get(first + 1) {
-        let rest = seconds % size / smaller;
-        if rest > 0 {
-            text.push_str(&format!(" {rest}{}", letter(*unit)));
-        }
-    }
-    text
+    let round = SpanRound::new().largest(Unit::Day).smallest(smallest).mode(RoundMode::Trunc);
+    let span = Span::try_from(duration).and_then(|span| span.round(round.days_are_24_hours()));
+    span.map_or_else(|_| format!("{}s", duration.as_secs()), |span| format!("{span:#}"))
 }
 
 /// Returns a number of bytes in B, KiB, MiB or GiB.
@@ -282,8 +268,9 @@ mod tests {
     fn duration_is_printed_in_two_units() {
         let text = |ms: u64| span(Duration::from_millis(ms));
         assert_eq!(text(7), "7ms");
-        assert_eq!(text(1250), "1.250s");
+        assert_eq!(text(1250), "1s 250ms");
         assert_eq!(text(12_999), "12s");
+        assert_eq!(span(Duration::MAX), "18446744073709551615s");
         assert_eq!(text(303_000), "5m 3s");
         assert_eq!(text(3_600_000), "1h");
         assert_eq!(text(100 * 3_600_000), "4d 4h");

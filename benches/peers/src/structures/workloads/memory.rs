@@ -21,7 +21,7 @@ pub(super) fn bytes<T: Timers>(plan: Plan) -> Result<(f64, f64), String> {
     let pending = held()?;
     // From all over: nothing is cancelled in the order in which it was inserted.
     for place in 0..plan.size {
-        let other = place + population.random.below((plan.size - place) as u64) as usize;
+        let other = place + population.random.usize(..plan.size - place);
         keys.swap(place, other);
         if let Some(mut key) = keys[place].take() {
             population.timers.cancel(&mut key);

@@ -8,7 +8,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::random::Random;
+use fastrand::Rng;
+
 use crate::structures::delays::Delays;
 use crate::structures::timers::Timers;
 
@@ -43,7 +44,7 @@ pub(super) struct Population<T: Timers> {
     /// The timer whose value is `n` has its key at `n`.
     pub(super) keys: Vec<T::Key>,
     pub(super) now: u64,
-    pub(super) random: Random,
+    pub(super) random: Rng,
     pub(super) batch: Batch,
     plan: Plan,
 }
@@ -54,7 +55,7 @@ impl<T: Timers> Population<T> {
             timers: T::new(),
             keys: Vec::with_capacity(plan.size),
             now: 0,
-            random: Random::new(42),
+            random: Rng::with_seed(42),
             batch: Batch { places: Vec::with_capacity(BATCH), delays: Vec::with_capacity(BATCH) },
             plan,
         }
@@ -97,7 +98,7 @@ impl<T: Timers> Population<T> {
     pub(super) fn draw(&mut self, count: usize) {
         let (random, delays, last) = (&mut self.random, self.plan.delays, self.plan.size as u64);
         self.batch.places.clear();
-        self.batch.places.extend((0..count).map(|_| random.below(last) as usize));
+        self.batch.places.extend((0..count).map(|_| random.u64(..last) as usize));
         self.batch.delays.clear();
         self.batch.delays.extend((0..count).map(|_| delays.draw(random)));
     }

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::job::{DISTANT, HOUR, Random, wall_ns};
+use crate::job::{DISTANT, HOUR, wall_ns};
 use crate::process::bytes_in;
 use crate::{Contender, Fallible, NewJob, Setup, figure};
 
@@ -12,13 +12,13 @@ const BATCH: usize = 5000;
 pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     let jobs = setup.size("jobs")?;
     let contender = C::open(&setup.idle())?;
-    let (mut random, mut number) = (Random(2), 3 * DISTANT);
+    let (mut random, mut number) = (fastrand::Rng::with_seed(2), 3 * DISTANT);
     let start = Instant::now();
     let soonest = wall_ns() + 2 * HOUR;
     for first in (0..jobs).step_by(BATCH) {
         let new = (first..jobs.min(first + BATCH)).map(|_| {
             number += 1;
-            NewJob::at(number, soonest + random.below(72 * HOUR))
+            NewJob::at(number, soonest + random.i64(0..72 * HOUR))
         });
         contender.insert_many(new.collect())?;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::job::{DISTANT, HOUR, Random, wall_ns};
+use crate::job::{DISTANT, HOUR, wall_ns};
 use crate::process::{Usage, usage_between};
 use crate::{Contender, Fallible, NewJob, Setup, figure};
 
@@ -25,14 +25,14 @@ pub(super) fn one_by_one<C: Contender>(setup: &Setup) -> Fallible {
 pub(super) fn random<C: Contender>(setup: &Setup) -> Fallible {
     let (batch, jobs) = (setup.size("batch")?, setup.size("jobs")?);
     let contender = C::open(setup)?;
-    let mut random = Random(1);
+    let mut random = fastrand::Rng::with_seed(1);
     let mut number = 2 * DISTANT;
     let (before, start) = (Usage::now()?, Instant::now());
     for _ in 0..jobs / batch {
         let soonest = wall_ns() + HOUR;
         let new = (0..batch).map(|_| {
             number += 1;
-            NewJob::at(number, soonest + random.below(72 * HOUR))
+            NewJob::at(number, soonest + random.i64(0..72 * HOUR))
         });
         contender.insert_many(new.collect())?;
     }

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::job::{Random, SECOND, wall_ns};
+use crate::job::{SECOND, wall_ns};
 use crate::process::{Usage, memory, usage_between};
 use crate::runs::quantile;
 use crate::{Contender, Fallible, NewJob, Setup, figure, runs};
@@ -28,14 +28,14 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     let jobs = batches * per_batch;
     let runs = runs::expect(jobs as usize);
     let contender = C::open(setup)?;
-    let (mut random, mut number) = (Random(3), 0);
+    let (mut random, mut number) = (fastrand::Rng::with_seed(3), 0);
     let (before, start) = (Usage::now()?, Instant::now());
     let interval = Duration::from_secs(1) / BATCHES_PER_SECOND as u32;
     for batch in 0..batches {
         let from = wall_ns() + notice.as_nanos() as i64;
         let new = (0..per_batch).map(|_| {
             number += 1;
-            NewJob::at(number - 1, from + random.below(SECOND / BATCHES_PER_SECOND as i64))
+            NewJob::at(number - 1, from + random.i64(0..SECOND / BATCHES_PER_SECOND as i64))
         });
         contender.insert_many(new.collect())?;
         let next = interval * (batch as u32 + 1);

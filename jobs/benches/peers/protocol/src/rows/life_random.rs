@@ -7,7 +7,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::job::{HOUR, Random, wall_ns};
+use crate::job::{HOUR, wall_ns};
 use crate::process::{Usage, usage_between};
 use crate::{Contender, Fallible, NewJob, Setup, clock, figure, runs};
 
@@ -25,7 +25,7 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     let filled = contender.unfinished()?;
     clock::set_forward(UNTIL_FIRST);
     let step = DAYS.mul_f64(batch as f64 / pending as f64);
-    let mut random = Random(4);
+    let mut random = fastrand::Rng::with_seed(4);
     let (mut number, mut due) = (0, 0);
     let (mut start, warm_up) = (Instant::now(), length / 4);
     let mut before: Option<(Usage, u64)> = None;
@@ -46,7 +46,7 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
         let now = wall_ns();
         let new = (0..batch).map(|_| {
             number += 1;
-            NewJob::at(number - 1, now + random.below(72 * HOUR))
+            NewJob::at(number - 1, now + random.i64(0..72 * HOUR))
         });
         let new = new.collect();
         let called = Instant::now();

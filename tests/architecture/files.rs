@@ -1,0 +1,96 @@
+//! The files of a crate, and what must hold for each of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file has fewer lines than this.
+const MAX_LINES: usize = 400;
+
+pub(crate) fn read(path: impl AsRef<Path>) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every source file of the library: its path in `src`, and its text.
+pub(crate) fn sources() -> Vec<(String, String)> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    collect(&src, &mut files);
+    let relative = |path: &PathBuf| {
+        let path = path.strip_prefix(&src).expect("found below src");
+        path.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
+    };
+    let mut files: Vec<_> = files.iter().map(|path| (relative(path), read(path))).collect();
+    files.sort();
+    files
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder that can be listed") {
+        let path = entry.expect("an entry that can be read").path();
+        if path.ends_with("src/bin") {
+            continue;
+        }
+        if path.is_dir() {
+            collect(&path, files);
+        } else {
+            files.push(path);
+        }
+    }
+}
+
+pub(crate) fn assert_none(found: Vec<String>) {
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+/// Each file in `src` has fewer than `MAX_LINES` lines.
+#[test]
+fn files_stay_below_the_limit_of_lines() {
+    let too_long = sources().into_iter().filter_map(|(file, source)| {
+        let lines = source.lines().count();
+        (lines >= MAX_LINES).then(|| format!("src/{file} has {lines} lines: divide it"))
+    });
+    assert_none(too_long.collect());
+}
+
+/// `src/lib.rs` forbids unsafe code, and no file names it.
+#[test]
+fn unsafe_code_is_forbidden_and_absent() {
+    let forbidden = "#![forbid(unsafe_code)]";
+    let mut sources = sources();
+    let lib = sources.iter_mut().find(|(file, _)| file == "lib.rs").expect("there is a lib.rs");
+    assert!(lib.1.contains(forbidden), "src/lib.rs does not say {forbidden}");
+    lib.1 = lib.1.replacen(forbidden, "", 1);
+    let unsafe_files = sources.into_iter().filter(|(_, source)| source.contains("unsafe"));
+    assert_none(unsafe_files.map(|(file, _)| format!("src/{file} says `unsafe`")).collect());
+}
+
+/// The first sentence of a file's head, without the targets of its links. The head of a script is its
+/// first comment.
+pub(crate) fn first_sentence(source: &str) -> String {
+    let head: Vec<&str> = source
+        .lines()
+        .skip_while(|line| {
+            line.starts_with("//") && !line.starts_with("//!") || line.starts_with('#')
+        })
+        .map_while(|line| line.strip_prefix("//!").or_else(|| line.strip_prefix("--")))
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let head = head.join(" ");
+    let end = head.find(". ").map_or(head.len(), |end| end + 1);
+    let mut sentence = head[..end].replace("[`", "`").replace("`]", "`");
+    while let Some((before, after)) = sentence.split_once("`(crate::") {
+        let rest = after.split_once(')').map_or("", |(_, rest)| rest);
+        sentence = format!("{before}`{rest}");
+    }
+    sentence
+}
+
+/// The first sentence is read without the targets of its links.
+#[test]
+fn first_sentence_is_read_without_its_links() {
+    let head = "//! Points ([`Tick`](crate::Tick)), and\n//! [`Scale`]. More.\n//!\n//! Rules.";
+    assert_eq!(first_sentence(head), "Points (`Tick`), and `Scale`.");
+    assert_eq!(first_sentence("//! One line"), "One line");
+}
