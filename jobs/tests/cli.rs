@@ -380,7 +380,7 @@ fn watch_prints_a_line_a_second() {
     assert_eq!(lines.len(), 2);
     assert_eq!((&lines[0]["pending"], &lines[0]["running"]), (&1.into(), &0.into()));
     assert_eq!(ok(&app.file, &["watch", "--times", "1"]).lines().count(), 2);
-    // Whoever read it has gone: no error, as with `| head`.
+    // The reader of the output has gone. That is no error, as with `| head`.
     let mut watching = command(&app.file, &["watch", "--times", "50"]);
     let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(watching.stdout.take());
@@ -400,7 +400,7 @@ fn reading_verbs_do_not_wait_for_a_writer() {
     assert_eq!(ids(&json(&app.file, &["list", "--json"])), [&*id]);
     assert!(ok(&app.file, &["stats"]).contains("close-order"));
     assert!(ok(&app.file, &["show", &id]).contains(&id));
-    // The store waits for 10 seconds for whoever writes.
+    // The store would wait 10 seconds for another writer.
     assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
     transaction.rollback().unwrap();
 }

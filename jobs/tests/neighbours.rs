@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(240);
 /// The file of a child.
 const FILE: &str = "TICKWHEEL_NEIGHBOURS_FILE";
 
-/// Runs until it is told to stop.
+/// Runs until it is asked to stop.
 #[derive(Serialize, Deserialize)]
 struct Long(u32);
 
@@ -27,7 +27,7 @@ impl Job for Long {
     const KIND: &'static str = "long";
 }
 
-/// Ends its process after so many milliseconds.
+/// Ends its process after this number of milliseconds.
 #[derive(Serialize, Deserialize)]
 struct Killer(u64);
 

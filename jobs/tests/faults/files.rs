@@ -31,8 +31,8 @@ pub(crate) fn is_refused(folder: &Folder, path: &Path, expected: fn(&OpenError) 
     assert!(expected(&refused), "{refused:?}");
     assert!(refused.to_string().contains(&path.display().to_string()), "{refused} names no file");
     let after = folder.contents();
-    // The lock of the runner is a file of its own, and empty; the index of the log, which whoever reads
-    // makes, has nothing of its own.
+    // Two files may appear: the lock of the runner, which is empty, and the index of the log, which
+    // every reader makes from the log.
     let index = |path: &Path| path.to_string_lossy().ends_with("-shm");
     let changed = |(path, bytes): &(&PathBuf, &Vec<u8>)| {
         !bytes.is_empty() && !index(path) && before.get(*path) != Some(*bytes)

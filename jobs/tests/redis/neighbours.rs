@@ -25,7 +25,7 @@ const LONG: Duration = Duration::from_secs(240);
 const NODES: usize = 3;
 const NEIGHBOURS: u32 = 10;
 
-/// Runs until it is told to stop.
+/// Runs until it is asked to stop.
 #[derive(Serialize, Deserialize)]
 struct Long(u32);
 
@@ -41,7 +41,7 @@ impl Job for Waits {
     const KIND: &'static str = "waits";
 }
 
-/// Ends its process after so many milliseconds.
+/// Ends its process after this number of milliseconds.
 #[derive(Serialize, Deserialize)]
 struct Killer(u64);
 

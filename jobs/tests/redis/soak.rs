@@ -31,7 +31,7 @@ struct Produced {
     cancelled: BTreeSet<u64>,
 }
 
-/// Inserts until it is told to stop, and cancels some of it.
+/// Inserts jobs until `stop` is set, and cancels some of them.
 fn produce(client: &Client, mut draw: Draw, stop: &AtomicBool) -> Produced {
     let mut produced = Produced::default();
     for order in 0.. {
