@@ -1,5 +1,5 @@
-//! Drawings of lines over a logarithmic axis, with a legend beside them, and under them where was
-//! measured what they show.
+//! Drawings of lines over a logarithmic axis, with a legend beside the lines, and below them a line
+//! that says where they were measured.
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,7 +9,7 @@ use plotters::prelude::*;
 
 pub const FONT: &str = "sans-serif";
 
-/// Colours that can be told apart, also by those who see fewer.
+/// Colours that a colour-blind reader can tell apart too.
 pub const COLOURS: [RGBColor; 9] = [
     RGBColor(204, 51, 17),
     RGBColor(0, 119, 187),
@@ -62,7 +62,7 @@ pub fn over_logarithmic(path: &Path, frame: &Frame<'_>, lines: &[Line]) -> Drawn
     draw(path, frame, frame.up.range.clone().log_scale(), lines)
 }
 
-/// Draws lines over a logarithmic axis; the upward one is even.
+/// Draws lines over a logarithmic axis across; the axis upward is linear.
 pub fn over_even(path: &Path, frame: &Frame<'_>, lines: &[Line]) -> Drawn {
     draw(path, frame, frame.up.range.clone(), lines)
 }

@@ -1,12 +1,12 @@
-//! What the comparisons with other libraries have in common: measurements in rounds, a file of all
+//! The common part of all comparisons with other libraries: measurements in rounds, a file of all
 //! figures, and the tables and drawings that are made from it.
 //!
-//! A comparison brings what differs: its cases, its contenders and how each is measured, as data and
-//! as functions. [`report::Comparison`] is what it implements.
+//! A comparison implements [`report::Comparison`]. It supplies its cases, its contenders and the
+//! way to measure each, as data and as functions.
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | `case.rs` | says what a measurement is, and what comes out of it |
+//! | `case.rs` | defines a measurement and its figures |
 //! | `versions.rs` | finds the version of a package that was measured |
 //! | `machine.rs` | says where and when it was measured |
 //! | `options.rs` | reads the options that every comparison has |
@@ -15,14 +15,14 @@
 //! | `rounds.rs` | measures all cases in interleaved rounds |
 //! | `table.rs` | makes tables in Markdown |
 //! | `drawing.rs` | draws lines over a logarithmic axis |
-//! | `report.rs` | puts tables into the page, and files where they belong |
-//! | `queues/` | what the comparisons of job queues have in common besides |
+//! | `report.rs` | writes the tables into the page, the drawings, and the file of figures |
+//! | `queues/` | has what only the comparisons of job queues share |
 //!
 //! Ground rules:
 //!
 //! - Nothing here knows a contender, a row or a figure by its name, save `queues/`, which knows the
 //!   figures that all queues have.
-//! - A file names only what stands above it in this list.
+//! - A file uses only the files above it in this list.
 
 #![forbid(unsafe_code)]
 

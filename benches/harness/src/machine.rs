@@ -8,7 +8,7 @@ pub fn describe(version: &str) -> String {
     let parts = [
         format!("{} x {}", cores(), processor()),
         memory(),
-        // What follows the number is the name that somebody gave a build.
+        // After the number stands the name of the build, which is left out.
         output("uname", &["-sr"]).split('-').next().unwrap_or_default().to_owned(),
         output("rustc", &["--version"]).split(" (").next().unwrap_or_default().to_owned(),
         format!("tickwheel {version}"),
@@ -40,7 +40,7 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// What a command prints, or that it is unknown.
+/// The output of a command, or "unknown" and its name.
 fn output(command: &str, arguments: &[&str]) -> String {
     let output = Command::new(command).args(arguments).output().ok();
     let text = output.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! The options that every comparison has, and the words of a command line one by one.
+//! The options that every comparison has, and a reader for the words of a command line.
 
 use std::str::FromStr;
 use std::vec::IntoIter;
 
 use crate::Fallible;
 
-/// A command line. The word that was taken last may have a value behind it.
+/// A command line. A value may follow the word that was taken last.
 pub struct Words {
     rest: IntoIter<String>,
     last: String,
@@ -32,12 +32,12 @@ impl Words {
         number(&self.value()?)
     }
 
-    /// Takes the value, numbers between commas.
+    /// Takes the value, numbers that are separated by commas.
     pub fn numbers<N: FromStr>(&mut self) -> Fallible<Vec<N>> {
         self.value()?.split(',').map(number).collect()
     }
 
-    /// Takes the value, names between commas.
+    /// Takes the value, names that are separated by commas.
     pub fn names(&mut self) -> Fallible<Vec<String>> {
         Ok(self.value()?.split(',').map(str::to_owned).collect())
     }
@@ -53,7 +53,7 @@ fn number<N: FromStr>(text: &str) -> Fallible<N> {
 pub enum Action {
     #[default]
     Measure,
-    /// Tables and drawings again, from the figures there are.
+    /// Makes tables and drawings again, from the figures of earlier runs.
     Report,
     Help,
 }
@@ -66,12 +66,12 @@ pub struct Common {
     pub short: bool,
     /// Whether figures, tables and drawings are to be written.
     pub write: bool,
-    /// How often a case is measured, where the comparison's own number is not wanted.
+    /// How often a case is measured, instead of the comparison's own number.
     pub rounds: Option<usize>,
 }
 
 impl Common {
-    /// Heeds a word, with its value, if it is known here. Returns whether it is.
+    /// Handles a word, with its value, if it is one of these options. Returns whether it is.
     pub fn heed(&mut self, word: &str, words: &mut Words) -> Fallible<bool> {
         match word {
             "-h" | "--help" => self.action = Action::Help,

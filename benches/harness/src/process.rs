@@ -23,9 +23,9 @@ fn parse(text: &str) -> Fallible<Figures> {
     text.lines().map(|line| parsed(line).ok_or_else(|| format!("`{line}` is no figure"))).collect()
 }
 
-/// Runs a program and returns what it prints; what it complains of goes where ours goes. One that
-/// takes longer than `patience` is killed, and has failed. Nothing is polled meanwhile: this process
-/// takes no processor time from the one that is measured.
+/// Runs a program and returns its standard output. Its standard error is that of this process. A
+/// program that takes longer than `patience` is killed, and has failed. This process does not poll
+/// meanwhile, so it takes no processor time from the one that is measured.
 pub fn output(command: &mut Command, patience: Duration) -> Fallible<String> {
     let spawned = command.stdout(Stdio::piped()).spawn();
     let mut child = spawned.map_err(|error| format!("{command:?}: {error}"))?;

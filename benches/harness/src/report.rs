@@ -2,11 +2,11 @@
 //!
 //! Ground rules:
 //!
-//! - Between `<!-- begin NAME -->` and `<!-- end NAME -->` everything is ours; all else in the page is
-//!   left as it is.
+//! - The report replaces the text between `<!-- begin NAME -->` and `<!-- end NAME -->`, and leaves
+//!   the rest of the page as it is.
 //! - A table without markers is an error, after everything else has been written: a new table should
 //!   not be forgotten.
-//! - Nothing is computed that is not in the file of figures beside the page.
+//! - Every number is computed from the file of figures beside the page.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -23,7 +23,7 @@ pub trait Comparison {
     /// The page. The file of figures has its name and stands beside it.
     fn page(&self) -> PathBuf;
 
-    /// The order of the file of figures, in which tables name their lines.
+    /// The order of the file of figures, which is also that of the rows of a table.
     fn order(&self, a: &Self::Case, b: &Self::Case) -> Ordering;
 
     /// Every table, with the name of its markers.
@@ -71,7 +71,7 @@ fn write_page(path: &Path, tables: Vec<(String, String)>) -> Fallible {
     Err(format!("{} wants these lines, or their pairs:\n{}", path.display(), missing.join("\n")))
 }
 
-/// The text with something new between the markers of a name.
+/// The text with new content between the markers of a name.
 fn between_markers(text: &str, name: &str, new: &str) -> Option<String> {
     let (begin, end) = (format!("<!-- begin {name} -->\n"), format!("<!-- end {name} -->"));
     let first = text.find(&begin)? + begin.len();

@@ -44,13 +44,13 @@ impl<C: Case> Results<C> {
         self.lines.extend(figures.into_iter().map(line));
     }
 
-    /// Adds what other measurements gave.
+    /// Adds the results of other measurements.
     pub fn extend(&mut self, other: Self) {
         self.lines.extend(other.lines);
         self.places.extend(other.places);
     }
 
-    /// Says where a part was measured.
+    /// Notes where a part was measured.
     pub fn measured(&mut self, part: &str, place: String) {
         self.places.insert(part.to_owned(), place);
     }
@@ -90,7 +90,7 @@ impl<C: Case> Results<C> {
         Some(Spread { median, min, max })
     }
 
-    /// These results, with what was measured anew in place of what it replaces, in an order.
+    /// These results, in which the `new` ones take the place of the older ones, in an order.
     pub fn replaced_by(mut self, new: Self, order: impl Fn(&C, &C) -> Ordering) -> Self {
         let newer: Vec<C> = new.cases(|_| true).into_iter().cloned().collect();
         self.lines.retain(|line| !newer.iter().any(|newer| newer.replaces(&line.case)));
@@ -113,7 +113,7 @@ impl<C: Case> Results<C> {
         fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Reads what was written: nothing, if nothing was.
+    /// Reads the file. Returns empty results if there is none.
     pub fn read(path: &Path) -> Fallible<Self> {
         let text = match fs::read_to_string(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Results::default()),

@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - Repetitions are interleaved: what is compared has a first round of all, then a second. What the
-//!   machine does meanwhile happens to all of them.
+//! - Repetitions are interleaved: cases that are compared with each other have a first round of
+//!   all, then a second. So other work on the machine affects all of them.
 //! - A measurement that fails is reported, and the others go on.
 
 use std::time::Instant;

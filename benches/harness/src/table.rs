@@ -15,7 +15,7 @@ pub fn table(
     text
 }
 
-/// A median, and beside it the least and the most unless they say the same.
+/// A median, and beside it the least and the most unless they look the same.
 pub fn cell(
     spread: Option<Spread>,
     number: fn(f64) -> String,

@@ -8,7 +8,7 @@ pub fn locked(folder: &Path, package: &str) -> Option<String> {
     pinned(&folder.join("Cargo.lock"), &format!("name = \"{package}\"\nversion = \""), '"')
 }
 
-/// The part of a file between a text and the next given letter.
+/// The part of a file from the end of a text to the next occurrence of a letter.
 pub fn pinned(file: &Path, before: &str, end: char) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let rest = &text[text.find(before)? + before.len()..];

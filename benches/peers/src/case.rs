@@ -1,4 +1,4 @@
-//! What is measured: a case, and who measures it.
+//! A case, which is one measurement, and the peers and suites that measure it.
 
 use harness::Fallible;
 use harness::case::{self, Figures};
@@ -8,13 +8,13 @@ use harness::case::{self, Figures};
 pub(crate) struct Case {
     /// `structures`, `threads` or `futures`.
     pub(crate) suite: String,
-    /// What is done: `pairs`, `drain`, ...
+    /// The work: `pairs`, `drain`, ...
     pub(crate) work: String,
-    /// By whom.
+    /// The peer that does it.
     pub(crate) peer: String,
-    /// How many timers are pending, or how many producers there are: what the work says.
+    /// The number of pending timers or of producers, depending on the work.
     pub(crate) size: usize,
-    /// How delays are distributed, or what is woken, where there is a choice; otherwise `-`.
+    /// How delays are distributed, or which waker is used, where there is a choice; otherwise `-`.
     pub(crate) delays: String,
 }
 
@@ -42,7 +42,7 @@ impl case::Case for Case {
         &self.suite
     }
 
-    /// Whether they differ in the peer alone.
+    /// Whether the two differ in the peer alone.
     fn takes_turns_with(&self, other: &Case) -> bool {
         *self == Case { peer: self.peer.clone(), ..other.clone() }
     }
@@ -57,15 +57,16 @@ pub(crate) struct Suite {
     pub(crate) name: &'static str,
     /// Whether its cases are pinned to one core.
     pub(crate) pinned: bool,
-    /// Its cases in the order of the report, each with how often it is repeated; the short form measures next to nothing.
+    /// Its cases in the order of the report, each with its number of repetitions. The short form hardly
+    /// measures anything.
     pub(crate) cases: fn(short: bool) -> Vec<(Case, usize)>,
     /// Runs one case, in this process.
     pub(crate) measure: fn(&Case, short: bool) -> Fallible<Figures>,
-    /// Runs every peer against what is expected of a timer: for each, the name and "exact" or its deviation.
+    /// Checks every peer against the rules of a timer. Returns for each its name, and "exact" or its deviation.
     pub(crate) verify: fn() -> Vec<(&'static str, String)>,
 }
 
-/// What a peer's name stands for.
+/// The function behind a peer's name.
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) measure: fn(&Case, short: bool) -> Fallible<Figures>,
@@ -100,7 +101,7 @@ pub(crate) fn measure(peers: &[Peer], case: &Case, short: bool) -> Fallible<Figu
     (peer.ok_or_else(|| format!("no peer is called {:?}", case.peer))?.measure)(case, short)
 }
 
-/// Looks whether each peer is exact.
+/// Checks whether each peer is exact.
 pub(crate) fn verify(peers: &[Peer]) -> Vec<(&'static str, String)> {
     peers.iter().map(|peer| (peer.name, (peer.verify)())).collect()
 }

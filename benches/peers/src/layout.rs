@@ -1,7 +1,7 @@
-//! What the report shows, as data: a row for each table, in the order of the report.
+//! The contents of the report, as data: a row for each table, in the order of the report.
 //!
-//! A table goes between the marker lines of its name in `docs/performance.md`. A drawing has the same
-//! name. To show something new is to add a row here and the two lines there.
+//! A table goes between the marker lines of its name in `docs/performance.md`. A drawing has the
+//! same name. To show a new table, add a row here and the two marker lines there.
 
 use crate::case::Case;
 
@@ -16,16 +16,16 @@ pub(crate) struct Table {
     pub(crate) delays: &'static str,
     pub(crate) title: &'static str,
     pub(crate) unit: &'static str,
-    /// What `size` counts.
+    /// The things that `size` counts.
     pub(crate) of: &'static str,
-    /// A figure, and what it is called in the heading of its column.
+    /// A figure, and its name in the heading of its column.
     pub(crate) figures: &'static [(&'static str, &'static str)],
-    /// Whether there is a drawing over the sizes.
+    /// Whether the figures are also drawn over the sizes.
     pub(crate) drawn: bool,
 }
 
 impl Table {
-    /// Of the markers and of the drawing.
+    /// The name of the markers and of the drawing.
     pub(crate) fn name(&self) -> String {
         let work = self.work.replace('_', "-");
         match self.delays {

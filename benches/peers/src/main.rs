@@ -1,4 +1,4 @@
-//! Measures `tickwheel` beside other timers, and writes down what comes out.
+//! Measures `tickwheel` beside other timers, and writes the figures down.
 //!
 //! ```text
 //! cargo run --release                                measure everything (three quarters of an hour); write figures, tables, plots
@@ -10,14 +10,14 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | `case.rs` | says what is measured |
+//! | `case.rs` | defines a measurement |
 //! | `structures/` | the suite of single-threaded structures |
 //! | `threads/` | the suite of timers with threads of their own |
 //! | `futures/` | the suite of sleeps and timeouts in tasks |
 //! | `options.rs` | reads the command line |
-//! | `results.rs` | says what the figures are of, those in `docs/performance.csv` |
+//! | `results.rs` | finds the works, peers and sizes of the figures in `docs/performance.csv` |
 //! | `run.rs` | starts a process for each measurement |
-//! | `layout.rs` | says what the report shows, as data |
+//! | `layout.rs` | the contents of the report, as data |
 //! | `tables.rs` | makes the tables of `docs/performance.md` |
 //! | `plot.rs` | makes the drawings in `docs/plots/` |
 //! | `../harness/` | rounds, files of figures, pages: what all comparisons have in common |

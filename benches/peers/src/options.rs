@@ -34,11 +34,11 @@ pub(crate) enum Command {
     },
 }
 
-/// Which cases, and how.
+/// The choice of cases, and of the way to measure them.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) common: Common,
-    /// Whether it is only looked whether timers fire when they should.
+    /// Whether the run only checks that timers fire when they should.
     pub(crate) verify: bool,
     suite: Option<String>,
     work: Option<String>,
@@ -60,7 +60,7 @@ impl Options {
             && self.delays.as_ref().is_none_or(|only| *only == case.delays)
     }
 
-    /// Whether files are written: after a full run, or when asked for.
+    /// Whether files are written: after a full run, or if the command line asks for it.
     pub(crate) fn writes(&self) -> bool {
         let partial = self.suite.is_some()
             || !self.peers.is_empty()

@@ -10,7 +10,8 @@ use harness::drawing::{self, Axis, COLOURS, Frame, Line};
 use crate::layout::{OURS, TABLES, Table};
 use crate::results::{Results, peers, sizes};
 
-/// Draws every table that wants it and has figures for two sizes, and the growth of ours.
+/// Draws every table that is marked for it and has figures for two sizes, and how the costs of `tickwheel`
+/// grow.
 pub(crate) fn write(results: &Results, folder: &Path) -> Fallible {
     for table in TABLES.iter().filter(|table| table.drawn) {
         let peers = peers(results, table.suite, table.work, table.delays);
@@ -26,7 +27,7 @@ pub(crate) fn write(results: &Results, folder: &Path) -> Fallible {
     growth(folder, results)
 }
 
-/// All that ours does, in one drawing: what grows with the number of timers, and what does not.
+/// All operations of `tickwheel` in one drawing: it shows which of them grow with the number of timers.
 fn growth(folder: &Path, results: &Results) -> Fallible {
     let tables = TABLES.iter().filter(|table| table.suite == "structures" && table.drawn);
     let lines = tables.enumerate().map(|(index, table)| {
@@ -84,7 +85,7 @@ fn range(values: impl Iterator<Item = f64>, room: f64) -> Range<f64> {
     min / room..max * room
 }
 
-/// A number as short as it can be read.
+/// A number in its shortest readable form.
 fn quantity(value: f64) -> String {
     match value {
         1e6.. => format!("{} M", value / 1e6),

@@ -1,6 +1,6 @@
-//! What the figures say of works and peers.
+//! Questions to the figures: works, peers, sizes and verifications.
 //!
-//! A verification is a case, too: of the work `verify`, with the outcome as the name of its figure.
+//! A verification is a case too: its work is `verify`, and its outcome is the name of its figure.
 
 use harness::case::figure;
 use harness::results::distinct;

@@ -1,5 +1,5 @@
-//! Measures cases, each in a process of its own: no allocator, cache or branch predictor remembers the
-//! one before it.
+//! Measures cases, each in a process of its own, so that no allocator, cache or branch predictor
+//! remembers the case before.
 
 use std::env;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::results::{Results, verified};
 
 /// The folder of the source.
 pub(crate) const HOME: &str = env!("CARGO_MANIFEST_DIR");
-/// How long a measurement may take: one that hangs is a failure like any other.
+/// The time limit of a measurement. One that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs one case here and prints its figures.
@@ -41,7 +41,7 @@ fn pin() {
     }
 }
 
-/// Looks here whether the peers of a suite are exact, and prints a line for each.
+/// Checks in this process whether the peers of a suite are exact, and prints a line for each.
 pub(crate) fn verify_here(suites: &[Suite], suite: &str) -> Fallible {
     for (peer, outcome) in (find(suites, suite)?.verify)() {
         println!("{peer}\t{outcome}");
@@ -54,7 +54,7 @@ fn find<'a>(suites: &'a [Suite], name: &str) -> Fallible<&'a Suite> {
     suite.ok_or_else(|| format!("no suite is called `{name}`"))
 }
 
-/// Looks whether the peers of the chosen suites are exact.
+/// Checks whether the peers of the chosen suites are exact, each suite in a process of its own.
 pub(crate) fn verify(suites: &[Suite], options: &Options) -> Fallible<Results> {
     let mut results = Results::default();
     for suite in suites.iter().filter(|suite| options.has_suite(suite.name)) {
@@ -85,7 +85,7 @@ fn figures(case: &Case, short: bool) -> Fallible<Figures> {
     process::figures(&mut command, PATIENCE)
 }
 
-/// This program once more.
+/// A command that starts this program once more.
 fn this() -> Fallible<Command> {
     env::current_exe().map(Command::new).map_err(|error| error.to_string())
 }

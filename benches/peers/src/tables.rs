@@ -7,7 +7,7 @@ use crate::results::{Results, outcome, peers, sizes, suites, verified_peers};
 use crate::run::HOME;
 use crate::structures;
 
-/// The sizes at which peers are set against each other.
+/// The sizes at which the peers are compared with each other.
 const COMPARED: [usize; 2] = [100_000, 1_000_000];
 
 /// Every table that there are figures for, with the name of its markers.
@@ -72,7 +72,8 @@ struct Column {
     heading: String,
 }
 
-/// All sizes of all figures; a heading names what there is a choice of.
+/// All sizes of all figures. A heading names the size if there is one figure, the figure if there is one
+/// size, and otherwise both.
 fn columns(described: &Table, results: &Results) -> Vec<Column> {
     let sizes = sizes(results, described.suite, described.work, described.delays);
     let figures = described.figures();
@@ -90,7 +91,7 @@ fn columns(described: &Table, results: &Results) -> Vec<Column> {
     columns
 }
 
-/// How many times as fast ours is as the best peer whose cancel is exact.
+/// How many times as fast `tickwheel` is as the best peer whose cancel is exact.
 fn ratios(results: &Results) -> String {
     let headings = COMPARED.map(|size| format!("{} timers", short(size)));
     let has_ours = |table: &&Table| {
@@ -146,7 +147,7 @@ fn package(peer: &str) -> &str {
     }
 }
 
-/// Two or three digits that count, and commas between thousands.
+/// A number with two or three significant digits, and with commas between thousands.
 fn number(value: f64) -> String {
     if value != 0.0 && value.abs() < 1.0 {
         return format!("{value:.2}");

@@ -1,5 +1,5 @@
-//! calloop: events of a wheel in a callback of the loop, which wakes by a `ping`. This is a cache
-//! whose entries the loop drops when nobody has asked for them for too long.
+//! calloop: events of a wheel in a callback of the loop, which wakes by a `ping`. The test is a
+//! cache: the loop drops the entries that have not been read for too long.
 //!
 //! An event costs no closure and no box. A batch of events costs one write to an eventfd.
 
@@ -32,7 +32,7 @@ pub fn insert_source<'l, T: Send + 'static, Data>(
     let (events, due) = Events::unbounded(scheduler);
     let (ping, source) = make_ping()?;
     handle.insert_source(source, move |(), (), data| {
-        // Whoever is woken receives until the channel is empty.
+        // One wake-up may stand for several events, so the loop receives until the channel is empty.
         due.try_iter().for_each(|event| callback(event, data));
     })?;
     // It pings at once, since something may be there already.

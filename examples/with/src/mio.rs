@@ -37,7 +37,7 @@ impl Wake for PollWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // It fails if the poll is gone, and then nobody is there to be woken.
+        // It fails only if the poll is gone, and then there is nothing to wake.
         let _ = self.0.wake();
     }
 }
@@ -136,7 +136,7 @@ pub fn serve_events(
                 LISTENER => server.accept(poll.registry(), |token| {
                     timers.insert(limit, token).expect("the receiver is there, and the wheel")
                 })?,
-                // Whoever is woken receives until the channel is empty.
+                // One wake-up may stand for several events, so the loop receives until the channel is empty.
                 WAKER => {
                     for due in silent.try_iter() {
                         // A connection may have ended while its event was in the channel.

@@ -69,7 +69,7 @@ mod tests {
     use std::time::Duration;
     use tickwheel::Wheel;
 
-    /// After so long without a packet, a connection is closed.
+    /// A connection that has no packet for this time is closed.
     const IDLE: Duration = Duration::from_millis(400);
 
     fn configs() -> (ServerConfig, ClientConfig) {
@@ -118,7 +118,7 @@ mod tests {
             send.finish().unwrap();
             assert_eq!(receive.read_to_end(100).await.unwrap(), b"hello");
             assert!(wheel.stats().sleeping > 0, "its timer is on the wheel");
-            // Nobody says anything more, and both ends give up.
+            // Neither end sends anything more, and both give up.
             assert_eq!(connection.closed().await, ConnectionError::TimedOut);
             assert_eq!(serves.await.unwrap(), ConnectionError::TimedOut);
             assert!(begin.elapsed() >= IDLE);

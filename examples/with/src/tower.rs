@@ -86,7 +86,7 @@ where
         if let Poll::Ready(response) = this.response.poll(cx) {
             return Poll::Ready(response.map_err(Into::into));
         }
-        // The error of a wheel that has ended says so.
+        // If the wheel has ended, this returns an error that says that.
         ready!(this.limit.poll_elapsed(cx))?;
         Poll::Ready(Err(TimedOut.into()))
     }

@@ -129,7 +129,7 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
         let mut command = Command::new(&program);
         command.arg(&file).args(args).current_dir("/");
         if is_root {
-            // Root may write to whatever it likes, so somebody else looks.
+            // Root may write to every file, so the command runs as another user.
             command.uid(65534).gid(65534);
         }
         Ended::of(&mut command)

@@ -35,7 +35,7 @@ pub(crate) struct Effort {
     pub(crate) most_bits: u32,
     /// How many sets of fates are drawn at random for each event.
     pub(crate) random: usize,
-    /// Every so many images are reopened and drained too.
+    /// Of every `drained` images one is reopened and drained too.
     pub(crate) drained: usize,
 }
 
@@ -214,7 +214,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Opens a disk beside whoever runs its jobs, and checks it. Returns the disk as it is then.
+/// Opens a disk as a client, beside the process that runs its jobs, and checks it. Returns the disk
+/// as it is then.
 fn look(disk: Disk) -> (Seen, Disk) {
     let builder = Jobs::open_with_vfs(disk.path(FILE), ffi::NAME).expect("a builder");
     let client = builder.client().expect("what a crash leaves can be opened");

@@ -4,8 +4,8 @@
 //! Ground rules:
 //!
 //! - One thread, a manual clock: between two calls nothing happens.
-//! - What a call is answered is compared with a ledger that knows nothing of the store. What the store
-//!   says after each call is kept, and compared with the ledger too.
+//! - The answer to each call is compared with a ledger that knows nothing of the store. The
+//!   contents of the store after each call are kept, and compared with the ledger too.
 //! - No job runs twice in one call: an advance is shorter than the wait between two tries.
 
 use std::collections::BTreeMap;

@@ -161,7 +161,7 @@ impl Ledger {
         }
     }
 
-    /// Takes an occurrence of a schedule, which nobody inserted.
+    /// Takes an occurrence of a schedule. No call inserted it.
     fn occurs(&mut self, id: JobId, task: &Task, due: SystemTime) {
         let (name, schedule) = self
             .schedules

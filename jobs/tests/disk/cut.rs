@@ -41,7 +41,7 @@ pub(crate) struct Pending {
 pub(crate) enum Fate {
     Kept,
     Lost,
-    /// Pieces of so many bytes; bit `n % 64` says whether piece `n` is kept.
+    /// Cut into pieces of `piece` bytes; bit `n % 64` says whether piece `n` is kept.
     Torn {
         piece: usize,
         kept: u64,

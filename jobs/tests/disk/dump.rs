@@ -30,7 +30,7 @@ impl Dump {
         Dump::with_claims(client).0
     }
 
-    /// Returns what the store has, and which jobs are claimed as far as it says so.
+    /// Returns the contents of the store, and the jobs that it reports as claimed.
     pub(crate) fn with_claims(client: &Client) -> (Dump, BTreeSet<JobId>) {
         let running = listed(client.running());
         let claimed = running.iter().map(|job| job.id).collect();

@@ -157,7 +157,7 @@ unsafe extern "C" fn read(
     bytes: c_int,
     at: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: `to` has room for so many bytes.
+    // SAFETY: `to` has room for that number of bytes.
     let (handle, to) =
         unsafe { (handle(file), slice::from_raw_parts_mut(to.cast::<u8>(), bytes as usize)) };
     match handle.read(at as usize, to) {
@@ -176,7 +176,7 @@ unsafe extern "C" fn write(
     bytes: c_int,
     at: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: `from` has so many bytes.
+    // SAFETY: `from` has that number of bytes.
     let (handle, from) =
         unsafe { (handle(file), slice::from_raw_parts(from.cast::<u8>(), bytes as usize)) };
     code(handle.write(at as usize, from))

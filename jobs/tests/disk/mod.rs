@@ -3,8 +3,8 @@
 //!
 //! Ground rules:
 //!
-//! - A disk is a map from names to bytes, and the list of what was done to it. Whoever replays a part
-//!   of the list has what a crash at that moment leaves.
+//! - A disk is a map from names to bytes, and the list of the changes to it. To replay a part of
+//!   the list gives the disk that a crash at that moment leaves.
 //! - That a file was made or deleted is on stable storage once the file or the folder is synced. As
 //!   SQLite's own file system does, the first sync of a journal or a log syncs the folder too.
 //! - A fault is an error code and which operations get it. An operation that fails changes nothing,
@@ -121,8 +121,8 @@ impl Disk {
         Disk { number, state }
     }
 
-    /// Returns another disk that is as this one is now. What happens to this one from now on, as when
-    /// a process ends, does not happen to the other.
+    /// Returns a copy of this disk as it is now. Later changes to this one, as when a process ends,
+    /// do not reach the copy.
     pub(crate) fn fork(&self) -> Disk {
         let state = self.lock();
         Disk::with_log(state.files.clone(), state.log.clone())

@@ -2,8 +2,8 @@
 //! that works, and whose `check` reports what is wrong, or has all jobs.
 //!
 //! A flip in the log is another matter. SQLite reads a log up to the first frame whose checksum is
-//! wrong, as after a power cut, so the commits from there on are gone, and nothing tells. What is left
-//! must be a prefix, and in order.
+//! wrong, as after a power cut, so the commits from there on are gone, and no error reports that.
+//! The commits that are left must be a prefix, and in order.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -73,7 +73,7 @@ fn full_disk_refuses_jobs_and_takes_them_once_there_is_room() {
     let (jobs, driver) = open();
     jobs.check().expect("the store is in order");
     assert_eq!(jobs.count().expect("it is read").pending, stored.len() as u64);
-    // Whatever is left of the hour, by a clock that began later.
+    // The clock of this driver began later, so less than two hours are left until the jobs are due.
     assert_eq!(driver.advance(2 * hour), stored.len());
     jobs.check().expect("the store is in order");
     jobs.shutdown().expect("there is room");

@@ -1,9 +1,9 @@
 //! Every write, sync and read of a history fails, once or for a while.
 //!
-//! What must hold: nobody panics; an insert that is refused gives its job back and leaves nothing; one
-//! whose answer is not known is there once or not at all, and inserting it again under its id makes
-//! exactly one; once the disk works again, so does the store, without a restart; what was answered is
-//! there, after a power cut too; and what ran is not run again.
+//! The rules: no thread panics. A refused insert gives its job back and leaves nothing. A job whose
+//! insert has no known outcome is there once or not at all, and inserting it again under its id
+//! makes exactly one. Once the disk works again, so does the store, without a restart. A change
+//! that was answered is there, after a power cut too. A job that has run does not run again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! One file has one runner, by whatever name it is opened; and a file that is not there any more takes
-//! no jobs.
+//! One file has one runner, under every name by which it is opened; and a file that is not there any more
+//! takes no jobs.
 
 #![cfg(unix)]
 

@@ -40,7 +40,7 @@ fn cancel_by_another_process_prevents_a_retry_without_delay() {
     let jobs = Jobs::open(&path)
         .unwrap()
         .handle(move |_: Close, run| {
-            // A second run is told that there is nothing to cancel, or cancels again.
+            // In a second run the answer is that there is nothing to cancel, or the run cancels again.
             let _ = elsewhere.cancel(run.id());
             Err(Fail::after(std::time::Duration::ZERO, "stopped"))
         })

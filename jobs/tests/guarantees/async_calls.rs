@@ -401,7 +401,7 @@ fn threads_and_futures_share_a_client() {
     let cancelled = EACH.div_ceil(3);
     assert_eq!(client.count().unwrap().pending, 64 * (EACH - cancelled));
     client.check().unwrap();
-    // Nobody leads now, so a lone thread does.
+    // No caller makes steps for the others now, so a thread that calls alone makes its own.
     client.insert(HOUR, close(0)).unwrap();
 }
 

@@ -118,7 +118,7 @@ fn attempt_of_a_job_counts_the_run_under_way() {
     });
 }
 
-/// A limit of so many in each second, as a service states it.
+/// A limit on the number of calls in each second, as a service states it.
 struct Limiter {
     each_second: u32,
     /// The second, and how many were let through in it.

@@ -1,5 +1,6 @@
-//! One test for each promise of `docs/guarantees.md`, or more. What only a crash can show is in
-//! `tests/kill/` and `tests/crash_points/`; what only a history can show is in `tests/model/`.
+//! One test for each promise of `docs/guarantees.md`, or more. The tests that need a crash are in
+//! `tests/kill/` and `tests/crash_points/`, and those that need a random history are in
+//! `tests/model/`.
 
 mod asked;
 mod async_calls;

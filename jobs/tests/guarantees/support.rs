@@ -127,7 +127,7 @@ pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
     panic!("waited in vain until {what}");
 }
 
-/// Lets others run for so long. Nothing may depend on whether it was long enough.
+/// Lets other threads run for a time. No test may depend on whether that was long enough.
 pub(crate) fn pause(time: Duration) {
     let (_sender, receiver) = std::sync::mpsc::channel::<()>();
     let _ = receiver.recv_timeout(time);

@@ -30,7 +30,7 @@ fn temporary_file_is_deleted_with_its_last_user() {
     assert_eq!(Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap().0.file(), None);
 }
 
-/// A `TestRun` builds a run with the values that the test chose, and cancels it when the test says so.
+/// A `TestRun` builds a run with the values that the test chose, and cancels it when the test calls `cancel`.
 #[test]
 fn test_run_has_the_values_that_the_test_chose() {
     fn handler(job: Close, run: &Run) -> Result<(), Fail> {

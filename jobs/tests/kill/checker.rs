@@ -7,7 +7,7 @@
 //! | R3 cancel | no run starts after `Cancelled` or `Running`; a dead job has a reason, and was not cancelled |
 //! | R4 fence | fences and attempts of a job rise from run to run; after a snooze the fences alone |
 //! | R5 causes | a run follows another of the same job only after a failure, or after a kill |
-//! | R6 no ghosts | no run of what nobody inserted, of what was refused, or after the store said it is gone |
+//! | R6 no ghosts | no run of a job that was never inserted, that was refused, or that the store has called gone |
 //! | R7 keys | a job that was replaced under its key never starts; no two jobs wait under one key |
 //! | R8 batches | all of a batch, or none |
 //! | R9 in time | a run starts within [`BOUND_US`] after its deadline and the start of its process |
@@ -16,8 +16,8 @@
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |
 //!
-//! R15 to R18 are in `ends.rs`. Where the rules are others for children that share a server, `is_shared` says so, and `shared.rs`
-//! what cuts off a run there.
+//! R15 to R18 are in `ends.rs`. For children that share a server some rules differ: `is_shared` says
+//! which log is of that kind, and `shared.rs` has the reasons for which a run is cut off there.
 //!
 //! What a kill leaves open (a call without an answer) may have happened or not; the rules hold either
 //! way.

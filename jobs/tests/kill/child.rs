@@ -45,7 +45,7 @@ pub(crate) struct Instructions {
     pub(crate) ending: Ending,
     /// How long the longest handlers work.
     pub(crate) long_ms: u64,
-    /// A right may be missing, also in a shutdown, which says so.
+    /// A right may be missing, also in a shutdown, which then returns an error.
     pub(crate) rights_change: bool,
     /// Nothing new: end the schedules, and wait until no job is left.
     pub(crate) drain: bool,
@@ -88,7 +88,7 @@ pub(crate) enum Act {
     /// Puts the job off in every second run.
     Snooze,
     Die,
-    /// Works until so many milliseconds have passed, or it is told to stop.
+    /// Works for a number of milliseconds, or until the run is asked to stop.
     Long(u64),
     /// Inserts two jobs.
     Follow,

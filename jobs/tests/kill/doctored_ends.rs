@@ -118,7 +118,8 @@ fn r5_allows_a_second_run_after_a_drop_not_after_a_shutdown() {
     is_broken(Some("R5"), again(Record::Closed));
 }
 
-/// R16 finds a run that is told to stop without a cause. An end and a cancel are causes; a refused cancel is none.
+/// R16 finds a run that is asked to stop without a cause. An end and a cancel are causes; a refused cancel is
+/// none.
 #[test]
 fn r16_finds_a_run_that_is_told_to_stop_without_a_cause() {
     let run = |between: fn(&mut Log)| {

@@ -14,11 +14,11 @@ use crate::record::{How, LATER_MS, Record, Tag};
 pub(crate) enum Ending {
     /// It shuts down after the last call.
     Quiet,
-    /// It shuts down so many milliseconds after its first calls, which go on meanwhile.
+    /// It shuts down a number of milliseconds after its first calls, which go on meanwhile.
     Amid(u64),
-    /// The same, and it waits for runs no longer than so many milliseconds.
+    /// The same, and it waits for runs no longer than a second number of milliseconds.
     Soon(u64, u64),
-    /// It drops the jobs so many milliseconds after its first calls.
+    /// It drops the jobs a number of milliseconds after its first calls.
     Drop(u64),
 }
 
@@ -47,8 +47,8 @@ pub(crate) fn end(jobs: Jobs, life: &Instructions) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Reports that a run was told to stop. What it brings does not count, unless the program ends: then the job is
-/// put off.
+/// Reports that a run was asked to stop. The error that this returns does not count, unless the program ends:
+/// then the job is put off.
 pub(crate) fn told(tag: Tag, run: &Run) -> Fail {
     report(&Record::Told { at: now_us(), tag, fence: run.fence().get() });
     match run.cancellation() {

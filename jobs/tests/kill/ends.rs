@@ -4,12 +4,13 @@
 //! | rule | must hold |
 //! | --- | --- |
 //! | R15 ends | after a shutdown or a drop every call is refused; after a shutdown no run starts |
-//! | R16 leases | a run is told to stop only if it was cancelled, its jobs end, or its lease could not be renewed |
-//! | R17 set aside | only what was written by hand is set aside and told of, and in the end all of it is set aside |
+//! | R16 leases | a run is asked to stop only if it was cancelled, its jobs end, or its lease could not be renewed |
+//! | R17 set aside | only records that were written by hand are set aside and reported, and in the end all of them are |
 //! | R18 senseless | a job that its handler cannot decode never runs, and is dead |
 //!
-//! A refused call has left nothing behind: `may_be_removed` and the deadlines of R2 leave it out. What was inserted
-//! without waiting before an end is stored, or an event names it as lost: `was_said`.
+//! A refused call has left nothing behind: `may_be_removed` and the deadlines of R2 leave it out. A
+//! job that was inserted without waiting before an end is stored, or an event names it as lost:
+//! `was_said`.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Functions of the program that run on the threads of the jobs: what `on_event` is told is reported, and there
-//! every verb is called, which is refused. Handlers that are futures.
+//! Functions of the program that run on the threads of the jobs. `on_event` reports its events, and
+//! calls every verb, each of which is refused. Handlers that are futures are here too.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ use crate::record::{Answer, Record, Verb};
 /// How many ids a line has at most: it is shorter than what a pipe takes at once.
 const IDS_A_LINE: usize = 32;
 
-/// Adds the function that is told of events.
+/// Adds the function that gets the events.
 pub(crate) fn listening(builder: Builder, client: &Arc<OnceLock<Client>>) -> Builder {
     let client = Arc::clone(client);
     builder.on_event(move |event| {

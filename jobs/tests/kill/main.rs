@@ -1,6 +1,6 @@
-//! `kill -9` for real: children run jobs on a file and make calls, and are killed at random and at
-//! named points of the code. What they reported before is held against the file, and against what
-//! the children after them do.
+//! `kill -9` for real: children run jobs on a file and make calls, and are killed at random and at named
+//! points of the code. Their reports from before the kill are compared with the file, and with the runs and
+//! answers of the children after them.
 //!
 //! | file | what it holds |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! What a child is told of the lives before it.
+//! The data that a child gets about the lives before it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use tickwheel_jobs::JobId;
 
 use crate::record::{Answer, Event, How, Record, Tag, Verb};
 
-/// How many jobs of earlier lives a child is told of.
+/// How many jobs of earlier lives a child gets to know.
 const KNOWN: usize = 60;
 
 /// Returns jobs that were inserted last and may be there.

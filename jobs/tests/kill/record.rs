@@ -215,8 +215,8 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// A time at which the run may not yet have counted as started. Whatever was answered before it
-    /// holds for this run. What a child takes for the clock of a server may be ahead of it.
+    /// A time at which the run may not yet have counted as started. All answers from before that time hold for
+    /// this run. A child's estimate of the server's clock may be ahead of that clock.
     pub(crate) fn since(&self) -> u64 {
         self.at.min(self.due * 1000 + self.late)
     }

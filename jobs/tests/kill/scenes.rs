@@ -71,7 +71,7 @@ fn jobs_that_were_interrupted_twice_do_not_delay_a_restart() {
         assert!(!story.live(life, None).unwrap());
     }
     assert_eq!(story.starts().count(), 0);
-    // Nobody asks anything meanwhile: every call would be a step, and so hide what is tested.
+    // No calls are made meanwhile: every call would cause a step, and so hide the fault that is tested.
     let mut life = story.instructions();
     (life.calls, life.stay_ms, life.in_flight) = (0, 5000, 2048);
     assert!(story.live(life, None).unwrap());

@@ -291,7 +291,7 @@ impl Applied<'_> {
         Ok(jobs.iter().filter_map(|(_, plan)| of(plan).map(|info| info.id)).collect())
     }
 
-    /// A job has ended, if the answer says so.
+    /// Notes that a job has ended, if the answer says that.
     fn ended(&mut self, at: Option<usize>, answer: &Answer, right: &Answer) -> Outcome {
         let id = at.and_then(|at| self.oracle.jobs[at].id);
         let ended = match (answer, id) {

@@ -150,8 +150,8 @@ fn cross() -> BoxedStrategy<Op> {
         .boxed()
 }
 
-/// What comes after the wall clock was set while nobody looked: a call of another process, a restart, or
-/// an insert, whose time is relative mostly.
+/// The step after the wall clock was set unnoticed: a call of another process, a restart, or an insert,
+/// mostly with a relative time.
 fn jump() -> BoxedStrategy<Op> {
     let insert = (kind(), delay().prop_map(Time::After), full_plan());
     let key = (0..3_usize, verb(), kind(), time(), full_plan());

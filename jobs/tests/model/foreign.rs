@@ -1,8 +1,8 @@
 //! Values that no program writes, put into the store by hand: a job, or a schedule.
 //!
-//! The jobs say once that they cannot read it, name it, and go on with everything else. On a file it
-//! stays where it is, and `check` says so. On a server a record is set aside, where `check` names it; a
-//! schedule stays. Then the hand that made it takes it away.
+//! The jobs report once that they cannot read such a value, with its name, and go on with
+//! everything else. On a file it stays where it is, and `check` names it. On a server a record is
+//! set aside, where `check` names it; a schedule stays. Then the test removes the value again.
 
 use std::time::Duration;
 

@@ -56,8 +56,8 @@ fn jobs_for_one_time_start_in_the_order_of_insertion() {
     assert!(ran.lock().unwrap().is_sorted());
 }
 
-/// A clock that is set back by less than a second delays a claimed job. The timer of a job that was overdue
-/// when it was claimed fired after a millisecond, whatever the wall clock read then.
+/// A clock that is set back by less than a second delays a claimed job. If a job was overdue when it was
+/// claimed, its timer fired after a millisecond, and did not look at the wall clock.
 #[test]
 fn clock_set_back_by_less_than_a_second_delays_a_claimed_job() {
     let (jobs, driver, ran) = listed(Jobs::memory());

@@ -1,9 +1,10 @@
 //! Functions of the program that the jobs call, and that call every verb: `on_event`, and the drop of
 //! what a handler has captured.
 //!
-//! A thread of the jobs cannot wait for itself, so what a hook calls there is refused. A manual clock has
-//! no such thread: what `on_event` calls is done. What is called in a drop at the end is refused, because
-//! the jobs have ended. Whatever is refused has done nothing, which the lists after the step show.
+//! A thread of the jobs cannot wait for itself, so the calls of a hook there are refused. A manual
+//! clock has no such thread, so calls in `on_event` are done. Calls in a drop at the end are
+//! refused, because the jobs have ended. A refused call has done nothing, which the lists after the
+//! step show.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -157,7 +158,7 @@ pub(crate) fn told(shared: &Arc<Shared>, event: Event) {
         shared.note(done.map_err(|wrong| format!("in on_event: {wrong}")));
     }
     if shared.lock().foreign {
-        // A question that meets a row that cannot be read says so.
+        // A question that meets an unreadable row returns an error.
         return;
     }
     shared.note(questions(shared, &client).map_err(|wrong| format!("in on_event: {wrong}")));

@@ -1,10 +1,10 @@
 //! Every verb against a slow and obvious model, the *oracle*, on a manual clock.
 //!
-//! The histories are random: calls from outside, from handlers and from another process; handlers
-//! that fail, panic, and call back; a wall clock that is set; schedules; restarts, and crashes, of
-//! which some happen inside a handler. A crash is the file and its log as they are at that instant,
-//! under another name: what `kill -9` leaves. The oracle shares nothing with the crate. It is told
-//! each call and each start in their order, and says what may not be:
+//! The histories are random: calls from outside, from handlers and from another process; handlers that fail,
+//! panic, and call back; a wall clock that is set; schedules; restarts, and crashes, of which some happen
+//! inside a handler. A crash is the file and its log as they are at that instant, under another name, as
+//! `kill -9` leaves them. The oracle shares no code with the crate. It gets each call and each start in
+//! their order, and reports every breach of these rules:
 //!
 //! | | what must hold |
 //! | --- | --- |
@@ -12,7 +12,7 @@
 //! | 2 | what is due starts, within milliseconds of driven time; nothing is lost (P6, P18, P22) |
 //! | 3 | nothing starts early, by the wall clock as it is set (P7, P8) |
 //! | 4 | the runs of a job do not overlap, and its fence increases (P9) |
-//! | 5 | what was cancelled or replaced never starts; a cancelled run is told, and not tried again (P11) |
+//! | 5 | a job that was cancelled or replaced never starts; a cancelled run is asked to stop, and not tried again (P11) |
 //! | 6 | a claimed job that has not started is pending: it is cancelled and moved (P12, P13) |
 //! | 7 | a key has one pending job at most, and none beside a run that holds it (P14) |
 //! | 8 | a batch is there, or not (P15) |
@@ -23,9 +23,9 @@
 //! | 13 | the dead and the remembered ids stay for their retention (P21) |
 //! | 14 | a call that crosses the end of the jobs is answered, or refused and did nothing; on a server it may be unknown which (P22, P5) |
 //! | 15 | a hook may call every verb: on a thread of the jobs and after their end it is refused and did nothing, on a manual clock it is done |
-//! | 16 | a file has one runner, by whatever name; the name of a queue is the same in either case (P10) |
-//! | 17 | a job or a schedule that no program writes is told once, and keeps nothing else back |
-//! | 18 | a wall clock that was set while nobody looked counts for the next call (P7, P8) |
+//! | 16 | a file has one runner, under any of its names; upper and lower case make no difference in the name of a queue (P10) |
+//! | 17 | a job or a schedule that no program writes is reported once, and delays nothing else |
+//! | 18 | if the wall clock was set between two calls, the next call goes by the new time (P7, P8) |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -229,8 +229,8 @@ impl World {
         wanted
     }
 
-    /// The wall clock is set while nobody looks, and then comes a step. Another process, and the next one
-    /// after a restart, comes before the jobs know of it.
+    /// Sets the wall clock unnoticed, and then makes a step. If the step is one of another process, or a
+    /// restart, it comes before the jobs have noticed the new time.
     fn jump(&mut self, set: Set, op: &Op) -> Outcome {
         let (before, _) = self.shared.look_at_the_clocks(false);
         let wanted = self.wanted(set);

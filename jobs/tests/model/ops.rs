@@ -115,7 +115,7 @@ impl Time {
         }
     }
 
-    /// The same time by the wall clock alone: for a process whose own clock says something else.
+    /// The same time by the wall clock alone: for a process whose own clock reads another time.
     pub(crate) fn wall(self, wall: i64) -> When {
         match self.due(wall) {
             Some(due) => When::wall(system(due * 1000)),
@@ -175,7 +175,7 @@ pub(crate) enum Stop {
 pub(crate) enum Set {
     By(i64),
     Epoch,
-    /// To where the clock would be, had nobody set it.
+    /// To the time that the clock would read if it had never been set.
     Right,
 }
 
@@ -185,7 +185,7 @@ pub(crate) enum Op {
     Insert(usize, Time, Box<Plan>),
     /// With one of a few ids of the history's, or of a job that is there.
     InsertWithId(Result<usize, Pick>, usize, Time, Box<Plan>),
-    /// So many jobs, each so many milliseconds after the one before; or a time in it is wrong.
+    /// A number of jobs, each a number of milliseconds after the one before; or one of their times is wrong.
     Batch {
         kind: usize,
         time: Time,
@@ -221,7 +221,7 @@ pub(crate) enum Op {
     SetWall(Set),
     /// How, after how many milliseconds it is started again, and whether `LATE` is handled then.
     Restart(Stop, u64, bool),
-    /// The wall clock is set while nobody looks, and then this comes.
+    /// The wall clock is set unnoticed, and then comes this step.
     Jump(Set, Box<Op>),
     /// The jobs end while threads call: each of them these, one after the other.
     Cross {

@@ -1,8 +1,7 @@
 //! The oracle: a list of jobs, and what the documentation says happens to them.
 //!
-//! It is told what was called, what was answered, and which runs start, in the order in which all of
-//! that happens, and says what may not be. Where the documentation leaves freedom it takes what it
-//! sees:
+//! It gets all calls, answers and starts of runs, in the order in which they happen, and reports
+//! those that break a rule. Where the documentation leaves freedom, it accepts what it sees:
 //!
 //! - a job is claimed up to 50 ms before its time, so a crash may count as an interruption of a job
 //!   that had not started, and another process may see it as running;
@@ -141,7 +140,7 @@ impl Oracle {
         }
     }
 
-    /// A job is inserted, whose key nobody has any more.
+    /// Inserts a job whose key belongs to no other job any more.
     pub(crate) fn insert(
         &mut self,
         id: Option<JobId>,
@@ -339,7 +338,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// The clocks read this now. `jumped`: the wall clock was set, or nobody ran the jobs meanwhile.
+    /// Takes the present readings of the clocks. `jumped`: the wall clock was set, or no process
+    /// ran the jobs meanwhile.
     pub(crate) fn time_is(&mut self, wall: i64, mono: i64, jumped: bool) {
         if self.jobs.iter().any(|job| job.interruptions > 0) {
             self.suspected = mono;

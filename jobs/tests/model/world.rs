@@ -59,7 +59,7 @@ pub(crate) struct World {
     /// By which name the store is opened.
     pub(crate) name: Name,
     folder: PathBuf,
-    /// By how much somebody has set the wall clock forward so far, in microseconds.
+    /// By how much the test has set the wall clock forward so far, in microseconds.
     pub(crate) shifted: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Jobs whose record somebody has removed by hand: there is nothing to run, and they keep nobody back.
+//! Jobs whose record was removed by hand: there is nothing to run, and they delay no other job.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -132,7 +132,7 @@ fn nodes_with_wrong_and_drifting_clocks_run_jobs_once_in_time() {
     for (n, order) in (0..MANY).map(|n| (n, orders[&n])) {
         assert_eq!(order, micros(at(n)));
     }
-    // A wait counts from the server's present, whatever the node takes for the present.
+    // A wait counts from the server's time, not from the node's.
     for asked in numbers(&list("asked")) {
         let [order, from, to] = asked[..] else { panic!("{asked:?}") };
         let due = orders[&order];

@@ -108,7 +108,7 @@ fn slot_that_moves_under_load_runs_every_job_once() {
 /// When each order was asked for, and when it was answered.
 type Answered = BTreeMap<u64, (Instant, Instant)>;
 
-/// Inserts until it is told to end.
+/// Inserts until `ended` is set.
 fn insert_until(ended: &AtomicBool, client: &Client) -> Answered {
     let mut answered = Answered::new();
     for n in 0.. {

@@ -10,7 +10,7 @@ use crate::proxy::{End, Fate, Proxy};
 use crate::server::{Server, wait_until};
 use crate::support::{Log, Order, in_hand, noting, open};
 
-/// Every fate of a connection: cut after so many bytes of the request, or of the reply.
+/// Every fate of a connection: cut after a number of bytes of the request, or of the reply.
 fn fates() -> Vec<Fate> {
     let mut fates = vec![Fate::CloseToServer, Fate::CloseToClient];
     for how in [End::Close, End::Reset] {

@@ -144,7 +144,7 @@ fn sync_each_second_loses_the_latest_inserts_on_a_slow_disk() {
     // The last one may have been sent again to the server that came back.
     let there: Vec<_> = lost.iter().filter(|(_, id)| is_there(*id)).collect();
     assert!(there.len() <= 1, "not the latest were lost: {} of them are there", there.len());
-    // Redis waits for two seconds, and says so in its log.
+    // Redis waits for two seconds, as its log says.
     assert!(back.iter().all(|back| *back < Duration::from_secs(10)), "{back:?}");
     client.check().unwrap();
 }

@@ -1,8 +1,8 @@
 //! What arrives late: a copy of a request that was sent again on another connection, and answered
 //! there.
 //!
-//! A network that was cut in two delivers what its hosts have sent meanwhile, in any order and
-//! whether or not somebody still waits.
+//! A network that was cut in two delivers what its hosts have sent meanwhile, in any order, and even if no
+//! process waits for it any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -22,7 +22,7 @@ struct Seen {
     events: Arc<AtomicU64>,
 }
 
-/// A node whose handler waits until it is told that its lease is lost and may go on.
+/// A node whose handler waits until its lease is reported as lost and the test lets it go on.
 fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
     let (on, events) = (seen.clone(), Arc::clone(&seen.events));
     let handler = move |_: Order, run: &Run| {

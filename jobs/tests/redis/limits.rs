@@ -255,7 +255,7 @@ fn scripts_renew_end_and_purge_twenty_thousand_jobs() {
     let until = until.as_millis().to_string();
     let ends_earlier: u64 = server.ask(&["ZCOUNT", "tw:{jobs}:run", "-inf", &until]);
     assert_eq!(ends_earlier, 0, "leases were not renewed");
-    // Somebody wants a tenth of them cancelled, all at once.
+    // The cancel of a tenth of them is requested, all at once.
     let mut wish = redis::cmd("SADD");
     wish.arg("tw:{jobs}:cancel_requested");
     for id in claimed.iter().step_by(10) {

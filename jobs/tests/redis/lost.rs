@@ -79,7 +79,7 @@ fn claim_or_end_whose_reply_is_lost_runs_no_job_twice() {
         proxy.swallow(&hash_of(if n % 2 == 0 { "claim" } else { "change" }), 1);
         client.insert(Duration::ZERO, Order(n)).unwrap();
         wait_until("it ran", || log.of(n) > 0);
-        // The end is told after the run: before the next plan takes the place of this one.
+        // The end is sent after the run. Its reply has to be lost before the next plan replaces this one.
         wait_until("a reply was lost", || proxy.met() > n);
     }
     wait_until("all ended", || in_hand(&jobs) == 0);
@@ -227,7 +227,7 @@ fn server_that_has_lost_everything_takes_jobs_again() {
         if n % 2 == 0 {
             jobs.insert(Duration::ZERO, Order(n)).unwrap();
         } else {
-            // Once more by whoever has handlers and inserts nothing: its next look finds the loss.
+            // Now the node only runs jobs and inserts none: its next poll finds the loss.
             client.insert(Duration::ZERO, Order(n)).unwrap();
         }
         wait_until("the next ran", || log.of(n) == 1);

@@ -7,7 +7,7 @@
 //! | `proxy.rs` | a proxy that cuts, resets, stalls, drops replies and delivers late |
 //! | `nodes.rs` | several nodes on one queue |
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
-//! | `by_hand.rs` | records that somebody has removed |
+//! | `by_hand.rs` | records that were removed by hand |
 //! | `clocks.rs` | nodes whose clocks are wrong, and drift |
 //! | `cuts.rs` | connections that end in the midst |
 //! | `failover.rs`, `stoppable_replica.rs`, `slow_disk.rs` | servers that lack what was answered last |

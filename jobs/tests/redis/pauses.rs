@@ -1,4 +1,4 @@
-//! Servers that stand still for a while, or are busy: what comes is late, and says so; nothing is
+//! Servers that stand still for a while, or are busy: jobs run late, errors name the cause, and nothing is
 //! lost.
 
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 const LEASE: Duration = Duration::from_secs(5);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a node is told.
+/// The events that a node gets.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 

@@ -26,15 +26,15 @@ pub(crate) struct Proxy {
 /// What becomes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// So many bytes of it arrive, and its connection ends.
+    /// Only a number of its bytes arrive, and its connection ends.
     CutRequest(usize, End),
-    /// All of it arrives, so many bytes of the reply come back, and its connection ends.
+    /// All of it arrives, only a number of bytes of the reply come back, and its connection ends.
     CutReply(usize, End),
     /// Its connection stands still before it, until `deliver_first` or `go_on`.
     Hold,
-    /// It arrives, and the server is told that nothing follows.
+    /// It arrives, and then the side to the server is closed for writing.
     CloseToServer,
-    /// The client is told that nothing follows, and then it arrives.
+    /// The side to the client is closed for writing, and then it arrives.
     CloseToClient,
 }
 
@@ -195,7 +195,7 @@ impl Connection {
         if how == End::Reset && !self.is_reset.swap(true, Ordering::AcqRel) {
             let _ = (linger_not(&self.client), linger_not(&self.server));
         }
-        // What is closed last resets: this only wakes whoever reads.
+        // The last close of a socket resets the connection. This call only wakes its readers.
         let which = match self.is_reset.load(Ordering::Acquire) {
             true => Shutdown::Read,
             false => Shutdown::Both,

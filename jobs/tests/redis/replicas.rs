@@ -58,7 +58,7 @@ fn insert_is_unknown_if_its_replica_stands_still() {
     let took = began.elapsed();
     assert!(took >= limit, "{took:?}");
     let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
-    // Whoever does not wait is not kept, nor is a question.
+    // A client that waits for no replica is not delayed, and neither is a question.
     let other = open(&server).client().unwrap();
     other.insert(HOUR, Order(3)).unwrap();
     assert_eq!(other.count().unwrap().pending, 3);
@@ -145,7 +145,7 @@ fn claims_and_ends_wait_for_no_replica() {
     let client = open(&server).client().unwrap();
     let id = client.insert(Duration::ZERO, Order(CANCELLED)).unwrap();
     wait_until("it runs", || log.of(CANCELLED) == 1);
-    // The node carries it out, and nobody there waits for an answer.
+    // The node carries the cancel out, and no caller on the node waits for an answer.
     assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
     for n in 0..19 {
         client.insert(Duration::ZERO, Order(n)).unwrap();

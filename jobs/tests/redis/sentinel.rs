@@ -41,7 +41,7 @@ fn nodes_go_on_with_the_replica_that_sentinels_promote() {
     // Only now a second of silence is a failure: on a busy machine it may come from nothing.
     set.fails_after("1000");
     set.master.kill();
-    // Nobody has it, and nobody says so before the replica is promoted.
+    // No server has the queue now, and the insert gets no answer before the replica is promoted.
     jobs.insert(Duration::ZERO, Order(50)).unwrap();
     assert!(is_master(&set.replica));
     wait_until("it ran on the new master", || log.of(50) == 1);

@@ -24,7 +24,7 @@ pub(crate) struct Server {
 const MISSING: &str = "the tests of feature `redis` start `redis-server` (7.0 or later, for `CLUSTER \
      ADDSLOTSRANGE` and `cluster-port`), which is not installed: on Debian it is in the package redis-server";
 
-/// Returns a port that nobody listens on.
+/// Returns a port on which no process listens.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! A server whose clock is set while it runs, and while nobody calls.
+//! A server whose clock is set while it runs, and while no client calls.
 //!
 //! `settable_clock.c` tells the server the time. It is compiled by the test: SQLite, which the other
 //! stores need, wants a C compiler too. Without one the test is skipped.
@@ -47,7 +47,7 @@ impl Clock {
         self.0.path().join("ahead")
     }
 
-    /// Sets the clock: so many seconds ahead of the true time.
+    /// Sets the clock a number of seconds ahead of the true time.
     fn set(&self, seconds: i64) {
         // The file is replaced as a whole, so the server reads the one or the other.
         let new = self.0.path().join("new");
@@ -100,7 +100,7 @@ fn server_clock_that_is_set_is_followed_by_idle_processes() {
     client.insert(Duration::ZERO, Order(0)).unwrap();
     start_of(0);
     for (n, ahead) in [600, 0, -600].into_iter().enumerate() {
-        // Nobody calls: the client has not heard the server for more than two seconds.
+        // No call is made, so the client has not heard from the server for more than two seconds.
         pause(2500 * MS);
         let before = servers_time(&server);
         clock.set(ahead);

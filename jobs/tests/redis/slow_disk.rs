@@ -35,8 +35,8 @@ impl SlowDisk {
         None
     }
 
-    /// Waits until the server has answered so many bytes that it has not written. Returns whether
-    /// it has, within some seconds.
+    /// Waits until the server has answered commands of that number of bytes and not written them.
+    /// Returns whether this came true within some seconds.
     pub(crate) fn wait_for_unwritten(&self, bytes: u64) -> bool {
         let url = format!("redis://127.0.0.1:{}/", self.port);
         let Ok(mut server) = redis::Client::open(url).and_then(|it| it.get_connection()) else {
@@ -60,7 +60,7 @@ impl SlowDisk {
 
 #[cfg(target_os = "linux")]
 impl SlowDisk {
-    /// Kills the server. A thread that is traced must be waited for by whoever traces it.
+    /// Kills the server. The tracer of a thread must wait for the thread's end.
     pub(crate) fn kill(self, server: &mut Server) {
         use nix::sys::signal::{Signal, kill};
         use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};

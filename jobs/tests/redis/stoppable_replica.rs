@@ -16,7 +16,7 @@ pub(crate) struct Replica {
 impl Replica {
     pub(crate) fn of(primary: &Server) -> Replica {
         let link = Proxy::to(primary.port);
-        // What the primary has is sent at once: there is nobody else to wait for.
+        // The primary sends its data at once, because no other replica will come.
         let _: String = primary.ask(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
         let port = link.port.to_string();
         let options = ["--save", "", "--appendonly", "no", "--replicaof", "127.0.0.1", &port];

@@ -167,7 +167,7 @@ fn certificate_of_another_authority_or_host_is_refused() {
     assert!(reason.contains("certificate not valid for name \"127.0.0.1\""), "{reason}");
 }
 
-/// A port where only one side speaks TLS is refused, and the error says so or names the port.
+/// A port where only one side speaks TLS is refused, and the error mentions TLS or names the port.
 #[test]
 fn port_with_tls_on_one_side_only_is_named() {
     let authority = Authority::new("an authority");

@@ -1,4 +1,4 @@
-//! What cannot be read, and what fails: it costs nothing but itself, and is told by name.
+//! Records that cannot be read, and commands that fail: they harm nothing else, and are reported by name.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -61,7 +61,7 @@ fn unreadable_schedule_costs_no_claim_and_is_reported_once() {
     client.insert_batch((0..50).map(|n| (Duration::ZERO, Order(n)))).unwrap();
     wait_until("all ran", || log.len() == 50);
     wait_until("all ended", || in_hand(&client) == 0);
-    // Whoever changes a schedule makes the nodes read them all again.
+    // A change of any schedule makes the nodes read all schedules again.
     client.schedule("good", Schedule::every(2 * HOUR), Order(100)).unwrap();
     client.insert(Duration::ZERO, Order(50)).unwrap();
     wait_until("it ran", || log.of(50) == 1);

@@ -151,7 +151,7 @@ fn replaced_job_may_have_started_after_a_reschedule() {
         log.keyed(1, DUE + 400);
         log.asked(Verb::Reschedule { tag: 1, due: reset }, Answer::Done(true));
         log.now = log.now.max(DUE);
-        // Here a node has claimed it and is killed, and nobody hears of the run.
+        // Here a node has claimed it and is killed, and no log has the run.
         log.keyed(2, DUE + 20);
         log.run(2, DUE + 20, 1);
         log.now += 1000;
@@ -164,7 +164,7 @@ fn replaced_job_may_have_started_after_a_reschedule() {
     caught(&replaced(DUE + 90), "R7");
 }
 
-/// A job is stored, so long before the server is killed, and never seen again.
+/// A job is stored `before_ms` before the server is killed, and never seen again.
 fn lost(before_ms: u64) -> Log {
     let mut log = shared();
     log.insert(1, DUE);

@@ -1,4 +1,4 @@
-//! What somebody writes into the queue by hand, and no process can read.
+//! Records that are written into the queue by hand, and that no process can read.
 
 use tickwheel_jobs::JobId;
 
@@ -26,7 +26,7 @@ impl Story {
             both.atomic().cmd("HSET").arg(key("schedules")).arg(name).arg("something else");
             both.cmd("HINCRBY").arg(key("meta")).arg("schedules").arg(1).exec(&mut connection)?;
         } else {
-            // Whoever inserts makes its kind known first.
+            // An insert makes its kind known first.
             let known: bool =
                 redis::cmd("HEXISTS").arg(key("kinds")).arg("work").query(&mut connection)?;
             if !known {
@@ -44,7 +44,7 @@ impl Story {
         Ok(())
     }
 
-    /// Notes what is set aside in the end, and removes it, as somebody does who has read the manual.
+    /// Notes the records that are set aside in the end, and removes them, as the manual tells an operator.
     pub(crate) fn remove_what_is_set_aside(&mut self) -> Result<()> {
         if self.foreign.is_none() {
             return Ok(());

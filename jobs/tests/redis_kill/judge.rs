@@ -1,8 +1,8 @@
-//! The rules, and what the persistence of a server explains of what they find.
+//! The rules, and the breaches of them that the persistence of a server explains.
 //!
-//! A server that is killed comes back without what it had not written. What follows is no fault of the
-//! jobs: an insert that is gone, a job that was done and runs again, a cancelled one that runs. It
-//! must not be more than what the persistence explains:
+//! A server that is killed comes back without the changes that it had not written. So an insert may
+//! be gone, a job that was done may run again, and a cancelled one may run. These are no faults of
+//! the jobs, as long as the persistence explains each of them:
 //!
 //! | persistence | a violation is explained if |
 //! | --- | --- |
@@ -12,8 +12,8 @@
 //! | a right is missing for a moment | it is no loss, and something happened to the job without `ZADD` |
 //! | a replica takes over | something happened to the job since its link had stood still |
 //!
-//! A claim is in no log: it happened between the deadline of its run and the start. What a handler
-//! brought is sent after its end, within a second unless the server is away.
+//! A claim is in no log: it happened between the deadline of its run and the start. The result of a
+//! handler is sent after its end, within a second unless the server is away.
 
 use std::collections::BTreeMap;
 

@@ -152,7 +152,7 @@ fn story(persistence: Persistence, deadly: bool) {
     assert!(!loses || !verdict.explained.is_empty(), "nothing was lost");
 }
 
-/// Writes a log for whoever looks for the cause. Returns where.
+/// Writes a log to a file, for the search for the cause. Returns the path.
 fn write(log: &[Event], seed: u64) -> String {
     let path = env::temp_dir().join(format!("tickwheel-redis-kill-{seed}.log"));
     let lines = log.iter().map(|event| format!("{event:?}\n"));

@@ -46,8 +46,9 @@ pub(crate) fn end(server: &Server) -> Result<FileEnd> {
     Ok(FileEnd { jobs, rows: rows(server), bytes: 0, log_bytes: 0 })
 }
 
-/// Files anew what half done scripts have left in no set, as the manual says. Returns what was filed, and when it is
-/// due; a job that is named again after that is left to whoever runs it.
+/// Reschedules the jobs that half done scripts have left in no set, as the manual says. Returns
+/// these jobs, and when each is due. If `check` names a job again after that, it is left to the
+/// nodes.
 pub(crate) fn mend(server: &Server) -> Result<Vec<(Tag, u64)>> {
     let client = place::open(Path::new(&server.url()))?.client()?;
     let (mut filed, mut mended) = (Vec::new(), Vec::new());

@@ -5,7 +5,7 @@ use crate::results::Results;
 
 /// The contender that is ours.
 pub const OURS: &str = "ours";
-/// The contender that is no queue: what the disk gives alone.
+/// The contender that is no queue: it measures the disk alone.
 pub const DISK: &str = "disk";
 
 /// One measurement.

@@ -1,13 +1,12 @@
-//! What the comparisons of job queues have in common besides: rows, contenders, and what is shown of
-//! them.
+//! The common part of the comparisons of job queues: rows, contenders, and their tables and drawings.
 //!
-//! A comparison is a [`Plan`], and two functions: one makes a contender ready, the other measures a row
-//! of it. Contenders are folders beside the comparison's source, each a program of its own.
+//! A comparison is a [`Plan`] and two functions: one builds a contender, the other measures one of its
+//! rows. Contenders are folders beside the comparison's source, each a program of its own.
 //!
 //! | file | what it does |
 //! | --- | --- |
 //! | `case.rs` | a row, a contender and a level, and their figures |
-//! | `musts.rs` | what was asked for beside what was reached |
+//! | `musts.rs` | the goals beside the results |
 //! | `plan.rs` | rows and contenders, as data |
 //! | `options.rs` | reads the command line |
 //! | `build.rs` | builds a contender in Rust |
@@ -60,7 +59,7 @@ impl<R, C> Comparison for Plan<R, C> {
     }
 }
 
-/// Does what the command line says. `build` makes a contender ready, or returns `false` if what it
+/// Does what the command line says. `build` builds a contender, or returns `false` if a tool that it
 /// needs is not installed here.
 pub fn main<R, C>(
     plan: &Plan<R, C>,
@@ -137,8 +136,8 @@ fn cases<R, C>(
     cases
 }
 
-/// What ours must never do, and what could not be measured of it. A peer that does it is a figure in a
-/// table.
+/// Failures of our queue: what it must never do, and measurements of it that failed. If a peer does
+/// the same, that is only a figure in a table.
 fn faults(measured: &Measured<Case>) -> Vec<String> {
     let bad = measured.results.lines().filter(|line| {
         line.case.contender == OURS

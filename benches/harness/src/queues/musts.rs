@@ -1,11 +1,12 @@
-//! What was asked for beside what was reached.
+//! The goals beside the results.
 
 use super::case::{Case, DISK, OURS};
 use crate::results::Results;
 use crate::table::number;
 
-/// A sentence of a row, what is wanted of it, and what the figures say: what was reached, and whether
-/// that is enough. Without figures they say nothing.
+/// A goal: a sentence about a row, the value that is wanted, and a function that reads the figures.
+/// It returns the value that was reached, and whether that is enough, or nothing if there are no
+/// figures.
 pub struct Must(pub &'static str, pub &'static str, pub fn(&Results<Case>) -> Option<Reached>);
 
 pub struct Reached {
@@ -39,7 +40,8 @@ pub fn best_peer<'a>(
     }
 }
 
-/// A rate in jobs a second: a minimum, and a multiple of the best peer unless that is zero.
+/// The goal of a rate in jobs a second: a minimum, and a multiple of the best peer's rate (none if
+/// the multiple is zero).
 pub fn rate(
     results: &Results<Case>,
     row: &str,

@@ -18,7 +18,7 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 
-    /// Whether a row is measured. A row of the long run is when it is named, too.
+    /// Whether a row is measured. A row of the long run is measured in a long run, or if it is named.
     pub(super) fn has_row(&self, name: &str, long: bool) -> bool {
         let named = self.rows.iter().any(|row| row == name);
         named || self.rows.is_empty() && (self.long || !long)

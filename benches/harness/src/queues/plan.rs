@@ -1,6 +1,6 @@
 //! Rows and contenders, as data.
 //!
-//! `R` is what the comparison wants to know of a row besides, and `C` of a contender.
+//! `R` is further data of a row that only the comparison uses, and `C` that of a contender.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Plan<R: 'static, C: 'static> {
     pub usage: &'static str,
     /// The folder of its source, in which the contenders lie.
     pub home: &'static str,
-    /// The page, seen from there.
+    /// The path of the page, relative to that folder.
     pub page: &'static str,
     /// All levels, in the order of the report.
     pub levels: &'static [&'static str],
@@ -32,7 +32,7 @@ pub struct Plan<R: 'static, C: 'static> {
     pub dotted: &'static str,
 }
 
-/// Who is measured.
+/// A contender.
 pub struct Contender<C> {
     pub name: &'static str,
     /// The package whose version stands in the report.
@@ -66,7 +66,7 @@ pub struct Lateness {
     pub name: &'static str,
     pub row: &'static str,
     pub title: &'static str,
-    /// The only contender that is drawn, if there is one.
+    /// If it is given, only this contender is drawn.
     pub only: Option<&'static str>,
 }
 
@@ -98,7 +98,7 @@ impl<R, C> Plan<R, C> {
         })
     }
 
-    /// The place of a case in the report. What is not known any more stands last.
+    /// The place of a case in the report. A case whose row or contender does not exist any more stands last.
     pub(super) fn place(&self, case: &Case) -> [usize; 3] {
         let row = self.rows.iter().position(|row| row.name == case.row);
         let level = self.levels.iter().position(|level| *level == case.level);

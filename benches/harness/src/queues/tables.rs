@@ -1,4 +1,4 @@
-//! The tables: one for each row, and what was asked for beside what was reached.
+//! The tables: one for each row, and one with the goals beside the results.
 
 use super::case::{Case, OURS};
 use super::plan::{Plan, Row};
@@ -11,7 +11,7 @@ pub(super) fn all<R, C>(plan: &Plan<R, C>, results: &Results<Case>) -> Vec<(Stri
     rows.chain([("musts".to_owned(), musts(plan, results))]).collect()
 }
 
-/// The tables of what was measured as text, for a terminal. The sizes in the headings are those of the
+/// The tables of the measured rows as text, for a terminal. The sizes in the headings are those of the
 /// full run, also after a short one.
 pub(super) fn plain<R, C>(plan: &Plan<R, C>, results: &Results<Case>) -> String {
     let measured = plan.rows.iter().filter(|row| !results.of_row(row.name).is_empty());

@@ -1,17 +1,17 @@
-//! Tasks that do one thing with sleeps over and over, while no sleep comes due.
+//! Tasks that repeat one operation on sleeps, none of which comes due.
 //!
 //! - `ready`: a timeout round a future that is ready at its first poll.
 //! - `once`: a sleep of 30 s is made, polled once and dropped.
 //! - `outstanding`: each task has 100,000 sleeps pending, drops a random one, and makes and polls
 //!   another in its place.
 //! - `reset`, `reset_at`: a pending sleep is reset to 30 s from now, or to an instant that the task
-//!   has already, and polled.
+//!   has computed already, and polled.
 //!
 //! The size is the number of tasks, each on a worker of its own. The figure is `rate`: millions a
 //! second, all tasks together.
 //!
-//! A task lets others run after each batch, as tokio wants it, and wakes itself: that is in the
-//! figures of all peers. Nothing is counted until all tasks have begun and have run for a while.
+//! A task yields after each batch, as tokio wants it, and wakes itself; the figures of all peers
+//! include that. Counting begins once all tasks have run for a while.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -33,7 +33,7 @@ use crate::threads::runs::{Lap, rate};
 /// None of the sleeps comes due.
 const DELAY: Duration = Duration::from_secs(30);
 
-/// So many operations lie between two looks at whether to stop.
+/// The number of operations between two checks whether to stop.
 const BATCH: usize = 64;
 
 /// How a work is measured.
@@ -130,7 +130,7 @@ fn is_pending<S: Future>(slot: &mut Slot<S>, cx: &mut Context<'_>) -> bool {
     in_slot(slot).poll(cx).is_pending()
 }
 
-/// What the tasks are told, and what they tell.
+/// The state that the tasks share with the thread that measures.
 #[derive(Default)]
 struct Flags {
     begun: AtomicUsize,
@@ -166,13 +166,13 @@ impl Race {
 
         let laps = tasks.into_iter().map(|task| runtime.block_on(task));
         let laps: Result<Vec<Lap>, _> = laps.collect();
-        // Its end is not measured: the process ends sooner without.
+        // The end of the runtime is not measured, and the process ends sooner without it.
         std::mem::forget(runtime);
         Ok(vec![figure("rate", rate(&laps.map_err(|error| error.to_string())?))])
     }
 
-    /// A task that repeats a batch until it is told to stop. A task that had no turn while it
-    /// counted did nothing.
+    /// A task that repeats a batch until the stop. If it got no turn while operations were counted,
+    /// it counts none.
     async fn lap<B: FnMut(&mut Context<'_>)>(
         self,
         make: impl FnOnce(&mut Context<'_>) -> B,

@@ -2,12 +2,12 @@
 //!
 //! Ground rules:
 //!
-//! - All tasks are those of a tokio runtime, whoever keeps their time: so the executor costs every
-//!   peer the same. It has a worker for each task that is measured, and two for the works that wake.
-//! - Where nothing has to wake, `delays` says with which waker is polled: `task` is the task's own,
-//!   and `noop` one whose clone is free.
-//! - The peers go through one door (`timer.rs`). Works that only let tasks sleep are those of the
-//!   suite `threads`, with a task for each job (`tasks.rs`).
+//! - All tasks run on a tokio runtime, with every peer's timers, so the executor costs every peer
+//!   the same. It has a worker for each task that is measured, and two for the works that wake.
+//! - In works where no task has to wake, `delays` names the waker of the polls: `task` is the
+//!   task's own, and `noop` one whose clone is free.
+//! - All peers are measured through one trait (`timer.rs`). The works in which tasks only sleep
+//!   come from the suite `threads`, with a task for each job (`tasks.rs`).
 
 mod loops;
 mod peers;
@@ -52,7 +52,7 @@ const fn peer<F: Futures>() -> Peer {
     Peer { name: F::NAME, measure: measure_peer::<F>, verify: verify::verify::<Tasks<F>> }
 }
 
-/// A work, and what is woken.
+/// A work, and its waker.
 const fn work(name: &'static str, delays: &'static str, sizes: &'static [usize]) -> Work {
     Work { name, delays, sizes, short: 1, rounds: 3 }
 }

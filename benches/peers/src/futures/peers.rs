@@ -2,9 +2,9 @@
 //!
 //! - `tickwheel`: sleeps and timeouts of a scheduler, which each task has a clone of.
 //! - `tokio`: its own timer, and, if built with `--cfg tokio_unstable`, the alternative one.
-//! - `pingora-timeout`: rounds up to 10 ms, and keeps what was dropped until its time has come. A
-//!   sleep that lies in a struct has to be boxed, and a reset is a new one.
-//! - `futures-timer` and `async-io` have no timeout: a race of two futures stands for it.
+//! - `pingora-timeout`: rounds up to 10 ms, and keeps a dropped sleep until its time has come. A
+//!   sleep that lies in a struct has to be boxed, and a reset makes a new sleep.
+//! - `futures-timer` and `async-io` have no timeout, so a race of two futures is measured instead.
 
 use std::future::{Future, ready};
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! What every peer can do: the one door through which all of them are measured.
+//! The trait through which all peers are measured.
 
 use std::future::{Future, ready};
 use std::hint::black_box;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use ::tokio::runtime::{Builder, Runtime};
 use futures_lite::FutureExt;
 
-/// Where the sleeps of a peer come from. A task uses a clone of its own.
+/// The source of a peer's sleeps. A task uses a clone of its own.
 pub(super) trait Futures: Default + Clone + Send + Sync + 'static {
-    /// What the report calls it.
+    /// Its name in the report.
     const NAME: &'static str;
 
     type Sleep: Future + Send + 'static;
 
-    /// What the tasks run on.
+    /// The runtime of the tasks.
     fn runtime(workers: usize) -> Runtime {
         builder(workers).build().expect("the runtime starts")
     }
@@ -28,11 +28,11 @@ pub(super) trait Futures: Default + Clone + Send + Sync + 'static {
     /// Sets the time anew, counted from now.
     fn reset(&self, sleep: Pin<&mut Self::Sleep>, delay: Duration);
 
-    /// The same until an instant, and reads no clock if the peer can do without.
+    /// Sets the time to an instant. Reads no clock, if the peer can do without.
     fn reset_at(&self, sleep: Pin<&mut Self::Sleep>, at: Instant);
 
-    /// Polls a future that is ready, within a timeout. Returns whether it was in time. Where there
-    /// is no timeout, a race of two futures stands for it.
+    /// Polls a future that is ready, within a timeout. Returns whether it was in time. If the peer
+    /// has no timeout, this is a race of two futures.
     fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
         let limit = async {
             self.sleep(delay).await;
@@ -48,7 +48,7 @@ pub(super) trait Futures: Default + Clone + Send + Sync + 'static {
     }
 }
 
-/// A runtime with so many workers, and timers.
+/// A runtime with that number of workers, and with timers.
 pub(super) fn builder(workers: usize) -> Builder {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers).enable_time();

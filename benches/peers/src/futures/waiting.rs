@@ -2,11 +2,12 @@
 //!
 //! - `ticking`: one task sleeps until an instant 50 ms after the one before, for five seconds.
 //!   Figures: `cpu` in per cent of one core; `late_p50` and `late_p99`, how long after the instant
-//!   the task ran, in µs; `wakeups`, how often all threads but the measuring one were switched to,
-//!   for each sleep. The period is a little more than 50 ms, so that the instants lie anywhere
-//!   within a tick.
+//!   the task ran, in µs; `wakeups`, how often the system switched to a thread other than the
+//!   measuring one, for each sleep. The period is a little more than 50 ms, so that the instants do
+//!   not always lie at the same place within a tick.
 //! - `blocked`: of two workers, the one that runs a task after a sleep of 50 ms is blocked for
-//!   1.5 s. Meanwhile another task sleeps 200 ms. Figure: `over`, after how many seconds it ran.
+//!   1.5 s. Meanwhile another task sleeps 200 ms. Figure: `over`, the seconds until that sleep was
+//!   over and its task ran.
 
 use std::sync::mpsc;
 use std::thread;
@@ -23,7 +24,7 @@ use crate::threads::timer::Timer;
 
 const PERIOD: Duration = Duration::from_micros(50_137);
 
-/// Long enough for threads to become idle that have just been busy.
+/// Long enough for busy threads to become idle.
 const REST: Duration = Duration::from_millis(200);
 
 pub(super) fn ticking<F: Futures>(short: bool) -> Fallible<Figures> {
@@ -66,7 +67,7 @@ pub(super) fn blocked<F: Futures>(short: bool) -> Fallible<Figures> {
     let start = Instant::now();
     runtime.spawn(async move {
         futures.sleep_until(start + Duration::from_millis(200)).await;
-        // Nobody waits any more only when the other thread has panicked.
+        // The receiver is gone only if the other thread has panicked.
         let _ = report.send(start.elapsed());
     });
     runtime.spawn(async move {

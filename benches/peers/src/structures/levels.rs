@@ -1,5 +1,5 @@
-//! What one more level costs: the same work on hierarchies of 1 to 5 levels, all of which reach 65,536
-//! ticks, so that no timer has a cycle to wait.
+//! The cost of one more level: the same work on hierarchies of 1 to 5 levels. All of them reach
+//! 65,536 ticks, so no timer has to wait for another cycle.
 
 use harness::Fallible;
 use harness::case::Figures;
@@ -11,7 +11,7 @@ use super::workloads::{self, Plan};
 
 pub(super) const WORK: &str = "levels";
 
-/// What a row of the table is called, and its geometry.
+/// The name of a row of the table, and its geometry.
 pub(super) const GEOMETRIES: [(&str, &[usize]); 5] = [
     ("1 level", &[65_536]),
     ("2 levels", &[256, 256]),

@@ -3,8 +3,8 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `timers.rs` | the verbs that are compared |
-//! | `peers/` | who offers them |
-//! | `workloads/` | what is measured |
+//! | `peers/` | the structures that have these verbs |
+//! | `workloads/` | the works that are measured |
 //! | `levels.rs` | the same on hierarchies of ours with fewer levels and more |
 //! | `delays.rs` | how far ahead deadlines lie |
 //! | `verify.rs` | whether each timer fires at its tick |
@@ -95,14 +95,14 @@ fn cases(short: bool) -> Vec<(Case, usize)> {
     cases
 }
 
-/// How often a case is repeated; not at all where it would tell nothing.
+/// How often a case is repeated; zero if its figure would have no meaning.
 fn rounds(work: &str, delays: &str, size: usize) -> usize {
     match (work, delays, size) {
         // Too little memory to be counted in pages.
         ("bytes", _, 1_000) => 0,
         // Next to nothing fires once all have a delay of days.
         ("refire", "long", 1_000) => 0,
-        // A million tells it.
+        // The case with a million shows it.
         ("idle_hour" | "bytes", _, 10_000_000) => 0,
         // Warming up would take longer than the rest.
         ("pairs_moving", _, 10_000_000) | (_, "long", 10_000_000) => 0,

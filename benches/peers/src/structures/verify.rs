@@ -1,13 +1,12 @@
-//! Whether every timer fires at its tick: random operations on a structure, and on a
-//! model beside it.
+//! Checks whether every timer fires at its tick: random operations on a structure, and on a model beside it.
 //!
 //! Ground rules:
 //!
-//! - An advance from tick `a` to tick `b` has to fire exactly what is due after `a` and up to `b`.
-//!   What it fires before is early, what it should have fired and did not is late when it comes, and
-//!   lost if it never does.
-//! - The structure is asked only for what it offers: a deadline is still to come when it is given, and
-//!   a key is used for no timer but its own.
+//! - An advance from tick `a` to tick `b` has to fire exactly the timers that are due after `a` and up to
+//!   `b`. A timer that fires in an earlier advance is early, one that fires in a later advance is late, and
+//!   one that never fires is lost.
+//! - The structure is used only as its documentation allows: every deadline is in the future when it is
+//!   given, and a key is used for no timer but its own.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,16 +33,16 @@ pub(crate) fn verify<T: Timers>() -> String {
 struct Timer<K> {
     deadline: u64,
     key: K,
-    /// Its place in the list of what is pending, while it is.
+    /// Its place in the list of pending timers, while it is one of them.
     pending: Option<usize>,
 }
 
 struct Run<T: Timers> {
     timers: T,
-    /// Every timer there ever was; its number is its value.
+    /// Every timer that was ever inserted; its number is its value.
     all: Vec<Timer<T::Key>>,
     pending: Vec<usize>,
-    /// The model: what is to fire, the earliest first.
+    /// The model: the timers that are to fire, the earliest first.
     expected: BTreeSet<(u64, usize)>,
     now: u64,
     random: Rng,
@@ -74,7 +73,7 @@ impl<T: Timers> Run<T> {
         }
     }
 
-    /// Mostly tick by tick: only there is a timer seen to be one tick early.
+    /// Mostly tick by tick, because only there a timer that is one tick early can be noticed.
     fn advance(&mut self) {
         match self.random.u64(..1000) {
             0..980 => {
@@ -163,7 +162,7 @@ impl<T: Timers> Run<T> {
             last = deadline;
             self.end(number);
         }
-        // What is left there has come due and was not given out.
+        // The timers that are left in the model have come due and did not fire.
         while self.expected.first().is_some_and(|(deadline, _)| *deadline <= self.now) {
             self.expected.pop_first();
             self.faults.overdue += 1;
@@ -179,7 +178,7 @@ impl<T: Timers> Run<T> {
         }
     }
 
-    /// Past every deadline, and then on for a while, for what comes late.
+    /// Goes past every deadline, and then on for a while, for timers that come late.
     fn finish(&mut self) {
         self.advance_by(100_000_000);
         self.advance_by(1_000_000);
@@ -228,7 +227,7 @@ mod tests {
     use super::verify;
     use crate::structures::timers::Timers;
 
-    /// What is wrong with a structure.
+    /// The faults of a structure.
     const NOTHING: u8 = 0;
     const EARLY: u8 = 1;
     const LATE: u8 = 2;

@@ -7,8 +7,8 @@
 //! - `burst`: all are due at the same instant. Figures in ms: `done`, from the deadline until the
 //!   last has run; `longest_wait` and `wait_p999`, how long single calls took of a thread that
 //!   meanwhile went on to set timeouts and to cancel them. In a second burst, a thread does nothing
-//!   but read the clock: `longest_gap` between two readings, which is what the scheduler takes of
-//!   any thread.
+//!   but read the clock. `longest_gap` is the longest time between two readings: the scheduler
+//!   takes that from any thread.
 //!
 //! All are inserted by one thread, well before the first deadline. A deadline is fixed before its
 //! insert.
@@ -27,7 +27,7 @@ use super::timer::Timer;
 /// How often the main thread looks whether all have run.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A prime: with it, the deadlines are drawn in an order far from sorted.
+/// A prime. Multiples of it put the deadlines into an order that is far from sorted.
 const STRIDE: usize = 611_953;
 
 /// How long the inserting may take.
@@ -68,7 +68,7 @@ pub(crate) fn burst<T: Timer>(timers: usize, short: bool) -> Fallible<Figures> {
     let mut timer = T::start();
     let (done, mut waits) = burst_beside(&mut timer, timers, short, |timer, going_on| {
         let mut waits = Vec::with_capacity(1 << 23);
-        // Once at least: a short burst may be over already.
+        // At least once, because a short burst may be over already.
         loop {
             let before = Instant::now();
             let timeout = timer.timeout(Duration::from_secs(30), 7);
@@ -99,9 +99,9 @@ pub(crate) fn burst<T: Timer>(timers: usize, short: bool) -> Fallible<Figures> {
     ])
 }
 
-/// Lets all jobs come due at once, with `beside` on a thread of its own from the deadline on, for
-/// as long as its argument says. How long after the deadline the last job ran, in ms, and what
-/// `beside` found.
+/// Lets all jobs come due at once. From the deadline on `beside` runs on a thread of its own, for
+/// as long as its argument says. Returns how long after the deadline the last job ran, in ms, and
+/// the result of `beside`.
 fn burst_beside<T: Timer>(
     timer: &mut T,
     timers: usize,
@@ -118,7 +118,7 @@ fn burst_beside<T: Timer>(
     thread::scope(|scope| {
         let going_on = || !over.load(Ordering::Relaxed);
         let found = scope.spawn(move || {
-            // A sleep may end late: the last stretch is awake.
+            // A sleep may end late, so the last part of the wait is a loop.
             let nearly = at - Duration::from_millis(5);
             thread::sleep(nearly.saturating_duration_since(Instant::now()));
             while Instant::now() < at {}

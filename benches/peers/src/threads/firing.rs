@@ -43,7 +43,7 @@ fn work(steps: u64) {
     black_box(value);
 }
 
-/// How many steps of work take so long, on this machine: the fastest of some tries.
+/// The number of steps of work that take this long on this machine: the fastest of several tries.
 fn steps_of(time: Duration) -> u64 {
     const TRIAL: u64 = 100_000;
     let trial = || {

@@ -3,9 +3,9 @@
 //!
 //! Ground rules:
 //!
-//! - Every peer goes through the same door (`timer.rs`) and the same works. What a work does and in
-//!   which units its figures are, its file says at the top.
-//! - A case has a process of its own, because some peers keep what was cancelled, and some keep
+//! - Every peer is measured through the same trait (`timer.rs`) and by the same works. The head of
+//!   a work's file says what it does, and the units of its figures.
+//! - A case has a process of its own, because some peers keep cancelled timers, and some keep
 //!   threads. It is not pinned: the scheduler is part of what is measured.
 //! - All closures capture something, so that boxing them allocates.
 

@@ -7,12 +7,12 @@
 //!   them.
 //!
 //! The size is the number of producers. The figure is `pairs`: million pairs a second, all
-//! producers together, until the last one's timeouts are worked off, messages that the peer has not
-//! received included. No clock is read in between.
+//! producers together. The time ends when the peer has worked off the timeouts of the last
+//! producer, with all messages that it had not received. No clock is read in between.
 //!
-//! Nothing is counted at first: two threads that begin together may share a core until the system
-//! has noticed. What is handed over is counted from the start, because its two ends do not agree on
-//! when something was.
+//! At first nothing is counted, because two threads that begin together may share a core until the
+//! system moves one. Only `pairs_handed_over` is counted from the start, because the two threads of
+//! a pair have no common moment at which counting could begin.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,11 +31,10 @@ use super::timer::Timer;
 /// None of the timeouts comes due.
 const DELAY: Duration = Duration::from_secs(30);
 
-/// So many pairs lie between two looks at whether to stop, and so many timeouts are handed over
-/// together.
+/// The number of pairs between two checks whether to stop, and of timeouts that are handed over together.
 const BATCH: usize = 64;
 
-/// So many batches wait for a canceller before its producer does.
+/// The number of batches that may wait for a canceller; then its producer waits.
 const QUEUE: usize = 16;
 
 pub(super) fn at_once<T: Timer>(producers: usize, short: bool) -> Fallible<Figures> {
@@ -94,7 +93,7 @@ pub(super) fn handed_over<T: Timer>(producers: usize, short: bool) -> Fallible<F
     })
 }
 
-/// All producers start together, count when they are told, and stop when they are told.
+/// The signals to all producers: to start together, to begin to count, and to stop.
 struct Race {
     start: Barrier,
     count: AtomicBool,
@@ -102,13 +101,12 @@ struct Race {
 }
 
 impl Race {
-    /// Repeats `batch` from the common start until the stop. What was done before it counts is in
-    /// no lap.
+    /// Repeats `batch` from the common start until the stop. Batches before the signal to count are in no lap.
     fn lap<T: Timer>(&self, timer: &mut T, batch: impl FnMut(&mut T)) -> Lap {
         self.lap_and_start(timer, batch).1
     }
 
-    /// The same, and when the common start was.
+    /// The same. Returns the time of the common start too.
     fn lap_and_start<T: Timer>(
         &self,
         timer: &mut T,
@@ -129,7 +127,7 @@ impl Race {
     }
 }
 
-/// Has so many producers do `work`, each on a thread of its own.
+/// Runs `work` in this number of producers, each on a thread of its own.
 fn race<T: Timer>(
     producers: usize,
     short: bool,
@@ -139,7 +137,7 @@ fn race<T: Timer>(
     let (start, [count, stop]) = (Barrier::new(producers + 1), [false; 2].map(AtomicBool::new));
     let race = Race { start, count, stop };
     let mut timer = T::start();
-    // What a peer does at its first timeout is not counted.
+    // The work that a peer does at its first timeout is not counted.
     let found = timer.within(|| timer.clone().pair(DELAY, 0));
     timer.settle();
     assert!(found, "the first timeout was gone");

@@ -1,9 +1,9 @@
-//! What the process has used so far, from Linux' files in /proc/self: processor time, context
-//! switches, memory.
+//! The processor time, context switches and memory that the process has used so far, from Linux'
+//! files in /proc/self.
 //!
-//! The scheduler's own account is exact; the clock ticks in /proc/self/stat are 10 ms each, too
-//! coarse for what a sleeping timer uses. It is kept for each thread, and gone when the thread has
-//! ended: between two readings no thread may end.
+//! The processor time is the scheduler's own count, which is exact. (The clock ticks in
+//! /proc/self/stat are 10 ms each, too coarse for a sleeping timer.) The system has that count for
+//! each thread, and drops it when the thread ends. So no thread may end between two readings.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) struct Usage {
     pub(crate) cpu: f64,
     /// How often all threads but the main one went to sleep, and were woken.
     pub(crate) sleeps: f64,
-    /// How often they gave way to another without going to sleep.
+    /// How often they gave way to another thread without going to sleep.
     pub(crate) yields: f64,
 }
 
@@ -36,7 +36,7 @@ impl Usage {
         Ok(usage)
     }
 
-    /// What was used since `before`.
+    /// The difference from `before`.
     pub(crate) fn since(self, before: Usage) -> Usage {
         Usage {
             cpu: self.cpu - before.cpu,
@@ -48,7 +48,7 @@ impl Usage {
 
 /// How much memory of the process is resident, in bytes.
 pub(crate) fn resident() -> Result<f64, String> {
-    /// That of all systems this is run on; the file counts in pages.
+    /// The size of a page on all systems where this runs; the file counts in pages.
     const PAGE: f64 = 4096.0;
     let text = read(Path::new("/proc/self/statm"))?;
     Ok(number(text.split_whitespace().nth(1))? * PAGE)

@@ -1,13 +1,12 @@
 //! When each of many jobs ran: a place for each, written by its job, read when all have run.
 //!
-//! There is no counter that all jobs would have to share: whoever waits looks at the places in
-//! order.
+//! Jobs share no counter: the thread that waits looks at the places in order.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// No job is as early as that.
+/// The mark of a job that has not run: no job is as early as that.
 const NOT_YET: i64 = i64::MIN;
 
 /// How long to wait for the last job before it is taken for lost.
@@ -20,8 +19,8 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Places for so many jobs, their memory touched. They live as long as the process, so that a
-    /// job captures no more than a reference.
+    /// Places for this number of jobs, with memory that was touched already. They live as long as
+    /// the process, so that a job captures no more than a reference.
     pub(crate) fn new(jobs: usize) -> &'static Runs {
         let late = (0..jobs).map(|_| AtomicI64::new(NOT_YET)).collect();
         Box::leak(Box::new(Runs { late, twice: AtomicUsize::new(0) }))
@@ -57,7 +56,7 @@ impl Runs {
         has_run(&self.late[job])
     }
 
-    /// How many ran once too often.
+    /// How often a job ran again.
     pub(crate) fn twice(&self) -> usize {
         self.twice.load(Ordering::Relaxed)
     }
@@ -95,7 +94,7 @@ pub(crate) fn rate(laps: &[Lap]) -> f64 {
     operations as f64 / elapsed.as_secs_f64() / 1e6
 }
 
-/// The value that `share` of all are not above.
+/// The value that a share of all values do not exceed.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]

@@ -1,5 +1,5 @@
-//! What is expected of a timer: no job early, none lost, none run twice, and none run that was
-//! cancelled in time. Under light load.
+//! Checks the rules of a timer under light load: no job is early or lost, none runs twice, and none
+//! runs that was cancelled in time.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::timer::Timer;
 
 const TIMERS: usize = 2_000;
 
-/// One in so many is cancelled.
+/// One job in this number is cancelled.
 const CANCELLED: usize = 4;
 
-/// One that is nearly due may run before it is cancelled, and rightly: those are let run.
+/// A job that is nearly due may rightly run before its cancel, so such jobs are not cancelled.
 const FAR: Duration = Duration::from_millis(100);
 
-/// Between two inserts.
+/// The pause between two inserts.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// "exact", or what was found.

@@ -1,15 +1,16 @@
-//! What timers cost while nothing, or next to nothing, is due.
+//! The cost of timers while nothing, or hardly anything, is due.
 //!
-//! - `idle`: many jobs are pending, an hour away, for some time. Figures: `wakeups`, how often
-//!   all threads but the measuring one were switched to; `sleeps`, how many of these were from
-//!   sleep, where the rest gave way to another thread or were made to; and `cpu` in ms.
+//! - `idle`: many jobs are pending, an hour away, for some time. Figures: `wakeups`, how often the
+//!   system switched to a thread other than the measuring one; `sleeps`, how many of these threads
+//!   had been asleep (the others had given way to another thread, by themselves or not); and `cpu`
+//!   in ms.
 //! - `ticking`: one job at a time, every 50 ms for ten seconds, each inserts the next. Figures:
 //!   `cpu` in per cent of one core, `wakeups` and `sleeps`.
 //! - `heap`: a million pending jobs that capture 16 bytes. Figures: `bytes`, the resident memory of
 //!   each; `bytes_after`, what is left of that when all are cancelled, and `bytes_again` when as
-//!   many new ones are pending then. The allocator keeps what was freed in small pieces: a peer
-//!   that frees what is cancelled is known by `bytes_again` being no more than `bytes`, rather than
-//!   by `bytes_after`. The memory for what is held of the jobs is there before.
+//!   many new ones are pending then. The allocator keeps memory that was freed in small pieces. So
+//!   `bytes_after` does not show whether a peer frees cancelled jobs: it does if `bytes_again` is
+//!   no more than `bytes`. The memory for the handles is there before the first reading.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub(super) fn time(short: bool) -> Duration {
     Duration::from_millis(if short { 500 } else { 10_000 })
 }
 
-/// Long enough for threads to become idle that have just been busy.
+/// Long enough for busy threads to become idle.
 const REST: Duration = Duration::from_millis(200);
 
 pub(crate) fn idle<T: Timer>(timers: usize, time: Duration) -> Fallible<Figures> {
@@ -68,8 +69,8 @@ pub(super) fn ticking<T: Timer>(short: bool) -> Fallible<Figures> {
     let (elapsed, used) = (start.elapsed().as_secs_f64(), Usage::now()?.since(before));
     let ticked = ticks.load(Ordering::Relaxed) - ticks_before;
     let expected = elapsed / PERIOD.as_secs_f64();
-    // The chain has no end of its own: it ends with the process.
-    // Briefly measured, on a machine that does much else, it may well be behind.
+    // The chain has no end of its own: it ends with the process. In a short measurement on a busy
+    // machine it may well be late.
     if !short && (ticked as f64) < expected * 0.9 {
         return Err(format!("ticked {ticked} times instead of {expected}"));
     }
@@ -80,7 +81,7 @@ pub(super) fn ticking<T: Timer>(short: bool) -> Fallible<Figures> {
     ])
 }
 
-/// A tick, and the next one a period later: counted from this one's deadline.
+/// Runs one tick, and inserts the next one period after this one's deadline.
 fn tick<T: Timer>(mut timer: T, at: Instant, ticks: Arc<AtomicUsize>) {
     ticks.fetch_add(1, Ordering::Relaxed);
     let (next, next_timer) = (at + PERIOD, timer.clone());

@@ -146,7 +146,7 @@ async fn request(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends requests until it is told to stop. Returns when each began, and how long it took.
+/// Sends requests until the stop. Returns when each began, and how long it took.
 async fn requests(
     mut stream: TcpStream,
     number: usize,

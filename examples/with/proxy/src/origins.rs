@@ -38,7 +38,7 @@ impl Origins {
         let addresses = (echo.local_addr()?, mute.local_addr()?);
         tokio::spawn(accept(echo, true));
         tokio::spawn(accept(mute, false));
-        // Nobody accepts here. Once its queue is full, the system lets a connect wait.
+        // This listener never accepts. Once its queue is full, the system lets a connect wait.
         let listener = listen(1)?;
         let address = listener.local_addr()?;
         let (mut full, mut hangs) = (Vec::new(), false);
@@ -58,7 +58,7 @@ impl Origins {
     }
 }
 
-/// Listens on a free port, with room for so many connections that wait.
+/// Listens on a free port, with room for `room` connections that wait.
 pub(crate) fn listen(room: u32) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;

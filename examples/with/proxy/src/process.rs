@@ -36,7 +36,7 @@ pub(crate) struct Counts {
 
 impl Proxy {
     pub(crate) fn start(kind: Kind, origins: &Origins, limits: Limits) -> io::Result<Proxy> {
-        // Without one that cannot be reached, nobody asks for it.
+        // If no address is unreachable, no client asks for one, and any address will do.
         let unreachable = origins.unreachable.unwrap_or(origins.mute);
         let addresses = [origins.echo, origins.mute, unreachable].map(|to| to.to_string());
         let limits = [limits.connect, limits.read, limits.idle];

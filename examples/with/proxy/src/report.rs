@@ -45,7 +45,7 @@ pub(crate) fn print(options: &Options, rows: &[(Kind, Vec<Run>)]) {
     }
 }
 
-/// The value that so many of a hundred do not exceed.
+/// The value that `percent` of a hundred do not exceed, in milliseconds.
 fn milliseconds(ascending: &[Duration], percent: usize) -> f64 {
     let rank = (ascending.len() * percent).div_ceil(100).max(1);
     ascending.get(rank - 1).map_or(0.0, |value| 1e3 * value.as_secs_f64())

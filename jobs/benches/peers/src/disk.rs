@@ -1,4 +1,4 @@
-//! What the disk gives alone: 4096 bytes and `fdatasync`, again and again.
+//! The rate of the disk alone: 4096 bytes and `fdatasync`, again and again.
 //!
 //! First over a file that has its size already, which is the rate of the row; then the same with
 //! `fsync`, which records the time of the write as well, and is what SQLite calls as `libsqlite3-sys`
@@ -16,7 +16,7 @@ use harness::case::{Figures, figure};
 const PAGE: usize = 4096;
 const PAGES: u64 = 4096;
 
-/// Measures for so long, in a directory that is there.
+/// Measures for a time, in a directory that exists.
 pub(crate) fn measure(directory: &Path, length: Duration) -> Fallible<Figures> {
     in_directory(directory, length).map_err(|error| format!("disk: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Measures `tickwheel-jobs` beside other durable queues, and writes down what comes out.
+//! Measures `tickwheel-jobs` beside other durable queues, and writes the figures down.
 //!
 //! ```text
 //! cargo run --release -- --write              measure every row; write figures, tables, plots (about an hour)
@@ -14,8 +14,8 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | `plan.rs` | the contenders and the rows: what is measured, how large, how often |
-//! | `musts.rs` | what was asked for beside what was reached |
-//! | `disk.rs` | measures what the disk gives alone |
+//! | `musts.rs` | the goals beside the results |
+//! | `disk.rs` | measures the rate of the disk alone |
 //! | `run.rs` | starts a process for each measurement |
 //! | `protocol/` | the rows, and how a contender measures itself |
 //! | `ours/`, `effectum/`, `apalis/`, `rustqueue/`, `honker/` | the contenders |

@@ -1,7 +1,7 @@
-//! What was asked for beside what was reached.
+//! The goals beside the results.
 //!
-//! A must is a sentence, and a function that reads the figures and says what was reached and whether
-//! that is enough. Without figures it says nothing.
+//! A goal is a sentence and a function that reads the figures. The function returns the value that
+//! was reached, and whether that is enough, or nothing if there are no figures.
 
 use harness::queues::{Case, Must, OURS, Reached, rate};
 use harness::table::number;

@@ -1,4 +1,4 @@
-//! What is measured, as data: the contenders, and the rows in the order of the report.
+//! The contenders, and the rows in the order of the report, as data.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub(crate) type Setting = queues::Setting<Work, Ahead>;
 
 /// How a row is measured.
 pub(crate) struct Work {
-    /// What the contender is told to do.
+    /// The name of the row for the contender.
     pub(crate) name: &'static str,
     /// How many jobs are in the file at the start, in the full run and in the short one.
     pub(crate) filled: Option<(usize, usize)>,
@@ -45,7 +45,7 @@ const fn contender(
     Contender { name, levels, package, own: Ahead(f64::INFINITY) }
 }
 
-/// A row that everybody does at both levels, from an empty file on.
+/// A row that every contender does at both levels, beginning with an empty file.
 const fn row(name: &'static str, title: &'static str, work: &'static str) -> Row {
     Row {
         name,
@@ -60,7 +60,7 @@ const fn row(name: &'static str, title: &'static str, work: &'static str) -> Row
     }
 }
 
-/// The same, from a filled file on.
+/// The same, beginning with a filled file.
 const fn on_filled(
     name: &'static str,
     title: &'static str,

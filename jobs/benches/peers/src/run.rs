@@ -19,9 +19,9 @@ use harness::{Fallible, queues};
 use crate::disk;
 use crate::plan::{Contender, HOME, SYNCED, Setting};
 
-/// How long a measurement may take: one that hangs is a failure like any other.
+/// The time limit of a measurement. One that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(150);
-/// The same for ten million jobs, and for filling a file.
+/// The time limit for ten million jobs, and for filling a file.
 const PATIENCE_LONG: Duration = Duration::from_secs(900);
 const PATIENCE_SHORT: Duration = Duration::from_secs(40);
 /// How long a process inserts before it is killed.
@@ -73,7 +73,7 @@ fn in_directory(directory: &Path, setting: &Setting) -> Fallible<Figures> {
     )
 }
 
-/// Returns the directory with a file of so many jobs, which is made if it is not there.
+/// Returns the directory with a file of a number of jobs. Makes it if it is not there.
 fn filled(contender: &Contender, jobs: usize, short: bool) -> Fallible<PathBuf> {
     let directory = queues::work_directory(HOME).join(format!("{}-{jobs}", contender.name));
     if !directory.exists() {
@@ -95,7 +95,7 @@ fn copy(from: &Path, to: &Path) -> Fallible {
             let entry = entry?;
             fs::copy(entry.path(), to.join(entry.file_name()))?;
         }
-        // What the copy has left to write is not the measurement's.
+        // The pages that the copy has still to write must not be counted in the measurement.
         Command::new("sync").status()?;
         Ok(())
     };

@@ -13,7 +13,7 @@ fn packages(contender: &Contender) -> PathBuf {
     queues::target_directory(HOME).join(contender.name)
 }
 
-/// Makes a contender ready to be started. `false` if what it needs is not installed here.
+/// Builds a contender. Returns `false` if a tool that it needs is not installed here.
 pub(crate) fn build(contender: &Contender) -> Fallible<bool> {
     let source = Path::new(HOME).join(contender.name);
     let packages = packages(contender);

@@ -18,10 +18,10 @@ pub(crate) type Contender = queues::Contender<Handling>;
 /// How a contender is handled.
 pub(crate) struct Handling {
     pub(crate) kind: Kind,
-    /// How many jobs it is given of those that the others are given, where only their number counts: a
-    /// slow one would take minutes.
+    /// The share of the jobs that this contender is given in rows in which only the number of jobs
+    /// matters. A slow contender would take minutes with all of them.
     pub(crate) share: f64,
-    /// How long it is given to insert what is due at a fixed time, as a multiple of the row's.
+    /// The time that it has to insert jobs that are due at a fixed time, as a multiple of the row's time.
     pub(crate) patience: f64,
 }
 

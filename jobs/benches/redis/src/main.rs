@@ -1,5 +1,4 @@
-//! Measures `tickwheel-jobs` on a Redis server beside other queues on Redis, and writes down what comes
-//! out.
+//! Measures `tickwheel-jobs` on a Redis server beside other queues on Redis, and writes the figures down.
 //!
 //! ```text
 //! cargo run --release -- --write              measure every row; write figures, tables, plots (12 minutes)
@@ -8,19 +7,20 @@
 //! cargo run --release -- --report             tables and plots again, from the figures there are
 //! ```
 //!
-//! A contender is a program of its own that does what it is told line by line (`protocol/`): insert so many
-//! jobs for such times, say when each job started. Everything else is here, once for all languages.
+//! A contender is a program of its own that reads commands line by line (`protocol/`): to insert a number
+//! of jobs for given times, or to print when each job started. Everything else is here, once for all
+//! languages.
 //!
 //! | file | what it does |
 //! | --- | --- |
 //! | `contenders.rs` | the contenders, as data |
 //! | `build.rs` | builds them, or says what is missing |
 //! | `server.rs` | a Redis server for one measurement, and its counters |
-//! | `starts.rs` | what the nodes say of their runs: early, twice, lost, how late |
+//! | `starts.rs` | counts the runs of the nodes: early, twice, lost, and how late |
 //! | `node.rs` | a process of a contender |
 //! | `rows/` | one file for each row |
 //! | `plan.rs` | the rows, as data: what is measured, how large, how often |
-//! | `musts.rs` | what was asked for beside what was reached |
+//! | `musts.rs` | the goals beside the results |
 //! | `protocol/` | the commands, for contenders in Rust |
 //! | `ours/`, `bullmq-official/`, `apalis/`, `bullmq/`, `arq/` | the contenders |
 //! | `benches/harness` | rounds, figures, tables and drawings: `jobs/docs/performance-redis.*`, `jobs/docs/plots/redis-*` |

@@ -1,7 +1,8 @@
-//! What was asked for beside what was reached.
+//! The goals beside the results.
 //!
-//! A must is a sentence, and a function that reads the figures and says what was reached and whether
-//! that is enough. Without figures it says nothing. Where a peer is named, it is the best one.
+//! A goal is a sentence and a function that reads the figures. The function returns the value that
+//! was reached, and whether that is enough, or nothing if there are no figures. A peer that it
+//! names is the best one.
 
 use harness::queues::{Better, Case, Must, Reached, best_peer, rate};
 use harness::table::number;
@@ -19,13 +20,13 @@ fn worst(results: &Results, row: &str, figure: &str) -> Option<f64> {
     results.worst(row, EVERYSEC, figure)
 }
 
-/// The peer with the least of a figure.
+/// The peer whose figure is the least.
 fn least<'a>(results: &'a Results, row: &str, figure: &str) -> Option<(&'a str, f64)> {
     best_peer(results, row, EVERYSEC, figure, Better::Less)
 }
 
 fn lateness(results: &Results, row: &str) -> Option<Reached> {
-    // Early is early, in whichever repetition.
+    // A job that is early in any repetition counts.
     let early = worst(results, row, "early")?;
     let (p50, p99) = (ours(results, row, "q0.5")?, ours(results, row, "q0.99")?);
     let text = format!(

@@ -1,4 +1,4 @@
-//! A process of a contender, which does what it is told line by line.
+//! A process of a contender, which reads its commands line by line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
@@ -16,14 +16,14 @@ use crate::starts::Start;
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// Dropped, it is killed.
+/// The process. It is killed when this is dropped.
 pub(crate) struct Node {
     child: Child,
     lines: Receiver<String>,
     name: &'static str,
 }
 
-/// What a process does besides what it is told.
+/// The work of a process beside the commands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Role {
     pub(crate) works: bool,
@@ -161,8 +161,7 @@ impl Drop for Node {
     }
 }
 
-/// Waits until so many runs have begun in all of the nodes together. Gives up when none has for
-/// `patience`.
+/// Waits until a number of runs have begun in all nodes together. Gives up when none has begun for `patience`.
 pub(crate) fn wait(nodes: &mut [Node], runs: usize, patience: Duration) -> Fallible {
     let (mut seen, mut since) = (0, Instant::now());
     loop {

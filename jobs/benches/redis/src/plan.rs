@@ -1,4 +1,4 @@
-//! The rows in the order of the report: what is measured, how large, how often.
+//! The rows in the order of the report, with their sizes and repetitions.
 
 use harness::queues::{OURS, Size};
 
@@ -143,7 +143,7 @@ pub(crate) const ROWS: &[Row] = &[
     },
 ];
 
-/// A row that everybody does.
+/// A row that every contender does.
 const fn row(name: &'static str, title: &'static str, measure: Measure) -> Row {
     Row {
         name,

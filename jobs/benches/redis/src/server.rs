@@ -4,8 +4,8 @@
 //!
 //! - Each measurement has a server of its own, on a free port of the loopback and in a directory of its
 //!   own, with an append-only file that is synced every second. It is killed at the end.
-//! - What is counted is counted by the server: `INFO`, and `MONITOR` where commands of clients have to be
-//!   told from those inside of scripts.
+//! - All counters are the server's: `INFO`, and `MONITOR` where commands of clients have to be told
+//!   from those inside of scripts.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -35,7 +35,7 @@ pub(crate) struct Server {
 /// The counters of a server, since it started or since they were reset.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
-    /// How often it read from a client: what a client sends together is read together, up to 16 kB.
+    /// How often it read from a client. Commands that a client sends together are one read, up to 16 kB.
     pub(crate) reads: f64,
     /// Every command, those inside of scripts too.
     pub(crate) commands: f64,
@@ -114,7 +114,7 @@ impl Server {
         });
         let longest = scripts.filter_map(|line| number_after(line, "p100=")).fold(0.0, f64::max);
         Ok(Counters {
-            // This function has asked three times before it is answered.
+            // Without the read of this `INFO stats` itself.
             reads: field(&stats, "total_reads_processed")? - 1.0,
             commands: calls.sum(),
             cpu_us: 1e6 * (field(&cpu, "used_cpu_user")? + field(&cpu, "used_cpu_sys")?),
@@ -126,7 +126,7 @@ impl Server {
     pub(crate) fn memory(&mut self) -> Fallible<(f64, f64)> {
         let memory = self.ask("INFO memory")?;
         let keys = self.ask("DBSIZE")?.parse::<f64>().map_err(|error| error.to_string())?;
-        // What is written to the file while it is rewritten, and what clients wait for, is no data.
+        // The buffers of clients and of the append-only file are not data.
         let overhead = ["mem_clients_normal", "mem_aof_buffer"];
         let overhead: f64 = overhead.iter().filter_map(|name| field(&memory, name).ok()).sum();
         Ok((field(&memory, "used_memory")? - overhead, keys))

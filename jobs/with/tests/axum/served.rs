@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 use super::shared::{Folder, LONG};
 use super::*;
 
-/// A job whose run goes on until it is told to stop.
+/// A job whose run goes on until it is asked to stop.
 #[derive(Serialize, Deserialize)]
 struct UntilTold;
 

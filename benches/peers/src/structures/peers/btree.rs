@@ -1,4 +1,5 @@
-//! A `BTreeMap` whose keys are deadlines, made unique by a number: exact, and no slots to choose.
+//! A `BTreeMap` whose keys are deadlines, made unique by a number. It is exact, and has no slots
+//! whose number one has to choose.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ impl Timers for Tree {
         self.timers.remove(key).is_some()
     }
 
-    /// The earliest entry is asked first: most ticks have nothing due.
+    /// This looks at the earliest entry first, because most ticks have nothing due.
     fn advance(&mut self, to: u64, due: &mut Vec<u64>) {
         while let Some(earliest) = self.timers.first_entry() {
             if earliest.key().0 > to {

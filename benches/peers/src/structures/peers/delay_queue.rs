@@ -2,9 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - The queue asks the runtime's own timer when to look, so an advance has to turn the runtime once.
-//!   A program would sleep through ticks with nothing due; here each of them costs a turn, about
-//!   400 ns. Where timers are few and the clock moves tick by tick, that is most of what is measured.
+//! - The queue asks the runtime's own timer when to look, so an advance has to turn the runtime once. A
+//!   program would sleep through ticks with nothing due; here each of them costs a turn, about 400 ns. With
+//!   few timers and a clock that moves tick by tick, these turns are most of the measured time.
 //! - A queue starts at the present of the clock, which is its tick 0.
 //! - The runtime is made once, for all queues of the process, and is never left.
 

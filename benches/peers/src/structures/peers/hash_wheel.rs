@@ -1,9 +1,9 @@
 //! `hierarchical_hash_wheel_timer`: its wheel with cancellation, four rings of 256 `Vec`s and a hash
 //! map of what is pending.
 //!
-//! A timer is counted twice: in the map, and weakly in a slot. A cancel takes it out of the map, and
-//! leaves the slot's part, with the allocation, until the cursor comes by. It moves tick by tick, and
-//! says how many ticks may be skipped.
+//! Two references lead to a timer: a strong one in the map, and a weak one in a slot. A cancel
+//! takes out the one in the map. The one in the slot, and the allocation, stay until the cursor
+//! comes by. The wheel moves tick by tick, and says how many ticks may be skipped.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use hierarchical_hash_wheel_timer::wheels::cancellable::{
 
 use crate::structures::timers::{Due, Timers};
 
-/// The number is the caller's to invent.
+/// The caller makes up the number.
 #[derive(Debug)]
 pub(crate) struct Entry {
     number: u64,

@@ -20,10 +20,10 @@ struct Entry {
 }
 
 struct Place {
-    /// As it was last given.
+    /// The deadline of the last insert or reset.
     deadline: u64,
     value: u64,
-    /// Grows whenever the timer here ends or gets another entry.
+    /// Goes up when the timer in this place ends or gets another entry.
     generation: u32,
 }
 

@@ -1,7 +1,7 @@
 //! `nexus-timer`: rings of linked lists over a slab, with the defaults of its `Wheel`.
 //!
-//! Its rings reach 4.7 hours; what lies further waits in the outermost. It moves by jumps. The
-//! handle of a timer that has fired has to be given back, or its place in the slab stays taken.
+//! Its rings reach 4.7 hours; what lies further waits in the outermost. It moves by jumps. The program
+//! has to give back the handle of a timer that has fired, or its place in the slab stays taken.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,9 @@ use nexus_timer::{TimerHandle, Wheel};
 
 use crate::structures::timers::Timers;
 
-/// Timers in one piece of its slab. For each timer that ends it looks through its pieces, and asks for
-/// few: with the 4096 of its examples a million timers had hundreds.
+/// The number of timers in one piece of its slab. For each timer that ends it searches all pieces, so
+/// there should be few: with pieces of 4096, as in its examples, a million timers had hundreds of
+/// them.
 const CHUNK: usize = 1 << 16;
 
 pub(crate) struct Nexus {

@@ -1,8 +1,8 @@
 //! One ring of 3600 slots with a cycle count on every entry: the classic hashed wheel, with a `Vec`
 //! for a slot.
 //!
-//! A cancel searches the slot, which the key remembers, for the number of the timer. That is not
-//! constant: a slot holds a 3600th of all timers.
+//! The key has the slot, and a cancel searches that slot for the number of the timer. That does not
+//! take constant time: a slot holds a 3600th of all timers.
 
 use crate::structures::timers::Timers;
 
@@ -55,7 +55,7 @@ impl Timers for Ring {
         found.is_some()
     }
 
-    /// Tick by tick, whatever lies between: every passed entry has a count to take down.
+    /// It goes tick by tick, also over ticks without work, because the count of every passed entry goes down.
     fn advance(&mut self, to: u64, due: &mut Vec<u64>) {
         while self.now < to {
             self.now += 1;

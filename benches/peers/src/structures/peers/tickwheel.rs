@@ -9,7 +9,7 @@ use crate::structures::timers::Timers;
 
 static GEOMETRY: OnceLock<Geometry> = OnceLock::new();
 
-/// Every hierarchy of this process has this geometry. The first choice counts.
+/// The geometry of every hierarchy in this process. Only the first choice has an effect.
 pub(crate) fn use_geometry(geometry: Geometry) {
     GEOMETRY.get_or_init(|| geometry);
 }

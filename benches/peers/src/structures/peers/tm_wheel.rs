@@ -1,7 +1,7 @@
 //! `tm-wheel`: rings of linked lists over a slab.
 //!
-//! With 4 rings of 256 slots it holds delays up to 2^32 ticks, which is more than is asked of it. It
-//! moves by jumps, and says itself that the order of what fires is not that of deadlines.
+//! With 4 rings of 256 slots it holds delays up to 2^32 ticks, more than any work here has. It
+//! moves by jumps, and its documentation says that timers do not fire in the order of deadlines.
 
 use tm_wheel::{TimerDriver, TimerHandle};
 

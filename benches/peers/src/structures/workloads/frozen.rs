@@ -1,4 +1,4 @@
-//! What is done while the clock stands still: insert, cancel, reset.
+//! The works during which the clock stands still: insert, cancel, reset.
 
 use std::mem;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::population::{BATCH, Plan, Population, nanos_each, timed};
 use crate::structures::timers::Timers;
 
-/// Operations that are measured, at the least.
+/// The least number of operations that are measured.
 const MEASURED: usize = 1_000_000;
 
 /// Nanoseconds an insert, from nothing to the size of the plan.
@@ -62,8 +62,8 @@ fn exchange<T: Timers>(population: &mut Population<T>, count: usize) -> Duration
 pub(super) fn reset<T: Timers>(plan: Plan) -> f64 {
     /// How far a deadline is pushed back.
     const PUSH: u64 = 30_000;
-    /// So often on the average, then with new timers: deadlines must not run away from what a
-    /// structure is made for.
+    /// How often a timer is reset, on average, before all timers are replaced by new ones.
+    /// Otherwise the deadlines would become longer than those that a structure is made for.
     const TIMES: usize = 4;
     let (mut taken, mut done, mut found) = (Duration::ZERO, 0, 0);
     let count = plan.operations(MEASURED);

@@ -1,4 +1,4 @@
-//! What is done by one long advance: take everything out, and pass an hour with nothing due.
+//! The works of one long advance: to fire everything, and to pass an hour with nothing due.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use crate::structures::timers::{Due, Timers};
 
 /// Nanoseconds a timer, when one advance fires all of them.
 ///
-/// It is done twice and measured the second time: the first maps the memory of the list of what is
-/// due, which is the caller's.
+/// The work is done twice and measured the second time, because the first time maps the memory of
+/// the caller's list of due timers.
 pub(super) fn drain<T: Timers>(plan: Plan) -> Result<f64, String> {
     let repeats = if plan.short { 2 } else { (300_000 / plan.size).max(1) + 1 };
     let mut population = Population::<T>::empty(plan);
@@ -33,7 +33,7 @@ pub(super) fn drain<T: Timers>(plan: Plan) -> Result<f64, String> {
     Ok(nanos_each(taken, (repeats - 1) * plan.size))
 }
 
-/// Everything has fired, and in order where that is promised.
+/// Checks that everything has fired, and in order if the structure promises that.
 fn check<T: Timers>(due: &[T::Due], deadlines: &[u64]) -> Result<(), String> {
     if due.len() != deadlines.len() {
         return Err(format!("{} of {} timers fired", due.len(), deadlines.len()));

@@ -1,7 +1,8 @@
 //! How much memory is held for a timer.
 //!
-//! It is what the system has given the process: what an allocator keeps for later counts, and so do
-//! pieces too small to use. Memory that was asked for and never touched does not.
+//! It is the memory that the system has given the process. Memory that an allocator keeps for later
+//! counts, and so do pieces too small to use. Memory that was allocated and never touched does not
+//! count.
 
 use std::fs;
 
@@ -12,14 +13,14 @@ use crate::structures::timers::Timers;
 pub(super) fn bytes<T: Timers>(plan: Plan) -> Result<(f64, f64), String> {
     let mut population = Population::<T>::empty(plan);
     let mut keys: Vec<Option<T::Key>> = Vec::new();
-    // Written, so that it is there: the keys are the caller's.
+    // The keys are the caller's. Their memory is written once, so that it is there before the first reading.
     keys.resize_with(plan.size, || None);
     let before = held()?;
     population.insert_all(|timers, deadline, value| {
         keys[value as usize] = Some(timers.insert(deadline, value));
     });
     let pending = held()?;
-    // From all over: nothing is cancelled in the order in which it was inserted.
+    // Timers are cancelled in a random order, not in the order in which they were inserted.
     for place in 0..plan.size {
         let other = place + population.random.usize(..plan.size - place);
         keys.swap(place, other);

@@ -1,4 +1,4 @@
-//! What is measured of a structure, a function for each work.
+//! The works that are measured of a structure, a function for each.
 //!
 //! | file | its works |
 //! | --- | --- |

@@ -1,4 +1,4 @@
-//! What is done while the clock moves, tick by tick.
+//! The works during which the clock moves, tick by tick.
 
 use std::time::{Duration, Instant};
 
@@ -6,9 +6,9 @@ use super::population::{BATCH, Plan, Population, nanos_each};
 use crate::structures::delays::Delays;
 use crate::structures::timers::{Due, Timers};
 
-/// What is measured, at the least.
+/// The least number of operations that are measured.
 const MEASURED: usize = 1_000_000;
-/// What has settled after so much will not settle: no more is spent on warming up.
+/// The most operations of the warm-up. A structure that has not settled by then will not settle.
 const PATIENCE: usize = 4_000_000;
 
 /// Nanoseconds a pair as in `pairs`, and how many timers fire for each: the clock moves on so that
@@ -24,7 +24,7 @@ pub(super) fn pairs<T: Timers>(plan: Plan) -> (f64, f64) {
         credit: 0.0,
         fired: 0,
     };
-    // Two horizons: whatever is left behind by a cancel has come due by then.
+    // Two horizons: what a cancel leaves behind has come due by then.
     let settled = (2.0 * Delays::HORIZON as f64 * pairs_a_tick) as usize;
     exchange.run(plan.operations(settled.min(PATIENCE)));
     exchange.fired = 0;
@@ -80,7 +80,7 @@ impl<T: Timers> Exchange<T> {
     }
 }
 
-/// Nanoseconds a timer that fires and is inserted anew. Nobody cancels: no key is kept.
+/// Nanoseconds for a timer that fires and is inserted anew. There are no cancels, so no key is kept.
 pub(super) fn refire<T: Timers>(plan: Plan) -> f64 {
     let mut refire = Refire::<T>::new(plan);
     let warm = Limits {
@@ -99,7 +99,7 @@ pub(super) fn refire<T: Timers>(plan: Plan) -> f64 {
     nanos_each(taken, fired.max(1))
 }
 
-/// Where to stop: at what comes first.
+/// The limits of a run. It stops at the first that is reached.
 struct Limits {
     fires: usize,
     ticks: u64,
@@ -128,8 +128,8 @@ impl<T: Timers> Refire<T> {
             let mut used = 0;
             let first = *now;
             let start = Instant::now();
-            // Until half the delays are used: one more tick will not need the other half, and should
-            // it, it begins again.
+            // Goes on until half of the delays are used. One more tick will hardly need the other
+            // half; if it does, the delays are used from the beginning again.
             while used < BATCH / 2 && *now - first < BATCH as u64 {
                 *now += 1;
                 timers.advance(*now, &mut self.due);

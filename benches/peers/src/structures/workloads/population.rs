@@ -1,10 +1,9 @@
-//! Pending timers, and what the next batch of operations on them takes.
+//! The pending timers, and the random numbers for the next batch of operations on them.
 //!
 //! Ground rules:
 //!
 //! - Nothing random is drawn while the clock runs: a batch is drawn before it.
-//! - Timers are picked at random, so the operations meet them in an order that neither time nor
-//!   memory has.
+//! - Timers are picked at random. So their order is neither that of their deadlines nor that of their memory.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use fastrand::Rng;
 use crate::structures::delays::Delays;
 use crate::structures::timers::Timers;
 
-/// So many operations lie between two readings of the clock.
+/// The number of operations between two readings of the clock.
 pub(super) const BATCH: usize = 4096;
 
 /// What is to be measured.
@@ -22,12 +21,12 @@ pub(crate) struct Plan {
     /// How many timers are pending.
     pub(crate) size: usize,
     pub(crate) delays: Delays,
-    /// Next to nothing is measured: it only has to run.
+    /// The short form: hardly anything is measured, the work only has to run.
     pub(crate) short: bool,
 }
 
 impl Plan {
-    /// So many operations, or next to none.
+    /// This number of operations, or very few in the short form.
     pub(super) fn operations(&self, count: usize) -> usize {
         if self.short { count.min(2000) } else { count }
     }
@@ -67,7 +66,7 @@ impl<T: Timers> Population<T> {
         population
     }
 
-    /// Inserts timers until they are as many as planned; how long the inserts took.
+    /// Inserts timers until there are as many as planned. Returns how long the inserts took.
     pub(super) fn fill(&mut self) -> Duration {
         let mut taken = Duration::ZERO;
         while self.keys.len() < self.plan.size {
@@ -82,7 +81,7 @@ impl<T: Timers> Population<T> {
         taken
     }
 
-    /// Inserts so many timers as planned. `insert` is given the structure, a deadline and a value.
+    /// Inserts as many timers as planned. `insert` gets the structure, a deadline and a value.
     pub(super) fn insert_all(&mut self, mut insert: impl FnMut(&mut T, u64, u64)) {
         let mut value = 0;
         while value < self.plan.size {

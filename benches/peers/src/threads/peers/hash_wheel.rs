@@ -1,5 +1,5 @@
 //! The thread timer of `hierarchical_hash_wheel_timer`: one thread owns the wheel, receives
-//! messages and runs the closures. Whether a cancel was in time is not told.
+//! messages and runs the closures. A cancel does not return whether it was in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +15,14 @@ use crate::threads::timer::{Timer, capture, wait_for, whole_millis_until};
 type Once = OneShotClosureState<u64>;
 type Periodic = PeriodicClosureState<u64>;
 
-/// Its thread panics if nobody tells it to stop.
+/// Its thread panics unless it is stopped before it is dropped.
 struct Owner {
     timer: TimerWithThread<u64, Once, Periodic>,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // The message waits in a queue without bounds: it cannot be refused.
+        // The queue of messages has no bound, so the message cannot be refused.
         let _ = self.timer.shutdown_async();
     }
 }
@@ -30,7 +30,7 @@ impl Drop for Owner {
 pub(in crate::threads) struct HashWheel {
     owner: Arc<Owner>,
     door: TimerRef<u64, Once, Periodic>,
-    /// Names are the user's affair, and must be unique: each clone has a range of its own.
+    /// The user chooses the names of timers, which must be unique. So each clone has a range of its own.
     next: u64,
 }
 

@@ -1,8 +1,8 @@
-//! What many programs write for themselves: a binary heap behind a mutex, and a thread that waits
-//! on a condition variable for the earliest deadline and runs what is due.
+//! A binary heap behind a mutex, as many programs have it, and a thread that waits on a condition
+//! variable for the earliest deadline and runs the jobs that are due.
 //!
-//! To cancel is to take the closure out of its slot and to raise the slot's generation. The heap's
-//! entry stays until its time has come, and is thrown away then.
+//! A cancel takes the closure out of its slot and raises the slot's generation. The entry in the
+//! heap stays until its time has come, and is thrown away then.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -31,7 +31,7 @@ pub(in crate::threads) struct Handle {
     generation: u32,
 }
 
-/// Empty, or full for the handle that has its generation.
+/// A slot: empty, or full with the job of the handle that has its generation.
 struct Slot {
     generation: u32,
     job: Option<Job>,
@@ -46,7 +46,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// The job's handle, and whether it is now the earliest.
+    /// Inserts a job. Returns its handle, and whether it is now the earliest.
     fn insert(&mut self, at: Instant, job: Job) -> (Handle, bool) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, job: None });
@@ -70,7 +70,7 @@ impl Queue {
         slot.job.take()
     }
 
-    /// Takes out some of what is due at `now`.
+    /// Takes out some of the jobs that are due at `now`.
     fn take_due(&mut self, now: Instant, due: &mut Vec<Job>) {
         while due.len() < BATCH && self.entries.peek().is_some_and(|first| first.0.at <= now) {
             let handle = self.entries.pop().map(|first| first.0.handle);
@@ -90,7 +90,7 @@ impl Shared {
         self.queue.lock().expect("nothing panics under the lock")
     }
 
-    /// What the thread does, until it is stopped.
+    /// The loop of the thread, until it is stopped.
     fn run(&self) {
         let mut due = Vec::with_capacity(BATCH);
         while self.wait_for_due(&mut due) {

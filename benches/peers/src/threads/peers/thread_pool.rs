@@ -1,5 +1,5 @@
 //! `scheduled-thread-pool` with two threads: a binary heap behind a mutex, cancelled by a flag. A
-//! cancelled job stays in the heap, closure and all, until its time has come.
+//! cancelled job stays in the heap, with its closure, until its time has come.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! `tokio::time` on a multi-threaded runtime with two workers.
 //!
-//! A job is a task that sleeps, a timeout a sleep that was polled once. The producers are threads
-//! of their own inside the runtime's context, so that their number does not depend on the workers'.
+//! A job is a task that sleeps, and a timeout is a sleep that was polled once. The producers are
+//! threads of their own that have entered the runtime, so their number does not depend on the
+//! number of workers.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -27,7 +28,7 @@ pub(super) fn runtime() -> &'static Runtime {
     Box::leak(Box::new(runtime.expect("the runtime starts")))
 }
 
-/// Aborts a task; whether it had not ended.
+/// Aborts a task. Returns whether it had not ended.
 pub(super) fn abort(task: &JoinHandle<()>) -> bool {
     let pending = !task.is_finished();
     task.abort();
@@ -39,7 +40,7 @@ pub(super) fn settle(runtime: &'static Runtime) {
     wait_for(|call| drop(runtime.spawn(async move { call() })));
 }
 
-/// Sets out to sleep; whether there is something left to sleep.
+/// Polls a sleep for the first time. Returns whether it is pending.
 pub(super) fn begins(sleep: Pin<&mut impl Future<Output = ()>>) -> bool {
     poll_once(sleep).is_pending()
 }

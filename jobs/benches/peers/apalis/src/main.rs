@@ -4,15 +4,15 @@
 //! `FULL`. This program runs its migrations without `setup`, puts the file into WAL mode, and opens the
 //! pool with `FULL` for `synced` and `NORMAL` for `written`.
 //!
-//! The worker is woken by its update hook and looks every 100 ms besides, without the second write that
-//! `lock_tasks` adds. It takes 100 jobs at once: the query that ends jobs parses the JSON of all of them
-//! once for each. Inserts are its own `push_tasks`, in one transaction for a batch.
+//! The worker's update hook wakes it, and it also polls every 100 ms, without the second write that
+//! `lock_tasks` adds. It takes 100 jobs at once, because the query that ends n jobs parses the JSON of
+//! all of them n times. Inserts are its own `push_tasks`, in one transaction for a batch.
 //!
-//! The worker is called after its process: for a while after a crash, the name of the worker before is
-//! refused.
+//! The name of the worker has the id of its process, because for a while after a crash the name of the
+//! crashed worker is refused.
 //!
-//! Of the ten connections of its pool nine are held, so that one is left: SQLite has one writer, and
-//! connections that wait for it sleep up to 100 ms at a time.
+//! This program holds nine of the ten connections of its pool, so that one is left: SQLite has one
+//! writer, and a connection that waits for it sleeps up to 100 ms at a time.
 
 use std::process::ExitCode;
 use std::str::FromStr;

@@ -1,12 +1,13 @@
 //! effectum as a contender.
 //!
 //! It sets `PRAGMA journal = wal`, which SQLite does not know, and `synchronous = normal`. So it runs
-//! on a rollback journal: two or three waits for the disk in each commit, and nothing lost by a power
-//! cut but in a rare case that SQLite's documentation of `synchronous` describes. That is its level
+//! on a rollback journal: each commit waits for the disk two or three times. A power cut loses nothing,
+//! except in a rare case that SQLite's documentation of `synchronous` describes. That is its level
 //! `synced`.
 //!
-//! For `written` this program sets the file to WAL before effectum opens it, which the file keeps. With
-//! effectum's `synchronous = normal` a commit waits for no disk, and survives the end of the process.
+//! For `written` this program sets the file to WAL before effectum opens it, and the file stays in that
+//! mode. With effectum's `synchronous = normal` a commit then does not wait for the disk, and survives
+//! the end of the process.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use honker::{Database, EnqueueOpts, Queue, QueueOpts};
 const QUEUE: &str = "orders";
 const WORKER: &str = "worker";
 const CLAIM: i64 = 1000;
-/// What wakes the worker to stop.
+/// Wakes the worker, so that it stops.
 const STOP: u64 = u64::MAX;
 
 struct Honker {

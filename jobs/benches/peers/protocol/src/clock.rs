@@ -3,8 +3,8 @@
 //! Ground rules:
 //!
 //! - `clock_gettime` and `gettimeofday` are defined here, so the linker binds every call of this
-//!   program to these: those of the standard library, of the contender, and of SQLite's C code. They ask
-//!   the C library's own, and add [`ahead`] to the wall clock. The monotonic clock is left alone.
+//!   program to these: those of the standard library, of the contender, and of SQLite's C code. They
+//!   call the C library's own, and add [`ahead`] to the wall clock. The monotonic clock is left alone.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;

@@ -14,7 +14,7 @@ pub struct Payload {
     pub text: String,
 }
 
-/// What stands in a job, as an address or a title might.
+/// The text of a job, in place of an address or a title.
 const TEXT: &str = "close the order unless it has been paid for in the meantime ----";
 
 /// When a job is to run.
@@ -45,7 +45,7 @@ impl NewJob {
 }
 
 impl Due {
-    /// Returns the first whole second that is not before it, for those that know only seconds.
+    /// Returns the due time rounded up to a whole second, for contenders whose times are seconds.
     pub fn whole_second(self) -> Option<i64> {
         match self {
             Due::Now => None,
@@ -53,7 +53,7 @@ impl Due {
         }
     }
 
-    /// Returns it as a time of the system.
+    /// Returns the due time as a `SystemTime`.
     pub fn system_time(self) -> SystemTime {
         let ns = match self {
             Due::Now => wall_ns(),

@@ -1,4 +1,4 @@
-//! What every contender does: the rows, and how they are measured.
+//! The common part of all contenders: the rows, and how they are measured.
 //!
 //! A contender is a program of its own, because two versions of SQLite's C code cannot be linked into
 //! one. It implements [`Contender`] and calls [`main`]; the driver starts it with the name of a row
@@ -10,7 +10,7 @@
 //! | `job.rs` | the job that all of them store: number, due time, 64 bytes of text |
 //! | `runs.rs` | keeps when each job started, and whether one started twice or early |
 //! | `clock.rs` | a wall clock that can be set forward |
-//! | `process.rs` | what the system knows of this process; counts every fsync of it |
+//! | `process.rs` | reads the system's counters of this process, and counts each fsync |
 //! | `rows/` | one file for each row |
 
 mod clock;
@@ -27,7 +27,7 @@ pub use runs::ran;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// What a row needs, and why it could not be measured.
+/// A result whose error says why a row could not be measured.
 pub type Fallible<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// A queue of durable jobs on a file.
@@ -42,8 +42,8 @@ pub trait Contender: Send + Sync + Sized + 'static {
     /// Stores many jobs, in the fastest way there is.
     fn insert_many(&self, jobs: Vec<NewJob>) -> Fallible;
 
-    /// Lets so many callers insert [`distant_job`]s one by one, until a time. Returns how many they
-    /// inserted.
+    /// Lets a number of callers insert [`distant_job`]s one by one, until a time. Returns how many
+    /// they inserted.
     fn insert_by(&self, callers: usize, until: Instant) -> Fallible<u64> {
         std::thread::scope(|scope| {
             let caller = || {

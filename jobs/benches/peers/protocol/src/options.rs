@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::Fallible;
 
-/// How long an answer is to hold.
+/// The events that a change must survive once it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// Through a power cut.
+    /// A power cut.
     Synced,
-    /// Through the end of the process.
+    /// The end of the process.
     Written,
 }
 

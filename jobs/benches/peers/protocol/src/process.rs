@@ -1,9 +1,9 @@
-//! What the system knows of this process, and how often it waits for the disk.
+//! The system's counters of this process, and the number of its waits for the disk.
 //!
 //! Ground rules:
 //!
 //! - `fsync` and `fdatasync` are defined here, so the linker binds every call of this program to
-//!   these, SQLite's C code and the standard library included. They count, and ask the kernel.
+//!   these, SQLite's C code and the standard library included. They count, and then call the kernel.
 //! - Voluntary switches of all threads are the wake-ups: a thread that sleeps once was woken once.
 
 use std::collections::HashMap;
@@ -45,9 +45,9 @@ extern "C" fn fdatasync(file: c_int) -> c_int {
 pub(crate) struct Usage {
     syncs: u64,
     sync_nanos: u64,
-    /// Given to `write` and its kin.
+    /// The bytes given to `write` and similar calls.
     written: u64,
-    /// Pages that were made dirty.
+    /// The bytes of pages that were made dirty.
     dirtied: u64,
     cpu: Duration,
     sleeps: HashMap<String, u64>,
@@ -67,7 +67,7 @@ impl Usage {
     }
 }
 
-/// Prints what was used between two times, for each of so many jobs where that makes sense.
+/// Prints the difference between two readings, divided by the number of jobs where that makes sense.
 pub(crate) fn usage_between(before: &Usage, after: &Usage, jobs: u64) {
     let (jobs, syncs) = (jobs.max(1) as f64, after.syncs - before.syncs);
     figure("syncs", syncs as f64);
@@ -79,9 +79,10 @@ pub(crate) fn usage_between(before: &Usage, after: &Usage, jobs: u64) {
     figure("cpu_us_per_job", (after.cpu - before.cpu).as_secs_f64() * 1e6 / jobs);
 }
 
-/// Prints what an idle process did.
+/// Prints the wake-ups, writes and processor time of an idle process.
 pub(crate) fn idleness_between(before: &Usage, after: &Usage, seconds: f64) {
-    // This thread slept once to wait. What a thread did that has ended meanwhile is not known.
+    // This thread slept once, for the wait itself. The switches of a thread that has ended
+    // meanwhile are not known.
     let since = |(task, sleeps): (&String, &u64)| {
         sleeps.saturating_sub(before.sleeps.get(task).copied().unwrap_or(0))
     };
@@ -104,7 +105,7 @@ pub(crate) fn memory() -> Fallible {
 pub(crate) fn bytes_in(directory: &Path) -> Fallible<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(directory)? {
-        // A journal may go between the listing and this look.
+        // A journal may be deleted between the listing and this call.
         bytes += entry?.metadata().map_or(0, |metadata| metadata.len());
     }
     Ok(bytes)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::job::wall_ns;
 use crate::{Fallible, Payload, figure};
 
-/// The starts of the jobs `0..n`, in nanoseconds since 1970; others are not looked at.
+/// The starts of the jobs `0..n`, in nanoseconds since 1970. Jobs with other numbers are ignored.
 pub(crate) struct Runs {
     starts: Box<[AtomicI64]>,
     dues: Box<[AtomicI64]>,
@@ -18,7 +18,7 @@ pub(crate) struct Runs {
 
 static RUNS: OnceLock<Runs> = OnceLock::new();
 
-/// Says that the handler of a job has started.
+/// Notes that the handler of a job has started.
 pub fn ran(payload: &Payload) {
     let now = wall_ns();
     let Some(runs) = RUNS.get() else { return };
@@ -35,7 +35,7 @@ pub fn ran(payload: &Payload) {
     }
 }
 
-/// Makes room for the starts of so many jobs. Called once, before the contender is opened.
+/// Makes room for the starts of a number of jobs. Called once, before the contender is opened.
 pub(crate) fn expect(jobs: usize) -> &'static Runs {
     let room = |_| AtomicI64::new(0);
     RUNS.get_or_init(|| Runs {
@@ -53,7 +53,7 @@ impl Runs {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Returns how many runs have started of any job.
+    /// Returns how many runs have started, of all jobs.
     pub(crate) fn all(&self) -> u64 {
         let (twice, strange) = (&self.twice, &self.strange);
         self.count() + twice.load(Ordering::Relaxed) + strange.load(Ordering::Relaxed)
@@ -64,7 +64,7 @@ impl Runs {
         self.starts[number].load(Ordering::Relaxed)
     }
 
-    /// Waits until so many jobs have started. Gives up when none has for `patience`.
+    /// Waits until a number of jobs have started. Gives up when none has started for `patience`.
     pub(crate) fn wait_for(&self, jobs: u64, patience: Duration) {
         let (mut seen, mut since) = (self.count(), Instant::now());
         while seen < jobs && since.elapsed() < patience {
@@ -76,8 +76,8 @@ impl Runs {
         }
     }
 
-    /// Prints what must not happen: jobs of the first `jobs` that never started, jobs that started
-    /// twice, early, or although they were not due.
+    /// Prints the counts of what must not happen: jobs among the first `jobs` that never started,
+    /// and jobs that started twice, early, or although they were not due.
     pub(crate) fn faults(&self, jobs: u64) {
         figure("lost", jobs.saturating_sub(self.count()) as f64);
         figure("strange", self.strange.load(Ordering::Relaxed) as f64);
@@ -91,7 +91,8 @@ impl Runs {
         figure("early", early.count() as f64);
     }
 
-    /// Returns how late the jobs of a range started that did, in nanoseconds, in order.
+    /// Returns how late the jobs of a range have started, in nanoseconds, sorted. Jobs that have
+    /// not started are left out.
     pub(crate) fn lateness(&self, jobs: std::ops::Range<usize>) -> Vec<i64> {
         let late = |number: usize| {
             let start = self.start(number);

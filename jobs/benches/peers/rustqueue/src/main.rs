@@ -1,10 +1,11 @@
 //! rustqueue as a contender: its library on redb, every commit `Immediate`, so all of it is `synced`.
 //! Between that and its modes that keep jobs in memory there is no level `written`.
 //!
-//! Its own worker pulls and ends one job at a time, three commits a job, and looks every 500 ms. This
-//! program drives the same `QueueManager` in batches, and wakes its worker after each insert, so what
-//! is measured is the queue. Inserts are coalesced (`BufferedRedbStorage`, as it comes: 10 ms or 100
-//! jobs) where there are many callers, and direct where there is one.
+//! Its own worker takes and ends one job at a time, with three commits a job, and polls every 500
+//! ms. This program drives the same `QueueManager` in batches, and wakes its worker after each
+//! insert, so that the queue is measured and not its worker. With many callers the inserts are
+//! coalesced (`BufferedRedbStorage` with its defaults: 10 ms or 100 jobs), and with one caller they
+//! are direct.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,11 +22,11 @@ use tokio::sync::Notify;
 const QUEUE: &str = "orders";
 const NAME: &str = "close-order";
 const PULL: u32 = 1000;
-/// Its own worker's.
+/// The interval of its own worker.
 const POLL: Duration = Duration::from_millis(500);
-/// Where lateness is measured.
+/// The interval in the rows that measure lateness.
 const EAGER_POLL: Duration = Duration::from_millis(10);
-/// The interval of its housekeeping, which finds delayed jobs, as it comes.
+/// The default interval of its housekeeping, which finds delayed jobs.
 const TICK_MS: u64 = 1000;
 /// As it comes.
 const STALL_MS: u64 = 30_000;
@@ -41,7 +42,7 @@ struct RustQueue {
 fn item(job: NewJob) -> Fallible<BatchPushItem> {
     let delay_ms = match job.due {
         Due::Now => None,
-        // Rounded up, so that the job is not early by our doing.
+        // Rounded up, so that this program does not make the job early.
         Due::At(due) => Some(u64::try_from(due - wall_ns()).unwrap_or(0).div_ceil(1_000_000)),
     };
     let options = JobOptions { delay_ms, remove_on_complete: Some(true), ..JobOptions::default() };

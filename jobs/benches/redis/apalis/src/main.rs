@@ -1,9 +1,10 @@
 //! apalis-redis as a contender.
 //!
-//! Jobs go in by its own `push_tasks`, a script for each bulk. The worker takes 500 at once and looks every
-//! 10 ms. What can be done without is off: events, and leases that are renewed (its jobs are shorter than a
-//! heartbeat). Without results it would end no job. It keeps times in whole seconds, so it is given the next one. What it has done
-//! stays in the store until somebody calls `vacuum`.
+//! Jobs go in by its own `push_tasks`, a script for each bulk. The worker takes 500 at once and
+//! polls every 10 ms. Two things that are not needed are off: events, and the renewal of leases
+//! (its jobs are shorter than a heartbeat). Results are on, because without them it would end no
+//! job. It keeps times in whole seconds, so it is given the next whole second. Jobs that are done
+//! stay in the store until `vacuum` is called.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -17,7 +18,7 @@ use tokio::runtime::Runtime;
 
 const BATCH: usize = 500;
 const INTERVAL: Duration = Duration::from_millis(10);
-/// It gives a worker up after so many heartbeats.
+/// The number of heartbeats after which it gives a worker up.
 const HEARTBEATS: usize = 2;
 
 struct Apalis {

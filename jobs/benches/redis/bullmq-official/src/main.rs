@@ -1,9 +1,9 @@
 //! bullmq-official as a contender.
 //!
-//! Jobs go in by `add_bulk`, and are removed when they complete. A worker runs 100 at once: its jobs wait
-//! for the server, not for the processor. A delay is counted from `timestamp`, so the store has the asked
-//! millisecond. Its lock renews itself at half of its time; a lost one is found by a sweep, which goes
-//! round as often as the lock would be renewed, and starts with a first sweep that only marks.
+//! Jobs go in by `add_bulk`, and are removed when they complete. A worker runs 100 at once, because
+//! its jobs wait for the server, not for the processor. A delay counts from `timestamp`, so the
+//! store has the exact millisecond. A worker renews its lock at half of the lock's time. A sweep,
+//! which runs as often, finds lost locks; the first sweep only marks them.
 
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ const CONCURRENCY: usize = 100;
 struct Official {
     runtime: Runtime,
     queue: Queue,
-    /// Runs jobs as long as it is there.
+    /// The worker. It runs jobs until it is dropped.
     _worker: Option<Worker>,
 }
 
@@ -31,7 +31,7 @@ fn bulk(job: NewJob) -> BulkJob {
         false => {
             let now = SystemTime::now();
             let delay = job.system_time().duration_since(now).unwrap_or_default();
-            // Both are cut to whole milliseconds, and their sum is what is asked for.
+            // Both are cut to whole milliseconds, and their sum is the due time.
             let delay = Duration::from_millis(delay.as_millis() as u64);
             options.timestamp(job.system_time() - delay).delay(delay)
         }

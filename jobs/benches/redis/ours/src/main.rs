@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{Client, Job, Jobs, Run};
 
-/// As many handlers that wait as one measurement needs at once.
+/// The number of waiting handlers that one measurement needs at once.
 const WAITING_THREADS: usize = 16;
 
 #[derive(Serialize, Deserialize)]

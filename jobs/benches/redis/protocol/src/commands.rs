@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::{Contender, Fallible, NewJob, runs};
 
-/// A prime that divides none of the counts: it spreads neighbours.
+/// A prime that divides none of the counts. Multiplied by it, neighbours in a bulk are due far from each other.
 const STRIDE: u64 = 7919;
 
 /// How a contender is opened.
@@ -23,8 +23,8 @@ pub struct Setup {
     pub hold: Duration,
 }
 
-/// Opens the contender that the command line describes, and does what the driver says until it
-/// goes away.
+/// Opens the contender that the command line describes, and does the driver's commands until the driver closes
+/// the input.
 pub fn main<C: Contender>() -> ExitCode {
     let ended = setup(std::env::args().skip(1)).and_then(|setup| serve::<C>(&setup));
     match ended {

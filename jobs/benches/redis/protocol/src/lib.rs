@@ -1,4 +1,4 @@
-//! What every contender in Rust does: the driver's commands, and when each job started.
+//! The common part of all contenders in Rust: the driver's commands, and the times at which jobs started.
 //!
 //! A contender is a program of its own. It is started with `url=URL lease_ms=N hold_ms=N role=work` or
 //! `role=produce`, says `ready`, and answers each line of its standard input with lines of its own:
@@ -6,15 +6,15 @@
 //! | command | answer |
 //! | --- | --- |
 //! | `insert FIRST COUNT BULK FROM SPREAD` | `inserted` NANOSECONDS |
-//! | `one FIRST COUNT PAUSE` | the same, after so many single inserts for now, PAUSE µs apart |
+//! | `one FIRST COUNT PAUSE` | the same, after COUNT single inserts for now, PAUSE µs apart |
 //! | `started` | `started` and how many runs have begun in this process |
 //! | `unfinished` | `unfinished` and how many jobs the server holds that have not ended |
 //! | `starts` | a line `NUMBER DUE START` for each run, then `end` |
 //!
-//! FROM and SPREAD are µs; FROM 0 is for now. Job `i` of `insert` is due at
-//! `FROM + (7919 * i % COUNT) * SPREAD / COUNT`, in whole milliseconds, so that neighbours in a bulk are
-//! due far from each other. DUE is µs, START ns, both since 1970. What cannot be done is answered with
-//! `error`. It ends when its input does; the driver kills it. The contenders in other languages do the same.
+//! FROM and SPREAD are µs; FROM 0 is for now. Job `i` of `insert` is due at `FROM + (7919 * i % COUNT) *
+//! SPREAD / COUNT`, in whole milliseconds, so that neighbours in a bulk are due far from each other. DUE
+//! is µs, START ns, both since 1970. The answer to a command that cannot be done is `error`. A contender
+//! ends when its input ends, or when the driver kills it. The contenders in other languages do the same.
 
 mod commands;
 mod runs;
@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// What cannot be done, in words.
+/// A result whose error is a sentence.
 pub type Fallible<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The queue of all contenders.
@@ -41,7 +41,7 @@ pub struct Payload {
     pub text: String,
 }
 
-/// What stands in a job, as an address or a title might.
+/// The text of a job, in place of an address or a title.
 const TEXT: &str = "close the order unless it has been paid for -----";
 
 /// A job to insert.

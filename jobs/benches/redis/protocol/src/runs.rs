@@ -17,7 +17,7 @@ pub(crate) struct Started {
 
 static STARTED: Mutex<Vec<Started>> = Mutex::new(Vec::new());
 
-/// Says that the handler of a job has started.
+/// Notes that the handler of a job has started.
 pub fn ran(payload: &Payload) {
     let started = Started { number: payload.number, due: payload.due, at: now_ns() };
     STARTED.lock().unwrap_or_else(PoisonError::into_inner).push(started);

@@ -1,4 +1,4 @@
-//! What pending jobs cost: memory of the server, and commands of nodes that have nothing to do.
+//! The cost of pending jobs: memory of the server, and commands of nodes that have nothing to do.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::node::{Due, Node, PRODUCER};
 use crate::server::Server;
 use crate::starts::now_us;
 
-/// The jobs are due in an hour, over an hour.
+/// The jobs are due between one hour and two hours from now.
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
@@ -19,7 +19,7 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let (nodes, length) = (setting.size("nodes"), setting.seconds("seconds"));
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     let from = now_us() + HOUR.as_micros() as u64;
-    // Scripts and fixed keys are there already when the memory is measured first.
+    // Makes the scripts and the fixed keys, before the memory is measured for the first time.
     producer.insert(0, bulk, bulk, Due::From(from, HOUR))?;
     let (bytes_before, keys_before) = server.memory()?;
     producer.insert(bulk, jobs, bulk, Due::From(from, HOUR))?;

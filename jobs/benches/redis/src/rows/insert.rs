@@ -1,4 +1,4 @@
-//! Inserts in bulks of one caller, one bulk after the other. Nobody works.
+//! Inserts in bulks by one caller, one bulk after the other. No process runs the jobs.
 
 use harness::Fallible;
 use harness::case::{Figures, figure};
@@ -10,7 +10,7 @@ use crate::server::Server;
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
     let (jobs, bulk) = (share_of_jobs(setting), setting.size("bulk"));
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
-    // Scripts are loaded and connections made.
+    // Loads the scripts and makes the connections.
     producer.insert(0, bulk, bulk, Due::Now)?;
     server.reset_counters()?;
     let before = server.counters()?.cpu_us;

@@ -1,4 +1,4 @@
-//! Many jobs for one instant on several nodes: when the last has started, and whether each did once.
+//! Many jobs for one instant on several nodes: when the last job has started, and whether each started once.
 
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let mut workers = Node::workers(setting.contender, server, setting.size("nodes"))?;
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     server.reset_counters()?;
-    // A whole second, which everybody can keep.
+    // A whole second, which every contender can store.
     let due = (now_us() + notice(setting).as_micros() as u64).next_multiple_of(SECOND_US);
     producer.insert(0, jobs, bulk, Due::From(due, Duration::ZERO))?;
     if now_us() > due {

@@ -1,8 +1,9 @@
-//! A worker is killed while handlers run: how long after its lease its jobs start on another node.
+//! A worker is killed while handlers run. The row measures how long after its lease its jobs start on
+//! another node.
 //!
-//! The lease is what the contender calls so: the time after its last sign of life at which a worker's jobs
-//! are anybody's. The kill comes when the lease is nearly new or nearly due for renewal; it is counted from
-//! the kill, so a time below zero is a lease that was not new.
+//! The lease is the time after a worker's last sign of life from which on any node may take its jobs.
+//! The kill comes when the lease is nearly new or nearly due for renewal. The times count from the
+//! kill plus a whole lease, so a time below zero means that the lease was not new at the kill.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use crate::node::{self, Due, Node, PRODUCER, Role, WORKER};
 use crate::server::Server;
 use crate::starts::now_us;
 
-/// No handler of the worker that is killed ends.
+/// The handlers of the killed worker take so long that none of them ends.
 const HOLD: Duration = Duration::from_secs(600);
 
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
@@ -29,7 +30,8 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
         return Err("not all of the handlers run at once".to_owned());
     }
     let mut others = [Node::start(setting.contender, server, Role { lease, ..WORKER })?];
-    // Leases are renewed meanwhile; arq, which renews none, would end the runs if this were the lease.
+    // The others renew their leases meanwhile. arq renews none, and would end the runs if this time
+    // were the lease.
     thread::sleep(lease / 2);
     let early = others[0].starts()?.len();
     victims[0].kill();
@@ -46,7 +48,7 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     };
     let mut figures = vec![
         figure("lost", jobs.saturating_sub(starts.len()) as f64),
-        // The first has not lost its lease, so this has no cause.
+        // The first node has not lost its lease, so there is no reason for this run.
         figure("twice", early as f64),
     ];
     if let (Some(first), Some(last)) = (after(0), after(starts.len().saturating_sub(1))) {

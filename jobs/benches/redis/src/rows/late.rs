@@ -13,7 +13,7 @@ use crate::starts::{self, now_us};
 
 const INSERTS_PER_SECOND: usize = 10;
 
-/// Jobs that were all inserted before the first is due.
+/// Jobs that are all inserted before the first of them is due.
 pub(crate) fn delayed(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
     let (jobs, bulk) = (setting.size("jobs"), setting.size("bulk"));
     let mut workers = Node::workers(setting.contender, server, 1)?;

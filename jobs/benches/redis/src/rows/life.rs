@@ -1,8 +1,8 @@
 //! The whole life of jobs that are due at once: one process inserts them in bulks, another runs them with
 //! an empty handler and ends them, at the same time.
 //!
-//! The first waits while more than `ahead` have not started. The clock stops when the store itself says
-//! that no job is left.
+//! The first process waits while more than `ahead` jobs have not started. The clock stops when the store
+//! itself says that no job is left.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::node::{self, Due, Node, PRODUCER, WORKER};
 use crate::server::Server;
 use crate::starts;
 
-/// How many bulks go in between two looks at what has started.
+/// How many bulks are inserted between two questions how many jobs have started.
 const BULKS_PER_LOOK: usize = 4;
 
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
@@ -57,7 +57,7 @@ fn insert(producer: &mut Node, inserted: &mut usize, bulk: usize) -> Fallible {
     Ok(())
 }
 
-/// Waits until so many jobs have run and none is left in the store.
+/// Waits until a number of jobs have run and none is left in the store.
 fn finish(producer: &mut Node, workers: &mut [Node], jobs: usize) -> Fallible {
     node::wait(workers, jobs, PATIENCE)?;
     let since = Instant::now();

@@ -1,5 +1,4 @@
-//! The rows, a file each. Every one is given a fresh server, starts processes of a contender, and
-//! returns figures.
+//! The rows, a file each. Each row gets a fresh server, starts processes of a contender, and returns figures.
 
 pub(crate) mod idle;
 pub(crate) mod insert;
@@ -25,10 +24,11 @@ pub(crate) type Measure = fn(&Setting, &mut Server) -> Fallible<Figures>;
 /// How a row is measured.
 pub(crate) struct Work(pub(crate) Measure);
 
-/// How long to wait for runs when none begins.
+/// How long to wait for the next run to begin.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// How long before its time the first job is inserted, so that a slow contender is done in time.
+/// How long before its due time the first job is inserted, so that a slow contender has inserted all jobs in
+/// time.
 fn notice(setting: &Setting) -> Duration {
     setting.seconds("notice").mul_f64(setting.contender.own.patience)
 }
@@ -41,7 +41,7 @@ fn share_of_jobs(setting: &Setting) -> usize {
     (jobs / bulk).max(1) * bulk
 }
 
-/// What the server did for each of so many jobs.
+/// The work of the server for each job: the counters, divided by the number of jobs.
 fn server_figures(after: Counters, before_cpu_us: f64, jobs: usize) -> Figures {
     let jobs = jobs.max(1) as f64;
     vec![

@@ -12,7 +12,7 @@ use crate::starts::{self, quantile, sorted_lateness};
 use std::thread;
 use std::time::Duration;
 
-/// What is to be done at the start has passed by then.
+/// The work at the start is over by then.
 const SETTLE: Duration = Duration::from_millis(300);
 
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {

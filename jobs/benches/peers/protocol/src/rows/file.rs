@@ -1,6 +1,6 @@
 //! How large the file becomes when many jobs pass through it, and whether it shrinks.
 //!
-//! Every job is due the same time after its insert, and no more than so many are alive at once.
+//! Every job is due the same time after its insert, and the number of jobs that are alive at once has a limit.
 
 use std::path::Path;
 use std::thread;
@@ -56,7 +56,7 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     Ok(())
 }
 
-/// Returns the size of a new file with so many pending jobs.
+/// Returns the size of a new file with a number of pending jobs.
 fn needed<C: Contender>(setup: &Setup, directory: &Path, jobs: u64) -> Fallible<u64> {
     let other = directory.join("needed");
     std::fs::create_dir_all(&other)?;

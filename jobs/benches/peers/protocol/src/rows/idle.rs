@@ -1,4 +1,4 @@
-//! What a process costs whose jobs are all due later: wake-ups, writes, processor time, memory.
+//! The cost of a process whose jobs are all due later: wake-ups, writes, processor time, memory.
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens a file that was filled before, and waits.
 pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
-    // What is to be done at the start has passed by then.
+    // The work at the start is over by then.
     let (settle, length) = (setup.seconds("settle")?, setup.seconds("seconds")?);
     let contender = C::open(setup)?;
     thread::sleep(settle);

@@ -14,7 +14,7 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     let runs = runs::expect(jobs);
     let contender = C::open(setup)?;
     let before = Usage::now()?;
-    // A whole second, which everybody can keep.
+    // A whole second, which every contender can store.
     let due = ((wall_ns() + notice.as_nanos() as i64) / SECOND + 1) * SECOND;
     contender.insert_many((0..jobs as u64).map(|number| NewJob::at(number, due)).collect())?;
     if wall_ns() > due {

@@ -21,7 +21,7 @@ const QUANTILES: [f64; 20] = [
 
 pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     let per_second = setup.size("per_second")? as u64;
-    // How long before its time a job is inserted at least.
+    // The least time between the insert of a job and its due time.
     let (length, notice) = (setup.seconds("seconds")?, setup.seconds("notice")?);
     let per_batch = per_second / BATCHES_PER_SECOND;
     let batches = (length.as_secs_f64() * BATCHES_PER_SECOND as f64) as u64;

@@ -51,7 +51,7 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     contender.close()
 }
 
-/// Waits until so many jobs have run and none is left in the store.
+/// Waits until a number of jobs have run and none is left in the store.
 pub(super) fn finish<C: Contender>(contender: &C, jobs: u64) -> Fallible {
     runs::expect(0).wait_for(jobs, PATIENCE);
     let since = Instant::now();

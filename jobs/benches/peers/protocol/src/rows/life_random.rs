@@ -1,8 +1,8 @@
 //! The whole life of jobs whose delays are uniform over three days, in a file with many such jobs.
 //!
-//! Three days have to pass in some seconds, so the wall clock of this process is set forward: a batch
-//! is inserted, then the clock is set forward by as much as makes as many jobs due. Everything else is
-//! as in life.
+//! Three days have to pass in some seconds, so the program sets the wall clock of this process
+//! forward. It inserts a batch, and then sets the clock forward until as many jobs are due.
+//! Everything else is as in the row `life`.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::process::{Usage, usage_between};
 use crate::{Contender, Fallible, NewJob, Setup, clock, figure, runs};
 
 const DAYS: Duration = Duration::from_secs(72 * 3600);
-/// The file is filled from two hours after its making on.
+/// The earliest job of the file is due two hours after the file was made.
 const UNTIL_FIRST: Duration = Duration::from_secs(2 * 3600);
 const MOST: usize = 3_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -65,8 +65,8 @@ pub(super) fn measure<C: Contender>(setup: &Setup) -> Fallible {
     contender.close()
 }
 
-/// Waits until what has run is gone from the store. Returns how many jobs are neither there nor have
-/// run.
+/// Waits until the jobs that have run are gone from the store. Returns how many jobs have not run
+/// and are not in the store either.
 fn still_missing<C: Contender>(contender: &C, jobs: u64) -> Fallible<f64> {
     let since = Instant::now();
     loop {
