@@ -10,6 +10,7 @@ pub(crate) mod by_hand;
 pub(crate) mod statement;
 pub(crate) mod keyed;
 pub(crate) mod pages;
+pub(crate) mod bulk;
 pub(crate) mod jobs;
 pub(crate) mod async_verbs;
 pub(crate) mod driver;

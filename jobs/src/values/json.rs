@@ -94,7 +94,7 @@ impl fmt::Debug for Payload<'_> {
 
 impl JobState {
     /// Returns the state in a word: `pending`, `claimed`, `running`, `dead`.
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             JobState::Pending => "pending",
             JobState::Claimed => "claimed",

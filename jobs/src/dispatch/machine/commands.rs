@@ -91,13 +91,8 @@ impl Machine {
             return;
         }
         match &op {
-            Op::Cancel(id) => {
-                self.withdraw(*id, commit);
-                if self.runs.get(id).is_some_and(|run| run.has_started()) {
-                    commit.cancelling.insert(*id);
-                }
-            }
-            Op::Reschedule(id, _) => self.withdraw(*id, commit),
+            Op::Cancel(_) | Op::Reschedule(..) => self.before_change(&op, commit),
+            Op::Each(ops) => ops.iter().for_each(|op| self.before_change(op, commit)),
             Op::CancelKey(key) | Op::RescheduleKey(key, _) => {
                 if let Some(id) = self.by_key.get(key).copied() {
                     self.withdraw(id, commit);
@@ -117,6 +112,21 @@ impl Machine {
         let flush = matches!(op, Op::Flush);
         commit.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
         commit.push(op, FollowUp::Answer(reply));
+    }
+
+    /// Withdraws the job that is cancelled or rescheduled. If its run has started, the cancel reaches the run
+    /// with the commit.
+    fn before_change(&mut self, op: &Op, commit: &mut Commit) {
+        match op {
+            Op::Cancel(id) => {
+                self.withdraw(*id, commit);
+                if self.runs.get(id).is_some_and(|run| run.has_started()) {
+                    commit.cancelling.insert(*id);
+                }
+            }
+            Op::Reschedule(id, _) => self.withdraw(*id, commit),
+            _ => {}
+        }
     }
 
     /// Returns the job that has the key of the new one, if the new one must leave it, and it is claimed here
