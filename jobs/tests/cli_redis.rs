@@ -257,7 +257,7 @@ fn dead_jobs_are_listed_retried_and_deleted() {
     let none = call(&app.url, &["retry", "--all", "--kind", "close-order"]);
     assert_eq!((none.code, &*none.out), (1, "0 jobs are retried\n"));
     (0..200).for_each(|_| app.allow.send(()).unwrap());
-    assert_eq!(ok(&app.url, &["retry", "--all"]), "300 jobs are retried\n");
+    assert_eq!(ok(&app.url, &["retry", "--all", "--yes"]), "300 jobs are retried\n");
     app.wait_for_dead(100);
     assert_eq!(
         ok(&app.url, &["delete", "--all", "--kind", "push", "--yes"]),
