@@ -91,6 +91,7 @@ mod dispatch;
 mod api;
 
 pub use api::builder::Builder;
+pub use api::bulk::{Bulk, BulkCounts};
 pub use api::client::Client;
 pub use api::driver::Driver;
 pub use api::jobs::Jobs;

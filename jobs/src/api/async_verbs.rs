@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tickwheel::When;
 
+use super::bulk::{Bulk, BulkCounts};
 use super::caller::Caller;
 use super::client::Client;
 use super::keyed::Keyed;
@@ -338,5 +339,25 @@ impl Pages {
     /// As [`Pages::next_page`].
     pub async fn next_page_async(&mut self) -> Result<Vec<JobInfo>, StoreError> {
         self.next_page_by(Caller::Future).await
+    }
+}
+
+impl Bulk {
+    /// [`Bulk::next_step`], as a future. If it is dropped, the next call makes the same step.
+    ///
+    /// # Errors
+    ///
+    /// As [`Bulk::next_step`].
+    pub async fn next_step_async(&mut self) -> Result<Option<BulkCounts>, StoreError> {
+        self.next_step_by(Caller::Future).await
+    }
+
+    /// [`Bulk::run`], as a future. If it is dropped, the next call goes on from there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Bulk::run`].
+    pub async fn run_async(&mut self) -> Result<BulkCounts, StoreError> {
+        self.run_by(Caller::Future).await
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod kind;
 pub(crate) mod wait;
 pub(crate) mod keyed;
 pub(crate) mod pages;
+pub(crate) mod bulk;
 pub(crate) mod jobs;
 pub(crate) mod async_verbs;
 pub(crate) mod driver;

@@ -8,6 +8,7 @@ use super::client::Client;
 use super::request;
 use crate::store::{Ending, JobSet, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
+use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;
 use crate::values::time::Millis;
@@ -25,7 +26,7 @@ use crate::values::time::Millis;
 /// returns each error itself.
 #[derive(Debug)]
 pub struct Pages {
-    client: Client,
+    pub(super) client: Client,
     set: JobSet,
     /// The wanted state, of jobs that are not dead.
     state: Option<JobState>,
@@ -172,6 +173,21 @@ impl Pages {
     #[must_use]
     pub fn error(&self) -> Option<&StoreError> {
         self.error.as_ref()
+    }
+
+    /// Returns the state of the listed jobs.
+    pub(super) fn listed(&self) -> JobState {
+        self.state.unwrap_or(JobState::Dead)
+    }
+
+    /// Leaves out the jobs that are due at this time, if the list is among them. It must be in the order of due
+    /// time.
+    pub(super) fn skip_rest_of(&mut self, due: Millis) {
+        if let Some((at, id)) = &mut self.after
+            && *at == due
+        {
+            *id = JobId::from_u128(u128::MAX);
+        }
     }
 
     async fn read(&self, caller: Caller) -> Result<Page, StoreError> {

@@ -68,6 +68,8 @@ requests! {
         Op::RescheduleKey(key, due), Answer::Changed(changed) => changed;
     retry(id: JobId, due: Millis) -> bool = Op::Retry(id, due), Answer::Changed(changed) => changed;
     delete(id: JobId) -> bool = Op::Delete(id), Answer::Changed(changed) => changed;
+    /// The answers are those of the operations, in their order.
+    each(ops: Vec<Op>) -> Vec<Answer> = Op::Each(ops), Answer::Each(answers) => answers;
     put_schedule(new: NewSchedule) -> bool =
         Op::PutSchedule(new), Answer::Changed(changed) => changed;
     drop_schedule(name: String) -> bool =

@@ -71,6 +71,7 @@ impl Command {
         match self {
             Command::Call { op: Op::Insert(job), .. } => of(job),
             Command::Call { op: Op::InsertMany(jobs), .. } => jobs.iter().map(of).sum(),
+            Command::Call { op: Op::Each(ops), .. } => ops.len(),
             _ => 1,
         }
     }

@@ -59,6 +59,9 @@ pub(crate) const NAME_BYTES: usize = 255;
 /// The longest payload, in bytes.
 pub(crate) const PAYLOAD_BYTES: usize = 64 << 20;
 
+/// The most jobs of an [`Op::Each`]: as many as a script of Redis handles in one call.
+pub(crate) const MOST_EACH: usize = 256;
+
 /// A store of jobs. In every store but memory the jobs outlive the process.
 pub(crate) trait Store: Send {
     /// Makes this process one that runs jobs, of these kinds. In memory and on SQLite, the jobs that
@@ -218,6 +221,9 @@ pub(crate) enum Op {
     Retry(JobId, Millis),
     /// Deletes a job that is dead, or that is kept. Answer::Changed.
     Delete(JobId),
+    /// At most [`MOST_EACH`] cancels, or reschedules, or retries, or deletes of single jobs. Answer::Each:
+    /// one answer for each of them. On Redis they are one call of a script.
+    Each(Vec<Op>),
     /// Answer::Changed: whether the schedule is new, or differs from the one of this name.
     PutSchedule(NewSchedule),
     /// Answer::Changed.
@@ -275,6 +281,7 @@ pub(crate) enum Answer {
     InsertedMany(Vec<(usize, JobId)>),
     Cancelled(Cancel),
     Changed(bool),
+    Each(Vec<Answer>),
     Done,
     /// The operation was not done: the store is full, or has another reason. The other operations of the
     /// batch have their own answers.

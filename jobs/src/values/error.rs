@@ -11,6 +11,7 @@ use super::job::EncodeError;
 use super::schedule::ScheduleError;
 pub use super::server_problem::ServerProblem;
 use super::time::TimeError;
+pub use super::violation::Violation;
 
 /// Why a store could not be opened, or jobs could not be started. A file that is refused is left
 /// untouched.
@@ -212,6 +213,14 @@ pub enum StoreError {
         /// The job that has it.
         by: JobId,
     },
+    /// A bulk verb does not apply to the jobs of its list: for example [`retry_all`](crate::Pages::retry_all) to
+    /// pending jobs.
+    NotApplicable {
+        /// The verb.
+        verb: &'static str,
+        /// The state of the jobs.
+        listed: &'static str,
+    },
     /// A time lies outside of the range that the store takes.
     Time(TimeError),
     /// A job could not be encoded.
@@ -259,6 +268,9 @@ impl fmt::Display for StoreError {
             }
             StoreError::KeyTaken { key, by } => {
                 write!(f, "the job stays dead: its key {key:?} belongs to the job {by} now")
+            }
+            StoreError::NotApplicable { verb, listed } => {
+                write!(f, "{verb} does not apply to {listed} jobs")
             }
             StoreError::Time(error) => error.fmt(f),
             StoreError::Encode(error) => error.fmt(f),
@@ -371,18 +383,6 @@ impl<J> fmt::Display for InsertError<J> {
 }
 
 impl<J> std::error::Error for InsertError<J> {}
-
-/// An invariant that does not hold, as [`check`](crate::Client::check) found it: which, and where.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Violation(pub(crate) String);
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Violation {}
 
 impl From<StoreError> for Violation {
     fn from(error: StoreError) -> Violation {

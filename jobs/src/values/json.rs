@@ -100,7 +100,7 @@ impl fmt::Debug for Payload<'_> {
 
 impl JobState {
     /// Returns the state in a word: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`.
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             JobState::Pending => "pending",
             JobState::Claimed => "claimed",

@@ -9,6 +9,7 @@ pub(crate) mod retry;
 pub(crate) mod fail;
 pub(crate) mod schedule;
 pub(crate) mod server_problem;
+pub(crate) mod violation;
 pub(crate) mod error;
 pub(crate) mod call_error;
 pub(crate) mod attempt_errors;

@@ -1,6 +1,7 @@
 //! Which jobs a command is about: ids that are cut short, keys, filters, a question before many are lost, a dry run;
 //! and the times, in the zone of the machine. On a file and on a server.
 
+use serde_json::Value;
 use std::time::SystemTime;
 
 use super::*;
@@ -118,10 +119,10 @@ fn filters_leave_jobs_out() {
     assert_eq!(app.jobs.count().unwrap().dead, 1);
 }
 
-/// A cancel or delete of more than one job needs a yes: `--yes`, or an answer at a terminal, which these
-/// calls do not have. The question has the number of jobs.
+/// A change of more than one job needs a yes: `--yes`, or an answer at a terminal, which these calls do not have.
+/// The question has the number of jobs.
 #[test]
-fn cancel_and_delete_of_many_jobs_need_a_yes() {
+fn changes_of_many_jobs_need_a_yes() {
     let Some(app) = application() else { return };
     app.jobs.insert_batch((0..3).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
     app.jobs.insert_batch((0..4).map(|n| (HOUR, Close(n)))).unwrap();
@@ -135,6 +136,10 @@ fn cancel_and_delete_of_many_jobs_need_a_yes() {
         (&["delete", dead[0], dead[1]], "2 jobs would be deleted"),
         (&["cancel", "--all", "--kind", "close-order"], "4 jobs would be cancelled"),
         (&["cancel", pending[0], pending[1]], "2 jobs would be cancelled"),
+        (&["retry", "--all"], "3 jobs would be retried"),
+        (&["retry", dead[0], dead[1]], "2 jobs would be retried"),
+        (&["reschedule", "--all", "--in", "5m"], "4 jobs would be rescheduled"),
+        (&["reschedule", pending[0], pending[1], "--in", "5m"], "2 jobs would be rescheduled"),
     ] {
         let refused = call(&app.store, args);
         assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?}");
@@ -152,6 +157,64 @@ fn cancel_and_delete_of_many_jobs_need_a_yes() {
     let counts = app.jobs.count().unwrap();
     assert_eq!((counts.dead, counts.pending), (0, 0));
     app.jobs.check().unwrap();
+}
+
+/// `reschedule` takes several ids, or with `--all` every pending job that its filters choose. The jobs are chosen
+/// before they move: a job that moves within `--from` and `--to` moves once.
+#[test]
+fn reschedule_moves_the_jobs_that_are_chosen() {
+    let Some(app) = application() else { return };
+    app.jobs.insert_batch((0..300).map(|n| (HOUR, Close(n)))).unwrap();
+    let push = app.jobs.insert(HOUR, push("ann")).unwrap();
+    let args =
+        ["reschedule", "--all", "--kind", "close-order", "--from", "1m", "--at", "2126-11-22"];
+    let listed = ok(&app.store, &[&args[..], &["--dry-run"]].concat());
+    assert!(listed.contains("300 jobs would be rescheduled"), "{listed}");
+    assert!(listed.contains("they would be due 2126-11-22T00:00:00.000Z"), "{listed}");
+    assert_eq!(ok(&app.store, &[&args[..], &["--yes"]].concat()), "300 jobs are rescheduled\n");
+    let moved = json(&app.store, &["list", "--json", "--limit", "400", "--from", "2126-11-22"]);
+    assert_eq!(moved.len(), 300);
+    let again = call(&app.store, &[&args[..], &["--yes"]].concat());
+    assert_eq!((again.code, &*again.out), (1, "0 jobs are rescheduled\n"), "{}", again.err);
+    let push = push.to_string();
+    let two = ok(&app.store, &["reschedule", &push, ids(&moved)[7], "--in", "5m", "--yes"]);
+    assert_eq!(two.matches("is due").count(), 2, "{two}");
+    let late = call(&app.store, &["reschedule", "--all", "--in", "70000000h", "--yes"]);
+    assert!(late.code == 2 && late.err.contains("0 of 301 jobs were rescheduled"), "{}", late.err);
+    let missing = call(&app.store, &["reschedule", "--all", "--yes"]);
+    assert!(missing.code == 2 && missing.err.contains("--in"), "{}", missing.err);
+    app.jobs.check().unwrap();
+}
+
+/// With `--json` a change of `--all` prints its counts as one object. `--json` without `--all` is an error.
+#[test]
+fn counts_of_a_change_are_printed_as_json() {
+    let Some(app) = application() else { return };
+    let keyed = |key: &str| app.jobs.keyed(key).insert(Duration::ZERO, push(key)).unwrap();
+    let (taken, free) = (keyed("ann"), keyed("bob"));
+    app.wait_for_dead(2);
+    app.jobs.keyed("ann").insert(HOUR, Close(1)).unwrap();
+    app.allow.send(()).unwrap();
+    let counts = |args: &[&str]| {
+        let Ended { code, out, err } =
+            call(&app.store, &[args, &["--all", "--json", "--yes"]].concat());
+        assert_eq!(out.lines().count(), 1, "{out}{err}");
+        let counts: Value = serde_json::from_str(&out).unwrap();
+        let number = |name: &str| counts[name].as_u64().unwrap();
+        let numbers = ["seen", "changed", "asked_to_stop", "passed_over"].map(number);
+        (code, numbers, err)
+    };
+    let (code, numbers, err) = counts(&["retry"]);
+    assert_eq!((code, numbers), (1, [2, 1, 0, 1]));
+    assert!(err.contains(&taken.to_string()) && !err.contains(&free.to_string()), "{err}");
+    app.wait_for_gone(&free.to_string());
+    assert_eq!(counts(&["delete"]), (0, [1, 1, 0, 0], String::new()));
+    assert_eq!(counts(&["delete"]), (1, [0; 4], String::new()));
+    app.jobs.insert_batch((0..299).map(|n| (HOUR, Close(n)))).unwrap();
+    assert_eq!(counts(&["reschedule", "--in", "2h"]), (0, [300, 300, 0, 0], String::new()));
+    assert_eq!(counts(&["cancel", "--kind", "close-order"]), (0, [300, 300, 0, 0], String::new()));
+    let one = call(&app.store, &["cancel", &taken.to_string(), "--json"]);
+    assert!(one.code == 2 && one.err.contains("--all"), "{}", one.err);
 }
 
 /// A dry run lists the jobs, says what would be done, and changes nothing.

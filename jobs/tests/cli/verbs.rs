@@ -164,7 +164,8 @@ fn retry_all_names_and_skips_a_dead_job_whose_key_is_taken() {
     assert_eq!(refused.code, 1);
     assert!(refused.err.contains("its key ann belongs to"), "{}", refused.err);
     app.allow.send(()).unwrap();
-    let all = call(&app.store, &["retry", "--all"]);
+    let all = call(&app.store, &["retry", "--all", "--yes"]);
+    assert_eq!(all.code, 1);
     assert_eq!(all.out, "1 jobs are retried\n");
     assert!(all.err.contains(&taken), "{}", all.err);
 }
@@ -180,7 +181,7 @@ fn dead_jobs_of_a_kind_are_retried_or_deleted_at_once() {
     let none = call(&app.store, &["retry", "--all", "--kind", "close-order"]);
     assert_eq!((none.code, &*none.out), (1, "0 jobs are retried\n"));
     (0..300).for_each(|_| app.allow.send(()).unwrap());
-    let all = ok(&app.store, &["retry", "--all", "--kind", "push"]);
+    let all = ok(&app.store, &["retry", "--all", "--kind", "push", "--yes"]);
     assert_eq!(all, "300 jobs are retried\n");
     wait_until(|| app.jobs.stats().completed == 300);
     app.jobs.insert_batch((0..2).map(push)).unwrap();

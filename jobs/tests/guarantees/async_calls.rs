@@ -71,6 +71,11 @@ async fn every_verb(client: &Client, runs: bool) {
     assert!(client.unschedule_async("night").await.unwrap());
     assert!(!client.retry_async(named).await.unwrap());
     assert!(!client.delete_async(named).await.unwrap());
+    assert_eq!(client.dead().retry_all().unwrap().next_step_async().await, Ok(None));
+    let mut later = client.pending().reschedule_all(2 * HOUR).unwrap();
+    let step = later.next_step_async().await.unwrap();
+    assert_eq!(step.map(|step| step.changed), Some(4));
+    assert_eq!(later.run_async().await.map(|all| all.changed), Ok(4));
     let kinds = client.kinds_async().await.unwrap();
     assert_eq!(kinds, [(Close::KIND.to_owned(), 4)]);
     let unhandled = client.unhandled_async().await.unwrap();
@@ -121,6 +126,7 @@ fn futures_are_send() {
             client.keyed("1").insert_async(HOUR, counter()).await.unwrap();
             client.insert_job_async(NewJob::new(counter()).at(HOUR)).await.map(drop).unwrap();
             client.check_async().await.unwrap();
+            client.pending().reschedule_all(2 * HOUR).unwrap().run_async().await.unwrap();
             client.pending().next_page_async().await.unwrap().len()
         };
         assert_eq!(tokio::spawn(insert).await.unwrap(), 4);

@@ -79,6 +79,7 @@ pub(crate) fn call(
         Op::InTransaction(op, committed) => in_transaction(shared, client, op, own, *committed),
         Op::Retry(pick) => call.retry(picked(*pick)),
         Op::Delete(pick) => call.delete(picked(*pick)),
+        Op::Bulk(verb, kind) => call.bulk(*verb, *kind),
         other => unreachable!("no call: {other:?}"),
     };
     done.map_err(|wrong| format!("{op:?}: {wrong}"))

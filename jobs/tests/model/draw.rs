@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::new_job::said;
 use crate::ops::{
-    BROKEN, DAY, Ending, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set, Stop, Time, Verb,
+    BROKEN, DAY, Ending, Every, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set, Stop, Time, Verb,
 };
 
 const DELAYS: [u64; 14] = [0, 0, 1, 10, 40, 49, 50, 51, 100, 1000, 1001, 3000, 60_000, 3_600_000];
@@ -169,6 +169,18 @@ fn jump() -> BoxedStrategy<Op> {
     (set(), next).prop_map(|(set, next)| Op::Jump(set, Box::new(next))).boxed()
 }
 
+/// Few of them cancel or delete, so that jobs are left.
+fn bulk() -> BoxedStrategy<Op> {
+    let verb = prop_oneof![
+        1 => Just(Every::Cancel),
+        2 => time().prop_map(Every::Reschedule),
+        2 => Just(Every::Retry),
+        1 => Just(Every::Delete),
+    ];
+    let of_kind = prop_oneof![3 => kind().prop_map(Some), 1 => Just(None)];
+    (verb, of_kind).prop_map(|(verb, kind)| Op::Bulk(verb, kind)).boxed()
+}
+
 fn foreign() -> impl Strategy<Value = Op> {
     let what = prop::sample::select(vec![Foreign::Job, Foreign::Schedule]);
     (what, 0..6_usize, delay()).prop_map(|(what, sort, ms)| Op::Foreign(what, sort, ms))
@@ -209,6 +221,8 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         3 => (kind(), time(), prop::bool::weighted(0.7), full_plan())
             .prop_map(|(k, t, committed, p)| Op::Outbox(k, t, committed, p)),
         6 => any_call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),
+        4 => bulk(),
+        1 => bulk().prop_map(|op| Op::Other(Box::new(op))),
         25 => delay().prop_map(Op::Advance),
         1 => Just(Op::Advance(DAY)),
         1 => Just(Op::Advance(52 * DAY)),

@@ -26,6 +26,7 @@
 //! | 16 | a file has one runner, under any of its names; upper and lower case make no difference in the name of a queue (P10) |
 //! | 17 | a job or a schedule that no program writes is reported once, and delays nothing else |
 //! | 18 | if the wall clock was set between two calls, the next call goes by the new time (P7, P8) |
+//! | 19 | a verb for every job of a list sees each once, and its counts are those of the single verb |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -39,6 +40,7 @@
 //! | `world.rs` | the process: handlers, restarts, crashes |
 //! | `resume.rs` | the model: what a process finds when it starts, and what a store says of a job |
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
+//! | `bulk.rs` | the verbs for every job of a list, done to both |
 //! | `new_job.rs` | jobs with all that can be said of one; transactions of the caller's |
 //! | `schedules.rs` | schedules, and transactions of the caller's, done to both |
 //! | `crossing.rs`, `answers.rs` | calls that cross the end of the jobs, and what becomes of them |
@@ -50,6 +52,7 @@
 
 mod agree;
 mod answers;
+mod bulk;
 mod calls;
 #[cfg(feature = "redis")]
 #[path = "../redis/cluster_servers.rs"]

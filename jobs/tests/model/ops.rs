@@ -156,6 +156,15 @@ pub(crate) enum Verb {
     IfAbsent,
 }
 
+/// A verb for every job of a list.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Every {
+    Cancel,
+    Reschedule(Time),
+    Retry,
+    Delete,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Policy {
     Skip,
@@ -203,6 +212,8 @@ pub(crate) enum Op {
     Reschedule(Pick, Time),
     Retry(Pick),
     Delete(Pick),
+    /// The verb for every job of a kind, or of all.
+    Bulk(Every, Option<usize>),
     Pages(Option<usize>, i64, i64),
     Schedule(usize, usize, u64, Policy, Box<Plan>),
     Unschedule(usize),

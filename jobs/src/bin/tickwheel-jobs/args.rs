@@ -60,13 +60,13 @@ pub(crate) enum Command {
     },
     /// Cancels jobs. For a job that runs already, a cancel is requested, and the exit code is 1. With --all:
     /// cancels all pending jobs.
-    Cancel(Removal),
-    /// Gives a pending job another due time.
+    Cancel(Selection),
+    /// Gives pending jobs another due time.
     Reschedule(Reschedule),
     /// Makes dead jobs pending and due now. Their failures are counted from 0 again.
-    Retry(Bulk),
+    Retry(Selection),
     /// Deletes dead jobs.
-    Delete(Removal),
+    Delete(Selection),
     /// Inserts a job by hand. It is due now unless a time is given.
     Insert(Insert),
     /// Inserts an occurrence of a schedule that is due now. The schedule does not change.
@@ -140,20 +140,20 @@ pub(crate) enum What {
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub(crate) struct Reschedule {
-    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) jobs: Selection,
     #[command(flatten)]
     pub(crate) to: When,
-    /// Prints what would be done, and does nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
 }
 
 /// Which jobs a command changes.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Bulk {
+#[group(skip)]
+pub(crate) struct Selection {
     #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Takes every job in the state that the command is for, except those that the filters leave out.
+    /// Takes every job in the state that the command is for, except those that the filters leave out. Each
+    /// commit changes at most 256 jobs.
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -161,16 +161,12 @@ pub(crate) struct Bulk {
     /// Lists the jobs that would be changed, and changes none.
     #[arg(long)]
     pub(crate) dry_run: bool,
-}
-
-/// Which jobs a command cancels or deletes for good.
-#[derive(clap::Args, Debug)]
-pub(crate) struct Removal {
-    #[command(flatten)]
-    pub(crate) jobs: Bulk,
-    /// Does not ask before more than one job is lost. Without a terminal to ask on, this is required.
+    /// Does not ask before more than one job is changed. Without a terminal to ask on, this is required.
     #[arg(long)]
     pub(crate) yes: bool,
+    /// With --all: prints the counts as one JSON object.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) json: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -219,9 +215,8 @@ impl Command {
     /// Says whether the command changes nothing.
     pub(crate) fn only_looks(&self) -> bool {
         match self {
-            Command::Cancel(removal) | Command::Delete(removal) => removal.jobs.dry_run,
-            Command::Retry(jobs) => jobs.dry_run,
-            Command::Reschedule(to) => to.dry_run,
+            Command::Cancel(jobs) | Command::Retry(jobs) | Command::Delete(jobs) => jobs.dry_run,
+            Command::Reschedule(to) => to.jobs.dry_run,
             Command::Insert(insert) => insert.dry_run,
             Command::RunSchedule { dry_run, .. } => *dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
@@ -229,11 +224,11 @@ impl Command {
         }
     }
 
-    /// Says whether the command may make many changes, each in its own commit.
+    /// Says whether the command may make many commits.
     pub(crate) fn changes_many(&self) -> bool {
         match self {
-            Command::Cancel(removal) | Command::Delete(removal) => removal.jobs.all,
-            Command::Retry(jobs) => jobs.all,
+            Command::Cancel(jobs) | Command::Retry(jobs) | Command::Delete(jobs) => jobs.all,
+            Command::Reschedule(to) => to.jobs.all,
             _ => false,
         }
     }

@@ -1,11 +1,16 @@
-//! Asks before more than one job is lost.
+//! Asks before more than one job is changed.
 
 use std::error::Error;
 use std::io::{self, BufRead, IsTerminal};
 
 /// Says whether the command may go on. One job needs no consent. For more, the user consents with `--yes` or is
-/// asked. Without a terminal to ask on, this is an error.
-pub(crate) fn confirm(jobs: usize, done: &str, yes: bool) -> Result<bool, Box<dyn Error>> {
+/// asked. Without a terminal to ask on, this is an error. `loses`: the jobs are lost.
+pub(crate) fn confirm(
+    jobs: usize,
+    done: &str,
+    loses: bool,
+    yes: bool,
+) -> Result<bool, Box<dyn Error>> {
     if jobs < 2 || yes {
         return Ok(true);
     }
@@ -14,7 +19,8 @@ pub(crate) fn confirm(jobs: usize, done: &str, yes: bool) -> Result<bool, Box<dy
         let cure = "--yes does it, and --dry-run lists them";
         return Err(format!("{jobs} jobs would be {done}, and nobody can be asked: {cure}").into());
     }
-    eprint!("{jobs} jobs will be {done}, and cannot be had back. Go on? [y/N] ");
+    let lost = if loses { ", and cannot be had back" } else { "" };
+    eprint!("{jobs} jobs will be {done}{lost}. Go on? [y/N] ");
     is_yes(&mut stdin.lock()).map_err(Into::into)
 }
 
@@ -40,7 +46,7 @@ mod tests {
     /// `confirm` asks nothing for one job, or for several jobs with `--yes`.
     #[test]
     fn confirm_asks_nothing_for_one_job_or_with_yes() {
-        assert!(confirm(1, "deleted", false).unwrap());
-        assert!(confirm(2, "deleted", true).unwrap());
+        assert!(confirm(1, "deleted", true, false).unwrap());
+        assert!(confirm(2, "deleted", true, true).unwrap());
     }
 }

@@ -4,180 +4,197 @@
 //!
 //! - The jobs to change are chosen first: by ids, or with `--all` by the filters. So a question, a dry run and
 //!   the change are about the same jobs. A job that is inserted meanwhile is not changed.
-//! - A command by which more than one job is lost asks the user first, unless `--yes` is given.
+//! - A command that changes more than one job asks the user first, unless `--yes` is given.
 
 use std::error::Error;
 use std::io::Write;
 
+use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{Cancel, Client, JobId, JobInfo, JobState, StoreError};
 
-use crate::args::{Bulk, Removal, Reschedule};
+use crate::args::{Reschedule, Selection};
+use crate::bulk::change_all;
 use crate::confirm::confirm;
 use crate::text::{now, plain, relative, shown};
 use crate::{Outcome, find, rows};
 
 /// The most jobs that a dry run lists.
-const MOST_LISTED: usize = 100;
+pub(crate) const MOST_LISTED: usize = 100;
 
-/// The jobs that a command is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Set {
-    /// The jobs that have not ended; with `--all`, only the pending ones.
-    Alive,
-    Dead,
+/// What a command does to jobs.
+pub(crate) enum Change {
+    Cancel,
+    Reschedule(When),
+    Retry,
+    Delete,
 }
 
-/// The jobs that were chosen.
-struct Chosen {
-    ids: Vec<JobId>,
-    /// `Missed` if an id leads to no job, or `--all` finds none.
-    outcome: Outcome,
-    /// This was a dry run, which has printed everything.
-    is_over: bool,
-}
-
-impl Set {
-    fn has(self, job: &JobInfo) -> bool {
-        (job.state == JobState::Dead) == (self == Set::Dead)
+impl Change {
+    /// Says whether the command is for dead jobs. The others are for jobs that have not ended; with `--all`, only
+    /// for the pending ones.
+    pub(crate) fn is_for_dead(&self) -> bool {
+        matches!(self, Change::Retry | Change::Delete)
     }
 
-    /// Prints why a job is not in the set.
-    fn tell_missed(self, client: &Client, id: JobId) -> Result<(), StoreError> {
+    /// Says whether the jobs are lost.
+    pub(crate) fn loses(&self) -> bool {
+        matches!(self, Change::Cancel | Change::Delete)
+    }
+
+    pub(crate) fn done(&self) -> &'static str {
         match self {
-            Set::Alive => not_pending(client, id)?,
-            Set::Dead => eprintln!("tickwheel-jobs: there is no dead job {id}"),
+            Change::Cancel => "cancelled",
+            Change::Reschedule(_) => "rescheduled",
+            Change::Retry => "retried",
+            Change::Delete => "deleted",
         }
-        Ok(())
     }
-}
 
-/// Chooses the jobs that a command is to change. A dry run prints them.
-fn choose(
-    client: &Client,
-    jobs: &Bulk,
-    set: Set,
-    done: &str,
-    out: &mut impl Write,
-) -> Result<Chosen, Box<dyn Error>> {
-    if !jobs.all && jobs.filter.is_set() {
-        return Err("--kind, --from, --to, --key and --error go with --all".into());
-    }
-    let mut chosen = Chosen { ids: Vec::new(), outcome: Outcome::Done, is_over: jobs.dry_run };
-    let mut listed = Vec::new();
-    for text in &jobs.ids {
-        let Some(id) = find::id(client, text)? else {
-            chosen.outcome = Outcome::Missed;
-            continue;
-        };
-        if chosen.ids.contains(&id) {
-            continue;
-        }
-        if jobs.dry_run {
-            let Some(job) = client.get(id)?.filter(|job| set.has(job)) else {
-                set.tell_missed(client, id)?;
-                chosen.outcome = Outcome::Missed;
-                continue;
-            };
-            listed.push(job);
-        }
-        chosen.ids.push(id);
-    }
-    if jobs.all {
-        find::check_kind(client, jobs.filter.kind.as_deref())?;
-        let pages = if set == Set::Dead { client.dead() } else { client.pending() };
-        let mut pages = find::narrowed(pages, &jobs.filter);
-        for job in pages.by_ref().filter(|job| find::takes(&jobs.filter, job)) {
-            chosen.ids.push(job.id);
-            if jobs.dry_run && listed.len() < MOST_LISTED {
-                listed.push(job);
-            }
-        }
-        if let Some(error) = pages.error() {
-            return Err(error.clone().into());
-        }
-        if chosen.ids.is_empty() {
-            chosen.outcome = Outcome::Missed;
+    /// Says whether a single job is one that the command is for.
+    fn is_for(&self, job: &JobInfo) -> bool {
+        match self {
+            Change::Cancel => job.state != JobState::Dead,
+            Change::Reschedule(_) => job.state == JobState::Pending,
+            Change::Retry | Change::Delete => job.state == JobState::Dead,
         }
     }
-    if jobs.dry_run {
-        listed.truncate(MOST_LISTED);
-        rows::jobs(&listed, now(), out)?;
-        if chosen.ids.len() > listed.len() {
-            writeln!(out, "..")?;
-        }
-        writeln!(out, "{} jobs would be {done}", chosen.ids.len())?;
-    }
-    Ok(chosen)
-}
 
-pub(crate) fn cancel(
-    client: &Client,
-    Removal { jobs, yes }: &Removal,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    let Chosen { ids, mut outcome, is_over } = choose(client, jobs, Set::Alive, "cancelled", out)?;
-    if is_over || !confirm(ids.len(), "cancelled", *yes)? {
-        return Ok(if is_over { outcome } else { unchanged() });
+    /// Prints why a job is not one that the command is for.
+    fn tell_missed(&self, client: &Client, id: JobId) -> Result<(), StoreError> {
+        if self.is_for_dead() {
+            eprintln!("tickwheel-jobs: there is no dead job {id}");
+            return Ok(());
+        }
+        not_pending(client, id)
     }
-    let (mut cancelled, mut running) = (0, 0);
-    for id in ids {
-        match client.cancel(id)? {
-            Cancel::Cancelled => {
-                cancelled += 1;
-                if !jobs.all {
+
+    /// Changes one job, and prints the result.
+    fn one(&self, client: &Client, id: JobId, out: &mut impl Write) -> Changed {
+        let changed = match self {
+            Change::Cancel => match client.cancel(id)? {
+                Cancel::Cancelled => {
                     writeln!(out, "{id} is cancelled: it will never start")?;
+                    return Ok(Outcome::Done);
                 }
-                continue;
+                Cancel::Running => {
+                    eprintln!(
+                        "tickwheel-jobs: {id} runs: it was asked to stop, and is not tried again if it fails"
+                    );
+                    return Ok(Outcome::Missed);
+                }
+                Cancel::Gone => false,
+            },
+            Change::Reschedule(when) => {
+                if client.reschedule(id, *when)? {
+                    return moved(client, id, out);
+                }
+                false
             }
-            Cancel::Running => {
-                running += 1;
-                eprintln!(
-                    "tickwheel-jobs: {id} runs: it was asked to stop, and is not tried again if it fails"
-                );
-            }
-            // With --all: the job has ended since it was chosen.
-            Cancel::Gone if jobs.all => continue,
-            Cancel::Gone => not_pending(client, id)?,
+            Change::Retry => match client.retry(id) {
+                Err(StoreError::KeyTaken { key, by }) => {
+                    let key = plain(&key);
+                    eprintln!("tickwheel-jobs: {id} stays dead: its key {key} belongs to {by} now");
+                    return Ok(Outcome::Missed);
+                }
+                other => other?,
+            },
+            Change::Delete => client.delete(id)?,
+        };
+        if !changed {
+            self.tell_missed(client, id)?;
+            return Ok(Outcome::Missed);
         }
-        outcome = Outcome::Missed;
+        writeln!(out, "{id} is {}", self.done())?;
+        Ok(Outcome::Done)
     }
+}
+
+type Changed = Result<Outcome, Box<dyn Error>>;
+
+/// Changes the jobs that the command line chooses.
+pub(crate) fn change(
+    client: &Client,
+    jobs: &Selection,
+    change: &Change,
+    out: &mut impl Write,
+) -> Changed {
     if jobs.all {
-        client.flush()?;
-        writeln!(out, "{cancelled} jobs are cancelled")?;
-        if cancelled == 0 || running > 0 {
+        return change_all(client, jobs, change, out);
+    }
+    if jobs.filter.is_set() || jobs.json {
+        return Err("--kind, --from, --to, --key, --error and --json go with --all".into());
+    }
+    let (ids, mut outcome) = chosen(client, jobs)?;
+    if jobs.dry_run {
+        let mut listed = Vec::new();
+        for id in ids {
+            match client.get(id)?.filter(|job| change.is_for(job)) {
+                Some(job) => listed.push(job),
+                None => {
+                    change.tell_missed(client, id)?;
+                    outcome = Outcome::Missed;
+                }
+            }
+        }
+        list(&listed, listed.len(), change, out)?;
+        return Ok(outcome);
+    }
+    if !confirm(ids.len(), change.done(), change.loses(), jobs.yes)? {
+        return Ok(unchanged());
+    }
+    for id in ids {
+        if change.one(client, id, out)? == Outcome::Missed {
             outcome = Outcome::Missed;
         }
     }
     Ok(outcome)
 }
 
+pub(crate) fn reschedule(client: &Client, to: &Reschedule, out: &mut impl Write) -> Changed {
+    let Some(when) = to.to.given() else { return Err("--in or --at says when".into()) };
+    let outcome = change(client, &to.jobs, &Change::Reschedule(when), out)?;
+    if to.jobs.dry_run {
+        writeln!(out, "they would be due {}", to.to.shown())?;
+    }
+    Ok(outcome)
+}
+
+/// Returns the jobs that are named, each once. The outcome is `Missed` if a name leads to no job.
+fn chosen(client: &Client, jobs: &Selection) -> Result<(Vec<JobId>, Outcome), Box<dyn Error>> {
+    let (mut ids, mut outcome) = (Vec::new(), Outcome::Done);
+    for text in &jobs.ids {
+        match find::id(client, text)? {
+            Some(id) if !ids.contains(&id) => ids.push(id),
+            Some(_) => {}
+            None => outcome = Outcome::Missed,
+        }
+    }
+    Ok((ids, outcome))
+}
+
+/// Prints the jobs of a dry run, at most [`MOST_LISTED`] of them, and how many there are.
+pub(crate) fn list(
+    listed: &[JobInfo],
+    many: usize,
+    change: &Change,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let listed = &listed[..listed.len().min(MOST_LISTED)];
+    rows::jobs(listed, now(), out)?;
+    if many > listed.len() {
+        writeln!(out, "..")?;
+    }
+    writeln!(out, "{many} jobs would be {}", change.done())
+}
+
 /// Prints that the user has refused.
-fn unchanged() -> Outcome {
+pub(crate) fn unchanged() -> Outcome {
     eprintln!("tickwheel-jobs: nothing was changed");
     Outcome::Missed
 }
 
-pub(crate) fn reschedule(
-    client: &Client,
-    to: &Reschedule,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    let Some(when) = to.to.given() else { return Err("--in or --at says when".into()) };
-    let Some(id) = find::id(client, &to.id)? else { return Ok(Outcome::Missed) };
-    if to.dry_run {
-        let job = client.get(id)?.filter(|job| job.state == JobState::Pending);
-        let Some(job) = job else {
-            not_pending(client, id)?;
-            return Ok(Outcome::Missed);
-        };
-        let due = shown(job.due);
-        writeln!(out, "{id}, due {due}, would be due {}", to.to.shown())?;
-        return Ok(Outcome::Done);
-    }
-    if !client.reschedule(id, when)? {
-        not_pending(client, id)?;
-        return Ok(Outcome::Missed);
-    }
+/// Prints when a job that was rescheduled is due.
+fn moved(client: &Client, id: JobId, out: &mut impl Write) -> Changed {
     match client.get(id)? {
         Some(job) => {
             let due = job.due;
@@ -201,72 +218,4 @@ fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
     };
     eprintln!("tickwheel-jobs: {why}");
     Ok(())
-}
-
-pub(crate) fn retry(
-    client: &Client,
-    jobs: &Bulk,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    let Chosen { ids, outcome, is_over } = choose(client, jobs, Set::Dead, "retried", out)?;
-    if is_over {
-        return Ok(outcome);
-    }
-    each_dead(client, &ids, outcome, jobs.all, ("retried", Client::retry), out)
-}
-
-pub(crate) fn delete(
-    client: &Client,
-    Removal { jobs, yes }: &Removal,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    let Chosen { ids, outcome, is_over } = choose(client, jobs, Set::Dead, "deleted", out)?;
-    if is_over || !confirm(ids.len(), "deleted", *yes)? {
-        return Ok(if is_over { outcome } else { unchanged() });
-    }
-    each_dead(client, &ids, outcome, jobs.all, ("deleted", Client::delete), out)
-}
-
-/// A change of a dead job, and the word for its result.
-type Change = (&'static str, fn(&Client, JobId) -> Result<bool, StoreError>);
-
-fn each_dead(
-    client: &Client,
-    ids: &[JobId],
-    mut outcome: Outcome,
-    all: bool,
-    (done, change): Change,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    let mut changed = 0;
-    for &id in ids {
-        match change(client, id) {
-            Ok(true) => {
-                changed += 1;
-                if !all {
-                    writeln!(out, "{id} is {done}")?;
-                }
-            }
-            // With --all: another process has changed the job since it was chosen.
-            Ok(false) if all => {}
-            Ok(false) => {
-                Set::Dead.tell_missed(client, id)?;
-                outcome = Outcome::Missed;
-            }
-            Err(StoreError::KeyTaken { key, by }) => {
-                let key = plain(&key);
-                eprintln!("tickwheel-jobs: {id} stays dead: its key {key} belongs to {by} now");
-                outcome = Outcome::Missed;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if all {
-        client.flush()?;
-        writeln!(out, "{changed} jobs are {done}")?;
-        if changed == 0 {
-            outcome = Outcome::Missed;
-        }
-    }
-    Ok(outcome)
 }

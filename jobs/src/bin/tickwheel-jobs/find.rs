@@ -32,8 +32,11 @@ pub(crate) fn times(filter: &Filter) -> (SystemTime, SystemTime) {
 }
 
 /// Returns the pages, filtered as far as the store itself can filter.
-pub(crate) fn narrowed(pages: Pages, filter: &Filter) -> Pages {
-    let (from, to) = times(filter);
+pub(crate) fn narrowed(
+    pages: Pages,
+    filter: &Filter,
+    (from, to): (SystemTime, SystemTime),
+) -> Pages {
     let pages = pages.between(from, to);
     match &filter.kind {
         Some(kind) => pages.kind_named(kind),

@@ -68,7 +68,7 @@ pub(crate) fn list(
         What::Dead => client.dead(),
         What::Schedules => return schedules(client, list, out),
     };
-    let mut pages = find::narrowed(pages, filter);
+    let mut pages = find::narrowed(pages, filter, find::times(filter));
     let now = now();
     let mut jobs = Vec::new();
     let mut listed = 0;

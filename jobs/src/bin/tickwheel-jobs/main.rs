@@ -19,8 +19,9 @@
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
-//! | `confirm.rs` | asks before more than one job is lost |
+//! | `confirm.rs` | asks before more than one job is changed |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
+//! | `bulk.rs` | the same with `--all` |
 //! | `make.rs` | `insert`, `run-schedule` |
 
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ mod rows;
 mod find;
 mod inspect;
 mod confirm;
+mod bulk;
 mod edit;
 mod make;
 
@@ -49,6 +51,7 @@ use clap::Parser;
 use tickwheel_jobs::Durability;
 
 use args::{Args, Command};
+use edit::Change;
 use open::Access;
 use url::ServerUrl;
 
@@ -112,7 +115,7 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
     let Args { store, store_password_file, queue, command, local: _ } = args;
     let access = match (command.only_looks(), command.changes_many()) {
         (true, _) => Access::Look,
-        // The command makes many commits, and waits for the disk once at their end.
+        // The command waits for the disk once, at the end of its commits.
         (false, true) => Access::Change(Durability::Written),
         (false, false) => Access::Change(Durability::Synced),
     };
@@ -126,10 +129,10 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Stats { json } => inspect::stats(&client, &place, json, out),
         Command::Check => inspect::check(&client, out),
         Command::Watch { times, json } => inspect::watch(&client, times, json, out),
-        Command::Cancel(jobs) => edit::cancel(&client, &jobs, out),
+        Command::Cancel(jobs) => edit::change(&client, &jobs, &Change::Cancel, out),
         Command::Reschedule(to) => edit::reschedule(&client, &to, out),
-        Command::Retry(jobs) => edit::retry(&client, &jobs, out),
-        Command::Delete(jobs) => edit::delete(&client, &jobs, out),
+        Command::Retry(jobs) => edit::change(&client, &jobs, &Change::Retry, out),
+        Command::Delete(jobs) => edit::change(&client, &jobs, &Change::Delete, out),
         Command::Insert(job) => make::insert(&client, &job, out),
         Command::RunSchedule { name, dry_run } => make::run_schedule(&client, &name, dry_run, out),
     }

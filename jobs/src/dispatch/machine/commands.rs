@@ -95,13 +95,8 @@ impl Machine {
             return;
         }
         match &op {
-            Op::Cancel(id) => {
-                self.withdraw(*id, commit);
-                if self.runs.get(id).is_some_and(|run| run.has_started()) {
-                    commit.cancelling.insert(*id);
-                }
-            }
-            Op::Reschedule(id, _) => self.withdraw(*id, commit),
+            Op::Cancel(_) | Op::Reschedule(..) => self.before_change(&op, commit),
+            Op::Each(ops) => ops.iter().for_each(|op| self.before_change(op, commit)),
             Op::CancelKey(key) | Op::RescheduleKey(key, _) => {
                 if let Some(id) = self.by_key.get(key).copied() {
                     self.withdraw(id, commit);
@@ -125,6 +120,21 @@ impl Machine {
         if is_setting && !self.settings.policies.is_empty() {
             // In the same commit, so that the setting holds here once its call has returned.
             commit.push(Op::Settings, FollowUp::SettingsLoaded);
+        }
+    }
+
+    /// Withdraws the job that is cancelled or rescheduled. If its run has started, the cancel reaches the run
+    /// with the commit.
+    fn before_change(&mut self, op: &Op, commit: &mut Commit) {
+        match op {
+            Op::Cancel(id) => {
+                self.withdraw(*id, commit);
+                if self.runs.get(id).is_some_and(|run| run.has_started()) {
+                    commit.cancelling.insert(*id);
+                }
+            }
+            Op::Reschedule(id, _) => self.withdraw(*id, commit),
+            _ => {}
         }
     }
 

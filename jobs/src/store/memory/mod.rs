@@ -149,6 +149,7 @@ impl Memory {
                 }
                 Answer::Changed(found.is_some())
             }
+            Op::Each(ops) => Answer::Each(ops.iter().map(|op| self.apply_one(op, now)).collect()),
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(new)),
             Op::DropSchedule(name) => Answer::Changed(self.schedules.remove(name).is_some()),
             Op::PutSetting { name, value } => Answer::Changed(match value {

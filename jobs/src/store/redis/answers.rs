@@ -140,10 +140,21 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
             [ResultCode::Running] => Cancel::Running,
             _ => Cancel::Gone,
         }),
+        Op::Each(ops) => Answer::Each(each(ops, &results, &taken)),
         Op::Finish(finish) if results == [ResultCode::ClaimLost] => {
             Answer::ClaimsLost(vec![finish.id])
         }
         Op::Finish(_) | Op::Release(..) | Op::Flush => Answer::Done,
         _ => Answer::Changed(results.iter().all(|result| *result == ResultCode::Changed)),
     }
+}
+
+/// Returns the answer to each operation, from its own result.
+fn each(ops: &[Op], results: &[ResultCode], taken: &[Taken]) -> Vec<Answer> {
+    let one = |(at, op): (usize, &Op)| {
+        let results = results.get(at).copied().into_iter().collect();
+        let taken = taken.iter().filter(|taken| taken.at == at).cloned().collect();
+        answer(op, Found { results, taken, refusal: None })
+    };
+    ops.iter().enumerate().map(one).collect()
 }

@@ -23,6 +23,8 @@ use crate::values::time::Millis;
 pub(super) const ITEMS: usize = 256;
 /// The most bytes of a call, unless one operation has more.
 pub(super) const BYTES: usize = 1 << 20;
+/// More than the bytes of a change of one job that is stored already.
+const CHANGE_BYTES: usize = 128;
 
 /// A call of a script that changes something.
 pub(super) struct Call {
@@ -114,6 +116,13 @@ pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
     for (n, op) in ops.iter().enumerate() {
         match op {
             Op::InsertMany(jobs) => insert_many(&mut calls, n, jobs),
+            Op::Each(each) => {
+                let grows = each.iter().any(|op| matches!(op, Op::Retry(..)));
+                let bytes = each.len() * CHANGE_BYTES;
+                let call = room(&mut calls, Name::Change, grows, each.len(), bytes);
+                each.iter().for_each(|op| push_one(call, op));
+                call.parts.push(Part { op: n, results: each.len() });
+            }
             Op::Occur { name, expected, jobs, next } => {
                 occur(&mut calls, n, (name, *expected, *next), jobs);
             }
@@ -304,6 +313,10 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
     };
     let call = room(calls, Name::Change, grows, items, bytes);
     call.parts.push(Part { op, results: 1 });
+    push_one(call, change);
+}
+
+fn push_one(call: &mut Call, change: &Op) {
     match change {
         Op::Insert(job) => push_insert(call, job),
         Op::PutSchedule(new) => put_schedule(call, new),

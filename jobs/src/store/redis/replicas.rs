@@ -87,6 +87,7 @@ fn is_of_a_caller(op: &Op) -> bool {
             | Op::Reschedule(..)
             | Op::RescheduleKey(..)
             | Op::Retry(..)
+            | Op::Each(_)
             | Op::Delete(_)
             | Op::PutSchedule(_)
             | Op::DropSchedule(_)

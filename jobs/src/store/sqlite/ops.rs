@@ -62,6 +62,10 @@ impl State {
             }
             Op::Retry(id, due) => self.retry(tables, *id, *due)?,
             Op::Delete(id) => Answer::Changed(self.delete_ended(tables, *id, now)?),
+            Op::Each(ops) => {
+                let answers = ops.iter().map(|op| self.apply(tables, op, now));
+                Answer::Each(answers.collect::<Result<_, StoreError>>()?)
+            }
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(tables, new)?),
             Op::DropSchedule(name) => {
                 Answer::Changed(tables.execute(&tables.sql.drop_schedule, [name])? > 0)
