@@ -16,6 +16,7 @@
 //! | --- | --- |
 //! | `commit.rs` | the operations that a step gathers |
 //! | `commands.rs` | from commands to operations |
+//! | `own_work.rs` | occurrences, purges, and the word that this node is there |
 //! | `after_commit.rs` | the effects of a commit |
 //! | `leases.rs` | leases: renewed in time, or lost |
 //! | `unsettled.rs` | a commit without an answer, which is sent again |
@@ -26,6 +27,7 @@ mod after_commit;
 mod leases;
 mod suspects;
 mod commands;
+mod own_work;
 mod told;
 mod unsettled;
 mod commit;
