@@ -16,6 +16,8 @@ mod installed;
 mod by_hand;
 #[path = "cli/chosen.rs"]
 mod chosen;
+#[path = "cli/queue.rs"]
+mod queue;
 #[path = "cli/shared.rs"]
 mod shared;
 #[path = "cli/verbs.rs"]

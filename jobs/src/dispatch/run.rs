@@ -253,7 +253,7 @@ impl Run {
     }
 
     /// Sets the result of the run. It is kept with the job if its kind keeps completed jobs
-    /// ([`Client::keep_completed`](crate::Client::keep_completed)), or if a caller waits for it
+    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), or if a caller waits for it
     /// ([`Client::call`](crate::Client::call)). If it is set twice, the second one counts. The result of a run
     /// that fails is dropped.
     ///

@@ -48,7 +48,7 @@ Exit codes: 0 done; 1 not found, nothing changed, or too late to cancel; 2 error
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Lists jobs: pending and running ones in the order of due time, dead ones in the order of id.
+    /// Lists jobs: pending and running ones in the order of due time, dead and ended ones the latest first.
     List(List),
     /// Shows everything about a job, by its id, the beginning of its id, or its key.
     Show {
@@ -82,6 +82,25 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Lists the dead jobs by kind and first line of their error, those with the most jobs first.
+    Errors {
+        /// Lists this many groups at most.
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lists the processes that run the jobs.
+    Nodes {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Pauses the queue, or one kind: no further job of it starts, in any process, a second later at most.
+    Pause(OfKind),
+    /// Ends a pause.
+    Resume(OfKind),
     /// Reads the whole store, and checks that it is consistent.
     Check,
     /// Prints the counts once a second, until it is interrupted.
@@ -93,6 +112,14 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// The queue, or one kind of it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct OfKind {
+    /// Takes only this kind. A kind that the store has never had is an error.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kind: Option<String>,
 }
 
 #[derive(clap::Args, Debug)]
@@ -134,6 +161,7 @@ pub(crate) enum What {
     Pending,
     Running,
     Dead,
+    Ended,
     Schedules,
 }
 
@@ -221,6 +249,8 @@ impl Command {
             Command::RunSchedule { dry_run, .. } => *dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Watch { .. } => true,
+            Command::Errors { .. } | Command::Nodes { .. } => true,
+            Command::Pause(_) | Command::Resume(_) => false,
         }
     }
 

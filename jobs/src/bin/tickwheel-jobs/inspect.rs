@@ -66,6 +66,7 @@ pub(crate) fn list(
         What::Pending => client.pending(),
         What::Running => client.running(),
         What::Dead => client.dead(),
+        What::Ended => client.ended(),
         What::Schedules => return schedules(client, list, out),
     };
     let mut pages = find::narrowed(pages, filter, find::times(filter));

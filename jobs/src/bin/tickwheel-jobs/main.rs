@@ -19,6 +19,7 @@
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
+//! | `queue.rs` | `errors`, `nodes`, `pause`, `resume` |
 //! | `confirm.rs` | asks before more than one job is changed |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
 //! | `bulk.rs` | the same with `--all` |
@@ -37,6 +38,7 @@ mod args;
 mod rows;
 mod find;
 mod inspect;
+mod queue;
 mod confirm;
 mod bulk;
 mod edit;
@@ -127,6 +129,10 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::List(list) => inspect::list(&client, &list, out),
         Command::Show { job, json } => inspect::show(&client, &job, json, out),
         Command::Stats { json } => inspect::stats(&client, &place, json, out),
+        Command::Errors { limit, json } => queue::errors(&client, limit, json, out),
+        Command::Nodes { json } => queue::nodes(&client, json, out),
+        Command::Pause(of) => queue::pause(&client, &of, out),
+        Command::Resume(of) => queue::resume(&client, &of, out),
         Command::Check => inspect::check(&client, out),
         Command::Watch { times, json } => inspect::watch(&client, times, json, out),
         Command::Cancel(jobs) => edit::change(&client, &jobs, &Change::Cancel, out),

@@ -25,6 +25,22 @@ pub(crate) fn page(job: &JobInfo, now: SystemTime, out: &mut impl Write) -> io::
     if let Some(died) = job.died {
         line("died", &format!("{} ({})", shown(died), relative(died, now)))?;
     }
+    if let Some(ended) = job.ended.filter(|_| job.died.is_none()) {
+        line("ended", &format!("{} ({})", shown(ended), relative(ended, now)))?;
+    }
+    if let Some(took) = job.took {
+        line("took", &format!("{took:?}"))?;
+    }
+    for error in job.errors.iter().skip(1) {
+        let (attempt, at) = (error.attempt, relative(error.at, now));
+        line("earlier error", &format!("attempt {attempt}, {at}: {}", error.error))?;
+    }
+    for (name, value) in &job.headers {
+        line("header", &format!("{name}: {value}"))?;
+    }
+    if let Some(result) = &job.result {
+        line("result", &String::from_utf8_lossy(result))?;
+    }
     match std::str::from_utf8(&job.payload) {
         Ok(payload) => line("payload", payload),
         Err(_) => line("payload", &format!("0x{}", hex(&job.payload))),

@@ -1,0 +1,106 @@
+//! The commands about the whole queue: `nodes`, `errors`, `pause`, `resume`.
+
+use std::error::Error;
+use std::io::Write;
+
+use tickwheel_jobs::Client;
+
+use crate::args::OfKind;
+use crate::text::{cut, now, plain, relative, shown, zone_name};
+use crate::{Outcome, find, rows, text};
+
+/// The most characters of an error or of a list of kinds in a table.
+const CELL_CHARS: usize = 80;
+
+/// Lists the processes that run the jobs.
+pub(crate) fn nodes(
+    client: &Client,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let (nodes, now) = (client.nodes()?, now());
+    if json {
+        for node in &nodes {
+            writeln!(out, "{}", text::json(node)?)?;
+        }
+        return Ok(Outcome::Done);
+    }
+    let started = format!("STARTED ({})", zone_name());
+    let head = ["HOST", "PID", "VERSION", &started, "SEEN", "JOBS", "LIMIT", "KINDS"];
+    let row = |node: &tickwheel_jobs::NodeInfo| {
+        vec![
+            plain(&node.host).into_owned(),
+            node.pid.to_string(),
+            plain(&node.version).into_owned(),
+            shown(node.started),
+            relative(node.seen, now),
+            node.in_flight.to_string(),
+            node.max_in_flight.to_string(),
+            cut(&plain(&node.kinds.join(" ")), CELL_CHARS).into_owned(),
+        ]
+    };
+    rows::table(&head, nodes.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+/// Lists the dead jobs by kind and first line of their error.
+pub(crate) fn errors(
+    client: &Client,
+    limit: usize,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let groups = client.dead_by_error(limit)?;
+    if json {
+        for group in &groups {
+            writeln!(out, "{}", text::json(group)?)?;
+        }
+        return Ok(Outcome::Done);
+    }
+    let row = |group: &tickwheel_jobs::DeadByError| {
+        vec![
+            group.jobs.to_string(),
+            cut(&plain(&group.kind), CELL_CHARS).into_owned(),
+            cut(&plain(&group.error), CELL_CHARS).into_owned(),
+        ]
+    };
+    rows::table(&["DEAD", "KIND", "ERROR"], groups.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+/// Pauses the queue or a kind.
+pub(crate) fn pause(
+    client: &Client,
+    of: &OfKind,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    find::check_kind(client, of.kind.as_deref())?;
+    match &of.kind {
+        Some(kind) => client.kind_named(kind).pause()?,
+        None => client.pause()?,
+    }
+    writeln!(out, "{} is paused", named(of))?;
+    Ok(Outcome::Done)
+}
+
+/// Ends a pause of the queue or of a kind.
+pub(crate) fn resume(
+    client: &Client,
+    of: &OfKind,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    find::check_kind(client, of.kind.as_deref())?;
+    match &of.kind {
+        Some(kind) => client.kind_named(kind).resume()?,
+        None => client.resume()?,
+    }
+    writeln!(out, "{} goes on", named(of))?;
+    Ok(Outcome::Done)
+}
+
+fn named(of: &OfKind) -> String {
+    match &of.kind {
+        Some(kind) => format!("the kind {}", plain(kind)),
+        None => "the queue".to_owned(),
+    }
+}
