@@ -31,7 +31,7 @@ pub struct UnfiredJob {
 /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands them back.
 ///
 /// To save jobs over a restart, insert each as a [`Task`](crate::Task) of a type of its own;
-/// [`Job::downcast`] returns that. `examples/save_and_reload` does so with a file of JSON. A job can
+/// [`Job::downcast`] returns that. `examples/save_and_reload.rs` does so with a file of JSON. A job can
 /// also be inserted into another wheel; a repeating job goes on repeating there.
 ///
 /// ```

@@ -99,6 +99,42 @@ fn reset_moves_both_ways() {
     assert!(!wheel.reset(handle, MS));
 }
 
+/// After a `reset` that returned `true` the job does not start before its new time, also if the reset comes in
+/// the moment of the deadline.
+#[test]
+fn reset_at_the_deadline_is_kept_or_refused() {
+    let (idle, tick) = (MS * 2, Duration::from_micros(100));
+    let wheel = Wheel::builder().threads(2).tick(tick).build().unwrap();
+    let race = |round: u32| {
+        let (start, starts) = channel();
+        let begin = now();
+        let insert = |number| {
+            let start = start.clone();
+            (wheel.insert(idle, move || start.send((number, now())).unwrap()), begin + idle)
+        };
+        let mut timers: Vec<_> = (0..20).map(insert).collect();
+        drop(start);
+        while begin.elapsed() < idle + tick * (round % 4) {
+            std::hint::spin_loop();
+        }
+        for (handle, earliest) in &mut timers {
+            let new = now() + idle;
+            if wheel.reset(*handle, idle) {
+                *earliest = new;
+            }
+        }
+        let mut ran: Vec<(usize, Instant)> = starts.iter().collect();
+        ran.sort_unstable();
+        assert!(ran.iter().map(|&(number, _)| number).eq(0..timers.len()), "each runs once");
+        assert!(ran.iter().zip(&timers).all(|((_, at), (_, earliest))| at >= earliest));
+    };
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..100).for_each(race));
+        }
+    });
+}
+
 /// A handle has at most 16 bytes and is `Copy`.
 #[test]
 fn handle_is_small_and_its_drop_does_nothing() {
