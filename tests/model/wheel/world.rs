@@ -1,5 +1,6 @@
 //! Every verb for a job, called on the wheel and on the truth, with the results compared.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
@@ -10,18 +11,18 @@ use tickwheel::{
     Repeat, Scheduler, When,
 };
 
-use crate::events::Value;
+use super::events::Value;
 #[cfg(feature = "async")]
-use crate::sleepers::Sleeper;
-use crate::truth::{KnownRepeat, Truth};
-use crate::{Act, First, LastWill, Place, Plan, Time};
+use super::sleepers::Sleeper;
+use super::truth::{KnownRepeat, Truth};
+use super::{Act, Key, LastWill, Place, Plan, Time};
 
 /// Everything a job can reach.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) truth: Arc<Mutex<Truth>>,
     pub(crate) scheduler: Scheduler,
-    pub(crate) keyed: Keyed<u8>,
+    pub(crate) keyed: Keyed<Key>,
     pub(crate) groups: Arc<[Group; 2]>,
     pub(crate) events: Events<Value>,
     pub(crate) due: Receiver<Event<Value>>,
@@ -33,8 +34,22 @@ pub(crate) struct World {
     pub(crate) wall_origin: SystemTime,
 }
 
-/// The job that had the key before, the deadline of the new one, and the result of the insert.
-type KeyedAnswer<T> = (Option<usize>, u64, Result<Option<Job>, (InsertErrorKind, T)>);
+/// The handle, or the job that was replaced under a key. A refused job is only dropped.
+type Repeated = Result<(Option<Handle>, Option<Job>), (InsertErrorKind, Box<dyn Any>)>;
+
+fn of_wheel<F: 'static>(answer: Result<Handle, InsertError<F>>) -> Repeated {
+    match answer {
+        Ok(handle) => Ok((Some(handle), None)),
+        Err(refused) => Err((refused.kind(), Box::new(refused.into_inner()))),
+    }
+}
+
+fn of_key<F: 'static>(answer: Result<Option<Job>, InsertError<F>>) -> Repeated {
+    match answer {
+        Ok(replaced) => Ok((None, replaced)),
+        Err(refused) => Err((refused.kind(), Box::new(refused.into_inner()))),
+    }
+}
 
 pub(crate) fn nanos(count: u64) -> Duration {
     Duration::from_nanos(count)
@@ -45,11 +60,16 @@ impl World {
         self.truth.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Drops jobs that came back. Their last wills are done here, outside the wheel, so a panic is
-    /// caught here and not counted by the wheel.
+    /// Drops jobs that came back.
     pub(crate) fn drop_outside<T>(&self, jobs: T) {
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(jobs)));
-        self.truth().panics -= u64::from(dropped.is_err());
+        self.outside(|| drop(jobs));
+    }
+
+    /// Runs or drops jobs outside the wheel. A panic of theirs is caught here, and not counted by the
+    /// wheel.
+    fn outside(&self, f: impl FnOnce()) {
+        let answer = catch_unwind(AssertUnwindSafe(f));
+        self.truth().panics -= u64::from(answer.is_err());
     }
 
     /// Checks that an insert was right to refuse a job.
@@ -68,14 +88,13 @@ impl World {
         truth.jobs[id].handle = handle;
     }
 
-    pub(crate) fn insert(&self, delay: u64, act: Act, last_will: LastWill) {
+    pub(crate) fn insert(&self, time: Time, act: Act, last_will: LastWill) {
         let capture = self.capture(act, last_will);
         let (id, room) = (capture.id, self.truth().has_room(1));
-        let deadline = self.truth().now.saturating_add(delay);
-        match self.scheduler.insert(nanos(delay), move || capture.run()) {
+        match self.scheduler.insert(self.when(time), move || capture.run()) {
             Ok(handle) => {
                 self.accept(id, room, Some(handle));
-                self.truth().set(id, deadline);
+                self.note_time(id, time);
             }
             Err(refused) => self.check_refusal(room, refused),
         }
@@ -107,40 +126,6 @@ impl World {
         }
     }
 
-    pub(crate) fn insert_within(&self, delay: u64, slack: u64, act: Act) {
-        let capture = self.capture(act, LastWill::Nothing);
-        let (id, room) = (capture.id, self.truth().has_room(1));
-        let due = self.truth().due_within(delay, slack);
-        match self
-            .scheduler
-            .insert(When::after(nanos(delay)).within(nanos(slack)), move || capture.run())
-        {
-            Ok(handle) => {
-                self.accept(id, room, Some(handle));
-                self.truth().set_due(id, due);
-            }
-            Err(refused) => self.check_refusal(room, refused),
-        }
-    }
-
-    /// Inserts a job for the wall-clock time `ahead` of now, which may have passed.
-    pub(crate) fn insert_wall(&self, ahead: i64, act: Act, last_will: LastWill) {
-        let capture = self.capture(act, last_will);
-        let (id, room) = (capture.id, self.truth().has_room(1));
-        let wall = self.truth().wall_now() + i128::from(ahead);
-        match self.scheduler.insert(self.time(wall), move || capture.run()) {
-            Ok(handle) => {
-                self.accept(id, room, Some(handle));
-                let mut truth = self.truth();
-                truth.jobs[id].rearmable = true;
-                truth.jobs[id].wall = Some(wall);
-                let deadline = truth.when_wall_reads(wall);
-                truth.set(id, deadline);
-            }
-            Err(refused) => self.check_refusal(room, refused),
-        }
-    }
-
     pub(crate) fn time(&self, wall: i128) -> SystemTime {
         let by = nanos(wall.unsigned_abs() as u64);
         if wall < 0 { self.wall_origin - by } else { self.wall_origin + by }
@@ -153,23 +138,12 @@ impl World {
             Place::Key(key) => self.truth().keys.get(&key).copied(),
             _ => None,
         };
-        let (room, now) = {
-            let truth = self.truth();
-            (truth.has_room(1) || old.is_some(), truth.now)
-        };
-        let (first, deadline) = match plan.first {
-            First::After(delay) => (nanos(delay).into(), now.saturating_add(delay)),
-            First::Past(by) => {
-                let at = now.saturating_sub(by);
-                ((self.origin + nanos(at)).into(), at)
-            }
-        };
-        let first: tickwheel::When = first;
+        let room = self.truth().has_room(1) || old.is_some();
         let mut repeat = match plan.period {
             Some(period) => Repeat::every(nanos(period)),
             None => Repeat::irregular(),
         };
-        repeat = repeat.starting(first).missed(plan.missed);
+        repeat = repeat.starting(self.when(plan.first)).missed(plan.missed);
         if plan.despite_panics {
             repeat = repeat.after_panic(Next::Period);
         }
@@ -190,47 +164,31 @@ impl World {
                 moved: false,
             });
         }
-        let job = move |run| capture.run_again(run);
-        let answer = match place {
-            Place::Group(group) => self.groups[group].repeat(repeat, job),
-            Place::Wheel => self.scheduler.repeat(repeat, job),
-            Place::Key(key) => {
-                return self.check_keyed_repeat(id, key, plan, room, {
-                    let answer = self.keyed.repeat(key, repeat, job);
-                    (
-                        old,
-                        deadline,
-                        answer.map_err(|refused| (refused.kind(), refused.into_inner())),
-                    )
-                });
+        let answer = if plan.is_every {
+            let period = nanos(plan.period.expect("it has one"));
+            let job = move || {
+                let _ = capture.run_again(None);
+            };
+            match place {
+                Place::Wheel => of_wheel(self.scheduler.every(period, job)),
+                Place::Group(group) => of_wheel(self.groups[group].every(period, job)),
+                Place::Key(key) => of_key(self.keyed.every(key, period, job)),
+            }
+        } else {
+            let job = move |run| capture.run_again(Some(run));
+            match place {
+                Place::Wheel => of_wheel(self.scheduler.repeat(repeat, job)),
+                Place::Group(group) => of_wheel(self.groups[group].repeat(repeat, job)),
+                Place::Key(key) => of_key(self.keyed.repeat(key, repeat, job)),
             }
         };
         match answer {
-            Ok(handle) => {
-                self.accept(id, room && plan.period != Some(0), Some(handle));
-                self.truth().set(id, deadline);
-            }
-            Err(refused) if plan.period == Some(0) => {
-                let zero = refused.kind() == InsertErrorKind::ZeroPeriod;
-                self.truth().claim(zero, "another refusal of no period");
-                self.drop_outside(refused);
-            }
-            Err(refused) => self.check_refusal(room, refused),
-        }
-    }
-
-    fn check_keyed_repeat<T>(
-        &self,
-        id: usize,
-        key: u8,
-        plan: &Plan,
-        room: bool,
-        (old, deadline, answer): KeyedAnswer<T>,
-    ) {
-        match answer {
-            Ok(replaced) => {
-                self.accept(id, room && plan.period != Some(0), None);
-                self.replace_key(key, id, old, &replaced, deadline);
+            Ok((handle, replaced)) => {
+                self.accept(id, room && plan.period != Some(0), handle);
+                match place {
+                    Place::Key(key) => self.replace_key(key, id, old, &replaced, plan.first),
+                    _ => self.note_time(id, plan.first),
+                }
                 self.drop_outside(replaced);
             }
             Err((kind, back)) => {
@@ -238,7 +196,7 @@ impl World {
                     Some(0) => kind == InsertErrorKind::ZeroPeriod,
                     _ => kind == InsertErrorKind::Full && !room,
                 };
-                self.truth().claim(right, "a repeat was refused its key");
+                self.truth().claim(right, "a job that repeats was refused");
                 self.drop_outside(back);
             }
         }
@@ -247,30 +205,30 @@ impl World {
     /// Notes that a job was inserted under a key, in the place of the job `old`.
     fn replace_key(
         &self,
-        key: u8,
+        key: Key,
         id: usize,
         old: Option<usize>,
         replaced: &Option<Job>,
-        deadline: u64,
+        time: Time,
     ) {
         let mut truth = self.truth();
         // A running job that is replaced does not come back.
         let was_in = old.is_some_and(|old| !truth.is_out(old));
         truth.claim(replaced.is_some() == was_in, "replaced another");
         old.map(|old| truth.end(old));
-        truth.set(id, deadline);
-        truth.keys.insert(key, id);
+        drop(truth);
+        self.note_time(id, time);
+        self.truth().keys.insert(key, id);
     }
 
-    pub(crate) fn insert_into_group(&self, group: usize, delay: u64, act: Act, quiet: LastWill) {
-        let capture = self.capture(act, quiet);
+    pub(crate) fn insert_into_group(&self, group: usize, time: Time, act: Act) {
+        let capture = self.capture(act, LastWill::Nothing);
         let (id, room) = (capture.id, self.truth().has_room(1));
-        let deadline = self.truth().now.saturating_add(delay);
         self.truth().jobs[id].group = Some(group);
-        match self.groups[group].insert(nanos(delay), move || capture.run()) {
+        match self.groups[group].insert(self.when(time), move || capture.run()) {
             Ok(handle) => {
                 self.accept(id, room, Some(handle));
-                self.truth().set(id, deadline);
+                self.note_time(id, time);
             }
             Err(refused) => self.check_refusal(room, refused),
         }
@@ -287,25 +245,25 @@ impl World {
         self.truth().claim(answer == expected, "a group counted wrong");
     }
 
-    fn when(&self, time: Time) -> When {
+    pub(crate) fn when(&self, time: Time) -> When {
+        let truth = self.truth();
         match time {
-            Time::After(delay) => nanos(delay).into(),
-            Time::Wall(ahead) => {
-                let wall = self.truth().wall_now() + i128::from(ahead);
-                self.time(wall).into()
-            }
+            Time::After(delay) => When::after(nanos(delay)),
+            Time::Within(delay, slack) => When::after(nanos(delay)).within(nanos(slack)),
+            Time::At(_) => When::at(self.origin + nanos(truth.deadline_of(time))),
+            Time::Wall(_) => When::wall(self.time(truth.wall_of(time).expect("it has one"))),
         }
     }
 
-    /// Notes that a one-shot job was inserted for a time.
+    /// Notes that a job was inserted for a time.
     fn note_time(&self, id: usize, time: Time) {
         let mut truth = self.truth();
-        if let Time::Wall(ahead) = time {
-            truth.jobs[id].rearmable = true;
-            truth.jobs[id].wall = Some(truth.wall_now() + i128::from(ahead));
-        }
-        let deadline = truth.deadline_of(time);
-        truth.set(id, deadline);
+        let (deadline, due, wall) =
+            (truth.deadline_of(time), truth.due_of(time), truth.wall_of(time));
+        let job = &mut truth.jobs[id];
+        job.rearmable |= wall.is_some();
+        (job.wall, job.deadline) = (wall, deadline);
+        truth.set_due(id, due);
     }
 
     pub(crate) fn insert_batch(&self, timers: &[(Time, Act, LastWill)]) {
@@ -350,16 +308,16 @@ impl World {
         self.truth().claim(answers == expected, "a batch of cancels answered wrong");
     }
 
-    pub(crate) fn reset_batch(&self, which: &[(usize, u64)]) {
-        let chosen: Vec<(usize, Handle, u64)> = which
+    pub(crate) fn reset_batch(&self, which: &[(usize, Time)]) {
+        let chosen: Vec<(usize, Handle, Time)> = which
             .iter()
-            .filter_map(|&(which, delay)| self.pick(which).map(|(id, handle)| (id, handle, delay)))
+            .filter_map(|&(which, time)| self.pick(which).map(|(id, handle)| (id, handle, time)))
             .collect();
         let timers: Vec<_> =
-            chosen.iter().map(|&(_, handle, delay)| (handle, nanos(delay))).collect();
+            chosen.iter().map(|&(_, handle, time)| (handle, self.when(time))).collect();
         let answers = self.scheduler.reset_batch(&timers);
         let expected: Vec<bool> =
-            chosen.iter().map(|&(id, _, delay)| self.note_reset(id, delay)).collect();
+            chosen.iter().map(|&(id, _, time)| self.note_reset(id, time)).collect();
         self.truth().claim(answers == expected, "a batch of resets answered wrong");
     }
 
@@ -389,7 +347,8 @@ impl World {
         }
     }
 
-    pub(crate) fn take(&self, which: usize) {
+    /// Takes a job, and runs it here or drops it.
+    pub(crate) fn take(&self, which: usize, runs: bool) {
         let Some((id, handle)) = self.pick(which) else { return };
         let expected = {
             let mut truth = self.truth();
@@ -397,7 +356,16 @@ impl World {
         };
         let job = self.scheduler.take(handle);
         self.truth().claim(job.is_some() == expected, "take answered wrong");
-        self.drop_outside(job);
+        match job {
+            Some(job) if runs => {
+                self.truth().runs_outside = Some(id);
+                self.outside(|| job.run());
+                let mut truth = self.truth();
+                let has_run = truth.runs_outside.is_none();
+                truth.claim(has_run, "a job that was taken did not run");
+            }
+            job => self.drop_outside(job),
+        }
     }
 
     /// Takes a job, and inserts it again. It leaves its group then.
@@ -417,7 +385,6 @@ impl World {
             let job = &mut truth.jobs[id];
             job.handle = Some(moved);
             job.group = None;
-            job.wall = None;
             job.rearmable = job.repeat.is_some();
             if let Some(repeat) = &mut job.repeat {
                 repeat.dropped = 0;
@@ -426,89 +393,61 @@ impl World {
         self.note_time(id, time);
     }
 
-    /// Gives a job a time with slack.
-    pub(crate) fn reset_within(&self, which: usize, delay: u64, slack: u64) {
+    pub(crate) fn reset(&self, which: usize, time: Time) {
         let Some((id, handle)) = self.pick(which) else { return };
-        let due = self.truth().due_within(delay, slack);
-        let answer = self.scheduler.reset(handle, When::after(nanos(delay)).within(nanos(slack)));
-        let expected = self.note_reset(id, delay);
-        self.truth().claim(answer == expected, "a reset with slack answered wrong");
-        if expected {
-            self.truth().set_due(id, due);
-        }
-    }
-
-    pub(crate) fn reset(&self, which: usize, delay: u64) {
-        let Some((id, handle)) = self.pick(which) else { return };
-        let answer = self.scheduler.reset(handle, nanos(delay));
-        let expected = self.note_reset(id, delay);
+        let answer = self.scheduler.reset(handle, self.when(time));
+        let expected = self.note_reset(id, time);
         self.truth().claim(answer == expected, "reset answered wrong");
     }
 
-    /// Moves a job in the truth. Returns whether it is pending.
-    fn note_reset(&self, id: usize, delay: u64) -> bool {
+    /// Moves a job in the truth. Only a job that can be armed again follows the wall clock after that.
+    /// Returns whether it is pending.
+    fn note_reset(&self, id: usize, time: Time) -> bool {
         let mut truth = self.truth();
-        let deadline = truth.now.saturating_add(delay);
-        truth.jobs[id].wall = if truth.is_pending(id) { None } else { truth.jobs[id].wall };
-        self.note_move(&mut truth, id, deadline)
-    }
-
-    fn note_move(&self, truth: &mut Truth, id: usize, deadline: u64) -> bool {
-        // A reset sets the phase anew, so no deadline was missed.
-        if let Some(repeat) = &mut truth.jobs[id].repeat {
+        let (deadline, due, wall) =
+            (truth.deadline_of(time), truth.due_of(time), truth.wall_of(time));
+        let (is_pending, is_out) = (truth.is_pending(id), truth.is_out(id));
+        if !is_pending {
+            return false;
+        }
+        let job = &mut truth.jobs[id];
+        (job.deadline, job.wall) = (deadline, wall.filter(|_| job.rearmable));
+        if let Some(repeat) = &mut job.repeat {
+            // A reset sets the phase anew, so no deadline was missed.
             repeat.dropped = 0;
+            repeat.moved |= is_out;
         }
-        if truth.is_out(id) {
-            truth.jobs[id].deadline = deadline;
-            truth.jobs[id].repeat.as_mut().expect("only these are ever out").moved = true;
-            return true;
+        if !is_out {
+            truth.set_due(id, due);
         }
-        let pending = truth.is_pending(id);
-        if pending {
-            truth.set(id, deadline);
-        }
-        pending
-    }
-
-    /// Resets a job to a wall-clock time. Only a re-armable job follows the wall clock after that.
-    pub(crate) fn reset_wall(&self, which: usize, ahead: i64) {
-        let Some((id, handle)) = self.pick(which) else { return };
-        let wall = self.truth().wall_now() + i128::from(ahead);
-        let answer = self.scheduler.reset(handle, self.time(wall));
-        let mut truth = self.truth();
-        let deadline = truth.when_wall_reads(wall);
-        if truth.jobs[id].rearmable {
-            truth.jobs[id].wall = Some(wall);
-        }
-        let expected = self.note_move(&mut truth, id, deadline);
-        truth.claim(answer == expected, "reset_at answered wrong");
+        true
     }
 
     pub(crate) fn insert_key(
         &self,
-        key: u8,
-        delay: u64,
+        key: Key,
+        time: Time,
         if_absent: bool,
         act: Act,
         will: LastWill,
     ) {
         let capture = self.capture(act, will);
         let id = capture.id;
-        let (old, room, deadline) = {
+        let (old, room) = {
             let truth = self.truth();
-            (truth.keys.get(&key).copied(), truth.has_room(1), truth.now.saturating_add(delay))
+            (truth.keys.get(&key).copied(), truth.has_room(1))
         };
-        let job = move || capture.run();
+        let (when, job) = (self.when(time), move || capture.run());
         let answer: Result<Option<Job>, _> = match if_absent {
-            true => self.keyed.insert_if_absent(key, nanos(delay), job).map(|()| None),
-            false => self.keyed.insert(key, nanos(delay), job),
+            true => self.keyed.insert_if_absent(key, when, job).map(|()| None),
+            false => self.keyed.insert(key, when, job),
         };
         match answer {
             Ok(replaced) => {
                 self.accept(id, room || old.is_some(), None);
                 let free = old.is_none() || !if_absent;
                 self.truth().claim(free, "a job came under a key that was taken");
-                self.replace_key(key, id, old, &replaced, deadline);
+                self.replace_key(key, id, old, &replaced, time);
                 self.drop_outside(replaced);
             }
             Err(refused) if old.is_some() => {
@@ -520,13 +459,71 @@ impl World {
         }
     }
 
-    pub(crate) fn cancel_key(&self, key: u8) {
+    /// The jobs of a batch need room for all of them, also those that replace others.
+    pub(crate) fn insert_keys(&self, timers: &[(Key, u64)]) {
+        let capture = || self.capture(Act::Nothing, LastWill::Nothing);
+        let captures: Vec<_> = timers.iter().map(|_| capture()).collect();
+        let ids: Vec<usize> = captures.iter().map(|capture| capture.id).collect();
+        let room = self.truth().has_room(ids.len());
+        let jobs = timers.iter().zip(captures);
+        let jobs = jobs.map(|(&(key, delay), job)| (key, nanos(delay), || job.run()));
+        match self.keyed.insert_batch(jobs) {
+            Ok(all_replaced) => {
+                self.truth().claim(all_replaced.len() == ids.len(), "as many answers as keys");
+                for ((id, replaced), &(key, delay)) in ids.iter().zip(&all_replaced).zip(timers) {
+                    let old = self.truth().keys.get(&key).copied();
+                    self.accept(*id, room, None);
+                    self.replace_key(key, *id, old, replaced, Time::After(delay));
+                }
+                all_replaced.into_iter().for_each(|job| self.drop_outside(job));
+            }
+            Err(refused) => self.check_refusal(room, refused),
+        }
+    }
+
+    /// Returns whether the order in which the jobs of some keys are dropped makes no difference.
+    fn are_quiet(&self, keys: &[Key]) -> bool {
+        let truth = self.truth();
+        let mut ids = keys.iter().filter_map(|key| truth.keys.get(key));
+        ids.all(|&id| truth.jobs[id].last_will.is_quiet())
+    }
+
+    pub(crate) fn cancel_key(&self, key: Key) {
         let expected = self.end_key(key);
         let answer = self.keyed.cancel(&key);
         self.truth().claim(answer == expected, "the cancel of a key answered wrong");
     }
 
-    pub(crate) fn take_key(&self, key: u8) {
+    pub(crate) fn cancel_keys(&self, keys: [Key; 3]) {
+        if self.are_quiet(&keys) {
+            let expected = keys.map(|key| self.end_key(key));
+            let answers = self.keyed.cancel_batch(&keys);
+            self.truth().claim(answers == expected, "a batch of cancelled keys answered wrong");
+        }
+    }
+
+    pub(crate) fn cancel_all_keys(&self) {
+        let keys: Vec<Key> = self.truth().keys.keys().copied().collect();
+        if self.are_quiet(&keys) {
+            for &key in &keys {
+                self.end_key(key);
+            }
+            let answer = self.keyed.cancel_all();
+            self.truth().claim(answer == keys.len(), "the cancel of all keys counted wrong");
+        }
+    }
+
+    pub(crate) fn cancel_key_by_handle(&self, key: Key) {
+        let handle = self.keyed.handle(&key);
+        let expected = self.end_key(key);
+        self.truth().claim(handle.is_some() == expected, "a key has another handle");
+        if let Some(handle) = handle {
+            let answers = [self.scheduler.cancel(handle), self.scheduler.cancel(handle)];
+            self.truth().claim(answers == [true, false], "a key's handle cancelled wrong");
+        }
+    }
+
+    pub(crate) fn take_key(&self, key: Key) {
         let expected = {
             let truth = self.truth();
             !truth.keys.get(&key).is_some_and(|&id| truth.is_out(id))
@@ -537,16 +534,26 @@ impl World {
         self.drop_outside(job);
     }
 
-    fn end_key(&self, key: u8) -> bool {
+    fn end_key(&self, key: Key) -> bool {
         let mut truth = self.truth();
         let id = truth.keys.remove(&key);
         id.is_some_and(|id| truth.end(id))
     }
 
-    pub(crate) fn reset_key(&self, key: u8, delay: u64) {
-        let answer = self.keyed.reset(&key, nanos(delay));
-        let id = self.truth().keys.get(&key).copied();
-        let expected = id.is_some_and(|id| self.note_reset(id, delay));
+    pub(crate) fn reset_key(&self, key: Key, time: Time) {
+        let answer = self.keyed.reset(&key, self.when(time));
+        let expected = self.note_reset_of_key(key, time);
         self.truth().claim(answer == expected, "the reset of a key answered wrong");
+    }
+
+    pub(crate) fn reset_keys(&self, keys: [Key; 3], delay: u64) {
+        let answers = self.keyed.reset_batch(keys.iter().map(|key| (key, nanos(delay))));
+        let expected = keys.map(|key| self.note_reset_of_key(key, Time::After(delay)));
+        self.truth().claim(answers == expected, "a batch of reset keys answered wrong");
+    }
+
+    fn note_reset_of_key(&self, key: Key, time: Time) -> bool {
+        let id = self.truth().keys.get(&key).copied();
+        id.is_some_and(|id| self.note_reset(id, time))
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use tickwheel::{Handle, InsertErrorKind, Wheel};
+use tickwheel::{Group, Handle, InsertErrorKind, Wheel};
 
-use crate::events::EventState;
-use crate::truth::TICK;
-use crate::world::{World, nanos};
-use crate::{Ending, LastWill};
+use super::events::EventState;
+use super::truth::TICK;
+use super::world::{World, nanos};
+use super::{Ending, LastWill, Time};
 
 impl World {
     /// Ends the wheel, and checks the jobs and events that were handed back.
@@ -29,12 +29,21 @@ impl World {
         #[cfg(feature = "async")]
         self.end_sleepers();
         self.end_events();
+        assert_eq!(self.driver.advance(nanos(1000 * TICK)), 0);
+        assert!(self.keyed.is_empty() && self.groups.iter().all(Group::is_empty));
+        assert_eq!(self.truth().alive, 0, "a captured value is left");
     }
 
     fn shut_down(&self, wheel: Wheel) {
-        let unfired = wheel.shutdown();
-        let handles: HashMap<Handle, Option<u64>> =
+        let mut handles: HashMap<Handle, Option<u64>> =
             self.truth().jobs.iter().filter_map(|job| Some((job.handle?, job.due))).collect();
+        let truth = self.truth();
+        for (key, &id) in &truth.keys {
+            let handle = self.keyed.handle(key).expect("the key has a job");
+            handles.insert(handle, truth.jobs[id].due);
+        }
+        drop(truth);
+        let unfired = wheel.shutdown();
         let mut last = 0;
         assert_eq!(unfired.len(), self.truth().pending, "shutdown handed back others");
         {
@@ -42,12 +51,10 @@ impl World {
             truth.end_all();
         }
         for unfired in unfired {
-            // The truth does not know the handle of a job with a key.
-            if let Some(due) = handles.get(&unfired.handle) {
-                let due = due.expect("handed back, but not pending");
-                assert!(due >= last, "out of order");
-                last = due;
-            }
+            let due = handles.get(&unfired.handle).copied().flatten();
+            let due = due.expect("handed back, but not pending");
+            assert!(due >= last, "out of order");
+            last = due;
             self.drop_outside(unfired.job);
         }
     }
@@ -56,9 +63,9 @@ impl World {
     fn end_events(&self) {
         self.observe_events();
         self.truth().events.is_settled = true;
-        self.insert_event(0, LastWill::Nothing);
+        self.insert_event(Time::After(0), LastWill::Nothing);
         let count = self.truth().events.all.len();
-        self.reset_event(0, 0);
+        self.reset_event(0, Time::After(0));
         self.cancel_event(count / 2);
         self.take_event(count / 3);
         while self.truth().events.all.iter().any(|event| event.state == EventState::Channel) {

@@ -12,9 +12,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tickwheel::{Beat, Elapsed, Interval, Missed, Repeat, Sleep, Wheel};
 
-use crate::truth::{TICK, Truth};
-use crate::world::{World, nanos};
-use crate::{Act, Beats, SleeperOp};
+use super::truth::{TICK, Truth};
+use super::world::{World, nanos};
+use super::{Act, Beats, SleeperOp};
 
 pub(crate) enum Sleeper {
     Sleep(Sleep),

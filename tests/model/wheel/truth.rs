@@ -5,10 +5,10 @@ use std::collections::{BinaryHeap, HashMap};
 
 use tickwheel::{Handle, Missed};
 
-use crate::events::KnownEvents;
+use super::events::KnownEvents;
 #[cfg(feature = "async")]
-use crate::sleepers::KnownSleeper;
-use crate::{Act, Answer, LastWill, Room, Time};
+use super::sleepers::KnownSleeper;
+use super::{Act, Answer, Key, LastWill, Room, Time};
 
 /// How many nanoseconds a tick has.
 pub(crate) const TICK: u64 = 1000;
@@ -52,7 +52,7 @@ pub(crate) struct Truth {
     pub(crate) jobs: Vec<Known>,
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     /// The job of each key.
-    pub(crate) keys: HashMap<u8, usize>,
+    pub(crate) keys: HashMap<Key, usize>,
     pub(crate) events: KnownEvents,
     #[cfg(feature = "async")]
     pub(crate) sleepers: Vec<KnownSleeper>,
@@ -72,6 +72,10 @@ pub(crate) struct Truth {
     pub(crate) admitted: usize,
     pub(crate) bound: usize,
     pub(crate) ran: usize,
+    /// A job that was taken out, and is now run by its taker.
+    pub(crate) runs_outside: Option<usize>,
+    /// The number of captured values that are not dropped.
+    pub(crate) alive: usize,
     pub(crate) panics: u64,
     pub(crate) errors: Vec<String>,
 }
@@ -94,6 +98,8 @@ impl Truth {
             admitted: 0,
             bound,
             ran: 0,
+            runs_outside: None,
+            alive: 0,
             panics: 0,
             errors: Vec::new(),
         }
@@ -184,15 +190,32 @@ impl Truth {
     }
 
     /// Returns the key of a job that is pending.
-    pub(crate) fn key_of(&self, id: usize) -> Option<u8> {
+    pub(crate) fn key_of(&self, id: usize) -> Option<Key> {
         self.keys.iter().find(|&(_, &of_key)| of_key == id).map(|(&key, _)| key)
     }
 
-    /// Returns the nanosecond at which a job is due if it is given `time` now.
+    /// Returns the nanosecond of a deadline that is given now.
     pub(crate) fn deadline_of(&self, time: Time) -> u64 {
         match time {
-            Time::After(delay) => self.now.saturating_add(delay),
-            Time::Wall(ahead) => self.when_wall_reads(self.wall_now() + i128::from(ahead)),
+            Time::After(delay) | Time::Within(delay, _) => self.now.saturating_add(delay),
+            Time::At(ahead) => self.now.saturating_add_signed(ahead),
+            Time::Wall(_) => self.when_wall_reads(self.wall_of(time).expect("it has one")),
+        }
+    }
+
+    /// Returns the tick at which a timer is due if it is given `time` now.
+    pub(crate) fn due_of(&self, time: Time) -> u64 {
+        match time {
+            Time::Within(delay, slack) => self.due_within(delay, slack),
+            _ => self.due_at(self.deadline_of(time)),
+        }
+    }
+
+    /// Returns the wall-clock time that a timer waits for if it is given `time` now.
+    pub(crate) fn wall_of(&self, time: Time) -> Option<i128> {
+        match time {
+            Time::Wall(ahead) => Some(self.wall_now() + i128::from(ahead)),
+            _ => None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Advances of the clock, and the order in which timers come due.
 
-use crate::truth::TICK;
-use crate::world::{World, nanos};
+use super::truth::TICK;
+use super::world::{World, nanos};
 
 impl World {
     /// Returns the reading of the wheel's clock, in nanoseconds.

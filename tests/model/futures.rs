@@ -1,6 +1,9 @@
-//! Sleeps, timeouts and intervals, against a list of their times. Every future has a task of its own.
+//! Sleeps, timeouts and intervals alone: a list of futures, each with the tick at which it is over and the task that
+//! polled it last.
 //!
-//! All times are whole milliseconds, and so is the tick.
+//! All times are whole milliseconds, and so is the tick, and no code runs inside the wheel. So this model knows the
+//! answer of every poll and the count of every task's wakes, also after the end of the wheel. In
+//! `wheel/sleepers.rs` wakers call the wheel, time passes within a tick, and some polls have two right answers.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -15,7 +18,7 @@ use tickwheel::{
     Beat, Driver, Geometry, Interval, Missed, Repeat, Scheduler, Sleep, Timeout, Wheel,
 };
 
-use crate::{Delay, ms};
+use crate::bytes::{Delay, history, ms};
 
 /// How many beats an interval returns before it lets other tasks run.
 const BEATS_IN_A_ROW: u32 = 128;
@@ -23,20 +26,24 @@ const BEATS_IN_A_ROW: u32 = 128;
 /// The most futures at once.
 const FUTURES_MAX: usize = 40;
 
+const TASKS: u8 = 3;
+
 /// A future is named by its place in the list, modulo its length.
 #[derive(Clone, Copy, Debug)]
-enum Action {
+pub(crate) enum Action {
     Sleep(Delay),
     SleepUntil(i16),
     Timeout(Delay),
     TimeoutAt(i16),
     Interval(u8, u8),
-    Poll(u8),
-    PollMany(u8, u8),
+    /// A task polls a future.
+    Poll(u8, u8),
+    PollMany(u8, u8, u8),
     /// The future of a timeout is ready from here on.
     Finish(u8),
-    Reset(u8, Delay),
-    ResetAt(u8, i16),
+    /// From another thread, if `true`.
+    Reset(u8, Delay, bool),
+    ResetAt(u8, i16, bool),
     Drop(u8),
     Advance(Delay),
     AdvanceToNext,
@@ -52,11 +59,17 @@ impl<'a> Arbitrary<'a> for Action {
             5..=6 => Action::Timeout(data.arbitrary()?),
             7 => Action::TimeoutAt(data.int_in_range(near)?),
             8..=10 => Action::Interval(data.arbitrary()?, data.arbitrary()?),
-            11..=17 => Action::Poll(data.arbitrary()?),
-            18 => Action::PollMany(data.arbitrary()?, data.arbitrary()?),
+            11..=17 => Action::Poll(data.arbitrary()?, data.int_in_range(0..=TASKS - 1)?),
+            18 => {
+                let task = data.int_in_range(0..=TASKS - 1)?;
+                Action::PollMany(data.arbitrary()?, task, data.arbitrary()?)
+            }
             19 => Action::Finish(data.arbitrary()?),
-            20..=21 => Action::Reset(data.arbitrary()?, data.arbitrary()?),
-            22..=23 => Action::ResetAt(data.arbitrary()?, data.int_in_range(near)?),
+            20..=21 => Action::Reset(data.arbitrary()?, data.arbitrary()?, data.arbitrary()?),
+            22..=23 => {
+                let future = data.arbitrary()?;
+                Action::ResetAt(future, data.int_in_range(near)?, data.arbitrary()?)
+            }
             24..=25 => Action::Drop(data.arbitrary()?),
             26..=29 => Action::Advance(data.arbitrary()?),
             30 => Action::AdvanceToNext,
@@ -96,8 +109,8 @@ impl Wake for Task {
 enum State {
     /// It has no place in the wheel.
     Idle,
-    /// It was polled, and its waker will be called.
-    Waits,
+    /// This task polled it, and will be woken.
+    Waits(u8),
     /// Its waker was called because its time had come.
     Fired,
     /// It has returned its result. It stays over unless it is reset.
@@ -121,25 +134,38 @@ struct Truth {
     dropped: u64,
     /// How many beats were returned since it was last pending.
     in_a_row: u32,
-    woken: usize,
 }
 
 struct World<'a> {
     wheel: Option<Wheel>,
     scheduler: &'a Scheduler,
     driver: Driver,
-    futures: Vec<(Subject<'a>, Arc<Task>, Truth)>,
+    tasks: [Arc<Task>; TASKS as usize],
+    /// How often each task must have been woken.
+    woken: [usize; TASKS as usize],
+    futures: Vec<(Subject<'a>, Truth)>,
     now: u64,
     /// When the wheel ended.
     ended: Option<u64>,
     begin: Instant,
 }
 
-pub fn run(data: &[u8]) {
-    let mut data = Unstructured::new(data);
-    let slots = 1 + usize::from(data.arbitrary::<u8>().unwrap_or(0) % 8);
-    let geometry = Geometry::levels(&[slots, 3, 5]).expect("the sizes are valid");
-    let builder = Wheel::builder().geometry(geometry).shards(3);
+/// Chooses the geometry of a history.
+#[derive(Clone, Copy, Arbitrary, Debug)]
+pub(crate) struct Setup(pub(crate) u8);
+
+pub(crate) fn run_bytes(bytes: &[u8]) {
+    let (setup, actions) = history(bytes);
+    run(setup, &actions);
+}
+
+pub(crate) fn run(Setup(shape): Setup, actions: &[Action]) {
+    let geometry = match shape % 11 {
+        0 => Ok(Geometry::default()),
+        1 => Geometry::ring(4),
+        slots => Geometry::levels(&[usize::from(slots) - 1, 3, 5]),
+    };
+    let builder = Wheel::builder().geometry(geometry.expect("the sizes are valid")).shards(3);
     let (wheel, driver) = builder.manual().expect("it is valid");
     let scheduler = wheel.scheduler();
     let mut world = World {
@@ -147,16 +173,26 @@ pub fn run(data: &[u8]) {
         scheduler: &scheduler,
         begin: driver.now(),
         driver,
+        tasks: Default::default(),
+        woken: [0; TASKS as usize],
         futures: Vec::new(),
         now: 0,
         ended: None,
     };
-    for action in crate::actions(data) {
+    for &action in actions {
         world.act(action);
         world.compare();
     }
     world.end();
     world.compare();
+}
+
+/// Calls `act` on a thread of its own, or on this one.
+fn on_a_thread(of_its_own: bool, act: impl FnOnce() + Send) {
+    match of_its_own {
+        true => std::thread::scope(|scope| scope.spawn(act).join().unwrap()),
+        false => act(),
+    }
 }
 
 impl<'a> World<'a> {
@@ -171,10 +207,9 @@ impl<'a> World<'a> {
             missed: Missed::Skip,
             dropped: 0,
             in_a_row: 0,
-            woken: 0,
         };
-        self.futures.push((subject, Arc::default(), truth));
-        &mut self.futures.last_mut().expect("it was pushed above").2
+        self.futures.push((subject, truth));
+        &mut self.futures.last_mut().expect("it was pushed above").1
     }
 
     /// Returns an instant near the present, and its millisecond.
@@ -221,39 +256,43 @@ impl<'a> World<'a> {
                 let truth = self.add(Subject::Interval(interval), Some(now + period));
                 (truth.period, truth.missed) = (period, missed);
             }
-            Action::Poll(future) => self.poll(future),
-            Action::PollMany(future, count) => (0..count).for_each(|_| self.poll(future)),
+            Action::Poll(future, task) => self.poll(future, task),
+            Action::PollMany(future, task, count) => {
+                (0..count).for_each(|_| self.poll(future, task));
+            }
             Action::Finish(future) => {
                 if let Some(place) = self.place(future) {
-                    self.futures[place].2.finished.set(true);
+                    self.futures[place].1.finished.set(true);
                 }
             }
-            Action::Reset(future, Delay(delay)) => {
+            Action::Reset(future, Delay(delay), elsewhere) => {
                 let (Some(place), over_at) = (self.place(future), self.after(delay)) else {
                     return;
                 };
-                let (subject, _, truth) = &mut self.futures[place];
+                let (subject, truth) = &mut self.futures[place];
                 match subject {
                     Subject::Sleep(sleep) => {
-                        sleep.reset(ms(delay));
+                        on_a_thread(elsewhere, || sleep.reset(ms(delay)));
                         truth.reset(over_at, now);
                     }
                     Subject::Interval(interval) => {
-                        interval.reset();
+                        on_a_thread(elsewhere, || interval.reset());
                         truth.reset(now + truth.period, now);
                     }
                     Subject::Timeout(_) => {}
                 }
             }
-            Action::ResetAt(future, from_now) => {
+            Action::ResetAt(future, from_now, elsewhere) => {
                 let (Some(place), (instant, at)) = (self.place(future), self.instant(from_now))
                 else {
                     return;
                 };
-                let (subject, _, truth) = &mut self.futures[place];
+                let (subject, truth) = &mut self.futures[place];
                 match subject {
-                    Subject::Sleep(sleep) => sleep.reset_at(instant),
-                    Subject::Interval(interval) => interval.reset_at(instant),
+                    Subject::Sleep(sleep) => on_a_thread(elsewhere, || sleep.reset_at(instant)),
+                    Subject::Interval(interval) => {
+                        on_a_thread(elsewhere, || interval.reset_at(instant));
+                    }
                     Subject::Timeout(_) => return,
                 }
                 truth.reset(at, now);
@@ -269,8 +308,8 @@ impl<'a> World<'a> {
                 self.advance(now + delay);
             }
             Action::AdvanceToNext => {
-                let waits = self.futures.iter().filter(|(.., truth)| truth.state == State::Waits);
-                let next = waits.filter_map(|(.., truth)| truth.due()).min();
+                let waits = self.futures.iter().filter(|(_, truth)| truth.waits());
+                let next = waits.filter_map(|(_, truth)| truth.due()).min();
                 // Once the wheel is gone, no future waits.
                 let expected = next.map(|next| self.begin + ms(next));
                 assert_eq!(self.driver.advance_to_next(), expected);
@@ -288,20 +327,20 @@ impl<'a> World<'a> {
         drop(self.futures.swap_remove(place).0);
     }
 
-    fn poll(&mut self, future: u8) {
+    fn poll(&mut self, future: u8, task: u8) {
         let Some(place) = self.place(future) else { return };
         // Once the wheel has ended, its time stands.
         let (now, come) = (self.now, self.ended.unwrap_or(self.now));
-        let (subject, task, truth) = &mut self.futures[place];
+        let (subject, truth) = &mut self.futures[place];
         if truth.state == State::Over && matches!(subject, Subject::Interval(_)) {
             return;
         }
-        let waker = Waker::from(Arc::clone(task));
+        let waker = Waker::from(Arc::clone(&self.tasks[usize::from(task)]));
         let cx = &mut Context::from_waker(&waker);
         let over_at = truth.over_at.unwrap_or_else(|| now.saturating_add(truth.limit.max(1)));
         let has_come = over_at <= come || truth.state == State::Fired;
         let is_gone = self.ended.is_some();
-        let waits = if is_gone { State::Idle } else { State::Waits };
+        let waits = if is_gone { State::Idle } else { State::Waits(task) };
         match subject {
             Subject::Sleep(sleep) => {
                 let has_come = has_come || truth.state == State::Over;
@@ -317,7 +356,7 @@ impl<'a> World<'a> {
                     assert!(matches!(polled, Poll::Ready(Err(_))));
                 } else {
                     assert_eq!(polled, Poll::Pending);
-                    (truth.state, truth.over_at) = (State::Waits, Some(over_at));
+                    (truth.state, truth.over_at) = (State::Waits(task), Some(over_at));
                     return;
                 }
                 // It must not be polled again. Its future is dropped with it.
@@ -327,7 +366,7 @@ impl<'a> World<'a> {
                 if truth.in_a_row == BEATS_IN_A_ROW {
                     assert_eq!(interval.poll_tick(cx), Poll::Pending);
                     truth.in_a_row = 0;
-                    truth.woken += 1;
+                    self.woken[usize::from(task)] += 1;
                     return;
                 }
                 let polled = interval.poll_tick(cx);
@@ -341,7 +380,7 @@ impl<'a> World<'a> {
                     truth.state = State::Over;
                 } else {
                     assert_eq!(polled, Poll::Pending);
-                    (truth.state, truth.in_a_row) = (State::Waits, 0);
+                    (truth.state, truth.in_a_row) = (State::Waits(task), 0);
                 }
             }
         }
@@ -349,42 +388,46 @@ impl<'a> World<'a> {
 
     fn advance(&mut self, to: u64) {
         self.now = to;
-        for (.., truth) in &mut self.futures {
-            if truth.state == State::Waits && truth.due().is_some_and(|due| due <= to) {
+        for (_, truth) in &mut self.futures {
+            if let State::Waits(task) = truth.state
+                && truth.due().is_some_and(|due| due <= to)
+            {
                 truth.state = State::Fired;
-                truth.woken += 1;
+                self.woken[usize::from(task)] += 1;
             }
         }
     }
 
-    /// Ends the wheel. Every task that waits is woken once.
+    /// Ends the wheel. Every task that waits is woken, once for each of its futures.
     fn end(&mut self) {
         if self.wheel.take().is_none() {
             return;
         }
         self.ended = Some(self.now);
-        for (.., truth) in &mut self.futures {
-            if truth.state == State::Waits {
-                truth.state = State::Idle;
-                truth.woken += 1;
+        for (_, truth) in &mut self.futures {
+            if let State::Waits(task) = truth.state {
+                let is_over = truth.over_at.is_some_and(|over_at| over_at <= self.now);
+                truth.state = if is_over { State::Fired } else { State::Idle };
+                self.woken[usize::from(task)] += 1;
             }
         }
     }
 
     fn compare(&self) {
-        for (place, (subject, task, truth)) in self.futures.iter().enumerate() {
-            assert_eq!(task.0.load(Ordering::Relaxed), truth.woken, "wakes of {place}");
-            let is_kept = Arc::strong_count(task) > 1;
-            assert_eq!(is_kept, truth.state == State::Waits, "the waker of {place}");
+        for ((number, task), woken) in (0..).zip(&self.tasks).zip(self.woken) {
+            assert_eq!(task.0.load(Ordering::Relaxed), woken, "wakes of task {number}");
+            let waits = |(_, truth): &&(_, Truth)| truth.state == State::Waits(number);
+            let kept = self.futures.iter().filter(waits).count();
+            assert_eq!(Arc::strong_count(task) - 1, kept, "wakers of task {number}");
+        }
+        for (place, (subject, truth)) in self.futures.iter().enumerate() {
             if let Subject::Sleep(sleep) = subject {
                 let is_over = matches!(truth.state, State::Fired | State::Over);
-                let may_be = truth.over_at.is_some_and(|over_at| over_at <= self.now);
-                assert!(sleep.is_elapsed() || !is_over, "sleep {place} is over");
-                assert!(!sleep.is_elapsed() || is_over || may_be, "sleep {place} is early");
+                assert_eq!(sleep.is_elapsed(), is_over, "sleep {place}");
             }
         }
         if let Some(wheel) = &self.wheel {
-            let waits = self.futures.iter().filter(|(.., truth)| truth.state == State::Waits);
+            let waits = self.futures.iter().filter(|(_, truth)| truth.waits());
             assert_eq!((wheel.stats().sleeping, wheel.len()), (waits.count(), 0));
         }
         assert_eq!(self.driver.now(), self.begin + ms(self.now));
@@ -392,6 +435,10 @@ impl<'a> World<'a> {
 }
 
 impl Truth {
+    fn waits(&self) -> bool {
+        matches!(self.state, State::Waits(_))
+    }
+
     /// Returns the tick at which the waker is called, of a future that waits.
     fn due(&self) -> Option<u64> {
         self.over_at.filter(|&over_at| over_at < u64::MAX).map(|over_at| over_at.max(self.first))
@@ -399,7 +446,7 @@ impl Truth {
 
     fn reset(&mut self, over_at: u64, now: u64) {
         (self.over_at, self.first, self.dropped) = (Some(over_at), now + 1, 0);
-        if self.state != State::Waits {
+        if !self.waits() {
             self.state = State::Idle;
         }
     }

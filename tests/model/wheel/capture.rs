@@ -6,8 +6,8 @@ use std::thread;
 
 use tickwheel::{Next, Run};
 
-use crate::world::{World, nanos};
-use crate::{Act, Answer, LastWill};
+use super::world::{World, nanos};
+use super::{Act, Answer, LastWill, Time};
 
 /// The most runs of a job. Without a limit, one that repeats at every tick would fill a history.
 const MAX_RUNS: usize = 25;
@@ -21,6 +21,7 @@ pub(crate) struct Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
+        self.world.truth().alive -= 1;
         self.world.execute(self.last_will);
     }
 }
@@ -28,7 +29,10 @@ impl Drop for Capture {
 impl World {
     /// Returns the capture of a job that is about to be inserted.
     pub(crate) fn capture(&self, act: Act, last_will: LastWill) -> Capture {
-        let id = self.truth().add(act, last_will);
+        let mut truth = self.truth();
+        truth.alive += 1;
+        let id = truth.add(act, last_will);
+        drop(truth);
         Capture { world: self.clone(), id, last_will }
     }
 
@@ -40,7 +44,9 @@ impl World {
         }
         match last_will {
             LastWill::Nothing => (),
-            LastWill::Insert(delay) => self.insert(delay, Act::Nothing, LastWill::Nothing),
+            LastWill::Insert(delay) => {
+                self.insert(Time::After(delay), Act::Nothing, LastWill::Nothing)
+            }
             LastWill::Cancel(which) => self.cancel(which),
             LastWill::CancelKey(key) => self.cancel_key(key),
             LastWill::Panic => {
@@ -65,16 +71,22 @@ impl World {
     fn act(&self, id: usize, act: Act) {
         match act {
             Act::Nothing | Act::Panic => (),
-            Act::Insert(delay) => self.insert(delay, Act::Nothing, LastWill::Nothing),
+            Act::Insert(delay) => self.insert(Time::After(delay), Act::Nothing, LastWill::Nothing),
             Act::InsertKey(key, delay) => {
-                self.insert_key(key, delay, false, Act::Nothing, LastWill::Nothing);
+                let time = Time::After(delay);
+                self.insert_key(key, time, false, Act::Nothing, LastWill::Nothing);
+            }
+            Act::Again(_, 0, _) => (),
+            Act::Again(key, times, delay) => {
+                let again = Act::Again(key, times - 1, delay);
+                self.insert_key(key, Time::After(delay), false, again, LastWill::Nothing);
             }
             Act::CancelItself => self.cancel(id),
-            Act::ResetItself(delay) => self.reset(id, delay),
+            Act::ResetItself(delay) => self.reset(id, Time::After(delay)),
             Act::Cancel(which) => self.cancel(which),
             Act::CancelGroup(group) => self.cancel_group(group),
-            Act::Take(which) => self.take(which),
-            Act::Reset(which, delay) => self.reset(which, delay),
+            Act::Take(which) => self.take(which, false),
+            Act::Reset(which, delay) => self.reset(which, Time::After(delay)),
             Act::Event(op) => self.event(op),
             #[cfg(feature = "async")]
             Act::Sleeper(op) => self.sleeper(op),
@@ -84,31 +96,37 @@ impl World {
 }
 
 impl Capture {
-    /// Begins a run: checks that the job is due. Returns the act of the run.
-    fn begin(&self) -> Act {
+    /// Begins a run: checks that the job is due, unless it was taken out and is run outside. Returns the
+    /// act of the run, and whether it is outside.
+    fn begin(&self) -> (Act, bool) {
         let act = {
             let mut truth = self.world.truth();
+            if truth.runs_outside.take_if(|id| *id == self.id).is_some() {
+                return (truth.jobs[self.id].act, true);
+            }
             let due = truth.jobs[self.id].due;
             let first = truth.first();
             truth.claim(due.is_some(), "a job ran that was not pending");
             truth.claim(due == first, "a job ran before one that was due earlier");
             // The clock of a manual wheel reads the deadline of the job that runs.
-            truth.now = truth.now.max(due.unwrap_or(0) * crate::truth::TICK);
+            truth.now = truth.now.max(due.unwrap_or(0) * super::truth::TICK);
             truth.ran += 1;
             truth.jobs[self.id].act
         };
         self.world.take_turn();
-        act
+        (act, false)
     }
 
     pub(crate) fn run(self) {
-        let act = self.begin();
-        {
+        let (act, is_outside) = self.begin();
+        if !is_outside {
             let mut truth = self.world.truth();
             let key = truth.key_of(self.id);
             truth.end(self.id);
             if let Some(key) = key {
-                truth.claim(!self.world.keyed.contains(&key), "a key is taken by its running job");
+                let keyed = &self.world.keyed;
+                let is_free = !keyed.contains(&key) && keyed.handle(&key).is_none();
+                truth.claim(is_free, "a key is taken by its running job");
             }
         }
         self.world.act(self.id, act);
@@ -121,25 +139,38 @@ impl Capture {
         }
     }
 
-    pub(crate) fn run_again(&mut self, run: Run) -> Next {
-        let act = self.begin();
+    /// Runs a job that repeats. It gets no `Run` if it was inserted by `every`.
+    pub(crate) fn run_again(&mut self, run: Option<Run>) -> Next {
+        let (act, is_outside) = self.begin();
+        if is_outside {
+            self.world.act(self.id, act);
+            if matches!(act, Act::Panic) {
+                self.world.truth().panics += 1;
+                panic_any("act");
+            }
+            return Next::Stop;
+        }
         let (answer, panics) = {
             let mut truth = self.world.truth();
             truth.begin_run(self.id);
             let (now, deadline) = (truth.now, truth.jobs[self.id].deadline);
             let repeat = truth.jobs[self.id].repeat.clone().expect("it repeats");
-            truth.claim(run.deadline == self.world.origin + nanos(deadline), "another deadline");
-            truth.claim(run.late == nanos(now.saturating_sub(deadline)), "not as late");
-            truth.claim(run.missed == repeat.dropped, "others were missed");
             let handle = match truth.key_of(self.id) {
                 Some(key) => self.world.keyed.handle(&key),
                 None => truth.jobs[self.id].handle,
             };
-            truth.claim(Some(run.handle) == handle, "another handle");
+            if let Some(run) = run {
+                let begin = self.world.origin;
+                truth.claim(run.deadline == begin + nanos(deadline), "another deadline");
+                truth.claim(run.late == nanos(now.saturating_sub(deadline)), "not as late");
+                truth.claim(run.missed == repeat.dropped, "others were missed");
+                truth.claim(Some(run.handle) == handle, "another handle");
+            }
             let answer = repeat.answers[(repeat.runs - 1) % repeat.answers.len()];
             // A repeating job panics in every second run.
             let panics = matches!(act, Act::Panic) && repeat.runs % 2 == 1;
-            if repeat.runs < MAX_RUNS { (answer, panics) } else { (Answer::Stop, false) }
+            let may_go_on = repeat.runs < MAX_RUNS || run.is_none();
+            if may_go_on { (answer, panics) } else { (Answer::Stop, false) }
         };
         self.world.act(self.id, act);
         let next = self.note_answer(if panics { None } else { Some(answer) });
