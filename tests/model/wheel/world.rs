@@ -380,6 +380,8 @@ impl World {
         };
         self.truth().claim(expected, "a job was taken that is not there");
         let moved = self.scheduler.insert(self.when(time), job).expect("there is its room");
+        let is_stale = !self.scheduler.is_pending(handle);
+        self.truth().claim(is_stale, "the old handle of a job that moved is pending");
         {
             let mut truth = self.truth();
             let job = &mut truth.jobs[id];
