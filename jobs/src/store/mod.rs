@@ -116,7 +116,8 @@ pub(crate) trait Store: Send {
         Hurry::default()
     }
 
-    /// Closes the store, with everything on stable storage.
+    /// Closes the store, with everything on stable storage. Takes this process off the list of nodes, unless that has to
+    /// wait.
     fn close(self: Box<Self>) -> Result<(), StoreError>;
 }
 
@@ -232,8 +233,6 @@ pub(crate) enum Op {
     PutSetting { name: String, value: Option<String> },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.
     PutNode { id: String, node: String },
-    /// Forgets a node that has ended. Answer::Done.
-    DropNode(String),
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },

@@ -60,9 +60,6 @@ impl Machine {
             },
             Command::Close { reply } => {
                 self.close(reply);
-                if !self.settings.policies.is_empty() {
-                    commit.push(Op::DropNode(self.node.0.clone()), FollowUp::NodeNoted);
-                }
                 for command in core::mem::take(&mut self.backlog) {
                     if let Command::GiveBack(id) = command {
                         self.give_back(id, commit);

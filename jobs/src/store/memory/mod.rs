@@ -162,10 +162,6 @@ impl Memory {
                 self.nodes.insert(id.clone(), (now, node.clone()));
                 Answer::Done
             }
-            Op::DropNode(id) => {
-                self.nodes.remove(id);
-                Answer::Done
-            }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(name, *expected, jobs, *next, now))
             }

@@ -70,6 +70,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     pub(super) fn new(server: Server, found: Found, time: ServerTime) -> Connection {
         let Found { connection, address } = found;
         server.note_found(&address);

@@ -339,7 +339,6 @@ fn push_one(call: &mut Call, change: &Op) {
         Op::PutNode { id, node } => {
             push_all(call, Operation::PutNode, &[id.as_bytes(), node.as_bytes()]);
         }
-        Op::DropNode(id) => push_all(call, Operation::DropNode, &[id.as_bytes()]),
         Op::PutSetting { name, value } => {
             let is_set = if value.is_some() { b"1" } else { b"0" };
             let value = value.as_deref().unwrap_or_default().as_bytes();

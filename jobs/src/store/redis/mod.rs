@@ -71,6 +71,7 @@ use connection::Connection;
 use decode::{Fault, Reply, array, bytes, number};
 use discovery::Server;
 use encode::Call;
+use endpoint::present;
 use keys::Keys;
 use notifications::Listener;
 use open::Opened;
@@ -102,6 +103,8 @@ pub(crate) struct Redis {
     listener: Option<Listener>,
     stats: StoreStats,
     pid: u32,
+    /// The number of this node, once it was noted.
+    node: Option<String>,
 }
 
 impl Redis {
@@ -136,6 +139,7 @@ impl Redis {
             listener: None,
             stats: StoreStats::default(),
             pid: std::process::id(),
+            node: None,
         }
     }
 
@@ -170,6 +174,11 @@ impl Redis {
         needed.extend(handled.iter().map(|kind| &**kind));
         self.make_known(&needed).map_err(|fault| fault.into_apply_error(false))?;
         let calls = encode::calls(batch.ops);
+        for op in batch.ops {
+            if let Op::PutNode { id, .. } = op {
+                self.node = Some(id.clone());
+            }
+        }
         let lease = self.lease_ms();
         let claim = batch.claim.as_ref().filter(|_| self.claiming.handles_any());
         if claim.is_some() {
@@ -253,6 +262,9 @@ impl Redis {
         Ok(outcome)
     }
 }
+
+/// How long a close waits for the server.
+const CLOSING: Duration = Duration::from_millis(200);
 
 /// Takes out the first error that is temporary: the same batch may be sent again.
 fn take_passing(replies: &mut Vec<Reply>) -> Option<Fault> {
@@ -343,7 +355,15 @@ impl Store for Redis {
         self.stats
     }
 
-    fn close(self: Box<Self>) -> Result<(), StoreError> {
+    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        let is_mine = self.pid == std::process::id();
+        if let Some(node) = self.node.take().filter(|_| is_mine && self.connection.is_open()) {
+            // A server that does not answer soon forgets the node after a day.
+            self.connection.until = present().checked_add(CLOSING);
+            let mut cmd = redis::cmd("HDEL");
+            cmd.arg(self.keys.nodes()).arg(node);
+            let _ = self.plain(cmd);
+        }
         Ok(())
     }
 }

@@ -23,7 +23,6 @@ pub(super) enum Operation {
     DropSchedule,
     PutSetting,
     PutNode,
-    DropNode,
     Occur,
     Complete,
     CompleteAndKeep,
@@ -48,7 +47,6 @@ impl Operation {
             Operation::Occur => "occur",
             Operation::PutSetting => "put_setting",
             Operation::PutNode => "put_node",
-            Operation::DropNode => "drop_node",
             Operation::Complete => "complete",
             Operation::CompleteAndKeep => "complete_and_keep",
             Operation::Finish => "finish",
@@ -190,7 +188,7 @@ mod tests {
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
-    const OPERATIONS: [Operation; 19] = [
+    const OPERATIONS: [Operation; 18] = [
         Operation::Insert,
         Operation::InsertMany,
         Operation::Cancel,
@@ -204,7 +202,6 @@ mod tests {
         Operation::Occur,
         Operation::PutSetting,
         Operation::PutNode,
-        Operation::DropNode,
         Operation::Complete,
         Operation::CompleteAndKeep,
         Operation::Finish,

@@ -332,6 +332,10 @@ impl Store for Sqlite {
         // not wait. Commits that were written without an fsync must reach stable storage in that case too.
         let _ = conn.pragma_update(None, "synchronous", "FULL");
         let _ = set_waiting(&mut conn, false);
+        if self.state.claims.of_runner() && !self.state.overtaken {
+            // If another connection writes, the next start does it.
+            let _ = conn.execute(&self.sql.drop_nodes, []);
+        }
         crate::values::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         if !matches!(emptied, Ok(false)) && self.location.vfs.is_none() {

@@ -81,10 +81,6 @@ impl State {
                 tables.execute(&tables.sql.put_node, params![id, now.get(), node])?;
                 Answer::Done
             }
-            Op::DropNode(id) => {
-                tables.execute(&tables.sql.drop_node, [id])?;
-                Answer::Done
-            }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
             }

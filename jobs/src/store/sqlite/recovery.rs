@@ -25,6 +25,8 @@ impl State {
         }
         self.kinds = tables.kinds()?;
         tables.execute(&tables.sql.add_start, [])?;
+        // A file has one node: the process before is none any more.
+        tables.execute(&tables.sql.drop_nodes, [])?;
         self.claims.starts = tables.starts()?;
         let cancel_requested: HashSet<JobId> = self.cancel_requested(tables)?.clone();
         // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so

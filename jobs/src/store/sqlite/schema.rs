@@ -165,7 +165,7 @@ pub(crate) struct Sql {
     pub(crate) dead_by_error: String,
 
     pub(crate) put_node: String,
-    pub(crate) drop_node: String,
+    pub(crate) drop_nodes: String,
     pub(crate) nodes: String,
     pub(crate) purge_nodes: String,
 
@@ -329,7 +329,7 @@ impl Sql {
                  ORDER BY jobs DESC LIMIT ?1"),
 
             put_node: sql("INSERT OR REPLACE INTO {p}node VALUES (?1, ?2, ?3)"),
-            drop_node: sql("DELETE FROM {p}node WHERE id = ?1"),
+            drop_nodes: sql("DELETE FROM {p}node"),
             nodes: sql("SELECT seen, value FROM {p}node ORDER BY id"),
             purge_nodes: sql("DELETE FROM {p}node WHERE seen < ?1"),
 

@@ -345,11 +345,6 @@ operations.put_node = function()
   return DONE
 end
 
-operations.drop_node = function()
-  redis.call('HDEL', nodes, args(1))
-  return DONE
-end
-
 -- Inserts occurrences of a schedule as jobs, unless another process has done so.
 operations.occur = function()
   local name, expected, following, many = args(4)
