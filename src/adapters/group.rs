@@ -13,6 +13,7 @@
 //!   is never written for a later member at the same index.
 //! - No user code runs under the list's lock.
 
+use core::any::Any;
 use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::engine::verbs::IgnoresRun;
 use crate::host::sync::{Mutex, lock};
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Disarmed, Guard, Guarded, Task, disarmed, is_job};
+use crate::values::job::{Call, CallAgain, Disarmed, Task, disarmed, is_job, job_of};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::when::When;
 
@@ -121,13 +122,13 @@ impl Group {
         F: Task + Send + 'static,
     {
         let engine = self.scheduler.engine();
-        let join = |(when, job)| {
-            let job = engine.unwrapped(job);
-            (when, MemberJob { guard: Member::new(&self.members), job })
+        let join = |(when, call)| {
+            let call = engine.unwrapped(call);
+            (when, MemberJob { member: Member::new(&self.members), call })
         };
         let timers: Vec<(W, MemberJob<F>)> = timers.into_iter().map(join).collect();
         let members: Vec<(usize, u64)> =
-            timers.iter().map(|(_, job)| (job.guard.index, job.guard.number)).collect();
+            timers.iter().map(|(_, job)| (job.member.index, job.member.number)).collect();
         match self.scheduler.engine().insert_batch(timers) {
             Ok(handles) => {
                 for (&(index, number), &handle) in members.iter().zip(&handles) {
@@ -136,7 +137,7 @@ impl Group {
                 Ok(handles)
             }
             Err(refused) => Err(refused.map(|timers| {
-                timers.into_iter().map(|(when, member_job)| (when, member_job.job)).collect()
+                timers.into_iter().map(|(when, member_job)| (when, member_job.call)).collect()
             })),
         }
     }
@@ -217,7 +218,8 @@ impl Group {
             Disarmed::Repeating { handle, repeat, job } => {
                 let again = repeat.starting(when);
                 let joined = self.join(job, |member_job| engine.repeat(again, member_job));
-                let back = |job| engine.whole(Disarmed::Repeating { handle, repeat, job });
+                let back =
+                    |job| engine.rearmable(handle, Disarmed::Repeating { handle, repeat, job });
                 joined.map_err(|refused| refused.map(back))
             }
         };
@@ -227,17 +229,17 @@ impl Group {
     /// Inserts a job as a member.
     fn join<C>(
         &self,
-        job: C,
+        call: C,
         insert: impl FnOnce(MemberJob<C>) -> Result<Handle, InsertError<MemberJob<C>>>,
     ) -> Result<Handle, InsertError<C>> {
         let member = Member::new(&self.members);
         let (index, number) = (member.index, member.number);
-        match insert(MemberJob { guard: member, job }) {
+        match insert(MemberJob { member, call }) {
             Ok(handle) => {
                 self.members.write_down(index, number, handle);
                 Ok(handle)
             }
-            Err(refused) => Err(refused.map(|member_job| member_job.job)),
+            Err(refused) => Err(refused.map(|member_job| member_job.call)),
         }
     }
 }
@@ -294,13 +296,41 @@ impl Drop for Member {
     }
 }
 
-impl Guard for Member {
-    /// The job is no longer pending.
-    fn leave_before_run(self) -> impl Sized {}
+/// A job and its member.
+struct MemberJob<C> {
+    member: Member,
+    call: C,
 }
 
-/// A job and its member.
-type MemberJob<C> = Guarded<Member, C>;
+impl<C: Call> Call for MemberJob<C> {
+    fn call(self) {
+        // The job is no longer pending.
+        drop(self.member);
+        self.call.call();
+    }
+
+    fn task(&self) -> &dyn Any {
+        self.call.task()
+    }
+
+    fn into_task(self) -> Box<dyn Any + Send> {
+        self.call.into_task()
+    }
+
+    fn disarm(self: Box<Self>) -> Disarmed {
+        job_of(self.call).disarm()
+    }
+}
+
+impl<C: CallAgain> CallAgain for MemberJob<C> {
+    fn call(&mut self, run: Run) -> Next {
+        self.call.call(run)
+    }
+
+    fn disarm(self) -> Box<dyn CallAgain> {
+        self.call.disarm()
+    }
+}
 
 #[cfg(all(test, not(loom)))]
 mod tests {

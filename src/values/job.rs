@@ -2,16 +2,11 @@
 //!
 //! Ground rules:
 //!
-//! - A [`Job`] is a box. It holds the user's value, or a wrapper around it: the place in a group or
-//!   the ticket of a key ([`Guarded`]), the registration of a re-armable job. [`Job::downcast`]
-//!   looks through every wrapper.
+//! - A [`Job`] is a box. It holds the user's value, or a wrapper around it: the place in a group,
+//!   the ticket of a key, the registration of a re-armable job. [`Job::downcast`] looks through
+//!   every wrapper.
 //! - When a [`Job`] is inserted again, [`Work::disarm`] removes its wrappers: it loses its key, its
 //!   group and its registration. A job without wrappers is not boxed again.
-//! - A wrapper holds its content in place, so a job with wrappers is one allocation too. That is why
-//!   there are traits for contents ([`Call`], [`CallAgain`]) beside the one for the box ([`Work`]).
-//! - An insert takes any [`Task`], and a [`Job`] is one. A `TypeId` tells it apart: users implement
-//!   [`Task`], so it should have no hidden methods for that. The compiler knows the answer, so it
-//!   costs nothing.
 
 use core::any::{Any, TypeId};
 use core::fmt;
@@ -88,10 +83,7 @@ impl Job {
         if !self.0.task().is::<T>() {
             return Err(self);
         }
-        match self.disarm() {
-            Disarmed::OneShot(job) => Ok(job.into_content()),
-            Disarmed::Repeating { .. } => unreachable!("no user can name the type of its task"),
-        }
+        Ok(*self.0.into_task().downcast().expect("it was asked for its type"))
     }
 
     /// Returns a reference to the [`Task`] or the closure that this job was made of, if it is a
@@ -99,12 +91,6 @@ impl Job {
     #[must_use]
     pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
         self.0.task().downcast_ref()
-    }
-
-    /// Returns a job of a wrapper, or of a value that is no [`Job`].
-    #[inline]
-    pub(crate) fn of<W: Work>(work: Box<W>) -> Job {
-        Job(work)
     }
 
     /// Runs the job because it is due. A re-armable job may go back into the wheel.
@@ -122,15 +108,17 @@ impl Job {
         self.0.disarm()
     }
 
-    /// Returns the content of the box, which is a `W`.
-    pub(crate) fn into_content<W: 'static>(self) -> W {
-        let content: Box<dyn Any> = self.0;
-        *content.downcast().expect("the caller knows what it made a job of")
+    /// Returns the value that the job was made of, with its wrappers, in its box.
+    pub(crate) fn into_any(self) -> Box<dyn Any + Send> {
+        self.0.into_any()
     }
 
-    /// Returns the `C` that the job was made of by [`job_of`].
+    /// Returns the `C` that the job was made of, with its wrappers. The job may have been
+    /// registered since.
     pub(crate) fn into_call<C: Call>(self) -> C {
-        cast(self).unwrap_or_else(Job::into_content)
+        cast::<Job, C>(self).unwrap_or_else(|job| {
+            *job.into_any().downcast().expect("the caller knows what it made a job of")
+        })
     }
 }
 
@@ -152,17 +140,7 @@ pub(crate) fn is_job<T: 'static>() -> bool {
     TypeId::of::<T>() == TypeId::of::<Job>()
 }
 
-/// Returns the value as a `B`, or unchanged if it has another type.
-pub(crate) fn cast<A: 'static, B: 'static>(value: A) -> Result<B, A> {
-    let mut value = Some(value);
-    match (&mut value as &mut dyn Any).downcast_mut::<Option<B>>().and_then(Option::take) {
-        Some(same) => Ok(same),
-        None => Err(value.expect("it was not taken")),
-    }
-}
-
 /// Returns a job made of `call`, or `call` itself if it is a [`Job`].
-#[inline]
 pub(crate) fn job_of<C: Call>(call: C) -> Job {
     cast(call).unwrap_or_else(|call| Job(Box::new(call)))
 }
@@ -173,6 +151,15 @@ pub(crate) fn disarmed<C: Call>(call: C) -> Disarmed {
     match is_job::<C>() {
         true => job_of(call).disarm(),
         false => Disarmed::OneShot(job_of(call)),
+    }
+}
+
+/// Returns the value as a `B`, or unchanged if it has another type.
+pub(crate) fn cast<A: 'static, B: 'static>(value: A) -> Result<B, A> {
+    let mut value = Some(value);
+    match (&mut value as &mut dyn Any).downcast_mut::<Option<B>>().and_then(Option::take) {
+        Some(same) => Ok(same),
+        None => Err(value.expect("it was not taken")),
     }
 }
 
@@ -187,8 +174,26 @@ pub(crate) enum Disarmed {
     },
 }
 
+/// A value that becomes a job when the wheel accepts it, and is unchanged if the wheel refuses it.
+pub(crate) trait IntoJob {
+    fn into_job(self) -> Job;
+}
+
+impl<W: Work> IntoJob for Box<W> {
+    #[inline]
+    fn into_job(self) -> Job {
+        Job(self)
+    }
+}
+
+impl IntoJob for Job {
+    fn into_job(self) -> Job {
+        self
+    }
+}
+
 /// The content of a [`Job`]'s box: the user's value, or a wrapper around it.
-pub(crate) trait Work: Any + Send {
+pub(crate) trait Work: Send + 'static {
     /// Runs the job once, for a user that took it out of the wheel.
     fn run(self: Box<Self>);
 
@@ -205,22 +210,14 @@ pub(crate) trait Work: Any + Send {
     /// Returns the value that the user inserted, without any wrapper.
     fn task(&self) -> &dyn Any;
 
+    /// Returns the value that the user inserted, without any wrapper.
+    fn into_task(self: Box<Self>) -> Box<dyn Any + Send>;
+
+    /// Returns the value that the job was made of, with its wrappers, but without a registration.
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+
     /// Returns the job without key, group and registration.
     fn disarm(self: Box<Self>) -> Disarmed;
-}
-
-impl<C: Call> Work for C {
-    fn run(self: Box<C>) {
-        (*self).call();
-    }
-
-    fn task(&self) -> &dyn Any {
-        Call::task(self)
-    }
-
-    fn disarm(self: Box<C>) -> Disarmed {
-        Call::disarm(self)
-    }
 }
 
 /// The content of a one-shot job, called once: the user's task, or a wrapper around it.
@@ -229,6 +226,9 @@ pub(crate) trait Call: Send + 'static {
 
     /// Returns the value that the user inserted, without any wrapper.
     fn task(&self) -> &dyn Any;
+
+    /// Returns the value that the user inserted, without any wrapper.
+    fn into_task(self) -> Box<dyn Any + Send>;
 
     /// Returns the job without any wrapper.
     fn disarm(self: Box<Self>) -> Disarmed;
@@ -247,8 +247,43 @@ impl<T: Task + Send + 'static> Call for T {
         }
     }
 
+    fn into_task(self) -> Box<dyn Any + Send> {
+        match cast::<T, Job>(self) {
+            Ok(job) => job.0.into_task(),
+            Err(task) => Box::new(task),
+        }
+    }
+
     fn disarm(self: Box<T>) -> Disarmed {
-        Disarmed::OneShot(Job(self))
+        if !is_job::<T>() {
+            return Disarmed::OneShot(Job(self));
+        }
+        match cast::<T, Job>(*self) {
+            Ok(job) => job.disarm(),
+            Err(_) => unreachable!("`T` is `Job`"),
+        }
+    }
+}
+
+impl<C: Call> Work for C {
+    fn run(self: Box<C>) {
+        (*self).call();
+    }
+
+    fn task(&self) -> &dyn Any {
+        Call::task(self)
+    }
+
+    fn into_task(self: Box<C>) -> Box<dyn Any + Send> {
+        (*self).into_task()
+    }
+
+    fn into_any(self: Box<C>) -> Box<dyn Any + Send> {
+        self
+    }
+
+    fn disarm(self: Box<C>) -> Disarmed {
+        Call::disarm(self)
     }
 }
 
@@ -279,43 +314,5 @@ impl CallAgain for Box<dyn CallAgain> {
 
     fn disarm(self) -> Box<dyn CallAgain> {
         self
-    }
-}
-
-/// Stands for a job on a list, or on a map, and is dropped with the job.
-pub(crate) trait Guard: Send + 'static {
-    /// Leaves the list or the map, because a one-shot job is about to run. The result is dropped
-    /// after the run.
-    fn leave_before_run(self) -> impl Sized;
-}
-
-/// A job and its guard. A job that repeats keeps the guard until its last run has ended.
-pub(crate) struct Guarded<G, C> {
-    pub(crate) guard: G,
-    pub(crate) job: C,
-}
-
-impl<G: Guard, C: Call> Call for Guarded<G, C> {
-    fn call(self) {
-        let _rest = self.guard.leave_before_run();
-        self.job.call();
-    }
-
-    fn task(&self) -> &dyn Any {
-        self.job.task()
-    }
-
-    fn disarm(self: Box<Self>) -> Disarmed {
-        job_of(self.job).disarm()
-    }
-}
-
-impl<G: Guard, C: CallAgain> CallAgain for Guarded<G, C> {
-    fn call(&mut self, run: Run) -> Next {
-        self.job.call(run)
-    }
-
-    fn disarm(self) -> Box<dyn CallAgain> {
-        self.job.disarm()
     }
 }

@@ -80,7 +80,7 @@ where
             }
             // Replace or insert.
             own = Arc::new(key);
-            let keyed_job = KeyedJob { guard: Ticket::new(keys, hash, &own), job };
+            let keyed_job = KeyedJob { ticket: Ticket::new(keys, hash, &own), job };
             result = insert(keyed_job, handle, &mut replaced);
             // Swap the entry.
             removed = match result {

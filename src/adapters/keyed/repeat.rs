@@ -83,7 +83,9 @@ where
             Disarmed::OneShot(job) => self.put(key, when, job, may_replace),
             Disarmed::Repeating { handle, repeat, job } => {
                 let put = self.put_repeating(key, repeat.starting(when), job, may_replace);
-                let back = |job| self.engine().whole(Disarmed::Repeating { handle, repeat, job });
+                let back = |job| {
+                    self.engine().rearmable(handle, Disarmed::Repeating { handle, repeat, job })
+                };
                 put.map_err(|refused| refused.map(|(key, job)| (key, back(job))))
             }
         };

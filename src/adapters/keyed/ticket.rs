@@ -16,13 +16,15 @@
 //!   released. A ticket reaches the boundary through its [`Keys`], which hold the engine that holds
 //!   the job that holds the ticket. Stopping the engine takes every job out, which ends that circle.
 
+use core::any::Any;
 use std::sync::Arc;
 
 use super::Keys;
 use super::map::{KeyMap, Spot};
 use crate::host::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::values::handle::Handle;
-use crate::values::job::{Guard, Guarded};
+use crate::values::job::{Call, CallAgain, Disarmed, job_of};
+use crate::values::repeat::{Next, Run};
 
 /// A stripe of the keys, behind its lock.
 pub(super) struct Stripe<K> {
@@ -113,18 +115,50 @@ impl<K, S> Drop for Ticket<K, S> {
     }
 }
 
-impl<K, S> Guard for Ticket<K, S>
+/// A job, and the ticket of its key.
+pub(super) struct KeyedJob<K, S, F> {
+    pub(super) ticket: Ticket<K, S>,
+    pub(super) job: F,
+}
+
+impl<K, S, C> Call for KeyedJob<K, S, C>
 where
     K: Send + Sync + 'static,
     S: Send + Sync + 'static,
+    C: Call,
 {
-    /// The key is free before the job runs. The rest of the ticket is dropped after the run: it may
-    /// be the last owner of the `Keys`, and the drop of their hasher is user code.
-    fn leave_before_run(mut self) -> impl Sized {
-        self.leave();
-        self
+    fn call(mut self) {
+        // The key is free before the job runs. The rest of the ticket is dropped after the run: it
+        // may be the last owner of the `Keys`, and the drop of their hasher is user code.
+        self.ticket.leave();
+        self.job.call();
+    }
+
+    fn task(&self) -> &dyn Any {
+        self.job.task()
+    }
+
+    fn into_task(self) -> Box<dyn Any + Send> {
+        self.job.into_task()
+    }
+
+    fn disarm(self: Box<Self>) -> Disarmed {
+        job_of(self.job).disarm()
     }
 }
 
-/// A job, and the ticket of its key.
-pub(super) type KeyedJob<K, S, F> = Guarded<Ticket<K, S>, F>;
+/// A job that repeats keeps its key: the ticket leaves when the job is dropped, after its last run.
+impl<K, S, C> CallAgain for KeyedJob<K, S, C>
+where
+    K: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+    C: CallAgain,
+{
+    fn call(&mut self, run: Run) -> Next {
+        self.job.call(run)
+    }
+
+    fn disarm(self) -> Box<dyn CallAgain> {
+        self.job.disarm()
+    }
+}

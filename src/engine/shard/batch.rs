@@ -6,7 +6,7 @@ use crate::host::timebase::{Target, Timebase};
 use crate::structure::PREFETCH_BATCH;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Disarmed, Job, job_of};
+use crate::values::job::{IntoJob, Job, Work};
 use crate::values::time::Tick;
 
 /// The handles of the inserted jobs, and a tick for which the ticker has to wake.
@@ -22,36 +22,36 @@ pub(crate) enum Arrival {
     Rearmable {
         handle: Handle,
         target: Target,
-        job: Disarmed,
+        job: Job,
     },
 }
 
 impl Shard {
     /// Adds all of the jobs, each for the deadline at its index. Returns them if the shard is
     /// closed, or has no room for all of them.
-    pub(crate) fn insert_batch<T, C: Call>(
+    pub(crate) fn insert_batch<T, W: Work>(
         &self,
         deadlines: &[Tick],
-        timers: Vec<(T, C)>,
-    ) -> Result<Arrived, InsertError<Vec<(T, C)>>> {
+        timers: Vec<(T, W)>,
+    ) -> Result<Arrived, InsertError<Vec<(T, W)>>> {
         let mut handles = Vec::with_capacity(timers.len());
         let earliest = deadlines.iter().copied().min().unwrap_or(Tick::MAX);
         let mut state = lock(&self.state);
         if let Some(kind) = state.refuses(timers.len()) {
             return Err(InsertError::new(kind, timers));
         }
-        for (&deadline, (_, job)) in deadlines.iter().zip(timers) {
-            handles.push(self.handle(state.timers.insert(deadline, job_of(job))));
+        for (&deadline, (_, work)) in deadlines.iter().zip(timers) {
+            let job = Box::new(work).into_job();
+            handles.push(self.handle(state.timers.insert(deadline, job)));
         }
         Ok((handles, earliest))
     }
 
-    /// As [`Shard::insert_batch`], for jobs of both kinds. `wrap` makes a job re-armable under a handle.
+    /// As [`Shard::insert_batch`], for jobs of both kinds.
     pub(crate) fn insert_arrivals(
         &self,
         arrivals: Vec<Arrival>,
         timebase: &Timebase,
-        wrap: impl Fn(Handle, Disarmed) -> Job,
     ) -> Result<Arrived, InsertError<Vec<Arrival>>> {
         let now = timebase.clock().now();
         let mut handles = Vec::with_capacity(arrivals.len());
@@ -68,7 +68,7 @@ impl Shard {
                     handles.push(self.handle(key));
                 }
                 Arrival::Rearmable { handle, target, job } => {
-                    let armed = state.arm(handle, target, 0, (timebase, now), wrap(handle, job));
+                    let armed = state.arm(handle, target, 0, (timebase, now), job);
                     let tick = armed.expect("it is registered, and the shard is open");
                     earliest = earliest.min(tick);
                     handles.push(handle);

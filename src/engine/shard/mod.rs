@@ -30,7 +30,7 @@ use crate::host::timebase::Timebase;
 use crate::structure::{Geometry, Key, Location};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::Job;
+use crate::values::job::{IntoJob, Job};
 use crate::values::time::Tick;
 use registry::Registry;
 pub(crate) use registry::WallOffsets;
@@ -93,14 +93,17 @@ impl Shard {
     }
 
     /// Adds a job. Returns it if the shard is closed or full.
-    // As `Engine::insert_into_shard`.
-    #[inline(always)]
-    pub(crate) fn insert(&self, deadline: Tick, job: Job) -> Result<Handle, InsertError<Job>> {
+    #[inline]
+    pub(crate) fn insert<J: IntoJob>(
+        &self,
+        deadline: Tick,
+        job: J,
+    ) -> Result<Handle, InsertError<J>> {
         let mut state = lock(&self.state);
         if let Some(kind) = state.refuses(1) {
             return Err(InsertError::new(kind, job));
         }
-        Ok(self.handle(state.timers.insert(deadline, job)))
+        Ok(self.handle(state.timers.insert(deadline, job.into_job())))
     }
 
     /// Takes a job out.
@@ -225,7 +228,7 @@ mod tests {
     }
 
     fn insert(shard: &Shard, deadline: u64) -> Handle {
-        shard.insert(Tick::new(deadline), Job::new(|| ())).unwrap()
+        shard.insert(Tick::new(deadline), Box::new(|| ())).unwrap()
     }
 
     /// A shard knows its earliest deadline. A reset to later leaves a lower bound.
@@ -253,7 +256,7 @@ mod tests {
         let registered = shard.register().unwrap();
         let first = insert(&shard, 5);
         assert_eq!(shard.register(), Err(InsertErrorKind::Full));
-        let refused = shard.insert(Tick::new(5), Job::new(|| ())).unwrap_err();
+        let refused = shard.insert(Tick::new(5), Box::new(|| ())).unwrap_err();
         assert_eq!(refused.kind(), InsertErrorKind::Full);
         let batch = vec![(Duration::ZERO, || ())];
         let refused = shard.insert_batch(&[Tick::new(5)], batch).unwrap_err();
@@ -291,7 +294,7 @@ mod tests {
             let shard = shard();
             let (handle, target) =
                 (shard.register().unwrap(), Target::exact(Point::Wall(begin + hour * 9)));
-            assert!(shard.arm(handle, target, 0, &timebase, Job::new(|| ())).is_ok());
+            assert!(shard.arm(handle, target, 0, &timebase, Box::new(|| ())).is_ok());
             shard
         });
         // The clock reads as it did for one of the shards; the other has another reading.
@@ -310,7 +313,7 @@ mod tests {
         let (shard, captured) = (shard(), std::sync::Arc::new(()));
         for deadline in [1, 1, 70_000] {
             let captured = std::sync::Arc::clone(&captured);
-            let job = Job::new(move || drop(captured));
+            let job = Box::new(move || drop(captured));
             assert!(shard.insert(Tick::new(deadline), job).is_ok());
         }
         drop(shard);
@@ -324,7 +327,7 @@ mod tests {
         let handle = insert(&shard, 5);
         let taken: Vec<Handle> = shard.close().into_iter().map(|(handle, ..)| handle).collect();
         assert_eq!(taken, [handle]);
-        assert!(shard.insert(Tick::new(1), Job::new(|| ())).is_err());
+        assert!(shard.insert(Tick::new(1), Box::new(|| ())).is_err());
         assert!(shard.cancel(handle).is_none() && shard.close().is_empty());
     }
 }

@@ -7,7 +7,7 @@ use crate::host::sync::lock;
 use crate::host::timebase::{Point, Target, Timebase};
 use crate::values::error::InsertErrorKind;
 use crate::values::handle::Handle;
-use crate::values::job::Job;
+use crate::values::job::{IntoJob, Job};
 use crate::values::time::{Moment, Tick};
 
 /// How many registrations are looked at before the lock is released.
@@ -56,15 +56,14 @@ impl Shard {
     ///
     /// Returns a tick for which the ticker has to wake. Returns the job if it is not registered any
     /// more, or if the shard is closed and its shutdown no longer collects jobs.
-    #[inline]
-    pub(crate) fn arm(
+    pub(crate) fn arm<J: IntoJob>(
         &self,
         handle: Handle,
         target: Target,
         missed: u64,
         timebase: &Timebase,
-        job: Job,
-    ) -> Result<Tick, Job> {
+        job: J,
+    ) -> Result<Tick, J> {
         let now = timebase.clock().now();
         lock(&self.state).arm(handle, target, missed, (timebase, now), job)
     }
@@ -183,14 +182,14 @@ impl Shard {
 
 impl State {
     /// Does what [`Shard::arm`] does, under the lock. The clock read `now` before.
-    pub(super) fn arm(
+    pub(super) fn arm<J: IntoJob>(
         &mut self,
         handle: Handle,
         target: Target,
         missed: u64,
         (timebase, now): (&Timebase, Moment),
-        job: Job,
-    ) -> Result<Tick, Job> {
+        job: J,
+    ) -> Result<Tick, J> {
         if self.is_ended() {
             return Err(job);
         }
@@ -206,10 +205,10 @@ impl State {
         let estimate = timebase.estimate(target.point);
         let deadline = timebase.deadline(estimate.moment, target.window, now);
         if let Some(strays) = &mut self.strays {
-            strays.push((handle, deadline, job));
+            strays.push((handle, deadline, job.into_job()));
             return Ok(Tick::MAX);
         }
-        registration.key = Some(self.timers.insert(deadline, job));
+        registration.key = Some(self.timers.insert(deadline, job.into_job()));
         let watched = self.registry.wall_offsets().is_some();
         self.registry.set_target(handle, target, estimate);
         Ok(self.tick_to_wake_for(deadline, watched))

@@ -17,7 +17,7 @@ use crate::engine::shard::{Arrival, Shard};
 use crate::host::timebase::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Disarmed, Job, disarmed, is_job};
+use crate::values::job::{Call, Disarmed, disarmed, is_job};
 use crate::values::time::{Moment, Tick};
 use crate::values::when::When;
 
@@ -99,17 +99,14 @@ impl Engine {
         let mut refused = None;
         for (&when, job) in whens.iter().zip(jobs.into_iter().map(disarmed)) {
             let arrival = self.arrival(shard, when, now, job);
-            arrivals.push(arrival.unwrap_or_else(|(kind, job)| {
+            arrivals.push(arrival.unwrap_or_else(|(kind, arrival)| {
                 refused = Some(kind);
-                // Only to get the job back.
-                Arrival::OneShot { deadline: Tick::MAX, job }
+                arrival
             }));
         }
         let result = match refused {
             Some(kind) => Err(InsertError::new(kind, arrivals)),
-            None => shard.insert_arrivals(arrivals, &self.timebase, |handle, job| {
-                self.rearmable(handle, job)
-            }),
+            None => shard.insert_arrivals(arrivals, &self.timebase),
         };
         match result {
             Ok((handles, earliest)) => {
@@ -122,7 +119,7 @@ impl Engine {
                     Arrival::OneShot { job, .. } => job.into_call(),
                     Arrival::Rearmable { handle, job, .. } => {
                         shard.deregister(handle, &self.timebase);
-                        self.whole(job).into_call()
+                        job.into_call()
                     }
                 };
                 Err(refused.map(|all| times.into_iter().zip(all.into_iter().map(back)).collect()))
@@ -130,15 +127,15 @@ impl Engine {
         }
     }
 
-    /// Prepares a job for its insert, and registers it if it is re-armable. Returns the job if the
-    /// registration is refused.
+    /// Prepares a job for its insert, and registers it if it is re-armable. If the registration is
+    /// refused, the arrival only serves to get the job back.
     fn arrival(
         self: &Arc<Engine>,
         shard: &Shard,
         when: When,
         now: Moment,
         job: Disarmed,
-    ) -> Result<Arrival, (InsertErrorKind, Job)> {
+    ) -> Result<Arrival, (InsertErrorKind, Arrival)> {
         let target = self.target_of(&job, when, now);
         let job = match (job, target.point) {
             (Disarmed::OneShot(job), Point::Moment(moment)) => {
@@ -148,8 +145,16 @@ impl Engine {
             (job, _) => job,
         };
         match shard.register() {
-            Ok(handle) => Ok(Arrival::Rearmable { handle, target, job }),
-            Err(kind) => Err((kind, self.whole(job))),
+            Ok(handle) => {
+                Ok(Arrival::Rearmable { handle, target, job: self.rearmable(handle, job) })
+            }
+            Err(kind) => {
+                let job = match job {
+                    Disarmed::OneShot(job) => job,
+                    Disarmed::Repeating { handle, .. } => self.rearmable(handle, job),
+                };
+                Err((kind, Arrival::OneShot { deadline: Tick::MAX, job }))
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use super::Engine;
 use crate::host::timebase::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Disarmed, Job, disarmed, is_job};
+use crate::values::job::{Call, Disarmed, IntoJob, Job, cast, disarmed, is_job};
 use crate::values::time::{Moment, Tick};
 use crate::values::when::When;
 
@@ -129,16 +129,19 @@ impl Engine {
         match point {
             Point::Moment(moment) => {
                 let deadline = self.timebase.deadline(moment, window, now);
-                let inserted = self.insert_into_shard(deadline, Job::of(Box::new(job)));
-                inserted.map_err(|refused| refused.map(Job::into_content))
+                let inserted = self.insert_into_shard(deadline, Box::new(job));
+                inserted.map_err(|refused| refused.map(|job| *job))
             }
             Point::Wall(_) => self.insert_appointment(Target { point, window }, job),
         }
     }
 
-    // Not left to the compiler: a call of its own is 40 instructions of 470.
-    #[inline(always)]
-    fn insert_into_shard(&self, deadline: Tick, job: Job) -> Result<Handle, InsertError<Job>> {
+    #[inline]
+    fn insert_into_shard<J: IntoJob>(
+        &self,
+        deadline: Tick,
+        job: J,
+    ) -> Result<Handle, InsertError<J>> {
         match self.own_shard().insert(deadline, job) {
             Ok(handle) => {
                 self.alarm.wake_for(deadline);
@@ -159,7 +162,8 @@ impl Engine {
         now: Moment,
         job: C,
     ) -> Result<Handle, InsertError<C>> {
-        let job = disarmed(job);
+        let job = cast::<C, Job>(job).unwrap_or_else(|_| unreachable!("`C` is `Job`"));
+        let job = job.disarm();
         let target = self.target_of(&job, when, now);
         let inserted = match (job, target.point) {
             (Disarmed::OneShot(job), Point::Moment(moment)) => {
@@ -168,11 +172,12 @@ impl Engine {
             (Disarmed::OneShot(job), Point::Wall(_)) => self.insert_appointment(target, job),
             (Disarmed::Repeating { handle, repeat, job }, _) => {
                 let inserted = self.insert_repeating(target, repeat, job);
-                let back = |job| self.whole(Disarmed::Repeating { handle, repeat, job });
+                let back =
+                    |job| self.rearmable(handle, Disarmed::Repeating { handle, repeat, job });
                 inserted.map_err(|refused| refused.map(back))
             }
         };
-        inserted.map_err(|refused| refused.map(Job::into_content))
+        inserted.map_err(|refused| refused.map(Job::into_call))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::engine::shard::{Cancelled, Shard, Start};
 use crate::host::timebase::Target;
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Disarmed, Job, Work, disarmed, is_job};
+use crate::values::job::{Call, CallAgain, Disarmed, IntoJob, Job, Work, disarmed, is_job};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::{Moment, Tick};
 use crate::values::when::When;
@@ -102,25 +102,25 @@ impl Engine {
     pub(crate) fn rearmable(self: &Arc<Engine>, handle: Handle, job: Disarmed) -> Job {
         let engine = Arc::clone(self);
         match job {
-            Disarmed::OneShot(job) => Job::of(Box::new(Appointment::new(engine, handle, job))),
+            Disarmed::OneShot(job) => Box::new(Appointment::new(engine, handle, job)).into_job(),
             Disarmed::Repeating { repeat, job, .. } => {
-                Job::of(Box::new(Repeating::new(engine, handle, repeat, job)))
+                Box::new(Repeating::new(engine, handle, repeat, job)).into_job()
             }
         }
     }
 
     /// Returns a [`Job`] without its wrappers, to be wrapped again; any other `call` unchanged.
     pub(crate) fn unwrapped<C: Call>(self: &Arc<Engine>, call: C) -> C {
-        if is_job::<C>() { self.whole(disarmed(call)).into_call() } else { call }
-    }
-
-    /// Returns the job as one that is not about to be inserted. If it repeats, it has the handle
-    /// that it had before.
-    pub(crate) fn whole(self: &Arc<Engine>, job: Disarmed) -> Job {
-        match job {
-            Disarmed::OneShot(job) => job,
-            Disarmed::Repeating { handle, .. } => self.rearmable(handle, job),
+        if !is_job::<C>() {
+            return call;
         }
+        let job = match disarmed(call) {
+            Disarmed::OneShot(job) => job,
+            Disarmed::Repeating { handle, repeat, job } => {
+                self.rearmable(handle, Disarmed::Repeating { handle, repeat, job })
+            }
+        };
+        job.into_call()
     }
 
     /// Registers an admitted job, wraps it, and arms it for the first time.
@@ -138,25 +138,24 @@ impl Engine {
                 return Err(InsertError::new(kind, job));
             }
         };
-        match self.arm(handle, target, 0, Job::of(Box::new(wrap(handle, job)))) {
+        match self.arm(handle, target, 0, Box::new(wrap(handle, job))) {
             Ok(()) => Ok(handle),
             Err(back) => {
                 self.note_refused(1);
-                Err(InsertError::new(InsertErrorKind::Shutdown, unwrap(back.into_content())))
+                Err(InsertError::new(InsertErrorKind::Shutdown, unwrap(*back)))
             }
         }
     }
 
     /// Arms a job, for the first time or again. Returns the job if it was cancelled, or if the
     /// wheel is gone.
-    #[inline]
-    pub(super) fn arm(
+    pub(super) fn arm<J: IntoJob>(
         &self,
         handle: Handle,
         target: Target,
         missed: u64,
-        job: Job,
-    ) -> Result<(), Job> {
+        job: J,
+    ) -> Result<(), J> {
         let Some(shard) = self.rearmable_shard(handle) else { return Err(job) };
         match shard.arm(handle, target, missed, &self.timebase, job) {
             Ok(tick) => {

@@ -16,7 +16,7 @@ use super::Engine;
 use crate::engine::shard::Start;
 use crate::host::timebase::{Point, Target};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Disarmed, Job, Work, job_of};
+use crate::values::job::{Call, CallAgain, Disarmed, Work, job_of};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::Moment;
 use crate::values::when::{When, Window};
@@ -112,6 +112,14 @@ impl<C: CallAgain> Work for Repeating<C> {
         &NoTask
     }
 
+    fn into_task(self: Box<Self>) -> Box<dyn Any + Send> {
+        Box::new(NoTask)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
     fn disarm(self: Box<Self>) -> Disarmed {
         let Repeating { handle, repeat, job, .. } = *self;
         Disarmed::Repeating { handle, repeat, job: job.disarm() }
@@ -163,14 +171,22 @@ impl<C: Call> Work for Appointment<C> {
         self.job.task()
     }
 
+    fn into_task(self: Box<Self>) -> Box<dyn Any + Send> {
+        self.job.into_task()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        job_of(self.job).into_any()
+    }
+
     fn disarm(self: Box<Self>) -> Disarmed {
-        job_of(self.job).disarm()
+        Call::disarm(Box::new(self.job))
     }
 }
 
 /// Arms a job again. A job that was cancelled meanwhile, or whose wheel is gone, is dropped here.
 fn rearm<W: Work>(engine: Arc<Engine>, work: Box<W>, target: Target, missed: u64) {
     if let Some(handle) = work.rearmable_handle() {
-        drop(engine.arm(handle, target, missed, Job::of(work)));
+        drop(engine.arm(handle, target, missed, work));
     }
 }
