@@ -1,0 +1,96 @@
+//! The end of the wheel, and the checks after it.
+
+use std::collections::HashMap;
+
+use tickwheel::{Handle, InsertErrorKind, Wheel};
+
+use crate::events::EventState;
+use crate::truth::TICK;
+use crate::world::{World, nanos};
+use crate::{Ending, LastWill};
+
+impl World {
+    /// Ends the wheel, and checks the jobs and events that were handed back.
+    pub(crate) fn end(&self, wheel: Wheel, ending: Ending) {
+        {
+            let mut truth = self.truth();
+            truth.ended = Some(truth.tick());
+        }
+        match ending {
+            Ending::Shutdown => self.shut_down(wheel),
+            Ending::Drop => {
+                // The last wills of the captured values find no job.
+                let mut truth = self.truth();
+                truth.end_all();
+                drop(truth);
+                drop(wheel);
+            }
+        }
+        #[cfg(feature = "async")]
+        self.end_sleepers();
+        self.end_events();
+    }
+
+    fn shut_down(&self, wheel: Wheel) {
+        let unfired = wheel.shutdown();
+        let handles: HashMap<Handle, Option<u64>> =
+            self.truth().jobs.iter().filter_map(|job| Some((job.handle?, job.due))).collect();
+        let mut last = 0;
+        assert_eq!(unfired.len(), self.truth().pending, "shutdown handed back others");
+        {
+            let mut truth = self.truth();
+            truth.end_all();
+        }
+        for unfired in unfired {
+            // The truth does not know the handle of a job with a key.
+            if let Some(due) = handles.get(&unfired.handle) {
+                let due = due.expect("handed back, but not pending");
+                assert!(due >= last, "out of order");
+                last = due;
+            }
+            self.drop_outside(unfired.job);
+        }
+    }
+
+    /// Checks that due events were sent as far as there was room, and that the rest is handed back.
+    fn end_events(&self) {
+        self.observe_events();
+        self.truth().events.is_settled = true;
+        self.insert_event(0, LastWill::Nothing);
+        let count = self.truth().events.all.len();
+        self.reset_event(0, 0);
+        self.cancel_event(count / 2);
+        self.take_event(count / 3);
+        while self.truth().events.all.iter().any(|event| event.state == EventState::Channel) {
+            let before = self.due.len();
+            self.receive();
+            if self.due.len() == before {
+                break;
+            }
+        }
+        // The channel has disconnected.
+        self.receive();
+        let drained = self.events.clone().drain();
+        let mut truth = self.truth();
+        let (pending, now) = (truth.events.pending().count(), truth.now);
+        truth.claim(drained.len() == pending, "another number of events was handed back");
+        let in_order = drained.windows(2).all(|two| two[0].1 <= two[1].1);
+        truth.claim(in_order, "events were handed back in no order");
+        for (handle, remaining, value) in &drained {
+            let event = &mut truth.events.all[value.id()];
+            let was_pending = event.state == EventState::Pending && event.handle == Some(*handle);
+            event.state = EventState::Gone;
+            let expected = match event.high {
+                u64::MAX => std::time::Duration::MAX,
+                due => nanos((due * TICK).saturating_sub(now)),
+            };
+            let is_known = event.low == event.high;
+            truth.claim(was_pending, "an event was handed back that was not pending");
+            truth.claim(*remaining == expected || !is_known, "another time was left");
+        }
+        drop(truth);
+        drained.into_iter().for_each(|event| self.drop_outside(event));
+        let kind = self.scheduler.insert(nanos(0), || ()).map_err(|refused| refused.kind());
+        assert_eq!(kind, Err(InsertErrorKind::Shutdown));
+    }
+}
