@@ -334,7 +334,8 @@ fn bulk_passes_over_a_key_that_is_taken() {
         assert_eq!(bulk.run().map(numbers), Ok([150, 148, 0, 2]));
         let counts = jobs.dead().retry_all().unwrap().run();
         assert_eq!(counts.map(numbers), Ok([152, 148, 0, 4]));
-        let dead: Vec<u64> = jobs.dead().map(|job| order(&job)).collect();
+        let mut dead: Vec<u64> = jobs.dead().map(|job| order(&job)).collect();
+        dead.sort_unstable();
         assert_eq!(dead, [0, 13, 255, 256]);
         let counts = jobs.dead().delete_all().unwrap().run();
         assert_eq!(counts.map(numbers), Ok([4, 4, 0, 0]));
