@@ -25,6 +25,11 @@ pub(crate) fn look(path: &Path) -> Result<Option<Look>> {
 /// Purges the dead and the remembered ids, and returns what is left.
 pub(crate) fn end(path: &Path) -> Result<FileEnd> {
     let jobs = look(path)?.ok_or("there is no file")?.jobs;
+    // As if the time of all that has ended were over.
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    conn.busy_timeout(Duration::from_secs(10))?;
+    conn.execute("UPDATE tickwheel_ended SET until = 0", [])?;
+    drop(conn);
     // The purge leaves what was remembered in the same millisecond.
     std::thread::sleep(Duration::from_millis(3));
     let purging = handlers(Jobs::open(path)?).keep_dead(Duration::ZERO).start()?;
@@ -44,7 +49,9 @@ fn rows(path: &Path) -> Result<Vec<(String, u64)>> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.busy_timeout(Duration::from_secs(10))?;
     let mut counted = Vec::new();
-    for table in ["job", "moved", "key", "claim", "cancel_requested", "dead", "done", "schedule"] {
+    for table in
+        ["job", "moved", "key", "claim", "cancel_requested", "ended", "dead_by_error", "schedule"]
+    {
         let count = format!("SELECT count(*) FROM tickwheel_{table}");
         counted.push((
             table.to_owned(),

@@ -32,6 +32,11 @@ pub(crate) fn look(server: &Server) -> Result<Look> {
 /// Purges the dead and the remembered ids, and returns what is left.
 pub(crate) fn end(server: &Server) -> Result<FileEnd> {
     let jobs = look(server)?.jobs;
+    // As if the time of all that has ended were over.
+    let over = "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+        redis.call('ZADD', KEYS[1], 'XX', 0, id)
+        end return 1";
+    let _: i64 = server.ask(&["EVAL", over, "1", "tw:{jobs}:ended"]);
     // The purge leaves what was remembered in the same millisecond.
     pause(Duration::from_millis(3));
     let builder = place::open(Path::new(&server.url()))?.keep_dead(Duration::ZERO);
@@ -75,10 +80,12 @@ fn rows(server: &Server) -> Vec<(String, u64)> {
     let keys: Vec<String> = server.ask(&["KEYS", "tw:{jobs}:*"]);
     let stays = |key: &str| {
         let name = key.trim_start_matches("tw:{jobs}:");
-        ["meta", "kinds"].contains(&name) || name.starts_with("sent:")
+        ["meta", "kinds", "counters", "nodes"].contains(&name) || name.starts_with("sent:")
     };
     let mut rows: Vec<_> = keys.into_iter().filter(|key| !stays(key)).map(|key| (key, 1)).collect();
     let counts: Vec<i64> = server.ask(&["HVALS", "tw:{jobs}:kinds"]);
     rows.push(("kinds".to_owned(), counts.iter().map(|jobs| jobs.unsigned_abs()).sum()));
+    let counters: Vec<i64> = server.ask(&["HVALS", "tw:{jobs}:counters"]);
+    rows.push(("counters".to_owned(), counters.iter().map(|count| count.unsigned_abs()).sum()));
     rows
 }
