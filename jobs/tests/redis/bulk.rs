@@ -48,7 +48,8 @@ fn bulk_is_one_call_for_256_jobs_and_each_has_its_result() {
     }
     let counts = client.dead().retry_all().unwrap().run();
     assert_eq!(counts.map(numbers), Ok([JOBS, JOBS - 5, 0, 5]));
-    let dead: Vec<u64> = client.dead().map(|job| job.job::<Order>().unwrap().0).collect();
+    let mut dead: Vec<u64> = client.dead().map(|job| job.job::<Order>().unwrap().0).collect();
+    dead.sort_unstable();
     assert_eq!(dead, [0, 13, 255, 256, 599]);
     assert_eq!(client.dead().delete_all().unwrap().run().map(numbers), Ok([5, 5, 0, 0]));
     let counts = client.pending().cancel_all().unwrap().run();
