@@ -38,8 +38,12 @@ impl Client {
     /// Returns a client whose inserts have this header, and those of this client: see [`NewJob::header`].
     ///
     /// ```
-    /// # use tickwheel_jobs::Jobs;
-    /// # let (jobs, driver) = Jobs::memory().manual()?;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Push;
+    /// # impl Job for Push { const KIND: &'static str = "push"; }
+    /// # let (jobs, driver) = Jobs::memory().handle(|_: Push, _| Ok(())).manual()?;
     /// let for_acme = jobs.client().with_header("tenant", "acme");
     /// # drop((for_acme, jobs, driver));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
