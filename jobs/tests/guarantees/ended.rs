@@ -119,7 +119,6 @@ fn wait_on_a_manual_clock_looks_once() {
 }
 
 /// Another process waits for the jobs of a file.
-#[cfg(feature = "sqlite")]
 #[test]
 fn wait_of_another_process_ends_with_its_job() {
     let (_folder, path) = file();
@@ -158,7 +157,6 @@ fn futures_wait_for_the_ends_of_jobs() {
 }
 
 /// A shutdown removes its process from the list of nodes, and an idle process on a file writes nothing to stay in it.
-#[cfg(feature = "sqlite")]
 #[test]
 fn node_is_gone_after_its_shutdown() {
     let (_folder, path) = file();

@@ -53,7 +53,6 @@ fn headers_reach_runs_and_lists() {
 }
 
 /// A header in a transaction of the caller is stored with the job.
-#[cfg(feature = "sqlite")]
 #[test]
 fn headers_travel_through_a_transaction_and_a_statement() {
     let (_folder, path) = file();
