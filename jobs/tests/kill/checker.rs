@@ -10,13 +10,13 @@
 //! | R6 no ghosts | no run of a job that was never inserted, that was refused, or that the store has called gone |
 //! | R7 keys | a job that was replaced under its key never starts; no two jobs wait under one key |
 //! | R8 batches | all of a batch, or none |
-//! | R9 in time | a run starts within [`BOUND_US`] after its deadline and the start of its process |
+//! | R9 in time | a run starts within [`BOUND_US`] after its deadline and the start of its process, less the time in which all threads of the process work |
 //! | R10 schedules | each occurrence at its time, none missing but in an outage, none after the end |
 //! | R11 nothing left | in the end no rows, an empty log, a small file |
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |
 //!
-//! R15 to R18 are in `ends.rs`. For children that share a server some rules differ: `is_shared` says
+//! R9 is in `late.rs`, R15 to R18 are in `ends.rs`. For children that share a server some rules differ: `is_shared` says
 //! which log is of that kind, and `shared.rs` has the reasons for which a run is cut off there.
 //!
 //! What a kill leaves open (a call without an answer) may have happened or not; the rules hold either
@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 
 use crate::ends;
 use crate::history::{Call, History, JobHistory};
+use crate::late;
 use crate::record::{
     Answer, Event, FileEnd, How, LATER_MS, Level, Mode, RETRIES, RETRY_MS, Start, Tag, Verb,
     occurrence_of,
@@ -80,7 +81,7 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
         fences(&history, tag, job, &mut found);
         causes(&history, tag, job, &mut found);
         ghosts(&history, tag, job, &mut found);
-        in_time(&history, tag, job, &mut found);
+        late::in_time(&history, tag, job, &mut found);
     }
     found.about([]);
     keys(&history, &mut found);
@@ -334,17 +335,6 @@ fn batches(history: &History<'_>, found: &mut Found) {
         if existed != 0 && existed + open != *count {
             found.about(*first..first + count);
             found.add("R8", format!("{existed} of {count} jobs of batch {first:x} are there"));
-        }
-    }
-}
-
-/// R9.
-fn in_time(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
-    for (_, life, start) in &job.starts {
-        let ready = history.lives[life].ready.map_or(0, |(at, _)| at);
-        let late = start.at.saturating_sub(ready.max(start.due * 1000));
-        if late > BOUND_US {
-            found.add("R9", format!("job {tag:x} starts {} ms late: {start:?}", late / 1000));
         }
     }
 }

@@ -28,6 +28,8 @@ use crate::record::{
 
 /// The environment variable with the child's instructions.
 pub(crate) const INSTRUCTIONS: &str = "TICKWHEEL_KILL_CHILD";
+/// How many threads of a child run jobs.
+pub(crate) const THREADS: usize = 3;
 
 /// What the parent wants of a child.
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -174,7 +176,7 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
     let hooked = Arc::new(OnceLock::new());
     let jobs = place::start(|| {
         let builder = place::open(&life.path)?.durability(durability).max_in_flight(life.in_flight);
-        Ok(hooks::listening(handlers(builder).threads(3), &hooked))
+        Ok(hooks::listening(handlers(builder).threads(THREADS), &hooked))
     })?;
     report(&Record::Ready { at: now_us(), level: life.level });
     let _ = hooked.set(jobs.client());

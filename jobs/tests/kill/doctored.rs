@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tickwheel_jobs::JobId;
 
 use crate::checker::check;
+use crate::child::THREADS;
 use crate::handmade::{BEGINNING, DUE, Log, dead, ids, seen};
 use crate::record::{
     Answer, Event, FileEnd, How, LATER_MS, Level, Look, Mode, RETRY_MS, Record, Verb, occurrence,
@@ -328,6 +329,37 @@ fn r9_finds_a_run_that_starts_too_late() {
         log.run(1, DUE, 1);
         log.closed();
     });
+}
+
+/// Starts long runs, and another one when they have ended.
+fn queued_behind(log: &mut Log, long_runs: u64) {
+    for job in 1..=long_runs + 1 {
+        log.insert(job, DUE);
+    }
+    log.now = DUE;
+    for job in 1..=long_runs {
+        log.start(job, DUE, job);
+    }
+    log.now = DUE + 60_000;
+    for job in 1..=long_runs {
+        log.ended(job, job, How::Done);
+    }
+    log.run(long_runs + 1, DUE, long_runs + 1);
+    log.closed();
+}
+
+/// R9 allows a run to wait for a thread.
+#[test]
+fn r9_allows_a_run_to_wait_for_a_thread() {
+    let mut log = Log::new(Level::Synced);
+    queued_behind(&mut log, THREADS as u64);
+    assert_eq!(log.broken(), BTreeSet::new());
+}
+
+/// R9 finds a run that waits although a thread is free.
+#[test]
+fn r9_finds_a_late_run_beside_a_free_thread() {
+    caught("R9", |log| queued_behind(log, THREADS as u64 - 1));
 }
 
 /// R10 finds a gap between the occurrences of a schedule.

@@ -9,7 +9,7 @@
 //! | `place.rs` | where the jobs are |
 //! | `parent.rs`, `recall.rs` | the parent: makes children, and kills them |
 //! | `file.rs`, `contents.rs` | what the parent sees in the file |
-//! | `checker.rs`, `schedules.rs`, `shared.rs`, `ends.rs` | the rules R1 to R13, and R15 to R18 |
+//! | `checker.rs`, `late.rs`, `schedules.rs`, `shared.rs`, `ends.rs` | the rules R1 to R13, and R15 to R18 |
 //! | `history.rs` | the log as the rules want it |
 //! | `doctored.rs`, `handmade.rs` | R14: logs with a violation each, which the rules must find |
 //! | `scenes.rs` | single deaths, each with what must follow |
@@ -37,6 +37,7 @@ mod file;
 mod handmade;
 mod history;
 mod hooks;
+mod late;
 mod parent;
 mod place;
 mod recall;

@@ -40,6 +40,8 @@ mod foreign;
 mod history;
 #[path = "../kill/hooks.rs"]
 mod hooks;
+#[path = "../kill/late.rs"]
+mod late;
 #[path = "../redis/installed.rs"]
 mod installed;
 mod judge;
