@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Called, Handler, Handlers};
+use crate::dispatch::reports::OnRun;
 use crate::dispatch::run::Run;
 #[cfg(feature = "redis")]
 use crate::store::redis::discovery::Server;
@@ -33,6 +34,8 @@ pub struct Builder {
     pub(super) shutdown_grace: Duration,
     pub(super) replicas: usize,
     pub(super) on_event: Option<OnEvent>,
+    pub(super) on_run: Option<OnRun>,
+    pub(super) time_limits: Vec<(&'static str, Duration)>,
 }
 
 pub(super) enum Source {
@@ -68,6 +71,8 @@ impl Builder {
             shutdown_grace: Duration::ZERO,
             replicas: 0,
             on_event: None,
+            on_run: None,
+            time_limits: Vec::new(),
         }
     }
 

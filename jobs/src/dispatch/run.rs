@@ -3,7 +3,10 @@
 //! Ground rules:
 //!
 //! - A run either starts or is withdrawn. Each is one exchange of `stage` from `WAITING`, so exactly one of
-//!   them happens.
+//!   them happens. In the same way a run that has started either returns or overruns its time limit: one
+//!   exchange of `handler`.
+//! - A run ends once: the first result that is set counts (`end`). Whoever comes second of the report of the start
+//!   and that of the end makes the latter (`reports.rs`).
 //! - Wakers are called outside the lock.
 
 use core::fmt;
@@ -17,9 +20,11 @@ use std::time::{Duration, Instant, SystemTime};
 use super::dispatcher_handle::DispatcherHandle;
 use super::states::States;
 use crate::store::{Claimed, Fence};
+use crate::values::cancellation::Cancellation;
 use crate::values::extra::Extra;
 use crate::values::fail::Fail;
 use crate::values::id::JobId;
+use crate::values::run_report::Outcome;
 use crate::values::time::Millis;
 
 /// A run of a job, as its handler sees it.
@@ -42,23 +47,44 @@ pub(crate) struct RunState {
     pub(crate) fence: Fence,
     /// Its handler takes no thread.
     pub(crate) is_async: bool,
+    /// How long it may take.
+    pub(crate) limit: Option<Duration>,
     /// When the lease ends in this process, if the claim is a lease.
     lease: Mutex<Option<Instant>>,
     stage: AtomicU8,
     late_micros: AtomicU64,
-    /// When the run started.
+    /// When the run started, and how long its handler took.
     started: OnceLock<Instant>,
+    took: OnceLock<Duration>,
+    handler: AtomicU8,
+    over: OnceLock<Over>,
+    /// Which of its reports are due or made: bits of [`START_REPORTED`] and [`END_DUE`].
+    reports: AtomicU8,
     /// Why the run should stop, as a number: see [`Cancellation::of`].
     cancellation: AtomicU8,
     wakers: Mutex<Vec<Waker>>,
+}
+
+/// How a run ended.
+pub(crate) struct Over {
+    pub(crate) outcome: Outcome,
+    pub(crate) error: Option<String>,
+    pub(crate) took: Duration,
 }
 
 const WAITING: u8 = 0;
 const STARTED: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
+const UNDER_WAY: u8 = 0;
+const RETURNED: u8 = 1;
+const OVERRUN: u8 = 2;
+
+const START_REPORTED: u8 = 1;
+const END_DUE: u8 = 2;
+
 impl RunState {
-    pub(crate) fn new(claimed: &Claimed, is_async: bool) -> RunState {
+    pub(crate) fn new(claimed: &Claimed, is_async: bool, limit: Option<Duration>) -> RunState {
         RunState {
             id: claimed.id,
             kind: Arc::clone(&claimed.kind),
@@ -69,10 +95,15 @@ impl RunState {
             extra: claimed.extra.clone(),
             fence: claimed.fence,
             is_async,
+            limit,
             lease: Mutex::new(None),
             stage: AtomicU8::new(WAITING),
             late_micros: AtomicU64::new(0),
             started: OnceLock::new(),
+            took: OnceLock::new(),
+            handler: AtomicU8::new(UNDER_WAY),
+            over: OnceLock::new(),
+            reports: AtomicU8::new(0),
             cancellation: AtomicU8::new(0),
             wakers: Mutex::new(Vec::new()),
         }
@@ -86,10 +117,67 @@ impl RunState {
         self.leave_waiting(STARTED)
     }
 
+    /// Returns when the run started, if it has.
+    pub(crate) fn started(&self) -> Option<Instant> {
+        self.started.get().copied().filter(|_| self.has_started())
+    }
+
     /// Returns the age of the run, if it has started.
     pub(crate) fn age(&self, now: Instant) -> Option<Duration> {
-        let started = self.started.get().filter(|_| self.has_started())?;
-        Some(now.saturating_duration_since(*started))
+        Some(now.saturating_duration_since(self.started()?))
+    }
+
+    /// Returns how long the handler took, once it has ended.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        self.took.get().copied()
+    }
+
+    /// Notes that the handler has ended. Returns `false` if the run has overrun its time limit before.
+    pub(crate) fn returns(&self, now: Instant) -> bool {
+        let _ = self.took.set(self.age(now).unwrap_or_default());
+        self.leave_under_way(RETURNED)
+    }
+
+    /// Ends the run before its handler. Returns `false` if the handler has ended.
+    pub(crate) fn overruns(&self) -> bool {
+        self.leave_under_way(OVERRUN)
+    }
+
+    fn leave_under_way(&self, handler: u8) -> bool {
+        let exchanged =
+            self.handler.compare_exchange(UNDER_WAY, handler, Ordering::AcqRel, Ordering::Acquire);
+        exchanged.is_ok()
+    }
+
+    /// Says whether its handler has not ended, or not begun, and it has not overrun its limit.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.handler.load(Ordering::Acquire) == UNDER_WAY
+    }
+
+    pub(crate) fn has_overrun(&self) -> bool {
+        self.handler.load(Ordering::Acquire) == OVERRUN
+    }
+
+    /// Sets the result of the run. Returns `false` if it has one already, or the run has not started.
+    pub(crate) fn end(&self, outcome: Outcome, error: Option<String>, now: Instant) -> bool {
+        let Some(age) = self.age(now) else { return false };
+        let took = self.took().unwrap_or(age);
+        self.over.set(Over { outcome, error, took }).is_ok()
+    }
+
+    pub(crate) fn over(&self) -> Option<&Over> {
+        self.over.get()
+    }
+
+    /// Notes that the start was reported. Returns whether the end is due to be reported after it.
+    pub(crate) fn start_was_reported(&self) -> bool {
+        self.reports.fetch_or(START_REPORTED, Ordering::AcqRel) & END_DUE != 0
+    }
+
+    /// Notes that the end is to be reported. Returns whether the start was reported before: else the end waits
+    /// for that.
+    pub(crate) fn end_is_due(&self) -> bool {
+        self.reports.fetch_or(END_DUE, Ordering::AcqRel) & START_REPORTED != 0
     }
 
     /// Makes sure that the run never starts. Returns `false` if it has started, or was withdrawn
@@ -115,6 +203,16 @@ impl RunState {
         self.lease().is_some_and(|until| until <= now)
     }
 
+    /// Says whether the run has reached its time limit.
+    fn is_over_limit(&self, now: Instant) -> bool {
+        self.limit.is_some_and(|limit| self.age(now).is_some_and(|age| age >= limit))
+    }
+
+    /// Returns how long after its due time the run started.
+    pub(crate) fn late(&self) -> Duration {
+        Duration::from_micros(self.late_micros.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn has_started(&self) -> bool {
         self.stage.load(Ordering::Acquire) == STARTED
     }
@@ -133,27 +231,6 @@ impl RunState {
 
     pub(crate) fn is_told(&self) -> bool {
         self.cancellation.load(Ordering::Acquire) > 0
-    }
-}
-
-/// Why a run should stop.
-#[non_exhaustive]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Cancellation {
-    /// The program shuts down. The end of the run counts if it comes within the shutdown's limit. A handler
-    /// that cannot end by then returns [`Fail::interrupted`](crate::Fail::interrupted): another process, or the
-    /// next start, runs the job again at once.
-    Shutdown = 1,
-    /// The job was cancelled. It is gone when the run has ended, even if the handler fails.
-    Requested = 2,
-    /// The lease was lost: another process may run the job by now. The end of this run does not count.
-    LeaseLost = 3,
-}
-
-impl Cancellation {
-    fn of(number: u8) -> Option<Cancellation> {
-        let all = [Cancellation::Shutdown, Cancellation::Requested, Cancellation::LeaseLost];
-        all.into_iter().find(|why| *why as u8 == number)
     }
 }
 
@@ -209,7 +286,7 @@ impl Run {
     /// Returns how long after its due time the run started, by the wall clock.
     #[must_use]
     pub fn late(&self) -> Duration {
-        Duration::from_micros(self.state.late_micros.load(Ordering::Relaxed))
+        self.state.late()
     }
 
     /// Returns the value of this type that all handlers share: see [`Builder::state`](crate::Builder::state).
@@ -223,22 +300,25 @@ impl Run {
         self.states.get()
     }
 
-    /// Says whether the run should stop: its job was cancelled, it has lost its lease, or the program shuts
-    /// down. A handler that runs for long checks this now and then; [`Run::cancellation`] returns the reason.
+    /// Says whether the run should stop: its job was cancelled, it has reached its time limit, it has lost its
+    /// lease, or the program shuts down. A handler that runs for long checks this now and then;
+    /// [`Run::cancellation`] returns the reason.
     #[must_use]
     #[doc(alias("should_stop", "is_lost"))]
     pub fn is_cancelled(&self) -> bool {
         self.cancellation().is_some()
     }
 
-    /// Returns why the run should stop, if it should.
+    /// Returns why the run should stop, if it should. Of several reasons it is the last one of those that
+    /// [`Cancellation`] lists.
     #[must_use]
     pub fn cancellation(&self) -> Option<Cancellation> {
-        // The dispatcher may be waiting for the store when a lease ends.
-        if self.state.has_expired(self.dispatcher.clock.now().instant) {
-            return Some(Cancellation::LeaseLost);
-        }
-        Cancellation::of(self.state.cancellation.load(Ordering::Acquire))
+        // The dispatcher may be waiting for the store when a lease ends or a time limit is reached.
+        let now = self.dispatcher.clock.now().instant;
+        let lost = self.state.has_expired(now).then_some(Cancellation::LeaseLost);
+        let over = self.state.is_over_limit(now).then_some(Cancellation::TimeLimit);
+        let told = Cancellation::of(self.state.cancellation.load(Ordering::Acquire));
+        told.max(over).max(lost)
     }
 
     /// Returns a future that is ready once the run should stop. It needs no runtime.

@@ -13,5 +13,8 @@ pub(crate) mod error;
 pub(crate) mod extra;
 #[cfg(feature = "redis-tls")]
 pub(crate) mod tls;
+pub(crate) mod buckets;
+pub(crate) mod cancellation;
+pub(crate) mod run_report;
 pub(crate) mod info;
 pub(crate) mod json;
