@@ -168,7 +168,10 @@ fn retry_beside_a_run_past_its_limit_has_a_greater_fence() {
 fn handler_that_gives_up_at_its_limit_has_failed() {
     on_each_store(|builder| {
         let reports = Reports::default();
-        let (jobs, slot) = manual(reports.on(builder), |job, run, driver, client| {
+        let log = Log::default();
+        let (jobs, slot) = manual(reports.on(builder), move |job, run, driver, client| {
+            log.add(job.order);
+            assert!(log.get().len() <= 2, "it ran again at once");
             driver.advance(LIMIT);
             if job.order == 2 {
                 assert_eq!(client.cancel(run.id()).unwrap(), Cancel::Running);

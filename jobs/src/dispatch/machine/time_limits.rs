@@ -151,6 +151,8 @@ mod tests {
     struct Fails {
         memory: Memory,
         fails: bool,
+        /// How many ends of runs were sent, also in commits that failed.
+        finishes: usize,
     }
 
     impl Store for Fails {
@@ -159,6 +161,8 @@ mod tests {
         }
 
         fn apply(&mut self, batch: &Batch<'_>) -> Result<Applied, ApplyError> {
+            let is_finish = |op: &&Op| matches!(op, Op::Finish(_));
+            self.finishes += batch.ops.iter().filter(is_finish).count();
             match self.fails {
                 true => Err(StoreError::Busy.into()),
                 false => self.memory.apply(batch),
@@ -280,6 +284,8 @@ mod tests {
                 assert_eq!(outcomes(&limited.returns(&run, 9 * SECOND)), []);
             }
             assert_eq!(limited.machine.in_flight(), 0);
+            // One in each commit: the end of the handler was never sent.
+            assert_eq!(limited.store.finishes, if ends_before_commit { 3 } else { 2 });
             assert!(limited.machine.overrun.is_empty() && limited.machine.lost_claims.is_empty());
             limited.store.check().unwrap();
         }
