@@ -103,10 +103,13 @@ pub use api::pages::Pages;
 pub use api::statement::Statement;
 pub use api::test_run::TestRun;
 pub use dispatch::events::Event;
+pub use dispatch::kind_metrics::KindStats;
 pub use dispatch::metrics::Stats;
-pub use dispatch::run::{Cancellation, Cancelled, Run};
+pub use dispatch::run::{Cancelled, Run};
 pub use values::attempt_errors::AttemptError;
+pub use values::buckets::Buckets;
 pub use values::call_error::CallError;
+pub use values::cancellation::Cancellation;
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };
@@ -118,6 +121,7 @@ pub use values::job::{DecodeError, EncodeError, Job};
 pub use values::keep::Keep;
 pub use values::node::NodeInfo;
 pub use values::retry::Retry;
+pub use values::run_report::{Outcome, RunReport};
 #[cfg(feature = "cron")]
 pub use values::schedule::Cron;
 pub use values::schedule::{Missed, Schedule, ScheduleError};

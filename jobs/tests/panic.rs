@@ -9,7 +9,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Client, Event, InsertErrorKind, Job, Jobs, StoreError, hook};
+use tickwheel_jobs::{
+    Builder, Client, Event, InsertErrorKind, Job, Jobs, Outcome, StoreError, hook,
+};
 
 #[derive(Serialize, Deserialize)]
 struct Close;
@@ -39,7 +41,11 @@ fn a_panic_is_noticed(builder: Builder) {
     let (told, events) = mpsc::channel();
     let (started, at_start) = mpsc::channel();
     let (ended, at_end) = mpsc::channel();
+    let (reported, reports) = mpsc::channel();
     let jobs = builder
+        .on_run(move |run| {
+            let _ = reported.send(run.outcome);
+        })
         .handle(move |_: Close, run| {
             started.send(()).unwrap();
             while !run.is_cancelled() {
@@ -58,6 +64,8 @@ fn a_panic_is_noticed(builder: Builder) {
     let refused = jobs.insert(HOUR, Close).unwrap_err();
     assert!(matches!(refused.kind(), InsertErrorKind::Unknown(_)), "{refused}");
     at_end.recv_timeout(LONG).unwrap();
+    assert_eq!(reports.recv_timeout(LONG), Ok(None));
+    assert_eq!(reports.recv_timeout(LONG), Ok(Some(Outcome::Interrupted)));
     let event = events.recv_timeout(LONG).unwrap();
     assert!(matches!(event, Event::Stopped { error: StoreError::Other(_) }), "{event:?}");
     let client = jobs.client();
@@ -67,6 +75,7 @@ fn a_panic_is_noticed(builder: Builder) {
     assert_eq!(*refused.kind(), InsertErrorKind::Store(why.clone()));
     client.nudge();
     assert_eq!(jobs.shutdown(), Err(why));
+    assert!(reports.try_recv().is_err());
 }
 
 /// A drop may call the jobs while its thread unwinds, and the client goes on.

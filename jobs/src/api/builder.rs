@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::dispatch::dispatcher_handle::Capture;
 use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Called, Handler, Handlers};
+use crate::dispatch::reports::OnRun;
 use crate::dispatch::run::Run;
 #[cfg(feature = "redis")]
 use crate::store::redis::discovery::Server;
@@ -37,6 +38,8 @@ pub struct Builder {
     pub(super) replicas: usize,
     pub(super) on_event: Option<OnEvent>,
     pub(super) capture: Option<Capture>,
+    pub(super) on_run: Option<OnRun>,
+    pub(super) time_limits: Vec<(&'static str, Duration)>,
 }
 
 pub(super) enum Source {
@@ -73,6 +76,8 @@ impl Builder {
             replicas: 0,
             on_event: None,
             capture: None,
+            on_run: None,
+            time_limits: Vec::new(),
         }
     }
 

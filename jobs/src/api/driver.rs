@@ -1,6 +1,7 @@
 //! The driver of jobs on a manual clock.
 
 use core::fmt;
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -61,7 +62,7 @@ impl Driver {
     /// Handlers that are futures run on their runtime, and this call does not wait for them:
     /// [`advance_async`](Driver::advance_async) does.
     pub fn advance(&self, by: Duration) -> usize {
-        let before = self.inline.metrics.snapshot().started;
+        let before = self.started();
         let mut left = by;
         loop {
             self.run_due();
@@ -98,7 +99,7 @@ impl Driver {
     /// # }
     /// ```
     pub async fn advance_async(&self, by: Duration) -> usize {
-        let before = self.inline.metrics.snapshot().started;
+        let before = self.started();
         let mut left = by;
         loop {
             self.run_due();
@@ -141,9 +142,13 @@ impl Driver {
         !is_end
     }
 
+    /// Returns the number of runs that have started.
+    fn started(&self) -> u64 {
+        self.inline.metrics.started.load(Ordering::Relaxed)
+    }
+
     fn started_since(&self, before: u64) -> usize {
-        let started = self.inline.metrics.snapshot().started - before;
-        usize::try_from(started).unwrap_or(usize::MAX)
+        usize::try_from(self.started() - before).unwrap_or(usize::MAX)
     }
 
     /// Makes steps and runs until nothing is due now.

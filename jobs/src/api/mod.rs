@@ -19,6 +19,7 @@ pub(crate) mod async_verbs;
 pub(crate) mod driver;
 pub(crate) mod test_run;
 pub(crate) mod builder;
+pub(crate) mod run_choices;
 pub(crate) mod sources;
 #[cfg(feature = "tokio")]
 pub(crate) mod async_handlers;

@@ -1,5 +1,6 @@
 //! The parts of jobs: a builder checks its choices and opens the store, and `start.rs` assembles the parts.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::dispatch::line::Line;
 use crate::dispatch::machine::{Machine, Settings};
 use crate::dispatch::metrics::Metrics;
 use crate::dispatch::questions;
+use crate::dispatch::reports::OnRun;
 #[cfg(feature = "redis")]
 use crate::store::Notification;
 use crate::store::memory::Memory;
@@ -92,6 +94,8 @@ impl Builder {
             policies: handlers.policies(self.retry),
             async_kinds: handlers.async_kinds(),
             max_async_runs: self.max_async_runs,
+            time_limits: limits_of(&handlers, &self.time_limits)?,
+            limit_grace: lease,
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
             end_waits: Arc::default(),
             threads: self.threads,
@@ -164,10 +168,11 @@ impl Builder {
             has_one_thread: !is_shared && self.threads == Some(1),
             settings,
             store,
+            metrics: Arc::new(Metrics::of(&handlers.kinds())),
             handlers,
-            metrics: Arc::new(Metrics::default()),
             on_event: self.on_event,
             capture: self.capture,
+            on_run: self.on_run,
             grace: self.shutdown_grace,
             durability: self.durability,
             alive: Arc::default(),
@@ -176,6 +181,24 @@ impl Builder {
             file,
         })
     }
+}
+
+/// Returns the time limit of each kind that has one.
+fn limits_of(
+    handlers: &Handlers,
+    limits: &[(&str, Duration)],
+) -> Result<HashMap<Arc<str>, Duration>, OpenError> {
+    for (kind, limit) in limits {
+        if limit.is_zero() {
+            let reason = format!("time_limit(0) of the kind {kind:?}: no run could end in time");
+            return Err(OpenError::Config(reason));
+        }
+        if handlers.get(kind).is_none() {
+            let reason = format!("time_limit: there is no handler for the kind {kind:?}");
+            return Err(OpenError::Config(reason));
+        }
+    }
+    Ok(limits.iter().map(|(kind, limit)| (Arc::from(*kind), *limit)).collect())
 }
 
 /// Returns the capacity of a pool of this many threads: by default as many as the machine has processors.
@@ -205,6 +228,7 @@ pub(super) struct Parts {
     pub(super) metrics: Arc<Metrics>,
     pub(super) on_event: Option<OnEvent>,
     pub(super) capture: Option<Capture>,
+    pub(super) on_run: Option<OnRun>,
     /// How long a shutdown waits before it cancels the runs.
     pub(super) grace: Duration,
     pub(super) durability: Durability,
@@ -304,11 +328,11 @@ impl Parts {
         clock: Clock,
         is_manual: bool,
     ) -> (Arc<Inline>, Arc<DispatcherHandle>, Handlers) {
-        let on_event = self.on_event.take();
+        let hooks = (self.on_event.take(), self.on_run.take());
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let metrics = Arc::clone(&self.metrics);
         let (its_clock, alive) = (clock.clone(), Arc::clone(&self.alive));
-        let inline = Inline::new(machine, store, its_clock, metrics, on_event, alive);
+        let inline = Inline::new(machine, store, its_clock, metrics, hooks, alive);
         let inline = Arc::new(inline);
         let futures = Futures::default();
         let way: Box<dyn Way> = match is_manual {

@@ -17,7 +17,7 @@ use crate::dispatch::execute::{Executor, RunQueue};
 use crate::dispatch::inline::Inline;
 use crate::dispatch::machine::Machine;
 use crate::dispatch::questions::Questions;
-use crate::dispatch::run::RunState;
+use crate::dispatch::run_state::RunState;
 use crate::dispatch::thread::{Dispatcher, POLL_INTERVAL};
 use crate::dispatch::under_way::UnderWay;
 use crate::values::error::OpenError;
@@ -75,6 +75,7 @@ impl Builder {
             capacity: parts.settings.capacity.clone(),
             #[cfg(feature = "tokio")]
             under_way: None,
+            on_run: parts.on_run,
             ended: Box::new(move |run, end, at| {
                 let (id, fence) = (run.id, run.fence);
                 drop(ends.send(Command::Ended { id, fence, end, at }));
@@ -103,6 +104,7 @@ impl Builder {
             shared: parts.settings.lease.is_some(),
             needs_maintenance: true,
             answered: 0,
+            ended: Vec::new(),
             wheels: returning.into_iter().chain([blocking]).collect(),
         };
         let thread = std::thread::Builder::new()
@@ -125,7 +127,7 @@ impl Builder {
         driver.set_wall(Millis::present(driver.wall_now()).to_system());
         let clock = Clock::of_wheel(wheel.scheduler());
         let machine = parts.start_runner(&clock)?;
-        let grace = parts.grace;
+        let (grace, on_run) = (parts.grace, parts.on_run.clone());
         let (inline, dispatcher, handlers) = parts.inline(machine, clock.clone(), true);
         let back: Weak<Inline> = Arc::downgrade(&inline);
         let ended = move |run: &RunState, end, at| {
@@ -145,6 +147,7 @@ impl Builder {
             capacity: None,
             #[cfg(feature = "tokio")]
             under_way: Some(Arc::clone(&under_way)),
+            on_run,
             ended: Box::new(ended),
         }));
         let jobs = Jobs::new(Client::new(dispatcher), None, grace);

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::client::Client;
-use crate::dispatch::run::{Cancellation, Run, RunState};
+use crate::dispatch::run::Run;
+use crate::dispatch::run_state::RunState;
 use crate::dispatch::states::States;
 use crate::store::claim::Claimed;
+use crate::values::cancellation::Cancellation;
 use crate::values::fence::Fence;
 use crate::values::id::JobId;
 use crate::values::job::Job;
@@ -126,7 +128,7 @@ impl TestRun {
             extra: Default::default(),
             fence: Fence::new(FENCES.fetch_add(1, Ordering::Relaxed), 0),
         };
-        let state = Arc::new(RunState::new(&claimed, false));
+        let state = Arc::new(RunState::new(&claimed, false, None));
         let now: Instant = self.client.dispatcher.clock.now().instant;
         state.start(self.late, now);
         let run = Run::new(state, Arc::clone(&self.client.dispatcher), self.states.clone());

@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Call { op: Op, reply: Option<Reply> },
     /// A run has ended at this time, which is rounded up: the delay of a retry counts from there.
     Ended { id: JobId, fence: Fence, end: RunEnd, at: Millis },
+    /// A run has overrun its time limit and the grace: it failed at this time. The machine sends this to itself.
+    Overrun { id: JobId, fence: Fence, at: Millis },
     /// Give back the claim of a run that was withdrawn.
     GiveBack(JobId),
     /// Another process may have changed the store.

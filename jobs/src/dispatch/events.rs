@@ -104,7 +104,10 @@ pub(crate) fn is_in_hook() -> bool {
 /// Calls a function of the user's on a dispatcher's thread. Catches its panic.
 pub(crate) fn call_hook(hook: impl FnOnce()) {
     let outer = IN_HOOK.replace(true);
-    let _ = catch_unwind(AssertUnwindSafe(hook));
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(hook)) {
+        // The payload's drop may panic as well.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+    }
     IN_HOOK.set(outer);
 }
 

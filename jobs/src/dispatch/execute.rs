@@ -28,7 +28,9 @@ use super::handlers::{Called, Handlers};
 use super::machine::Start;
 use super::metrics::Metrics;
 use super::questions::Claims;
-use super::run::{Run, RunState};
+use super::reports::{OnRun, report_start};
+use super::run::Run;
+use super::run_state::RunState;
 #[cfg(feature = "tokio")]
 use super::under_way::UnderWay;
 use crate::values::fail::{Fail, Fate};
@@ -88,6 +90,7 @@ pub(crate) struct Executor {
     /// The futures under way, on a manual clock: its driver waits for them.
     #[cfg(feature = "tokio")]
     pub(crate) under_way: Option<Arc<UnderWay>>,
+    pub(crate) on_run: Option<OnRun>,
     /// Receives the end of a run. It must not block for long, and may be called on any thread.
     pub(crate) ended: Ended,
 }
@@ -253,7 +256,12 @@ impl Executor {
             capacity.started();
         }
         crate::values::hook::at("in the handler, before");
-        self.metrics.started(late.min(now.duration_since(self.since).unwrap_or_default()));
+        let since_start = now.duration_since(self.since).unwrap_or_default();
+        self.metrics.started(&state.kind, late.min(since_start));
+        if let Some(on_run) = &self.on_run {
+            let _in_handler = InHandler::of(&self.dispatcher);
+            report_start(&state, on_run);
+        }
         let Some(handler) = self.handlers.get(&state.kind) else {
             let error = format!("no handler for the kind {:?}", state.kind);
             return self.end(&state, RunEnd::Failed(Fail::retry(error)));
@@ -277,19 +285,20 @@ impl Executor {
     }
 
     fn end(&self, state: &RunState, end: RunEnd) {
+        let now = self.clock.latest();
         match &end {
+            // It has failed, and that is counted when it is reported.
+            _ if !state.returns(now.instant) => {}
             RunEnd::Done => Metrics::add(&self.metrics.completed),
             RunEnd::Failed(Fail { fate: Fate::Snooze(_), .. }) => {
                 Metrics::add(&self.metrics.snoozed);
             }
             _ => Metrics::add(&self.metrics.failed),
         }
-        let now = self.clock.latest();
         if let Some(capacity) = self.capacity_of(state) {
             capacity.ended(state.age(now.instant).unwrap_or_default(), now.instant);
         }
         let at = Millis::due(now.wall).unwrap_or(now.millis());
-        state.set_ended(now.instant);
         (self.ended)(state, end, at);
     }
 

@@ -21,7 +21,8 @@ use super::events::{Event, OnEvent, emit, wake};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
-use super::run::RunState;
+use super::reports::{OnRun, report_end};
+use super::run_state::RunState;
 use super::timed_lock::{Guard, TimedLock};
 use crate::store::Store;
 use crate::values::error::StoreError;
@@ -33,6 +34,7 @@ pub(crate) struct Inline {
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     on_event: Option<OnEvent>,
+    on_run: Option<OnRun>,
     /// Tells callers why the machine has stopped by itself.
     alive: Arc<Alive>,
 }
@@ -52,12 +54,12 @@ impl Inline {
         store: Box<dyn Store>,
         clock: Clock,
         metrics: Arc<Metrics>,
-        on_event: Option<OnEvent>,
+        (on_event, on_run): (Option<OnEvent>, Option<OnRun>),
         alive: Arc<Alive>,
     ) -> Inline {
         let wake_at = Some(Millis::ZERO);
         let inner = Inner { machine, store: Some(store), wake_at, executor: None };
-        Inline { inner: TimedLock::new(inner), clock, metrics, on_event, alive }
+        Inline { inner: TimedLock::new(inner), clock, metrics, on_event, on_run, alive }
     }
 
     /// Sets the executor, which runs the jobs.
@@ -100,11 +102,15 @@ impl Inline {
             let ending = output.finished.then(|| (inner.store.take(), inner.executor.take()));
             (output, ending)
         };
-        let StepOutput { answers, checks, end_waits, events, wakers, wake_at, stopped, .. } =
-            output;
+        let StepOutput {
+            answers, checks, end_waits, events, ended, wakers, wake_at, stopped, ..
+        } = output;
         wake(wakers, false);
         for event in events {
             emit(event, &self.metrics, self.on_event.as_ref(), false);
+        }
+        for run in ended {
+            report_end(&run, &self.metrics, self.on_run.as_ref(), false);
         }
         if let Some(error) = stopped {
             self.alive.stop(error.clone());

@@ -1,10 +1,12 @@
 //! The counters of a process: runs, commits, lateness.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel::{Histogram, Lateness};
 
+use super::kind_metrics::{KindMetrics, KindStats};
 use crate::store::StoreStats;
 
 /// The counters of this process since its jobs were started.
@@ -34,6 +36,8 @@ pub struct Stats {
     /// How late runs started: the time from a job's due time to the start of its handler. For a job that was
     /// overdue when the process started, the time counts from that start.
     pub lateness: Lateness,
+    /// The lateness and the run times of each kind of which a run has started, in the order of their names.
+    pub kinds: Vec<KindStats>,
     /// The longest step of the dispatcher: the longest time, in a commit or between two, in which it took no
     /// new commands. It includes waits for the disk, for a server and for another program's transaction. Zero
     /// in a process that runs no jobs, and on a manual clock.
@@ -54,17 +58,24 @@ pub(crate) struct Metrics {
     syncs: AtomicU64,
     wal_bytes: AtomicU64,
     lateness: Histogram,
+    pub(crate) kinds: KindMetrics,
     longest_step_nanos: AtomicU64,
 }
 
 impl Metrics {
+    /// Makes the counters of a process that handles these kinds, which are sorted.
+    pub(crate) fn of(kinds: &[Arc<str>]) -> Metrics {
+        Metrics { kinds: KindMetrics::new(kinds), ..Metrics::default() }
+    }
+
     pub(crate) fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn started(&self, late: Duration) {
+    pub(crate) fn started(&self, kind: &str, late: Duration) {
         Metrics::add(&self.started);
         self.lateness.record(late);
+        self.kinds.started(kind, late);
     }
 
     pub(crate) fn died(&self) {
@@ -103,6 +114,7 @@ impl Metrics {
             failed_commits: read(&self.failed_commits),
             wal_bytes: read(&self.wal_bytes),
             lateness: self.lateness.lateness(),
+            kinds: self.kinds.snapshot(),
             longest_step: Duration::from_nanos(read(&self.longest_step_nanos)),
         }
     }

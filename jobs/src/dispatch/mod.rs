@@ -1,4 +1,5 @@
 pub(crate) mod clock;
+pub(crate) mod kind_metrics;
 pub(crate) mod metrics;
 pub(crate) mod events;
 pub(crate) mod timed_lock;
@@ -12,7 +13,9 @@ pub(crate) mod dispatcher_handle;
 pub(crate) mod call_async;
 pub(crate) mod channels;
 pub(crate) mod states;
+pub(crate) mod run_state;
 pub(crate) mod run;
+pub(crate) mod reports;
 pub(crate) mod handlers;
 pub(crate) mod capacity;
 pub(crate) mod under_way;

@@ -30,6 +30,8 @@ use super::events::{Event, OnEvent, call_hook, emit, wake};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
+use super::reports::report_end;
+use super::run_state::RunState;
 use crate::store::memory::Memory;
 use crate::store::{Answer, ApplyError, Store};
 use crate::values::error::StoreError;
@@ -75,6 +77,8 @@ pub(crate) struct Dispatcher {
     pub(crate) needs_maintenance: bool,
     /// How many callers the last commit answered.
     pub(crate) answered: usize,
+    /// Runs that have ended, and are to be reported: after a panic too.
+    pub(crate) ended: Vec<Arc<RunState>>,
     /// The wheels that hold claimed jobs until their time. They are dropped with the thread.
     pub(crate) wheels: Vec<Wheel>,
 }
@@ -114,12 +118,14 @@ impl Dispatcher {
             }
             let mut output = self.machine.step(now, &mut commands, &mut *self.store);
             wake_at = output.wake_at;
+            self.ended.append(&mut output.ended);
             crate::values::hook::at("before the answers");
             self.executor.arm(core::mem::take(&mut output.starts));
             wake(output.wakers, true);
             for event in output.events {
                 emit(event, &self.metrics, self.on_event.as_ref(), true);
             }
+            self.report_ends();
             self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);
             let stats = self.store.stats();
             self.needs_maintenance |=
@@ -145,6 +151,12 @@ impl Dispatcher {
             for (reply, answer) in output.answers {
                 reply.answer(answer);
             }
+        }
+    }
+
+    fn report_ends(&mut self) {
+        for run in core::mem::take(&mut self.ended) {
+            report_end(&run, &self.metrics, self.executor.on_run.as_ref(), true);
         }
     }
 
@@ -285,6 +297,8 @@ impl Dispatcher {
         self.machine.tell_all_lost(&mut wakers);
         drop(core::mem::replace(&mut self.store, Box::new(Memory::default())));
         wake(wakers, true);
+        self.ended.extend(self.machine.interrupt_all(self.clock.now().instant));
+        self.report_ends();
         emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
         let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
         let commands = self.disband();

@@ -130,7 +130,8 @@ impl Fail {
 
     /// Ends a run that was cancelled ([`Run::is_cancelled`](crate::Run::is_cancelled)), without counting it:
     /// unless its job was cancelled or its lease was lost, the job runs again at once. If the run was not
-    /// cancelled, this is the same as [`Fail::retry`].
+    /// cancelled, or has reached its [time limit](crate::Builder::time_limit), this is the same as
+    /// [`Fail::retry`].
     #[must_use]
     pub fn interrupted() -> Fail {
         Fail { fate: Fate::Interrupted, error: "the run was told to stop".to_owned() }

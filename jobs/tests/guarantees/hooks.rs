@@ -10,7 +10,7 @@ use tickwheel_jobs::{Client, Durability, Fail, Jobs, Retry, StoreError};
 use super::support::*;
 
 /// Calls everything that waits, and says whether all of it was refused.
-fn every_call_is_refused(client: &Client) -> bool {
+pub(crate) fn every_call_is_refused(client: &Client) -> bool {
     let other = |error: Option<StoreError>| matches!(error, Some(StoreError::Other(_)));
     other(client.count().err())
         && other(client.flush().err())

@@ -25,8 +25,10 @@ mod outbox;
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
 mod schedules;
+mod run_reports;
 mod runs;
 mod support;
 mod suspects;
 mod testing;
+mod time_limits;
 mod together;

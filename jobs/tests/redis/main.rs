@@ -16,6 +16,7 @@
 //! | `leases.rs`, `worker.rs` | workers that are cut off, stand still or die; clocks |
 //! | `pauses.rs` | servers that stand still, or are busy |
 //! | `soak.rs` | faults of every kind, at random |
+//! | `run_ends.rs` | time limits of runs, and what is reported of their ends |
 //! | `start.rs` | servers that are refused, and full ones |
 //! | `neighbours.rs` | what a job that ends its process does to the jobs beside it |
 //! | `server_clock.rs`, `settable_clock.c` | a server whose clock is set while it runs |
@@ -65,6 +66,7 @@ mod replicas;
 mod rights;
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
+mod run_ends;
 mod sentinel;
 mod sentinel_servers;
 mod server;

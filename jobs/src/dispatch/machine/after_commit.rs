@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use super::commit::{Commit, FollowUp};
+use super::commit::{Commit, FollowUp, error_of};
 use super::suspects::{Suspect, TRIAL};
 use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, Start, StepOutput};
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
-use crate::dispatch::run::{Cancellation, RunState};
-use crate::store::{Answer, ApplyError, NewJob, Op, Outcome, StoredSchedule, Unreadable};
+use crate::dispatch::run_state::RunState;
+use crate::store::{self, Answer, ApplyError, NewJob, Op, StoredSchedule, Unreadable};
+use crate::values::cancellation::Cancellation;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
+use crate::values::run_report::Outcome;
 use crate::values::schedule::Rule;
 use crate::values::setting::Settings;
 use crate::values::time::{Millis, Now};
@@ -20,7 +22,7 @@ impl Machine {
     pub(super) fn committed(
         &mut self,
         commit: Commit,
-        outcome: Outcome,
+        outcome: store::Outcome,
         present: Now,
         output: &mut StepOutput,
     ) {
@@ -50,19 +52,34 @@ impl Machine {
                     }
                     answer => output.answer(reply, answer),
                 },
-                FollowUp::Ended { id, fence, event, .. } => {
+                FollowUp::Ended { id, fence, end, outcome, event, .. } => {
                     // The lease may have been lost meanwhile.
-                    if self.lost_claims.is_empty() || !self.lost_claims.remove(&fence) {
-                        self.forget(id);
-                    }
-                    match answer {
-                        Answer::ClaimsLost(_) => output.events.push(Event::LeaseLost { id }),
+                    let was_lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&fence);
+                    let run = if was_lost { None } else { self.forget(id) };
+                    self.keep_slot(fence);
+                    let outcome = match answer {
+                        Answer::ClaimsLost(_) => {
+                            output.events.push(Event::LeaseLost { id });
+                            Outcome::Interrupted
+                        }
                         // The job is gone: neither retried nor dead.
-                        Answer::Cancelled(_) => {}
-                        _ => output.events.extend(event),
+                        Answer::Cancelled(_) => Outcome::Cancelled,
+                        _ => {
+                            output.events.extend(event);
+                            outcome
+                        }
+                    };
+                    if let Some(run) = run {
+                        let error = error_of(end, outcome);
+                        output.run_over(run, outcome, error, present.instant);
                     }
                 }
-                FollowUp::Released(id) => self.forget(id),
+                FollowUp::Released(id) => {
+                    // A run that has started is released if a shutdown waits no longer.
+                    if let Some(run) = self.forget(id) {
+                        output.run_over(run, Outcome::Interrupted, None, present.instant);
+                    }
+                }
                 FollowUp::Extended => {
                     if let Answer::ClaimsLost(lost) = answer {
                         self.extended(&lost, present.instant, output);
@@ -106,7 +123,8 @@ impl Machine {
         }
         for claimed in outcome.claimed {
             let is_async = self.settings.async_kinds.contains(&claimed.kind);
-            let state = Arc::new(RunState::new(&claimed, is_async));
+            let limit = self.settings.time_limits.get(&claimed.kind).copied();
+            let state = Arc::new(RunState::new(&claimed, is_async, limit));
             if let Some(suspect) = Suspect::of(&claimed) {
                 self.suspects.push(suspect);
             }
@@ -166,14 +184,14 @@ impl Machine {
     }
 
     /// Forgets a run whose claim has ended.
-    pub(super) fn forget(&mut self, id: JobId) {
+    pub(super) fn forget(&mut self, id: JobId) -> Option<Arc<RunState>> {
         if !self.cancel_requested.is_empty() {
             self.cancel_requested.remove(&id);
         }
-        if let Some(run) = self.runs.remove(&id) {
-            self.count(&run, -1);
-            self.forget_key(&run);
-        }
+        let run = self.runs.remove(&id)?;
+        self.count(&run, -1);
+        self.forget_key(&run);
+        Some(run)
     }
 
     /// Forgets the key of a run, unless a later run has the key: another process may have stored a job under
@@ -248,6 +266,9 @@ impl Machine {
                     } else if let Op::InsertMany(jobs) = op {
                         lost.extend(jobs.iter().map(|job| job.id));
                     }
+                }
+                FollowUp::Ended { id, fence, at, .. } if self.overrun.contains_key(&fence) => {
+                    self.backlog.push(Command::Overrun { id, fence, at });
                 }
                 FollowUp::Ended { id, fence, end, at, .. } => {
                     self.backlog.push(Command::Ended { id, fence, end, at });

@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::commit::{Commit, FollowUp};
+use super::time_limits::{by_limit, overrun_end};
 use super::{CLAIMS_PER_STEP, Machine, StepOutput};
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
-use crate::dispatch::run::{Cancellation, RunState};
+use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, Store};
+use crate::values::cancellation::Cancellation;
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
 use crate::values::node;
+use crate::values::run_report::Outcome;
 use crate::values::time::{Millis, Now};
 
 impl Machine {
@@ -33,8 +36,18 @@ impl Machine {
                 }
             }
             Command::Ended { id, fence, end, at } => {
-                if self.is_held(id, fence, present.instant, output) {
+                if !self.overrun_has_ended(fence)
+                    && self.is_held(id, fence, present.instant, output)
+                {
                     self.run_ended(id, end, at, commit);
+                }
+            }
+            Command::Overrun { id, fence, at } => {
+                let run = self.runs.get(&id).filter(|run| run.fence == fence);
+                match run.and_then(|run| run.limit) {
+                    Some(limit) => self.run_ended(id, overrun_end(limit), at, commit),
+                    // Its lease was lost meanwhile.
+                    None => self.keep_slot(fence),
                 }
             }
             Command::GiveBack(id) => self.give_back(id, commit),
@@ -209,7 +222,7 @@ impl Machine {
 
     pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, at: Millis, commit: &mut Commit) {
         let Some(run) = self.runs.get(&id) else { return };
-        let fence = run.fence;
+        let (fence, end) = (run.fence, by_limit(run, end));
         let its_own = run.extra.as_ref().and_then(|extra| extra.retry);
         let of_kind = || self.settings.policies.get(&run.kind).copied().unwrap_or_default();
         let policy = its_own.unwrap_or_else(of_kind);
@@ -230,7 +243,7 @@ impl Machine {
             }
         };
         let draw = draw(id, failures);
-        let (outcome, event) = match &end {
+        let (its_end, event) = match &end {
             RunEnd::Done => (End::Completed, None),
             _ if self.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
                 (End::Completed, None)
@@ -239,7 +252,8 @@ impl Machine {
             RunEnd::Failed(Fail { fate, error }) => match fate {
                 Fate::Interrupted if run.is_told() => {
                     commit.ends_claim(run);
-                    let then = FollowUp::Ended { id, fence, end, at, event: None };
+                    let outcome = Outcome::Interrupted;
+                    let then = FollowUp::Ended { id, fence, end, at, outcome, event: None };
                     commit.push(Op::Release(id, fence), then);
                     return;
                 }
@@ -249,12 +263,17 @@ impl Machine {
                 Fate::Dead => died(error),
             },
         };
-        commit.ends_claim(run);
-        let (took, result) = (run.took(), run.result().filter(|_| outcome == End::Completed));
+        if self.frees_its_slot(fence) {
+            commit.ends_claim(run);
+        }
+        let outcome = outcome(&its_end, &end);
+        let took = run.took().unwrap_or_default().as_millis();
+        let took = u64::try_from(took).unwrap_or(u64::MAX);
+        let result = run.result().filter(|_| its_end == End::Completed);
         let keep = self.stored.keeps.get(&*run.kind).copied();
         let wanted = run.extra.as_ref().is_some_and(|extra| extra.wanted);
-        let finish = Finish { id, fence, end: outcome, took, result, keep, wanted };
-        commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, event });
+        let finish = Finish { id, fence, end: its_end, took, result, keep, wanted };
+        commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, outcome, event });
     }
 
     pub(super) fn claim_request(&mut self, present: Now, commit: &Commit) -> Option<ClaimRequest> {
@@ -312,6 +331,17 @@ pub(super) fn check(checked: Checked, store: &mut dyn Store) -> Result<(), Viola
     match checked {
         Checked::Everything => store.check(),
         Checked::Claims => store.check_claims(),
+    }
+}
+
+/// Returns the outcome of a run that ends with `its_end` in the store.
+fn outcome(its_end: &End, end: &RunEnd) -> Outcome {
+    match (its_end, end) {
+        (End::Completed, RunEnd::Done) => Outcome::Completed,
+        (End::Completed, _) => Outcome::Cancelled,
+        (End::Retry { .. }, _) => Outcome::Retried,
+        (End::Snoozed { .. }, _) => Outcome::Snoozed,
+        (End::Dead { .. }, _) => Outcome::Dead,
     }
 }
 

@@ -7,9 +7,11 @@ use std::time::Instant;
 use super::StepOutput;
 use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
-use crate::dispatch::run::RunState;
+use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Op};
+use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
+use crate::values::run_report::Outcome;
 use crate::values::time::Millis;
 
 /// The operations of one commit, and the follow-up of each.
@@ -28,7 +30,14 @@ pub(super) struct Commit {
 
 pub(super) enum FollowUp {
     Answer(Option<Reply>),
-    Ended { id: JobId, fence: Fence, end: RunEnd, at: Millis, event: Option<Event> },
+    Ended {
+        id: JobId,
+        fence: Fence,
+        end: RunEnd,
+        at: Millis,
+        outcome: Outcome,
+        event: Option<Event>,
+    },
     Released(JobId),
     Extended,
     SchedulesLoaded,
@@ -116,6 +125,19 @@ impl StepOutput {
         self.answers.extend(reply.map(|reply| (reply, Err(error))));
     }
 
+    /// Notes the end of a run, unless it has ended before or has not started.
+    pub(super) fn run_over(
+        &mut self,
+        run: Arc<RunState>,
+        outcome: Outcome,
+        error: Option<String>,
+        now: Instant,
+    ) {
+        if run.end(outcome, error, now) {
+            self.ended.push(run);
+        }
+    }
+
     pub(super) fn wake_by(&mut self, time: Millis) {
         self.wake_at = Some(self.wake_at.map_or(time, |wake_at| wake_at.min(time)));
     }
@@ -124,5 +146,22 @@ impl StepOutput {
         if let Some(time) = time {
             self.wake_by(time);
         }
+    }
+}
+
+/// Returns the error of a run that ended with this outcome.
+pub(super) fn error_of(end: RunEnd, outcome: Outcome) -> Option<String> {
+    let has_failed = match outcome {
+        Outcome::Retried | Outcome::Dead => true,
+        Outcome::Completed | Outcome::Snoozed | Outcome::Interrupted => false,
+        Outcome::Cancelled => {
+            !matches!(end, RunEnd::Failed(Fail { fate: Fate::Snooze(_) | Fate::Interrupted, .. }))
+        }
+    };
+    match end {
+        RunEnd::Failed(Fail { error, .. }) | RunEnd::Undecodable(error) if has_failed => {
+            Some(truncated(error))
+        }
+        _ => None,
     }
 }

@@ -16,9 +16,11 @@ use super::{CLOCK_STEP, Machine, StepOutput};
 use crate::dispatch::capacity::START_WITHIN;
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
-use crate::dispatch::run::{Cancellation, RunState};
+use crate::dispatch::run_state::RunState;
 use crate::store::{Fence, Op};
+use crate::values::cancellation::Cancellation;
 use crate::values::id::JobId;
+use crate::values::run_report::Outcome;
 use crate::values::time::Now;
 
 /// Leases are renewed when this part of their time has passed.
@@ -37,7 +39,7 @@ impl Machine {
             self.renew_at = Some(self.renew_at.map_or(renew_at, |at| at.min(renew_at)));
             // The claim was lost, and this process has claimed the job again before it noticed that.
             if self.runs.contains_key(&run.id) {
-                self.lose(run.id, output);
+                self.lose(run.id, now, output);
             }
         }
         self.count(&run, 1);
@@ -45,6 +47,7 @@ impl Machine {
             self.forget_started();
             self.to_start.push_back((now, run.id, run.fence));
         }
+        self.watch_limit(&run, now);
         self.runs.insert(run.id, run);
     }
 
@@ -118,7 +121,7 @@ impl Machine {
     pub(super) fn extended(&mut self, lost: &[JobId], now: Instant, output: &mut StepOutput) {
         let Some(lease) = self.settings.lease else { return };
         for id in lost {
-            self.lose(*id, output);
+            self.lose(*id, now, output);
         }
         let until = now + lease.mul_f64(COUNTED_ON);
         self.runs.values().for_each(|run| run.set_lease(until));
@@ -133,7 +136,7 @@ impl Machine {
         let expired = self.runs.values().filter(|run| run.has_expired(now)).map(|run| run.id);
         let expired: Vec<JobId> = expired.collect();
         for id in expired {
-            self.lose(id, output);
+            self.lose(id, now, output);
         }
         self.expire_at = self.runs.values().filter_map(|run| run.lease()).min();
     }
@@ -150,20 +153,20 @@ impl Machine {
             && run.fence == fence
             && run.has_expired(now)
         {
-            self.lose(id, output);
+            self.lose(id, now, output);
         }
         let lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&fence);
         !lost && self.runs.get(&id).is_some_and(|run| run.fence == fence)
     }
 
     /// Removes a run whose claim is lost. Cancels it if it has started.
-    fn lose(&mut self, id: JobId, output: &mut StepOutput) {
-        let Some(run) = self.runs.get(&id).cloned() else { return };
-        self.forget(id);
+    fn lose(&mut self, id: JobId, now: Instant, output: &mut StepOutput) {
+        let Some(run) = self.forget(id) else { return };
         if !run.withdraw() && run.has_started() {
             self.lost_claims.insert(run.fence);
             run.tell(Cancellation::LeaseLost, &mut self.wakers);
             output.events.push(Event::LeaseLost { id });
+            output.run_over(run, Outcome::Interrupted, None, now);
         }
     }
 
@@ -202,6 +205,8 @@ mod tests {
             policies: HashMap::new(),
             async_kinds: HashSet::new(),
             max_async_runs: 1,
+            time_limits: HashMap::new(),
+            limit_grace: Duration::ZERO,
             capacity: Some(Arc::new(Capacity::new(2, now))),
             end_waits: Arc::default(),
             threads: None,
@@ -223,7 +228,7 @@ mod tests {
                 fence: Fence::new(n, 0),
             };
             let mut output = StepOutput::default();
-            machine.add_run(Arc::new(RunState::new(&claimed, false)), now, &mut output);
+            machine.add_run(Arc::new(RunState::new(&claimed, false, None)), now, &mut output);
         };
         // The first one does not start, and stays.
         run(&mut machine, 1);

@@ -19,12 +19,14 @@
 //! | `own_work.rs` | occurrences, purges, and the word that this node is there |
 //! | `after_commit.rs` | the effects of a commit |
 //! | `leases.rs` | leases: renewed in time, or lost |
+//! | `time_limits.rs` | time limits of runs |
 //! | `unsettled.rs` | a commit without an answer, which is sent again |
 //! | `suspects.rs` | jobs that may have ended their process |
 //! | `told.rs` | unreadable jobs and schedules that were reported already |
 
 mod after_commit;
 mod leases;
+mod time_limits;
 mod suspects;
 mod commands;
 mod own_work;
@@ -32,8 +34,9 @@ mod told;
 mod unsettled;
 mod commit;
 
+use core::cmp::Reverse;
 use core::task::Waker;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,16 +45,18 @@ use super::capacity::Capacity;
 use super::command::{Command, Found, Reply};
 use super::end_waits::EndWaits;
 use super::events::Event;
-use super::run::RunState;
+use super::run_state::RunState;
 use crate::store::{Answer, ApplyError, Fence, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::node;
 use crate::values::retry::Retry;
+use crate::values::run_report::Outcome;
 use crate::values::setting;
 use crate::values::time::{Millis, Now};
 use commit::{Commit, FollowUp};
 use suspects::Suspect;
+use time_limits::HandlerEnded;
 use told::Told;
 use unsettled::Unsettled;
 
@@ -74,6 +79,9 @@ pub(crate) struct Settings {
     pub(crate) async_kinds: HashSet<Arc<str>>,
     /// How many runs of each of those kinds may be claimed at once.
     pub(crate) max_async_runs: usize,
+    /// How long a run of a kind may take, and how much longer until the machine gives it up.
+    pub(crate) time_limits: HashMap<Arc<str>, Duration>,
+    pub(crate) limit_grace: Duration,
     /// How many jobs the threads can start, if other processes share the jobs.
     pub(crate) capacity: Option<Arc<Capacity>>,
     /// The callers that wait for the end of a job.
@@ -96,8 +104,13 @@ pub(crate) struct Machine {
     by_key: HashMap<String, JobId>,
     /// Runs whose cancel was answered with `Running`.
     cancel_requested: HashSet<JobId>,
-    /// Runs that have lost their lease and not ended: each still occupies a slot; its end is ignored.
+    /// Runs that have lost their lease or overrun their time limit, and not ended: each still occupies a slot;
+    /// its end is ignored.
     lost_claims: HashSet<Fence>,
+    /// When to look at the time limits of runs, the earliest first.
+    limit_checks: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
+    /// Runs that have overrun their time limit, until that is in the store.
+    overrun: HashMap<Fence, HandlerEnded>,
     /// When the leases are renewed, and when the first of them may end.
     renew_at: Option<Instant>,
     expire_at: Option<Instant>,
@@ -150,6 +163,8 @@ pub(crate) struct StepOutput {
     /// In the order of due time, then of id.
     pub(crate) starts: Vec<Start>,
     pub(crate) events: Vec<Event>,
+    /// Runs that have ended: to be reported outside of any lock.
+    pub(crate) ended: Vec<Arc<RunState>>,
     /// To be woken outside of any lock.
     pub(crate) wakers: Vec<Waker>,
     /// When the next step is due if no command comes: at once, if that has passed.
@@ -196,6 +211,8 @@ impl Machine {
             by_key: HashMap::new(),
             cancel_requested: HashSet::new(),
             lost_claims: HashSet::new(),
+            limit_checks: BinaryHeap::new(),
+            overrun: HashMap::new(),
             renew_at: None,
             expire_at: None,
             unsettled: None,
@@ -239,6 +256,7 @@ impl Machine {
         let mut output = StepOutput::default();
         let mut commit = Commit::default();
         self.expire(present.instant, &mut output);
+        self.enforce_limits(present);
         if !self.settle(present, commands, store, &mut output) {
             self.finish_step(present, None, &mut output);
             return output;
@@ -315,6 +333,7 @@ impl Machine {
         let now = present.millis();
         output.wakers.append(&mut self.wakers);
         self.wake_for_leases(present, output);
+        self.wake_for_limits(present, output);
         self.wake_for_callers(present, output);
         if let Some(retry_at) = self.retry_at {
             output.wake_by(retry_at);
@@ -342,13 +361,19 @@ impl Machine {
         if let Some(error) = &self.stopped {
             output.finished = true;
             output.stopped = Some(error.clone());
+            output.ended.extend(self.interrupt_all(present.instant));
             let reply = self.closing.as_mut().and_then(Option::take);
             output.refuse(reply, error.clone().into());
             return;
         }
         let idle = self.in_flight() == 0 && self.backlog.is_empty() && self.unsettled.is_none();
+        let is_over = idle || self.given_up;
+        if self.closing.is_some() && is_over {
+            // The ends of these runs are not awaited.
+            output.ended.extend(self.interrupt_all(present.instant));
+        }
         if let Some(reply) = &mut self.closing
-            && (idle || self.given_up)
+            && is_over
         {
             output.finished = true;
             let is_end = |command: &Command| matches!(command, Command::Ended { .. });
@@ -361,5 +386,11 @@ impl Machine {
                 output.answers.push((reply, answer));
             }
         }
+    }
+
+    /// Ends all runs that have started, because their results do not count. Returns those that had not ended.
+    pub(crate) fn interrupt_all(&self, now: Instant) -> Vec<Arc<RunState>> {
+        let ends = |run: &&Arc<RunState>| run.end(Outcome::Interrupted, None, now);
+        self.runs.values().filter(ends).cloned().collect()
     }
 }

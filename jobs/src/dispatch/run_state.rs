@@ -1,0 +1,233 @@
+//! The state of a run, which its handler, its thread and the dispatcher share.
+//!
+//! Ground rules:
+//!
+//! - A run either starts or is withdrawn. Each is one exchange of `stage` from `WAITING`, so exactly one of
+//!   them happens. In the same way a run that has started either returns or overruns its time limit: one
+//!   exchange of `handler`.
+//! - A run ends once: the first outcome that is noted counts (`end`). Two threads report its start and its end. The
+//!   second of them to come reports the end (`reports.rs`), so the end never comes before the start.
+//! - Wakers are called outside the lock.
+
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::task::Waker;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::store::{Claimed, Fence};
+use crate::values::attempt_errors::AttemptErrors;
+use crate::values::cancellation::Cancellation;
+use crate::values::extra::Extra;
+use crate::values::id::JobId;
+use crate::values::run_report::Outcome;
+use crate::values::time::Millis;
+
+/// The state that the dispatcher and a run share.
+pub(crate) struct RunState {
+    pub(crate) id: JobId,
+    pub(crate) kind: Arc<str>,
+    pub(crate) due: Millis,
+    pub(crate) failures: u32,
+    pub(crate) attempt: u32,
+    pub(crate) key: Option<String>,
+    /// The errors of earlier attempts.
+    pub(crate) errors: AttemptErrors,
+    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) fence: Fence,
+    /// Its handler takes no thread.
+    pub(crate) is_async: bool,
+    /// How long it may take.
+    pub(crate) limit: Option<Duration>,
+    /// When the lease ends in this process, if the claim is a lease.
+    lease: Mutex<Option<Instant>>,
+    stage: AtomicU8,
+    late_micros: AtomicU64,
+    /// When the run started, and how long its handler took.
+    started: OnceLock<Instant>,
+    took: OnceLock<Duration>,
+    handler: AtomicU8,
+    over: OnceLock<Over>,
+    /// Which of its reports are due or made: bits of [`START_REPORTED`] and [`END_DUE`].
+    reports: AtomicU8,
+    /// Why the run should stop, as a number: see [`Cancellation::of`].
+    pub(super) cancellation: AtomicU8,
+    pub(super) wakers: Mutex<Vec<Waker>>,
+    /// The result that the run has set.
+    pub(super) result: Mutex<Option<Vec<u8>>>,
+}
+
+/// How a run ended.
+pub(crate) struct Over {
+    pub(crate) outcome: Outcome,
+    pub(crate) error: Option<String>,
+    pub(crate) took: Duration,
+}
+
+const WAITING: u8 = 0;
+const STARTED: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+const UNDER_WAY: u8 = 0;
+const RETURNED: u8 = 1;
+const OVERRUN: u8 = 2;
+
+const START_REPORTED: u8 = 1;
+const END_DUE: u8 = 2;
+
+impl RunState {
+    pub(crate) fn new(claimed: &Claimed, is_async: bool, limit: Option<Duration>) -> RunState {
+        RunState {
+            id: claimed.id,
+            kind: Arc::clone(&claimed.kind),
+            due: claimed.due,
+            failures: claimed.failures,
+            attempt: claimed.attempts.saturating_add(1),
+            key: claimed.key.clone(),
+            errors: claimed.errors.clone(),
+            extra: claimed.extra.clone(),
+            fence: claimed.fence,
+            is_async,
+            limit,
+            lease: Mutex::new(None),
+            stage: AtomicU8::new(WAITING),
+            late_micros: AtomicU64::new(0),
+            started: OnceLock::new(),
+            took: OnceLock::new(),
+            handler: AtomicU8::new(UNDER_WAY),
+            over: OnceLock::new(),
+            reports: AtomicU8::new(0),
+            cancellation: AtomicU8::new(0),
+            wakers: Mutex::new(Vec::new()),
+            result: Mutex::new(None),
+        }
+    }
+
+    /// Starts the run. Returns `false` if it was withdrawn.
+    pub(crate) fn start(&self, late: Duration, now: Instant) -> bool {
+        let micros = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
+        self.late_micros.store(micros, Ordering::Relaxed);
+        let _ = self.started.set(now);
+        self.leave_waiting(STARTED)
+    }
+
+    /// Returns when the run started, if it has.
+    pub(crate) fn started(&self) -> Option<Instant> {
+        self.started.get().copied().filter(|_| self.has_started())
+    }
+
+    /// Returns the age of the run, if it has started.
+    pub(crate) fn age(&self, now: Instant) -> Option<Duration> {
+        Some(now.saturating_duration_since(self.started()?))
+    }
+
+    /// Returns how long the handler took, once it has ended.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        self.took.get().copied()
+    }
+
+    /// Notes that the handler has ended. Returns `false` if the run has overrun its time limit before.
+    pub(crate) fn returns(&self, now: Instant) -> bool {
+        let _ = self.took.set(self.age(now).unwrap_or_default());
+        self.leave_under_way(RETURNED)
+    }
+
+    /// Ends the run before its handler. Returns `false` if the handler has ended.
+    pub(crate) fn overruns(&self) -> bool {
+        self.leave_under_way(OVERRUN)
+    }
+
+    fn leave_under_way(&self, handler: u8) -> bool {
+        let exchanged =
+            self.handler.compare_exchange(UNDER_WAY, handler, Ordering::AcqRel, Ordering::Acquire);
+        exchanged.is_ok()
+    }
+
+    /// Says whether its handler has not ended, or not begun, and it has not overrun its limit.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.handler.load(Ordering::Acquire) == UNDER_WAY
+    }
+
+    pub(crate) fn has_overrun(&self) -> bool {
+        self.handler.load(Ordering::Acquire) == OVERRUN
+    }
+
+    /// Notes how the run ended. Returns `false` if that was noted before, or the run has not started.
+    pub(crate) fn end(&self, outcome: Outcome, error: Option<String>, now: Instant) -> bool {
+        let Some(age) = self.age(now) else { return false };
+        let took = self.took().unwrap_or(age);
+        self.over.set(Over { outcome, error, took }).is_ok()
+    }
+
+    pub(crate) fn over(&self) -> Option<&Over> {
+        self.over.get()
+    }
+
+    /// Notes that the start was reported. Returns whether the end is due to be reported after it.
+    pub(crate) fn start_was_reported(&self) -> bool {
+        self.reports.fetch_or(START_REPORTED, Ordering::AcqRel) & END_DUE != 0
+    }
+
+    /// Notes that the end is to be reported. Returns whether the start was reported before: else the end waits
+    /// for that.
+    pub(crate) fn end_is_due(&self) -> bool {
+        self.reports.fetch_or(END_DUE, Ordering::AcqRel) & START_REPORTED != 0
+    }
+
+    /// Returns the result that the run has set.
+    pub(crate) fn result(&self) -> Option<Vec<u8>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes sure that the run never starts. Returns `false` if it has started, or was withdrawn
+    /// before.
+    pub(crate) fn withdraw(&self) -> bool {
+        self.leave_waiting(WITHDRAWN)
+    }
+
+    fn leave_waiting(&self, stage: u8) -> bool {
+        self.stage.compare_exchange(WAITING, stage, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    pub(crate) fn set_lease(&self, until: Instant) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    pub(crate) fn lease(&self) -> Option<Instant> {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether the lease has ended in this process.
+    pub(crate) fn has_expired(&self, now: Instant) -> bool {
+        self.lease().is_some_and(|until| until <= now)
+    }
+
+    /// Says whether the run has reached its time limit.
+    pub(super) fn is_over_limit(&self, now: Instant) -> bool {
+        self.limit.is_some_and(|limit| self.age(now).is_some_and(|age| age >= limit))
+    }
+
+    /// Returns how long after its due time the run started.
+    pub(crate) fn late(&self) -> Duration {
+        Duration::from_micros(self.late_micros.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn has_started(&self) -> bool {
+        self.stage.load(Ordering::Acquire) == STARTED
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.stage.load(Ordering::Acquire) == WAITING
+    }
+
+    /// Cancels the run; a graver reason replaces a lesser one. Moves the wakers of waiting futures to `wakers`.
+    /// They are code of the user's, so the caller wakes them where it holds no lock.
+    pub(crate) fn tell(&self, why: Cancellation, wakers: &mut Vec<Waker>) {
+        let mut waiting = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.cancellation.fetch_max(why as u8, Ordering::AcqRel);
+        wakers.append(&mut waiting);
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.cancellation.load(Ordering::Acquire) > 0
+    }
+}

@@ -1,0 +1,86 @@
+//! Durations, counted under fixed bounds, as monitoring systems read them.
+
+use std::time::Duration;
+
+/// Durations, counted exactly under the bounds of [`Buckets::BOUNDS`]: a histogram for a monitoring system, whose
+/// bounds are the same in every process and version. [`Lateness`](crate::Lateness) has quantiles.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Buckets {
+    /// How many durations each bucket has. The first bucket has those of at most the first bound, each further
+    /// one those above the bound before it, and the last one those above every bound.
+    pub counts: [u64; Buckets::BOUNDS.len() + 1],
+    /// The sum of all durations.
+    pub sum: Duration,
+}
+
+impl Buckets {
+    /// The bounds, each of which belongs to the bucket below it: from a millisecond to an hour.
+    pub const BOUNDS: [Duration; 14] = [
+        Duration::from_micros(1_000),
+        Duration::from_micros(2_500),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_secs(5),
+        Duration::from_secs(30),
+        Duration::from_secs(300),
+        Duration::from_secs(3600),
+    ];
+
+    /// Returns the number of all durations.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Returns each bound, and how many durations are at most that long: the buckets of a Prometheus histogram,
+    /// without the last one, which is [`Buckets::count`].
+    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + use<'_> {
+        let mut below = 0;
+        Buckets::BOUNDS.into_iter().zip(&self.counts).map(move |(bound, count)| {
+            below += count;
+            (bound, below)
+        })
+    }
+
+    /// Returns the bucket of a duration.
+    pub(crate) fn bucket(duration: Duration) -> usize {
+        Buckets::BOUNDS.iter().take_while(|bound| **bound < duration).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A duration that equals a bound is in the bucket below the bound, and a longer one is not.
+    #[test]
+    fn bucket_has_its_bound_and_nothing_longer() {
+        let nano = Duration::from_nanos(1);
+        for (at, bound) in Buckets::BOUNDS.into_iter().enumerate() {
+            assert_eq!(Buckets::bucket(bound), at);
+            assert_eq!(Buckets::bucket(bound - nano), at);
+            assert_eq!(Buckets::bucket(bound + nano), at + 1);
+        }
+        assert_eq!((Buckets::bucket(Duration::ZERO), Buckets::bucket(Duration::MAX)), (0, 14));
+    }
+
+    /// The cumulative counts end with the number of durations that no bound is too short for.
+    #[test]
+    fn cumulative_counts_grow_from_bound_to_bound() {
+        let mut buckets = Buckets::default();
+        for (at, count) in buckets.counts.iter_mut().enumerate() {
+            *count = at as u64;
+        }
+        let found: Vec<u64> = buckets.cumulative().map(|(_, count)| count).collect();
+        assert_eq!(found, [0, 1, 3, 6, 10, 15, 21, 28, 36, 45, 55, 66, 78, 91]);
+        assert_eq!(buckets.count(), 105);
+        assert!(buckets.cumulative().map(|(bound, _)| bound).eq(Buckets::BOUNDS));
+    }
+}

@@ -1,0 +1,82 @@
+//! The report of the start or the end of a run, and how a run may end.
+
+use core::fmt;
+use std::time::{Duration, SystemTime};
+
+use super::fence::Fence;
+use super::id::JobId;
+
+/// The start or the end of a run, for the function of [`Builder::on_run`](crate::Builder::on_run).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct RunReport {
+    /// The job.
+    pub id: JobId,
+    /// Its kind.
+    pub kind: String,
+    /// Its key, if it has one.
+    pub key: Option<String>,
+    /// The number of this attempt, as [`Run::attempt`](crate::Run::attempt) counts them.
+    pub attempt: u32,
+    /// The fence of the run. With the id it tells this run from every other run, so it leads from an end to its
+    /// start.
+    pub fence: Fence,
+    /// The due time of the job.
+    pub due: SystemTime,
+    /// How long after its due time the run started, by the wall clock.
+    pub late: Duration,
+    /// At the end: the time from the start of the run to the end of its handler. If the handler has not ended,
+    /// the time up to this report.
+    pub took: Option<Duration>,
+    /// At the end: how the run ended. `None` at the start.
+    pub outcome: Option<Outcome>,
+    /// At the end: the error, if the outcome is [`Outcome::Retried`] or [`Outcome::Dead`], or if it is
+    /// [`Outcome::Cancelled`] and the handler failed.
+    pub error: Option<String>,
+}
+
+/// How a run ended, and what became of its job. The text of each is its name in small letters.
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Outcome {
+    /// The handler returned `Ok`, and the job is gone.
+    Completed,
+    /// The run failed, and the job is retried.
+    Retried,
+    /// The handler returned [`Fail::snooze`](crate::Fail::snooze): the job runs again later.
+    Snoozed,
+    /// The run failed, and the job is dead.
+    Dead,
+    /// The job was cancelled while it ran. It is gone, although the handler did not return `Ok`. A cancel from
+    /// another machine that arrives less than about a second before the end may be missed here: the outcome is
+    /// then that of a job without a cancel.
+    Cancelled,
+    /// The end of the handler does not count: the run lost its lease, the jobs of the process ended before it,
+    /// or the handler returned [`Fail::interrupted`](crate::Fail::interrupted). The job runs again.
+    Interrupted,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: &'static [Outcome] = &[
+        Outcome::Completed,
+        Outcome::Retried,
+        Outcome::Snoozed,
+        Outcome::Dead,
+        Outcome::Cancelled,
+        Outcome::Interrupted,
+    ];
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Outcome::Completed => "completed",
+            Outcome::Retried => "retried",
+            Outcome::Snoozed => "snoozed",
+            Outcome::Dead => "dead",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Interrupted => "interrupted",
+        })
+    }
+}

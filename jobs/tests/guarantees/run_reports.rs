@@ -1,0 +1,479 @@
+//! What `on_run` promises: each start and each end of a run, once.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{
+    Buckets, Builder, Client, Fail, Fence, Job, JobId, Jobs, Outcome, Retry, RunReport,
+};
+
+use super::hooks::every_call_is_refused;
+use super::support::*;
+
+/// Notes every report.
+#[derive(Clone, Default)]
+pub(crate) struct Reports(Arc<Mutex<Vec<RunReport>>>);
+
+impl Reports {
+    pub(crate) fn on(&self, builder: Builder) -> Builder {
+        let noted = Arc::clone(&self.0);
+        builder.on_run(move |run| noted.lock().unwrap().push(run.clone()))
+    }
+
+    pub(crate) fn get(&self) -> Vec<RunReport> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Returns the reports of the ends.
+    pub(crate) fn ends(&self) -> Vec<RunReport> {
+        self.get().into_iter().filter(|run| run.outcome.is_some()).collect()
+    }
+
+    pub(crate) fn outcomes(&self) -> Vec<Outcome> {
+        self.get().into_iter().filter_map(|run| run.outcome).collect()
+    }
+
+    /// Each run has one start, and after it one end.
+    pub(crate) fn check(&self) {
+        let mut under_way: HashMap<(JobId, Fence), bool> = HashMap::new();
+        for run in self.get() {
+            match run.outcome {
+                None => {
+                    assert!(run.took.is_none() && run.error.is_none(), "{run:?}");
+                    assert_eq!(under_way.insert((run.id, run.fence), true), None, "{run:?}");
+                }
+                Some(_) => {
+                    assert!(run.took.is_some(), "{run:?}");
+                    assert_eq!(under_way.insert((run.id, run.fence), false), Some(true), "{run:?}");
+                }
+            }
+        }
+        assert!(under_way.values().all(|is_under_way| !is_under_way), "{under_way:?}");
+    }
+}
+
+/// The end says how the run ended and why, and both reports say of which job and which attempt.
+#[test]
+fn run_reports_say_which_job_and_how_it_ended() {
+    on_each_store(|builder| {
+        let reports = Reports::default();
+        let slot = Arc::new(OnceLock::<Client>::new());
+        let inside = Arc::clone(&slot);
+        let (jobs, driver) = reports
+            .on(builder)
+            .retry(Retry::fixed(HOUR).max_retries(1))
+            .handle(move |job: Close, run| match job.order {
+                1 => Ok(()),
+                2 => Err(Fail::retry("busy")),
+                3 => Err(Fail::snooze(24 * HOUR)),
+                4 => Err(Fail::dead("never")),
+                5 => {
+                    let _ = inside.get().unwrap().cancel(run.id()).unwrap();
+                    Err(Fail::retry("stopped"))
+                }
+                6 => panic!("a wrong turn"),
+                // It was not asked to stop.
+                _ => Err(Fail::interrupted()),
+            })
+            .manual()
+            .unwrap();
+        slot.set(jobs.client()).unwrap();
+        let due = driver.wall_now() + SECOND;
+        let id = jobs.keyed("order-1").insert(SECOND, close(1)).unwrap();
+        for order in 2..=7 {
+            jobs.insert(order as u32 * SECOND, close(order)).unwrap();
+        }
+        driver.advance(2 * HOUR);
+        reports.check();
+        let first = &reports.get()[..2];
+        for run in first {
+            assert_eq!((run.id, &*run.kind, run.due, run.attempt), (id, "close-order", due, 1));
+            assert_eq!((run.key.as_deref(), run.late), (Some("order-1"), Duration::ZERO));
+        }
+        assert_eq!(
+            (first[1].took, first[1].outcome),
+            (Some(Duration::ZERO), Some(Outcome::Completed))
+        );
+        let ends = reports.ends();
+        let end = |run: &RunReport| {
+            (run.attempt, run.outcome.unwrap(), run.error.clone().unwrap_or_default())
+        };
+        let found: Vec<_> = ends.iter().map(end).collect();
+        let expected = [
+            (1, Outcome::Completed, ""),
+            (1, Outcome::Retried, "busy"),
+            (1, Outcome::Snoozed, ""),
+            (1, Outcome::Dead, "never"),
+            (1, Outcome::Cancelled, "stopped"),
+            (1, Outcome::Retried, "panicked: a wrong turn"),
+            (1, Outcome::Retried, "the run was told to stop"),
+            (2, Outcome::Dead, "busy"),
+            (2, Outcome::Dead, "panicked: a wrong turn"),
+            (2, Outcome::Dead, "the run was told to stop"),
+        ];
+        let expected =
+            expected.map(|(attempt, outcome, error)| (attempt, outcome, error.to_owned()));
+        assert_eq!(found, expected);
+        // The counters agree.
+        let stats = jobs.stats();
+        let [of_kind] = &stats.kinds[..] else { panic!("{stats:?}") };
+        for outcome in Outcome::ALL {
+            let many = reports.outcomes().iter().filter(|its| *its == outcome).count();
+            assert_eq!(of_kind.ended(*outcome).count(), many as u64, "{outcome}");
+        }
+        assert_eq!((of_kind.lateness.count, of_kind.run_time.count), (10, 10));
+    });
+}
+
+/// Data of the kind of `Close` that does not decode as one.
+#[derive(Serialize, Deserialize)]
+struct NoClose(String);
+
+impl Job for NoClose {
+    const KIND: &'static str = Close::KIND;
+}
+
+/// A payload that does not decode is a run with a start and an end too.
+#[test]
+fn run_of_a_payload_that_does_not_decode_is_reported() {
+    on_each_store(|builder| {
+        let reports = Reports::default();
+        let builder = reports.on(builder).handle(|_: Close, _| Ok(()));
+        let (jobs, driver) = builder.manual().unwrap();
+        let id = jobs.insert(SECOND, NoClose("no order".to_owned())).unwrap();
+        driver.advance(SECOND);
+        reports.check();
+        let end = &reports.ends()[0];
+        assert_eq!((end.id, end.outcome), (id, Some(Outcome::Dead)));
+        assert!(end.error.is_some());
+    });
+}
+
+/// The start is reported before the handler is called, on its thread.
+#[test]
+fn run_start_is_reported_on_the_thread_of_the_handler_before_it() {
+    on_each_store(|builder| {
+        let (said, heard) = mpsc::channel();
+        let (hook, handler) = (said.clone(), said);
+        let jobs = builder
+            .on_run(move |run| {
+                let what = if run.outcome.is_none() { "start" } else { "end" };
+                let _ = hook.send((what, std::thread::current().id()));
+            })
+            .handle(move |_: Close, _| {
+                let _ = handler.send(("handler", std::thread::current().id()));
+                Ok(())
+            })
+            .start()
+            .unwrap();
+        for order in 0..20 {
+            jobs.insert(MS, close(order)).unwrap();
+            let seen: [_; 3] = core::array::from_fn(|_| heard.recv_timeout(LONG).unwrap());
+            assert_eq!(seen.map(|(what, _)| what), ["start", "handler", "end"]);
+            assert_eq!(seen[0].1, seen[1].1);
+            assert_ne!(seen[1].1, seen[2].1);
+        }
+    });
+}
+
+/// The end is reported after the commit that ends the run: whoever learns of it finds the job as it is then.
+#[test]
+fn run_end_is_reported_after_its_commit() {
+    on_each_store(|builder| {
+        let (said, heard) = mpsc::channel();
+        let slot = Arc::new(OnceLock::<Client>::new());
+        let inside = Arc::clone(&slot);
+        let (jobs, driver) = builder
+            .retry(Retry::fixed(HOUR))
+            .handle(|job: Close, _| if job.order == 1 { Ok(()) } else { Err("no")? })
+            .on_run(move |run| {
+                let found = inside.get().unwrap().get(run.id).unwrap();
+                let found = found.map(|job| (job.failures, job.state));
+                said.send((run.outcome, found)).unwrap();
+            })
+            .manual()
+            .unwrap();
+        slot.set(jobs.client()).unwrap();
+        jobs.insert(SECOND, close(1)).unwrap();
+        jobs.insert(2 * SECOND, close(2)).unwrap();
+        driver.advance(3 * SECOND);
+        use tickwheel_jobs::JobState::{Pending, Running};
+        let expected = [
+            (None, Some((0, Running))),
+            (Some(Outcome::Completed), None),
+            (None, Some((0, Running))),
+            (Some(Outcome::Retried), Some((1, Pending))),
+        ];
+        assert!(heard.try_iter().eq(expected));
+    });
+}
+
+/// The same in real time: a thread that hears of an end finds the job gone.
+#[test]
+fn run_end_in_real_time_is_reported_after_its_commit() {
+    on_each_store(|builder| {
+        let (said, heard) = mpsc::channel();
+        let jobs = builder
+            .handle(|_: Close, _| Ok(()))
+            .on_run(move |run| {
+                if run.outcome.is_some() {
+                    let _ = said.send(run.id);
+                }
+            })
+            .start()
+            .unwrap();
+        for order in 0..200 {
+            jobs.insert(Duration::ZERO, close(order)).unwrap();
+            let id = heard.recv_timeout(LONG).unwrap();
+            assert_eq!(jobs.get(id).unwrap(), None);
+        }
+    });
+}
+
+/// Every start has one end, also if a shutdown waits for the run no longer, if the handler gives up at the
+/// signal, or if the jobs are dropped.
+#[test]
+fn run_that_a_shutdown_leaves_behind_is_reported_as_interrupted_once() {
+    for is_dropped in [false, true] {
+        on_each_store(|builder| {
+            let reports = Reports::default();
+            let (started, at_start) = mpsc::channel();
+            let release = Arc::new(AtomicBool::new(false));
+            let released = Arc::clone(&release);
+            let (ended, at_end) = mpsc::channel();
+            let jobs = reports
+                .on(builder)
+                .threads(2)
+                .handle(move |job: Close, _| {
+                    started.send(job.order).unwrap();
+                    if job.order < 100 {
+                        wait_until("it is released", || released.load(Ordering::SeqCst));
+                        let _ = ended.send(());
+                    }
+                    Ok(())
+                })
+                .start()
+                .unwrap();
+            jobs.insert(Duration::ZERO, close(100)).unwrap();
+            assert_eq!(at_start.recv_timeout(LONG), Ok(100));
+            wait_until("it is done", || reports.outcomes() == [Outcome::Completed]);
+            jobs.insert_batch([(Duration::ZERO, close(1)), (Duration::ZERO, close(2))]).unwrap();
+            at_start.recv_timeout(LONG).unwrap();
+            at_start.recv_timeout(LONG).unwrap();
+            match is_dropped {
+                true => drop(jobs),
+                false => drop(jobs.shutdown_timeout(MS).unwrap_err()),
+            }
+            wait_until("the ends are reported", || reports.ends().len() == 3);
+            reports.check();
+            assert_eq!(reports.outcomes()[1..], [Outcome::Interrupted; 2]);
+            release.store(true, Ordering::SeqCst);
+            at_end.recv_timeout(LONG).unwrap();
+            at_end.recv_timeout(LONG).unwrap();
+            pause(20 * MS);
+            reports.check();
+        });
+    }
+}
+
+/// A handler that gives up when the program ends is reported as interrupted, before the shutdown returns.
+#[test]
+fn run_that_gives_up_at_a_shutdown_is_reported_as_interrupted() {
+    on_each_store(|builder| {
+        let reports = Reports::default();
+        let (started, at_start) = mpsc::channel();
+        let jobs = reports
+            .on(builder)
+            .handle(move |_: Close, run| {
+                started.send(()).unwrap();
+                wait_until("the run is told", || run.is_cancelled());
+                Err(Fail::interrupted())
+            })
+            .start()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        at_start.recv_timeout(LONG).unwrap();
+        jobs.shutdown_timeout(LONG).unwrap();
+        reports.check();
+        assert_eq!(reports.outcomes(), [Outcome::Interrupted]);
+        assert_eq!(reports.ends()[0].error, None);
+    });
+}
+
+/// Jobs that are dropped in a handler on a manual clock report the end of its run too.
+#[test]
+fn run_that_drops_its_jobs_is_reported_as_interrupted() {
+    on_each_store(|builder| {
+        let reports = Reports::default();
+        let slot: Arc<Mutex<Option<Jobs>>> = Arc::default();
+        let inside = Arc::clone(&slot);
+        let (jobs, driver) = reports
+            .on(builder)
+            .handle(move |_: Close, _| {
+                drop(inside.lock().unwrap().take());
+                Ok(())
+            })
+            .manual()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        *slot.lock().unwrap() = Some(jobs);
+        driver.advance(SECOND);
+        reports.check();
+        assert_eq!(reports.outcomes(), [Outcome::Interrupted]);
+    });
+}
+
+/// An end that is known while the start is still being reported is reported after the start.
+#[test]
+fn run_end_never_overtakes_its_start() {
+    on_each_store(|builder| {
+        let (said, heard) = mpsc::channel();
+        let release = Arc::new(AtomicBool::new(false));
+        let released = Arc::clone(&release);
+        let jobs = builder
+            .handle(|_: Close, _| Ok(()))
+            .on_run(move |run| {
+                let _ = said.send(run.outcome);
+                if run.outcome.is_none() {
+                    wait_until("it is released", || released.load(Ordering::SeqCst));
+                    let _ = said.send(None);
+                }
+            })
+            .start()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        assert_eq!(heard.recv_timeout(LONG), Ok(None));
+        assert!(jobs.shutdown_timeout(MS).is_err());
+        assert!(heard.try_recv().is_err());
+        release.store(true, Ordering::SeqCst);
+        assert_eq!(heard.recv_timeout(LONG), Ok(None));
+        assert_eq!(heard.recv_timeout(LONG), Ok(Some(Outcome::Interrupted)));
+        // The hook is dropped when the last run has ended: no other report follows.
+        assert_eq!(heard.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected));
+    });
+}
+
+/// A value whose drop panics.
+struct PanicsTwice;
+
+impl Drop for PanicsTwice {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("in the drop of a panic");
+        }
+    }
+}
+
+/// A panic of `on_run` harms nothing, that of the start neither: the run goes on, and its end is recorded.
+#[test]
+fn on_run_that_panics_harms_nothing() {
+    on_each_store(|builder| {
+        let jobs = builder
+            .handle(|_: Close, _| Ok(()))
+            .on_run(|_| std::panic::panic_any(PanicsTwice))
+            .start()
+            .unwrap();
+        let client = jobs.client();
+        jobs.insert_batch((0..20).map(|order| (MS, close(order)))).unwrap();
+        wait_until("all are gone", || {
+            let counts = jobs.count().unwrap();
+            counts.pending + counts.running == 0
+        });
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+        assert_eq!(client.stats().completed, 20);
+    });
+}
+
+/// At the start `on_run` may make any call. At the end a call that would wait is refused, and a nudge is not.
+#[test]
+fn on_run_may_call_at_the_start_and_is_refused_at_the_end() {
+    on_each_store(|builder| {
+        let slot = Arc::new(OnceLock::<Client>::new());
+        let inside = Arc::clone(&slot);
+        let (said, heard) = mpsc::channel();
+        let jobs = builder
+            .handle(|_: Close, _| Ok(()))
+            .on_run(move |run| {
+                let client = inside.get().unwrap();
+                client.nudge();
+                let _ = said.send(match run.outcome {
+                    None => client.insert(HOUR, close(1)).is_ok() && client.check().is_ok(),
+                    Some(_) => every_call_is_refused(client),
+                });
+            })
+            .start()
+            .unwrap();
+        slot.set(jobs.client()).unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        assert_eq!(heard.recv_timeout(LONG), Ok(true));
+        assert_eq!(heard.recv_timeout(LONG), Ok(true));
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// A shutdown in `on_run` at the start does not wait for the run.
+#[test]
+fn shutdown_in_on_run_at_the_start_does_not_wait_for_the_run() {
+    on_each_store(|builder| {
+        let slot: Arc<Mutex<Option<Jobs>>> = Arc::default();
+        let inside = Arc::clone(&slot);
+        let (said, heard) = mpsc::channel();
+        let jobs = builder
+            .handle(|_: Close, _| Ok(()))
+            .on_run(move |run| {
+                let _ = said.send(run.outcome);
+                if run.outcome.is_none() {
+                    wait_until("the jobs are there", || inside.lock().unwrap().is_some());
+                    let jobs = inside.lock().unwrap().take().unwrap();
+                    assert!(jobs.shutdown().is_err());
+                }
+            })
+            .start()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        *slot.lock().unwrap() = Some(jobs);
+        assert_eq!(heard.recv_timeout(LONG), Ok(None));
+        assert_eq!(heard.recv_timeout(LONG), Ok(Some(Outcome::Interrupted)));
+    });
+}
+
+/// The lateness and the run times of a kind are counted under the exact bounds, in the kind's own counters.
+#[test]
+fn stats_have_lateness_and_run_times_of_each_kind() {
+    on_each_store(|builder| {
+        let slot = Arc::new(OnceLock::<tickwheel_jobs::Driver>::new());
+        let inside = Arc::clone(&slot);
+        let (jobs, driver) = builder
+            .retry(Retry::never())
+            .handle(move |job: Close, _| {
+                // The run takes as many milliseconds as its order says.
+                inside.get().unwrap().advance(job.order as u32 * MS);
+                Ok(())
+            })
+            .handle(|_: Push, _| Err(Fail::dead("no")))
+            .manual()
+            .unwrap();
+        slot.set(driver).unwrap();
+        let driver = slot.get().unwrap();
+        assert!(jobs.stats().kinds.is_empty());
+        // The second one starts 5 ms late, because the first one takes so long.
+        jobs.insert(SECOND, close(5)).unwrap();
+        jobs.insert(SECOND, close(6)).unwrap();
+        driver.advance(HOUR);
+        jobs.insert(SECOND, Push { to: "ann".to_owned() }).unwrap();
+        driver.advance(HOUR);
+        let stats = jobs.stats();
+        let [of_close, of_push] = &stats.kinds[..] else { panic!("{stats:?}") };
+        assert_eq!((&*of_close.kind, &*of_push.kind), ("close-order", "push"));
+        assert_eq!((of_close.lateness.count, of_close.lateness_buckets.count()), (2, 2));
+        let times: &Buckets = of_close.ended(Outcome::Completed);
+        assert_eq!((times.count(), of_close.run_time.count), (2, 2));
+        assert_eq!(times.sum, of_close.run_time.sum);
+        assert_eq!(of_push.ended(Outcome::Dead).counts[0], 1);
+        assert_eq!(of_push.ended(Outcome::Completed).count(), 0);
+    });
+}

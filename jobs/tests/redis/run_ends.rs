@@ -1,0 +1,116 @@
+//! Time limits of runs on a server that nodes share, and the reports of runs that lose their lease.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tickwheel_jobs::{Builder, Cancellation, Fail, Jobs, Outcome, Retry, Run, RunReport};
+
+use crate::proxy::Proxy;
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, open};
+
+const LEASE: Duration = Duration::from_millis(1000);
+
+/// The reports of a node.
+#[derive(Clone, Default)]
+struct Reports(Arc<Mutex<Vec<RunReport>>>);
+
+impl Reports {
+    fn on(&self, builder: Builder) -> Builder {
+        let noted = Arc::clone(&self.0);
+        builder.on_run(move |run| noted.lock().unwrap().push(run.clone()))
+    }
+
+    fn outcomes(&self) -> Vec<Option<Outcome>> {
+        self.0.lock().unwrap().iter().map(|run| run.outcome).collect()
+    }
+}
+
+/// A handler that goes on until it is released, and notes why it was told to stop.
+fn goes_on(
+    release: &Arc<AtomicBool>,
+    told: &Arc<Mutex<Option<Cancellation>>>,
+) -> impl Fn(Order, &Run) -> Result<(), Fail> + Send + Sync + 'static {
+    let (release, told) = (Arc::clone(release), Arc::clone(told));
+    move |_: Order, run: &Run| {
+        while !release.load(Ordering::Acquire) {
+            if let Some(why) = run.cancellation() {
+                told.lock().unwrap().get_or_insert(why);
+            }
+            pause(5 * MS);
+        }
+        Err(Fail::dead("too late"))
+    }
+}
+
+/// A run past its limit and grace has failed, although its lease was renewed. Its job is retried by another node,
+/// and the end of the first run is refused.
+#[test]
+fn run_past_its_limit_runs_on_another_node_and_its_end_is_refused() {
+    let server = Server::start();
+    let (release, told, log) = (Arc::default(), Arc::default(), Log::default());
+    let reports = Reports::default();
+    let first = reports
+        .on(open(&server))
+        .lease(LEASE)
+        .threads(1)
+        .time_limit::<Order>(100 * MS)
+        .retry(Retry::fixed(Duration::from_millis(200)))
+        .handle(goes_on(&release, &told))
+        .start()
+        .unwrap();
+    let id = first.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it is told", || told.lock().unwrap().is_some());
+    assert_eq!(*told.lock().unwrap(), Some(Cancellation::TimeLimit));
+    let noted = log.clone();
+    let handler = move |order: Order, run: &Run| {
+        assert_eq!(run.attempt(), 2);
+        noted.add(order.0);
+        Ok(())
+    };
+    let second = open(&server).lease(LEASE).handle(handler).start().unwrap();
+    wait_until("it ran elsewhere", || log.of(1) == 1);
+    // The node has one thread, and that one is held.
+    assert_eq!(reports.outcomes(), [None, Some(Outcome::Retried)]);
+    assert_eq!(first.stats().in_flight, 1);
+    wait_until("the job is gone", || second.get(id).unwrap().is_none());
+    release.store(true, Ordering::Release);
+    wait_until("the slot is free", || first.stats().in_flight == 0);
+    assert_eq!((second.get(id).unwrap(), second.count().unwrap().dead), (None, 0));
+    assert_eq!(first.stats().failed, 1);
+    second.check().unwrap();
+    first.shutdown().unwrap();
+    second.shutdown().unwrap();
+    assert_eq!(reports.outcomes().len(), 2);
+    assert_eq!(log.of(1), 1);
+}
+
+/// A run that loses its lease is reported as interrupted, and its own end is not reported.
+#[test]
+fn run_that_loses_its_lease_is_reported_as_interrupted_once() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let (release, told) = (Arc::default(), Arc::default());
+    let reports = Reports::default();
+    let node = reports
+        .on(Jobs::redis(proxy.url()).unwrap())
+        .lease(LEASE)
+        .handle(goes_on(&release, &told))
+        .start()
+        .unwrap();
+    node.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it started", || reports.outcomes().len() == 1);
+    proxy.stall(true);
+    wait_until("the end is reported", || reports.outcomes().len() == 2);
+    wait_until("it is told", || told.lock().unwrap().is_some());
+    assert_eq!(*told.lock().unwrap(), Some(Cancellation::LeaseLost));
+    release.store(true, Ordering::Release);
+    proxy.stall(false);
+    wait_until("the job runs again", || reports.outcomes().len() > 2);
+    node.shutdown().unwrap();
+    let outcomes = reports.outcomes();
+    assert_eq!(outcomes[..2], [None, Some(Outcome::Interrupted)]);
+    let starts = outcomes.iter().filter(|outcome| outcome.is_none()).count();
+    assert_eq!(outcomes.len(), 2 * starts, "{outcomes:?}");
+}
