@@ -115,6 +115,7 @@ pub use values::error::{
 };
 pub use values::fail::Fail;
 pub use values::fence::Fence;
+pub use values::history::{HistoryEntry, Step};
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{Cancel, Counts, DeadByError, Durability, JobInfo, JobState, ScheduleInfo};
 pub use values::job::{DecodeError, EncodeError, Job};

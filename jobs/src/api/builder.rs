@@ -40,6 +40,7 @@ pub struct Builder {
     pub(super) capture: Option<Capture>,
     pub(super) on_run: Option<OnRun>,
     pub(super) time_limits: Vec<(&'static str, Duration)>,
+    pub(super) history: bool,
 }
 
 pub(super) enum Source {
@@ -78,6 +79,7 @@ impl Builder {
             capture: None,
             on_run: None,
             time_limits: Vec::new(),
+            history: true,
         }
     }
 

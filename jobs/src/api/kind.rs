@@ -122,6 +122,10 @@ impl Kind {
         &self.name
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Pauses the kind, as [`Client::pause`] pauses the queue. Jobs of other kinds run on.
     ///
     /// # Errors

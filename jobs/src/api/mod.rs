@@ -10,6 +10,7 @@ pub(crate) mod by_hand;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod statement;
 pub(crate) mod kind;
+pub(crate) mod history;
 pub(crate) mod wait;
 pub(crate) mod keyed;
 pub(crate) mod pages;

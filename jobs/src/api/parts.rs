@@ -99,6 +99,7 @@ impl Builder {
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
             end_waits: Arc::default(),
             threads: self.threads,
+            history: self.history,
         };
         // On a manual clock and in a client, the caller's thread asks the store anyway.
         #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
@@ -112,7 +113,7 @@ impl Builder {
         let mut file = None;
         let store: Box<dyn Store> = match self.source {
             Source::Memory if !runs_jobs => return wrong("jobs in memory have no other clients"),
-            Source::Memory => Box::new(Memory::new(self.keep_dead)),
+            Source::Memory => Box::new(Memory::new(self.keep_dead, self.history)),
             #[cfg(feature = "redis")]
             Source::Server(server) => {
                 let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
@@ -128,7 +129,8 @@ impl Builder {
                     keep_dead,
                     replicas,
                     manual,
-                );
+                )
+                .counting_history(self.history);
                 let owner = store.owner();
                 let (again, its_queue) = (server, queue);
                 let ask: questions::Open = Box::new(move || {
@@ -146,6 +148,7 @@ impl Builder {
                 location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
                 location.call_timeout = self.call_timeout;
                 location.keep_dead = self.keep_dead;
+                location.history = self.history;
                 // `Jobs::open` has resolved the path already; the lock lies beside the real file.
                 let runner = match runs_jobs {
                     true => location.lock_runner()?,

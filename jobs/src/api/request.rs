@@ -4,7 +4,8 @@
 //! instead, and gets an answer of its type. This file alone says which answer belongs to which operation.
 
 use crate::store::{
-    Answer, ApplyError, Inserted, NewJob, NewSchedule, Op, Page, PageRequest, StoredSchedule,
+    Answer, ApplyError, HistoryPart, Inserted, NewJob, NewSchedule, Op, Page, PageRequest,
+    StoredSchedule,
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -87,5 +88,7 @@ requests! {
         Op::DeadByError(most), Answer::DeadByError(groups) => groups;
     nodes() -> Vec<NodeInfo> = Op::Nodes, Answer::Nodes(nodes) => nodes;
     settings() -> Vec<(String, String)> = Op::Settings, Answer::Settings(settings) => settings;
+    history(kind: Option<String>, from: Millis, to: Millis) -> Vec<HistoryPart> =
+        Op::History { kind, from, to }, Answer::History(parts) => parts;
     schedules() -> Vec<StoredSchedule> = Op::Schedules, Answer::Schedules(schedules) => schedules;
 }

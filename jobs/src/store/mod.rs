@@ -24,6 +24,7 @@
 pub(crate) mod hurry;
 pub(crate) mod claim;
 pub(crate) mod ended;
+pub(crate) mod history;
 pub(crate) mod new_job;
 pub(crate) mod page;
 pub(crate) mod memory;
@@ -49,6 +50,7 @@ use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use ended::{Ending, kept_until};
+pub(crate) use history::{HistoryPart, RunBuckets};
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
 pub(crate) use page::{JobSet, Page, PageKey, PageRequest};
@@ -240,8 +242,9 @@ pub(crate) enum Op {
     /// Answer::ClaimsLost with its id if the claim is no longer held; Answer::Cancelled (SQLite) if another
     /// process requested a cancel of a job that has not completed; else Answer::Done.
     Finish(Finish),
-    /// Gives a claim back, as if it had never been made. Answer::Done.
-    Release(JobId, Fence),
+    /// Gives a claim back, as if it had never been made. Answer::Done. `interrupted`: a run was under way, which
+    /// the history counts.
+    Release { id: JobId, fence: Fence, interrupted: bool },
     /// Renews the leases of these claims. Answer::ClaimsLost.
     Extend(Vec<(JobId, Fence)>),
     /// Deletes some jobs that have ended, and some remembered ids, whose time is over. Answer::Changed: whether
@@ -269,6 +272,8 @@ pub(crate) enum Op {
     Settings,
     /// Answer::Nodes.
     Nodes,
+    /// Answer::History: what began from the first time on and before the second one, of one kind or of all.
+    History { kind: Option<String>, from: Millis, to: Millis },
 }
 
 /// The answer to an [`Op`].
@@ -298,6 +303,7 @@ pub(crate) enum Answer {
     Schedules(Vec<StoredSchedule>),
     Settings(Vec<(String, String)>),
     Nodes(Vec<NodeInfo>),
+    History(Vec<HistoryPart>),
 }
 
 /// How a run ended.
@@ -314,18 +320,28 @@ pub(crate) struct Finish {
     pub(crate) keep: Option<Keep>,
     /// A caller waits for the end of the job.
     pub(crate) wanted: bool,
+    /// What the history counts of the run. None: the program wants no history.
+    pub(crate) run: Option<RunBuckets>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// The job is done, or was cancelled while it ran.
     Completed,
+    /// The job was cancelled while it ran, and its run failed.
+    Cancelled,
     /// The job failed, and is retried at `due`. `errors`: those of earlier attempts, and this one.
-    Retry { due: Millis, errors: AttemptErrors },
+    Retry {
+        due: Millis,
+        errors: AttemptErrors,
+    },
     /// The job was snoozed until `due`. Its interruptions in a row are set to 0; nothing else changes.
-    Snoozed { due: Millis },
+    Snoozed {
+        due: Millis,
+    },
     /// The job failed, and is dead.
-    Dead { errors: AttemptErrors },
+    Dead {
+        errors: AttemptErrors,
+    },
 }
 
 /// A schedule to store.
@@ -366,6 +382,7 @@ impl Op {
                 | Op::Schedules
                 | Op::Settings
                 | Op::Nodes
+                | Op::History { .. }
         )
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod tls;
 pub(crate) mod keep;
 pub(crate) mod setting;
 pub(crate) mod buckets;
+pub(crate) mod history;
 pub(crate) mod cancellation;
 pub(crate) mod run_report;
 pub(crate) mod info;

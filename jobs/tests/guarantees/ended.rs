@@ -171,3 +171,17 @@ fn node_is_gone_after_its_shutdown() {
     assert_eq!(client.nodes().unwrap(), []);
     drop(driver);
 }
+
+/// See the scenario.
+#[test]
+fn history_counts_every_event_in_its_minute() {
+    on_each(|open, _| scenarios::history::history_counts_every_event_in_its_minute(open));
+}
+
+/// See the scenario.
+#[test]
+fn history_lasts_for_ninety_days_and_can_be_turned_off() {
+    on_each(|open, _| {
+        scenarios::history::history_lasts_for_ninety_days_and_can_be_turned_off(open)
+    });
+}

@@ -90,3 +90,17 @@ fn calls_and_pauses_cross_processes() {
         node.shutdown().unwrap();
     }
 }
+
+/// See the scenario.
+#[test]
+fn history_counts_every_event_in_its_minute() {
+    on_a_server(|open| scenarios::history::history_counts_every_event_in_its_minute(open));
+}
+
+/// See the scenario.
+#[test]
+fn history_lasts_for_ninety_days_and_can_be_turned_off() {
+    on_a_server(|open| {
+        scenarios::history::history_lasts_for_ninety_days_and_can_be_turned_off(open)
+    });
+}

@@ -1,6 +1,8 @@
 //! What is promised of jobs that have ended and of pauses, for every store: `tests/guarantees` runs it in memory and
 //! on a file, `tests/redis` on a server. A store is a function that opens it again and again.
 
+pub(crate) mod history;
+
 use std::sync::mpsc;
 use std::time::Duration;
 

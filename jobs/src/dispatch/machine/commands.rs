@@ -10,7 +10,9 @@ use super::{CLAIMS_PER_STEP, Machine, StepOutput};
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run_state::RunState;
-use crate::store::{Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, Store};
+use crate::store::{
+    Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, RunBuckets, Store,
+};
 use crate::values::cancellation::Cancellation;
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail::{Fail, Fate, truncated};
@@ -246,7 +248,7 @@ impl Machine {
         let (its_end, event) = match &end {
             RunEnd::Done => (End::Completed, None),
             _ if self.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
-                (End::Completed, None)
+                (End::Cancelled, None)
             }
             RunEnd::Undecodable(error) => died(error),
             RunEnd::Failed(Fail { fate, error }) => match fate {
@@ -254,7 +256,8 @@ impl Machine {
                     commit.ends_claim(run);
                     let outcome = Outcome::Interrupted;
                     let then = FollowUp::Ended { id, fence, end, at, outcome, event: None };
-                    commit.push(Op::Release(id, fence), then);
+                    let interrupted = self.settings.history;
+                    commit.push(Op::Release { id, fence, interrupted }, then);
                     return;
                 }
                 Fate::Policy | Fate::Interrupted => again(policy.draw_wait(failures, draw), error),
@@ -266,13 +269,15 @@ impl Machine {
         if self.frees_its_slot(fence) {
             commit.ends_claim(run);
         }
-        let outcome = outcome(&its_end, &end);
-        let took = run.took().unwrap_or_default().as_millis();
-        let took = u64::try_from(took).unwrap_or(u64::MAX);
+        let outcome = outcome(&its_end);
+        // A run that has overrun its limit goes on.
+        let took = run.took().or(run.limit).unwrap_or_default();
+        let buckets = self.settings.history.then(|| RunBuckets::of(run.late(), took));
+        let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let result = run.result().filter(|_| its_end == End::Completed);
         let keep = self.stored.keeps.get(&*run.kind).copied();
         let wanted = run.extra.as_ref().is_some_and(|extra| extra.wanted);
-        let finish = Finish { id, fence, end: its_end, took, result, keep, wanted };
+        let finish = Finish { id, fence, end: its_end, took, result, keep, wanted, run: buckets };
         commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, outcome, event });
     }
 
@@ -334,14 +339,14 @@ pub(super) fn check(checked: Checked, store: &mut dyn Store) -> Result<(), Viola
     }
 }
 
-/// Returns the outcome of a run that ends with `its_end` in the store.
-fn outcome(its_end: &End, end: &RunEnd) -> Outcome {
-    match (its_end, end) {
-        (End::Completed, RunEnd::Done) => Outcome::Completed,
-        (End::Completed, _) => Outcome::Cancelled,
-        (End::Retry { .. }, _) => Outcome::Retried,
-        (End::Snoozed { .. }, _) => Outcome::Snoozed,
-        (End::Dead { .. }, _) => Outcome::Dead,
+/// Returns the outcome of a run that ends so.
+fn outcome(end: &End) -> Outcome {
+    match end {
+        End::Completed => Outcome::Completed,
+        End::Cancelled => Outcome::Cancelled,
+        End::Retry { .. } => Outcome::Retried,
+        End::Snoozed { .. } => Outcome::Snoozed,
+        End::Dead { .. } => Outcome::Dead,
     }
 }
 

@@ -92,7 +92,8 @@ impl Commit {
 
     pub(super) fn release(&mut self, run: &RunState) {
         self.ends_claim(run);
-        self.push(Op::Release(run.id, run.fence), FollowUp::Released(run.id));
+        let (id, fence) = (run.id, run.fence);
+        self.push(Op::Release { id, fence, interrupted: false }, FollowUp::Released(id));
     }
 
     /// Returns the jobs that may have ended by these operations.
@@ -100,7 +101,7 @@ impl Commit {
         self.ops.iter().filter_map(|op| match op {
             Op::Finish(Finish { id, .. })
             | Op::Cancel(id)
-            | Op::Release(id, _)
+            | Op::Release { id, .. }
             | Op::Delete(id) => Some(*id),
             _ => None,
         })

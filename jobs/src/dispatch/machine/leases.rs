@@ -210,6 +210,7 @@ mod tests {
             capacity: Some(Arc::new(Capacity::new(2, now))),
             end_waits: Arc::default(),
             threads: None,
+            history: false,
         };
         let mut machine = Machine::new(settings, Millis::ZERO);
         let kind: Arc<str> = Arc::from("task");

@@ -88,6 +88,8 @@ pub(crate) struct Settings {
     pub(crate) end_waits: Arc<EndWaits>,
     /// How many threads run the handlers, if that was set.
     pub(crate) threads: Option<usize>,
+    /// The store counts what happens in each minute.
+    pub(crate) history: bool,
 }
 
 /// The state machine.

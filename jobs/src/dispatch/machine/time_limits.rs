@@ -215,6 +215,7 @@ mod tests {
                 capacity: None,
                 end_waits: Arc::default(),
                 threads: None,
+                history: false,
             };
             let mut store = Fails::default();
             let begun = Instant::now();

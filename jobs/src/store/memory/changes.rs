@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ended, KeptJob, Memory, Record};
+use crate::store::history::Figure;
 use crate::store::{
     Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
     StoredSchedule, kept_until,
@@ -71,6 +72,7 @@ impl Memory {
             payload: new.payload.clone(),
         };
         self.alive.insert(id, record);
+        self.note(id, Figure::Inserted);
         self.wait(id);
         Inserted::New
     }
@@ -88,6 +90,7 @@ impl Memory {
 
     /// Removes a job that was cancelled or replaced.
     pub(super) fn cancelled(&mut self, id: JobId, now: Millis) {
+        self.note(id, Figure::Cancelled);
         self.end(id, Ending::Cancelled, (0, None), None, now);
     }
 
@@ -264,10 +267,13 @@ impl Memory {
             return;
         }
         // A job whose cancel was requested is deleted, whatever the result of its run.
-        if self.claims[&id].asked && finish.end != End::Completed {
-            return self.end(id, Ending::Cancelled, (finish.took, None), None, now);
+        let is_cancelled = self.claims[&id].asked && finish.end != End::Completed;
+        let end = if is_cancelled { &End::Cancelled } else { &finish.end };
+        if let Some(record) = self.alive.get(&id) {
+            self.noted.note_run(&record.kind, Figure::of(end), finish.run);
         }
-        match &finish.end {
+        match end {
+            End::Cancelled => self.end(id, Ending::Cancelled, (finish.took, None), None, now),
             End::Completed => {
                 let run = (finish.took, finish.result.clone());
                 self.end(id, Ending::Completed, run, finish.keep, now);

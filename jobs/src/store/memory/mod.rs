@@ -6,11 +6,13 @@
 //! - No operation fails, so nothing has to be undone.
 
 mod changes;
+mod history;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::history::{Figure, Noted};
 use super::{
     Answer, ApplyError, Batch, ClaimRequest, Claimed, Ending, Fence, Inserted, MOST_INTERRUPTIONS,
     Op, Outcome, Page, PollResult, Store, StoreStats, StoredSchedule, killed,
@@ -44,6 +46,10 @@ pub(crate) struct Memory {
     commits: u64,
     /// How long dead jobs and ids are kept.
     keep_dead: Duration,
+    /// What the history counts in this batch.
+    noted: Noted<Arc<str>>,
+    /// The rows of the history: see `store/history.rs`.
+    history: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 /// An entry of a job that has ended: the job, if it is dead or kept, and the id alone otherwise.
@@ -109,8 +115,8 @@ impl Record {
 
 impl Memory {
     /// Makes an empty store that keeps dead jobs and ids for this long.
-    pub(crate) fn new(keep_dead: Duration) -> Memory {
-        Memory { keep_dead, ..Memory::default() }
+    pub(crate) fn new(keep_dead: Duration, history: bool) -> Memory {
+        Memory { keep_dead, noted: Noted::new(history), ..Memory::default() }
     }
 
     fn apply_one(&mut self, op: &Op, now: Millis) -> Answer {
@@ -169,10 +175,15 @@ impl Memory {
                 self.finish(finish, now);
                 Answer::Done
             }
-            Op::Release(id, _) => {
+            Op::Release { id, interrupted, .. } => {
                 match self.claims.remove(id) {
                     Some(Claim { asked: true, .. }) => self.cancelled(*id, now),
-                    _ => self.wait(*id),
+                    _ => {
+                        if *interrupted {
+                            self.note(*id, Figure::Interrupted);
+                        }
+                        self.wait(*id);
+                    }
                 }
                 Answer::Done
             }
@@ -225,6 +236,9 @@ impl Memory {
                 )
             }
             Op::Schedules => Answer::Schedules(self.schedules.values().cloned().collect()),
+            Op::History { kind, from, to } => {
+                Answer::History(self.read_history(kind.as_deref(), *from, *to))
+            }
         }
     }
 
@@ -311,14 +325,17 @@ impl Store for Memory {
             }
             record.interruptions = record.interruptions.saturating_add(1).min(most);
             record.attempts = record.attempts.saturating_add(1);
-            if record.interruptions >= MOST_INTERRUPTIONS {
+            let dies = record.interruptions >= MOST_INTERRUPTIONS;
+            if dies {
                 record.errors = record.errors.and(now, record.attempts, "", &killed());
-                self.bury(id, 0, now);
-            } else {
-                self.wait(id);
+            }
+            self.note(id, if dies { Figure::Dead } else { Figure::Interrupted });
+            match dies {
+                true => self.bury(id, 0, now),
+                false => self.wait(id),
             }
         }
-        Ok(())
+        self.write_history(now)
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
@@ -327,6 +344,7 @@ impl Store for Memory {
         let claimed = request.as_mut().map(|request| self.claim(request)).unwrap_or_default();
         let writes = batch.ops.iter().any(|op| !op.is_question()) || !claimed.is_empty();
         self.commits += u64::from(writes);
+        self.write_history(batch.now)?;
         let next_due = self.next_due(request.as_ref());
         let (suspects_wait, unreadable) = (self.suspects_wait.is_some(), Vec::new());
         Ok(Outcome { answers, claimed, next_due, suspects_wait, unreadable })

@@ -144,7 +144,7 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
         Op::Finish(finish) if results == [ResultCode::ClaimLost] => {
             Answer::ClaimsLost(vec![finish.id])
         }
-        Op::Finish(_) | Op::Release(..) | Op::Flush => Answer::Done,
+        Op::Finish(_) | Op::Release { .. } | Op::Flush => Answer::Done,
         _ => Answer::Changed(results.iter().all(|result| *result == ResultCode::Changed)),
     }
 }

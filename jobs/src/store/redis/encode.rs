@@ -261,7 +261,7 @@ fn push_finish(call: &mut Call, finish: &Finish) {
         End::Completed if finish.wanted || finish.keep.is_some() => {
             call.begin(Operation::CompleteAndKeep);
             call.push(id_bytes(finish.id));
-            call.push(token(finish.fence));
+            call.push(token_of_run(finish));
             call.push(finish.took.to_string());
             call.push(finish.result.as_deref().unwrap_or_default());
             let (age, last, bytes) = match finish.keep {
@@ -274,20 +274,28 @@ fn push_finish(call: &mut Call, finish: &Finish) {
         End::Completed => {
             call.item(Operation::Complete, None);
             call.push(id_bytes(finish.id));
-            call.push(token(finish.fence));
+            call.push(token_of_run(finish));
             return;
         }
         End::Retry { due, errors } => (Fate::Retried, *due, errors.as_text()),
+        End::Cancelled => (Fate::Cancelled, Millis::ZERO, ""),
         End::Snoozed { due } => (Fate::Snoozed, *due, ""),
         End::Dead { errors } => (Fate::Dead, Millis::ZERO, errors.as_text()),
     };
     call.begin(Operation::Finish);
     call.push(id_bytes(finish.id));
-    call.push(token(finish.fence));
+    call.push(token_of_run(finish));
     call.push(fate.word());
     call.push(time(due));
     call.push(errors);
     call.push(finish.took.to_string());
+}
+
+/// Returns the token of a claim. Behind it come the buckets of its run, if the history counts that.
+fn token_of_run(finish: &Finish) -> Vec<u8> {
+    let mut token = token(finish.fence).to_vec();
+    token.extend(finish.run.iter().flat_map(|run| [run.late, run.took]));
+    token
 }
 
 /// Returns a duration in milliseconds, at most as long as the calendar of the jobs.
@@ -332,8 +340,9 @@ fn push_one(call: &mut Call, change: &Op) {
         Op::Retry(id, due) => push_all(call, Operation::Retry, &[&id_bytes(*id), &time(*due)]),
         Op::Delete(id) => push_all(call, Operation::Delete, &[&id_bytes(*id)]),
         Op::DropSchedule(name) => push_all(call, Operation::DropSchedule, &[name.as_bytes()]),
-        Op::Release(id, fence) => {
-            push_all(call, Operation::Release, &[&id_bytes(*id), &token(*fence)])
+        Op::Release { id, fence, interrupted } => {
+            let interrupted = if *interrupted { b"1" } else { b"0" };
+            push_all(call, Operation::Release, &[&id_bytes(*id), &token(*fence), interrupted]);
         }
         Op::Purge => push_all(call, Operation::Purge, &[]),
         Op::PutNode { id, node } => {

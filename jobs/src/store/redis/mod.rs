@@ -30,7 +30,7 @@
 //! | `decode.rs` | the replies of the server |
 //! | `server_errors.rs` | the errors after which commands are sent again |
 //! | `claims.rs` | claims |
-//! | `reads.rs` | the questions |
+//! | `reads.rs`, `history.rs` | the questions |
 //! | `check.rs` | the check of a queue |
 //! | `notifications.rs` | listens for notifications of other processes |
 
@@ -52,6 +52,7 @@ mod claims;
 mod replicas;
 mod round_trips;
 mod reads;
+mod history;
 mod check;
 mod notifications;
 
@@ -91,6 +92,8 @@ pub(crate) struct Redis {
     lease: Duration,
     /// How long dead jobs, and ids that callers chose, are kept.
     keep_dead: Duration,
+    /// The scripts count what happens in each minute.
+    history: bool,
     replicas: Replicas,
     /// On a manual clock: the present, which the scripts receive.
     told: Option<Millis>,
@@ -130,6 +133,7 @@ impl Redis {
             owner,
             lease,
             keep_dead,
+            history: true,
             replicas,
             told: None,
             manual,
@@ -141,6 +145,11 @@ impl Redis {
             pid: std::process::id(),
             node: None,
         }
+    }
+
+    /// Sets whether the scripts count what happens in each minute.
+    pub(crate) fn counting_history(self, history: bool) -> Redis {
+        Redis { history, ..self }
     }
 
     /// Returns what tells the claims of this process from those of others.
@@ -159,6 +168,7 @@ impl Redis {
         let mut head = vec![told.into_bytes(), self.keys.channel.clone().into_bytes()];
         head.push(self.owner.to_vec());
         head.push(encode::keep_ms(self.keep_dead).into_bytes());
+        head.push(if self.history { b"1".to_vec() } else { Vec::new() });
         head.push(self.kinds.len().to_string().into_bytes());
         head.extend(self.kinds.iter().map(|kind| kind.clone().into_bytes()));
         head

@@ -110,6 +110,7 @@ pub(super) enum Fate {
     Retried,
     Snoozed,
     Dead,
+    Cancelled,
 }
 
 impl Fate {
@@ -118,6 +119,7 @@ impl Fate {
             Fate::Retried => "retried",
             Fate::Snoozed => "snoozed",
             Fate::Dead => "dead",
+            Fate::Cancelled => "cancelled",
         }
     }
 }

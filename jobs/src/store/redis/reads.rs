@@ -61,6 +61,9 @@ impl Redis {
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)?),
             Op::Settings => Answer::Settings(self.settings()?),
             Op::Nodes => Answer::Nodes(self.nodes()?),
+            Op::History { kind, from, to } => {
+                Answer::History(self.read_history(kind.as_deref(), *from, *to)?)
+            }
             Op::Schedules => Answer::Schedules(self.schedules()?),
             _ => Answer::Done,
         })

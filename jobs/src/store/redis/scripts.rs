@@ -32,14 +32,14 @@ macro_rules! script {
 
 const SOURCES: [&str; 9] = [
     script!("audit.lua"),
-    script!("change.lua", "ends.lua", "apply.lua"),
+    script!("history.lua", "change.lua", "ends.lua", "apply.lua"),
     script!("claim.lua"),
     script!("count.lua"),
     script!("extend.lua"),
     script!("info.lua"),
     include_str!("scripts/kinds.lua"),
     script!("page.lua"),
-    script!("poll.lua"),
+    script!("history.lua", "poll.lua"),
 ];
 
 /// Returns the commands that load and call the script `rights.lua`. The commands to check follow as arguments

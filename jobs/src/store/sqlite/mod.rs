@@ -51,6 +51,7 @@ pub(crate) mod later_jobs;
 pub(crate) mod ops;
 mod pace;
 mod ended;
+mod history;
 mod recovery;
 mod transact;
 mod pages;
@@ -129,7 +130,7 @@ impl Sqlite {
             compared: Millis::ZERO,
             removed: false,
             hurry: Hurry::default(),
-            state: State::new(runs_jobs, location.keep_dead),
+            state: State::new(runs_jobs, location.keep_dead, location.history),
             location,
             sql,
             conn: Some(conn),
@@ -199,6 +200,7 @@ impl Store for Sqlite {
             self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
             self.transact(Access::Write, true, |tables, state| {
                 state.start_runner(tables, kinds, now)?;
+                state.write_history(tables, now)?;
                 crate::values::hook::at("recovery: before the commit");
                 Ok(((), true))
             })
@@ -239,6 +241,7 @@ impl Store for Sqlite {
                 claimed = state.claim(tables, request)?;
             }
             state.write_claims(tables)?;
+            state.write_history(tables, batch.now)?;
             let took = begun.elapsed();
             state.hours.pace.took(took);
             state.purges.took(took);

@@ -52,6 +52,8 @@ pub(crate) struct Location {
     pub(crate) call_timeout: Duration,
     /// How long dead jobs, and ids that callers chose, are kept.
     pub(crate) keep_dead: Duration,
+    /// Count what happens in each minute.
+    pub(crate) history: bool,
     /// When the waits of opening and starting end.
     pub(super) start_until: Option<Instant>,
     /// The folder of a temporary file, removed with its last user.
@@ -80,6 +82,7 @@ impl Location {
             number,
             call_timeout,
             keep_dead: Duration::MAX,
+            history: true,
             start_until,
             _folder: None,
         }

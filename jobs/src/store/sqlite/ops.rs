@@ -13,8 +13,10 @@ use rusqlite::params;
 
 use super::State;
 use super::ended::RunOf;
+use super::history::read_history;
 use super::rows::{InsertedAt, JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of};
 use super::tables::Tables;
+use crate::store::history::Figure;
 use crate::store::{Answer, End, Ending, Finish, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -85,11 +87,14 @@ impl State {
                 Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
             }
             Op::Finish(finish) => self.finish(tables, finish, now)?,
-            Op::Release(id, _) => {
+            Op::Release { id, interrupted, .. } => {
                 if let Some(place) = self.claims.end(*id, false) {
                     if self.take_cancel_request(tables, *id)? {
                         self.delete_pending(tables, place, now)?;
                     } else {
+                        if *interrupted {
+                            self.noted.note(&place.kind, Figure::Interrupted);
+                        }
                         self.note_added(place);
                     }
                 }
@@ -137,6 +142,9 @@ impl State {
                 tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
             ),
             Op::Schedules => Answer::Schedules(self.schedules(tables)?),
+            Op::History { kind, from, to } => {
+                Answer::History(read_history(tables, kind.as_deref(), *from, *to)?)
+            }
         })
     }
 
@@ -164,10 +172,12 @@ impl State {
             tables.insert(kinds, &kind, new, is_claimed, is_later)?;
         if let Some((kind, job)) = replaced {
             let kind = kind_row(&self.kinds, kind)?.clone();
+            self.noted.note(&kind.n, Figure::Cancelled);
             self.ended(tables, &kind, job, Ending::Cancelled, RunOf::default(), now)?;
         }
         if let Some(place) = place {
             self.count(place.kind, KindCounts::of_job(0));
+            self.noted.note(&place.kind, Figure::Inserted);
             self.note_added(place);
             if new.callers_id {
                 // A cancel of an earlier job with this id must not cancel this job.
@@ -238,6 +248,7 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         if self.end(tables, place, Ending::Cancelled, RunOf::default(), now)? {
+            self.noted.note(&place.kind, Figure::Cancelled);
             self.take_cancel_request(tables, place.id)?;
         }
         Ok(())
@@ -307,19 +318,23 @@ impl State {
         let kind = kind_row(&self.kinds, place.kind)?.clone();
         let remembered = held.callers_id || self.unknown.contains(&id);
         let cancelled = self.take_cancel_request(tables, id)? && finish.end != End::Completed;
-        let end = if cancelled { &End::Completed } else { &finish.end };
+        let end = if cancelled { &End::Cancelled } else { &finish.end };
+        self.noted.note_run(&place.kind, Figure::of(end), finish.run);
         // A completed job may stay in the row of its claim. Any other may become pending again, and a row that
         // still names it would count as an interruption of it.
-        self.claims.end(id, *end == End::Completed);
+        let is_over = matches!(end, End::Completed | End::Cancelled);
+        self.claims.end(id, is_over);
         match end {
             End::Completed if finish.wanted || finish.keep.is_some() => {
-                let ending = if cancelled { Ending::Cancelled } else { Ending::Completed };
-                let (took, result) = (finish.took, finish.result.as_deref());
-                let keep = finish.keep.filter(|_| !cancelled);
-                self.end(tables, place, ending, RunOf { took, result, keep }, now)?;
+                let (took, result, keep) = (finish.took, finish.result.as_deref(), finish.keep);
+                self.end(tables, place, Ending::Completed, RunOf { took, result, keep }, now)?;
+            }
+            End::Cancelled if finish.wanted => {
+                let run = RunOf { took: finish.took, ..RunOf::default() };
+                self.end(tables, place, Ending::Cancelled, run, now)?;
             }
             // Nothing is kept of it, so its row is not read.
-            End::Completed => {
+            End::Completed | End::Cancelled => {
                 if tables.remove_job(&kind, place, held.key.as_deref())? {
                     self.count(place.kind, -KindCounts::of_job(u32::from(held.failed)));
                     if remembered {

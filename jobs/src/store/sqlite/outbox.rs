@@ -3,7 +3,6 @@
 #[cfg(unix)]
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rusqlite::Transaction;
 use rusqlite::types::ValueRef;
@@ -30,7 +29,7 @@ pub(crate) fn insert_in(
     let sql = Sql::new(location.queue.as_deref());
     let tables = Tables { conn: transaction, sql: &sql };
     tables.add_kind(&new.kind)?;
-    match change(tables, &Op::Insert(new), location.keep_dead, now)? {
+    match change(tables, &Op::Insert(new), location, now)? {
         Answer::Inserted(inserted) => Ok(inserted),
         other => Err(strange(&other)),
     }
@@ -78,7 +77,7 @@ fn write_in(
     // The first statement is a write that changes nothing. If it were a read, SQLite would refuse the
     // write that follows whenever another connection has written in between.
     tables.add_counts(NO_KIND, KindCounts::default())?;
-    change(tables, op, location.keep_dead, now)
+    change(tables, op, location, now)
 }
 
 /// Applies an operation as a process that does not run the jobs, in a transaction whose first statement was a
@@ -87,14 +86,15 @@ fn write_in(
 fn change(
     tables: Tables<'_>,
     op: &Op,
-    keep_dead: Duration,
+    location: &Location,
     now: Millis,
 ) -> Result<Answer, StoreError> {
-    let mut state = State::new(false, keep_dead);
+    let mut state = State::new(false, location.keep_dead, location.history);
     state.begin(tables)?;
     state.file_outbox(tables, now)?;
     let answer = state.apply(tables, op, now)?;
     state.write_counts(tables)?;
+    state.write_history(tables, now)?;
     Ok(answer)
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::State;
 use super::rows::{Place, kind_row};
 use super::tables::Tables;
+use crate::store::history::Figure;
 use crate::store::{MOST_INTERRUPTIONS, killed};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -65,7 +66,9 @@ impl State {
         let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
         job.interruptions = job.interruptions.saturating_add(1).min(most);
         job.attempts = job.attempts.saturating_add(1);
-        if job.interruptions >= MOST_INTERRUPTIONS {
+        let dies = job.interruptions >= MOST_INTERRUPTIONS;
+        self.noted.note(&kind.n, if dies { Figure::Dead } else { Figure::Interrupted });
+        if dies {
             job.errors = job.errors.and(now, job.attempts, "", &killed());
             let failed_before = job.failures > 0;
             self.die(tables, &kind, place, (job, failed_before), 0, now)?;

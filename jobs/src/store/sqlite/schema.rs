@@ -13,6 +13,7 @@
 //! | `kind` | the number of a kind, its name, and its counts | kinds |
 //! | `node` | a process that runs the jobs, and when it was last seen (`values/node.rs`) | processes of a day |
 //! | `setting` | a setting of the queue: its name and its value (`values/setting.rs`) | settings |
+//! | `history` | what happened in an hour or a day, by kind (`store/history.rs`) | kinds, for 48 hours and for 90 days |
 //! | `schedule` | a schedule, and its next occurrence | schedules |
 //! | `outbox` | a job that a statement of the application has stored (`statement.rs`) | such jobs, until the next transaction of this store |
 //! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
@@ -75,6 +76,7 @@ CREATE TABLE {p}dead_by_error (
 CREATE INDEX {p}dead_by_error_jobs ON {p}dead_by_error (jobs);
 CREATE TABLE {p}node (id TEXT PRIMARY KEY, seen INTEGER NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE {p}history (key BLOB NOT NULL UNIQUE, value BLOB NOT NULL);
 CREATE TABLE {p}schedule (
     name TEXT PRIMARY KEY, kind INTEGER NOT NULL, rule TEXT NOT NULL, missed INTEGER NOT NULL,
     next INTEGER NOT NULL, payload BLOB NOT NULL
@@ -172,6 +174,10 @@ pub(crate) struct Sql {
     pub(crate) put_setting: String,
     pub(crate) drop_setting: String,
     pub(crate) settings: String,
+
+    pub(crate) history: String,
+    pub(crate) put_history: String,
+    pub(crate) drop_history: String,
 
     pub(crate) put_schedule: String,
     pub(crate) schedule: String,
@@ -337,6 +343,11 @@ impl Sql {
                  ON CONFLICT DO UPDATE SET value = ?2 WHERE value <> ?2"),
             drop_setting: sql("DELETE FROM {p}setting WHERE name = ?1"),
             settings: sql("SELECT name, value FROM {p}setting ORDER BY name"),
+
+            history: sql("SELECT value FROM {p}history WHERE key = ?1"),
+            put_history: sql("INSERT INTO {p}history VALUES (?1, ?2)
+                 ON CONFLICT (key) DO UPDATE SET value = excluded.value"),
+            drop_history: sql("DELETE FROM {p}history WHERE key = ?1"),
 
             put_schedule: sql("INSERT OR REPLACE INTO {p}schedule VALUES (?1, ?2, ?3, ?4, ?5, ?6)"),
             schedule: sql("SELECT kind, rule, missed, next FROM {p}schedule WHERE name = ?1"),

@@ -10,6 +10,7 @@ use super::pages::Ahead;
 use super::rows::{KindCounts, KindRow};
 use super::tables::Tables;
 use crate::store::Unreadable;
+use crate::store::history::Noted;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
@@ -18,6 +19,8 @@ pub(crate) struct State {
     pub(crate) kinds: Vec<KindRow>,
     /// For each kind by number: by how much its counts have changed in this batch.
     pub(crate) deltas: Vec<(i64, KindCounts)>,
+    /// What the history counts in this batch, by the number of the kind.
+    pub(crate) noted: Noted<i64>,
     /// How long dead jobs, and ids that callers chose, are kept.
     pub(crate) keep_dead: Duration,
     pub(crate) claims: Claims,
@@ -46,10 +49,11 @@ pub(crate) struct State {
 
 impl State {
     /// Returns the state of a process that has not read the file yet.
-    pub(super) fn new(runs_jobs: bool, keep_dead: Duration) -> State {
+    pub(super) fn new(runs_jobs: bool, keep_dead: Duration, history: bool) -> State {
         State {
             kinds: Vec::new(),
             deltas: Vec::new(),
+            noted: Noted::new(history),
             keep_dead,
             claims: Claims::new(runs_jobs),
             hours: Hours::default(),
@@ -106,6 +110,7 @@ impl State {
         self.claims.undo();
         self.hours.forget();
         self.deltas.clear();
+        self.noted.take();
         self.cancel_requested = None;
         self.outbox = true;
         self.reload = true;

@@ -11,6 +11,7 @@ while at <= #ARGV do
   answers[#answers + 1] = operations[args(1)]()
 end
 settle()
+write_history()
 local answer = table.concat(answers)
 redis.call('HSET', sent, place, number .. ':' .. answer)
 redis.call('PEXPIRE', sent, SENT_KEPT_MS)

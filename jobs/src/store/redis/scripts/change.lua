@@ -66,6 +66,7 @@ end
 
 -- Removes a pending job that was cancelled or replaced.
 local function remove(id, job)
+  note(job.kind, CANCELLED_JOB, 1)
   local score = redis.call('ZSCORE', due[job.kind], id)
   redis.call('ZREM', due[job.kind], id)
   free_key(job.key, id)
@@ -145,6 +146,7 @@ local function insert(id, kind, time, if_taken, key, record)
   redis.call('HSET', jobs, id, record)
   enqueue(kind, id, time, 0)
   count(kind, 1)
+  note(kind, INSERTED_JOB, 1)
   return INSERTED
 end
 
@@ -184,6 +186,7 @@ operations.insert_many = function()
     call_all('HSET', jobs, records)
     call_all('ZADD', due[kind], dues)
     count(kind, #records / 2)
+    note(kind, INSERTED_JOB, #records / 2)
   end
   return table.concat(results)
 end

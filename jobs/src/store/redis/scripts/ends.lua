@@ -1,11 +1,11 @@
 -- Changes to claimed jobs. Each operation carries the token of its claim, and does nothing if that claim is no
 -- longer held. `apply.lua` says how operations are called.
 
--- Ends the claim with this token. Returns the claim as its fence describes it, and the fence. Nil if the job
+-- Ends the claim with this token, behind which the buckets of its run may stand. Returns the claim as its fence describes it, and the fence. Nil if the job
 -- has no claim with this token.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
-  if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
+  if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= string.sub(token, 1, TOKEN_BYTES) then
     return nil
   end
   redis.call('ZREM', run, id)
@@ -36,7 +36,9 @@ local function forget_cancelled(id, claim, fence, took)
   end
 end
 
--- Ends a run that failed or was snoozed. `fate`: see `Fate` in `protocol.rs`. `errors`: those of earlier attempts,
+local FIGURE_OF_FATE = { retried = RETRIED, snoozed = SNOOZED, dead = DEAD }
+
+-- Ends a run that failed, was snoozed or was cancelled. `fate`: see `Fate` in `protocol.rs`. `errors`: those of earlier attempts,
 -- and this one. `took`: how long the run took.
 local function finish(id, token, fate, time, errors, took)
   local claim, fence = end_claim(id, token)
@@ -44,11 +46,13 @@ local function finish(id, token, fate, time, errors, took)
     return CLAIM_LOST
   end
   local record = redis.call('HGET', jobs, id)
-  if take_cancel_request(id) or not record then
+  if take_cancel_request(id) or fate == 'cancelled' or not record then
+    note_run(claim.kind, CANCELLED_JOB, token)
     forget_cancelled(id, claim, fence, took)
     return DONE
   end
   local job = read(record)
+  note_run(claim.kind, FIGURE_OF_FATE[fate], token)
   if not job then
     set_aside(id, record)
     forget(id, claim, fence)
@@ -82,13 +86,15 @@ operations.complete = function()
   local found = get_all(fences, ids)
   local results, ended = {}, {}
   for n, id in ipairs(ids) do
-    local fence = found[n]
+    local fence, token = found[n], ARGV[first + 2 * n - 1]
     results[n] = CLAIM_LOST
-    if fence and string.sub(fence, 1, TOKEN_BYTES) == ARGV[first + 2 * n - 1] then
+    if fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES) then
       results[n] = DONE
       ended[#ended + 1] = id
       take_cancel_request(id)
-      forget(id, read_fence(fence), fence)
+      local claim = read_fence(fence)
+      note_run(claim.kind, COMPLETED, token)
+      forget(id, claim, fence)
     end
   end
   call_all('ZREM', run, ended)
@@ -106,6 +112,7 @@ operations.complete_and_keep = function()
     return CLAIM_LOST
   end
   take_cancel_request(id)
+  note_run(claim.kind, COMPLETED, token)
   local record = redis.call('HGET', jobs, id)
   local job = record and read(record)
   if not job then
@@ -158,16 +165,18 @@ operations.finish = function()
   return finish(id, token, fate, tonumber(time), errors, tonumber(took))
 end
 
--- Gives a claim back, as if it had never been made.
+-- Gives a claim back, as if it had never been made. `interrupted`: '1' if a run was under way.
 operations.release = function()
-  local id, token = args(2)
+  local id, token, interrupted = args(3)
   local claim, fence = end_claim(id, token)
   if not claim then
     return DONE
   end
   if take_cancel_request(id) then
+    note(claim.kind, CANCELLED_JOB, 1)
     forget_cancelled(id, claim, fence, 0)
   else
+    note(claim.kind, INTERRUPTED, tonumber(interrupted))
     enqueue(claim.kind, id, due_of(fence), interruptions_of(fence))
   end
   return DONE

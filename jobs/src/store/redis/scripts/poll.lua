@@ -89,6 +89,7 @@ for _, id in ipairs(expired) do
   local due_time = fence and due_of(fence) or now
   if redis.call('SREM', cancel_requested, id) == 1 or not record then
     if claim then
+      note(claim.kind, CANCELLED_JOB, 1)
       free_key(claim.key, id)
       count(claim.kind, -1)
       count_retrying(claim.kind, (fence and has_failed(fence) or not fence and job and job.failures > 0) and -1 or 0)
@@ -115,6 +116,7 @@ for _, id in ipairs(expired) do
     if job.interruptions >= MOST_INTERRUPTIONS and is_another_more_likely(fence) then
       job.interruptions = MOST_INTERRUPTIONS - 1
     end
+    note(job.kind, job.interruptions >= MOST_INTERRUPTIONS and DEAD or INTERRUPTED, 1)
     if job.interruptions >= MOST_INTERRUPTIONS then
       -- A new error before the others: see `values/attempt_errors.rs`.
       local error = string.format('{"at":%.0f,"attempt":%d,"node":"","error":"%s"}', now, job.attempts, ARGV[at])
@@ -127,6 +129,7 @@ for _, id in ipairs(expired) do
   end
 end
 settle()
+write_history()
 
 local wanted = {}
 if redis.call('SCARD', cancel_requested) > 0 then

@@ -1,0 +1,77 @@
+//! The history of a queue: what happened in each minute or hour, as a program reads it.
+
+use std::time::{Duration, SystemTime};
+
+use super::buckets::Buckets;
+
+/// How long the time is that an entry of a history is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Step {
+    /// A minute. A queue has these for 48 hours.
+    Minute,
+    /// An hour. A queue has these for 90 days.
+    Hour,
+}
+
+impl Step {
+    /// Returns how long it is.
+    #[must_use]
+    pub fn length(self) -> Duration {
+        match self {
+            Step::Minute => Duration::from_secs(60),
+            Step::Hour => Duration::from_secs(3600),
+        }
+    }
+}
+
+/// What happened to the jobs of a queue, or of one kind, in a minute or an hour: see
+/// [`Client::history`](crate::Client::history).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct HistoryEntry {
+    /// When the minute or the hour began.
+    pub begin: SystemTime,
+    /// Jobs that were inserted. Occurrences of schedules are among them, and jobs whose id was known are not.
+    pub inserted: u64,
+    /// Runs that ended well.
+    pub completed: u64,
+    /// Runs that failed, and whose jobs were retried later.
+    pub retried: u64,
+    /// Runs that were snoozed.
+    pub snoozed: u64,
+    /// Runs after which their jobs were dead.
+    pub dead: u64,
+    /// Jobs that were cancelled or replaced before they ran, and runs that failed after a cancel.
+    pub cancelled: u64,
+    /// Runs whose process ended, or that a shutdown did not wait for.
+    pub interrupted: u64,
+    /// How late the runs started that ended in this time: as many in each bucket, under the bounds of
+    /// [`Buckets::BOUNDS`]. Interrupted runs are not among them.
+    pub lateness: [u64; Buckets::BOUNDS.len() + 1],
+    /// How long these runs took, under the same bounds.
+    pub run_time: [u64; Buckets::BOUNDS.len() + 1],
+}
+
+impl HistoryEntry {
+    /// Returns an entry without figures.
+    pub(crate) fn at(begin: SystemTime) -> HistoryEntry {
+        HistoryEntry {
+            begin,
+            inserted: 0,
+            completed: 0,
+            retried: 0,
+            snoozed: 0,
+            dead: 0,
+            cancelled: 0,
+            interrupted: 0,
+            lateness: [0; Buckets::BOUNDS.len() + 1],
+            run_time: [0; Buckets::BOUNDS.len() + 1],
+        }
+    }
+
+    /// Returns the number of runs that ended, of which each is in one bucket of `lateness` and one of `run_time`.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.run_time.iter().sum()
+    }
+}
