@@ -1,8 +1,9 @@
 //! Everything that a client sees, and what of it the parent notes.
 
 use std::error::Error;
+use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Client, Counts, Job, JobInfo, JobState, ScheduleInfo};
+use tickwheel_jobs::{Client, Counts, HistoryEntry, Job, JobInfo, JobState, ScheduleInfo, Step};
 
 use crate::child::{Other, Senseless, Tick, Waits, Work, ms};
 use crate::record::{Look, Seen, occurrence};
@@ -62,6 +63,19 @@ pub(crate) fn seen(job: &JobInfo) -> Seen {
         failures: job.failures,
         interruptions: job.interruptions,
     }
+}
+
+/// Says what of the history does not add up: each job that was inserted has ended, or is there.
+pub(crate) fn history_violation(client: &Client) -> Result<Option<String>> {
+    let ever = SystemTime::UNIX_EPOCH..SystemTime::now() + Duration::from_secs(3600);
+    let history = client.history(Step::Hour, ever)?;
+    let sum = |of: fn(&HistoryEntry) -> u64| history.iter().map(of).sum::<u64>();
+    let inserted = sum(|entry| entry.inserted);
+    let gone = sum(|entry| entry.completed + entry.cancelled);
+    let Counts { pending, claimed, running, dead, .. } = client.count()?;
+    let there = pending + claimed + running + dead;
+    let text = || format!("P34: {inserted} inserts, {gone} jobs gone, {there} there: {history:?}");
+    Ok((inserted != gone + there).then(text))
 }
 
 /// Opens the store twice, and compares.

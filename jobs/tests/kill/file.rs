@@ -19,7 +19,10 @@ pub(crate) fn look(path: &Path) -> Result<Option<Look>> {
     if !path.exists() {
         return Ok(None);
     }
-    contents::look(|| Ok(Jobs::open(path)?.client()?)).map(Some)
+    let mut look = contents::look(|| Ok(Jobs::open(path)?.client()?))?;
+    let history = contents::history_violation(&Jobs::open(path)?.client()?)?;
+    look.violation = look.violation.or(history);
+    Ok(Some(look))
 }
 
 /// Purges the dead and the remembered ids, and returns what is left.

@@ -77,7 +77,7 @@ impl Story {
         let half_done = |record: &Record| matches!(record, Record::Rights { half_done: true, .. });
         by_hand
             || self.outage == Outage::Rights
-                && violation.starts_with("R10: ")
+                && ["R10: ", "P34: "].iter().any(|rule| violation.starts_with(rule))
                 && log.iter().any(|it| half_done(&it.record))
     }
 }

@@ -20,6 +20,11 @@ pub(crate) fn look(server: &Server) -> Result<Look> {
     let open = || -> Result<Client> { Ok(place::open(Path::new(&url))?.client()?) };
     let mut look = contents::look(open)?;
     let client = open()?;
+    // What a user has damaged by hand is counted nowhere.
+    let set_aside: u64 = server.ask(&["HLEN", "tw:{jobs}:unreadable"]);
+    if set_aside == 0 {
+        look.violation = look.violation.or(contents::history_violation(&client)?);
+    }
     for seen in &mut look.jobs {
         let claimed = client.get(seen.id)?.is_some_and(|job| job.state == JobState::Running);
         if claimed {
@@ -80,7 +85,8 @@ fn rows(server: &Server) -> Vec<(String, u64)> {
     let keys: Vec<String> = server.ask(&["KEYS", "tw:{jobs}:*"]);
     let stays = |key: &str| {
         let name = key.trim_start_matches("tw:{jobs}:");
-        ["meta", "kinds", "counters", "nodes"].contains(&name) || name.starts_with("sent:")
+        ["meta", "kinds", "counters", "nodes", "history"].contains(&name)
+            || name.starts_with("sent:")
     };
     let mut rows: Vec<_> = keys.into_iter().filter(|key| !stays(key)).map(|key| (key, 1)).collect();
     let counts: Vec<i64> = server.ask(&["HVALS", "tw:{jobs}:kinds"]);

@@ -168,7 +168,7 @@ impl Redis {
         let mut head = vec![told.into_bytes(), self.keys.channel.clone().into_bytes()];
         head.push(self.owner.to_vec());
         head.push(encode::keep_ms(self.keep_dead).into_bytes());
-        head.push(if self.history { b"1".to_vec() } else { Vec::new() });
+        head.push(if self.history { b"1".to_vec() } else { b"0".to_vec() });
         head.push(self.kinds.len().to_string().into_bytes());
         head.extend(self.kinds.iter().map(|kind| kind.clone().into_bytes()));
         head

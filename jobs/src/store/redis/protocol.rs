@@ -270,7 +270,7 @@ mod tests {
         };
         let keys = [IfTaken::Leave, IfTaken::ReplaceKeepingTime].map(if_taken);
         assert_eq!(compared(&[CHANGE], "if_taken"), keys.into());
-        let fates = [Fate::Snoozed, Fate::Dead].map(Fate::word);
+        let fates = [Fate::Snoozed, Fate::Dead, Fate::Cancelled].map(Fate::word);
         assert_eq!(compared(&[ENDS], "fate"), fates.into());
         let sets = [JobSet::Pending, JobSet::Claimed].map(JobSet::word);
         assert_eq!(compared(&[PAGE], "set"), sets.into());

@@ -5,7 +5,7 @@
 --
 -- KEYS: the seventeen below in their order, then the due set of each kind that ARGV names.
 -- ARGV: the present in milliseconds, or '' for the server's clock; the channel of notifications; the owner,
--- which identifies the calling process; how long dead jobs and ids are kept, in milliseconds; '1' if the history
+-- which identifies the calling process; how long dead jobs and ids are kept, in milliseconds; 1 or 0, whether the history
 -- counts what the caller does; the number of kinds; each kind. The arguments of the script itself follow, from `at` on.
 -- Returns { 'kinds', microseconds, every kind } if the caller does not name all kinds. Otherwise the script
 -- returns { 'ok', microseconds, .. }.
@@ -22,7 +22,7 @@ if ARGV[1] ~= '' then
   now = tonumber(ARGV[1])
 end
 local channel, owner, keep_dead = ARGV[2], ARGV[3], tonumber(ARGV[4])
-local counts_history = ARGV[5] == '1'
+local counts_history = tonumber(ARGV[5]) == 1
 
 -- The due set of each kind: the key of its pending jobs.
 local due = {}
