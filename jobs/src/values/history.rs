@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+
 use super::buckets::Buckets;
+use super::json::rfc3339;
 
 /// How long the time is that an entry of a history is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -26,10 +29,11 @@ impl Step {
 
 /// What happened to the jobs of a queue, or of one kind, in a minute or an hour: see
 /// [`Client::history`](crate::Client::history).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HistoryEntry {
     /// When the minute or the hour began.
+    #[serde(serialize_with = "rfc3339")]
     pub begin: SystemTime,
     /// Jobs that were inserted. Occurrences of schedules are among them, and jobs whose id was known are not.
     pub inserted: u64,

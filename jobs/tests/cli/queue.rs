@@ -1,4 +1,4 @@
-//! The commands about the whole queue: `errors`, `nodes`, `pause`, `resume`; and `list ended`.
+//! The commands about the whole queue: `errors`, `history`, `nodes`, `pause`, `resume`; and `list ended`.
 
 use std::time::Duration;
 
@@ -29,6 +29,29 @@ fn errors_and_nodes_are_listed() {
     let kinds = nodes[0]["kinds"].as_array().unwrap();
     assert!(kinds.contains(&"push".into()), "{kinds:?}");
     assert!(ok(&app.store, &["nodes"]).contains(&std::process::id().to_string()));
+}
+
+/// `history` counts what happened, for the queue and for a kind.
+#[test]
+fn history_counts_what_happened() {
+    let Some(app) = application() else { return };
+    for to in ["ann", "bob"] {
+        app.jobs.insert(Duration::ZERO, push(to)).unwrap();
+    }
+    app.wait_for_dead(2);
+    for args in [&["history", "--json"][..], &["history", "--json", "--kind", "push"]] {
+        for step in ["minute", "hour"] {
+            let entries = json(&app.store, &[args, &["--step", step]].concat());
+            let sum =
+                |name: &str| entries.iter().map(|entry| entry[name].as_u64().unwrap()).sum::<u64>();
+            assert_eq!((sum("inserted"), sum("dead")), (2, 2), "{entries:?}");
+        }
+    }
+    assert!(ok(&app.store, &["history"]).contains("99% LATE"));
+    let earlier = ["history", "--json", "--from", "-3h", "--to", "-2h"];
+    assert_eq!(json(&app.store, &earlier).len(), 0);
+    assert_eq!(json(&app.store, &["history", "--json", "--kind", "other"]).len(), 0);
+    assert_eq!(call(&app.store, &["history", "--kind", "unknown"]).code, 2);
 }
 
 /// `pause` stops a kind or the queue in the application, and `resume` lets it go on.

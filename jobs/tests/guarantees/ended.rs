@@ -185,3 +185,13 @@ fn history_lasts_for_ninety_days_and_can_be_turned_off() {
         scenarios::history::history_lasts_for_ninety_days_and_can_be_turned_off(open)
     });
 }
+
+/// See the scenario.
+#[test]
+fn history_counts_interrupted_runs() {
+    on_each(|open, keeps| {
+        if keeps {
+            scenarios::history::history_counts_interrupted_runs(open);
+        }
+    });
+}

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tickwheel_jobs::rusqlite::{Connection, Error, ErrorCode, TransactionBehavior, ffi};
-use tickwheel_jobs::{Client, InsertErrorKind, Jobs, NewJob, OpenError, Statement, StoreError};
+use tickwheel_jobs::{
+    Client, HistoryEntry, InsertErrorKind, Jobs, NewJob, OpenError, Statement, Step, StoreError,
+};
 
 use super::support::*;
 
@@ -282,4 +284,22 @@ fn an_sqlite_that_may_lose_commits_is_refused() {
         assert!(refused.to_string().contains("feature `sqlite`"), "{refused}");
         assert!(!folder.path().join("shop.db").exists());
     }
+}
+
+/// The history counts the job of a statement once, also if a question is the first to find it.
+#[test]
+fn history_counts_the_job_of_a_statement_once() {
+    let (_folder, path) = file();
+    let jobs = Jobs::open(&path).unwrap().client().unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    let statement = jobs.statement((HOUR, close(1))).unwrap();
+    let transaction = shop.transaction().unwrap();
+    leave(&transaction, &statement).unwrap();
+    transaction.commit().unwrap();
+    assert!(jobs.get(statement.id()).unwrap().is_some());
+    assert!(jobs.cancel(statement.id()).unwrap().is_cancelled());
+    let ever = SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + 1_000_000 * HOUR;
+    let history = jobs.history(Step::Hour, ever).unwrap();
+    let sum = |of: fn(&HistoryEntry) -> u64| history.iter().map(of).sum::<u64>();
+    assert_eq!((sum(|entry| entry.inserted), sum(|entry| entry.cancelled)), (1, 1));
 }

@@ -1,7 +1,7 @@
 //! The history of a queue against a list of what happened.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
@@ -10,7 +10,7 @@ use tickwheel_jobs::{
     Builder, Cancel, Driver, Fail, HistoryEntry, Job, JobId, Jobs, Retry, Run, Step,
 };
 
-use super::{DAY, MS, SECOND};
+use super::{DAY, LONG, MS, SECOND};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -49,14 +49,16 @@ enum What {
     Snoozed,
     Dead,
     Cancelled,
-    Interrupted,
 }
 
 type Counts = [u64; 7];
 
-/// Everything that happened: when, to which kind, and what; and the jobs that have failed once.
+/// When something happened, to which kind, and what.
+type Event = (SystemTime, &'static str, What);
+
+/// Everything that happened, and the jobs that have failed once.
 #[derive(Clone, Default)]
-struct Happened(Arc<Mutex<Vec<(SystemTime, &'static str, What)>>>, Arc<Mutex<HashSet<JobId>>>);
+struct Happened(Arc<Mutex<Vec<Event>>>, Arc<Mutex<HashSet<JobId>>>);
 
 fn counts(entry: &HistoryEntry) -> Counts {
     [
@@ -114,7 +116,7 @@ fn handle(ends: Ends, kind: &'static str, run: &Run, happened: &Happened) -> Res
             (What::Dead, Err(Fail::retry("no")))
         }
         Ends::Dies => (What::Dead, Err(Fail::dead("never"))),
-        Ends::Snoozes if run.fence().get() % 2 == 0 => {
+        Ends::Snoozes if run.fence().get().is_multiple_of(2) => {
             (What::Snoozed, Err(Fail::snooze(7 * MINUTE)))
         }
         Ends::Snoozes => (What::Completed, Ok(())),
@@ -237,5 +239,36 @@ pub(crate) fn history_lasts_for_ninety_days_and_can_be_turned_off(open: impl Fn(
     assert_eq!(jobs.cancel(other).unwrap(), Cancel::Cancelled);
     driver.advance(HOUR);
     assert_eq!(jobs.history(Step::Hour, ever).unwrap(), []);
+    jobs.shutdown().unwrap();
+}
+
+/// A run that gives up at a shutdown counts as interrupted, and its job completes later.
+pub(crate) fn history_counts_interrupted_runs(open: impl Fn() -> Builder) {
+    let (started, starts) = mpsc::channel();
+    let handler = move |_: Order, run: &Run| {
+        started.send(()).unwrap();
+        while run.attempt() == 1 && !run.is_cancelled() {
+            std::thread::yield_now();
+        }
+        if run.is_cancelled() { Err(Fail::interrupted()) } else { Ok(()) }
+    };
+    let waits = handler.clone();
+    let jobs = open().handle(waits).start().unwrap();
+    jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
+    starts.recv_timeout(LONG).unwrap();
+    jobs.shutdown().unwrap();
+    let jobs = open().handle(|_: Order, _| Ok(())).start().unwrap();
+    let sums = |jobs: &Jobs| {
+        let ever = UNIX_EPOCH..UNIX_EPOCH + 100 * 365 * DAY;
+        let history = jobs.history(Step::Hour, ever).unwrap();
+        history.iter().map(counts).fold([0; 7], |mut sums: Counts, counts| {
+            sums.iter_mut().zip(counts).for_each(|(sum, by)| *sum += by);
+            sums
+        })
+    };
+    while sums(&jobs)[1] == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(sums(&jobs), [1, 1, 0, 0, 0, 0, 1]);
     jobs.shutdown().unwrap();
 }

@@ -91,6 +91,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Prints what happened to the jobs in each minute of the last hour, or in each hour of the last two days.
+    History(History),
     /// Lists the processes that run the jobs.
     Nodes {
         /// Prints one JSON object a line.
@@ -112,6 +114,31 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct History {
+    /// A line for each minute, of which there are those of 48 hours, or for each hour of 90 days.
+    #[arg(long, value_enum, value_name = "STEP", default_value_t = StepName::Minute)]
+    pub(crate) step: StepName,
+    /// Takes only this kind. A kind that the store has never had is an error.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kind: Option<String>,
+    /// Begins at this time.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) from: Option<text::Moment>,
+    /// Ends before this time.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) to: Option<text::Moment>,
+    /// Prints one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub(crate) enum StepName {
+    Minute,
+    Hour,
 }
 
 /// The queue, or one kind of it.
@@ -249,7 +276,7 @@ impl Command {
             Command::RunSchedule { dry_run, .. } => *dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Watch { .. } => true,
-            Command::Errors { .. } | Command::Nodes { .. } => true,
+            Command::Errors { .. } | Command::Nodes { .. } | Command::History(_) => true,
             Command::Pause(_) | Command::Resume(_) => false,
         }
     }

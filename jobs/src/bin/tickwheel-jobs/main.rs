@@ -19,6 +19,7 @@
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
+//! | `history.rs` | `history` |
 //! | `queue.rs` | `errors`, `nodes`, `pause`, `resume` |
 //! | `confirm.rs` | asks before more than one job is changed |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
@@ -39,6 +40,7 @@ mod rows;
 mod find;
 mod inspect;
 mod queue;
+mod history;
 mod confirm;
 mod bulk;
 mod edit;
@@ -130,6 +132,7 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Show { job, json } => inspect::show(&client, &job, json, out),
         Command::Stats { json } => inspect::stats(&client, &place, json, out),
         Command::Errors { limit, json } => queue::errors(&client, limit, json, out),
+        Command::History(args) => history::history(&client, &args, out),
         Command::Nodes { json } => queue::nodes(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),

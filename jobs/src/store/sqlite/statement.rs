@@ -178,6 +178,7 @@ impl Sqlite {
         let _ = waiting_briefly(|| {
             self.transact(Access::Write, false, |tables, state| {
                 let filed = state.file_outbox(tables, now)?;
+                state.write_history(tables, now)?;
                 Ok(((), filed.any))
             })
         });
