@@ -79,6 +79,22 @@ proptest! {
     }
 }
 
+/// A call of `Driver::advance` from a job adds to the advance that runs it. A job of `every` that adds more than its
+/// period would keep that advance from its end, so the jobs of the model cease to act after some runs.
+#[test]
+fn the_wheel_agrees_if_a_job_advances_by_more_than_its_period() {
+    use wheel::{Act, LastWill, Op, Place, Plan};
+    let setup = Unstructured::new(&[]).arbitrary().expect("bytes that are missing count as zeros");
+    let period = 10_000;
+    let job = Op::Repeat(
+        Place::Wheel,
+        Plan::every(period),
+        Act::Advance(2 * period - 1),
+        LastWill::Nothing,
+    );
+    wheel::run(&setup, &[job, Op::Advance(period), Op::AdvanceToNext]);
+}
+
 #[cfg(feature = "async")]
 proptest! {
     #![proptest_config(cases(512))]

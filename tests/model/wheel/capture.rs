@@ -9,7 +9,9 @@ use tickwheel::{Next, Run};
 use super::world::{World, nanos};
 use super::{Act, Answer, LastWill, Time};
 
-/// The most runs of a job. Without a limit, one that repeats at every tick would fill a history.
+/// The most runs of a job, and of a job of `every`, which cannot stop, the most runs that act. Without a limit, one
+/// that repeats at every tick would fill a history. One that advances by more than its period would move the
+/// target of the advance away from itself, and the advance would never end.
 const MAX_RUNS: usize = 25;
 
 /// Captured by every job.
@@ -141,7 +143,7 @@ impl Capture {
 
     /// Runs a job that repeats. It gets no `Run` if it was inserted by `every`.
     pub(crate) fn run_again(&mut self, run: Option<Run>) -> Next {
-        let (act, is_outside) = self.begin();
+        let (mut act, is_outside) = self.begin();
         if is_outside {
             self.world.act(self.id, act);
             if matches!(act, Act::Panic) {
@@ -169,8 +171,14 @@ impl Capture {
             let answer = repeat.answers[(repeat.runs - 1) % repeat.answers.len()];
             // A repeating job panics in every second run.
             let panics = matches!(act, Act::Panic) && repeat.runs % 2 == 1;
-            let may_go_on = repeat.runs < MAX_RUNS || run.is_none();
-            if may_go_on { (answer, panics) } else { (Answer::Stop, false) }
+            match run {
+                _ if repeat.runs < MAX_RUNS => (answer, panics),
+                Some(_) => (Answer::Stop, false),
+                None => {
+                    act = Act::Nothing;
+                    (answer, false)
+                }
+            }
         };
         self.world.act(self.id, act);
         let next = self.note_answer(if panics { None } else { Some(answer) });

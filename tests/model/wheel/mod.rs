@@ -196,7 +196,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    fn every(period: u64) -> Plan {
+    pub(crate) fn every(period: u64) -> Plan {
         Plan {
             is_every: true,
             period: Some(period),
