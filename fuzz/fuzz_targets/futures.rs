@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tickwheel_fuzz::futures::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tickwheel_fuzz::run("futures", data));

@@ -1,67 +1,47 @@
-//! Each target turns bytes into a history of calls, makes the same calls on the wheel and on a slow
-//! and obvious model, and compares the results. A model shares no code with the code that it checks.
+//! The targets of the fuzzer. Each turns bytes into a history and runs it on a model of the crate's own tests, which
+//! `cargo test` runs on histories of proptest. The models lie in `tests/model/` and `src/structure/tests/model.rs`.
 //!
-//! `fuzz_targets/` runs them under libFuzzer, and `tests/replay.rs` runs them on the corpus.
+//! `fuzz_targets/` runs the targets under libFuzzer, and `tests/replay.rs` runs them on the corpus.
 
 #![forbid(unsafe_code)]
+#![allow(
+    dead_code,
+    reason = "proptest calls some functions of the models, and the fuzzer the rest"
+)]
 
-pub mod events;
-pub mod futures;
-pub mod hierarchy;
-pub mod keyed;
-pub mod wheel;
+#[path = "../../tests/model/bytes.rs"]
+mod bytes;
+#[path = "../../tests/model/events.rs"]
+mod events;
+#[path = "../../tests/model/futures.rs"]
+mod futures;
+#[path = "../../src/structure/tests/model.rs"]
+mod hierarchy;
+#[path = "../../tests/model/wheel/mod.rs"]
+mod wheel;
 
-use std::fmt::Debug;
-use std::iter;
-use std::time::Duration;
-
-use arbitrary::{Arbitrary, Unstructured};
-
-/// Runs a target on an input.
-pub type Run = fn(&[u8]);
+use hierarchy::Inside;
+// For the model of the structure, which names them by its parent.
+use tickwheel::{Geometry, Hierarchy, Key, Tick};
 
 /// The targets, each with the folder of its corpus.
-pub const TARGETS: [(&str, Run); 5] = [
-    ("hierarchy", hierarchy::run),
-    ("wheel", wheel::run),
-    ("keyed", keyed::run),
-    ("futures", futures::run),
-    ("events", events::run),
+pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+    ("hierarchy", run_hierarchy),
+    ("wheel", wheel::run_bytes),
+    ("keyed", wheel::run_key_bytes),
+    ("futures", futures::run_bytes),
+    ("events", events::run_bytes),
 ];
 
-/// Decodes the rest of an input into actions. With `TRACE` in the environment it prints them, to
-/// show the history of a bug.
-fn actions<'a, A>(mut data: Unstructured<'a>) -> impl Iterator<Item = A>
-where
-    A: Arbitrary<'a> + Debug,
-{
-    let trace = std::env::var_os("TRACE").is_some();
-    let actions =
-        iter::from_fn(move || if data.is_empty() { None } else { data.arbitrary::<A>().ok() });
-    actions.inspect(move |action| {
-        if trace {
-            eprintln!("{action:?}");
-        }
-    })
+/// Runs the target of this name.
+pub fn run(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|(target, _)| *target == name);
+    target.expect("it is in the list").1(bytes);
 }
 
-/// Returns `count` milliseconds. `u64::MAX` is never.
-fn ms(count: u64) -> Duration {
-    if count == u64::MAX { Duration::MAX } else { Duration::from_millis(count) }
-}
-
-/// A delay in milliseconds.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Delay(u64);
-
-impl<'a> Arbitrary<'a> for Delay {
-    /// A byte is mostly the delay itself. The largest stand for long delays and for never.
-    fn arbitrary(data: &mut Unstructured<'a>) -> arbitrary::Result<Delay> {
-        Ok(Delay(match data.arbitrary::<u8>()? {
-            byte @ ..200 => byte.into(),
-            byte @ 200..250 => u64::from(byte - 199) * 100,
-            250..253 => u64::from(data.arbitrary::<u32>()?),
-            _ => u64::MAX,
-        }))
-    }
+/// From outside the crate no key can be forged, and the thresholds are those of a wheel.
+fn run_hierarchy(bytes: &[u8]) {
+    let inside = Inside { make: |geometry, _| Hierarchy::new(geometry), forge: |_, _| None };
+    let (setup, actions) = bytes::history(bytes);
+    hierarchy::run(&setup, &actions, inside);
 }

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 const RANDOM_INPUTS: u64 = 300;
 
 fn replay(name: &str) {
-    let target = tickwheel_fuzz::TARGETS.iter().find(|(target, _)| *target == name);
-    let run = target.expect("it is in the list").1;
+    let run = |bytes: &[u8]| tickwheel_fuzz::run(name, bytes);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
     let mut paths: Vec<_> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

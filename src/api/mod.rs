@@ -3,6 +3,7 @@
 pub(crate) mod unfired;
 pub(crate) mod scheduler;
 pub(crate) mod wheel;
+mod verbs;
 pub(crate) mod driver;
 pub(crate) mod loop_driver;
 pub(crate) mod builder;

@@ -1,445 +1,450 @@
-//! Every verb of `Events`, called on the wheel and on the truth, with the results compared.
+//! Events alone: a list of the pending events, and a queue of the events in the channel.
 //!
-//! The truth knows between which ticks an event is due. Two facts are not promised: whether an event
-//! of the present tick is still pending while that tick is processed, and which of the events that are
-//! due together find room. There the truth asks the wheel, and later answers must agree.
+//! All times are whole milliseconds, and so is the tick, and no code runs inside the wheel. So this model knows
+//! exactly which events come and when, and it may drop each end of the channel at any time. In `wheel/events.rs`
+//! jobs, wakers and values call the wheel while events come, and there the model must ask the wheel.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::TryRecvError;
-use tickwheel::{Event, Handle, InsertErrorKind, Wheel};
+use arbitrary::{Arbitrary, Result, Unstructured};
+use crossbeam_channel::{Receiver, TryRecvError};
+use tickwheel::{Driver, Event, Events, Full, Geometry, Handle, InsertErrorKind, Wheel, When};
 
-use crate::truth::{TICK, Truth};
-use crate::world::{World, nanos};
-use crate::{Act, EventOp, LastWill, Room};
+use crate::bytes::{Delay, history, ms};
 
-/// The truth about one event.
-pub(crate) struct KnownEvent {
-    pub(crate) handle: Option<Handle>,
-    /// It comes at no earlier tick.
-    pub(crate) low: u64,
-    /// It comes at no later tick, if there is room.
-    pub(crate) high: u64,
-    /// The wall-clock time it waits for, in nanoseconds after the wheel's wall clock began.
-    wall: Option<i128>,
-    pub(crate) state: EventState,
-    is_dropped: bool,
+/// An event is named by its number, modulo the number of all events so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Insert(Delay),
+    InsertWall(i16),
+    /// The first delay, the number of events, and the milliseconds from each to the next.
+    Batch(Delay, u8, u8),
+    Cancel(u8),
+    Take(u8),
+    Reset(u8, Delay),
+    ResetWall(u8, i16),
+    Receive(u8),
+    SetWall(i16),
+    Advance(Delay),
+    Rare(Rare),
 }
 
-/// Where an event is.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum EventState {
-    Pending,
-    Channel,
-    /// Received, cancelled, taken, given up, or refused.
-    Gone,
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rare {
+    DropReceiver,
+    End,
+    Drain,
+    DropEvents,
 }
 
-pub(crate) struct KnownEvents {
-    pub(crate) all: Vec<KnownEvent>,
-    pub(crate) room: Room,
-    /// The tick at which an event was last received: waiting events have room since then.
-    room_since: Option<u64>,
-    last_received: u64,
-    delivered: u64,
-    given_up: u64,
-    /// How many events the channel held before the operation.
-    held: usize,
-    /// The hook was called in this operation.
-    is_hooked: bool,
-    /// The wheel has ended: pending events stay pending, even if there is room.
-    pub(crate) is_settled: bool,
-}
-
-impl KnownEvents {
-    pub(crate) fn new(room: Room) -> KnownEvents {
-        KnownEvents {
-            all: Vec::new(),
-            room,
-            room_since: None,
-            last_received: 0,
-            delivered: 0,
-            given_up: 0,
-            held: 0,
-            is_hooked: false,
-            is_settled: false,
-        }
-    }
-
-    pub(crate) fn begin_op(&mut self, held: usize) {
-        (self.held, self.is_hooked) = (held, false);
-    }
-
-    pub(crate) fn pending(&self) -> impl Iterator<Item = &KnownEvent> {
-        self.all.iter().filter(|event| event.state == EventState::Pending)
-    }
-
-    fn add(&mut self, low: u64, wall: Option<i128>) -> usize {
-        let state = EventState::Gone;
-        let event = KnownEvent { handle: None, low, high: low, wall, state, is_dropped: false };
-        self.all.push(event);
-        self.all.len() - 1
-    }
-
-    fn in_channel(&self) -> usize {
-        self.all.iter().filter(|event| event.state == EventState::Channel).count()
+impl<'a> Arbitrary<'a> for Action {
+    fn arbitrary(data: &mut Unstructured<'a>) -> Result<Action> {
+        Ok(match data.int_in_range(0..=31)? {
+            0..=6 => Action::Insert(data.arbitrary()?),
+            7..=8 => Action::InsertWall(data.int_in_range(-20..=235)?),
+            9 => Action::Batch(
+                data.arbitrary()?,
+                data.int_in_range(0..=15)?,
+                data.int_in_range(0..=7)?,
+            ),
+            10..=11 => Action::Cancel(data.arbitrary()?),
+            12..=13 => Action::Take(data.arbitrary()?),
+            14..=16 => Action::Reset(data.arbitrary()?, data.arbitrary()?),
+            17 => Action::ResetWall(data.arbitrary()?, data.int_in_range(-20..=235)?),
+            18..=22 => Action::Receive(data.int_in_range(0..=15)?),
+            23..=24 => Action::SetWall(data.int_in_range(-128..=127)?),
+            25..=30 => Action::Advance(data.arbitrary()?),
+            _ => match data.int_in_range(0..=7)? {
+                0 => Action::Rare(Rare::DropReceiver),
+                1 => Action::Rare(Rare::End),
+                2 => Action::Rare(Rare::Drain),
+                3 => Action::Rare(Rare::DropEvents),
+                _ => Action::Receive(15),
+            },
+        })
     }
 }
 
-impl Truth {
-    /// The wall clock was set: events that wait for it are due at other ticks.
-    pub(crate) fn let_events_follow_the_wall(&mut self) {
-        for id in 0..self.events.all.len() {
-            let Some(wall) = self.events.all[id].wall else { continue };
-            let (tick, has_come) = (self.tick(), wall <= self.wall_now());
-            let due = self.due_at(self.when_wall_reads(wall));
-            let event = &mut self.events.all[id];
-            if event.state != EventState::Pending {
-                continue;
-            }
-            // An event that was due before, and still is, may have come already.
-            event.low = if event.low <= tick && has_come { event.low } else { due };
-            event.high = due;
-        }
-    }
+/// A deadline in milliseconds.
+#[derive(Clone, Copy)]
+enum Deadline {
+    Never,
+    At(u64),
+    /// When the wall clock has moved on by this much in all, by time and by being set.
+    Wall(i64),
 }
 
-/// The value of an event.
-pub(crate) struct Value {
-    world: World,
-    id: usize,
-    last_will: LastWill,
+#[derive(Clone, Copy)]
+struct Pending {
+    number: usize,
+    deadline: Deadline,
+    /// The tick after the call that set its time. It never comes before.
+    first: u64,
 }
+
+struct Value(usize, Arc<AtomicUsize>);
 
 impl Drop for Value {
     fn drop(&mut self) {
-        {
-            let mut truth = self.world.truth();
-            let event = &mut truth.events.all[self.id];
-            let (twice, state) = (std::mem::replace(&mut event.is_dropped, true), event.state);
-            truth.claim(!twice, "a value was dropped twice");
-            truth.claim(state == EventState::Gone, "a value was dropped that may still come");
-        }
-        self.world.execute(self.last_will);
+        self.1.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Value {
-    pub(crate) fn id(&self) -> usize {
-        self.id
-    }
+#[derive(Default)]
+struct Wakes(AtomicUsize);
 
-    /// Called by `Full::Give` when the channel is full.
-    pub(crate) fn give_up(self) {
-        let (world, id) = (self.world.clone(), self.id);
-        if world.truth().ended.is_none() {
-            world.follow_the_clock();
-        }
-        let is_full = world.due.len() >= world.truth().events.room.events;
-        {
-            let mut truth = world.truth();
-            let tick = truth.tick();
-            let event = &mut truth.events.all[id];
-            let is_due =
-                event.state == EventState::Pending && event.low <= tick && tick <= event.high;
-            event.state = EventState::Gone;
-            truth.events.given_up += 1;
-            truth.claim(is_due, "an event was given up that was not due");
-            truth.claim(is_full, "an event was given up though there was room");
-        }
-        world.take_turn();
-    }
-}
-
-/// The waker that is called when an event comes into an empty channel.
-struct Hook {
-    world: World,
-    act: Act,
-    calls: AtomicUsize,
-}
-
-/// The most acts of a hook. Without a limit, one that inserts events could go on for ever.
-const MAX_CALLS: usize = 25;
-
-impl Wake for Hook {
+impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
+}
 
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.world.truth().events.is_hooked = true;
-        if self.world.truth().advancing {
-            self.world.follow_the_clock();
-            self.world.take_turn();
-            if self.calls.fetch_add(1, Ordering::Relaxed) < MAX_CALLS {
-                self.world.act_outside_jobs(self.act);
-            }
-        }
+struct World {
+    wheel: Option<Wheel>,
+    driver: Driver,
+    events: Option<Events<Value>>,
+    receiver: Option<Receiver<Event<Value>>>,
+    handles: Vec<Handle>,
+    pending: Vec<Pending>,
+    /// The events that were pending when the receivers, or the wheel and the `Events`, were gone.
+    discarded: Vec<Pending>,
+    /// The events in the channel, each with the tick at which it was due.
+    channel: Vec<(u64, usize)>,
+    /// The events that the wheel has given up.
+    given: Arc<Mutex<BTreeSet<usize>>>,
+    /// How many events it must have given up.
+    given_up: usize,
+    room: usize,
+    gives: bool,
+    /// An event has found no receiver.
+    is_disconnected: bool,
+    alive: Arc<AtomicUsize>,
+    wakes: Arc<Wakes>,
+    /// Whether the channel was empty after the last action.
+    was_empty: bool,
+    now: u64,
+    /// By how much the wall clock was set.
+    shift: i64,
+    begin: Instant,
+}
+
+/// The wheel and the channel of a history.
+#[derive(Clone, Copy, Arbitrary, Debug)]
+pub(crate) struct Setup {
+    slots: u8,
+    room: u8,
+}
+
+pub(crate) fn run_bytes(bytes: &[u8]) {
+    let (setup, actions) = history(bytes);
+    run(setup, &actions);
+}
+
+pub(crate) fn run(Setup { slots, room }: Setup, actions: &[Action]) {
+    let geometry = Geometry::levels(&[1 + usize::from(slots % 8), 4, 8]);
+    let builder = Wheel::builder().geometry(geometry.expect("the sizes are valid"));
+    let (wheel, driver) = builder.manual().expect("it is valid");
+    let given = Arc::new(Mutex::new(BTreeSet::new()));
+    let (gives, keep) = (room % 2 == 1, Arc::clone(&given));
+    let full = match gives {
+        true => Full::Give(Box::new(move |value: Value| {
+            assert!(keep.lock().unwrap().insert(value.0), "it was given up before");
+        })),
+        false => Full::Wait,
+    };
+    let room = if room < 128 { 1 + usize::from(room / 2 % 8) } else { usize::MAX };
+    let (events, receiver) = Events::bounded(&wheel.scheduler(), room, full);
+    let wakes = Arc::new(Wakes::default());
+    events.on_ready(Waker::from(Arc::clone(&wakes)));
+    let mut world = World {
+        begin: driver.now(),
+        wheel: Some(wheel),
+        driver,
+        events: Some(events),
+        receiver: Some(receiver),
+        handles: Vec::new(),
+        pending: Vec::new(),
+        discarded: Vec::new(),
+        channel: Vec::new(),
+        given,
+        given_up: 0,
+        room,
+        gives,
+        is_disconnected: false,
+        alive: Arc::default(),
+        wakes,
+        was_empty: true,
+        now: 0,
+        shift: 0,
+    };
+    let last = [
+        Action::Receive(u8::MAX),
+        Action::Rare(Rare::End),
+        Action::Receive(u8::MAX),
+        Action::Rare(Rare::DropEvents),
+    ];
+    for &action in actions.iter().chain(&last) {
+        world.act(action);
+        world.compare();
     }
+    drop((world.events, world.wheel, world.receiver));
+    assert_eq!(world.alive.load(Ordering::Relaxed), 0, "a value is left");
 }
 
 impl World {
-    pub(crate) fn hook(&self, act: Act) {
-        let hook = Hook { world: self.clone(), act, calls: AtomicUsize::new(0) };
-        self.events.on_ready(Waker::from(Arc::new(hook)));
-    }
-
-    pub(crate) fn event(&self, op: EventOp) {
-        match op {
-            EventOp::Insert(delay, last_will) => self.insert_event(delay, last_will),
-            EventOp::InsertWall(ahead) => self.insert_event_for_the_wall(ahead),
-            EventOp::Batch(delays) => self.insert_events(delays),
-            EventOp::Cancel(which) => self.cancel_event(which),
-            EventOp::Take(which) => self.take_event(which),
-            EventOp::Reset(which, delay) => self.reset_event(which, delay),
-            EventOp::ResetWall(which, ahead) => self.reset_event_to_the_wall(which, ahead),
-            EventOp::Receive(count) => (0..count).for_each(|_| self.receive()),
-        }
-    }
-
-    fn value(&self, deadline: u64, wall: Option<i128>, last_will: LastWill) -> Value {
-        let id = {
-            let mut truth = self.truth();
-            let due = truth.due_at(deadline);
-            truth.events.add(due, wall)
+    fn due(&self, event: &Pending) -> Option<u64> {
+        let at = match event.deadline {
+            Deadline::Never => return None,
+            Deadline::At(at) => at,
+            Deadline::Wall(wall) => (wall - self.shift).max(0).cast_unsigned(),
         };
-        Value { world: self.clone(), id, last_will }
+        Some(at.max(event.first))
     }
 
-    fn note_event(&self, id: usize, handle: Handle) {
-        // It is the handle of no job.
-        let is_job = self.scheduler.is_pending(handle) || self.scheduler.cancel(handle);
-        let mut truth = self.truth();
-        truth.claim(!is_job, "the handle of an event is that of a job");
-        truth.events.all[id].handle = Some(handle);
-        truth.events.all[id].state = EventState::Pending;
+    fn delay(&self, Delay(delay): Delay) -> (When, Deadline) {
+        let at = if delay == u64::MAX { Deadline::Never } else { Deadline::At(self.now + delay) };
+        (When::after(ms(delay)), at)
     }
 
-    pub(crate) fn insert_event(&self, delay: u64, last_will: LastWill) {
-        let deadline = self.truth().now.saturating_add(delay);
-        let value = self.value(deadline, None, last_will);
-        let id = value.id;
-        match self.events.insert(nanos(delay), value) {
-            Ok(handle) => self.note_event(id, handle),
-            Err(refused) => self.check_refused_event(refused.kind(), refused.into_inner()),
-        }
+    fn wall(&self, from_now: i16) -> (When, Deadline) {
+        let (now, by) = (self.driver.wall_now(), ms(from_now.unsigned_abs().into()));
+        let time = if from_now < 0 { now - by } else { now + by };
+        (When::wall(time), Deadline::Wall(self.now as i64 + self.shift + i64::from(from_now)))
     }
 
-    fn check_refused_event<T>(&self, kind: InsertErrorKind, back: T) {
-        let mut truth = self.truth();
-        let ended = truth.ended.is_some() && kind == InsertErrorKind::Shutdown;
-        truth.claim(ended, "an event was refused");
-        drop(truth);
-        self.drop_outside(back);
+    fn value(&self, number: usize) -> Value {
+        self.alive.fetch_add(1, Ordering::Relaxed);
+        Value(number, Arc::clone(&self.alive))
     }
 
-    fn insert_event_for_the_wall(&self, ahead: i64) {
-        let (wall, deadline) = {
-            let truth = self.truth();
-            let wall = truth.wall_now() + i128::from(ahead);
-            (wall, truth.when_wall_reads(wall))
+    /// Checks the refusal of an insert, or that there was no reason for one. Of two reasons, either
+    /// is right.
+    fn check_refusal(&self, refusal: Option<InsertErrorKind>) {
+        let is_right = match refusal {
+            None => self.wheel.is_some() && !self.is_disconnected,
+            Some(InsertErrorKind::Shutdown) => self.wheel.is_none(),
+            Some(kind) => kind == InsertErrorKind::Disconnected && self.is_disconnected,
         };
-        let value = self.value(deadline, Some(wall), LastWill::Nothing);
-        let id = value.id;
-        match self.events.insert(self.time(wall), value) {
-            Ok(handle) => self.note_event(id, handle),
-            Err(refused) => self.check_refused_event(refused.kind(), refused.into_inner()),
+        assert!(is_right, "{refusal:?}");
+    }
+
+    fn list(&mut self, handle: Handle, deadline: Deadline) {
+        let (number, first) = (self.handles.len(), self.now + 1);
+        self.handles.push(handle);
+        self.pending.push(Pending { number, deadline, first });
+    }
+
+    fn insert(&mut self, (when, deadline): (When, Deadline)) {
+        let (Some(events), value) = (&self.events, self.value(self.handles.len())) else { return };
+        let answer = events.insert(when, value);
+        self.check_refusal(answer.as_ref().err().map(|error| error.kind()));
+        if let Ok(handle) = answer {
+            self.list(handle, deadline);
         }
     }
 
-    fn insert_events(&self, delays: [u64; 3]) {
-        let values = delays.map(|delay| {
-            let deadline = self.truth().now.saturating_add(delay);
-            (nanos(delay), self.value(deadline, None, LastWill::Nothing))
+    /// Returns a handle, and the place of its event in the list of pending events, if it is there.
+    fn pick(&self, event: u8) -> Option<(Handle, Option<usize>)> {
+        let number = usize::from(event).checked_rem(self.handles.len())?;
+        let place = self.pending.iter().position(|pending| pending.number == number);
+        Some((self.handles[number], place))
+    }
+
+    fn reset(&mut self, event: u8, (when, deadline): (When, Deadline)) {
+        let (Some(events), Some((handle, place))) = (&self.events, self.pick(event)) else {
+            return;
+        };
+        let place = place.filter(|_| self.wheel.is_some());
+        assert_eq!(events.reset(handle, when), place.is_some());
+        if let Some(place) = place {
+            let pending = &mut self.pending[place];
+            (pending.deadline, pending.first) = (deadline, self.now + 1);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Insert(delay) => self.insert(self.delay(delay)),
+            Action::InsertWall(from_now) => self.insert(self.wall(from_now)),
+            Action::Batch(Delay(delay), count, step) => {
+                let Some(events) = &self.events else { return };
+                let first = self.handles.len();
+                let later = |at: u8| delay.saturating_add(u64::from(at) * u64::from(step));
+                let times: Vec<_> = (0..count).map(|at| self.delay(Delay(later(at)))).collect();
+                let values = times.iter().enumerate();
+                let values = values.map(|(at, (when, _))| (*when, self.value(first + at)));
+                let answer = events.insert_batch(values);
+                self.check_refusal(answer.as_ref().err().map(|error| error.kind()));
+                match answer {
+                    Ok(handles) => {
+                        assert_eq!(handles.len(), times.len());
+                        let listed = handles.into_iter().zip(times);
+                        listed.for_each(|(handle, (_, deadline))| self.list(handle, deadline));
+                    }
+                    Err(refused) => assert_eq!(refused.into_inner().len(), times.len()),
+                }
+            }
+            Action::Cancel(event) => {
+                let (Some(events), Some((handle, place))) = (&self.events, self.pick(event)) else {
+                    return;
+                };
+                assert_eq!(events.cancel(handle), place.is_some());
+                place.map(|place| self.pending.remove(place));
+            }
+            Action::Take(event) => {
+                let (Some(events), Some((handle, place))) = (&self.events, self.pick(event)) else {
+                    return;
+                };
+                let taken = events.take(handle).map(|value| value.0);
+                assert_eq!(taken, place.map(|place| self.pending.remove(place).number));
+            }
+            Action::Reset(event, delay) => self.reset(event, self.delay(delay)),
+            Action::ResetWall(event, from_now) => self.reset(event, self.wall(from_now)),
+            Action::Receive(count) => (0..count).for_each(|_| self.receive()),
+            // Without `Events` the test cannot see the effect of the step.
+            Action::SetWall(by) if by == 0 || self.events.is_none() => {}
+            Action::SetWall(by) => {
+                self.shift += i64::from(by);
+                let (wall, step) = (self.driver.wall_now(), ms(by.unsigned_abs().into()));
+                self.driver.set_wall(if by < 0 { wall - step } else { wall + step });
+                let first = self.now + 1;
+                let walls = self.pending.iter_mut();
+                let walls = walls.filter(|event| matches!(event.deadline, Deadline::Wall(_)));
+                walls.for_each(|event| event.first = event.first.max(first));
+            }
+            // A delay may be very long, or never: an advance is a second at most.
+            Action::Advance(Delay(delay)) => {
+                let delay = delay.min(1000);
+                self.driver.advance(ms(delay));
+                self.now += delay;
+                if self.wheel.is_some() {
+                    self.deliver();
+                }
+            }
+            Action::Rare(Rare::DropReceiver) => {
+                self.receiver = None;
+                self.channel.clear();
+            }
+            Action::Rare(Rare::End) => {
+                // A due event that has waited for room is sent now, if there is room.
+                if let Some(wheel) = self.wheel.take() {
+                    drop(wheel);
+                    self.deliver();
+                }
+                if self.events.is_none() {
+                    self.discarded.append(&mut self.pending);
+                }
+            }
+            Action::Rare(Rare::Drain) => {
+                let Some(events) = self.events.take() else { return };
+                let drained = events.drain();
+                assert!(drained.is_sorted_by_key(|&(_, left, _)| left));
+                let numbers: BTreeSet<_> = drained.iter().map(|(.., value)| value.0).collect();
+                let pending = self.pending.drain(..).map(|pending| pending.number);
+                assert_eq!(numbers, pending.collect());
+            }
+            Action::Rare(Rare::DropEvents) => {
+                self.events = None;
+                if self.wheel.is_none() {
+                    self.pending.clear();
+                }
+            }
+        }
+    }
+
+    /// Moves the events that are due by now out of the list, as far as there is room. The order of
+    /// events of one tick is not promised, so the test asks the wheel, as long as there are `Events`.
+    fn deliver(&mut self) {
+        let due = |event: &Pending| Some((self.due(event)?, *event));
+        let mut dues: Vec<_> =
+            self.pending.iter().filter_map(due).filter(|&(due, _)| due <= self.now).collect();
+        if dues.is_empty() || self.is_disconnected {
+            return;
+        }
+        if self.receiver.is_none() {
+            self.is_disconnected = true;
+            self.pending.clear();
+            return;
+        }
+        let room = self.room.saturating_sub(self.channel.len());
+        dues.sort_by_key(|&(due, event)| {
+            let given = self.given.lock().unwrap().contains(&event.number);
+            let is_pending = |events: &Events<Value>| events.is_pending(self.handles[event.number]);
+            (due, given || self.events.as_ref().is_some_and(is_pending))
         });
-        let ids = [0, 1, 2].map(|index: usize| values[index].1.id);
-        match self.events.insert_batch(values) {
-            Ok(handles) => {
-                self.truth().claim(handles.len() == ids.len(), "as many handles as events");
-                ids.into_iter().zip(handles).for_each(|(id, handle)| self.note_event(id, handle));
+        let come = dues.len().min(room);
+        let leave = if self.gives { dues.len() } else { come };
+        let left: BTreeSet<_> = dues[..leave].iter().map(|(_, event)| event.number).collect();
+        let given: BTreeSet<_> = dues[come..leave].iter().map(|(_, event)| event.number).collect();
+        assert!(given.is_subset(&self.given.lock().unwrap()));
+        self.given_up += given.len();
+        self.channel.extend(dues[..come].iter().map(|(due, event)| (*due, event.number)));
+        self.pending.retain(|event| !left.contains(&event.number));
+    }
+
+    /// Without `Events` the test could not ask which of the events of one tick came out. If
+    /// `number` came, it changes places with another.
+    fn swap_into_the_channel(&mut self, number: usize) {
+        let now = self.now;
+        let mut others = self.pending.iter().chain(&self.discarded);
+        let Some(event) = others.find(|event| event.number == number) else { return };
+        let due = self.due(event).filter(|&due| due <= now);
+        let other = self.channel.iter_mut().find(|(other, _)| Some(*other) == due);
+        let (_, other) = other.expect("it came before its time");
+        let mut others = self.pending.iter_mut().chain(&mut self.discarded);
+        let event = others.find(|event| event.number == number).expect("seen above");
+        core::mem::swap(&mut event.number, other);
+    }
+
+    fn receive(&mut self) {
+        let Some(receiver) = &self.receiver else { return };
+        let received = receiver.try_recv();
+        match received {
+            Ok(event) => {
+                let first = self.channel.first().expect("the channel is empty").0;
+                let number = event.value.0;
+                if self.events.is_none() {
+                    self.swap_into_the_channel(number);
+                }
+                let place = self.channel.iter().position(|&(_, other)| other == number);
+                let (due, _) = self.channel.remove(place.expect("it is not in the channel"));
+                assert_eq!(due, first, "out of order");
+                assert_eq!(event.handle, self.handles[number]);
+                assert_eq!(event.deadline, self.begin + ms(due));
             }
-            Err(refused) => {
-                let kind = refused.kind();
-                let back = refused.into_inner();
-                self.truth().claim(back.len() == ids.len(), "not all events came back");
-                self.check_refused_event(kind, back);
-            }
-        }
-    }
-
-    /// Returns the number of an event, its handle, and whether it is pending.
-    fn pick_event(&self, which: usize) -> Option<(usize, Handle, bool)> {
-        self.observe_events();
-        let truth = self.truth();
-        let id = which.checked_rem(truth.events.all.len())?;
-        let event = &truth.events.all[id];
-        Some((id, event.handle?, event.state == EventState::Pending))
-    }
-
-    /// Notes that an event leaves. Called before it does, because its value may be dropped then.
-    fn remove_event(&self, id: usize, expected: bool) {
-        if expected {
-            self.truth().events.all[id].state = EventState::Gone;
-        }
-    }
-
-    pub(crate) fn cancel_event(&self, which: usize) {
-        let Some((id, handle, expected)) = self.pick_event(which) else { return };
-        self.remove_event(id, expected);
-        let answer = self.events.cancel(handle);
-        self.truth().claim(answer == expected, "the cancel of an event answered wrong");
-    }
-
-    pub(crate) fn take_event(&self, which: usize) {
-        let Some((id, handle, expected)) = self.pick_event(which) else { return };
-        self.remove_event(id, expected);
-        let value = self.events.take(handle);
-        let right = value.as_ref().map(|value| value.id) == expected.then_some(id);
-        self.truth().claim(right, "the take of an event answered wrong");
-        self.drop_outside(value);
-    }
-
-    pub(crate) fn reset_event(&self, which: usize, delay: u64) {
-        let Some((id, handle, is_pending)) = self.pick_event(which) else { return };
-        let answer = self.events.reset(handle, nanos(delay));
-        let deadline = self.truth().now.saturating_add(delay);
-        self.note_event_time(id, is_pending, answer, deadline, None);
-    }
-
-    fn reset_event_to_the_wall(&self, which: usize, ahead: i64) {
-        let Some((id, handle, is_pending)) = self.pick_event(which) else { return };
-        let wall = self.truth().wall_now() + i128::from(ahead);
-        let answer = self.events.reset(handle, self.time(wall));
-        let deadline = self.truth().when_wall_reads(wall);
-        self.note_event_time(id, is_pending, answer, deadline, Some(wall));
-    }
-
-    fn note_event_time(
-        &self,
-        id: usize,
-        is_pending: bool,
-        answer: bool,
-        deadline: u64,
-        wall: Option<i128>,
-    ) {
-        let mut truth = self.truth();
-        let expected = is_pending && truth.ended.is_none();
-        truth.claim(answer == expected, "the reset of an event answered wrong");
-        if expected {
-            let due = truth.due_at(deadline);
-            let event = &mut truth.events.all[id];
-            (event.low, event.high, event.wall) = (due, due, wall);
-        }
-    }
-
-    pub(crate) fn receive(&self) {
-        self.observe_events();
-        let event = match self.due.try_recv() {
-            Ok(event) => event,
             Err(error) => {
-                let mut truth = self.truth();
-                let is_over = truth.ended.is_some() && error == TryRecvError::Disconnected;
-                let is_empty = truth.events.in_channel() == 0;
-                truth.claim(is_empty, "an event was lost in the channel");
-                let is_right = is_over || truth.ended.is_none() && error == TryRecvError::Empty;
-                truth.claim(is_right, "the channel is in another state");
-                return;
-            }
-        };
-        self.check_received(&event);
-        self.drop_outside(event);
-    }
-
-    fn check_received(&self, event: &Event<Value>) {
-        let deadline = (event.deadline - self.origin).as_nanos() as u64;
-        let due = deadline / TICK;
-        let mut truth = self.truth();
-        let tick = truth.tick();
-        truth.claim(deadline.is_multiple_of(TICK), "a deadline between two ticks");
-        truth.claim(due <= tick, "an event came before its deadline");
-        let last = truth.events.last_received;
-        truth.claim(due >= last, "an event came after a later one");
-        let known = &mut truth.events.all[event.value.id];
-        let was_in = known.state == EventState::Channel;
-        let is_same = known.handle == Some(event.handle);
-        let is_due = known.low <= due && due <= known.high;
-        known.state = EventState::Gone;
-        truth.claim(was_in, "an event came that was not in the channel");
-        truth.claim(is_same, "an event came under another handle");
-        truth.claim(is_due, "an event came with another deadline");
-        let in_channel = |known: &KnownEvent| known.state == EventState::Channel;
-        let overtaken = truth.events.all.iter().any(|known| in_channel(known) && known.high < due);
-        truth.claim(!overtaken, "an event came before one that was due earlier");
-        truth.events.last_received = due;
-        truth.events.room_since = Some(tick);
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        let room = self.truth().events.room;
-        !room.gives && self.due.len() >= room.events
-    }
-
-    /// Asks the wheel which events are still pending, and checks that each answer is possible.
-    pub(crate) fn observe_events(&self) {
-        let pending: Vec<usize> = {
-            let truth = self.truth();
-            let is_pending = |&id: &usize| truth.events.all[id].state == EventState::Pending;
-            (0..truth.events.all.len()).filter(is_pending).collect()
-        };
-        let is_full = self.is_full();
-        for id in pending {
-            let handle = self.truth().events.all[id].handle.expect("it has come in");
-            let is_pending = self.events.is_pending(handle);
-            let mut truth = self.truth();
-            let (tick, in_between) = (truth.tick(), u64::from(truth.advancing));
-            let event = &mut truth.events.all[id];
-            if !is_pending {
-                let has_come = event.low <= tick;
-                event.state = EventState::Channel;
-                truth.events.delivered += 1;
-                truth.claim(has_come, "an event came before its time");
-            } else if event.high < tick + 1 - in_between {
-                // The wheel looks for room once a tick, and at its end.
-                let has_looked = truth.ended.is_some()
-                    || truth.events.room_since.is_none_or(|since| since + in_between < tick);
-                let may_wait = !truth.events.room.gives && (is_full || !has_looked);
-                let may_wait = may_wait || truth.events.is_settled;
-                truth.claim(may_wait, "an event is late, and there was room");
+                assert!(self.channel.is_empty());
+                let is_over =
+                    self.wheel.is_none() || self.events.is_none() && self.pending.is_empty();
+                assert_eq!(error == TryRecvError::Disconnected, is_over);
             }
         }
     }
 
-    pub(crate) fn agree_on_events(&self, wheel: &Wheel) {
-        self.observe_events();
-        let stats = wheel.stats();
-        let mut truth = self.truth();
-        let (pending, now) = (truth.events.pending().count(), truth.now);
-        truth.claim(self.events.len() == pending, "another number of events is pending");
-        truth.claim(stats.events_pending == pending, "another number of events is counted");
-        let in_channel = truth.events.in_channel();
-        truth.claim(self.due.len() == in_channel, "another number of events is in the channel");
-        let room = truth.events.room.events;
-        truth.claim(in_channel <= room, "more events than there is room for");
-        let counts = (truth.events.delivered, truth.events.given_up);
-        let counted = (stats.events_delivered, stats.events_given_up);
-        truth.claim(counts == counted, "events are counted wrong");
-        let is_woken = truth.events.held > 0 || in_channel == 0 || truth.events.is_hooked;
-        truth.claim(is_woken, "an event came into an empty channel, and no hook was called");
-        for id in 0..truth.events.all.len() {
-            let event = &truth.events.all[id];
-            let Some(handle) = event.handle else { continue };
-            let remaining = self.events.remaining(handle);
-            let expected = match event.state {
-                EventState::Pending if event.high == u64::MAX => Some(Duration::MAX),
-                EventState::Pending => Some(nanos((event.high * TICK).saturating_sub(now))),
-                _ => None,
-            };
-            let is_known = event.low == event.high || expected.is_none();
-            let is_right = remaining == expected || !is_known && remaining.is_some();
-            truth.claim(is_right, "another time remains for an event");
+    fn compare(&mut self) {
+        if let Some(receiver) = &self.receiver {
+            assert_eq!(receiver.len(), self.channel.len());
+        }
+        if let Some(events) = &self.events {
+            assert_eq!(events.len(), self.pending.len());
+            for event in &self.pending {
+                let due = self.due(event);
+                let left = due.map_or(Duration::MAX, |due| ms(due.saturating_sub(self.now)));
+                assert_eq!(events.remaining(self.handles[event.number]), Some(left));
+            }
+        }
+        assert_eq!(self.given.lock().unwrap().len(), self.given_up, "given up");
+        let alive = self.pending.len() + self.channel.len();
+        assert_eq!(self.alive.load(Ordering::Relaxed), alive, "values");
+        let woken = self.wakes.0.swap(0, Ordering::Relaxed) > 0;
+        if let Some(receiver) = &self.receiver {
+            // An event that comes into an empty channel wakes the loop, which then empties it.
+            assert!(woken || receiver.is_empty() || !self.was_empty, "the loop was not woken");
+            self.was_empty = receiver.is_empty();
         }
     }
 }

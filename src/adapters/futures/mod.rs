@@ -1,7 +1,7 @@
 //! Futures on a wheel: sleeps, intervals and timeouts.
 //!
 //! They need no runtime: the wheel calls a waker when the time has come. This file holds their
-//! verbs, which are the same on a wheel and on a scheduler.
+//! verbs: a wheel and its schedulers get each of them from one macro.
 
 mod error;
 mod interval;
@@ -19,151 +19,118 @@ pub use timeout::Timeout;
 
 use crate::api::scheduler::Scheduler;
 use crate::api::wheel::Wheel;
-use crate::engine::verbs::Engine;
 use crate::values::repeat::Repeat;
 use crate::values::when::Window;
 
-fn sleep(engine: &Engine, delay: Duration, window: Window) -> Sleep {
-    Sleep::after(engine.own_waker_shard(), delay, window)
+macro_rules! verbs {
+    ($front:ty) => {
+        impl $front {
+            /// Returns a future that is over once `delay` has passed since this call: never before,
+            /// and at most one tick after, plus the time that the ticker and the executor take to
+            /// wake. Feature `async`.
+            ///
+            /// It needs no runtime, and works on every one. It takes no place in the wheel until
+            /// its first poll; [`Sleep`] lists its costs. The first sleep of a wheel allocates the
+            /// shards of wakers: as many as there are shards of jobs, and as large
+            /// ([`Builder::shards`](crate::Builder::shards)). A sleep does not count as a job: not
+            /// in [`Wheel::len`], and not under
+            /// [`Builder::max_pending`](crate::Builder::max_pending). [`Duration::ZERO`] is over at
+            /// the next tick, [`Duration::MAX`] never.
+            ///
+            /// ```
+            /// use std::time::Duration;
+            /// use tickwheel::Wheel;
+            ///
+            /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+            /// let wheel = Wheel::new();
+            /// wheel.sleep(Duration::from_millis(5)).await;
+            /// # });
+            /// ```
+            #[doc(alias("delay", "timer"))]
+            pub fn sleep(&self, delay: Duration) -> Sleep {
+                Sleep::after(self.engine().own_waker_shard(), delay, Window::Exact)
+            }
+
+            /// Returns a future that is over when the monotonic clock reaches `deadline`. If the
+            /// clock has reached it by the first poll, that poll is ready. Feature `async`.
+            pub fn sleep_until(&self, deadline: Instant) -> Sleep {
+                Sleep::until(self.engine().own_waker_shard(), deadline)
+            }
+
+            /// As [`Wheel::sleep`], but may be late by at most `slack`, so that it shares a tick
+            /// with other timers ([`When::within`](crate::When::within)). Feature `async`.
+            pub fn sleep_within(&self, delay: Duration, slack: Duration) -> Sleep {
+                Sleep::after(self.engine().own_waker_shard(), delay, Window::Slack(slack))
+            }
+
+            /// Limits a future to `delay`, counted **from its first poll**: it returns the output
+            /// of the future, or [`Elapsed`] once the time has passed. Feature `async`.
+            ///
+            /// If the future is ready at its first poll, this reads no clock and takes no lock. If
+            /// the time must count from another moment, use [`Wheel::timeout_at`].
+            ///
+            /// It borrows the wheel or the scheduler, so that threads do not contend for a reference
+            /// count. A task that owns a clone of the scheduler may await it.
+            ///
+            /// ```
+            /// use std::future::{pending, ready};
+            /// use std::time::Duration;
+            /// use tickwheel::Wheel;
+            ///
+            /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+            /// let wheel = Wheel::new();
+            /// let limit = Duration::from_millis(5);
+            /// assert_eq!(wheel.timeout(limit, ready("answer")).await, Ok("answer"));
+            /// assert!(wheel.timeout(limit, pending::<&str>()).await.is_err());
+            /// # });
+            /// ```
+            pub fn timeout<F: IntoFuture>(
+                &self,
+                delay: Duration,
+                future: F,
+            ) -> Timeout<'_, F::IntoFuture> {
+                Timeout::after(self.engine(), delay, future.into_future())
+            }
+
+            /// Limits a future to the time until `deadline`, as [`Wheel::timeout`] does. Feature
+            /// `async`.
+            pub fn timeout_at<F: IntoFuture>(
+                &self,
+                deadline: Instant,
+                future: F,
+            ) -> Timeout<'_, F::IntoFuture> {
+                Timeout::at(self.engine(), deadline, future.into_future())
+            }
+
+            /// Returns a stream of beats at a fixed rate that keeps its phase. `repeat` sets the
+            /// period, the first beat and the policy for missed periods. Feature `async`.
+            ///
+            /// If the first beat has a wall-clock time, its instant is estimated now, and does not
+            /// follow the wall clock.
+            ///
+            /// # Errors
+            ///
+            /// [`ZeroPeriod`]: the period is zero, or there is none ([`Repeat::irregular`]).
+            ///
+            /// ```
+            /// use std::time::Duration;
+            /// use tickwheel::{Repeat, Wheel};
+            ///
+            /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+            /// let wheel = Wheel::new();
+            /// let mut interval = wheel.interval(Repeat::every(Duration::from_millis(2))).unwrap();
+            /// for _ in 0..3 {
+            ///     let beat = interval.tick().await.expect("the wheel is there");
+            ///     println!("{:?} late, {} missed", beat.late, beat.missed);
+            /// }
+            /// # });
+            /// ```
+            pub fn interval(&self, repeat: Repeat) -> Result<Interval, ZeroPeriod> {
+                Interval::new(self.engine().own_waker_shard(), repeat)
+            }
+        }
+    };
 }
 
-impl Wheel {
-    /// Returns a future that is over once `delay` has passed since this call: never before, and at
-    /// most one tick after, plus the time that the ticker and the executor take to wake. Feature
-    /// `async`.
-    ///
-    /// It needs no runtime, and works on every one. It takes no place in the wheel until its first
-    /// poll; [`Sleep`] lists its costs. The first sleep of a wheel allocates the shards of wakers: as
-    /// many as there are shards of jobs, and as large ([`Builder::shards`](crate::Builder::shards)).
-    /// A sleep does not count as a job: not in [`Wheel::len`], and not under
-    /// [`Builder::max_pending`](crate::Builder::max_pending). [`Duration::ZERO`] is over at the next
-    /// tick, [`Duration::MAX`] never.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::Wheel;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let wheel = Wheel::new();
-    /// wheel.sleep(Duration::from_millis(5)).await;
-    /// # });
-    /// ```
-    #[doc(alias("delay", "timer"))]
-    pub fn sleep(&self, delay: Duration) -> Sleep {
-        sleep(self.engine(), delay, Window::Exact)
-    }
-
-    /// Returns a future that is over when the monotonic clock reaches `deadline`. If the clock has
-    /// reached it by the first poll, that poll is ready. Feature `async`.
-    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::until(self.engine().own_waker_shard(), deadline)
-    }
-
-    /// As [`Wheel::sleep`], but may be late by at most `slack`, so that it shares a tick with other
-    /// timers ([`When::within`](crate::When::within)). Feature `async`.
-    pub fn sleep_within(&self, delay: Duration, slack: Duration) -> Sleep {
-        sleep(self.engine(), delay, Window::Slack(slack))
-    }
-
-    /// Limits a future to `delay`, counted **from its first poll**: it returns the output of the
-    /// future, or [`Elapsed`] once the time has passed. Feature `async`.
-    ///
-    /// If the future is ready at its first poll, this reads no clock and takes no lock. If the time
-    /// must count from another moment, use [`Wheel::timeout_at`].
-    ///
-    /// ```
-    /// use std::future::{pending, ready};
-    /// use std::time::Duration;
-    /// use tickwheel::Wheel;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let wheel = Wheel::new();
-    /// let limit = Duration::from_millis(5);
-    /// assert_eq!(wheel.timeout(limit, ready("answer")).await, Ok("answer"));
-    /// assert!(wheel.timeout(limit, pending::<&str>()).await.is_err());
-    /// # });
-    /// ```
-    pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<'_, F::IntoFuture> {
-        Timeout::after(self.engine(), delay, future.into_future())
-    }
-
-    /// Limits a future to the time until `deadline`, as [`Wheel::timeout`] does. Feature `async`.
-    pub fn timeout_at<F: IntoFuture>(
-        &self,
-        deadline: Instant,
-        future: F,
-    ) -> Timeout<'_, F::IntoFuture> {
-        Timeout::at(self.engine(), deadline, future.into_future())
-    }
-
-    /// Returns a stream of beats at a fixed rate that keeps its phase. `repeat` sets the period, the
-    /// first beat and the policy for missed periods. Feature `async`.
-    ///
-    /// If the first beat has a wall-clock time, its instant is estimated now, and does not follow
-    /// the wall clock.
-    ///
-    /// # Errors
-    ///
-    /// [`ZeroPeriod`]: the period is zero, or there is none ([`Repeat::irregular`]).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{Repeat, Wheel};
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let wheel = Wheel::new();
-    /// let mut interval = wheel.interval(Repeat::every(Duration::from_millis(2))).unwrap();
-    /// for _ in 0..3 {
-    ///     let beat = interval.tick().await.expect("the wheel is there");
-    ///     println!("{:?} late, {} missed", beat.late, beat.missed);
-    /// }
-    /// # });
-    /// ```
-    pub fn interval(&self, repeat: Repeat) -> Result<Interval, ZeroPeriod> {
-        Interval::new(self.engine().own_waker_shard(), repeat)
-    }
-}
-
-impl Scheduler {
-    /// Returns a future that is over once `delay` has passed since this call, as
-    /// [`Wheel::sleep`] does.
-    pub fn sleep(&self, delay: Duration) -> Sleep {
-        sleep(self.engine(), delay, Window::Exact)
-    }
-
-    /// Returns a future that is over when the monotonic clock reaches `deadline`, as
-    /// [`Wheel::sleep_until`] does.
-    pub fn sleep_until(&self, deadline: Instant) -> Sleep {
-        Sleep::until(self.engine().own_waker_shard(), deadline)
-    }
-
-    /// As [`Scheduler::sleep`], but may be late by at most `slack`.
-    pub fn sleep_within(&self, delay: Duration, slack: Duration) -> Sleep {
-        sleep(self.engine(), delay, Window::Slack(slack))
-    }
-
-    /// Limits a future to `delay`, counted **from its first poll**, as [`Wheel::timeout`] does. It
-    /// borrows the scheduler, so that threads do not contend for a reference count. A task that owns
-    /// a clone of the scheduler may await it.
-    pub fn timeout<F: IntoFuture>(&self, delay: Duration, future: F) -> Timeout<'_, F::IntoFuture> {
-        Timeout::after(self.engine(), delay, future.into_future())
-    }
-
-    /// Limits a future to the time until `deadline`, as [`Wheel::timeout`] does.
-    pub fn timeout_at<F: IntoFuture>(
-        &self,
-        deadline: Instant,
-        future: F,
-    ) -> Timeout<'_, F::IntoFuture> {
-        Timeout::at(self.engine(), deadline, future.into_future())
-    }
-
-    /// Returns a stream of beats, as [`Wheel::interval`] does.
-    ///
-    /// # Errors
-    ///
-    /// [`ZeroPeriod`], as there.
-    pub fn interval(&self, repeat: Repeat) -> Result<Interval, ZeroPeriod> {
-        Interval::new(self.engine().own_waker_shard(), repeat)
-    }
-}
+verbs!(Wheel);
+verbs!(Scheduler);

@@ -49,7 +49,7 @@ impl Wheel {
         };
         match on_own_thread || is_in_hook() || self.is_threadless {
             true => self.is_idle(),
-            false => self.engine.wait_idle(limit),
+            false => self.engine().wait_idle(limit),
         }
     }
 
@@ -109,14 +109,14 @@ impl Wheel {
     /// job that a thread has just taken when the limit passes; that job may still start.
     pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {
         if self.closed.swap(true, Ordering::SeqCst) {
-            return Unfired::new(Vec::new(), 0, Arc::clone(&self.engine), None);
+            return Unfired::new(Vec::new(), 0, Arc::clone(self.engine()), None);
         }
-        let mut unstarted = self.engine.stop();
+        let mut unstarted = self.engine().stop();
         let threads = lock(&self.threads).take();
         let handed_over = threads.map(|threads| threads.stop_and_join(limit));
-        unstarted.extend(self.engine.collect_unstarted(handed_over.into_iter().flatten()));
+        unstarted.extend(self.engine().collect_unstarted(handed_over.into_iter().flatten()));
         unstarted.sort_by_key(|&(_, deadline, _)| deadline);
-        let timebase = self.engine.timebase();
+        let timebase = self.engine().timebase();
         let (now, wall_now) = (timebase.clock().now(), timebase.clock().wall());
         let jobs = unstarted.into_iter().map(|(handle, deadline, job)| {
             let remaining = timebase.between(now, deadline);
@@ -125,9 +125,9 @@ impl Wheel {
             UnfiredJob { handle, remaining, wall, job }
         });
         let jobs = jobs.collect();
-        let still_running = self.engine.stats().in_flight;
+        let still_running = self.engine().stats().in_flight;
         let handler = self.panic_handler.clone();
-        Unfired::new(jobs, still_running, Arc::clone(&self.engine), handler)
+        Unfired::new(jobs, still_running, Arc::clone(self.engine()), handler)
     }
 }
 
@@ -136,11 +136,11 @@ impl Drop for Wheel {
         if self.closed.swap(true, Ordering::SeqCst) {
             return;
         }
-        let pending = self.engine.stop();
+        let pending = self.engine().stop();
         let threads = lock(&self.threads).take();
         let handed_over = threads.map(Threads::stop);
-        let others = self.engine.collect_unstarted(handed_over.into_iter().flatten());
-        let discard = |(handle, _, job)| self.engine.discard(job, handle);
+        let others = self.engine().collect_unstarted(handed_over.into_iter().flatten());
+        let discard = |(handle, _, job)| self.engine().discard(job, handle);
         pending.into_iter().chain(others).for_each(discard);
     }
 }

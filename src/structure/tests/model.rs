@@ -1,12 +1,11 @@
-//! The structure against a slow and obvious model: a `BinaryHeap` and a map.
+//! The structure against a slow and obvious model: a map in the order of deadlines.
 //!
-//! After every operation the results agree and [`Hierarchy::check`] holds. Geometries are tiny, so
-//! that cascades and wraps happen every few operations. The thresholds are mostly tiny too, so that
-//! slots cascade early and nodes move. Time begins anywhere, the end included.
+//! After every action the results agree and [`Hierarchy::check`] holds. Geometries are tiny, so
+//! that cascades and wraps happen every few actions. Time begins anywhere, the end included.
 //!
 //! Properties:
 //!
-//! 1. the timers that fire are those that the heap would fire: none early, late, twice, lost or
+//! 1. the timers that fire are those that the map would fire: none early, late, twice, lost or
 //!    invented;
 //! 2. within one advance the timers come in the order of their deadlines, where one that had passed
 //!    when it was given counts as the next tick after that;
@@ -14,334 +13,381 @@
 //! 4. a key works while its timer is pending, and never before, after, or elsewhere, and the key
 //!    that comes out with a timer is the one that was given for it;
 //! 5. `next_turn` is a lower bound for the pending deadlines, and lies ahead.
+//!
+//! The fuzzer includes this file too (`fuzz/src/lib.rs`). It cannot forge keys nor set the thresholds, so the module
+//! above passes both in ([`Inside`]).
 
-use proptest::prelude::*;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::structure::tuning::Tuning;
-use crate::structure::{Geometry, Hierarchy, Key};
-use crate::values::generation::Generation;
-use crate::values::time::{Span, Tick};
+use arbitrary::{Arbitrary, Result, Unstructured};
 
-/// A deadline, relative to the present and to the range of the geometry.
-#[derive(Clone, Copy, Debug)]
-enum When {
-    Before(u64),
-    In(u64),
-    /// A number of ranges ahead, and an offset.
-    Ranges(u64, i64),
-    Far(u64),
-    Never,
+use super::{Geometry, Hierarchy, Key, Tick};
+
+/// The private parts of the structure.
+#[derive(Clone, Copy)]
+pub(crate) struct Inside {
+    /// Makes a structure. If `true`, its thresholds are so low that a short history crosses every one.
+    pub(crate) make: fn(Geometry, bool) -> Hierarchy<usize>,
+    /// Makes a key with another index or another generation.
+    pub(crate) forge: fn(Key, Forgery) -> Option<Key>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Which {
-    /// Any key that was ever given: pending, fired or cancelled, its index used again or not.
-    Given(usize),
-    Foreign(usize),
-    ForgedIndex(u32),
-    ForgedGeneration(usize, u64),
+pub(crate) enum Forgery {
+    Index(u32),
+    GenerationBy(u64),
 }
 
+/// A tick, relative to the present.
 #[derive(Clone, Copy, Debug)]
-enum To {
-    Back(u64),
-    By(u64),
-    Ranges(u64, i64),
-    NextTurn(i64),
-    Far(u64),
-    End,
+pub(crate) enum Time {
+    In(u8),
+    Before(u8),
+    /// A multiple of the range of the rings, and some ticks more or less.
+    Ranges(u8, i8),
+    /// Relative to the next tick with work.
+    Next(i8),
+    At(u64),
+    End(u8),
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    Insert(When),
-    Cancel(Which),
-    Reset(Which, When),
-    Look(Which),
-    Advance(To, usize),
-    Clear,
-}
-
-fn when() -> impl Strategy<Value = When> {
-    prop_oneof![
-        2 => (0..20_u64).prop_map(When::Before),
-        6 => (0..12_u64).prop_map(When::In),
-        4 => (0..5_u64, -2..=2_i64).prop_map(|(n, off)| When::Ranges(n, off)),
-        2 => any::<u64>().prop_map(When::Far),
-        1 => Just(When::Never),
-    ]
-}
-
-fn which() -> impl Strategy<Value = Which> {
-    prop_oneof![
-        12 => any::<usize>().prop_map(Which::Given),
-        1 => any::<usize>().prop_map(Which::Foreign),
-        1 => any::<u32>().prop_map(Which::ForgedIndex),
-        1 => any::<(usize, u64)>().prop_map(|(key, by)| Which::ForgedGeneration(key, by)),
-    ]
-}
-
-fn to() -> impl Strategy<Value = To> {
-    prop_oneof![
-        1 => (0..20_u64).prop_map(To::Back),
-        6 => (0..6_u64).prop_map(To::By),
-        3 => (0..4_u64, -2..=2_i64).prop_map(|(n, off)| To::Ranges(n, off)),
-        4 => (-1..=1_i64).prop_map(To::NextTurn),
-        1 => any::<u64>().prop_map(To::Far),
-        1 => Just(To::End),
-    ]
-}
-
-fn limit() -> impl Strategy<Value = usize> {
-    prop_oneof![2 => Just(usize::MAX), 2 => 0..6_usize]
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        12 => when().prop_map(Op::Insert),
-        4 => which().prop_map(Op::Cancel),
-        5 => (which(), when()).prop_map(|(which, when)| Op::Reset(which, when)),
-        1 => which().prop_map(Op::Look),
-        8 => (to(), limit()).prop_map(|(to, limit)| Op::Advance(to, limit)),
-        1 => Just(Op::Clear),
-    ]
-}
-
-fn geometry() -> impl Strategy<Value = Vec<usize>> {
-    prop_oneof![
-        2 => prop::collection::vec(1..=9_usize, 1),
-        3 => prop::collection::vec(1..=5_usize, 2..=4),
-        1 => Just(vec![2, 4, 8]),
-        1 => Just(vec![70, 3]),
-    ]
-}
-
-/// Where time begins: near zero, after years at a microsecond, at the end.
-fn begin() -> impl Strategy<Value = u64> {
-    prop_oneof![4 => 0..100_u64, 1 => any::<u64>(), 1 => (0..60_u64).prop_map(|n| u64::MAX - n)]
-}
-
-/// Mostly tiny thresholds, so that a short history crosses every one of them.
-fn tuning() -> impl Strategy<Value = Tuning> {
-    prop_oneof![3 => Just(Tuning::TINY), 1 => Just(Tuning::DEFAULT)]
-}
-
-/// A pending timer of the model.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    given: Tick,
-    /// The tick at which it is due. Any other tick that the heap holds for it is out of date.
-    due: Tick,
-    id: u32,
-}
-
-struct Model {
-    real: Hierarchy<u32>,
-    range: u64,
-    heap: BinaryHeap<Reverse<(Tick, u32)>>,
-    pending: HashMap<Key, Pending>,
-    given: Vec<Key>,
-    foreign: Vec<Key>,
-}
-
-impl Model {
-    fn new(sizes: &[usize], begin: u64, tuning: Tuning) -> Model {
-        let geometry = Geometry::levels(sizes).unwrap();
-        let range = geometry.range().get();
-        let mut other = Hierarchy::with_tuning(geometry.clone(), tuning);
-        let mut real = Hierarchy::with_tuning(geometry, tuning);
-        let turn = real.advance(Tick::new(begin), 0, &mut Vec::new());
-        assert!(turn.finished && turn.now == Tick::new(begin));
-        let foreign = (0..8).map(|n| other.insert(Tick::new(n), 0)).collect();
-        let (heap, pending) = (BinaryHeap::new(), HashMap::new());
-        Model { real, range, heap, pending, given: Vec::new(), foreign }
+impl<'a> Arbitrary<'a> for Time {
+    fn arbitrary(data: &mut Unstructured<'a>) -> Result<Time> {
+        Ok(match data.int_in_range(0..=15)? {
+            0..=4 => Time::In(data.int_in_range(0..=11)?),
+            5 => Time::In(data.arbitrary()?),
+            6..=7 => Time::Before(data.int_in_range(0..=19)?),
+            8..=10 => Time::Ranges(data.int_in_range(0..=5)?, data.int_in_range(-3..=3)?),
+            11..=13 => Time::Next(data.int_in_range(-1..=1)?),
+            14 => Time::At(data.arbitrary()?),
+            _ => Time::End(data.int_in_range(0..=3)?),
+        })
     }
+}
 
-    fn tick(&self, when: When) -> Tick {
-        let now = self.real.now();
-        match when {
-            When::Before(by) => Tick::new(now.get().saturating_sub(by)),
-            When::In(by) => now + Span::new(by),
-            When::Ranges(n, off) => {
-                Tick::new((now + Span::new(n * self.range)).get().saturating_add_signed(off))
+/// A timer is named by its number, modulo the number of all timers so far: pending, fired or cancelled, its
+/// index used again or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which {
+    Given(u8),
+    /// A key of another structure.
+    Foreign(u8),
+    Forged(u8, Forgery),
+}
+
+impl<'a> Arbitrary<'a> for Which {
+    fn arbitrary(data: &mut Unstructured<'a>) -> Result<Which> {
+        Ok(match data.int_in_range(0..=15)? {
+            0..=12 => Which::Given(data.arbitrary()?),
+            13 => Which::Foreign(data.arbitrary()?),
+            14 => Which::Forged(data.arbitrary()?, Forgery::Index(data.arbitrary()?)),
+            _ => Which::Forged(data.arbitrary()?, Forgery::GenerationBy(data.arbitrary()?)),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Insert(Time),
+    /// The first time, the number of timers, and the ticks from each to the next.
+    InsertMany(Time, u8, u8),
+    Cancel(Which),
+    /// Cancels the oldest pending timers, and leaves this many.
+    CancelAllBut(u8),
+    Reset(Which, Time),
+    ResetMany(u8, Time),
+    Look(Which),
+    Advance(Time),
+    /// Fires no more than this many timers.
+    AdvanceSome(Time, u8),
+    Clear,
+    Drain,
+}
+
+impl<'a> Arbitrary<'a> for Action {
+    fn arbitrary(data: &mut Unstructured<'a>) -> Result<Action> {
+        Ok(match data.int_in_range(0..=63)? {
+            0..=20 => Action::Insert(data.arbitrary()?),
+            21 => Action::InsertMany(data.arbitrary()?, data.arbitrary()?, data.arbitrary()?),
+            22..=28 => Action::Cancel(data.arbitrary()?),
+            29 => Action::CancelAllBut(data.arbitrary()?),
+            30..=38 => Action::Reset(data.arbitrary()?, data.arbitrary()?),
+            39 => Action::ResetMany(data.arbitrary()?, data.arbitrary()?),
+            40..=41 => Action::Look(data.arbitrary()?),
+            42..=50 => Action::Advance(data.arbitrary()?),
+            51..=59 => Action::AdvanceSome(data.arbitrary()?, data.int_in_range(0..=5)?),
+            60..=61 => Action::AdvanceSome(data.arbitrary()?, data.arbitrary()?),
+            62 => Action::Clear,
+            _ => Action::Drain,
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    sizes: Vec<usize>,
+    /// Where time begins: near zero, after years at a microsecond, at the end.
+    begin: u64,
+    has_low_thresholds: bool,
+}
+
+impl<'a> Arbitrary<'a> for Setup {
+    fn arbitrary(data: &mut Unstructured<'a>) -> Result<Setup> {
+        let mut sizes = |count, most| -> Result<Vec<usize>> {
+            (0..count).map(|_| data.int_in_range(1..=most)).collect()
+        };
+        let [one, few] = [sizes(1, 9)?, sizes(4, 5)?];
+        let few = few[..data.int_in_range(2..=4)?].to_vec();
+        Ok(Setup {
+            sizes: match data.int_in_range(0..=7)? {
+                0..=1 => one,
+                2..=4 => few,
+                5 => vec![2, 4, 8],
+                6 => vec![70, 3],
+                _ => vec![64, 64],
+            },
+            begin: match data.int_in_range(0..=5)? {
+                0..=3 => data.int_in_range(0..=99)?,
+                4 => data.arbitrary()?,
+                _ => u64::MAX - data.int_in_range(0..=59)?,
+            },
+            has_low_thresholds: data.int_in_range(0..=3)? > 0,
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Timer {
+    /// The deadline as it was given.
+    given: u64,
+    /// The tick at which the timer is due.
+    due: u64,
+}
+
+struct World {
+    subject: Hierarchy<usize>,
+    inside: Inside,
+    range: u64,
+    now: u64,
+    /// Every key that an insert has returned.
+    keys: Vec<Key>,
+    /// The number of each.
+    numbers: HashMap<Key, usize>,
+    foreign: Vec<Key>,
+    /// The pending timers, by number.
+    pending: BTreeMap<usize, Timer>,
+    /// The same in the order of ticks.
+    order: BTreeSet<(u64, usize)>,
+}
+
+/// Runs one history.
+pub(crate) fn run(setup: &Setup, actions: &[Action], inside: Inside) {
+    let geometry = Geometry::levels(&setup.sizes).expect("the sizes are valid");
+    let mut other = Hierarchy::new(geometry.clone());
+    let mut world = World {
+        range: geometry.range().get(),
+        subject: (inside.make)(geometry, setup.has_low_thresholds),
+        inside,
+        now: 0,
+        keys: Vec::new(),
+        numbers: HashMap::new(),
+        foreign: (0..8).map(|tick| other.insert(Tick::new(tick), 0)).collect(),
+        pending: BTreeMap::new(),
+        order: BTreeSet::new(),
+    };
+    world.advance(setup.begin, 0);
+    assert_eq!(world.now, setup.begin);
+    for &action in actions {
+        world.act(action);
+        world.compare();
+    }
+    // In the end every timer comes out, once.
+    world.advance(u64::MAX, usize::MAX);
+    world.compare();
+    assert!(world.subject.is_empty(), "property 1: the end left timers");
+}
+
+impl World {
+    fn tick(&self, time: Time) -> u64 {
+        match time {
+            Time::In(ticks) => self.now.saturating_add(ticks.into()),
+            Time::Before(ticks) => self.now.saturating_sub(ticks.into()),
+            Time::Ranges(count, off) => {
+                let ahead = self.range.saturating_mul(count.into());
+                self.now.saturating_add(ahead).saturating_add_signed(off.into())
             }
-            When::Far(tick) => Tick::new(tick),
-            When::Never => Tick::MAX,
+            Time::Next(off) => {
+                let next = self.subject.next_turn().map_or(self.now, Tick::get);
+                next.saturating_add_signed(off.into())
+            }
+            Time::At(tick) => tick,
+            Time::End(before) => u64::MAX - u64::from(before),
         }
     }
 
     fn key(&self, which: Which) -> Option<Key> {
-        let pick = |keys: &[Key], n: usize| (!keys.is_empty()).then(|| keys[n % keys.len()]);
+        let pick = |keys: &[Key], at: u8| Some(keys[usize::from(at).checked_rem(keys.len())?]);
         match which {
-            Which::Given(n) => pick(&self.given, n),
-            Which::Foreign(n) => pick(&self.foreign, n),
-            Which::ForgedIndex(index) => pick(&self.foreign, 0).map(|key| Key { index, ..key }),
-            Which::ForgedGeneration(n, by) => pick(&self.given, n).map(|key| {
-                let forged = key.generation.get().wrapping_add(by);
-                Key { generation: Generation::new(forged).unwrap_or(key.generation), ..key }
-            }),
+            Which::Given(at) => pick(&self.keys, at),
+            Which::Foreign(at) => pick(&self.foreign, at),
+            Which::Forged(at, Forgery::Index(index)) => {
+                (self.inside.forge)(pick(&self.foreign, at)?, Forgery::Index(index))
+            }
+            Which::Forged(at, forgery) => (self.inside.forge)(pick(&self.keys, at)?, forgery),
         }
     }
 
-    /// Returns the tick at which a timer is due that is given this deadline now.
-    fn due(&self, deadline: Tick) -> Tick {
-        deadline.max(self.real.now() + Span::new(1))
+    fn timer(&self, given: u64) -> Timer {
+        Timer { given, due: given.max(self.now.saturating_add(1)) }
     }
 
-    fn apply(&mut self, op: Op) {
-        match op {
-            Op::Insert(when) => {
-                let (given, id) = (self.tick(when), self.given.len() as u32);
-                let due = self.due(given);
-                let key = self.real.insert(given, id);
-                assert!(!self.given.contains(&key), "property 4: {key:?} was given before");
-                self.given.push(key);
-                self.pending.insert(key, Pending { given, due, id });
-                self.heap.push(Reverse((due, id)));
-            }
-            Op::Cancel(which) => {
-                let Some(key) = self.key(which) else { return };
-                let expected = self.pending.remove(&key).map(|pending| pending.id);
-                assert_eq!(self.real.cancel(key), expected, "property 4");
-            }
-            Op::Reset(which, when) => {
-                let Some(key) = self.key(which) else { return };
-                let given = self.tick(when);
-                let due = self.due(given);
-                let expected = self.pending.get_mut(&key);
-                assert_eq!(self.real.reset(key, given), expected.is_some(), "property 4");
-                if let Some(pending) = expected {
-                    *pending = Pending { given, due, ..*pending };
-                    self.heap.push(Reverse((due, pending.id)));
+    fn insert(&mut self, given: u64) {
+        let (number, timer) = (self.keys.len(), self.timer(given));
+        let key = self.subject.insert(Tick::new(given), number);
+        assert_eq!(self.numbers.insert(key, number), None, "property 4: it was given before");
+        self.keys.push(key);
+        self.pending.insert(number, timer);
+        self.order.insert((timer.due, number));
+    }
+
+    /// Takes a timer out of the model.
+    fn remove(&mut self, number: usize) -> Option<Timer> {
+        let timer = self.pending.remove(&number)?;
+        self.order.remove(&(timer.due, number));
+        Some(timer)
+    }
+
+    /// Returns the number of the timer that is pending under a key.
+    fn pending(&self, key: Key) -> Option<usize> {
+        self.numbers.get(&key).copied().filter(|number| self.pending.contains_key(number))
+    }
+
+    fn cancel(&mut self, key: Key) {
+        let expected = self.pending(key);
+        expected.map(|number| self.remove(number));
+        assert_eq!(self.subject.cancel(key), expected, "property 4");
+        assert_eq!(self.subject.cancel(key), None, "property 4");
+    }
+
+    fn reset(&mut self, key: Key, given: u64) {
+        let expected = self.pending(key);
+        assert_eq!(self.subject.reset(key, Tick::new(given)), expected.is_some(), "property 4");
+        if let Some(number) = expected {
+            self.remove(number);
+            let timer = self.timer(given);
+            self.pending.insert(number, timer);
+            self.order.insert((timer.due, number));
+        }
+    }
+
+    fn oldest(&self, count: usize) -> Vec<Key> {
+        self.pending.keys().take(count).map(|&number| self.keys[number]).collect()
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Insert(time) => self.insert(self.tick(time)),
+            Action::InsertMany(time, count, step) => {
+                let first = self.tick(time);
+                for at in 0..u64::from(count) {
+                    self.insert(first.saturating_add(at * u64::from(step)));
                 }
             }
-            Op::Look(which) => {
-                let Some(key) = self.key(which) else { return };
-                let expected = self.pending.get(&key);
-                assert_eq!(self.real.contains(key), expected.is_some(), "property 4");
-                assert_eq!(self.real.deadline(key), expected.map(|pending| pending.given));
-                assert_eq!(self.real.get(key), expected.map(|pending| &pending.id));
-                assert_eq!(self.real.location(key).is_some(), expected.is_some());
-                assert_eq!(self.real.get_mut(key).copied(), expected.map(|pending| pending.id));
+            Action::Cancel(which) => {
+                if let Some(key) = self.key(which) {
+                    self.cancel(key);
+                }
             }
-            Op::Advance(to, limit) => self.advance(to, limit),
-            Op::Clear => {
-                let mut drained: Vec<(Key, Tick, u32)> = self.real.drain().collect();
-                let pending = self.pending.drain();
-                let mut expected: Vec<_> =
-                    pending.map(|(key, it)| (key, it.given, it.id)).collect();
-                drained.sort_by_key(|&(.., id)| id);
-                expected.sort_by_key(|&(.., id)| id);
-                assert_eq!(drained, expected, "property 4");
+            Action::CancelAllBut(left) => {
+                let count = self.pending.len().saturating_sub(left.into());
+                self.oldest(count).into_iter().for_each(|key| self.cancel(key));
+            }
+            Action::Reset(which, time) => {
+                if let Some(key) = self.key(which) {
+                    self.reset(key, self.tick(time));
+                }
+            }
+            Action::ResetMany(count, time) => {
+                let given = self.tick(time);
+                self.oldest(count.into()).into_iter().for_each(|key| self.reset(key, given));
+            }
+            Action::Look(which) => {
+                if let Some(key) = self.key(which) {
+                    self.look(key);
+                }
+            }
+            Action::Advance(time) => self.advance(self.tick(time), usize::MAX),
+            Action::AdvanceSome(time, limit) => self.advance(self.tick(time), limit.into()),
+            Action::Clear => {
+                self.subject.clear();
+                (self.pending, self.order) = Default::default();
+            }
+            Action::Drain => {
+                let mut drained: Vec<_> = self.subject.drain().collect();
+                drained.sort_by_key(|&(.., number)| number);
+                let pending = core::mem::take(&mut self.pending);
+                let expected = pending
+                    .iter()
+                    .map(|(&number, timer)| (self.keys[number], Tick::new(timer.given), number));
+                assert!(drained.into_iter().eq(expected), "property 4");
+                self.order.clear();
             }
         }
     }
 
-    fn advance(&mut self, to: To, limit: usize) {
-        let now = self.real.now();
-        let to = match to {
-            To::Back(by) => Tick::new(now.get().saturating_sub(by)),
-            To::By(by) => now + Span::new(by),
-            To::Ranges(n, off) => self.tick(When::Ranges(n, off)),
-            To::NextTurn(off) => {
-                let next = self.real.next_turn().unwrap_or(now);
-                Tick::new(next.get().saturating_add_signed(off))
-            }
-            To::Far(tick) => Tick::new(tick),
-            To::End => Tick::MAX,
-        };
-        let mut due = Vec::new();
-        let turn = self.real.advance(to, limit, &mut due);
-        assert_eq!(turn.now, self.real.now());
-        assert!(due.len() <= limit, "property 3: {} with a limit of {limit}", due.len());
+    fn look(&mut self, key: Key) {
+        let value = self.pending(key);
+        let given = value.map(|number| self.pending[&number].given);
+        assert_eq!(self.subject.contains(key), value.is_some(), "property 4");
+        assert_eq!(self.subject.deadline(key).map(Tick::get), given, "property 4");
+        assert_eq!(self.subject.location(key).is_some(), value.is_some(), "property 4");
+        assert_eq!(self.subject.get(key).copied(), value, "property 4");
+        assert_eq!(self.subject.get_mut(key).copied(), value, "property 4");
+    }
+
+    fn advance(&mut self, to: u64, limit: usize) {
+        let mut fired = Vec::new();
+        let turn = self.subject.advance(Tick::new(to), limit, &mut fired);
+        assert!(fired.len() <= limit, "property 3: {} with a limit of {limit}", fired.len());
+        let mut last = 0;
+        for (key, number) in fired {
+            assert_eq!(key, self.keys[number], "property 4");
+            let timer = self.remove(number).expect("property 1: not pending, but fired");
+            assert!(timer.due <= to, "property 1: timer {number} fired early");
+            assert!(timer.due >= last, "property 2: timer {number} is out of order");
+            last = timer.due;
+        }
+        let first = self.order.first().map_or(u64::MAX, |&(due, _)| due);
+        assert!(last <= first, "property 3: a timer of tick {first} was passed over");
+        let was_at_the_end = self.now == u64::MAX;
         if turn.finished {
-            assert_eq!(turn.now, now.max(to));
+            self.now = self.now.max(to);
+            let is_late =
+                first <= to && !self.order.is_empty() && !(was_at_the_end && to < self.now);
+            assert!(!is_late, "property 1: a timer of tick {first} is late");
         } else {
-            assert!(turn.now < to || to == Tick::MAX, "property 3: unfinished at {turn:?}");
-            assert!(turn.now >= now, "time went back");
-            assert!(due.len() < limit || limit < usize::MAX);
+            assert!(limit < usize::MAX && turn.now.get() >= self.now, "property 3");
+            self.now = turn.now.get();
+            // The last tick comes again and again.
+            let is_last = self.now == u64::MAX;
+            let is_between = self.now < to && first > self.now || is_last;
+            assert!(is_between, "property 3: a timer of tick {first} is late");
         }
-        let mut last = Tick::new(0);
-        for (key, value) in due {
-            let fired = self.pending.remove(&key).expect("property 1: not pending, but fired");
-            assert_eq!(value, fired.id, "property 1: the value of another timer");
-            assert!(fired.due <= to, "property 1: early");
-            assert!(last <= fired.due, "property 2: {:?} after {last:?}", fired.due);
-            last = fired.due;
-            self.heap.push(Reverse((fired.due, fired.id)));
-            assert_eq!(self.earlier_than(fired), None, "property 1 and 3: not the earliest");
-        }
-        if turn.finished
-            && let Some(first) = self.first()
-        {
-            assert!(first > to || now == Tick::MAX && to < now, "property 1: {first:?} is late");
-        }
+        assert_eq!(turn.now.get(), self.now);
     }
 
-    /// Returns the tick of the first timer that is still pending, if that is earlier than `fired`.
-    fn earlier_than(&mut self, fired: Pending) -> Option<Tick> {
-        self.first().filter(|&first| first < fired.due)
-    }
-
-    /// Returns the earliest tick at which a timer is due: the top of the heap, once the ticks that
-    /// are out of date have gone.
-    fn first(&mut self) -> Option<Tick> {
-        while let Some(&Reverse((due, id))) = self.heap.peek() {
-            let key = self.given[id as usize];
-            if self.pending.get(&key).is_some_and(|pending| pending.due == due) {
-                return Some(due);
-            }
-            self.heap.pop();
-        }
-        None
-    }
-
-    fn agree(&mut self) {
-        if let Err(violation) = self.real.check() {
+    fn compare(&self) {
+        if let Err(violation) = self.subject.check() {
             panic!("{violation}");
         }
-        assert_eq!(self.real.len(), self.pending.len());
-        assert_eq!(self.real.is_empty(), self.pending.is_empty());
-        let (first, next) = (self.first(), self.real.next_turn());
-        assert_eq!(first.is_some(), next.is_some(), "property 5");
-        if let (Some(first), Some(next)) = (first, next) {
-            assert!(next <= first, "property 5: {next:?} comes after {first:?}");
-            assert!(next > self.real.now() || next == Tick::MAX, "property 5: {next:?} is past");
-        }
-    }
-}
-
-/// Runs one history.
-fn replay(sizes: &[usize], begin: u64, tuning: Tuning, ops: &[Op]) {
-    let mut model = Model::new(sizes, begin, tuning);
-    for &op in ops {
-        model.apply(op);
-        model.agree();
-    }
-    // In the end every timer comes out, once.
-    model.apply(Op::Advance(To::End, usize::MAX));
-    model.agree();
-    assert!(model.real.is_empty(), "property 1: the end left {:?}", model.pending);
-}
-
-/// `PROPTEST_CASES` raises the number of cases.
-fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
-    ProptestConfig { cases: default.cases.max(8192), ..default }
-}
-
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn structure_agrees_with_a_heap(
-        sizes in geometry(),
-        begin in begin(),
-        tuning in tuning(),
-        ops in prop::collection::vec(op(), 1..60),
-    ) {
-        replay(&sizes, begin, tuning, &ops);
+        assert_eq!(self.subject.now().get(), self.now);
+        assert_eq!(self.subject.len(), self.pending.len());
+        assert_eq!(self.subject.is_empty(), self.pending.is_empty());
+        let next = self.subject.next_turn().map(Tick::get);
+        let first = self.order.first().map(|&(due, _)| due);
+        assert_eq!(next.is_some(), first.is_some(), "property 5");
+        assert!(next <= first, "property 5: {next:?} comes after {first:?}");
+        let is_ahead = next.is_none_or(|next| next > self.now || next == u64::MAX);
+        assert!(is_ahead, "property 5: {next:?} is past");
     }
 }
