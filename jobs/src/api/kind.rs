@@ -183,8 +183,9 @@ impl Kind {
     /// ones. A head start of a day is as good as "always first". No job starts before its due time, and within the
     /// kind the order stays.
     ///
-    /// While a kind that a process handles has a head start, an eighth of [`Builder::max_in_flight`] is kept for such
-    /// kinds, from one job to 64. It is the same in every process, within a second.
+    /// While a kind that a process handles has a head start, an eighth of its slots ([`Builder::max_in_flight`]), from
+    /// one to 64, is kept for such kinds, so that an urgent job does not wait for one. A change gives back the claimed
+    /// jobs that have not started, which are claimed anew in the new order.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -12,8 +12,8 @@ use crate::values::time::Millis;
 /// A job that was interrupted this often in a row is dead.
 pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 
-/// Which jobs to claim: the first ones that these limits admit, in the order of rank, then of id. Without head starts
-/// that is the order of due time.
+/// Which jobs to claim: the first ones that these limits admit, in the order of rank. Without head starts that is the
+/// order of due time. Jobs of one kind with the same due time follow in the order of their ids.
 ///
 /// A job that was interrupted is a *suspect*: it may have ended its process. A claim passes over the
 /// suspects that it may not take and over the jobs of kinds without room, and takes later jobs instead.
