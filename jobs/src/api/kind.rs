@@ -1,4 +1,4 @@
-//! The settings of a kind, and of the whole queue: pauses, and how many completed jobs are kept.
+//! The settings of a kind, and of the whole queue: pauses, head starts, and how many completed jobs are kept.
 //!
 //! Ground rules:
 //!
@@ -6,10 +6,13 @@
 //!   jobs run.
 //! - A kind need not be known to the process that sets it, nor to the store.
 
+use std::time::Duration;
+
 use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::request;
 use crate::values::error::StoreError;
+use crate::values::head_start::HeadStart;
 use crate::values::job::Job;
 use crate::values::keep::Keep;
 use crate::values::setting;
@@ -174,6 +177,59 @@ impl Kind {
     pub fn is_paused(&self) -> Result<bool, StoreError> {
         let settings = on_thread(self.client.settings_by(Caller::Thread))?;
         Ok(settings.paused_kinds.contains(&self.name))
+    }
+
+    /// Lets jobs of the kind pass jobs of other kinds that are due: each counts as if it had become due earlier by
+    /// `by`. Zero removes the head start.
+    ///
+    /// So a job may be passed only by jobs that become due within that time after it, and none waits for ever: with
+    /// a head start of a minute for charges, a charge starts before the mails of the last minute, and after the older
+    /// ones. A head start of a day is as good as "always first". No job starts before its due time, and within the
+    /// kind the order stays.
+    ///
+    /// While a kind that a process handles has a head start, an eighth of its slots ([`Builder::max_in_flight`]), from
+    /// one to 64, is kept for such kinds, so that an urgent job does not wait for one. A change gives back the claimed
+    /// jobs that have not started, which are claimed anew in the new order.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Charge;
+    /// # impl Job for Charge {
+    /// #     const KIND: &'static str = "charge";
+    /// # }
+    /// # let (jobs, driver) = Jobs::memory().handle(|_: Charge, _| Ok(())).manual()?;
+    /// jobs.kind::<Charge>().head_start(Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::pause`], and if the head start is longer than ten years ([`StoreError::Time`]): the one before it
+    /// then stays.
+    ///
+    /// [`Builder::max_in_flight`]: crate::Builder::max_in_flight
+    #[doc(alias("priority", "urgent"))]
+    pub fn head_start(&self, by: Duration) -> Result<(), StoreError> {
+        on_thread(self.head_start_by(Caller::Thread, by))
+    }
+
+    /// [`Kind::head_start`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::head_start`].
+    pub async fn head_start_async(&self, by: Duration) -> Result<(), StoreError> {
+        self.head_start_by(Caller::Future, by).await
+    }
+
+    async fn head_start_by(&self, caller: Caller, by: Duration) -> Result<(), StoreError> {
+        check_name("kind's name", &self.name)?;
+        let head_start = HeadStart::new(by).map_err(StoreError::Time)?;
+        let value = (!head_start.is_none()).then(|| head_start.to_text());
+        self.client.set(caller, setting::head_start(&self.name), value).await
     }
 
     /// Keeps jobs of the kind that complete from now on, with their results, up to the bounds of `keep`:

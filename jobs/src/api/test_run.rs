@@ -10,6 +10,7 @@ use crate::dispatch::states::States;
 use crate::store::claim::Claimed;
 use crate::values::cancellation::Cancellation;
 use crate::values::fence::Fence;
+use crate::values::head_start::HeadStart;
 use crate::values::id::JobId;
 use crate::values::job::Job;
 use crate::values::time::Millis;
@@ -128,7 +129,7 @@ impl TestRun {
             extra: Default::default(),
             fence: Fence::new(FENCES.fetch_add(1, Ordering::Relaxed), 0),
         };
-        let state = Arc::new(RunState::new(&claimed, false, None));
+        let state = Arc::new(RunState::new(&claimed, false, None, HeadStart::NONE));
         let now: Instant = self.client.dispatcher.clock.now().instant;
         state.start(self.late, now);
         let run = Run::new(state, Arc::clone(&self.client.dispatcher), self.states.clone());

@@ -1,24 +1,23 @@
-//! Runs claimed jobs, each at its due time, the earliest first, and reports how each run ended.
+//! Runs claimed jobs, each at its due time, in the order of the run queue, and reports how each run ended.
 //!
 //! Ground rules:
 //!
-//! - A claimed job waits in a heap, and a timer of the wheel is set for its due time. A timer that fires starts
-//!   the earliest job of the heap, which need not be the one that it was set for. That job is due, because as
-//!   many timers have fired as jobs were due. So runs start in the order of due time, then of id, although the
-//!   wheel runs the timers of one tick in any order.
+//! - A claimed job waits in a queue, and a timer of the wheel is set for its due time. A timer that fires starts
+//!   the first due job of the queue, which need not be the one that it was set for. There is one, because as
+//!   many timers have fired as jobs were due. So runs start in the order of the queue, although the wheel runs
+//!   the timers of one tick in any order.
 //! - No lock is held while a handler runs.
 //! - The end of a handler is reported exactly once: it returns, it panics, or its runtime drops it unfinished.
 
 use core::any::Any;
 use core::cell::RefCell;
-use core::cmp::{Ordering, Reverse};
 use core::sync::atomic;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tickwheel::{Scheduler, When};
+use tickwheel::When;
 
 use super::capacity::Capacity;
 use super::clock::Clock;
@@ -30,6 +29,7 @@ use super::metrics::Metrics;
 use super::questions::Claims;
 use super::reports::{OnRun, report_start};
 use super::run::Run;
+use super::run_queue::RunQueue;
 use super::run_state::RunState;
 #[cfg(feature = "tokio")]
 use super::under_way::UnderWay;
@@ -95,65 +95,8 @@ pub(crate) struct Executor {
     pub(crate) ended: Ended,
 }
 
-/// Claimed jobs that wait for their due time, and the wheel that starts them.
-pub(crate) struct RunQueue {
-    waiting: Mutex<BinaryHeap<Waiting>>,
-    /// None on a manual clock: the driver starts the jobs.
-    wheel: Option<Scheduler>,
-}
-
 /// Selects a run queue of an executor.
 type QueueOf = fn(&Executor) -> &RunQueue;
-
-/// A claimed job, in the order in which such jobs start.
-struct Waiting(Start);
-
-impl RunQueue {
-    pub(crate) fn new(wheel: Option<Scheduler>) -> RunQueue {
-        RunQueue { waiting: Mutex::new(BinaryHeap::new()), wheel }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BinaryHeap<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the earliest job if it is due. Otherwise returns its due time, or `None` if there is no job.
-    fn take_due(&self, now: Millis) -> Result<Start, Option<Millis>> {
-        let mut waiting = self.lock();
-        match waiting.peek() {
-            None => Err(None),
-            Some(Waiting(start)) if start.state.due > now => Err(Some(start.state.due)),
-            Some(_) => waiting.pop().map(|Waiting(start)| start).ok_or(None),
-        }
-    }
-}
-
-impl Waiting {
-    /// The earliest job is the greatest.
-    fn key(&self) -> Reverse<(Millis, JobId)> {
-        Reverse((self.0.state.due, self.0.state.id))
-    }
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Waiting) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Waiting {}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Waiting) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Waiting) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
 
 impl Executor {
     /// Takes claimed jobs: each starts at its due time.
@@ -172,7 +115,7 @@ impl Executor {
 
     fn fill(self: &Arc<Executor>, starts: Vec<Start>, queue: QueueOf) {
         let dues: Vec<Millis> = starts.iter().map(|start| start.state.due).collect();
-        queue(self).lock().extend(starts.into_iter().map(Waiting));
+        queue(self).push(starts);
         if let Some(wheel) = &queue(self).wheel {
             let now = self.clock.now().millis();
             let timers = dues.into_iter().map(|due| {
@@ -186,7 +129,7 @@ impl Executor {
         }
     }
 
-    /// Starts the earliest job. If it is not due, because the wall clock was set back, sets the timer again.
+    /// Starts the first due job. If none is due, because the wall clock was set back, sets the timer again.
     fn timer_fired(self: &Arc<Executor>, queue: QueueOf) {
         match queue(self).take_due(self.clock.now().millis()) {
             Ok(start) => self.run(start),
@@ -200,7 +143,7 @@ impl Executor {
         }
     }
 
-    /// Starts the earliest job if it is due. Returns `false` if none is.
+    /// Starts the first due job. Returns `false` if none is.
     pub(crate) fn run_one_due(self: &Arc<Executor>, now: Millis) -> bool {
         let start = self.blocking.take_due(now);
         start.map(|start| self.run(start)).is_ok()
@@ -208,7 +151,7 @@ impl Executor {
 
     /// Returns when the earliest job is due.
     pub(crate) fn next_start(&self) -> Option<Millis> {
-        self.blocking.lock().peek().map(|Waiting(start)| start.state.due)
+        self.blocking.next_due()
     }
 
     /// Returns the capacity that counts this run, if its handler holds a thread.
@@ -228,9 +171,7 @@ impl Executor {
         let queues = [Some(&self.blocking), self.returning.as_ref()];
         let mut ids = HashSet::new();
         for queue in queues.into_iter().flatten() {
-            let waiting = queue.lock();
-            let states = waiting.iter().map(|Waiting(start)| &start.state);
-            ids.extend(states.filter(|state| state.is_waiting()).map(|state| state.id));
+            queue.add_waiting(&mut ids);
         }
         ids
     }

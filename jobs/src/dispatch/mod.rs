@@ -20,6 +20,7 @@ pub(crate) mod handlers;
 pub(crate) mod capacity;
 pub(crate) mod under_way;
 pub(crate) mod machine;
+pub(crate) mod run_queue;
 pub(crate) mod execute;
 pub(crate) mod inline;
 pub(crate) mod line;

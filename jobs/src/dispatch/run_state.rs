@@ -18,6 +18,7 @@ use crate::store::{Claimed, Fence};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::cancellation::Cancellation;
 use crate::values::extra::Extra;
+use crate::values::head_start::HeadStart;
 use crate::values::id::JobId;
 use crate::values::run_report::Outcome;
 use crate::values::time::Millis;
@@ -36,6 +37,8 @@ pub(crate) struct RunState {
     pub(crate) fence: Fence,
     /// Its handler takes no thread.
     pub(crate) is_async: bool,
+    /// That of its kind when it was claimed.
+    pub(crate) head_start: HeadStart,
     /// How long it may take.
     pub(crate) limit: Option<Duration>,
     /// When the lease ends in this process, if the claim is a lease.
@@ -75,7 +78,12 @@ const START_REPORTED: u8 = 1;
 const END_DUE: u8 = 2;
 
 impl RunState {
-    pub(crate) fn new(claimed: &Claimed, is_async: bool, limit: Option<Duration>) -> RunState {
+    pub(crate) fn new(
+        claimed: &Claimed,
+        is_async: bool,
+        limit: Option<Duration>,
+        head_start: HeadStart,
+    ) -> RunState {
         RunState {
             id: claimed.id,
             kind: Arc::clone(&claimed.kind),
@@ -87,6 +95,7 @@ impl RunState {
             extra: claimed.extra.clone(),
             fence: claimed.fence,
             is_async,
+            head_start,
             limit,
             lease: Mutex::new(None),
             stage: AtomicU8::new(WAITING),

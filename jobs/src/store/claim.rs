@@ -5,13 +5,15 @@ use std::sync::Arc;
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::extra::Extra;
 use crate::values::fence::Fence;
+use crate::values::head_start::{HeadStart, HeadStarts, Rank};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
 /// A job that was interrupted this often in a row is dead.
 pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 
-/// Which jobs to claim: the earliest ones that these limits admit.
+/// Which jobs to claim: the first ones that these limits admit, in the order of rank. Without head starts that is the
+/// order of due time. Jobs of one kind with the same due time follow in the order of their ids.
 ///
 /// A job that was interrupted is a *suspect*: it may have ended its process. A claim passes over the
 /// suspects that it may not take and over the jobs of kinds without room, and takes later jobs instead.
@@ -19,6 +21,11 @@ pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 pub(crate) struct ClaimRequest {
     /// The latest due time.
     pub(crate) until: Millis,
+    /// The present: the head start of a kind counts for jobs that are due by then.
+    pub(crate) now: Millis,
+    pub(crate) head_starts: HeadStarts,
+    /// How many of them may be of kinds without a head start.
+    pub(crate) plain: usize,
     /// How many, at most.
     pub(crate) limit: usize,
     /// How many of them may be of kinds whose handlers block a thread.
@@ -35,26 +42,48 @@ pub(crate) struct ClaimRequest {
 }
 
 impl ClaimRequest {
-    /// Returns a request that admits no suspect.
+    /// Returns a request that admits no suspect and knows no head start.
     pub(crate) fn new(
         until: Millis,
         limit: usize,
         blocking: usize,
         rooms: Vec<(Arc<str>, usize)>,
     ) -> ClaimRequest {
-        let (crashed_once, poison_pill, last_try) = (0, false, false);
-        ClaimRequest { until, limit, blocking, rooms, crashed_once, poison_pill, last_try }
+        ClaimRequest {
+            until,
+            now: until,
+            head_starts: HeadStarts::default(),
+            plain: usize::MAX,
+            limit,
+            blocking,
+            rooms,
+            crashed_once: 0,
+            poison_pill: false,
+            last_try: false,
+        }
     }
 
     /// Says whether a job of this kind may be claimed.
     pub(crate) fn has_room(&self, kind: &str) -> bool {
-        self.rooms.iter().all(|(full, room)| *room > 0 || **full != *kind)
+        (self.plain > 0 || !self.head_starts.of(kind).is_none())
+            && self.rooms.iter().all(|(full, room)| *room > 0 || **full != *kind)
+    }
+
+    /// Returns the rank of a job of this kind.
+    pub(crate) fn rank(&self, kind: &str, due: Millis) -> Rank {
+        match self.head_starts.is_empty() || due > self.now {
+            true => HeadStart::NONE.rank(due),
+            false => self.head_starts.of(kind).rank(due),
+        }
     }
 
     /// Counts a claimed job of this kind.
     pub(crate) fn takes(&mut self, kind: &str) {
         if let Some((_, room)) = self.rooms.iter_mut().find(|(its, _)| **its == *kind) {
             *room = room.saturating_sub(1);
+        }
+        if self.head_starts.of(kind).is_none() {
+            self.plain = self.plain.saturating_sub(1);
         }
     }
 

@@ -8,8 +8,8 @@
 //! - Only the store knows where a job is and which jobs are claimed. Only the dispatcher knows which
 //!   claimed jobs have started. Before it cancels or reschedules a claimed job that has not started,
 //!   it releases the claim.
-//! - A claim takes the earliest jobs of the handled kinds, by due time, then by id. A write before a
-//!   scan cursor moves the cursor back, so the next claim sees the job.
+//! - A claim takes the first jobs of the handled kinds, by rank, then by id: without head starts, by due
+//!   time. A write before a scan cursor moves the cursor back, so the next claim sees the job.
 //! - A store reads no clock: the present is an argument. If several machines share a store, the clock
 //!   of its server counts, and `Store::server_time` returns what is known of it.
 //! - On such a store a claim is a lease. Each operation that ends or extends the claim carries its
@@ -156,7 +156,7 @@ pub(crate) struct Batch<'a> {
 /// What a commit did.
 pub(crate) struct Outcome {
     pub(crate) answers: Vec<Answer>,
-    /// In the order of due time, then of id.
+    /// In any order.
     pub(crate) claimed: Vec<Claimed>,
     /// The earliest due time of an unclaimed job that this process could claim: its kind is handled and
     /// has room, and it is no suspect that has to wait. Redis tells it only if the batch had a claim.

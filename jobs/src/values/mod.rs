@@ -18,6 +18,7 @@ pub(crate) mod extra;
 #[cfg(feature = "redis-tls")]
 pub(crate) mod tls;
 pub(crate) mod keep;
+pub(crate) mod head_start;
 pub(crate) mod setting;
 pub(crate) mod buckets;
 pub(crate) mod history;

@@ -1,15 +1,18 @@
-//! The settings of a queue that are stored, so that they hold in every process: pauses, and what is kept.
+//! The settings of a queue that are stored, so that they hold in every process: pauses, head starts, and what is
+//! kept.
 //!
 //! | name | value |
 //! | --- | --- |
 //! | `pause` | the queue is paused; when, in milliseconds since 1970 |
 //! | `pause:KIND` | the kind is paused; when |
 //! | `keep:KIND` | how many completed jobs of the kind are kept, as JSON: `last`, `age_ms`, `bytes` |
+//! | `head:KIND` | the head start of the kind, in milliseconds |
 //!
 //! A setting with another name is ignored: a later version wrote it.
 
 use std::collections::{HashMap, HashSet};
 
+use super::head_start::{HeadStart, HeadStarts};
 use super::keep::Keep;
 
 /// The settings of a queue.
@@ -18,6 +21,7 @@ pub(crate) struct Settings {
     pub(crate) is_paused: bool,
     pub(crate) paused_kinds: HashSet<String>,
     pub(crate) keeps: HashMap<String, Keep>,
+    pub(crate) head_starts: HeadStarts,
 }
 
 /// Returns the name of the setting that pauses a kind, or the queue.
@@ -30,10 +34,16 @@ pub(crate) fn keep(kind: &str) -> String {
     format!("keep:{kind}")
 }
 
+/// Returns the name of the setting that is the head start of a kind.
+pub(crate) fn head_start(kind: &str) -> String {
+    format!("head:{kind}")
+}
+
 impl Settings {
     /// Reads the stored settings.
     pub(crate) fn of(stored: &[(String, String)]) -> Settings {
         let mut settings = Settings::default();
+        let mut head_starts = HashMap::new();
         for (name, value) in stored {
             match name.split_once(':') {
                 None if name == "pause" => settings.is_paused = true,
@@ -42,9 +52,14 @@ impl Settings {
                     let keep = Keep::from_text(value).filter(|keep| !keep.is_nothing());
                     settings.keeps.extend(keep.map(|keep| (kind.to_owned(), keep)));
                 }
+                Some(("head", kind)) => {
+                    let its = HeadStart::from_text(value).filter(|its| !its.is_none());
+                    head_starts.extend(its.map(|its| (kind.to_owned(), its)));
+                }
                 _ => {}
             }
         }
+        settings.head_starts = HeadStarts::new(head_starts);
         settings
     }
 }

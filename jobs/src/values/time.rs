@@ -33,7 +33,8 @@ pub enum TimeError {
     Before1970(SystemTime),
     /// The wall-clock time lies after the year 9999.
     After9999(SystemTime),
-    /// The delay ends after the year 9999, or the window of a [`When`] does.
+    /// The delay ends after the year 9999, or the window of a [`When`] does; or a head start is longer than ten years
+    /// ([`Kind::head_start`](crate::Kind::head_start)).
     TooLong(Duration),
 }
 
@@ -49,7 +50,11 @@ impl fmt::Display for TimeError {
                 write!(f, "a job cannot be due {after:?} after 1970, which is past the year 9999")
             }
             TimeError::TooLong(delay) => {
-                write!(f, "a delay of {delay:?} ends past the year 9999")
+                write!(
+                    f,
+                    "{delay:?} is too long: a delay ends with the year 9999 at the latest, and a head start has ten \
+                     years at most"
+                )
             }
         }
     }

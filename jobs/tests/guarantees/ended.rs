@@ -1,4 +1,4 @@
-//! Jobs that have ended, waits for them, and pauses: in memory and on a file.
+//! Jobs that have ended, waits for them, pauses and head starts: in memory and on a file.
 
 use std::time::Duration;
 
@@ -48,6 +48,33 @@ fn paused_kinds_and_queues_start_nothing() {
 #[test]
 fn pause_holds_back_claimed_jobs() {
     on_each(|open, _| scenarios::pause_holds_back_claimed_jobs(open));
+}
+
+/// See the scenario.
+#[test]
+fn head_start_orders_the_due_jobs_of_kinds() {
+    on_each(|open, keeps| scenarios::head_start_orders_the_due_jobs_of_kinds(open, keeps));
+}
+
+/// See the scenario.
+#[test]
+fn head_start_takes_no_slot_before_the_due_time() {
+    on_each(|open, _| scenarios::head_start_takes_no_slot_before_the_due_time(open));
+}
+
+/// See the scenario.
+#[test]
+fn late_job_with_a_head_start_passes_those_that_wait() {
+    on_each(|open, _| scenarios::late_job_with_a_head_start_passes_those_that_wait(open, true));
+}
+
+/// See the scenario.
+#[test]
+fn head_start_holds_in_every_process_within_a_second() {
+    let (_folder, path) = file();
+    let open = || Jobs::open(&path).unwrap();
+    let client = || open().client().unwrap();
+    scenarios::head_start_holds_in_every_process_within_a_second(open, client);
 }
 
 /// See the scenario.

@@ -218,6 +218,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         3 => (0..2_usize, kind(), period, policy, full_plan())
             .prop_map(|(n, k, ms, policy, p)| Op::Schedule(n, k, ms, policy, p)),
         1 => (0..2_usize).prop_map(Op::Unschedule),
+        2 => (kind(), delay()).prop_map(|(kind, ms)| Op::HeadStart(kind, ms)),
         3 => (kind(), time(), prop::bool::weighted(0.7), full_plan())
             .prop_map(|(k, t, committed, p)| Op::Outbox(k, t, committed, p)),
         6 => any_call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),

@@ -178,6 +178,13 @@ impl World {
                 let jobs = self.jobs.as_ref().expect("the jobs run");
                 schedules::unschedule(&self.shared, jobs, *name)
             }
+            Op::HeadStart(kind, ms) => {
+                let jobs = self.jobs.as_ref().expect("the jobs run");
+                let kind_of = jobs.kind_named(ops::NAMES[*kind]);
+                let set = kind_of.head_start(Duration::from_millis(*ms));
+                self.shared.lock().oracle.head_starts[*kind] = *ms as i64;
+                set.map_err(|error| error.to_string())
+            }
             Op::Outbox(kind, time, committed, plan) => self.outbox(*kind, *time, *committed, plan),
             Op::Other(op) => {
                 let Some(other) = &self.other else { return Ok(()) };

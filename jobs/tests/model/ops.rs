@@ -217,6 +217,8 @@ pub(crate) enum Op {
     Pages(Option<usize>, i64, i64),
     Schedule(usize, usize, u64, Policy, Box<Plan>),
     Unschedule(usize),
+    /// The head start of a kind, in milliseconds.
+    HeadStart(usize, u64),
     /// In a transaction of the caller's, which is committed or not.
     Outbox(usize, Time, bool, Box<Plan>),
     New(Said, usize, Time, Box<Plan>),

@@ -1,4 +1,4 @@
-//! Jobs that have ended, waits for them, and pauses, on a server; the scenarios are those of the other stores.
+//! Jobs that have ended, waits for them, pauses and head starts, on a server; the scenarios are those of the other stores.
 
 use std::time::Duration;
 
@@ -50,6 +50,35 @@ fn paused_kinds_and_queues_start_nothing() {
 #[test]
 fn pause_holds_back_claimed_jobs() {
     on_a_server(|open| scenarios::pause_holds_back_claimed_jobs(open));
+}
+
+/// See the scenario.
+#[test]
+fn head_start_orders_the_due_jobs_of_kinds() {
+    on_a_server(|open| scenarios::head_start_orders_the_due_jobs_of_kinds(open, true));
+}
+
+/// See the scenario.
+#[test]
+fn head_start_takes_no_slot_before_the_due_time() {
+    on_a_server(|open| scenarios::head_start_takes_no_slot_before_the_due_time(open));
+}
+
+/// See the scenario.
+#[test]
+fn late_job_with_a_head_start_passes_those_that_wait() {
+    on_a_server(|open| {
+        scenarios::late_job_with_a_head_start_passes_those_that_wait(open, false);
+    });
+}
+
+/// See the scenario.
+#[test]
+fn head_start_holds_in_every_process_within_a_second() {
+    let client = |open: &dyn Fn() -> Builder| open().client().unwrap();
+    on_a_server(|open| {
+        scenarios::head_start_holds_in_every_process_within_a_second(open, || client(open));
+    });
 }
 
 /// See the scenario.

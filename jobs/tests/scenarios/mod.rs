@@ -1,7 +1,8 @@
-//! What is promised of jobs that have ended and of pauses, for every store: `tests/guarantees` runs it in memory and
+//! What is promised of jobs that have ended, of pauses and of head starts, for every store: `tests/guarantees` runs it in memory and
 //! on a file, `tests/redis` on a server. A store is a function that opens it again and again.
 
 pub(crate) mod history;
+mod head_start;
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
     Builder, CallError, Cancel, Driver, Fail, Job, JobId, JobState, Jobs, Keep, Retry, StoreError,
 };
+
+pub(crate) use head_start::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);

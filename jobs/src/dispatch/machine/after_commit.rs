@@ -30,6 +30,7 @@ impl Machine {
         let mut failed = Commit::default();
         output.end_waits.extend(self.settings.end_waits.take(commit.ending_jobs()));
         let mut failure = None;
+        let mut order_changes = false;
         let mut unreadable = outcome.unreadable;
         for ((op, then), answer) in
             commit.ops.into_iter().zip(commit.follow_ups).zip(outcome.answers)
@@ -96,7 +97,7 @@ impl Machine {
                 FollowUp::NodeNoted => {}
                 FollowUp::SettingsLoaded => {
                     if let Answer::Settings(stored) = answer {
-                        self.follow_settings(&stored);
+                        order_changes |= self.follow_settings(&stored);
                     }
                 }
                 // The schedule was changed meanwhile.
@@ -124,7 +125,8 @@ impl Machine {
         for claimed in outcome.claimed {
             let is_async = self.settings.async_kinds.contains(&claimed.kind);
             let limit = self.settings.time_limits.get(&claimed.kind).copied();
-            let state = Arc::new(RunState::new(&claimed, is_async, limit));
+            let head_start = self.stored.head_starts.of(&claimed.kind);
+            let state = Arc::new(RunState::new(&claimed, is_async, limit, head_start));
             if let Some(suspect) = Suspect::of(&claimed) {
                 self.suspects.push(suspect);
             }
@@ -134,7 +136,11 @@ impl Machine {
             self.add_run(Arc::clone(&state), present.instant, output);
             output.starts.push(Start { state, payload: claimed.payload });
         }
-        self.withdraw_paused();
+        if order_changes {
+            self.withdraw_all();
+        } else {
+            self.withdraw_paused();
+        }
         if let Some(error) = failure {
             let failure = ApplyError { error, unknown: true, again: false };
             self.failed(failed, &failure, now, output);
@@ -150,9 +156,14 @@ impl Machine {
         }
     }
 
-    /// Takes the stored settings.
-    fn follow_settings(&mut self, stored: &[(String, String)]) {
-        self.stored = Settings::of(stored);
+    /// Takes the stored settings. Returns whether a head start has changed: then the claimed jobs that have not
+    /// started, also those of this very commit, are in the wrong order and in slots that are kept now. They go back
+    /// to the store.
+    fn follow_settings(&mut self, stored: &[(String, String)]) -> bool {
+        let before = core::mem::replace(&mut self.stored, Settings::of(stored));
+        let all = core::mem::take(&mut self.stored.head_starts);
+        self.stored.head_starts = all.only(|kind| self.settings.policies.contains_key(kind));
+        self.stored.head_starts != before.head_starts
     }
 
     /// Withdraws the runs of paused kinds that have not started: the next step gives their claims back.
@@ -189,7 +200,7 @@ impl Machine {
             self.cancel_requested.remove(&id);
         }
         let run = self.runs.remove(&id)?;
-        self.count(&run, -1);
+        self.held.count(&run, -1);
         self.forget_key(&run);
         Some(run)
     }

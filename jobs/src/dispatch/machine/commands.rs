@@ -1,4 +1,4 @@
-//! Turns commands into the operations of a commit, and decides what the commit claims.
+//! Turns commands into the operations of a commit.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -6,13 +6,10 @@ use std::time::Duration;
 
 use super::commit::{Commit, FollowUp};
 use super::time_limits::{by_limit, overrun_end};
-use super::{CLAIMS_PER_STEP, Machine, StepOutput};
+use super::{Machine, StepOutput};
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
-use crate::dispatch::run_state::RunState;
-use crate::store::{
-    Answer, ClaimRequest, End, Finish, IfTaken, Inserted, NewJob, Op, RunBuckets, Store,
-};
+use crate::store::{Answer, End, Finish, IfTaken, Inserted, NewJob, Op, RunBuckets, Store};
 use crate::values::cancellation::Cancellation;
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail::{Fail, Fate, truncated};
@@ -279,55 +276,6 @@ impl Machine {
         let wanted = run.extra.as_ref().is_some_and(|extra| extra.wanted);
         let finish = Finish { id, fence, end: its_end, took, result, keep, wanted, run: buckets };
         commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, outcome, event });
-    }
-
-    pub(super) fn claim_request(&mut self, present: Now, commit: &Commit) -> Option<ClaimRequest> {
-        let limit = self.free_slots(commit.ending).min(CLAIMS_PER_STEP);
-        if !self.runs_jobs() || limit == 0 || self.stored.is_paused {
-            return None;
-        }
-        let blocking = match &self.settings.capacity {
-            None => limit,
-            Some(capacity) => {
-                let held = self.blocking.saturating_sub(commit.ending_blocking);
-                capacity.room(held, present.instant).min(limit)
-            }
-        };
-        let rooms = self.rooms(commit);
-        // No room: the end of a run makes the next step, or the end of a pause.
-        let is_full = |kind: &Arc<str>| rooms.iter().any(|(its, room)| its == kind && *room == 0);
-        if blocking == 0 && rooms.iter().all(|(_, room)| *room == 0)
-            || self.settings.policies.keys().all(is_full)
-        {
-            return None;
-        }
-        let until = present.millis().plus(self.settings.ahead);
-        let request = ClaimRequest::new(until, limit, blocking, rooms);
-        Some(self.admit_suspects(request, present.instant, commit))
-    }
-
-    /// Returns how many more jobs may be claimed of each kind whose handlers are futures, and none of each kind
-    /// that is paused.
-    fn rooms(&self, commit: &Commit) -> Vec<(Arc<str>, usize)> {
-        let room = |kind: &Arc<str>| {
-            let held = self.not_blocking.get(kind).copied().unwrap_or(0);
-            let ending = commit.ending_async.iter().filter(|its| *its == kind).count();
-            let room = self.settings.max_async_runs.saturating_sub(held.saturating_sub(ending));
-            (Arc::clone(kind), room)
-        };
-        let is_paused = |kind: &&Arc<str>| self.stored.paused_kinds.contains(&***kind);
-        let paused = self.settings.policies.keys().filter(is_paused);
-        let open = self.settings.async_kinds.iter().filter(|kind| !is_paused(kind));
-        open.map(room).chain(paused.map(|kind| (Arc::clone(kind), 0))).collect()
-    }
-
-    /// Counts a run as held from now on (1), or not any more (-1).
-    pub(super) fn count(&mut self, run: &RunState, by: isize) {
-        let held = match run.is_async {
-            true => self.not_blocking.entry(Arc::clone(&run.kind)).or_insert(0),
-            false => &mut self.blocking,
-        };
-        *held = held.saturating_add_signed(by);
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Commit {
     pub(super) ending: usize,
     pub(super) ending_blocking: usize,
     pub(super) ending_async: Vec<Arc<str>>,
+    /// How many of them had no head start.
+    pub(super) ending_plain: usize,
     /// Runs that have started, and that these operations cancel.
     pub(super) cancelling: HashSet<JobId>,
 }
@@ -84,6 +86,7 @@ impl Commit {
     /// Counts a claim that these operations end.
     pub(super) fn ends_claim(&mut self, run: &RunState) {
         self.ending += 1;
+        self.ending_plain += usize::from(run.head_start.is_none());
         match run.is_async {
             true => self.ending_async.push(Arc::clone(&run.kind)),
             false => self.ending_blocking += 1,

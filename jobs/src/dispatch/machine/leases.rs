@@ -42,7 +42,7 @@ impl Machine {
                 self.lose(run.id, now, output);
             }
         }
-        self.count(&run, 1);
+        self.held.count(&run, 1);
         if self.settings.capacity.is_some() && !run.is_async {
             self.forget_started();
             self.to_start.push_back((now, run.id, run.fence));
@@ -189,6 +189,7 @@ mod tests {
     use crate::dispatch::capacity::Capacity;
     use crate::dispatch::machine::Settings;
     use crate::store::Claimed;
+    use crate::values::head_start::HeadStart;
     use crate::values::time::Millis;
 
     /// The list of the runs that must start soon has a bound, however many runs end in a second.
@@ -229,7 +230,8 @@ mod tests {
                 fence: Fence::new(n, 0),
             };
             let mut output = StepOutput::default();
-            machine.add_run(Arc::new(RunState::new(&claimed, false, None)), now, &mut output);
+            let run = RunState::new(&claimed, false, None, HeadStart::NONE);
+            machine.add_run(Arc::new(run), now, &mut output);
         };
         // The first one does not start, and stays.
         run(&mut machine, 1);

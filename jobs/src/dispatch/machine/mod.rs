@@ -16,6 +16,7 @@
 //! | --- | --- |
 //! | `commit.rs` | the operations that a step gathers |
 //! | `commands.rs` | from commands to operations |
+//! | `claims.rs` | how many jobs a commit claims, and of which kinds |
 //! | `own_work.rs` | occurrences, purges, and the word that this node is there |
 //! | `after_commit.rs` | the effects of a commit |
 //! | `leases.rs` | leases: renewed in time, or lost |
@@ -29,6 +30,7 @@ mod leases;
 mod time_limits;
 mod suspects;
 mod commands;
+mod claims;
 mod own_work;
 mod told;
 mod unsettled;
@@ -54,6 +56,7 @@ use crate::values::retry::Retry;
 use crate::values::run_report::Outcome;
 use crate::values::setting;
 use crate::values::time::{Millis, Now};
+use claims::Held;
 use commit::{Commit, FollowUp};
 use suspects::Suspect;
 use time_limits::HandlerEnded;
@@ -96,11 +99,8 @@ pub(crate) struct Settings {
 pub(crate) struct Machine {
     settings: Settings,
     runs: HashMap<JobId, Arc<RunState>>,
-    /// How many of the runs take a thread.
-    blocking: usize,
-    /// How many runs take no thread, of each kind. A run that has lost its lease is not counted: it was
-    /// cancelled.
-    not_blocking: HashMap<Arc<str>, usize>,
+    /// How many runs those are.
+    held: Held,
     /// Runs that take a thread, and when they were claimed: they must start soon.
     to_start: VecDeque<(Instant, JobId, Fence)>,
     by_key: HashMap<String, JobId>,
@@ -129,7 +129,8 @@ pub(crate) struct Machine {
     suspects: Vec<Suspect>,
     /// The names of unreadable jobs and schedules that were reported.
     told: Told,
-    /// The stored settings: pauses, and how many completed jobs are kept.
+    /// The stored settings: pauses, head starts of the kinds that are handled here, and how many completed jobs are
+    /// kept.
     stored: setting::Settings,
     schedules: Vec<StoredSchedule>,
     load_schedules: bool,
@@ -162,7 +163,7 @@ pub(crate) struct StepOutput {
     pub(crate) checks: Vec<(call::Reply<Found>, Found)>,
     /// Callers that wait for ends which this commit holds.
     pub(crate) end_waits: Vec<call::Reply<()>>,
-    /// In the order of due time, then of id.
+    /// In any order.
     pub(crate) starts: Vec<Start>,
     pub(crate) events: Vec<Event>,
     /// Runs that have ended: to be reported outside of any lock.
@@ -183,8 +184,6 @@ pub(crate) struct Start {
     pub(crate) payload: Vec<u8>,
 }
 
-/// How many jobs one step claims, so that no commit takes long.
-const CLAIMS_PER_STEP: usize = 1024;
 /// A clock that steps back by more than this was set.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// An occurrence that is found later than this after its due time was missed.
@@ -207,8 +206,7 @@ impl Machine {
         Machine {
             settings,
             runs: HashMap::new(),
-            blocking: 0,
-            not_blocking: HashMap::new(),
+            held: Held::default(),
             to_start: VecDeque::new(),
             by_key: HashMap::new(),
             cancel_requested: HashSet::new(),

@@ -253,8 +253,15 @@ impl Memory {
         let (until, limit) = (request.until, request.limit);
         let mut taken = Vec::new();
         self.suspects_wait = None;
-        for (&(due, id), kind) in &self.waiting {
-            if due > until || taken.len() == limit {
+        let due = self.waiting.iter().take_while(|((due, _), _)| *due <= until);
+        let mut by_rank: Vec<(&(Millis, JobId), &Arc<str>)> = Vec::new();
+        if !request.head_starts.is_empty() {
+            by_rank.extend(due.clone().filter(|(_, kind)| self.handled.contains(*kind)));
+            by_rank.sort_by_key(|((due, id), kind)| (request.rank(kind, *due), *id));
+        }
+        let by_due = due.take_while(|_| by_rank.is_empty());
+        for (&(due, id), kind) in by_due.chain(by_rank.iter().copied()) {
+            if taken.len() == limit {
                 break;
             }
             if !self.handled.contains(kind) || !request.has_room(kind) {

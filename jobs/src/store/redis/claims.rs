@@ -79,6 +79,7 @@ impl Claiming {
         };
         let rooms: Vec<String> = self.handled.iter().map(room).collect();
         args.push(rooms.join(" ").into_bytes());
+        args.extend(head_start_args(&self.handled, request));
         args.extend(self.handled.iter().map(|kind| kind.as_bytes().to_vec()));
         args
     }
@@ -108,6 +109,17 @@ impl Claiming {
         outcome.claimed.sort_by_key(|job| (job.due, job.id));
         Ok(())
     }
+}
+
+/// Returns the head starts of the kinds, and how many jobs may be claimed of kinds without one. Both are empty if no
+/// kind has a head start.
+fn head_start_args(handled: &[Arc<str>], request: &ClaimRequest) -> [Vec<u8>; 2] {
+    if request.head_starts.is_empty() {
+        return [Vec::new(), Vec::new()];
+    }
+    let millis = |kind: &Arc<str>| request.head_starts.of(kind).millis().to_string();
+    let millis: Vec<String> = handled.iter().map(millis).collect();
+    [millis.join(" ").into_bytes(), request.plain.to_string().into_bytes()]
 }
 
 /// Returns the name of a job in messages for the operator.

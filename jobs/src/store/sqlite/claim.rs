@@ -14,6 +14,7 @@ use super::tables::Tables;
 use crate::store::{ClaimRequest, Claimed, Fence, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
+use crate::values::head_start::Rank;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -26,11 +27,10 @@ const BYTES_PER_CLAIM: usize = 4 << 20;
 /// How many bits of a fence count the claims since the process started.
 const CLAIM_BITS: u32 = 40;
 
-const BEFORE_ALL: Bound<(Millis, JobId)> = Bound::Unbounded;
 const END: (Millis, JobId) = (Millis::MAX, JobId::from_u128(u128::MAX));
 
 impl State {
-    /// Claims the earliest jobs.
+    /// Claims the first jobs, in the order of rank.
     pub(crate) fn claim(
         &mut self,
         tables: Tables<'_>,
@@ -55,28 +55,27 @@ impl State {
             scans[at] = Some(scan);
         }
         let (mut claimed, mut bytes) = (Vec::new(), 0);
-        // The last waiting suspect that the claim has considered.
-        let mut passed = BEFORE_ALL;
+        cursors.iter_mut().for_each(|cursor| cursor.passed = Bound::Unbounded);
         while claimed.len() < request.limit && bytes < BYTES_PER_CLAIM {
             let innocent = scans.iter().enumerate().filter_map(|(at, scan)| match scan {
                 Some(Scan { head: Some(Head::Due(job)), .. })
                     if request.has_room(&cursors[at].name) =>
                 {
-                    Some(((job.due, job.id), at))
+                    Some(((request.rank(&cursors[at].name, job.due), job.id), at))
                 }
                 _ => None,
             });
             let innocent = innocent.min();
             let suspect = match admits_suspects(request) {
-                true => earliest_waiting(cursors, request, passed).filter(|(next, _)| {
-                    next.0 <= request.until && innocent.is_none_or(|(first, _)| *next < first)
-                }),
+                true => first_waiting(cursors, request)
+                    .filter(|(next, _)| innocent.is_none_or(|(first, _)| *next < first)),
                 false => None,
             };
             let (at, job) = match (suspect, innocent) {
-                (Some((position, at)), _) => {
-                    passed = Bound::Excluded(position);
+                (Some((_, at)), _) => {
                     let cursor = &mut cursors[at];
+                    let Some(position) = cursor.next_waiting(request.until) else { break };
+                    cursor.passed = Bound::Excluded(position);
                     let interruptions = cursor.waiting.get(&position).copied().unwrap_or(0);
                     let mut without = request.clone();
                     if !without.admits(interruptions) {
@@ -195,17 +194,15 @@ impl State {
     }
 }
 
-/// Returns the position of the earliest waiting suspect behind `passed`, and the index of its cursor.
-fn earliest_waiting(
-    cursors: &[Cursor],
-    request: &ClaimRequest,
-    passed: Bound<(Millis, JobId)>,
-) -> Option<((Millis, JobId), usize)> {
+/// Returns the rank and the id of the first due suspect that the claim has not considered yet, and the index of its
+/// cursor.
+fn first_waiting(cursors: &[Cursor], request: &ClaimRequest) -> Option<((Rank, JobId), usize)> {
     let first = |cursor: &Cursor| {
         if !request.has_room(&cursor.name) {
             return None;
         }
-        cursor.waiting.range((passed, Bound::Unbounded)).next().map(|(position, _)| *position)
+        let (due, id) = cursor.next_waiting(request.until)?;
+        Some((request.rank(&cursor.name, due), id))
     };
     cursors.iter().enumerate().filter_map(|(at, cursor)| Some((first(cursor)?, at))).min()
 }

@@ -11,6 +11,7 @@
 //! - An entry of `waiting` may be out of date, so a claim reads the row before it takes the job.
 //! - `next` is a lower bound: every job of the kind that is due before it is claimed or in `waiting`.
 
+use core::ops::Bound;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -67,6 +68,17 @@ pub(super) struct Cursor {
     pub(super) next: Option<Millis>,
     /// Due suspects that a scan has passed over, and how often each was interrupted.
     pub(super) waiting: BTreeMap<(Millis, JobId), u32>,
+    /// The last of them that the claim under way has considered.
+    pub(super) passed: Bound<(Millis, JobId)>,
+}
+
+impl Cursor {
+    /// Returns the position of the next of the waiting suspects that is due by `until` and that the claim under way
+    /// has not considered.
+    pub(super) fn next_waiting(&self, until: Millis) -> Option<(Millis, JobId)> {
+        let next = self.waiting.range((self.passed, Bound::Unbounded)).next();
+        next.map(|(position, _)| *position).filter(|(due, _)| *due <= until)
+    }
 }
 
 pub(super) enum Change {
@@ -155,6 +167,7 @@ impl Claims {
                 start: BEGINNING,
                 next: Some(Millis::ZERO),
                 waiting: BTreeMap::new(),
+                passed: Bound::Unbounded,
             })
         };
         self.cursors = kinds.iter().filter_map(cursor).collect();

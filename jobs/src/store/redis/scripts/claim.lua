@@ -1,4 +1,5 @@
--- Claims the earliest jobs that are due, of the kinds that the caller handles.
+-- Claims the first jobs that are due, of the kinds that the caller handles. In their order a job counts as if it had
+-- become due earlier by the head start of its kind.
 --
 -- A suspect is a job that was interrupted. The claim passes over suspects that it may not take, and takes
 -- later jobs instead.
@@ -19,14 +20,17 @@
 --   how many jobs it may take of kinds whose handlers block a thread
 --   a digit for each kind: '1' if its handler blocks a thread
 --   how many jobs it may take of each kind, with spaces between
+--   the head start of each kind in milliseconds, with spaces between; '' if no kind has one
+--   how many jobs it may take of kinds without a head start; '' if no kind has one
 --   the kinds
 -- Returns { 'ok', microseconds, when the next job is due or -1, 1 if a suspect waits, claimed jobs, ids }:
 -- id, fence and record of each claimed job; the ids of unreadable records that were set aside.
 
 local number, limit, lease, crashed_once, poison_pill, nonce = args(6)
-local most_bytes, has_copy, last_try, blocking, is_blocking_digits, rooms = args(6)
+local most_bytes, has_copy, last_try, blocking, is_blocking_digits, rooms, head_starts, plain = args(8)
 limit, lease, most_bytes = tonumber(limit), tonumber(lease), tonumber(most_bytes)
 crashed_once, blocking = tonumber(crashed_once), tonumber(blocking)
+plain = tonumber(plain) or math.huge
 poison_pill, has_copy, last_try = poison_pill == '1', has_copy == '1', last_try == '1'
 local reply = {}
 local waits = 0
@@ -42,9 +46,19 @@ for its_room in string.gmatch(rooms, '%d+') do
   next_kind = next_kind + 1
 end
 
+-- The head start of each kind that has one.
+local head_start = {}
+next_kind = at
+for its_head_start in string.gmatch(head_starts, '%d+') do
+  if its_head_start ~= '0' then
+    head_start[ARGV[next_kind]] = tonumber(its_head_start)
+  end
+  next_kind = next_kind + 1
+end
+
 -- Whether the claim has room for a job of this kind.
 local function has_room(kind)
-  return room[kind] > 0 and (blocking > 0 or not is_blocking[kind])
+  return room[kind] > 0 and (blocking > 0 or not is_blocking[kind]) and (plain > 0 or head_start[kind])
 end
 
 -- Whether a kind has pending suspects.
@@ -137,12 +151,17 @@ local function read_list(kind, interruptions, most)
   local found = redis.call('ZRANGEBYSCORE', due[kind], band, band + now, 'WITHSCORES', 'LIMIT', 0, most)
   lists[#lists + 1] = {
     kind = kind, interruptions = interruptions, band = band, found = found, cursor = 1, records = {},
+    -- The rank of a job is its score less this.
+    before_rank = band + (head_start[kind] or 0),
   }
 end
 
 for n = at, #ARGV do
   local kind = ARGV[n]
   local most = math.min(limit, room[kind], is_blocking[kind] and blocking or limit)
+  if not head_start[kind] then
+    most = math.min(most, plain)
+  end
   if most > 0 then
     read_list(kind, 0, most)
     if has_suspects(kind) then
@@ -171,15 +190,15 @@ local function record_of(list)
   return known[cursor]
 end
 
-local function earliest_list()
-  local best, time = nil, math.huge
+local function first_list()
+  local best, rank = nil, math.huge
   for _, list in ipairs(lists) do
     local score = tonumber(list.found[list.cursor + 1])
-    if score and not list.is_passed_over and score - list.band < time then
-      best, time = list, score - list.band
+    if score and not list.is_passed_over and score - list.before_rank < rank then
+      best, rank = list, score - list.before_rank
     end
   end
-  return best, time
+  return best
 end
 
 -- The length of the key in the record of a pending job of this kind. Nil if the record cannot be read.
@@ -211,7 +230,7 @@ local ids, dues, taken, has_key, of_kind, bytes = {}, {}, {}, {}, {}, 0
 -- `senseless`: ids whose record cannot be read.
 local empty, senseless, senseless_records = {}, {}, {}
 while #ids < limit and bytes < most_bytes do
-  local list, time = earliest_list()
+  local list = first_list()
   if not list then
     break
   end
@@ -223,6 +242,7 @@ while #ids < limit and bytes < most_bytes do
     waits = 1
   else
     local id, record = list.found[list.cursor], record_of(list)
+    local time = tonumber(list.found[list.cursor + 1]) - list.band
     local key_bytes = record and key_bytes_of(id, record, kind)
     list.cursor = list.cursor + 2
     if not record then
@@ -239,6 +259,9 @@ while #ids < limit and bytes < most_bytes do
         blocking = blocking - 1
       end
       room[kind] = room[kind] - 1
+      if not head_start[kind] then
+        plain = plain - 1
+      end
       bytes = bytes + #record
       local n = #ids + 1
       ids[n], dues[n], taken[n] = id, time, record

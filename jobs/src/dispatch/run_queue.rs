@@ -1,0 +1,230 @@
+//! Claimed jobs that wait for their due time and for a thread, in the order in which they start.
+//!
+//! Ground rules:
+//!
+//! - Jobs that are due start in the order of rank, then of id. Without head starts that is the order of due time, and
+//!   one heap is enough.
+//! - While a job with a head start waits, the jobs that are due move to a heap of their own. So a job that is not due
+//!   yet, whatever its rank, neither starts early nor stands before a job that is due.
+//! - If the clock was set back, a job in that heap may not be due any more. Then the jobs move back.
+
+use core::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tickwheel::Scheduler;
+
+use super::machine::Start;
+use crate::values::head_start::{HeadStart, Rank};
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+/// Claimed jobs that have not started, and the wheel that starts them.
+pub(crate) struct RunQueue {
+    waiting: Mutex<Waiting>,
+    /// None on a manual clock: the driver starts the jobs.
+    pub(super) wheel: Option<Scheduler>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// In the order of due time.
+    by_due: BinaryHeap<Ordered>,
+    /// Jobs that were due, in the order of rank. Empty if no job with a head start has waited.
+    by_rank: BinaryHeap<Ordered>,
+    /// How many of all these jobs have a head start.
+    with_head_start: usize,
+}
+
+/// A claimed job, in the order of `rank`.
+struct Ordered {
+    rank: Rank,
+    start: Start,
+}
+
+impl RunQueue {
+    pub(crate) fn new(wheel: Option<Scheduler>) -> RunQueue {
+        RunQueue { waiting: Mutex::default(), wheel }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn push(&self, starts: Vec<Start>) {
+        let mut waiting = self.lock();
+        let with_head_start = starts.iter().filter(|start| start.has_head_start()).count();
+        waiting.with_head_start += with_head_start;
+        waiting.by_due.extend(starts.into_iter().map(Ordered::by_due));
+    }
+
+    /// Takes the first job that is due. If none is, returns the earliest due time, or `None` if there is no job.
+    pub(super) fn take_due(&self, now: Millis) -> Result<Start, Option<Millis>> {
+        self.lock().take_due(now)
+    }
+
+    /// Returns the earliest due time.
+    pub(super) fn next_due(&self) -> Option<Millis> {
+        let waiting = self.lock();
+        waiting.by_rank.iter().chain(waiting.by_due.peek()).map(Ordered::due).min()
+    }
+
+    /// Adds the ids of the jobs that have not started and were not withdrawn.
+    pub(super) fn add_waiting(&self, ids: &mut HashSet<JobId>) {
+        let waiting = self.lock();
+        let jobs = waiting.by_due.iter().chain(&waiting.by_rank);
+        let states = jobs.map(|job| &job.start.state);
+        ids.extend(states.filter(|state| state.is_waiting()).map(|state| state.id));
+    }
+}
+
+impl Waiting {
+    fn take_due(&mut self, now: Millis) -> Result<Start, Option<Millis>> {
+        if self.with_head_start == 0 && self.by_rank.is_empty() {
+            return take_first(&mut self.by_due, now);
+        }
+        if self.by_rank.peek().is_some_and(|first| first.due() > now) {
+            self.by_due.extend(self.by_rank.drain().map(|job| Ordered::by_due(job.start)));
+        }
+        while let Ok(start) = take_first(&mut self.by_due, now) {
+            self.by_rank.push(Ordered::by_rank(start));
+        }
+        match self.by_rank.pop() {
+            None => Err(self.by_due.peek().map(Ordered::due)),
+            Some(Ordered { start, .. }) => {
+                self.with_head_start -= usize::from(start.has_head_start());
+                Ok(start)
+            }
+        }
+    }
+}
+
+/// Takes the first job if it is due. Otherwise returns its due time, or `None` if there is no job.
+fn take_first(jobs: &mut BinaryHeap<Ordered>, now: Millis) -> Result<Start, Option<Millis>> {
+    match jobs.peek().map(Ordered::due) {
+        Some(due) if due <= now => jobs.pop().map(|job| job.start).ok_or(None),
+        due => Err(due),
+    }
+}
+
+impl Start {
+    fn has_head_start(&self) -> bool {
+        !self.state.head_start.is_none()
+    }
+}
+
+impl Ordered {
+    fn by_due(start: Start) -> Ordered {
+        Ordered { rank: HeadStart::NONE.rank(start.state.due), start }
+    }
+
+    fn by_rank(start: Start) -> Ordered {
+        Ordered { rank: start.state.head_start.rank(start.state.due), start }
+    }
+
+    fn due(&self) -> Millis {
+        self.start.state.due
+    }
+
+    /// The first job is the greatest.
+    fn key(&self) -> Reverse<(Rank, JobId)> {
+        Reverse((self.rank, self.start.state.id))
+    }
+}
+
+impl PartialEq for Ordered {
+    fn eq(&self, other: &Ordered) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Ordered) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Ordered) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::dispatch::run_state::RunState;
+    use crate::store::{Claimed, Fence};
+
+    fn start(id: u128, due: i64, head_start: u64) -> Start {
+        let claimed = Claimed {
+            id: JobId::from_u128(id),
+            kind: Arc::from("task"),
+            due: Millis::clamped(due),
+            failures: 0,
+            interruptions: 0,
+            attempts: 0,
+            key: None,
+            payload: Vec::new(),
+            errors: Default::default(),
+            extra: None,
+            fence: Fence::new(0, 0),
+        };
+        let head_start = HeadStart::new(Duration::from_millis(head_start)).unwrap();
+        Start {
+            state: Arc::new(RunState::new(&claimed, false, None, head_start)),
+            payload: Vec::new(),
+        }
+    }
+
+    fn queue(starts: Vec<Start>) -> RunQueue {
+        let queue = RunQueue::new(None);
+        queue.push(starts);
+        queue
+    }
+
+    /// Takes every job that is due, and returns their ids.
+    fn take_all(queue: &RunQueue, now: i64) -> Vec<u128> {
+        let take = || queue.take_due(Millis::clamped(now)).ok();
+        std::iter::from_fn(take).map(|start| start.state.id.to_u128()).collect()
+    }
+
+    /// Of the due jobs, one with a head start passes those that became due within it before. A job that is not due
+    /// stays, however long its head start, and holds back none that is due.
+    #[test]
+    fn due_jobs_start_by_rank_and_none_starts_early() {
+        let starts = || vec![start(1, 10, 0), start(2, 40, 0), start(3, 60, 30), start(4, 90, 80)];
+        let urgent = queue(starts());
+        assert_eq!(take_all(&urgent, 89), [1, 3, 2]);
+        assert_eq!((take_all(&urgent, 89), urgent.next_due()), (vec![], Some(Millis::clamped(90))));
+        assert_eq!(take_all(&urgent, 90), [4]);
+        assert_eq!(take_all(&queue(starts()), 90), [1, 4, 3, 2]);
+        assert_eq!((urgent.next_due(), urgent.take_due(Millis::MAX).err()), (None, Some(None)));
+    }
+
+    /// A job that comes later is ordered with those that wait, also after the last job with a head start was taken.
+    #[test]
+    fn job_that_comes_later_is_ordered_with_the_others() {
+        let queue = queue(vec![start(1, 20, 0), start(2, 30, 0), start(3, 40, 40)]);
+        assert_eq!(queue.take_due(Millis::clamped(50)).unwrap().state.id.to_u128(), 3);
+        queue.push(vec![start(4, 10, 0), start(5, 25, 0)]);
+        assert_eq!(take_all(&queue, 50), [4, 1, 5, 2]);
+    }
+
+    /// If the clock is set back, a job that was due waits until it is due again.
+    #[test]
+    fn clock_set_back_delays_the_jobs_that_were_due() {
+        let queue = queue(vec![start(1, 20, 0), start(2, 60, 50), start(3, 70, 0)]);
+        // All are due, and move to the other heap; then the clock is set back.
+        queue.push(vec![start(4, 5, 0)]);
+        assert_eq!(queue.take_due(Millis::clamped(80)).unwrap().state.id.to_u128(), 4);
+        assert_eq!(take_all(&queue, 30), [1]);
+        assert_eq!(queue.take_due(Millis::clamped(30)).err(), Some(Some(Millis::clamped(60))));
+        assert_eq!(take_all(&queue, 80), [2, 3]);
+    }
+}
