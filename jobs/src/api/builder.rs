@@ -266,6 +266,16 @@ impl Builder {
         Builder { keep_dead, ..self }
     }
 
+    /// Says whether the store counts what this program does, for [`Client::history`](crate::Client::history). The default is `true`. Each
+    /// commit then writes a row for each kind that it has jobs of.
+    ///
+    /// With `false` the history lacks the inserts, the cancels and the runs of this program, and has those of
+    /// others.
+    #[doc(alias("metrics", "statistics"))]
+    pub fn history(self, history: bool) -> Builder {
+        Builder { history, ..self }
+    }
+
     /// Sets the function that is called with each [`Event`].
     #[doc(alias("hook", "callback", "listener", "subscribe"))]
     pub fn on_event(self, handler: impl Fn(Event) + Send + Sync + 'static) -> Builder {

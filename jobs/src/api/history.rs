@@ -3,7 +3,6 @@
 use core::ops::Range;
 use std::time::SystemTime;
 
-use super::builder::Builder;
 use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::kind::Kind;
@@ -12,18 +11,6 @@ use crate::store::HistoryPart;
 use crate::values::error::StoreError;
 use crate::values::history::{HistoryEntry, Step};
 use crate::values::time::Millis;
-
-impl Builder {
-    /// Says whether the store counts what this program does, for [`Client::history`]. The default is `true`. Each
-    /// commit then writes a row for each kind that it has jobs of.
-    ///
-    /// With `false` the history lacks the inserts, the cancels and the runs of this program, and has those of
-    /// others.
-    #[doc(alias("metrics", "statistics"))]
-    pub fn history(self, history: bool) -> Builder {
-        Builder { history, ..self }
-    }
-}
 
 impl Client {
     /// Returns what happened to the jobs of the queue: an entry for each minute or hour in which something happened,

@@ -1,4 +1,4 @@
-//! Jobs that have ended: how, and how long a store keeps them.
+//! Runs and jobs that have ended: how, and how long a store keeps the jobs.
 //!
 //! Ground rules:
 //!
@@ -10,12 +10,34 @@
 
 use std::time::Duration;
 
+use crate::values::attempt_errors::AttemptErrors;
 use crate::values::info::JobState;
 use crate::values::keep::Keep;
 use crate::values::time::Millis;
 
 /// How long the end of a job is kept that a caller waits for.
 pub(crate) const WANTED_KEPT: Duration = Duration::from_secs(60);
+
+/// How a run has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Completed,
+    /// The job was cancelled while it ran, and its run failed.
+    Cancelled,
+    /// The job failed, and is retried at `due`. `errors`: those of earlier attempts, and this one.
+    Retry {
+        due: Millis,
+        errors: AttemptErrors,
+    },
+    /// The job was snoozed until `due`. Its interruptions in a row are set to 0; nothing else changes.
+    Snoozed {
+        due: Millis,
+    },
+    /// The job failed, and is dead.
+    Dead {
+        errors: AttemptErrors,
+    },
+}
 
 /// How a job has ended. The numbers are those of the tables and of the scripts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -24,6 +24,7 @@
 pub(crate) mod hurry;
 pub(crate) mod claim;
 pub(crate) mod ended;
+pub(crate) mod figures;
 pub(crate) mod history;
 pub(crate) mod new_job;
 pub(crate) mod page;
@@ -39,7 +40,6 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "redis")]
 use crate::values::server_time::ServerTime;
 
-use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
 use crate::values::id::JobId;
@@ -49,8 +49,9 @@ use crate::values::node::NodeInfo;
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
-pub(crate) use ended::{Ending, kept_until};
-pub(crate) use history::{HistoryPart, RunBuckets};
+pub(crate) use ended::{End, Ending, kept_until};
+pub(crate) use figures::RunBuckets;
+pub(crate) use history::HistoryPart;
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
 pub(crate) use page::{JobSet, Page, PageKey, PageRequest};
@@ -322,26 +323,6 @@ pub(crate) struct Finish {
     pub(crate) wanted: bool,
     /// What the history counts of the run. None: the program wants no history.
     pub(crate) run: Option<RunBuckets>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum End {
-    Completed,
-    /// The job was cancelled while it ran, and its run failed.
-    Cancelled,
-    /// The job failed, and is retried at `due`. `errors`: those of earlier attempts, and this one.
-    Retry {
-        due: Millis,
-        errors: AttemptErrors,
-    },
-    /// The job was snoozed until `due`. Its interruptions in a row are set to 0; nothing else changes.
-    Snoozed {
-        due: Millis,
-    },
-    /// The job failed, and is dead.
-    Dead {
-        errors: AttemptErrors,
-    },
 }
 
 /// A schedule to store.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ended, KeptJob, Memory, Record};
-use crate::store::history::Figure;
+use crate::store::figures::Figure;
 use crate::store::{
     Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
     StoredSchedule, kept_until,

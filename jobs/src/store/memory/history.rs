@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Memory;
 use crate::store::HistoryPart;
-use crate::store::history::{self, Figure, Rows};
+use crate::store::figures::Figure;
+use crate::store::history::{self, Rows};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::history::{Figure, Noted};
+use super::figures::{Figure, Noted};
 use super::{
     Answer, ApplyError, Batch, ClaimRequest, Claimed, Ending, Fence, Inserted, MOST_INTERRUPTIONS,
     Op, Outcome, Page, PollResult, Store, StoreStats, StoredSchedule, killed,

@@ -16,7 +16,7 @@ use super::ended::RunOf;
 use super::history::read_history;
 use super::rows::{InsertedAt, JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of};
 use super::tables::Tables;
-use crate::store::history::Figure;
+use crate::store::figures::Figure;
 use crate::store::{Answer, End, Ending, Finish, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;

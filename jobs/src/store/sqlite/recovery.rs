@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::State;
 use super::rows::{Place, kind_row};
 use super::tables::Tables;
-use crate::store::history::Figure;
+use crate::store::figures::Figure;
 use crate::store::{MOST_INTERRUPTIONS, killed};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;

@@ -10,7 +10,7 @@ use super::pages::Ahead;
 use super::rows::{KindCounts, KindRow};
 use super::tables::Tables;
 use crate::store::Unreadable;
-use crate::store::history::Noted;
+use crate::store::figures::Noted;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
