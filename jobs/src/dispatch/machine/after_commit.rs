@@ -36,7 +36,7 @@ impl Machine {
         {
             // If no caller waits for this operation, no caller would repeat it: it is kept.
             if let Answer::Refused(error) | Answer::Unsure(error) = &answer
-                && !matches!(then, FollowUp::Answer(Some(_)))
+                && !matches!(then, FollowUp::Answer(Some(_)) | FollowUp::ProgressPut)
                 && !(matches!(then, FollowUp::Answer(None)) && *error == StoreError::Full)
             {
                 failure.get_or_insert_with(|| error.clone());
@@ -94,6 +94,12 @@ impl Machine {
                     }
                 }
                 FollowUp::NodeNoted => {}
+                // A full server refuses it until there is room.
+                FollowUp::ProgressPut => {
+                    if let Answer::Refused(_) | Answer::Unsure(_) = answer {
+                        self.keep_progress(op);
+                    }
+                }
                 FollowUp::SettingsLoaded => {
                     if let Answer::Settings(stored) = answer {
                         self.follow_settings(&stored);
@@ -274,6 +280,7 @@ impl Machine {
                     self.backlog.push(Command::Ended { id, fence, end, at });
                 }
                 FollowUp::Released(id) => self.backlog.push(Command::GiveBack(id)),
+                FollowUp::ProgressPut => self.keep_progress(op),
                 FollowUp::Purged => self.purge_at = now.plus(wait),
                 FollowUp::SchedulesLoaded
                 | FollowUp::SettingsLoaded

@@ -43,6 +43,7 @@ pub(super) enum FollowUp {
     SchedulesLoaded,
     SettingsLoaded,
     NodeNoted,
+    ProgressPut,
     Occurred,
     Purged,
 }

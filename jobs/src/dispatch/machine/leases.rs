@@ -209,6 +209,7 @@ mod tests {
             limit_grace: Duration::ZERO,
             capacity: Some(Arc::new(Capacity::new(2, now))),
             end_waits: Arc::default(),
+            progress: Arc::default(),
             threads: None,
         };
         let mut machine = Machine::new(settings, Millis::ZERO);

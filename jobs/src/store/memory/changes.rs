@@ -312,9 +312,11 @@ impl Memory {
 
     pub(super) fn get(&self, id: JobId) -> Option<JobInfo> {
         if let Some(record) = self.alive.get(&id) {
-            let claimed = self.claims.contains_key(&id);
-            let state = if claimed { JobState::Running } else { JobState::Pending };
-            return Some(record.info(id, state));
+            let Some(claim) = self.claims.get(&id) else {
+                return Some(record.info(id, JobState::Pending));
+            };
+            let progress = claim.progress.clone();
+            return Some(JobInfo { progress, ..record.info(id, JobState::Running) });
         }
         let ended = self.ended.get(&id)?;
         let kept = ended.job.as_ref()?;

@@ -65,6 +65,8 @@ struct KeptJob {
 struct Claim {
     /// A cancel was requested.
     asked: bool,
+    /// What its run last said of its progress.
+    progress: Option<Vec<u8>>,
     /// The number of the claim, in the order of claiming.
     order: u64,
 }
@@ -102,6 +104,7 @@ impl Record {
             ended: None,
             took: None,
             result: None,
+            progress: None,
             payload: self.payload.clone(),
         }
     }
@@ -162,6 +165,14 @@ impl Memory {
                 self.nodes.insert(id.clone(), (now, node.clone()));
                 Answer::Done
             }
+            Op::PutProgress { id, fence, value } => {
+                let starts = self.starts;
+                let holds = |claim: &&mut Claim| fence_of(starts, claim.order) == *fence;
+                if let Some(claim) = self.claims.get_mut(id).filter(holds) {
+                    claim.progress = Some(value.clone());
+                }
+                Answer::Done
+            }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(name, *expected, jobs, *next, now))
             }
@@ -185,8 +196,10 @@ impl Memory {
                 Answer::Changed(false)
             }
             Op::Flush => Answer::Done,
-            Op::Get(id) => Answer::Info(self.get(*id)),
-            Op::GetKey(key) => Answer::Info(self.keys.get(key).and_then(|id| self.get(*id))),
+            Op::Get(id) => Answer::Info(self.get(*id).map(Box::new)),
+            Op::GetKey(key) => {
+                Answer::Info(self.keys.get(key).and_then(|id| self.get(*id)).map(Box::new))
+            }
             Op::Page(request) => Answer::Page(self.page(request)),
             Op::Claimed => {
                 let mut ids: Vec<JobId> = self.claims.keys().copied().collect();
@@ -259,7 +272,8 @@ impl Memory {
             .map(|(due, id)| {
                 self.waiting.remove(&(due, id));
                 self.claimed += 1;
-                self.claims.insert(id, Claim { asked: false, order: self.claimed });
+                let claim = Claim { asked: false, progress: None, order: self.claimed };
+                self.claims.insert(id, claim);
                 let record = &self.alive[&id];
                 Claimed {
                     id,
@@ -272,7 +286,7 @@ impl Memory {
                     errors: record.errors.clone(),
                     extra: record.extra.clone(),
                     payload: record.payload.clone(),
-                    fence: Fence::new(starts << 40 | self.claimed, 0),
+                    fence: fence_of(starts, self.claimed),
                 }
             })
             .collect()
@@ -287,6 +301,11 @@ impl Memory {
         };
         self.waiting.iter().find(wakes).map(|((due, _), _)| *due)
     }
+}
+
+/// Returns the fence of a claim of the process that has started so often before.
+fn fence_of(starts: u64, order: u64) -> Fence {
+    Fence::new(starts << 40 | order, 0)
 }
 
 impl Store for Memory {

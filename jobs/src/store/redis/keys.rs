@@ -28,6 +28,7 @@ const UNREADABLE: usize = 12;
 const SETTINGS: usize = 13;
 const DEAD_BY_ERROR: usize = 14;
 const NODES: usize = 15;
+const PROGRESS: usize = 16;
 
 /// Returns the hash tag of a queue, from which a cluster computes its slot.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
@@ -56,6 +57,7 @@ impl Keys {
             "settings",
             "dead_by_error",
             "nodes",
+            "progress",
         ];
         let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
@@ -97,6 +99,10 @@ impl Keys {
 
     pub(super) fn nodes(&self) -> &str {
         &self.fixed[NODES]
+    }
+
+    pub(super) fn progress(&self) -> &str {
+        &self.fixed[PROGRESS]
     }
 
     pub(super) fn settings(&self) -> &str {

@@ -36,11 +36,14 @@ pub(super) struct Counted {
 impl Redis {
     pub(super) fn question(&mut self, op: &Op) -> Result<Answer, Fault> {
         Ok(match op {
-            Op::Get(id) => Answer::Info(self.infos(&[Which::Id(*id)])?.pop().flatten()),
+            Op::Get(id) => {
+                Answer::Info(self.infos(&[Which::Id(*id)])?.pop().flatten().map(Box::new))
+            }
             Op::GetKey(key) => {
                 // A dead job has no key.
                 let found = self.infos(&[Which::Key(key)])?.pop().flatten();
-                Answer::Info(found.filter(|job| job.key.as_deref() == Some(key)))
+                let found = found.filter(|job| job.key.as_deref() == Some(key));
+                Answer::Info(found.map(Box::new))
             }
             Op::Page(request) => Answer::Page(match request.set {
                 JobSet::Alive => self.alive_page(request)?,
@@ -321,7 +324,7 @@ fn score(value: &Value) -> Result<i64, StoreError> {
 }
 
 fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
-    let [id, state, due, own, record] = fields else { return Ok(None) };
+    let [id, state, due, own, record, progress] = fields else { return Ok(None) };
     let record = read_record(bytes(record)?)?;
     let state = match (&record.end, bytes(state)?) {
         (Some(end), _) => end.ending.state(),
@@ -346,6 +349,7 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         ended,
         took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),
         result: record.end.and_then(|end| end.result),
+        progress: Some(bytes(progress)?.to_vec()).filter(|progress| !progress.is_empty()),
         payload: record.payload,
     }))
 }

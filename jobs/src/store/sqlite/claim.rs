@@ -134,7 +134,7 @@ impl State {
                 errors: job.errors,
                 extra,
                 payload: job.payload,
-                fence: Fence::new(*starts << CLAIM_BITS | *fences, 0),
+                fence: fence_of(*starts, *fences),
             });
             if is_innocent && let Some(scan) = &mut scans[at] {
                 scan.advance(held, &mut cursor.waiting, request.until, &mut self.unreadable)?;
@@ -193,6 +193,11 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Returns the fence of the claim with this number, counted since the process started.
+pub(super) fn fence_of(starts: u64, claims: u64) -> Fence {
+    Fence::new(starts << CLAIM_BITS | claims, 0)
 }
 
 /// Returns the position of the earliest waiting suspect behind `passed`, and the index of its cursor.

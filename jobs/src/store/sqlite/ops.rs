@@ -81,12 +81,17 @@ impl State {
                 tables.execute(&tables.sql.put_node, params![id, now.get(), node])?;
                 Answer::Done
             }
+            Op::PutProgress { id, fence, value } => {
+                self.put_progress(tables, *id, *fence, value)?;
+                Answer::Done
+            }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
             }
             Op::Finish(finish) => self.finish(tables, finish, now)?,
             Op::Release(id, _) => {
                 if let Some(place) = self.claims.end(*id, false) {
+                    self.drop_progress(tables, *id)?;
                     if self.take_cancel_request(tables, *id)? {
                         self.delete_pending(tables, place, now)?;
                     } else {
@@ -101,9 +106,9 @@ impl State {
                 tables.execute(&tables.sql.flush, [])?;
                 Answer::Done
             }
-            Op::Get(id) => Answer::Info(self.get(tables, *id)?),
+            Op::Get(id) => Answer::Info(self.get(tables, *id)?.map(Box::new)),
             Op::GetKey(key) => Answer::Info(match tables.key_holder(key)? {
-                Some(id) => self.get(tables, id)?,
+                Some(id) => self.get(tables, id)?.map(Box::new),
                 None => None,
             }),
             Op::Page(request) => Answer::Page(match request.set {
@@ -311,6 +316,7 @@ impl State {
         // A completed job may stay in the row of its claim. Any other may become pending again, and a row that
         // still names it would count as an interruption of it.
         self.claims.end(id, *end == End::Completed);
+        self.drop_progress(tables, id)?;
         match end {
             End::Completed if finish.wanted || finish.keep.is_some() => {
                 let ending = if cancelled { Ending::Cancelled } else { Ending::Completed };

@@ -12,7 +12,7 @@ impl State {
         if let Some(place) = tables.find(&self.kinds, id)? {
             let Some(job) = tables.job(place)? else { return Ok(None) };
             let claimed = self.claims.is_claimed(tables, id)?;
-            return self.alive_info(place.kind, job, claimed).map(Some);
+            return self.alive_info(tables, place.kind, job, claimed).map(Some);
         }
         tables.ended(id)?.map(|row| self.ended_info(row)).transpose()
     }
