@@ -164,6 +164,34 @@ pub struct Counts {
     pub dead: u64,
     /// Schedules.
     pub schedules: u64,
+    /// Pending jobs whose due time has passed. They wait for a free slot, or no process handles their kind.
+    pub overdue: Overdue,
+    /// How long ago the first of them was due.
+    pub oldest_overdue: Option<Duration>,
+}
+
+/// How many jobs are overdue: see [`Counts::overdue`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Overdue {
+    /// How many there are, or at least how many. No store looks at more than 10,000 jobs to answer.
+    pub count: u64,
+    /// There are no more than `count`. Below 10,000 a count is exact.
+    pub is_exact: bool,
+}
+
+impl Default for Overdue {
+    fn default() -> Overdue {
+        Overdue { count: 0, is_exact: true }
+    }
+}
+
+impl std::fmt::Display for Overdue {
+    /// Prints `7`, or `10000 or more`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let more = if self.is_exact { "" } else { " or more" };
+        write!(f, "{}{more}", self.count)
+    }
 }
 
 /// Dead jobs of one kind whose errors have the same first line.

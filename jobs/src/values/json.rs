@@ -232,12 +232,16 @@ impl fmt::Debug for ScheduleInfo {
 
 impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut counts = serializer.serialize_struct("Counts", 5)?;
+        let mut counts = serializer.serialize_struct("Counts", 8)?;
         counts.serialize_field("pending", &self.pending)?;
         counts.serialize_field("claimed", &self.claimed)?;
         counts.serialize_field("running", &self.running)?;
         counts.serialize_field("dead", &self.dead)?;
         counts.serialize_field("schedules", &self.schedules)?;
+        counts.serialize_field("overdue", &self.overdue.count)?;
+        counts.serialize_field("overdue_is_exact", &self.overdue.is_exact)?;
+        let oldest = self.oldest_overdue.map(|age| age.as_millis() as u64);
+        counts.serialize_field("oldest_overdue_ms", &oldest)?;
         counts.end()
     }
 }

@@ -80,6 +80,18 @@ fn progress_is_gone_with_its_run() {
     on_each(|open, _| scenarios::progress_is_gone_with_its_run(open));
 }
 
+/// See the scenario.
+#[test]
+fn overdue_jobs_are_counted() {
+    on_each(|open, _| scenarios::overdue_jobs_are_counted(open));
+}
+
+/// See the scenario.
+#[test]
+fn many_overdue_jobs_are_ten_thousand_or_more() {
+    on_each(|open, _| scenarios::many_overdue_jobs_are_ten_thousand_or_more(open));
+}
+
 /// A call in a handler is refused if only its own thread could run the job, and waits otherwise.
 #[test]
 fn call_in_a_handler_never_waits_for_its_own_thread() {

@@ -82,6 +82,18 @@ fn progress_is_gone_with_its_run() {
     on_a_server(|open| scenarios::progress_is_gone_with_its_run(open));
 }
 
+/// See the scenario.
+#[test]
+fn overdue_jobs_are_counted() {
+    on_a_server(|open| scenarios::overdue_jobs_are_counted(open));
+}
+
+/// See the scenario.
+#[test]
+fn many_overdue_jobs_are_ten_thousand_or_more() {
+    on_a_server(|open| scenarios::many_overdue_jobs_are_ten_thousand_or_more(open));
+}
+
 /// A process that runs no jobs calls one that another process runs. A pause by a third one reaches the node.
 #[test]
 fn calls_and_pauses_cross_processes() {

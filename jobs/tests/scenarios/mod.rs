@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, CallError, Cancel, Client, Driver, Fail, Job, JobId, JobState, Jobs, Keep, Retry, Run,
-    StoreError,
+    Builder, CallError, Cancel, Client, Counts, Driver, Fail, Job, JobId, JobState, Jobs, Keep,
+    Retry, Run, StoreError,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,6 +29,14 @@ pub(crate) struct Mail(pub(crate) u64);
 
 impl Job for Mail {
     const KIND: &'static str = "mail";
+}
+
+/// Of a kind that is stored behind the mails.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+struct NewMail(u64);
+
+impl Job for NewMail {
+    const KIND: &'static str = "new mail";
 }
 
 fn pause(time: Duration) {
@@ -388,4 +396,61 @@ pub(crate) fn progress_is_gone_with_its_run(open: impl Fn() -> Builder) {
     let dead = jobs.get(id).unwrap().unwrap();
     assert_eq!((dead.state, dead.progress), (JobState::Dead, None));
     jobs.check().unwrap();
+}
+
+/// `count` says how many jobs are overdue, of every kind, and for how long the oldest has been. Jobs that run or are
+/// due later do not count.
+pub(crate) fn overdue_jobs_are_counted(open: impl Fn() -> Builder) {
+    let seen = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&seen);
+    let handler = move |charge: Charge, run: &Run| -> Result<(), Fail> {
+        if charge.0 == 1 {
+            *noted.lock().unwrap() = Some(run.client().count()?);
+        }
+        Ok(())
+    };
+    let (jobs, driver) = open().max_in_flight(1).handle(handler).manual().unwrap();
+    let of =
+        |counts: Counts| (counts.overdue.count, counts.overdue.is_exact, counts.oldest_overdue);
+    assert_eq!(of(jobs.count().unwrap()), (0, true, None));
+    let due = driver.wall_now() + 10 * SECOND;
+    for n in 1..=4 {
+        jobs.insert(due + u32::try_from(n).unwrap() * MS, Charge(n)).unwrap();
+    }
+    jobs.insert(due + SECOND, Mail(1)).unwrap();
+    jobs.insert(due + DAY, Mail(2)).unwrap();
+    assert_eq!(of(jobs.count().unwrap()), (0, true, None));
+    driver.set_wall(due + 3 * SECOND);
+    while driver.advance(MS) > 0 {}
+    let (count, is_exact, oldest) = of(seen.lock().unwrap().unwrap());
+    // The first one runs, three wait for its slot, and the mail has no handler.
+    assert_eq!((count, is_exact), (4, true));
+    let oldest = oldest.unwrap();
+    assert!(oldest >= 3 * SECOND - 2 * MS && oldest < 4 * SECOND, "{oldest:?}");
+    let (count, is_exact, oldest) = of(jobs.count().unwrap());
+    assert_eq!((count, is_exact), (1, true), "the mail");
+    assert!(oldest.unwrap() >= 2 * SECOND && oldest.unwrap() < 3 * SECOND, "{oldest:?}");
+}
+
+/// The count of overdue jobs is exact below ten thousand, and the age of the oldest always.
+pub(crate) fn many_overdue_jobs_are_ten_thousand_or_more(open: impl Fn() -> Builder) {
+    let (jobs, driver) = open().handle(|_: Charge, _| Ok(())).manual().unwrap();
+    let oldest = driver.wall_now() + 10 * SECOND;
+    let mails = |many| (0..many).map(|n| (oldest + SECOND, Mail(n)));
+    jobs.insert_batch(mails(9_998)).unwrap();
+    jobs.insert_batch([(oldest, NewMail(1))]).unwrap();
+    driver.set_wall(oldest + 60 * SECOND);
+    driver.advance(MS);
+    let counts = jobs.count().unwrap();
+    assert_eq!((counts.overdue.count, counts.overdue.is_exact), (9_999, true));
+    jobs.insert_batch(mails(2)).unwrap();
+    let counts = jobs.count().unwrap();
+    // A store that can count more for the same cost says so.
+    let is_right = match counts.overdue.is_exact {
+        true => counts.overdue.count == 10_001,
+        false => counts.overdue.to_string() == "10000 or more",
+    };
+    assert!(is_right, "{counts:?}");
+    let age = counts.oldest_overdue.unwrap();
+    assert!(age >= 60 * SECOND && age < 61 * SECOND, "{age:?}");
 }

@@ -227,6 +227,10 @@ pub(crate) fn stats(
     writeln!(out, "dead       {}", counts.dead)?;
     writeln!(out, "schedules  {}", counts.schedules)?;
     writeln!(out, "next due   {}", due(next_due))?;
+    match counts.oldest_overdue {
+        None => writeln!(out, "overdue    {}", counts.overdue)?,
+        Some(age) => writeln!(out, "overdue    {}, the oldest by {}", counts.overdue, span(age))?,
+    }
     if kinds.is_empty() {
         return Ok(Outcome::Done);
     }

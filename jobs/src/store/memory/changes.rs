@@ -12,7 +12,7 @@ use crate::store::{
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, DeadByError, JobInfo, JobState};
+use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::keep::Keep;
 use crate::values::time::Millis;
 
@@ -307,6 +307,21 @@ impl Memory {
             let until = now.plus(self.keep_dead);
             let job = Some(KeptJob { ending: Ending::Dead, record, took, result: None });
             self.ended.insert(id, Ended { until, at: now, job });
+        }
+    }
+
+    pub(super) fn counts(&self, now: Millis) -> Counts {
+        let running = self.claims.len() as u64;
+        let overdue = self.waiting.range(..(now, JobId::from_u128(0)));
+        let first = self.waiting.keys().next().filter(|(due, _)| *due < now);
+        Counts {
+            pending: self.alive.len() as u64 - running,
+            claimed: 0,
+            running,
+            dead: self.kept(Ending::Dead).count() as u64,
+            schedules: self.schedules.len() as u64,
+            overdue: Overdue { count: overdue.count() as u64, is_exact: true },
+            oldest_overdue: first.map(|(due, _)| now.since(*due)),
         }
     }
 

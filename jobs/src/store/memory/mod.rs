@@ -19,7 +19,7 @@ use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
 use crate::values::extra::{Extra, headers_of};
 use crate::values::id::JobId;
-use crate::values::info::{Counts, JobInfo, JobState};
+use crate::values::info::{JobInfo, JobState};
 use crate::values::node::{NODE_KEPT, Stored};
 use crate::values::time::Millis;
 
@@ -207,16 +207,7 @@ impl Memory {
                 let jobs = ids.into_iter().filter_map(|id| self.get(id)).collect();
                 Answer::Page(Page { jobs, next: None })
             }
-            Op::Counts => {
-                let running = self.claims.len() as u64;
-                Answer::Counts(Counts {
-                    pending: self.alive.len() as u64 - running,
-                    claimed: 0,
-                    running,
-                    dead: self.kept(Ending::Dead).count() as u64,
-                    schedules: self.schedules.len() as u64,
-                })
-            }
+            Op::Counts => Answer::Counts(self.counts(now)),
             Op::Kinds => {
                 let count = |kind: &Arc<str>| {
                     self.alive.values().filter(|record| record.kind == *kind).count() as u64

@@ -15,7 +15,7 @@ use crate::store::{Answer, Ending, JobSet, Op, Page, PageRequest, StoredSchedule
 use crate::values::error::StoreError;
 use crate::values::extra::headers_in;
 use crate::values::id::JobId;
-use crate::values::info::{Counts, DeadByError, JobInfo, JobState};
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::node::{NodeInfo, Stored};
 use crate::values::time::Millis;
 
@@ -255,7 +255,16 @@ impl Redis {
         let reply = self.run(Name::Count, &[])?;
         let at = |n: usize| number(&reply[n]).map(|number| number as u64);
         let (pending, running) = (at(2)?, at(3)?);
-        let counts = Counts { pending, claimed: 0, running, dead: at(4)?, schedules: at(5)? };
+        let oldest = u64::try_from(number(&reply[12])?).ok();
+        let counts = Counts {
+            pending,
+            claimed: 0,
+            running,
+            dead: at(4)?,
+            schedules: at(5)?,
+            overdue: Overdue { count: at(11)?, is_exact: true },
+            oldest_overdue: oldest.map(Duration::from_millis),
+        };
         let mut kinds = Vec::new();
         for pair in array(&reply[6])?.chunks(2) {
             if let [kind, jobs] = pair {

@@ -124,7 +124,7 @@ impl State {
                 }
                 Answer::Page(page)
             }
-            Op::Counts => Answer::Counts(self.counts(tables)?),
+            Op::Counts => Answer::Counts(self.counts(tables, now)?),
             Op::Kinds => {
                 let count = |kind: &KindRow| u64::try_from(self.counts_of(kind).jobs).unwrap_or(0);
                 let kinds = self.kinds.iter().map(|kind| (kind.name.clone(), count(kind)));

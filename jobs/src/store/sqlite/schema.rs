@@ -112,6 +112,8 @@ pub(crate) struct Sql {
     pub(crate) clear_key: String,
     pub(crate) page: String,
     pub(crate) all_jobs: String,
+    pub(crate) overdue: String,
+    pub(crate) overdue_later: String,
 
     pub(crate) newest: String,
 
@@ -240,6 +242,11 @@ impl Sql {
             page: sql("SELECT due, id FROM {p}job WHERE kind = ?1 AND (due, id) > (?2, ?3) \
                  AND due <= ?4 ORDER BY due, id LIMIT ?5"),
             all_jobs: sql(&format!("SELECT kind, due, id, callers_id, key, {more} FROM {{p}}job")),
+
+            overdue: sql("SELECT due, id FROM {p}job WHERE kind = ?1 AND due < ?2 \
+                 ORDER BY due, id LIMIT ?3"),
+            overdue_later: sql("SELECT due FROM {p}later WHERE kind = ?1 AND hour <= ?2 \
+                 ORDER BY hour, id LIMIT ?3"),
 
             newest: sql("SELECT max(due) FROM {p}job WHERE kind = ?1"),
 
