@@ -87,3 +87,52 @@ fn progress_is_shown_by_the_command() {
     drop(go_on);
     jobs.shutdown().unwrap();
 }
+
+/// `stats`, `nodes` and `list` warn of jobs that are due while no process handles their kind, and of no others.
+#[test]
+fn overdue_jobs_without_a_node_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let store = path.to_str().unwrap();
+    let builder = || tickwheel_jobs::Jobs::open(&path).unwrap();
+    let client = builder().client().unwrap();
+    let past = std::time::SystemTime::now() - HOUR;
+    client.insert(HOUR, push("ann")).unwrap();
+    for verb in ["stats", "nodes", "list"] {
+        ok(store, &[verb]);
+    }
+    client.insert(past, push("bob")).unwrap();
+    for args in
+        [&["stats"][..], &["nodes"], &["list"], &["list", "dead", "--json"], &["stats", "--json"]]
+    {
+        let ended = call(store, args);
+        assert_eq!(ended.code, 0, "{args:?}");
+        assert!(
+            ended.err.contains("warning: jobs of the kind push are overdue by 1h"),
+            "{}",
+            ended.err
+        );
+        assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
+    }
+    let stats = call(store, &["stats", "--json"]).out;
+    assert_eq!(lines(&stats)[0]["kinds"][0]["has_node"], false);
+    assert_eq!(lines(&stats)[0]["overdue"], 1);
+    assert!(call(store, &["stats"]).out.contains("overdue    1, the oldest by 1h"));
+    // A process that handles the kind, and has no slot for it.
+    let (go_on, may_end) = std::sync::mpsc::channel::<()>();
+    let may_end = std::sync::Mutex::new(may_end);
+    client.insert(past, push("cid")).unwrap();
+    let handler = move |_: Push, _: &tickwheel_jobs::Run| {
+        let _ = may_end.lock().unwrap().recv_timeout(HOUR);
+        Ok(())
+    };
+    let jobs = builder().threads(1).max_in_flight(1).handle(handler).start().unwrap();
+    wait_until(|| jobs.count().unwrap().running == 1 && !jobs.nodes().unwrap().is_empty());
+    assert_eq!(jobs.count().unwrap().overdue.count, 1);
+    for verb in ["stats", "nodes", "list"] {
+        ok(store, &[verb]);
+    }
+    assert_eq!(json(store, &["stats", "--json"])[0]["kinds"][0]["has_node"], true);
+    drop(go_on);
+    jobs.shutdown().unwrap();
+}

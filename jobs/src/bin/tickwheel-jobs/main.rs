@@ -20,6 +20,7 @@
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
 //! | `queue.rs` | `errors`, `nodes`, `pause`, `resume` |
+//! | `unserved.rs` | the warning that no process handles the kind of jobs that are due |
 //! | `confirm.rs` | asks before more than one job is changed |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
 //! | `bulk.rs` | the same with `--all` |
@@ -39,6 +40,7 @@ mod rows;
 mod find;
 mod inspect;
 mod queue;
+mod unserved;
 mod confirm;
 mod bulk;
 mod edit;

@@ -7,7 +7,7 @@ use tickwheel_jobs::Client;
 
 use crate::args::OfKind;
 use crate::text::{cut, now, plain, relative, shown, zone_name};
-use crate::{Outcome, find, rows, text};
+use crate::{Outcome, find, rows, text, unserved};
 
 /// The most characters of an error or of a list of kinds in a table.
 const CELL_CHARS: usize = 80;
@@ -19,6 +19,7 @@ pub(crate) fn nodes(
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
     let (nodes, now) = (client.nodes()?, now());
+    unserved::warn(client)?;
     if json {
         for node in &nodes {
             writeln!(out, "{}", text::json(node)?)?;
