@@ -136,3 +136,26 @@ fn overdue_jobs_without_a_node_are_warned_of() {
     drop(go_on);
     jobs.shutdown().unwrap();
 }
+
+/// `queues` lists every queue of a file with its counts, the default one first, and makes no file.
+#[test]
+fn queues_are_listed_with_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let store = path.to_str().unwrap();
+    let missing = call(store, &["queues"]);
+    assert!(missing.code == 2 && missing.err.contains("shop.db"), "{}", missing.err);
+    assert!(!path.exists());
+    let of = |queue: Option<&str>| {
+        let builder = tickwheel_jobs::Jobs::open(&path).unwrap();
+        queue.into_iter().fold(builder, |builder, queue| builder.queue(queue)).client().unwrap()
+    };
+    of(Some("mail")).insert_batch([(HOUR, push("ann")), (HOUR, push("bob"))]).unwrap();
+    of(None).insert(HOUR, push("cid")).unwrap();
+    let listed = json(store, &["queues", "--json"]);
+    let found: Vec<_> = listed.iter().map(|line| (&line["queue"], &line["pending"])).collect();
+    assert_eq!(found, [(&serde_json::Value::Null, &1.into()), (&"mail".into(), &2.into())]);
+    let text = ok(store, &["queues"]);
+    assert!(text.contains("the default one") && text.contains("mail"), "{text}");
+    assert_eq!(call(store, &["queues", "--queue", "mail"]).code, 2);
+}

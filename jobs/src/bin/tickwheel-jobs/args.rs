@@ -91,6 +91,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Lists the queues of the file or the server, with counts.
+    Queues {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Lists the processes that run the jobs.
     Nodes {
         /// Prints one JSON object a line.
@@ -249,7 +255,7 @@ impl Command {
             Command::RunSchedule { dry_run, .. } => *dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Watch { .. } => true,
-            Command::Errors { .. } | Command::Nodes { .. } => true,
+            Command::Errors { .. } | Command::Nodes { .. } | Command::Queues { .. } => true,
             Command::Pause(_) | Command::Resume(_) => false,
         }
     }

@@ -19,7 +19,7 @@
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
-//! | `queue.rs` | `errors`, `nodes`, `pause`, `resume` |
+//! | `queue.rs` | `queues`, `errors`, `nodes`, `pause`, `resume` |
 //! | `unserved.rs` | the warning that no process handles the kind of jobs that are due |
 //! | `confirm.rs` | asks before more than one job is changed |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
@@ -126,12 +126,20 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
     let password_file = store_password_file.as_deref();
     // Queues are named without regard to case.
     let queue = queue.map(|queue| queue.to_ascii_lowercase());
+    if let Command::Queues { json } = command {
+        if queue.is_some() {
+            return Err("--queue: `queues` lists every queue".into());
+        }
+        return queue::queues(&open::queues(&store, password_file)?, json, out);
+    }
     let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
     match command {
         Command::List(list) => inspect::list(&client, &list, out),
         Command::Show { job, json } => inspect::show(&client, &job, json, out),
         Command::Stats { json } => inspect::stats(&client, &place, json, out),
         Command::Errors { limit, json } => queue::errors(&client, limit, json, out),
+        // It needs no queue: see above.
+        Command::Queues { .. } => Ok(Outcome::Done),
         Command::Nodes { json } => queue::nodes(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),
