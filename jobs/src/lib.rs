@@ -117,7 +117,9 @@ pub use values::fail::Fail;
 pub use values::fence::Fence;
 pub use values::history::{HistoryEntry, Step};
 pub use values::id::{JobId, ParseIdError};
-pub use values::info::{Cancel, Counts, DeadByError, Durability, JobInfo, JobState, ScheduleInfo};
+pub use values::info::{
+    Cancel, Counts, DeadByError, Durability, JobInfo, JobState, Overdue, ScheduleInfo,
+};
 pub use values::job::{DecodeError, EncodeError, Job};
 pub use values::keep::Keep;
 pub use values::node::NodeInfo;

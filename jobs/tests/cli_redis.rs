@@ -134,6 +134,14 @@ fn queues_of_a_cluster_are_found_on_every_node() {
     let none = call(&url, &["stats"]);
     assert_eq!(none.code, 2);
     assert!(queues.iter().all(|queue| none.err.contains(queue)), "{}", none.err);
+    let lines = json(&url, &["queues", "--json"]);
+    let of = |line: &serde_json::Value| {
+        (line["queue"].as_str().unwrap().to_owned(), line["pending"].as_u64().unwrap())
+    };
+    assert_eq!(
+        lines.iter().map(of).collect::<Vec<_>>(),
+        wanted.iter().map(|name| (name.to_string(), 1)).collect::<Vec<_>>()
+    );
 }
 
 /// A URL of sentinels leads to the server that they name. No password is printed.

@@ -98,6 +98,7 @@ impl Builder {
             limit_grace: lease,
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
             end_waits: Arc::default(),
+            progress: Arc::default(),
             threads: self.threads,
             history: self.history,
         };
@@ -310,6 +311,7 @@ impl Parts {
             shared: self.settings.lease.is_some(),
             has_one_thread: self.has_one_thread,
             end_waits: Arc::clone(&self.settings.end_waits),
+            progress: Arc::clone(&self.settings.progress),
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             alive: Arc::clone(&self.alive),

@@ -76,8 +76,8 @@ requests! {
     drop_schedule(name: String) -> bool =
         Op::DropSchedule(name), Answer::Changed(changed) => changed;
     flush() -> () = Op::Flush, Answer::Done => ();
-    get(id: JobId) -> Option<JobInfo> = Op::Get(id), Answer::Info(info) => info;
-    get_key(key: String) -> Option<JobInfo> = Op::GetKey(key), Answer::Info(info) => info;
+    get(id: JobId) -> Option<JobInfo> = Op::Get(id), Answer::Info(info) => info.map(|job| *job);
+    get_key(key: String) -> Option<JobInfo> = Op::GetKey(key), Answer::Info(info) => info.map(|job| *job);
     page(request: PageRequest) -> Page = Op::Page(request), Answer::Page(page) => page;
     claimed() -> Page = Op::Claimed, Answer::Page(page) => page;
     counts() -> Counts = Op::Counts, Answer::Counts(counts) => counts;

@@ -21,6 +21,7 @@ use super::command::{Answered, Checked, Command};
 use super::end_waits::EndWaits;
 use super::events::is_in_hook;
 use super::metrics::Metrics;
+use super::progress::Progress;
 use super::questions::Questions;
 use crate::store::{Answer, ApplyError, Hurry, Op};
 use crate::values::error::{StoreError, Violation};
@@ -82,6 +83,8 @@ pub(crate) struct DispatcherHandle {
     pub(crate) has_one_thread: bool,
     /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,
+    /// What runs have set as their progress.
+    pub(crate) progress: Arc<Progress>,
     /// How many callers wait for an answer.
     pub(crate) waiting: AtomicUsize,
     pub(crate) closed: AtomicBool,

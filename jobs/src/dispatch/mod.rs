@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod timed_lock;
 pub(crate) mod call;
 pub(crate) mod end_waits;
+pub(crate) mod progress;
 pub(crate) mod command;
 pub(crate) mod questions;
 pub(crate) mod helper;

@@ -22,6 +22,9 @@ use crate::values::id::JobId;
 /// The longest result, in bytes of JSON.
 const RESULT_BYTES: usize = 64 << 10;
 
+/// The longest progress, in bytes of JSON.
+const PROGRESS_BYTES: usize = 4 << 10;
+
 /// A run of a job, as its handler sees it.
 #[derive(Clone)]
 pub struct Run {
@@ -103,13 +106,23 @@ impl Run {
     /// If the value does not serialize to JSON, or has more than 64 KiB. The earlier result stays then.
     #[doc(alias("return", "output"))]
     pub fn set_result<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
-        let json = serde_json::to_vec(value).map_err(Fail::retry)?;
-        if json.len() > RESULT_BYTES {
-            let bytes = json.len();
-            let what = "result";
-            return Err(Fail::retry(StoreError::TooLong { what, bytes, most: RESULT_BYTES }));
-        }
+        let json = json("result", value, RESULT_BYTES)?;
         *self.state.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(json);
+        Ok(())
+    }
+
+    /// Sets the progress of the run, which [`JobInfo::progress`](crate::JobInfo::progress) shows to every process
+    /// while the job runs. It returns at once: the latest progress is in the store within a second, with the next
+    /// commit. So a handler may call it as often as it likes, and only the last call of a second costs a write. The
+    /// progress ends with the run. A run that has ended or lost its lease sets nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the value does not serialize to JSON, or has more than 4 KiB. The earlier progress stays then.
+    #[doc(alias("report_progress", "percent", "update", "heartbeat"))]
+    pub fn set_progress<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
+        let json = json("progress", value, PROGRESS_BYTES)?;
+        self.dispatcher.progress.set(self.state.id, self.state.fence, json);
         Ok(())
     }
 
@@ -155,6 +168,19 @@ impl Run {
     #[doc(alias("cancellation_token", "lost"))]
     pub fn cancelled(&self) -> Cancelled {
         Cancelled { state: Arc::clone(&self.state) }
+    }
+}
+
+/// Serializes a value of a handler, of at most this many bytes.
+fn json<T: Serialize + ?Sized>(
+    what: &'static str,
+    value: &T,
+    most: usize,
+) -> Result<Vec<u8>, Fail> {
+    let json = serde_json::to_vec(value).map_err(Fail::retry)?;
+    match json.len() {
+        bytes if bytes > most => Err(Fail::retry(StoreError::TooLong { what, bytes, most })),
+        _ => Ok(json),
     }
 }
 

@@ -236,6 +236,8 @@ pub(crate) enum Op {
     PutSetting { name: String, value: Option<String> },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.
     PutNode { id: String, node: String },
+    /// Sets the progress of the run of a claimed job, unless the claim is no longer held. Answer::Done.
+    PutProgress { id: JobId, fence: Fence, value: Vec<u8> },
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
@@ -296,7 +298,7 @@ pub(crate) enum Answer {
     Unsure(StoreError),
     /// The claims that are no longer held.
     ClaimsLost(Vec<JobId>),
-    Info(Option<JobInfo>),
+    Info(Option<Box<JobInfo>>),
     Page(Page),
     Counts(Counts),
     Kinds(Vec<(String, u64)>),

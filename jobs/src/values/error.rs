@@ -199,7 +199,7 @@ pub enum StoreError {
     Damaged(String),
     /// A name, key or payload is longer than the store takes; or a name or key is empty.
     TooLong {
-        /// Which of them: "key", "name", "kind's name" or "payload".
+        /// Which of them: "key", "name", "kind's name", "payload", "result" or "progress".
         what: &'static str,
         /// Its length in bytes.
         bytes: usize,

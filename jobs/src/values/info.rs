@@ -73,7 +73,7 @@ pub enum JobState {
 ///
 /// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state`
 /// (`pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`), `due`, `failures`, `attempt`, `interruptions`, `key`, `error`,
-/// `errors`, `headers`, `died`, `ended`, `took_ms`, `result`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is
+/// `errors`, `headers`, `died`, `ended`, `took_ms`, `result`, `progress`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is
 /// the job's own JSON; the members of its objects are sorted by name, and a number of more than 64 bits is
 /// rounded. If the payload is not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the
 /// payload.
@@ -112,6 +112,9 @@ pub struct JobInfo {
     /// The JSON of its result, if it is kept and its run has set one: see
     /// [`Run::set_result`](crate::Run::set_result).
     pub result: Option<Vec<u8>>,
+    /// The JSON of its progress, if it runs and its run has set one: see
+    /// [`Run::set_progress`](crate::Run::set_progress).
+    pub progress: Option<Vec<u8>>,
     /// Its data, as [`Job::encode`] made it.
     pub payload: Vec<u8>,
 }
@@ -161,6 +164,34 @@ pub struct Counts {
     pub dead: u64,
     /// Schedules.
     pub schedules: u64,
+    /// Pending jobs whose due time has passed. They wait for a free slot, or no process handles their kind.
+    pub overdue: Overdue,
+    /// How long ago the first of them was due.
+    pub oldest_overdue: Option<Duration>,
+}
+
+/// How many jobs are overdue: see [`Counts::overdue`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Overdue {
+    /// How many there are, or at least how many. No store looks at more than 10,000 jobs to answer.
+    pub count: u64,
+    /// There are no more than `count`. Below 10,000 a count is exact.
+    pub is_exact: bool,
+}
+
+impl Default for Overdue {
+    fn default() -> Overdue {
+        Overdue { count: 0, is_exact: true }
+    }
+}
+
+impl std::fmt::Display for Overdue {
+    /// Prints `7`, or `10000 or more`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let more = if self.is_exact { "" } else { " or more" };
+        write!(f, "{}{more}", self.count)
+    }
 }
 
 /// Dead jobs of one kind whose errors have the same first line.

@@ -128,7 +128,7 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let mut job = serializer.serialize_struct("JobInfo", if is_json { 16 } else { 17 })?;
+        let mut job = serializer.serialize_struct("JobInfo", if is_json { 17 } else { 18 })?;
         job.serialize_field("id", &self.id)?;
         job.serialize_field("kind", &self.kind)?;
         job.serialize_field("state", &self.state)?;
@@ -143,8 +143,10 @@ impl Serialize for JobInfo {
         job.serialize_field("died", &self.died.map(Rfc3339))?;
         job.serialize_field("ended", &self.ended.map(Rfc3339))?;
         job.serialize_field("took_ms", &self.took.map(|took| took.as_millis() as u64))?;
-        let result = self.result.as_deref().and_then(|json| serde_json::from_slice(json).ok());
-        job.serialize_field("result", &result.unwrap_or(serde_json::Value::Null))?;
+        for (name, json) in [("result", &self.result), ("progress", &self.progress)] {
+            let json = json.as_deref().and_then(|json| serde_json::from_slice(json).ok());
+            job.serialize_field(name, &json.unwrap_or(serde_json::Value::Null))?;
+        }
         match payload {
             Payload::Json(json) => job.serialize_field("payload", &json)?,
             Payload::Text(text) => {
@@ -178,6 +180,7 @@ impl fmt::Debug for JobInfo {
             .field("ended", &self.ended.map(Rfc3339))
             .field("took", &self.took)
             .field("result", &self.result.as_deref().map(Payload::of))
+            .field("progress", &self.progress.as_deref().map(Payload::of))
             .field("payload", &Payload::of(&self.payload))
             .finish()
     }
@@ -229,12 +232,16 @@ impl fmt::Debug for ScheduleInfo {
 
 impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut counts = serializer.serialize_struct("Counts", 5)?;
+        let mut counts = serializer.serialize_struct("Counts", 8)?;
         counts.serialize_field("pending", &self.pending)?;
         counts.serialize_field("claimed", &self.claimed)?;
         counts.serialize_field("running", &self.running)?;
         counts.serialize_field("dead", &self.dead)?;
         counts.serialize_field("schedules", &self.schedules)?;
+        counts.serialize_field("overdue", &self.overdue.count)?;
+        counts.serialize_field("overdue_is_exact", &self.overdue.is_exact)?;
+        let oldest = self.oldest_overdue.map(|age| age.as_millis() as u64);
+        counts.serialize_field("oldest_overdue_ms", &oldest)?;
         counts.end()
     }
 }
@@ -263,6 +270,7 @@ mod tests {
             ended: Some(UNIX_EPOCH),
             took: Some(Duration::from_millis(12)),
             result: Some(b"{\"paid\":true}".to_vec()),
+            progress: Some(b"[1,2]".to_vec()),
             payload: payload.to_vec(),
         }
     }
@@ -321,6 +329,7 @@ mod tests {
             "ended": "1970-01-01T00:00:00.000Z",
             "took_ms": 12,
             "result": { "paid": true },
+            "progress": [1, 2],
             "payload": { "to": "ann" },
         });
         assert_eq!(json(br#"{"to":"ann"}"#), whole);

@@ -98,7 +98,8 @@ fn reschedule_takes_the_ends_of_the_calendar() {
     for (at, due) in ends {
         let moved = ok(&file, &["reschedule", &id.to_string(), "--at", at]);
         assert!(moved.contains(&format!("is due {due}")), "{at}: {moved}");
-        let listed = json(&file, &["list", "--json", "--from", due, "--to", due]);
+        // A warning says that no process runs the jobs that are due.
+        let listed = lines(&call(&file, &["list", "--json", "--from", due, "--to", due]).out);
         assert_eq!(listed.len(), 1, "{at}");
         assert_eq!(json(&file, &["show", &id.to_string(), "--json"])[0]["due"], due);
     }

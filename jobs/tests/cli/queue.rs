@@ -86,3 +86,99 @@ fn ended_jobs_are_listed() {
     let page = ok(&app.store, &["show", &id.to_string()]);
     assert!(page.contains("completed") && page.contains("took"), "{page}");
 }
+
+/// `show` prints the progress of a job that runs, and `list running --json` has it.
+#[test]
+fn progress_is_shown_by_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let (go_on, may_end) = std::sync::mpsc::channel::<()>();
+    let may_end = std::sync::Mutex::new(may_end);
+    let handler = move |_: Close, run: &tickwheel_jobs::Run| {
+        run.set_progress(&[3, 10])?;
+        let _ = may_end.lock().unwrap().recv_timeout(HOUR);
+        Ok(())
+    };
+    let jobs = tickwheel_jobs::Jobs::open(&path).unwrap().handle(handler).start().unwrap();
+    let id = jobs.insert(Duration::ZERO, Close(7)).unwrap();
+    wait_until(|| jobs.get(id).unwrap().unwrap().progress.is_some());
+    let store = path.to_str().unwrap();
+    let page = ok(store, &["show", &id.to_string()]);
+    assert!(page.contains("progress      [3,10]\n"), "{page}");
+    let listed = json(store, &["list", "running", "--json"]);
+    assert_eq!(listed[0]["progress"], serde_json::json!([3, 10]));
+    drop(go_on);
+    jobs.shutdown().unwrap();
+}
+
+/// `stats`, `nodes` and `list` warn of jobs that are due while no process handles their kind, and of no others.
+#[test]
+fn overdue_jobs_without_a_node_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let store = path.to_str().unwrap();
+    let builder = || tickwheel_jobs::Jobs::open(&path).unwrap();
+    let client = builder().client().unwrap();
+    let past = std::time::SystemTime::now() - HOUR;
+    client.insert(HOUR, push("ann")).unwrap();
+    for verb in ["stats", "nodes", "list"] {
+        ok(store, &[verb]);
+    }
+    client.insert(past, push("bob")).unwrap();
+    for args in
+        [&["stats"][..], &["nodes"], &["list"], &["list", "dead", "--json"], &["stats", "--json"]]
+    {
+        let ended = call(store, args);
+        assert_eq!(ended.code, 0, "{args:?}");
+        assert!(
+            ended.err.contains("warning: jobs of the kind push are overdue by 1h"),
+            "{}",
+            ended.err
+        );
+        assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
+    }
+    let stats = call(store, &["stats", "--json"]).out;
+    assert_eq!(lines(&stats)[0]["kinds"][0]["has_node"], false);
+    assert_eq!(lines(&stats)[0]["overdue"], 1);
+    assert!(call(store, &["stats"]).out.contains("overdue    1, the oldest by 1h"));
+    // A process that handles the kind, and has no slot for it.
+    let (go_on, may_end) = std::sync::mpsc::channel::<()>();
+    let may_end = std::sync::Mutex::new(may_end);
+    client.insert(past, push("cid")).unwrap();
+    let handler = move |_: Push, _: &tickwheel_jobs::Run| {
+        let _ = may_end.lock().unwrap().recv_timeout(HOUR);
+        Ok(())
+    };
+    let jobs = builder().threads(1).max_in_flight(1).handle(handler).start().unwrap();
+    wait_until(|| jobs.count().unwrap().running == 1 && !jobs.nodes().unwrap().is_empty());
+    assert_eq!(jobs.count().unwrap().overdue.count, 1);
+    for verb in ["stats", "nodes", "list"] {
+        ok(store, &[verb]);
+    }
+    assert_eq!(json(store, &["stats", "--json"])[0]["kinds"][0]["has_node"], true);
+    drop(go_on);
+    jobs.shutdown().unwrap();
+}
+
+/// `queues` lists every queue of a file with its counts, the default one first, and makes no file.
+#[test]
+fn queues_are_listed_with_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let store = path.to_str().unwrap();
+    let missing = call(store, &["queues"]);
+    assert!(missing.code == 2 && missing.err.contains("shop.db"), "{}", missing.err);
+    assert!(!path.exists());
+    let of = |queue: Option<&str>| {
+        let builder = tickwheel_jobs::Jobs::open(&path).unwrap();
+        queue.into_iter().fold(builder, |builder, queue| builder.queue(queue)).client().unwrap()
+    };
+    of(Some("mail")).insert_batch([(HOUR, push("ann")), (HOUR, push("bob"))]).unwrap();
+    of(None).insert(HOUR, push("cid")).unwrap();
+    let listed = json(store, &["queues", "--json"]);
+    let found: Vec<_> = listed.iter().map(|line| (&line["queue"], &line["pending"])).collect();
+    assert_eq!(found, [(&serde_json::Value::Null, &1.into()), (&"mail".into(), &2.into())]);
+    let text = ok(store, &["queues"]);
+    assert!(text.contains("the default one") && text.contains("mail"), "{text}");
+    assert_eq!(call(store, &["queues", "--queue", "mail"]).code, 2);
+}

@@ -199,7 +199,10 @@ fn stats_counts_kinds_and_names_those_that_are_overdue() {
     app.jobs.insert(2 * HOUR, Close(2)).unwrap();
     app.jobs.insert(SystemTime::now() - HOUR, Raw).unwrap();
     app.jobs.schedule("sweep", HOUR, Push { to: "all".into() }).unwrap();
-    let stats = &json(&app.store, &["stats", "--json"])[0];
+    let printed = call(&app.store, &["stats", "--json"]);
+    // The kind without a node is warned of.
+    assert!(printed.err.contains("the kind raw") && printed.code == 0, "{}", printed.err);
+    let stats = &lines(&printed.out)[0];
     assert_eq!((&stats["pending"], &stats["dead"]), (&3.into(), &0.into()));
     assert_eq!(stats["schedules"], 1);
     let kinds = stats["kinds"].as_array().unwrap();
@@ -209,7 +212,7 @@ fn stats_counts_kinds_and_names_those_that_are_overdue() {
     assert_eq!(kind("raw")["overdue"], true);
     assert_eq!(stats["next_due"], kind("raw")["next_due"]);
 
-    let text = ok(&app.store, &["stats"]);
+    let text = call(&app.store, &["stats"]).out;
     assert!(text.contains("raw is overdue by 1h"), "{text}");
     let schedules = json(&app.store, &["list", "schedules", "--json"]);
     assert_eq!((&schedules[0]["name"], &schedules[0]["kind"]), (&"sweep".into(), &"push".into()));

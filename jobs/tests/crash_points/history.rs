@@ -142,6 +142,8 @@ impl Process {
                 let position = disk.position();
                 let started = run.due() + run.late();
                 let inserted = (task.plan == Plan::Chain).then(|| {
+                    // The commit of the insert writes it.
+                    run.set_progress(&task.n).expect("a number serializes");
                     let next = Task::new(task.n + 500_000, Plan::Succeed);
                     let id = run.client().insert(Duration::from_millis(CHAIN_MS), next);
                     (id.expect("a handler may insert"), disk.position())

@@ -95,6 +95,30 @@ fn wait_ends_when_its_job_is_cancelled() {
     on_each(|open, _| scenarios::wait_ends_when_its_job_is_cancelled(open));
 }
 
+/// See the scenario.
+#[test]
+fn progress_is_shown_while_its_run_lasts() {
+    on_each(|open, keeps| scenarios::progress_is_shown_while_its_run_lasts(open, keeps));
+}
+
+/// See the scenario.
+#[test]
+fn progress_is_gone_with_its_run() {
+    on_each(|open, _| scenarios::progress_is_gone_with_its_run(open));
+}
+
+/// See the scenario.
+#[test]
+fn overdue_jobs_are_counted() {
+    on_each(|open, _| scenarios::overdue_jobs_are_counted(open));
+}
+
+/// See the scenario.
+#[test]
+fn many_overdue_jobs_are_ten_thousand_or_more() {
+    on_each(|open, _| scenarios::many_overdue_jobs_are_ten_thousand_or_more(open));
+}
+
 /// A call in a handler is refused if only its own thread could run the job, and waits otherwise.
 #[test]
 fn call_in_a_handler_never_waits_for_its_own_thread() {

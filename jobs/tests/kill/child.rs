@@ -272,9 +272,10 @@ fn work(job: &Work, run: &Run) -> Result<(), Fail> {
     }
 }
 
-/// Inserts two jobs: one under an id that each run of this job uses, one that is new each time.
+/// Sets its progress, and inserts two jobs: one under an id that each run of this job uses, one that is new each time.
 fn follow(tag: Tag, run: &Run) {
     let client = run.client();
+    run.set_progress(&tag).expect("a tag serializes");
     let due = now_us() / 1000 + 3;
     let again = follow_of(tag);
     calls::call(Verb::WithId { tag: again, due }, || {

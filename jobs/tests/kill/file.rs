@@ -52,9 +52,17 @@ fn rows(path: &Path) -> Result<Vec<(String, u64)>> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.busy_timeout(Duration::from_secs(10))?;
     let mut counted = Vec::new();
-    for table in
-        ["job", "moved", "key", "claim", "cancel_requested", "ended", "dead_by_error", "schedule"]
-    {
+    for table in [
+        "job",
+        "moved",
+        "key",
+        "claim",
+        "cancel_requested",
+        "progress",
+        "ended",
+        "dead_by_error",
+        "schedule",
+    ] {
         let count = format!("SELECT count(*) FROM tickwheel_{table}");
         counted.push((
             table.to_owned(),

@@ -99,6 +99,30 @@ fn wait_ends_when_its_job_is_cancelled() {
     on_a_server(|open| scenarios::wait_ends_when_its_job_is_cancelled(open));
 }
 
+/// See the scenario.
+#[test]
+fn progress_is_shown_while_its_run_lasts() {
+    on_a_server(|open| scenarios::progress_is_shown_while_its_run_lasts(open, true));
+}
+
+/// See the scenario.
+#[test]
+fn progress_is_gone_with_its_run() {
+    on_a_server(|open| scenarios::progress_is_gone_with_its_run(open));
+}
+
+/// See the scenario.
+#[test]
+fn overdue_jobs_are_counted() {
+    on_a_server(|open| scenarios::overdue_jobs_are_counted(open));
+}
+
+/// See the scenario.
+#[test]
+fn many_overdue_jobs_are_ten_thousand_or_more() {
+    on_a_server(|open| scenarios::many_overdue_jobs_are_ten_thousand_or_more(open));
+}
+
 /// A process that runs no jobs calls one that another process runs. A pause by a third one reaches the node.
 #[test]
 fn calls_and_pauses_cross_processes() {

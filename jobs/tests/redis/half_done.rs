@@ -100,7 +100,7 @@ fn contents(server: &Server) -> BTreeMap<String, Vec<u8>> {
     lasting.map(dump).collect()
 }
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "jobs",
     "run",
     "fence",
@@ -112,6 +112,7 @@ const NAMES: [&str; 14] = [
     "dead_by_error",
     "schedules",
     "cancel_requested",
+    "progress",
     "meta",
     "kinds",
     "due:order",

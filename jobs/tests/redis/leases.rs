@@ -90,6 +90,54 @@ fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     assert_eq!(log.of(1), 1);
 }
 
+/// The progress of a run that has lost its lease is refused, also if it was sent before that and arrives late.
+#[test]
+fn progress_of_a_run_that_lost_its_lease_is_refused() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let stop = Arc::new(AtomicBool::new(false));
+    let handler = |what: &'static str| {
+        let stop = Arc::clone(&stop);
+        move |_: Order, run: &Run| {
+            for n in 0.. {
+                if stop.load(Ordering::Acquire) {
+                    break;
+                }
+                run.set_progress(&format!("{what} {n}"))?;
+                pause(5 * MS);
+            }
+            Ok(())
+        }
+    };
+    let first = Jobs::redis(proxy.url()).unwrap().lease(2 * LEASE).handle(handler("first"));
+    let first = first.start().unwrap();
+    let id = first.insert(Duration::ZERO, Order(1)).unwrap();
+    let asker = open(&server).client().unwrap();
+    let progress = || {
+        let progress = asker.get(id).unwrap().unwrap().progress.unwrap_or_default();
+        String::from_utf8(progress).unwrap()
+    };
+    wait_until("the first says something", || progress().contains("first"));
+    // The leases are renewed after 667 ms and 1,333 ms: what comes next is the progress of the second second.
+    pause(800 * MS);
+    proxy.stall(true);
+    let second = open(&server).lease(2 * LEASE).handle(handler("second")).start().unwrap();
+    wait_until("the second says something", || progress().contains("second"));
+    proxy.stall(false);
+    // What was under way arrives now. The first goes on saying something.
+    let began = now();
+    while began.elapsed() < 3000 * MS {
+        assert!(progress().contains("second"), "{}", progress());
+        pause(2 * MS);
+    }
+    second.check().unwrap();
+    stop.store(true, Ordering::Release);
+    wait_until("it is gone", || asker.get(id).unwrap().is_none());
+    second.check().unwrap();
+    second.shutdown().unwrap();
+    first.shutdown().unwrap();
+}
+
 /// A lease is renewed while the handler works, so no other node runs the job.
 #[test]
 fn lease_is_renewed_while_its_handler_works() {

@@ -4,12 +4,13 @@
 pub(crate) mod history;
 mod head_start;
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, CallError, Cancel, Driver, Fail, Job, JobId, JobState, Jobs, Keep, Retry, StoreError,
+    Builder, CallError, Cancel, Client, Counts, Driver, Fail, Job, JobId, JobState, Jobs, Keep,
+    Retry, Run, StoreError,
 };
 
 pub(crate) use head_start::*;
@@ -33,6 +34,18 @@ pub(crate) struct Mail(pub(crate) u64);
 
 impl Job for Mail {
     const KIND: &'static str = "mail";
+}
+
+/// Of a kind that is stored behind the mails.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+struct NewMail(u64);
+
+impl Job for NewMail {
+    const KIND: &'static str = "new mail";
+}
+
+fn pause(time: Duration) {
+    std::thread::park_timeout(time);
 }
 
 fn with_handlers(builder: Builder) -> Builder {
@@ -288,4 +301,161 @@ pub(crate) fn nodes_are_listed_while_they_run(open: impl Fn() -> Builder) {
     assert!(!node.host.is_empty() && node.started <= node.seen);
     assert!(node.was_seen_lately(node.seen) && !node.was_seen_lately(node.seen + 60 * SECOND));
     jobs.shutdown().unwrap();
+}
+
+/// A process that asks: another one, if the store can be opened twice.
+fn asker(open: impl Fn() -> Builder, jobs: &Jobs, shares: bool) -> Client {
+    if shares { open().client().unwrap() } else { jobs.client() }
+}
+
+/// The progress that a run has set is shown to every process a second later at most, the latest only, and not
+/// after the run. However often a run sets it, it is written once a second.
+pub(crate) fn progress_is_shown_while_its_run_lasts(open: impl Fn() -> Builder, shares: bool) {
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let may_go_on = std::sync::Mutex::new(may_go_on);
+    let handler = move |_: Charge, run: &Run| {
+        let go_on = may_go_on.lock().unwrap();
+        run.set_progress(&"begun")?;
+        go_on.recv_timeout(LONG)?;
+        for n in 0..1500 {
+            run.set_progress(&n)?;
+            pause(MS);
+        }
+        let too_long = run.set_progress(&"x".repeat(4095));
+        assert!(too_long.unwrap_err().to_string().contains("a progress of 4097 bytes is too long"));
+        go_on.recv_timeout(LONG)?;
+        Ok(())
+    };
+    let jobs = open().handle(handler).start().unwrap();
+    jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
+    let asker = asker(&open, &jobs, shares);
+    let id = jobs.insert(Duration::ZERO, Charge(1)).unwrap();
+    let progress = || asker.get(id).unwrap().unwrap().progress;
+    let shows = |text: &str| {
+        for _ in 0..60_000 {
+            if progress().as_deref() == Some(text.as_bytes()) {
+                return;
+            }
+            pause(MS);
+        }
+        panic!("{:?}, not {text}", progress());
+    };
+    shows("\"begun\"");
+    let before = jobs.stats().commits;
+    go_on.send(()).unwrap();
+    shows("1499");
+    let commits = jobs.stats().commits - before;
+    assert!(commits <= 60, "{commits} commits for 1500 calls");
+    let listed: Vec<_> = asker.running().map(|job| job.progress).collect();
+    assert_eq!(listed, [Some(b"1499".to_vec())]);
+    jobs.check().unwrap();
+    go_on.send(()).unwrap();
+    assert_eq!(jobs.wait(id, LONG).unwrap().progress, None, "it has ended");
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+}
+
+/// Progress is gone with its run: the next run of the job begins without any, and so does a job that is dead. A run
+/// that has ended sets nothing.
+pub(crate) fn progress_is_gone_with_its_run(open: impl Fn() -> Builder) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let old: Arc<Mutex<Option<Run>>> = Arc::default();
+    let (noted, kept) = (Arc::clone(&seen), Arc::clone(&old));
+    let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
+        let shown = || run.client().get(run.id()).map(|job| job.unwrap().progress);
+        let before = shown()?;
+        if let Some(old) = &*kept.lock().unwrap() {
+            old.set_progress(&"late")?;
+        }
+        let late = shown()?;
+        run.set_progress(&run.attempt())?;
+        let set = shown()?;
+        run.set_progress(&"within the same second")?;
+        assert_eq!(shown()?, set, "it was written twice in a second");
+        noted.lock().unwrap().push((before, late, set));
+        *kept.lock().unwrap() = Some(run.clone());
+        match noted.lock().unwrap().len() {
+            1 => Err(Fail::retry("once more")),
+            2 => Err(Fail::snooze(10 * SECOND)),
+            _ => Err(Fail::dead("enough")),
+        }
+    };
+    let (jobs, driver) = open().handle_with(Retry::fixed(10 * SECOND), handler).manual().unwrap();
+    let id = jobs.insert(2 * SECOND, Charge(1)).unwrap();
+    for runs in 1..=3 {
+        for _ in 0..60 {
+            if seen.lock().unwrap().len() < runs {
+                driver.advance(SECOND);
+            }
+        }
+        assert_eq!(seen.lock().unwrap().len(), runs);
+        assert_eq!(jobs.get(id).unwrap().unwrap().progress, None);
+        jobs.check().unwrap();
+    }
+    // A snooze is not an attempt.
+    let text = |n: u32| Some(n.to_string().into_bytes());
+    let expected = [1, 2, 2].map(|attempt| (None, None, text(attempt)));
+    assert_eq!(*seen.lock().unwrap(), expected[..]);
+    old.lock().unwrap().as_ref().unwrap().set_progress(&"late").unwrap();
+    driver.advance(2 * SECOND);
+    let dead = jobs.get(id).unwrap().unwrap();
+    assert_eq!((dead.state, dead.progress), (JobState::Dead, None));
+    jobs.check().unwrap();
+}
+
+/// `count` says how many jobs are overdue, of every kind, and for how long the oldest has been. Jobs that run or are
+/// due later do not count.
+pub(crate) fn overdue_jobs_are_counted(open: impl Fn() -> Builder) {
+    let seen = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&seen);
+    let handler = move |charge: Charge, run: &Run| -> Result<(), Fail> {
+        if charge.0 == 1 {
+            *noted.lock().unwrap() = Some(run.client().count()?);
+        }
+        Ok(())
+    };
+    let (jobs, driver) = open().max_in_flight(1).handle(handler).manual().unwrap();
+    let of =
+        |counts: Counts| (counts.overdue.count, counts.overdue.is_exact, counts.oldest_overdue);
+    assert_eq!(of(jobs.count().unwrap()), (0, true, None));
+    let due = driver.wall_now() + 10 * SECOND;
+    for n in 1..=4 {
+        jobs.insert(due + u32::try_from(n).unwrap() * MS, Charge(n)).unwrap();
+    }
+    jobs.insert(due + SECOND, Mail(1)).unwrap();
+    jobs.insert(due + DAY, Mail(2)).unwrap();
+    assert_eq!(of(jobs.count().unwrap()), (0, true, None));
+    driver.set_wall(due + 3 * SECOND);
+    while driver.advance(MS) > 0 {}
+    let (count, is_exact, oldest) = of(seen.lock().unwrap().unwrap());
+    // The first one runs, three wait for its slot, and the mail has no handler.
+    assert_eq!((count, is_exact), (4, true));
+    let oldest = oldest.unwrap();
+    assert!(oldest >= 3 * SECOND - 2 * MS && oldest < 4 * SECOND, "{oldest:?}");
+    let (count, is_exact, oldest) = of(jobs.count().unwrap());
+    assert_eq!((count, is_exact), (1, true), "the mail");
+    assert!(oldest.unwrap() >= 2 * SECOND && oldest.unwrap() < 3 * SECOND, "{oldest:?}");
+}
+
+/// The count of overdue jobs is exact below ten thousand, and the age of the oldest always.
+pub(crate) fn many_overdue_jobs_are_ten_thousand_or_more(open: impl Fn() -> Builder) {
+    let (jobs, driver) = open().handle(|_: Charge, _| Ok(())).manual().unwrap();
+    let oldest = driver.wall_now() + 10 * SECOND;
+    let mails = |many| (0..many).map(|n| (oldest + SECOND, Mail(n)));
+    jobs.insert_batch(mails(9_998)).unwrap();
+    jobs.insert_batch([(oldest, NewMail(1))]).unwrap();
+    driver.set_wall(oldest + 60 * SECOND);
+    driver.advance(MS);
+    let counts = jobs.count().unwrap();
+    assert_eq!((counts.overdue.count, counts.overdue.is_exact), (9_999, true));
+    jobs.insert_batch(mails(2)).unwrap();
+    let counts = jobs.count().unwrap();
+    // A store that can count more for the same cost says so.
+    let is_right = match counts.overdue.is_exact {
+        true => counts.overdue.count == 10_001,
+        false => counts.overdue.to_string() == "10000 or more",
+    };
+    assert!(is_right, "{counts:?}");
+    let age = counts.oldest_overdue.unwrap();
+    assert!(age >= 60 * SECOND && age < 61 * SECOND, "{age:?}");
 }

@@ -93,6 +93,12 @@ pub(crate) enum Command {
     },
     /// Prints what happened to the jobs in each minute of the last hour, or in each hour of the last two days.
     History(History),
+    /// Lists the queues of the file or the server, with counts.
+    Queues {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Lists the processes that run the jobs.
     Nodes {
         /// Prints one JSON object a line.
@@ -276,7 +282,8 @@ impl Command {
             Command::RunSchedule { dry_run, .. } => *dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Watch { .. } => true,
-            Command::Errors { .. } | Command::Nodes { .. } | Command::History(_) => true,
+            Command::Errors { .. } | Command::Nodes { .. } => true,
+            Command::Queues { .. } | Command::History(_) => true,
             Command::Pause(_) | Command::Resume(_) => false,
         }
     }

@@ -15,7 +15,7 @@ use std::{fs, io};
 use tickwheel_jobs::rusqlite::{self, Connection, OpenFlags};
 use tickwheel_jobs::{Client, Jobs};
 
-use crate::open::{Access, Place, Sizes};
+use crate::open::{Access, Place, Queue, Sizes};
 
 const PREFIX: &str = "tickwheel_";
 const TABLES: &str = "SELECT name FROM sqlite_schema \
@@ -30,7 +30,7 @@ pub(crate) fn client(
     if let Err(error) = fs::metadata(file) {
         return Err(format!("{}: {error}", file.display()).into());
     }
-    if may_only_read(file) && !beside(file, "-shm").exists() {
+    if may_only_read_alone(file) {
         let reason = "this user may only read it, and no application has it open";
         return Err(format!("{}: {reason}", file.display()).into());
     }
@@ -57,6 +57,29 @@ pub(crate) fn client(
         sizes: sizes(file),
     };
     Ok((client, place))
+}
+
+/// Returns a client of each queue of a file that exists.
+pub(crate) fn all_queues(file: &Path) -> Result<Vec<Queue>, Box<dyn Error>> {
+    // A file that cannot be read has no list: the client of the default queue says why.
+    let mut names = match fs::metadata(file).is_ok() && !may_only_read_alone(file) {
+        true => queues(file).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    if names.is_empty() {
+        names.push(None);
+    }
+    names.sort_unstable();
+    let open = |name: Option<String>| {
+        let (client, _) = client(file, name.as_deref(), Access::Look)?;
+        Ok((name, client))
+    };
+    names.into_iter().map(open).collect()
+}
+
+/// Says whether this user may only read the file, and no application has it open.
+fn may_only_read_alone(file: &Path) -> bool {
+    may_only_read(file) && !beside(file, "-shm").exists()
 }
 
 /// Says whether this user may not write to the file. It must be called before this process has a connection to

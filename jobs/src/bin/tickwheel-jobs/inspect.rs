@@ -5,15 +5,13 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tickwheel_jobs::{Client, Counts, StoreError};
+use tickwheel_jobs::{Client, Counts};
 
 use crate::args::{List, What};
 use crate::open::{Place, Sizes};
 use crate::text::{bytes, now, plain, relative, shown, span, utc};
+use crate::unserved::{self, Kind, kinds};
 use crate::{Outcome, find, rows, text};
-
-/// A kind is reported as overdue if its earliest pending job has been due for longer than this.
-const OVERDUE: Duration = Duration::from_secs(2);
 
 #[derive(Serialize)]
 struct JsonStats<'a> {
@@ -46,6 +44,7 @@ struct JsonKind<'a> {
     jobs: u64,
     next_due: Option<String>,
     overdue: bool,
+    has_node: bool,
 }
 
 #[derive(Serialize)]
@@ -90,6 +89,7 @@ pub(crate) fn list(
         rows::jobs(&jobs, now, out)?;
     }
     tell_more(more, list.limit);
+    unserved::warn(client)?;
     Ok(Outcome::Done)
 }
 
@@ -141,27 +141,6 @@ pub(crate) fn show(
     Ok(Outcome::Done)
 }
 
-/// A kind that has jobs.
-struct Kind {
-    name: String,
-    jobs: u64,
-    /// When its earliest pending job is due.
-    next_due: Option<SystemTime>,
-}
-
-fn kinds(client: &Client) -> Result<Vec<Kind>, StoreError> {
-    let mut kinds = Vec::new();
-    for (name, jobs) in client.kinds()? {
-        // Only one due time is needed: a page of one job, and not a full page of payloads.
-        let mut pages = client.pending().kind_named(&name).from_one_job_on();
-        let next_due = pages.next_page()?.first().map(|job| job.due);
-        if jobs > 0 {
-            kinds.push(Kind { name, jobs, next_due });
-        }
-    }
-    Ok(kinds)
-}
-
 pub(crate) fn stats(
     client: &Client,
     place: &Place,
@@ -172,16 +151,14 @@ pub(crate) fn stats(
     let kinds = kinds(client)?;
     let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let now = now();
-    let overdue = |kind: &Kind| {
-        let passed = kind.next_due.and_then(|due| now.duration_since(due).ok());
-        passed.filter(|passed| *passed > OVERDUE)
-    };
+    unserved::warn_of(&kinds);
     if json {
         let kinds = kinds.iter().map(|kind| JsonKind {
             kind: &kind.name,
             jobs: kind.jobs,
             next_due: kind.next_due.map(utc),
-            overdue: overdue(kind).is_some(),
+            overdue: kind.overdue(now).is_some(),
+            has_node: kind.has_node,
         });
         let stats = JsonStats {
             queue: place.queue.as_deref(),
@@ -227,6 +204,10 @@ pub(crate) fn stats(
     writeln!(out, "dead       {}", counts.dead)?;
     writeln!(out, "schedules  {}", counts.schedules)?;
     writeln!(out, "next due   {}", due(next_due))?;
+    match counts.oldest_overdue {
+        None => writeln!(out, "overdue    {}", counts.overdue)?,
+        Some(age) => writeln!(out, "overdue    {}, the oldest by {}", counts.overdue, span(age))?,
+    }
     if kinds.is_empty() {
         return Ok(Outcome::Done);
     }
@@ -236,7 +217,7 @@ pub(crate) fn stats(
     };
     rows::table(&["KIND", "JOBS", "NEXT DUE"], kinds.iter().map(row).collect(), out)?;
     for kind in &kinds {
-        if let Some(passed) = overdue(kind) {
+        if let Some(passed) = kind.overdue(now) {
             let (name, passed) = (plain(&kind.name), span(passed));
             writeln!(
                 out,

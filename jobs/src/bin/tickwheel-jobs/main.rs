@@ -20,7 +20,8 @@
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
 //! | `history.rs` | `history` |
-//! | `queue.rs` | `errors`, `nodes`, `pause`, `resume` |
+//! | `queue.rs` | `queues`, `errors`, `nodes`, `pause`, `resume` |
+//! | `unserved.rs` | the warning that no process handles the kind of jobs that are due |
 //! | `confirm.rs` | asks before more than one job is changed |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
 //! | `bulk.rs` | the same with `--all` |
@@ -41,6 +42,7 @@ mod find;
 mod inspect;
 mod queue;
 mod history;
+mod unserved;
 mod confirm;
 mod bulk;
 mod edit;
@@ -126,6 +128,12 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
     let password_file = store_password_file.as_deref();
     // Queues are named without regard to case.
     let queue = queue.map(|queue| queue.to_ascii_lowercase());
+    if let Command::Queues { json } = command {
+        if queue.is_some() {
+            return Err("--queue: `queues` lists every queue".into());
+        }
+        return queue::queues(&open::queues(&store, password_file)?, json, out);
+    }
     let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
     match command {
         Command::List(list) => inspect::list(&client, &list, out),
@@ -133,6 +141,8 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Stats { json } => inspect::stats(&client, &place, json, out),
         Command::Errors { limit, json } => queue::errors(&client, limit, json, out),
         Command::History(args) => history::history(&client, &args, out),
+        // It needs no queue: see above.
+        Command::Queues { .. } => Ok(Outcome::Done),
         Command::Nodes { json } => queue::nodes(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),

@@ -69,6 +69,23 @@ pub(crate) enum Sizes {
     Server(Option<u64>),
 }
 
+/// A queue, `None` for the default one, and a client of it.
+pub(crate) type Queue = (Option<String>, Client);
+
+/// Returns every queue of the file or server, the default one first.
+pub(crate) fn queues(
+    target: &Target,
+    password_file: Option<&Path>,
+) -> Result<Vec<Queue>, Box<dyn Error>> {
+    match target {
+        Target::File(path) if password_file.is_none() => file::all_queues(path),
+        #[cfg(feature = "redis")]
+        Target::Server(url) => server::all_queues(&with_password(url, password_file)?),
+        // The reasons are those of a single queue.
+        _ => Ok(vec![(None, client(target, password_file, None, Access::Look)?.0)]),
+    }
+}
+
 /// Returns a client of an existing queue.
 pub(crate) fn client(
     target: &Target,

@@ -1,13 +1,15 @@
-//! The commands about the whole queue: `nodes`, `errors`, `pause`, `resume`.
+//! The commands about whole queues: `queues`, `nodes`, `errors`, `pause`, `resume`.
 
 use std::error::Error;
 use std::io::Write;
 
-use tickwheel_jobs::Client;
+use serde::Serialize;
+use tickwheel_jobs::{Client, Counts};
 
 use crate::args::OfKind;
+use crate::open::Queue;
 use crate::text::{cut, now, plain, relative, shown, zone_name};
-use crate::{Outcome, find, rows, text};
+use crate::{Outcome, find, rows, text, unserved};
 
 /// The most characters of an error or of a list of kinds in a table.
 const CELL_CHARS: usize = 80;
@@ -19,6 +21,7 @@ pub(crate) fn nodes(
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
     let (nodes, now) = (client.nodes()?, now());
+    unserved::warn(client)?;
     if json {
         for node in &nodes {
             writeln!(out, "{}", text::json(node)?)?;
@@ -40,6 +43,43 @@ pub(crate) fn nodes(
         ]
     };
     rows::table(&head, nodes.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+#[derive(Serialize)]
+struct JsonQueue<'a> {
+    queue: Option<&'a str>,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// Lists the queues.
+pub(crate) fn queues(
+    queues: &[Queue],
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let mut lines = Vec::new();
+    for (name, client) in queues {
+        let counts = client.count()?;
+        if json {
+            let queue = name.as_deref();
+            writeln!(out, "{}", text::json(&JsonQueue { queue, counts })?)?;
+            continue;
+        }
+        lines.push(vec![
+            plain(name.as_deref().unwrap_or("the default one")).into_owned(),
+            counts.pending.to_string(),
+            counts.overdue.to_string(),
+            (counts.claimed + counts.running).to_string(),
+            counts.dead.to_string(),
+            counts.schedules.to_string(),
+        ]);
+    }
+    if !json {
+        let head = ["QUEUE", "PENDING", "OVERDUE", "RUNNING", "DEAD", "SCHEDULES"];
+        rows::table(&head, lines, out)?;
+    }
     Ok(Outcome::Done)
 }
 

@@ -38,6 +38,9 @@ pub(crate) fn page(job: &JobInfo, now: SystemTime, out: &mut impl Write) -> io::
     for (name, value) in &job.headers {
         line("header", &format!("{name}: {value}"))?;
     }
+    if let Some(progress) = &job.progress {
+        line("progress", &String::from_utf8_lossy(progress))?;
+    }
     if let Some(result) = &job.result {
         line("result", &String::from_utf8_lossy(result))?;
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::Connection;
 use tickwheel_jobs::{Client, Jobs};
 
-use crate::open::{Place, Sizes};
+use crate::open::{Place, Queue, Sizes};
 use crate::text;
 use crate::url::ServerUrl;
 
@@ -44,6 +44,27 @@ pub(crate) fn client(
     queues.retain(|queue| queue != DEFAULT_QUEUE);
     let sizes = Sizes::Server(server.memory(&name));
     Ok((client, Place { name: server.name, queue: queue.map(str::to_owned), queues, sizes }))
+}
+
+/// Returns a client of each queue of the server, or of all masters of the cluster.
+pub(crate) fn all_queues(url: &ServerUrl) -> Result<Vec<Queue>, Box<dyn Error>> {
+    let url = url.as_str();
+    let mut server = Server::connect(url, DEFAULT_QUEUE)?;
+    server.set_clock()?;
+    let open = |name: String| {
+        let name = Some(name).filter(|name| name != DEFAULT_QUEUE);
+        let builder = Jobs::redis(url)?;
+        let client = match &name {
+            Some(name) => builder.queue(name).client()?,
+            None => builder.client()?,
+        };
+        Ok((name, client))
+    };
+    let mut queues = server.queues()?.into_iter().map(open).collect::<Result<Vec<_>, _>>();
+    if let Ok(queues) = &mut queues {
+        queues.sort_by(|(a, _): &Queue, (b, _): &Queue| a.cmp(b));
+    }
+    queues
 }
 
 struct Server {

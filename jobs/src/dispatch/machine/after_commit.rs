@@ -37,7 +37,7 @@ impl Machine {
         {
             // If no caller waits for this operation, no caller would repeat it: it is kept.
             if let Answer::Refused(error) | Answer::Unsure(error) = &answer
-                && !matches!(then, FollowUp::Answer(Some(_)))
+                && !matches!(then, FollowUp::Answer(Some(_)) | FollowUp::ProgressPut)
                 && !(matches!(then, FollowUp::Answer(None)) && *error == StoreError::Full)
             {
                 failure.get_or_insert_with(|| error.clone());
@@ -95,6 +95,12 @@ impl Machine {
                     }
                 }
                 FollowUp::NodeNoted => {}
+                // A full server refuses it until there is room.
+                FollowUp::ProgressPut => {
+                    if let Answer::Refused(_) | Answer::Unsure(_) = answer {
+                        self.keep_progress(op);
+                    }
+                }
                 FollowUp::SettingsLoaded => {
                     if let Answer::Settings(stored) = answer {
                         order_changes |= self.follow_settings(&stored);
@@ -285,6 +291,7 @@ impl Machine {
                     self.backlog.push(Command::Ended { id, fence, end, at });
                 }
                 FollowUp::Released(id) => self.backlog.push(Command::GiveBack(id)),
+                FollowUp::ProgressPut => self.keep_progress(op),
                 FollowUp::Purged => self.purge_at = now.plus(wait),
                 FollowUp::SchedulesLoaded
                 | FollowUp::SettingsLoaded

@@ -45,6 +45,7 @@ pub(super) enum FollowUp {
     SchedulesLoaded,
     SettingsLoaded,
     NodeNoted,
+    ProgressPut,
     Occurred,
     Purged,
 }

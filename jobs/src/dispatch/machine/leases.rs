@@ -210,6 +210,7 @@ mod tests {
             limit_grace: Duration::ZERO,
             capacity: Some(Arc::new(Capacity::new(2, now))),
             end_waits: Arc::default(),
+            progress: Arc::default(),
             threads: None,
             history: false,
         };

@@ -21,6 +21,7 @@
 //! | `after_commit.rs` | the effects of a commit |
 //! | `leases.rs` | leases: renewed in time, or lost |
 //! | `time_limits.rs` | time limits of runs |
+//! | `progress.rs` | the progress of runs |
 //! | `unsettled.rs` | a commit without an answer, which is sent again |
 //! | `suspects.rs` | jobs that may have ended their process |
 //! | `told.rs` | unreadable jobs and schedules that were reported already |
@@ -32,6 +33,7 @@ mod suspects;
 mod commands;
 mod claims;
 mod own_work;
+mod progress;
 mod told;
 mod unsettled;
 mod commit;
@@ -47,8 +49,9 @@ use super::capacity::Capacity;
 use super::command::{Command, Found, Reply};
 use super::end_waits::EndWaits;
 use super::events::Event;
+use super::progress::Progress;
 use super::run_state::RunState;
-use crate::store::{Answer, ApplyError, Fence, Op, Store, StoredSchedule};
+use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::node;
@@ -57,7 +60,8 @@ use crate::values::run_report::Outcome;
 use crate::values::setting;
 use crate::values::time::{Millis, Now};
 use claims::Held;
-use commit::{Commit, FollowUp};
+use commit::Commit;
+use progress::ProgressWrites;
 use suspects::Suspect;
 use time_limits::HandlerEnded;
 use told::Told;
@@ -89,6 +93,8 @@ pub(crate) struct Settings {
     pub(crate) capacity: Option<Arc<Capacity>>,
     /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,
+    /// What runs have set as their progress.
+    pub(crate) progress: Arc<Progress>,
     /// How many threads run the handlers, if that was set.
     pub(crate) threads: Option<usize>,
     /// The store counts what happens in each minute.
@@ -113,6 +119,7 @@ pub(crate) struct Machine {
     limit_checks: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
     /// Runs that have overrun their time limit, until that is in the store.
     overrun: HashMap<Fence, HandlerEnded>,
+    progress: ProgressWrites,
     /// When the leases are renewed, and when the first of them may end.
     renew_at: Option<Instant>,
     expire_at: Option<Instant>,
@@ -213,6 +220,7 @@ impl Machine {
             lost_claims: HashSet::new(),
             limit_checks: BinaryHeap::new(),
             overrun: HashMap::new(),
+            progress: ProgressWrites::default(),
             renew_at: None,
             expire_at: None,
             unsettled: None,
@@ -276,19 +284,12 @@ impl Machine {
         self.renew_after_clock_jump(present);
         self.last = now;
         taken.append(commands);
+        self.write_progress(present.instant, &taken, &mut commit);
         for command in taken {
             self.take(command, present, store, &mut commit, &mut output);
         }
         self.renew(present.instant, &mut commit);
-        if self.runs_jobs() {
-            self.make_occurrences(now, &mut commit);
-            self.purge(now, &mut commit);
-            self.note_node(now, &mut commit);
-            if core::mem::take(&mut self.load_schedules) {
-                commit.push(Op::Schedules, FollowUp::SchedulesLoaded);
-                commit.push(Op::Settings, FollowUp::SettingsLoaded);
-            }
-        }
+        self.do_own_work(now, &mut commit);
         let claim = self.claim_request(present, &commit);
         if commit.ops.is_empty() && claim.is_none() {
             self.finish_step(present, None, &mut output);
@@ -334,6 +335,7 @@ impl Machine {
         output.wakers.append(&mut self.wakers);
         self.wake_for_leases(present, output);
         self.wake_for_limits(present, output);
+        self.wake_for_progress(present, output);
         self.wake_for_callers(present, output);
         if let Some(retry_at) = self.retry_at {
             output.wake_by(retry_at);

@@ -11,8 +11,21 @@ use crate::values::node::NODE_INTERVAL;
 use crate::values::time::Millis;
 
 impl Machine {
+    pub(super) fn do_own_work(&mut self, now: Millis, commit: &mut Commit) {
+        if !self.runs_jobs() {
+            return;
+        }
+        self.make_occurrences(now, commit);
+        self.purge(now, commit);
+        self.note_node(now, commit);
+        if core::mem::take(&mut self.load_schedules) {
+            commit.push(Op::Schedules, FollowUp::SchedulesLoaded);
+            commit.push(Op::Settings, FollowUp::SettingsLoaded);
+        }
+    }
+
     /// Makes jobs of the occurrences that are due.
-    pub(super) fn make_occurrences(&mut self, now: Millis, commit: &mut Commit) {
+    fn make_occurrences(&mut self, now: Millis, commit: &mut Commit) {
         let until = now.plus(self.settings.ahead);
         let in_order = until.plus(CLOCK_STEP);
         let clock_was_set = self.clock_was_set && !self.schedules.is_empty();
@@ -62,7 +75,7 @@ impl Machine {
         self.clock_was_set &= !clock_was_set;
     }
 
-    pub(super) fn purge(&mut self, now: Millis, commit: &mut Commit) {
+    fn purge(&mut self, now: Millis, commit: &mut Commit) {
         if now >= self.purge_at {
             self.purge_at = now.plus(PURGE_INTERVAL);
             commit.push(Op::Purge, FollowUp::Purged);
@@ -71,7 +84,7 @@ impl Machine {
 
     /// Says that this node is there, at most every ten seconds. On a file only together with another change: an idle
     /// process writes nothing.
-    pub(super) fn note_node(&mut self, now: Millis, commit: &mut Commit) {
+    fn note_node(&mut self, now: Millis, commit: &mut Commit) {
         let changes = || commit.ops.iter().any(|op| !op.is_question());
         // A time that lies further ahead was set before the clock was set back.
         let is_due = now >= self.node_at || self.node_at.since(now) > NODE_INTERVAL;

@@ -214,6 +214,7 @@ mod tests {
                 limit_grace: SECOND,
                 capacity: None,
                 end_waits: Arc::default(),
+                progress: Arc::default(),
                 threads: None,
                 history: false,
             };

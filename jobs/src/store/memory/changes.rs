@@ -13,7 +13,7 @@ use crate::store::{
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, DeadByError, JobInfo, JobState};
+use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::keep::Keep;
 use crate::values::time::Millis;
 
@@ -316,11 +316,28 @@ impl Memory {
         }
     }
 
+    pub(super) fn counts(&self, now: Millis) -> Counts {
+        let running = self.claims.len() as u64;
+        let overdue = self.waiting.range(..(now, JobId::from_u128(0)));
+        let first = self.waiting.keys().next().filter(|(due, _)| *due < now);
+        Counts {
+            pending: self.alive.len() as u64 - running,
+            claimed: 0,
+            running,
+            dead: self.kept(Ending::Dead).count() as u64,
+            schedules: self.schedules.len() as u64,
+            overdue: Overdue { count: overdue.count() as u64, is_exact: true },
+            oldest_overdue: first.map(|(due, _)| now.since(*due)),
+        }
+    }
+
     pub(super) fn get(&self, id: JobId) -> Option<JobInfo> {
         if let Some(record) = self.alive.get(&id) {
-            let claimed = self.claims.contains_key(&id);
-            let state = if claimed { JobState::Running } else { JobState::Pending };
-            return Some(record.info(id, state));
+            let Some(claim) = self.claims.get(&id) else {
+                return Some(record.info(id, JobState::Pending));
+            };
+            let progress = claim.progress.clone();
+            return Some(JobInfo { progress, ..record.info(id, JobState::Running) });
         }
         let ended = self.ended.get(&id)?;
         let kept = ended.job.as_ref()?;

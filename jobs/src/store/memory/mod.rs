@@ -6,6 +6,7 @@
 //! - No operation fails, so nothing has to be undone.
 
 mod changes;
+mod check;
 mod history;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -21,7 +22,7 @@ use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
 use crate::values::extra::{Extra, headers_of};
 use crate::values::id::JobId;
-use crate::values::info::{Counts, JobInfo, JobState};
+use crate::values::info::{JobInfo, JobState};
 use crate::values::node::{NODE_KEPT, Stored};
 use crate::values::time::Millis;
 
@@ -71,6 +72,8 @@ struct KeptJob {
 struct Claim {
     /// A cancel was requested.
     asked: bool,
+    /// What its run last said of its progress.
+    progress: Option<Vec<u8>>,
     /// The number of the claim, in the order of claiming.
     order: u64,
 }
@@ -108,6 +111,7 @@ impl Record {
             ended: None,
             took: None,
             result: None,
+            progress: None,
             payload: self.payload.clone(),
         }
     }
@@ -168,6 +172,14 @@ impl Memory {
                 self.nodes.insert(id.clone(), (now, node.clone()));
                 Answer::Done
             }
+            Op::PutProgress { id, fence, value } => {
+                let starts = self.starts;
+                let holds = |claim: &&mut Claim| fence_of(starts, claim.order) == *fence;
+                if let Some(claim) = self.claims.get_mut(id).filter(holds) {
+                    claim.progress = Some(value.clone());
+                }
+                Answer::Done
+            }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(name, *expected, jobs, *next, now))
             }
@@ -196,8 +208,10 @@ impl Memory {
                 Answer::Changed(false)
             }
             Op::Flush => Answer::Done,
-            Op::Get(id) => Answer::Info(self.get(*id)),
-            Op::GetKey(key) => Answer::Info(self.keys.get(key).and_then(|id| self.get(*id))),
+            Op::Get(id) => Answer::Info(self.get(*id).map(Box::new)),
+            Op::GetKey(key) => {
+                Answer::Info(self.keys.get(key).and_then(|id| self.get(*id)).map(Box::new))
+            }
             Op::Page(request) => Answer::Page(self.page(request)),
             Op::Claimed => {
                 let mut ids: Vec<JobId> = self.claims.keys().copied().collect();
@@ -205,16 +219,7 @@ impl Memory {
                 let jobs = ids.into_iter().filter_map(|id| self.get(id)).collect();
                 Answer::Page(Page { jobs, next: None })
             }
-            Op::Counts => {
-                let running = self.claims.len() as u64;
-                Answer::Counts(Counts {
-                    pending: self.alive.len() as u64 - running,
-                    claimed: 0,
-                    running,
-                    dead: self.kept(Ending::Dead).count() as u64,
-                    schedules: self.schedules.len() as u64,
-                })
-            }
+            Op::Counts => Answer::Counts(self.counts(now)),
             Op::Kinds => {
                 let count = |kind: &Arc<str>| {
                     self.alive.values().filter(|record| record.kind == *kind).count() as u64
@@ -280,7 +285,8 @@ impl Memory {
             .map(|(due, id)| {
                 self.waiting.remove(&(due, id));
                 self.claimed += 1;
-                self.claims.insert(id, Claim { asked: false, order: self.claimed });
+                let claim = Claim { asked: false, progress: None, order: self.claimed };
+                self.claims.insert(id, claim);
                 let record = &self.alive[&id];
                 Claimed {
                     id,
@@ -293,7 +299,7 @@ impl Memory {
                     errors: record.errors.clone(),
                     extra: record.extra.clone(),
                     payload: record.payload.clone(),
-                    fence: Fence::new(starts << 40 | self.claimed, 0),
+                    fence: fence_of(starts, self.claimed),
                 }
             })
             .collect()
@@ -308,6 +314,11 @@ impl Memory {
         };
         self.waiting.iter().find(wakes).map(|((due, _), _)| *due)
     }
+}
+
+/// Returns the fence of a claim of the process that has started so often before.
+fn fence_of(starts: u64, order: u64) -> Fence {
+    Fence::new(starts << 40 | order, 0)
 }
 
 impl Store for Memory {
@@ -366,26 +377,7 @@ impl Store for Memory {
     }
 
     fn check(&mut self) -> Result<(), Violation> {
-        for (id, record) in &self.alive {
-            let filed = self.waiting.contains_key(&(record.due, *id));
-            let claimed = self.claims.contains_key(id);
-            if filed == claimed {
-                return Err(Violation(format!("M1: {id} is filed: {filed}, claimed: {claimed}")));
-            }
-            if let Some(key) = &record.key
-                && self.keys.get(key) != Some(id)
-            {
-                return Err(Violation(format!("M2: the key {key:?} does not name {id}")));
-            }
-            if self.ended.contains_key(id) {
-                return Err(Violation(format!("M3: {id} is alive, and has ended")));
-            }
-        }
-        let keyed = self.alive.values().filter(|record| record.key.is_some()).count();
-        if self.waiting.len() + self.claims.len() != self.alive.len() || keyed != self.keys.len() {
-            return Err(Violation("M4: something is filed, claimed or named and gone".to_owned()));
-        }
-        Ok(())
+        self.look_for_violations()
     }
 
     fn stats(&self) -> StoreStats {

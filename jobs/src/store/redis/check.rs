@@ -63,7 +63,8 @@ impl Redis {
     /// Returns every id in any key of the queue.
     fn all_ids(&mut self) -> Result<Vec<JobId>, Fault> {
         let mut ids = BTreeSet::new();
-        for key in [self.keys.jobs().to_owned(), self.keys.fences().to_owned()] {
+        let keys = [self.keys.jobs(), self.keys.fences(), self.keys.progress()];
+        for key in keys.map(str::to_owned) {
             for (id, _) in self.scan(&key)? {
                 ids.insert(id_of(&id)?);
             }

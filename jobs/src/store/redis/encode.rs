@@ -315,6 +315,7 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
         Op::PutSchedule(new) => (true, 1, new.payload.len() + 400),
         Op::Retry(..) => (true, 1, 0),
         Op::Purge => (false, ITEMS, 0),
+        Op::PutProgress { value, .. } => (true, 1, value.len()),
         Op::PutSetting { .. } | Op::PutNode { .. } => (true, 1, 400),
         _ if change.is_question() || matches!(change, Op::Flush) => return,
         _ => (false, 1, 0),
@@ -347,6 +348,9 @@ fn push_one(call: &mut Call, change: &Op) {
         Op::Purge => push_all(call, Operation::Purge, &[]),
         Op::PutNode { id, node } => {
             push_all(call, Operation::PutNode, &[id.as_bytes(), node.as_bytes()]);
+        }
+        Op::PutProgress { id, fence, value } => {
+            push_all(call, Operation::PutProgress, &[&id_bytes(*id), &token(*fence), value]);
         }
         Op::PutSetting { name, value } => {
             let is_set = if value.is_some() { b"1" } else { b"0" };

@@ -29,6 +29,7 @@ const SETTINGS: usize = 13;
 const DEAD_BY_ERROR: usize = 14;
 const NODES: usize = 15;
 const HISTORY: usize = 16;
+const PROGRESS: usize = 17;
 
 /// Returns the hash tag of a queue, from which a cluster computes its slot.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
@@ -58,6 +59,7 @@ impl Keys {
             "dead_by_error",
             "nodes",
             "history",
+            "progress",
         ];
         let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
@@ -103,6 +105,10 @@ impl Keys {
 
     pub(super) fn history(&self) -> &str {
         &self.fixed[HISTORY]
+    }
+
+    pub(super) fn progress(&self) -> &str {
+        &self.fixed[PROGRESS]
     }
 
     pub(super) fn settings(&self) -> &str {

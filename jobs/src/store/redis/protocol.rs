@@ -23,6 +23,7 @@ pub(super) enum Operation {
     DropSchedule,
     PutSetting,
     PutNode,
+    PutProgress,
     Occur,
     Complete,
     CompleteAndKeep,
@@ -47,6 +48,7 @@ impl Operation {
             Operation::Occur => "occur",
             Operation::PutSetting => "put_setting",
             Operation::PutNode => "put_node",
+            Operation::PutProgress => "put_progress",
             Operation::Complete => "complete",
             Operation::CompleteAndKeep => "complete_and_keep",
             Operation::Finish => "finish",
@@ -190,7 +192,7 @@ mod tests {
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
-    const OPERATIONS: [Operation; 18] = [
+    const OPERATIONS: [Operation; 19] = [
         Operation::Insert,
         Operation::InsertMany,
         Operation::Cancel,
@@ -204,6 +206,7 @@ mod tests {
         Operation::Occur,
         Operation::PutSetting,
         Operation::PutNode,
+        Operation::PutProgress,
         Operation::Complete,
         Operation::CompleteAndKeep,
         Operation::Finish,

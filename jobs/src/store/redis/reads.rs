@@ -15,7 +15,7 @@ use crate::store::{Answer, Ending, JobSet, Op, Page, PageRequest, StoredSchedule
 use crate::values::error::StoreError;
 use crate::values::extra::headers_in;
 use crate::values::id::JobId;
-use crate::values::info::{Counts, DeadByError, JobInfo, JobState};
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::node::{NodeInfo, Stored};
 use crate::values::time::Millis;
 
@@ -36,11 +36,14 @@ pub(super) struct Counted {
 impl Redis {
     pub(super) fn question(&mut self, op: &Op) -> Result<Answer, Fault> {
         Ok(match op {
-            Op::Get(id) => Answer::Info(self.infos(&[Which::Id(*id)])?.pop().flatten()),
+            Op::Get(id) => {
+                Answer::Info(self.infos(&[Which::Id(*id)])?.pop().flatten().map(Box::new))
+            }
             Op::GetKey(key) => {
                 // A dead job has no key.
                 let found = self.infos(&[Which::Key(key)])?.pop().flatten();
-                Answer::Info(found.filter(|job| job.key.as_deref() == Some(key)))
+                let found = found.filter(|job| job.key.as_deref() == Some(key));
+                Answer::Info(found.map(Box::new))
             }
             Op::Page(request) => Answer::Page(match request.set {
                 JobSet::Alive => self.alive_page(request)?,
@@ -255,7 +258,16 @@ impl Redis {
         let reply = self.run(Name::Count, &[])?;
         let at = |n: usize| number(&reply[n]).map(|number| number as u64);
         let (pending, running) = (at(2)?, at(3)?);
-        let counts = Counts { pending, claimed: 0, running, dead: at(4)?, schedules: at(5)? };
+        let oldest = u64::try_from(number(&reply[12])?).ok();
+        let counts = Counts {
+            pending,
+            claimed: 0,
+            running,
+            dead: at(4)?,
+            schedules: at(5)?,
+            overdue: Overdue { count: at(11)?, is_exact: true },
+            oldest_overdue: oldest.map(Duration::from_millis),
+        };
         let mut kinds = Vec::new();
         for pair in array(&reply[6])?.chunks(2) {
             if let [kind, jobs] = pair {
@@ -324,7 +336,7 @@ fn score(value: &Value) -> Result<i64, StoreError> {
 }
 
 fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
-    let [id, state, due, own, record] = fields else { return Ok(None) };
+    let [id, state, due, own, record, progress] = fields else { return Ok(None) };
     let record = read_record(bytes(record)?)?;
     let state = match (&record.end, bytes(state)?) {
         (Some(end), _) => end.ending.state(),
@@ -349,6 +361,7 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         ended,
         took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),
         result: record.end.and_then(|end| end.result),
+        progress: Some(bytes(progress)?.to_vec()).filter(|progress| !progress.is_empty()),
         payload: record.payload,
     }))
 }

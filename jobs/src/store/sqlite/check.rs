@@ -35,6 +35,7 @@ struct Seen {
 /// | F9 | a row of `cancel_requested` names a claimed job: claimed by this process, if it runs the jobs |
 /// | F10 | every row of a pending or claimed job can be read |
 /// | F11 | every row of `outbox` is a job that a statement has added |
+/// | F12 | a row of `progress` belongs to a claimed job, as a row of `cancel_requested` does |
 pub(crate) fn check(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     // One transaction, which reads all tables as of one moment.
     tables.execute("BEGIN", [])?;
@@ -76,7 +77,7 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     ensure(unreadable.is_none(), || format!("F11: row {unreadable:?} of the outbox is no job"))
 }
 
-/// The part of the check that only the process which runs the jobs can do: F8, and F9 by its own claims.
+/// The part of the check that only the process which runs the jobs can do: F8, and F9 and F12 by its own claims.
 pub(crate) fn check_claims(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     tables.execute("BEGIN", [])?;
     let found = tables.kinds().map_err(Violation::from);
@@ -92,13 +93,21 @@ fn claims_agree(tables: Tables<'_>, kinds: &[KindRow], claims: &Claims) -> Resul
         let is_there = tables.find(kinds, *id)?.is_some();
         ensure(is_there, || format!("F8: {id} is claimed, and there is no such job"))?;
     }
-    for id in tables.ids(&tables.sql.cancel_requests)? {
+    let is_claimed = |id: JobId| {
         let is_claimed = match claims.of_runner() {
             true => claims.held().contains_key(&id),
             false => in_file.contains(&id),
         };
-        ensure(is_claimed && tables.find(kinds, id)?.is_some(), || {
+        Ok::<bool, StoreError>(is_claimed && tables.find(kinds, id)?.is_some())
+    };
+    for id in tables.ids(&tables.sql.cancel_requests)? {
+        ensure(is_claimed(id)?, || {
             format!("F9: a cancel of {id} is requested, and no process has claimed the job")
+        })?;
+    }
+    for id in tables.ids(&tables.sql.all_progress)? {
+        ensure(is_claimed(id)?, || {
+            format!("F12: {id} has progress, and no process has claimed the job")
         })?;
     }
     Ok(())

@@ -133,7 +133,7 @@ impl State {
                 errors: job.errors,
                 extra,
                 payload: job.payload,
-                fence: Fence::new(*starts << CLAIM_BITS | *fences, 0),
+                fence: fence_of(*starts, *fences),
             });
             if is_innocent && let Some(scan) = &mut scans[at] {
                 scan.advance(held, &mut cursor.waiting, request.until, &mut self.unreadable)?;
@@ -192,6 +192,11 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Returns the fence of the claim with this number, counted since the process started.
+pub(super) fn fence_of(starts: u64, claims: u64) -> Fence {
+    Fence::new(starts << CLAIM_BITS | claims, 0)
 }
 
 /// Returns the rank and the id of the first due suspect that the claim has not considered yet, and the index of its

@@ -137,6 +137,21 @@ impl State {
         Ok(())
     }
 
+    /// Deletes a job that is dead or kept.
+    pub(super) fn delete_ended(
+        &mut self,
+        tables: Tables<'_>,
+        id: JobId,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
+        let Some(row) = tables.ended(id)? else { return Ok(false) };
+        self.take_ended(tables, &row)?;
+        if row.job.callers_id {
+            self.remember(tables, id, now)?;
+        }
+        Ok(true)
+    }
+
     /// Removes an entry whose time is over, or for which there is no room. The id stays if its caller chose it and
     /// it may not be forgotten yet.
     fn drop_ended(

@@ -30,6 +30,7 @@
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
 //! | `pages.rs` | pages of pending and claimed jobs |
+//! | `progress.rs` | the progress of runs |
 //! | `reads.rs` | the other questions |
 //! | `outbox.rs` | operations in a transaction of the caller |
 //! | `statement.rs` | an insert as a statement of any SQLite library |
@@ -49,6 +50,7 @@ mod state;
 mod scan;
 pub(crate) mod later_jobs;
 pub(crate) mod ops;
+mod progress;
 mod pace;
 mod ended;
 mod history;

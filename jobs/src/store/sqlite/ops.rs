@@ -83,12 +83,17 @@ impl State {
                 tables.execute(&tables.sql.put_node, params![id, now.get(), node])?;
                 Answer::Done
             }
+            Op::PutProgress { id, fence, value } => {
+                self.put_progress(tables, *id, *fence, value)?;
+                Answer::Done
+            }
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
             }
             Op::Finish(finish) => self.finish(tables, finish, now)?,
             Op::Release { id, interrupted, .. } => {
                 if let Some(place) = self.claims.end(*id, false) {
+                    self.drop_progress(tables, *id)?;
                     if self.take_cancel_request(tables, *id)? {
                         self.delete_pending(tables, place, now)?;
                     } else {
@@ -106,9 +111,9 @@ impl State {
                 tables.execute(&tables.sql.flush, [])?;
                 Answer::Done
             }
-            Op::Get(id) => Answer::Info(self.get(tables, *id)?),
+            Op::Get(id) => Answer::Info(self.get(tables, *id)?.map(Box::new)),
             Op::GetKey(key) => Answer::Info(match tables.key_holder(key)? {
-                Some(id) => self.get(tables, id)?,
+                Some(id) => self.get(tables, id)?.map(Box::new),
                 None => None,
             }),
             Op::Page(request) => Answer::Page(match request.set {
@@ -124,7 +129,7 @@ impl State {
                 }
                 Answer::Page(page)
             }
-            Op::Counts => Answer::Counts(self.counts(tables)?),
+            Op::Counts => Answer::Counts(self.counts(tables, now)?),
             Op::Kinds => {
                 let count = |kind: &KindRow| u64::try_from(self.counts_of(kind).jobs).unwrap_or(0);
                 let kinds = self.kinds.iter().map(|kind| (kind.name.clone(), count(kind)));
@@ -291,21 +296,6 @@ impl State {
         Ok(Answer::Changed(true))
     }
 
-    /// Deletes a job that is dead or kept.
-    fn delete_ended(
-        &mut self,
-        tables: Tables<'_>,
-        id: JobId,
-        now: Millis,
-    ) -> Result<bool, StoreError> {
-        let Some(row) = tables.ended(id)? else { return Ok(false) };
-        self.take_ended(tables, &row)?;
-        if row.job.callers_id {
-            self.remember(tables, id, now)?;
-        }
-        Ok(true)
-    }
-
     fn finish(
         &mut self,
         tables: Tables<'_>,
@@ -324,6 +314,7 @@ impl State {
         // still names it would count as an interruption of it.
         let is_over = matches!(end, End::Completed | End::Cancelled);
         self.claims.end(id, is_over);
+        self.drop_progress(tables, id)?;
         match end {
             End::Completed if finish.wanted || finish.keep.is_some() => {
                 let (took, result, keep) = (finish.took, finish.result.as_deref(), finish.keep);

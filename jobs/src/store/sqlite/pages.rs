@@ -77,7 +77,7 @@ impl State {
             let job = tables.job(Place { kind, due, id, later })?;
             let Some(job) = job.filter(|job| job.due == due) else { continue };
             bytes += job.payload.len();
-            jobs.push(self.alive_info(kind, job, claimed.contains(&id))?);
+            jobs.push(self.alive_info(tables, kind, job, claimed.contains(&id))?);
             if bytes >= BYTES_PER_PAGE {
                 next = Some(position);
                 break;
@@ -88,12 +88,17 @@ impl State {
 
     pub(super) fn alive_info(
         &self,
+        tables: Tables<'_>,
         kind: i64,
         job: JobRow,
         claimed: bool,
     ) -> Result<JobInfo, StoreError> {
-        let state = if claimed { JobState::Running } else { JobState::Pending };
-        Ok(job.info(kind_row(&self.kinds, kind)?.name.clone(), state))
+        let kind = kind_row(&self.kinds, kind)?.name.clone();
+        if !claimed {
+            return Ok(job.info(kind, JobState::Pending));
+        }
+        let progress = tables.one(&tables.sql.progress, [id_bytes(job.id)], |row| row.get(0))?;
+        Ok(JobInfo { progress, ..job.info(kind, JobState::Running) })
     }
 
     /// Returns the positions of the first `limit` later jobs of a kind behind `after`.

@@ -42,6 +42,8 @@ impl State {
         tables.execute(&tables.sql.drop_claims, [])?;
         tables.execute(&tables.sql.drop_cancel_requests, [])?;
         self.cancel_requested = Some(HashSet::new());
+        tables.execute(&tables.sql.drop_all_progress, [])?;
+        self.progress = Some(HashSet::new());
         self.claims.handle(kinds, &self.kinds);
         Ok(())
     }

@@ -196,6 +196,7 @@ impl JobRow {
             ended: None,
             took: None,
             result: None,
+            progress: None,
             payload: self.payload,
         }
     }

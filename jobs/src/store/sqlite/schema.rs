@@ -8,6 +8,7 @@
 //! | `key` | a key and the id of its pending or claimed job | jobs with keys |
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended | jobs in flight |
 //! | `cancel_requested` | a claimed job whose cancel was requested | such requests, until the run ends |
+//! | `progress` | a claimed job, and the progress that its run has set | such jobs, until the run ends |
 //! | `ended` | a job that is dead or kept; or an id that the caller chose and whose job has ended | such jobs and ids, until they are purged |
 //! | `dead_by_error` | a kind, the first line of an error, and the number of dead jobs with both | such groups |
 //! | `kind` | the number of a kind, its name, and its counts | kinds |
@@ -60,6 +61,7 @@ CREATE TABLE {p}moved (
 CREATE TABLE {p}key (name TEXT PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}claim (n INTEGER PRIMARY KEY, ids BLOB NOT NULL);
 CREATE TABLE {p}cancel_requested (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE {p}progress (id BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}ended (
     id BLOB PRIMARY KEY, ending INTEGER NOT NULL, until INTEGER NOT NULL, at INTEGER NOT NULL,
     kind INTEGER, due INTEGER, took INTEGER,
@@ -112,6 +114,8 @@ pub(crate) struct Sql {
     pub(crate) clear_key: String,
     pub(crate) page: String,
     pub(crate) all_jobs: String,
+    pub(crate) overdue: String,
+    pub(crate) overdue_later: String,
 
     pub(crate) newest: String,
 
@@ -149,6 +153,12 @@ pub(crate) struct Sql {
     pub(crate) cancel_requests: String,
     pub(crate) drop_cancel_request: String,
     pub(crate) drop_cancel_requests: String,
+
+    pub(crate) put_progress: String,
+    pub(crate) progress: String,
+    pub(crate) all_progress: String,
+    pub(crate) drop_progress: String,
+    pub(crate) drop_all_progress: String,
 
     pub(crate) put_ended: String,
     pub(crate) put_remembered: String,
@@ -239,6 +249,11 @@ impl Sql {
                  AND due <= ?4 ORDER BY due, id LIMIT ?5"),
             all_jobs: sql(&format!("SELECT kind, due, id, callers_id, key, {more} FROM {{p}}job")),
 
+            overdue: sql("SELECT due, id FROM {p}job WHERE kind = ?1 AND due < ?2 \
+                 ORDER BY due, id LIMIT ?3"),
+            overdue_later: sql("SELECT due FROM {p}later WHERE kind = ?1 AND hour <= ?2 \
+                 ORDER BY hour, id LIMIT ?3"),
+
             newest: sql("SELECT max(due) FROM {p}job WHERE kind = ?1"),
 
             hour: sql("SELECT value FROM {p}meta WHERE name = 'hour'"),
@@ -293,6 +308,12 @@ impl Sql {
             cancel_requests: sql("SELECT id FROM {p}cancel_requested"),
             drop_cancel_request: sql("DELETE FROM {p}cancel_requested WHERE id = ?1"),
             drop_cancel_requests: sql("DELETE FROM {p}cancel_requested"),
+
+            put_progress: sql("INSERT OR REPLACE INTO {p}progress VALUES (?1, ?2)"),
+            progress: sql("SELECT value FROM {p}progress WHERE id = ?1"),
+            all_progress: sql("SELECT id FROM {p}progress"),
+            drop_progress: sql("DELETE FROM {p}progress WHERE id = ?1"),
+            drop_all_progress: sql("DELETE FROM {p}progress"),
 
             put_ended: sql(
                 "INSERT INTO {p}ended (id, ending, until, at, kind, due, took, failures, \

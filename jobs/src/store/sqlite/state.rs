@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) unknown: HashSet<JobId>,
     /// The rows of `cancel_requested`. `None`: read them again, since another connection may have changed them.
     pub(crate) cancel_requested: Option<HashSet<JobId>>,
+    /// The rows of `progress`, if this process runs the jobs. `None`: read them again.
+    pub(crate) progress: Option<HashSet<JobId>>,
     /// The table `outbox` may hold jobs.
     pub(crate) outbox: bool,
     /// Another process runs the jobs of the file now.
@@ -63,6 +65,7 @@ impl State {
             changed: false,
             unknown: HashSet::new(),
             cancel_requested: None,
+            progress: None,
             outbox: true,
             overtaken: false,
             ahead: Vec::new(),
@@ -112,6 +115,7 @@ impl State {
         self.deltas.clear();
         self.noted.take();
         self.cancel_requested = None;
+        self.progress = None;
         self.outbox = true;
         self.reload = true;
     }

@@ -59,6 +59,9 @@ for n = at, #ARGV do
   elseif #found_in > 0 then
     say('R5: what waits or is claimed has a record')
   end
+  if redis.call('HEXISTS', progress, id) == 1 and not claimed then
+    say('R16: only a claimed job has progress')
+  end
   if (redis.call('HEXISTS', fences, id) == 1) ~= (claimed ~= false) then
     say('R6: what is claimed has a fence')
   end

@@ -39,7 +39,7 @@ end
 -- A full server refuses the operations that need memory, and no others.
 local NEEDS_MEMORY = {
   insert = true, insert_many = true, occur = true, put_schedule = true, put_setting = true, put_node = true,
-  retry = true,
+  put_progress = true, retry = true,
 }
 if not NEEDS_MEMORY[ARGV[at]] then
   write_on_a_full_server()

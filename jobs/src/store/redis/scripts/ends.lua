@@ -1,8 +1,20 @@
 -- Changes to claimed jobs. Each operation carries the token of its claim, and does nothing if that claim is no
 -- longer held. `apply.lua` says how operations are called.
 
--- Ends the claim with this token, behind which the buckets of its run may stand. Returns the claim as its fence describes it, and the fence. Nil if the job
--- has no claim with this token.
+-- Whether any run has progress: read once for the call, since almost always none has.
+local is_any_progress
+
+local function drop_progress(ids)
+  if is_any_progress == nil then
+    is_any_progress = redis.call('HLEN', progress) > 0
+  end
+  if is_any_progress then
+    call_all('HDEL', progress, ids)
+  end
+end
+
+-- Ends the claim with this token, behind which the buckets of its run may stand. Returns the claim as its fence
+-- describes it, and the fence. Nil if the job has no claim with this token.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
   if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= string.sub(token, 1, TOKEN_BYTES) then
@@ -10,6 +22,7 @@ local function end_claim(id, token)
   end
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
+  drop_progress({ id })
   return read_fence(fence), fence
 end
 
@@ -99,6 +112,7 @@ operations.complete = function()
   end
   call_all('ZREM', run, ended)
   call_all('HDEL', fences, ended)
+  drop_progress(ended)
   call_all('HDEL', jobs, ended)
   return table.concat(results)
 end
@@ -163,6 +177,18 @@ end
 operations.finish = function()
   local id, token, fate, time, errors, took = args(6)
   return finish(id, token, fate, tonumber(time), errors, tonumber(took))
+end
+
+-- Sets the progress of a run.
+operations.put_progress = function()
+  local id, token, value = args(3)
+  local fence = redis.call('HGET', fences, id)
+  if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
+    return DONE
+  end
+  redis.call('HSET', progress, id, value)
+  is_any_progress = true
+  return DONE
 end
 
 -- Gives a claim back, as if it had never been made. `interrupted`: '1' if a run was under way.

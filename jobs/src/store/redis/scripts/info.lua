@@ -3,7 +3,8 @@
 -- ARGV from `at` on: a limit of bytes; for each job 'id' and its id, or 'key' and its key.
 -- Returns { 'ok', microseconds, jobs }: for each job a list, which is empty if there is no such job, or if its
 -- record makes no sense. The list has its id; its state: `pending`, `ended`, `running` if the caller has claimed
--- the job, `claimed` if another process has; its due time; '1' if it holds its key; its record.
+-- the job, `claimed` if another process has; its due time; '1' if it holds its key; its record; the progress of its run,
+-- or ''.
 -- The list of jobs ends early once the records exceed the limit.
 
 local most_bytes = tonumber(args(1))
@@ -23,15 +24,15 @@ while at <= #ARGV and bytes <= most_bytes do
     end
     local fence = redis.call('HGET', fences, id)
     if has(job.flags, ENDED) then
-      found[#found + 1] = { id, 'ended', string.format('%.0f', job.due), own, record }
+      found[#found + 1] = { id, 'ended', string.format('%.0f', job.due), own, record, '' }
     elseif fence then
       local time = string.format('%.0f', due_of(fence))
       local state = owner_of(fence) == owner and 'running' or 'claimed'
-      found[#found + 1] = { id, state, time, own, record }
+      found[#found + 1] = { id, state, time, own, record, redis.call('HGET', progress, id) or '' }
     else
       local score = redis.call('ZSCORE', due[job.kind], id)
       local time = score and string.format('%.0f', time_of(tonumber(score)))
-      found[#found + 1] = { id, 'pending', time, own, record }
+      found[#found + 1] = { id, 'pending', time, own, record, '' }
     end
   else
     found[#found + 1] = {}

@@ -76,6 +76,7 @@ if #expired > 0 then
     found[n] = fence
   end
   learn_suspects(found)
+  call_all('HDEL', progress, expired)
 end
 for _, id in ipairs(expired) do
   local fence, record = fence_of[id], redis.call('HGET', jobs, id)

@@ -3,7 +3,7 @@
 -- Every key that a script uses must be in KEYS, and each kind has its own key. So if the caller does not name
 -- all kinds, the script writes nothing and returns them.
 --
--- KEYS: the seventeen below in their order, then the due set of each kind that ARGV names.
+-- KEYS: the eighteen below in their order, then the due set of each kind that ARGV names.
 -- ARGV: the present in milliseconds, or '' for the server's clock; the channel of notifications; the owner,
 -- which identifies the calling process; how long dead jobs and ids are kept, in milliseconds; 1 or 0, whether the history
 -- counts what the caller does; the number of kinds; each kind. The arguments of the script itself follow, from `at` on.
@@ -14,6 +14,7 @@ local sent, jobs, run, fences, keys = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5
 local ended, over, counters, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local cancel_requested, kinds, meta, unreadable = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local settings, dead_by_error, nodes, history = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
+local progress = KEYS[18]
 
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -30,7 +31,7 @@ local known = tonumber(ARGV[6])
 local stale = redis.call('HLEN', kinds) ~= known
 for n = 1, known do
   local kind = ARGV[6 + n]
-  due[kind] = KEYS[17 + n]
+  due[kind] = KEYS[18 + n]
   stale = stale or redis.call('HEXISTS', kinds, kind) == 0
 end
 if stale then
@@ -209,7 +210,7 @@ end
 
 -- The command that returns the size of each key, by its type.
 local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
-  'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN' }
+  'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN' }
 
 -- Fails if a user has given a key another type. A script calls it before it writes, since its writes would stay
 -- if it failed later.
