@@ -24,12 +24,15 @@ impl Contents {
     fn of(client: &Client) -> Result<Contents> {
         let (mut pending, mut running, mut dead) =
             (client.pending(), client.running(), client.dead());
+        let mut counts = client.count()?;
+        // What is overdue grows with the clock.
+        (counts.overdue, counts.oldest_overdue) = Default::default();
         let contents = Contents {
             pending: pending.by_ref().collect(),
             running: running.by_ref().collect(),
             dead: dead.by_ref().collect(),
             schedules: client.schedules()?,
-            counts: client.count()?,
+            counts,
         };
         match [&pending, &running, &dead].iter().find_map(|pages| pages.error()) {
             Some(error) => Err(error.clone().into()),
