@@ -1,6 +1,6 @@
 //! Jobs that have ended, waits for them, pauses and head starts: in memory and on a file.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{CallError, Jobs};
 
@@ -245,4 +245,28 @@ fn history_counts_interrupted_runs() {
             scenarios::history::history_counts_interrupted_runs(open);
         }
     });
+}
+
+/// Jobs of later hours that become due while no process runs them are counted exactly, and the oldest one is found,
+/// also beside many jobs of the same hour that are not due yet.
+#[test]
+fn overdue_jobs_are_counted_where_no_process_runs_them() {
+    let (_folder, path) = file();
+    let builder = Jobs::open(&path).unwrap().handle(|_: Mail, _| Ok(()));
+    let (jobs, driver) = builder.manual().unwrap();
+    let hour = Duration::from_secs(3600);
+    let now = driver.wall_now();
+    let past = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() % 3600;
+    // The beginning of an hour that stays in the table of later jobs, since nothing handles the kind.
+    let begin = now - Duration::from_secs(past) + 48 * hour;
+    let at = |minute: u64, n: u64| (begin + Duration::from_secs(60 * minute), Charge(n));
+    // Behind this one, jobs are not at the end of the kind, and so wait with those of their hour.
+    jobs.insert(100 * hour, Charge(0)).unwrap();
+    jobs.insert_batch((0..12_000).map(|n| at(50, n))).unwrap();
+    jobs.insert_batch([at(7, 1), at(5, 2), at(9, 3)]).unwrap();
+    driver.set_wall_unseen(begin + Duration::from_secs(600));
+    let counts = jobs.client().count().unwrap();
+    assert_eq!((counts.overdue.count, counts.overdue.is_exact), (3, true));
+    let age = counts.oldest_overdue.unwrap().as_secs();
+    assert_eq!(age, 300);
 }

@@ -61,11 +61,17 @@ impl State {
             let mut read = rows.len() as i64;
             let unclaimed = rows.into_iter().filter(|position| !claimed.contains(position));
             let mut dues: Vec<Millis> = unclaimed.map(|(due, _)| due).collect();
-            // While no process runs the jobs, no job leaves `later`.
-            let until = params![kind.n, hour_of(now), limit];
+            // While no process runs the jobs, no job leaves `later`. Its rows have no order within an hour, so the
+            // first of them is asked for by itself: that reads the jobs of one hour.
+            let until = params![kind.n, hour_of(now), now.get(), limit];
             let later = tables.all(&tables.sql.overdue_later, until, |row| millis_of(row, 0))?;
             read = read.max(later.len() as i64);
-            dues.extend(later.into_iter().filter(|due| *due < now));
+            if !later.is_empty() {
+                let earliest =
+                    tables.one(&tables.sql.first_later, [kind.n], |row| millis_of(row, 0))?;
+                first = first.into_iter().chain(earliest).min();
+            }
+            dues.extend(later);
             first = first.into_iter().chain(dues.iter().copied().min()).min();
             overdue.is_exact &= read < limit;
             overdue.count += dues.len() as u64;

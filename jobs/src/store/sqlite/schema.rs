@@ -116,6 +116,7 @@ pub(crate) struct Sql {
     pub(crate) all_jobs: String,
     pub(crate) overdue: String,
     pub(crate) overdue_later: String,
+    pub(crate) first_later: String,
 
     pub(crate) newest: String,
 
@@ -251,8 +252,10 @@ impl Sql {
 
             overdue: sql("SELECT due, id FROM {p}job WHERE kind = ?1 AND due < ?2 \
                  ORDER BY due, id LIMIT ?3"),
-            overdue_later: sql("SELECT due FROM {p}later WHERE kind = ?1 AND hour <= ?2 \
-                 ORDER BY hour, id LIMIT ?3"),
+            overdue_later: sql("SELECT due FROM {p}later \
+                 WHERE kind = ?1 AND hour <= ?2 AND due < ?3 LIMIT ?4"),
+            first_later: sql("SELECT min(due) FROM {p}later WHERE kind = ?1 \
+                 AND hour = (SELECT min(hour) FROM {p}later WHERE kind = ?1)"),
 
             newest: sql("SELECT max(due) FROM {p}job WHERE kind = ?1"),
 
