@@ -95,6 +95,27 @@ fn the_wheel_agrees_if_a_job_advances_by_more_than_its_period() {
     wheel::run(&setup, &[job, Op::Advance(period), Op::AdvanceToNext]);
 }
 
+/// An event that waits for room although its wall-clock time has come is the next timer or is none: setting the wall
+/// clock to where it is may put it into the next tick, or leave it.
+#[test]
+fn the_wheel_agrees_if_the_wall_is_set_while_an_event_waits_for_room() {
+    use wheel::{Act, EventOp, LastWill, Op, Room, Setup, Time};
+    let zeros = Unstructured::new(&[]).arbitrary();
+    let mut setup: Setup = zeros.expect("bytes that are missing count as zeros");
+    (setup.sizes, setup.bound) = (vec![1], 1);
+    setup.room = Room { events: 1, gives: false };
+    let insert = |time| EventOp::Insert(time, LastWill::Nothing);
+    let overdue = Act::Event(insert(Time::Wall(-20_000)));
+    let history = [
+        Op::Insert(Time::After(0), overdue, LastWill::Nothing),
+        Op::Event(insert(Time::At(-20_000))),
+        Op::Advance(2049),
+        Op::SetWall(0),
+        Op::AdvanceToNext,
+    ];
+    wheel::run(&setup, &history);
+}
+
 #[cfg(feature = "async")]
 proptest! {
     #![proptest_config(cases(512))]

@@ -54,6 +54,12 @@ pub(crate) struct KnownEvents {
     pub(crate) is_settled: bool,
 }
 
+impl KnownEvent {
+    pub(crate) fn is_for_the_wall(&self) -> bool {
+        self.wall.is_some()
+    }
+}
+
 impl KnownEvents {
     pub(crate) fn new(room: Room) -> KnownEvents {
         KnownEvents {

@@ -253,11 +253,11 @@ pub(crate) enum Op {
 /// The options of the wheel of a history.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    sizes: Vec<usize>,
+    pub(crate) sizes: Vec<usize>,
     shards: usize,
     /// Mostly small, so that histories reach it.
-    bound: usize,
-    room: Room,
+    pub(crate) bound: usize,
+    pub(crate) room: Room,
     /// The act of the hook of the events.
     hook: Act,
     ending: Ending,

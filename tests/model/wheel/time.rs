@@ -1,5 +1,6 @@
 //! Advances of the clock, and the order in which timers come due.
 
+use super::events::KnownEvent;
 use super::truth::TICK;
 use super::world::{World, nanos};
 
@@ -93,7 +94,10 @@ impl World {
         let sleepers = truth.next_sleeper();
         #[cfg(not(feature = "async"))]
         let sleepers = None;
-        let pending = truth.events.pending().map(|event| event.high);
+        // An event that was due when the wall clock was set may wait for room still, or come at the next tick.
+        let was_due = |event: &KnownEvent| event.is_for_the_wall() && event.low <= tick;
+        let pending = truth.events.pending();
+        let pending = pending.map(|event| if was_due(event) { tick } else { event.high });
         let (due, to_come): (Vec<u64>, Vec<u64>) = pending.partition(|&high| high <= tick);
         let event = to_come.into_iter().min();
         // A due event may come now, but need not come before the next tick.
