@@ -1,0 +1,76 @@
+//! What the first release stored, every later version opens: a file, and the keys of a server.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `fill.rs` | fills a queue with a job of each sort, and reads everything that a client sees |
+//! | `server_keys.rs` | the keys of a server as lines of text, and back |
+//! | `../data/file-4.db`, `../data/server-1.json` | what was stored: the number is that of the layout |
+//! | `../data/seen.json` | what a client of that version saw in both |
+//!
+//! With `TICKWHEEL_WRITE_LAYOUT=1` the tests write these files anew. That is right only before a release, or for a
+//! new number.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods)]
+
+mod fill;
+#[path = "../redis/installed.rs"]
+mod installed;
+#[allow(dead_code, reason = "the tests of the store use the rest")]
+#[path = "../redis/server.rs"]
+mod server;
+mod server_keys;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use tickwheel_jobs::{Builder, Jobs};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn writes() -> bool {
+    env::var_os("TICKWHEEL_WRITE_LAYOUT").is_some()
+}
+
+/// Compares what a client sees with what one saw when the data were written; then runs all that is pending.
+fn opens(open: impl Fn() -> Builder) {
+    let client = open().client().unwrap();
+    client.check().unwrap();
+    let seen = fill::contents(&client);
+    if writes() {
+        fs::write(data("seen.json"), &seen).unwrap();
+    }
+    assert_eq!(seen, fs::read_to_string(data("seen.json")).unwrap());
+    drop(client);
+    fill::run_all(open());
+}
+
+/// A file of layout 4 is opened, shows what it showed, and its jobs run.
+#[test]
+fn file_of_layout_4_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    if writes() {
+        let path = folder.path().join("written.db");
+        fill::fill(Jobs::open(&path).unwrap());
+        fs::copy(path, data("file-4.db")).unwrap();
+    }
+    let path = folder.path().join("jobs.db");
+    fs::copy(data("file-4.db"), &path).unwrap();
+    opens(|| Jobs::open(&path).unwrap());
+}
+
+/// The keys of layout 1 on a server are read, show what they showed, and their jobs run.
+#[test]
+fn keys_of_layout_1_are_read() {
+    let Some(server) = installed::server(&["--appendonly", "no"]) else { return };
+    let open = || Jobs::redis(server.url()).unwrap();
+    if writes() {
+        fill::fill(open());
+        fs::write(data("server-1.json"), server_keys::read(&server)).unwrap();
+        let _: String = server.ask(&["FLUSHALL"]);
+    }
+    server_keys::write(&server, &fs::read_to_string(data("server-1.json")).unwrap());
+    opens(open);
+}
