@@ -1,6 +1,7 @@
 //! An application and calls of the command, on a file or on a server: [`place`] of the test is where the jobs are.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::process::Command;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -59,7 +60,16 @@ pub(crate) fn command(store: impl AsRef<OsStr>, args: &[&str]) -> Command {
 
 impl Ended {
     pub(crate) fn of(command: &mut Command) -> Ended {
-        let ended = command.output().unwrap();
+        let ended = loop {
+            match command.output() {
+                // Another test has started a process while this program was being copied, and that process still
+                // has the copy open.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                ended => break ended.unwrap(),
+            }
+        };
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let code = ended.status.code().unwrap();
         Ended { code, out: text(ended.stdout), err: text(ended.stderr) }

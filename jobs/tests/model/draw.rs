@@ -219,6 +219,8 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
             .prop_map(|(n, k, ms, policy, p)| Op::Schedule(n, k, ms, policy, p)),
         1 => (0..2_usize).prop_map(Op::Unschedule),
         2 => (kind(), delay()).prop_map(|(kind, ms)| Op::HeadStart(kind, ms)),
+        2 => (prop::option::weighted(0.8, kind()), prop::bool::weighted(0.4))
+            .prop_map(|(kind, pauses)| Op::Pause(kind, pauses)),
         3 => (kind(), time(), prop::bool::weighted(0.7), full_plan())
             .prop_map(|(k, t, committed, p)| Op::Outbox(k, t, committed, p)),
         6 => any_call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),

@@ -185,6 +185,18 @@ impl World {
                 self.shared.lock().oracle.head_starts[*kind] = *ms as i64;
                 set.map_err(|error| error.to_string())
             }
+            Op::Pause(kind, pauses) => {
+                let jobs = self.jobs.as_ref().expect("the jobs run");
+                let kind_of = kind.map(|kind| jobs.kind_named(ops::NAMES[kind]));
+                let set = match (&kind_of, *pauses) {
+                    (None, true) => jobs.pause(),
+                    (None, false) => jobs.resume(),
+                    (Some(kind), true) => kind.pause(),
+                    (Some(kind), false) => kind.resume(),
+                };
+                self.shared.lock().oracle.pause(*kind, *pauses);
+                set.map_err(|error| error.to_string())
+            }
             Op::Outbox(kind, time, committed, plan) => self.outbox(*kind, *time, *committed, plan),
             Op::Other(op) => {
                 let Some(other) = &self.other else { return Ok(()) };

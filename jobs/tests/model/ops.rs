@@ -219,6 +219,8 @@ pub(crate) enum Op {
     Unschedule(usize),
     /// The head start of a kind, in milliseconds.
     HeadStart(usize, u64),
+    /// Pauses a kind, or the queue; or ends that.
+    Pause(Option<usize>, bool),
     /// In a transaction of the caller's, which is committed or not.
     Outbox(usize, Time, bool, Box<Plan>),
     New(Said, usize, Time, Box<Plan>),

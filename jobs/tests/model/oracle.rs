@@ -31,6 +31,8 @@ pub(crate) struct Oracle {
     pub(crate) handled: [bool; 4],
     /// Those of the kinds, in milliseconds.
     pub(crate) head_starts: [i64; 4],
+    /// The kinds that are paused, and behind them whether the queue is.
+    paused: [bool; 5],
     /// Every id that was ever seen.
     pub(crate) ids: Vec<JobId>,
     pub(crate) wall: i64,
@@ -65,6 +67,7 @@ impl Oracle {
             made: Vec::new(),
             handled: [true; 4],
             head_starts: [0; 4],
+            paused: [false; 5],
             ids: Vec::new(),
             wall: 0,
             mono: 0,
@@ -228,7 +231,22 @@ impl Oracle {
         }
     }
 
-    /// A run of the job starts: by P7, P16 and P27.
+    fn is_paused(&self, kind: usize) -> bool {
+        self.paused[kind] || self.paused[4]
+    }
+
+    /// A kind or the queue is paused, or that ends: from then on its jobs are in time.
+    pub(crate) fn pause(&mut self, kind: Option<usize>, pauses: bool) {
+        let before: Vec<bool> = self.jobs.iter().map(|job| self.is_paused(job.kind)).collect();
+        self.paused[kind.unwrap_or(4)] = pauses;
+        for (at, was_paused) in before.into_iter().enumerate() {
+            if was_paused && !self.is_paused(self.jobs[at].kind) {
+                self.jobs[at].since = self.mono;
+            }
+        }
+    }
+
+    /// A run of the job starts: by P7, P16, P27 and P28.
     pub(crate) fn start(&mut self, at: usize) -> Outcome {
         let slack = self.slack();
         self.started += 1;
@@ -236,6 +254,7 @@ impl Oracle {
         let job = &self.jobs[at];
         ensure(job.state == JobState::Pending, || format!("started, and not pending: {job:?}"))?;
         ensure(self.handled[job.kind], || format!("started, and nobody handles it: {job:?}"))?;
+        ensure(!self.is_paused(job.kind), || format!("started in a pause: {job:?}"))?;
         ensure(wall >= job.due * 1000, || format!("early by {}: {job:?}", job.due * 1000 - wall))?;
         let late = (wall - job.due * 1000).min(mono - job.since).min(mono - jumped);
         ensure(late <= slack, || format!("late by {late} us: {job:?}"))?;
@@ -248,6 +267,7 @@ impl Oracle {
             let overtaken = job.due - other.due > difference
                 && other.due * 1000 <= wall
                 && self.handled[other.kind]
+                && !self.is_paused(other.kind)
                 && self.in_flight > 100;
             let passed = (if other.kind == job.kind { before } else { overtaken })
                 && other.state == JobState::Pending
@@ -337,7 +357,8 @@ impl Oracle {
     pub(crate) fn nothing_is_overdue(&self) -> Outcome {
         let slack = self.slack();
         for job in &self.jobs {
-            if job.state == JobState::Pending && self.handled[job.kind] && !job.perhaps {
+            let may_run = self.handled[job.kind] && !self.is_paused(job.kind);
+            if job.state == JobState::Pending && may_run && !job.perhaps {
                 let late = self.wall - job.due * 1000;
                 let late = late.min(self.mono - job.since).min(self.mono - self.jumped);
                 ensure(late <= slack, || format!("not started, {late} us late: {job:?}"))?;
