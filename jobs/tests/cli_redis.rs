@@ -144,6 +144,25 @@ fn queues_of_a_cluster_are_found_on_every_node() {
     );
 }
 
+/// The queues of a server are listed without a walk over its keys, and one whose keys were removed is not among them.
+#[test]
+fn queues_are_listed_without_a_scan() {
+    let Some(server) = server(&[]) else { return };
+    for queue in ["mail", "shop"] {
+        let client = Jobs::redis(server.url()).unwrap().queue(queue).client().unwrap();
+        client.insert(HOUR, Close(1)).unwrap();
+    }
+    let _: String = server.ask(&["ACL", "SETUSER", "default", "-scan", "-keys"]);
+    let names = || {
+        let lines = json(server.url(), &["queues", "--json"]);
+        let name = |line: &serde_json::Value| line["queue"].as_str().unwrap().to_owned();
+        lines.iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), ["mail", "shop"]);
+    let _: u64 = server.ask(&["DEL", "tw:{mail}:kinds"]);
+    assert_eq!(names(), ["shop"]);
+}
+
 /// A URL of sentinels leads to the server that they name. No password is printed.
 #[test]
 fn server_that_sentinels_name_is_used() {

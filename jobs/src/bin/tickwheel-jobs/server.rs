@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use redis::Connection;
+use redis::{Cmd, Connection, FromRedisValue};
 use tickwheel_jobs::{Client, Jobs};
 
 use crate::open::{Place, Queue, Sizes};
@@ -15,6 +15,8 @@ use crate::url::ServerUrl;
 
 /// The queue of a builder that names none.
 const DEFAULT_QUEUE: &str = "jobs";
+/// The key of the list of queues: `store/redis/queues.rs`.
+const LIST: &str = "tw:{queues}:names";
 /// The limit of an answer of the server.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// A search for keys ends after this many steps of `KEYS_PER_STEP`, since the server may have many keys of
@@ -32,7 +34,7 @@ pub(crate) fn client(
     let mut server = Server::connect(url, &name)?;
     server.set_clock()?;
     if !server.exists(&name)? {
-        let queues = server.queues()?;
+        let queues = server.queues().unwrap_or_default();
         let queues = if queues.is_empty() { "none".to_owned() } else { text::quoted(&queues) };
         return Err(format!("{} has no queue {name:?}; it has {queues}", server.name).into());
     }
@@ -40,7 +42,8 @@ pub(crate) fn client(
         Some(queue) => builder.queue(queue).client()?,
         None => builder.client()?,
     };
-    let mut queues = server.queues()?;
+    // A user may lack the right to read the list of queues.
+    let mut queues = server.queues().unwrap_or_default();
     queues.retain(|queue| queue != DEFAULT_QUEUE);
     let sizes = Sizes::Server(server.memory(&name));
     Ok((client, Place { name: server.name, queue: queue.map(str::to_owned), queues, sizes }))
@@ -99,20 +102,31 @@ impl Server {
         Ok(redis::cmd("EXISTS").arg(key).query(&mut self.connection)?)
     }
 
-    fn queues(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
-        let mut keys = Vec::new();
+    /// Asks the nodes, one after the other, until the one that has the key answers.
+    fn ask_each<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<Option<T>, Box<dyn Error>> {
         for node in core::iter::once(&mut self.connection).chain(&mut self.others) {
-            keys.extend(scan(node, "tw:{*}:kinds")?);
+            match cmd.query(node) {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(error) if error.code() == Some("MOVED") => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        let queue = |key: String| {
-            let queue = key.strip_prefix("tw:{")?.strip_suffix("}:kinds")?;
-            Some(queue.to_owned())
-        };
-        let mut queues: Vec<String> = keys.into_iter().filter_map(queue).collect();
+        Ok(None)
+    }
+
+    fn queues(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
+        let list = redis::cmd("SMEMBERS").arg(LIST).to_owned();
+        let mut queues: Vec<String> = self.ask_each(&list)?.unwrap_or_default();
         queues.sort();
-        // A node may be listed under two names.
-        queues.dedup();
-        Ok(queues)
+        // A queue whose keys were removed is in the list still.
+        let mut there = Vec::new();
+        for queue in queues {
+            let key = format!("tw:{{{queue}}}:kinds");
+            if self.ask_each(redis::cmd("EXISTS").arg(key))?.unwrap_or(false) {
+                there.push(queue);
+            }
+        }
+        Ok(there)
     }
 
     /// Returns about how much memory the keys of a queue use, if the server tells it.

@@ -80,6 +80,16 @@ impl Server {
         Ok(Server { addresses, way, hash_tag, needs: None, timeout, shared })
     }
 
+    /// Says whether each queue may be on another node.
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.way, Way::Cluster)
+    }
+
+    /// Returns the same server, without what the connections of this process share.
+    pub(super) fn apart(self) -> Server {
+        Server { shared: Arc::default(), ..self }
+    }
+
     /// Sets the queue to find.
     pub(crate) fn with_queue(self, queue: Option<&str>) -> Server {
         Server { hash_tag: keys::hash_tag(queue), ..self }

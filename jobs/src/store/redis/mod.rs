@@ -32,6 +32,7 @@
 //! | `claims.rs` | claims |
 //! | `reads.rs`, `history.rs` | the questions |
 //! | `check.rs` | the check of a queue |
+//! | `queues.rs` | the list of the queues |
 //! | `notifications.rs` | listens for notifications of other processes |
 
 mod server_errors;
@@ -52,6 +53,7 @@ mod claims;
 mod replicas;
 mod round_trips;
 mod reads;
+mod queues;
 mod history;
 mod check;
 mod notifications;
@@ -108,6 +110,8 @@ pub(crate) struct Redis {
     pid: u32,
     /// The number of this node, once it was noted.
     node: Option<String>,
+    /// This process has added the queue to the list of queues.
+    is_listed: bool,
 }
 
 impl Redis {
@@ -144,6 +148,7 @@ impl Redis {
             stats: StoreStats::default(),
             pid: std::process::id(),
             node: None,
+            is_listed: false,
         }
     }
 

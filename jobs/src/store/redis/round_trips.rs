@@ -109,6 +109,7 @@ impl Redis {
             match answers.into_iter().next().map(reply) {
                 Some(Reply::Kinds(kinds)) => {
                     self.kinds = kinds;
+                    self.list_queue();
                     return Ok(());
                 }
                 Some(Reply::Unloaded) => drop(self.connection.send(&self.scripts.loading())?),
