@@ -1,6 +1,6 @@
 //! The figures of the history: how often what happened, and how late and how long runs were.
 //!
-//! `scripts/history.lua` has the same numbers and the same bytes.
+//! `scripts/history.lua` has the same numbers and the same bytes, in any order of the figures.
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ pub(crate) const MINUTES_KEPT: u32 = 48;
 /// For how many full days there are hours.
 pub(crate) const HOURS_KEPT: u32 = 90;
 
-const MINUTE_MS: i64 = 60_000;
+pub(crate) const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 
 /// The rows of a store.
@@ -208,6 +208,16 @@ fn begin_hour(rows: &mut impl Rows, kind: &str, hour: u32) -> Result<bool, Store
     }
     rows.put(key, index_value(&index))?;
     Ok(true)
+}
+
+/// Returns the name under which a kind has a history.
+#[cfg(feature = "sqlite-unbundled")]
+pub(crate) fn listed_as<'a>(rows: &mut impl Rows, kind: &'a str) -> Result<&'a str, StoreError> {
+    if rows.get(&index_key(kind))?.is_some() {
+        return Ok(kind);
+    }
+    let kinds = kinds_of(&rows.get(b"k")?.unwrap_or_default());
+    Ok(if kinds.len() < MOST_KINDS { kind } else { OTHER })
 }
 
 /// Removes the rows of a kind that has none of the last 90 days. Looks for one once an hour.

@@ -18,6 +18,7 @@ pub(crate) fn hash_of(script: &str) -> Vec<u8> {
     let prelude = include_str!("../../src/store/redis/scripts/prelude.lua");
     let source = match script {
         "change" => concat!(
+            include_str!("../../src/store/redis/scripts/ended.lua"),
             include_str!("../../src/store/redis/scripts/history.lua"),
             include_str!("../../src/store/redis/scripts/change.lua"),
             include_str!("../../src/store/redis/scripts/ends.lua"),

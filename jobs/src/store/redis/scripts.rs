@@ -31,15 +31,15 @@ macro_rules! script {
 }
 
 const SOURCES: [&str; 9] = [
-    script!("audit.lua"),
-    script!("history.lua", "change.lua", "ends.lua", "apply.lua"),
+    script!("ended.lua", "audit.lua"),
+    script!("ended.lua", "history.lua", "change.lua", "ends.lua", "apply.lua"),
     script!("claim.lua"),
-    script!("count.lua"),
+    script!("ended.lua", "count.lua"),
     script!("extend.lua"),
     script!("info.lua"),
     include_str!("scripts/kinds.lua"),
-    script!("page.lua"),
-    script!("history.lua", "poll.lua"),
+    script!("ended.lua", "page.lua"),
+    script!("ended.lua", "history.lua", "poll.lua"),
 ];
 
 /// Returns the commands that load and call the script `rights.lua`. The commands to check follow as arguments

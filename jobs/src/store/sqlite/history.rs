@@ -1,10 +1,13 @@
 //! The history of a queue on a file: rows of bytes, as `store/history.rs` makes them.
 
+use rusqlite::params;
+
 use super::State;
+use super::kind_minute::KindMinute;
 use super::rows::kind_row;
 use super::tables::Tables;
 use crate::store::HistoryPart;
-use crate::store::history::{self, Rows};
+use crate::store::history::{self, MINUTE_MS, Rows};
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
@@ -22,16 +25,51 @@ impl Rows for Tables<'_> {
     }
 }
 
+/// Returns the latest minute of each kind, and the name of the kind.
+fn minutes(tables: Tables<'_>) -> Result<Vec<(String, KindMinute)>, StoreError> {
+    let rows = tables.all(&tables.sql.minutes, [], |row| {
+        Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
+    })?;
+    let minute = |(kind, name, column): (i64, String, Vec<u8>)| {
+        KindMinute::of_column(kind, &column).map(|minute| (name, minute))
+    };
+    Ok(rows.into_iter().filter_map(minute).collect())
+}
+
 impl State {
+    /// Reads the latest minutes again, since another connection may have changed them.
+    pub(super) fn read_minutes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        self.minutes = minutes(tables)?.into_iter().map(|(_, minute)| minute).collect();
+        Ok(())
+    }
+
     /// Writes what was counted in this transaction.
     pub(super) fn write_history(
         &mut self,
         mut tables: Tables<'_>,
         now: Millis,
     ) -> Result<(), StoreError> {
+        let minute = u32::try_from(now.get().max(0) / MINUTE_MS).unwrap_or(u32::MAX);
         for (kind, figures) in self.noted.take() {
-            let name = &kind_row(&self.kinds, kind)?.name;
-            history::add(&mut tables, name, now, &figures)?;
+            let known = self.minutes.iter_mut().find(|known| known.kind == kind);
+            let latest = match known {
+                Some(latest) => {
+                    if latest.minute == minute {
+                        latest.figures.merge(&figures);
+                    } else {
+                        let name = &kind_row(&self.kinds, kind)?.name;
+                        history::add(&mut tables, name, latest.begin(), &latest.figures)?;
+                        *latest = KindMinute { kind, minute, figures };
+                    }
+                    latest
+                }
+                None => {
+                    self.minutes.push(KindMinute { kind, minute, figures });
+                    let last = self.minutes.len() - 1;
+                    &mut self.minutes[last]
+                }
+            };
+            tables.execute(&tables.sql.set_minute, params![kind, latest.to_column()])?;
         }
         Ok(())
     }
@@ -43,5 +81,17 @@ pub(super) fn read_history(
     from: Millis,
     to: Millis,
 ) -> Result<Vec<HistoryPart>, StoreError> {
-    history::read(kind, (from, to), |keys| keys.iter().map(|key| tables.get(key)).collect())
+    let get = |keys: &[Vec<u8>]| keys.iter().map(|key| tables.get(key)).collect();
+    let mut parts = history::read(kind, (from, to), get)?;
+    for (name, minute) in minutes(tables)? {
+        let is_wanted = match kind {
+            None => true,
+            Some(kind) => history::listed_as(&mut tables, &name)? == kind,
+        };
+        if is_wanted && (from..to).contains(&minute.begin()) {
+            parts.push((minute.begin(), false, minute.figures));
+        }
+    }
+    parts.sort_by_key(|(begin, ..)| *begin);
+    Ok(parts)
 }

@@ -46,6 +46,7 @@ mod version;
 mod settings;
 pub(crate) mod claims;
 mod claim;
+mod kind_minute;
 mod state;
 mod scan;
 pub(crate) mod later_jobs;

@@ -11,7 +11,7 @@
 //! | `progress` | a claimed job, and the progress that its run has set | such jobs, until the run ends |
 //! | `ended` | a job that is dead or kept; or an id that the caller chose and whose job has ended | such jobs and ids, until they are purged |
 //! | `dead_by_error` | a kind, the first line of an error, and the number of dead jobs with both | such groups |
-//! | `kind` | the number of a kind, its name, and its counts | kinds |
+//! | `kind` | the number of a kind, its name, its counts, and the latest minute of its history | kinds |
 //! | `node` | a process that runs the jobs, and when it was last seen (`values/node.rs`) | processes of a day |
 //! | `setting` | a setting of the queue: its name and its value (`values/setting.rs`) | settings |
 //! | `history` | what happened in an hour or a day, by kind (`store/history.rs`) | kinds, for 48 hours and for 90 days |
@@ -39,7 +39,8 @@ pub(crate) const PAGE_BYTES: i64 = 4096;
 const TABLES: &str = "
 CREATE TABLE {p}meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}kind (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, jobs INTEGER NOT NULL,
-    retrying INTEGER NOT NULL, dead INTEGER NOT NULL, kept INTEGER NOT NULL, kept_bytes INTEGER NOT NULL
+    retrying INTEGER NOT NULL, dead INTEGER NOT NULL, kept INTEGER NOT NULL, kept_bytes INTEGER NOT NULL,
+    minute BLOB
 );
 CREATE TABLE {p}job (
     kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
@@ -186,6 +187,8 @@ pub(crate) struct Sql {
     pub(crate) drop_setting: String,
     pub(crate) settings: String,
 
+    pub(crate) minutes: String,
+    pub(crate) set_minute: String,
     pub(crate) history: String,
     pub(crate) put_history: String,
     pub(crate) drop_history: String,
@@ -367,7 +370,8 @@ impl Sql {
                  ON CONFLICT DO UPDATE SET value = ?2 WHERE value <> ?2"),
             drop_setting: sql("DELETE FROM {p}setting WHERE name = ?1"),
             settings: sql("SELECT name, value FROM {p}setting ORDER BY name"),
-
+            minutes: sql("SELECT n, name, minute FROM {p}kind WHERE minute IS NOT NULL"),
+            set_minute: sql("UPDATE {p}kind SET minute = ?2 WHERE n = ?1"),
             history: sql("SELECT value FROM {p}history WHERE key = ?1"),
             put_history: sql("INSERT INTO {p}history VALUES (?1, ?2)
                  ON CONFLICT (key) DO UPDATE SET value = excluded.value"),

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::claims::Claims;
+use super::kind_minute::KindMinute;
 use super::later_jobs::Hours;
 use super::pace::Pace;
 use super::pages::Ahead;
@@ -21,6 +22,8 @@ pub(crate) struct State {
     pub(crate) deltas: Vec<(i64, KindCounts)>,
     /// What the history counts in this batch, by the number of the kind.
     pub(crate) noted: Noted<i64>,
+    /// The latest minute of each kind's history.
+    pub(crate) minutes: Vec<KindMinute>,
     /// How long dead jobs, and ids that callers chose, are kept.
     pub(crate) keep_dead: Duration,
     pub(crate) claims: Claims,
@@ -56,6 +59,7 @@ impl State {
             kinds: Vec::new(),
             deltas: Vec::new(),
             noted: Noted::new(history),
+            minutes: Vec::new(),
             keep_dead,
             claims: Claims::new(runs_jobs),
             hours: Hours::default(),
@@ -79,6 +83,7 @@ impl State {
         self.notice_changes(tables)?;
         if self.reload {
             self.kinds = tables.kinds()?;
+            self.read_minutes(tables)?;
             self.hours.read(tables)?;
             self.overtaken |= self.claims.starts > 0 && tables.starts()? != self.claims.starts;
             self.reload = false;

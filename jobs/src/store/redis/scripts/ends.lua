@@ -202,7 +202,9 @@ operations.release = function()
     note(claim.kind, CANCELLED_JOB, 1)
     forget_cancelled(id, claim, fence, 0)
   else
-    note(claim.kind, INTERRUPTED, tonumber(interrupted))
+    if interrupted == '1' then
+      note(claim.kind, INTERRUPTED, 1)
+    end
     enqueue(claim.kind, id, due_of(fence), interruptions_of(fence))
   end
   return DONE

@@ -1,0 +1,94 @@
+-- Jobs that have ended: what is kept of them, and how they are counted. Only the scripts that need it have it: a
+-- server makes the functions of a script anew in every call.
+
+-- The members of `over` for a job that has ended: one by the time of its end, and one by kind and time.
+local function places(ending, kind, ended_at, id)
+  local last = struct.pack('>I8', ended_at) .. id
+  return 'a' .. ending .. last, 'k' .. ending .. string.char(#kind) .. kind .. last
+end
+
+-- The first and the last member of `over` that a job of this kind has which ended so. Without a kind: of any kind.
+local function range_of(ending, kind)
+  local prefix = kind and 'k' .. ending .. string.char(#kind) .. kind or 'a' .. ending
+  return '[' .. prefix, '[' .. prefix .. string.rep('\255', 25)
+end
+
+-- The member of `dead_by_error` for a dead job: its kind, and the first line of its error.
+local function group_of(job)
+  local is_read, errors = pcall(cjson.decode, job.errors)
+  local latest = is_read and type(errors) == 'table' and errors[1]
+  local text = type(latest) == 'table' and latest.error
+  local line = type(text) == 'string' and string.match(text, '^[^\n]*') or ''
+  return string.char(#job.kind) .. job.kind .. string.gsub(line, '\r$', '')
+end
+
+-- How many bytes of a kept job count against the bound of its kind.
+local function bytes_of(job)
+  return #job.payload - (has(job.flags, EXTRA) and 2 or 0) + #job.result + #job.errors
+end
+
+-- Keeps a job that has ended. `job`: its record before that. `till`: until when it is kept.
+local function keep(id, job, ending, due_time, took, result, till)
+  job.flags = job.flags + ENDED
+  job.ending, job.due, job.ended_at, job.took, job.result = ending, due_time, now, took, result
+  redis.call('HSET', jobs, id, write(job))
+  redis.call('ZADD', ended, math.min(till, LATEST), id)
+  local by_time, by_kind = places(ending, job.kind, now, id)
+  redis.call('ZADD', over, 0, by_time, 0, by_kind)
+  if ending == AS_DEAD then
+    redis.call('ZINCRBY', dead_by_error, 1, group_of(job))
+  elseif ending == AS_COMPLETED then
+    redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, bytes_of(job))
+  end
+end
+
+-- Remembers an id whose job has ended.
+local function remember_id(id, ended_at)
+  redis.call('ZADD', ended, math.min(ended_at + keep_dead, LATEST), id)
+end
+
+-- Removes a job that is dead or kept, and everything that counts it.
+local function take_ended(id, job)
+  redis.call('HDEL', jobs, id)
+  redis.call('ZREM', ended, id)
+  redis.call('ZREM', over, places(job.ending, job.kind, job.ended_at, id))
+  if job.ending == AS_DEAD then
+    local group = group_of(job)
+    if tonumber(redis.call('ZINCRBY', dead_by_error, -1, group)) <= 0 then
+      redis.call('ZREM', dead_by_error, group)
+    end
+  elseif job.ending == AS_COMPLETED then
+    redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, -bytes_of(job))
+  end
+end
+
+-- Removes a job that is dead or kept, because its time is over or because there is no room. Its id stays if its
+-- caller chose it and it may not be forgotten yet.
+local function drop_ended(id, job)
+  take_ended(id, job)
+  if has(job.flags, CALLERS_ID) and job.ended_at + keep_dead >= now then
+    remember_id(id, job.ended_at)
+  end
+end
+
+-- The number of jobs that have failed and are not dead, by kind.
+local function count_retrying(kind, by)
+  if by ~= 0 then
+    redis.call('HINCRBY', counters, 'retrying:' .. kind, by)
+  end
+end
+
+-- Makes a job dead. `job`: its record before that. `failed_before`: it was counted as one that has failed.
+local function bury(id, job, due_time, took, failed_before)
+  if job.key ~= '' then
+    if redis.call('HGET', keys, job.key) == id then
+      redis.call('HDEL', keys, job.key)
+    else
+      -- Another job took it.
+      job.key = ''
+    end
+  end
+  count_retrying(job.kind, failed_before and -1 or 0)
+  keep(id, job, AS_DEAD, due_time, took, '', now + keep_dead)
+  count(job.kind, -1)
+end
