@@ -65,12 +65,13 @@ fn claim_copy_that_is_late_claims_nothing() {
             Ok(())
         };
         let jobs = through(&proxy).handle(handler).start().unwrap();
-        proxy.plan(&hash_of("claim"), &[Fate::Hold]);
+        proxy.plan(&hash_of("claim"), &[Fate::Hold, Fate::Arrive]);
         if claims_something {
             client.insert(Duration::ZERO, Order(0)).unwrap();
             wait_until("it ran", || log.of(0) == 1);
         }
-        wait_until("a claim is held", || proxy.met() == 1);
+        // Requests of a new connection come before the copy.
+        wait_until("a claim is held, and its copy has come", || proxy.met() == 2);
         let before = proxy.requests();
         if claims_something {
             for n in 1..4 {
@@ -78,7 +79,7 @@ fn claim_copy_that_is_late_claims_nothing() {
                 wait_until("the next ran", || log.of(n) == 1);
             }
         }
-        // Its copy, and something else after the answer to that.
+        // The copy may be among them. What follows it comes after its answer.
         wait_until("the process goes on", || proxy.requests() >= before + 2);
         wait_until("all ended", || in_hand(&client) == 0);
         proxy.stall(true);

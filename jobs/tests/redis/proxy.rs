@@ -32,6 +32,8 @@ pub(crate) enum Fate {
     CutReply(usize, End),
     /// Its connection stands still before it, until `deliver_first` or `go_on`.
     Hold,
+    /// It arrives, and is counted.
+    Arrive,
     /// It arrives, and then the side to the server is closed for writing.
     CloseToServer,
     /// The side to the client is closed for writing, and then it arrives.
