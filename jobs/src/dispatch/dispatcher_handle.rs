@@ -83,7 +83,7 @@ pub(crate) struct DispatcherHandle {
     pub(crate) has_one_thread: bool,
     /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,
-    /// What runs have set as their progress.
+    /// The progress that runs have set, until a step takes it.
     pub(crate) progress: Arc<Progress>,
     /// How many callers wait for an answer.
     pub(crate) waiting: AtomicUsize,

@@ -15,12 +15,8 @@ use std::time::Duration;
 use tickwheel::{Histogram, Lateness};
 
 use crate::values::buckets::Buckets;
+use crate::values::history::{MOST_KINDS, OTHER};
 use crate::values::run_report::Outcome;
-
-/// How many kinds have counters of their own.
-const MOST_KINDS: usize = 200;
-/// The name of the further kinds together.
-const OTHER: &str = "other";
 
 /// The lateness and the run times of a kind in this process since its jobs were started.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,7 +28,7 @@ pub struct KindStats {
     pub lateness: Lateness,
     /// The same durations under fixed bounds.
     pub lateness_buckets: Buckets,
-    /// How long its runs took, whatever their outcome: [`RunReport::took`](crate::RunReport::took).
+    /// How long its runs took, with every outcome: [`RunReport::took`](crate::RunReport::took).
     pub run_time: Lateness,
     /// How long its runs took, by outcome.
     ended: [Buckets; Outcome::ALL.len()],

@@ -10,7 +10,7 @@ use crate::values::history::HistoryEntry;
 
 const BUCKETS: usize = Buckets::BOUNDS.len() + 1;
 
-/// What is counted. Behind these figures come the buckets of lateness, and then those of run time.
+/// The events that are counted. In [`Figures`] the buckets of lateness follow them, and then those of run time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Figure {
     Inserted,

@@ -23,12 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::figures::Figures;
 use crate::values::error::StoreError;
+use crate::values::history::{MOST_KINDS, OTHER};
 use crate::values::time::Millis;
 
-/// How many kinds have a history of their own.
-pub(crate) const MOST_KINDS: usize = 200;
-/// The name under which all further kinds have one.
-pub(crate) const OTHER: &str = "other";
 /// For how many full hours there are minutes.
 pub(crate) const MINUTES_KEPT: u32 = 48;
 /// For how many full days there are hours.
@@ -354,7 +351,12 @@ mod tests {
             add(&mut rows, "a kind", minute(n), &busy).unwrap();
         }
         let bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len() + 100).sum();
-        println!("{} rows, {bytes} bytes a kind", rows.len());
+        // The numbers of the cookbook.
+        let longest = |tag: u8| {
+            let of_tag = rows.iter().filter(|(key, _)| key[0] == tag);
+            of_tag.map(|(_, value)| value.len()).max()
+        };
+        assert!(longest(b'm') <= Some(1900) && longest(b'h') <= Some(800), "{:?}", longest(b'm'));
         assert!(bytes * MOST_KINDS <= 32 << 20, "{bytes} bytes a kind");
     }
 

@@ -236,7 +236,7 @@ pub(crate) enum Op {
     PutSetting { name: String, value: Option<String> },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.
     PutNode { id: String, node: String },
-    /// Sets the progress of the run of a claimed job, unless the claim is no longer held. Answer::Done.
+    /// Sets the progress of a run. Does nothing if its claim has ended. Answer::Done.
     PutProgress { id: JobId, fence: Fence, value: Vec<u8> },
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
@@ -323,7 +323,7 @@ pub(crate) struct Finish {
     pub(crate) keep: Option<Keep>,
     /// A caller waits for the end of the job.
     pub(crate) wanted: bool,
-    /// What the history counts of the run. None: the program wants no history.
+    /// The buckets in which the history counts the run. None: the program wants no history.
     pub(crate) run: Option<RunBuckets>,
 }
 

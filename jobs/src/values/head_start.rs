@@ -1,4 +1,4 @@
-//! The head starts of kinds: by how much earlier the due jobs of a kind count, and the order that follows.
+//! The head starts of kinds: each makes the due jobs of a kind count as due earlier. They decide the order of starts.
 //!
 //! Ground rules:
 //!

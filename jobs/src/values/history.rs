@@ -7,6 +7,11 @@ use serde::Serialize;
 use super::buckets::Buckets;
 use super::json::rfc3339;
 
+/// How many kinds have figures of their own. So a program that makes up kinds cannot fill a store or a process.
+pub(crate) const MOST_KINDS: usize = 200;
+/// The name of the further kinds together.
+pub(crate) const OTHER: &str = "other";
+
 /// How long the time is that an entry of a history is about.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Step {
@@ -27,8 +32,8 @@ impl Step {
     }
 }
 
-/// What happened to the jobs of a queue, or of one kind, in a minute or an hour: see
-/// [`Client::history`](crate::Client::history).
+/// Counts of the events of a minute or an hour, of all jobs of a queue or of those of one kind.
+/// [`Client::history`](crate::Client::history) returns them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HistoryEntry {

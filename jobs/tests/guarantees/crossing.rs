@@ -4,16 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Builder, Client, Durability, InsertErrorKind, JobId, Jobs, Run, StoreError};
+use tickwheel_jobs::{
+    Builder, Client, Durability, InsertErrorKind, JobId, Jobs, Run, Step, StoreError,
+};
 
 use super::support::*;
+
+fn ever() -> core::ops::Range<SystemTime> {
+    SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + 1_000_000 * HOUR
+}
 
 type Verb = fn(&Client) -> Result<(), StoreError>;
 
 /// Every verb that waits for an answer.
-const VERBS: [(&str, Verb); 13] = [
+const VERBS: [(&str, Verb); 18] = [
     ("insert", |client| inserted(client.insert(HOUR, close(1)).map(drop))),
     ("insert_batch", |client| inserted(client.insert_batch([(HOUR, close(1))]).map(drop))),
     ("cancel", |client| client.cancel(JobId::new()).map(drop)),
@@ -25,6 +31,11 @@ const VERBS: [(&str, Verb); 13] = [
     ("count", |client| client.count().map(drop)),
     ("kinds", |client| client.kinds().map(drop)),
     ("pending", |client| client.pending().next_page().map(drop)),
+    ("history", |client| client.history(Step::Hour, ever()).map(drop)),
+    ("nodes", |client| client.nodes().map(drop)),
+    ("dead_by_error", |client| client.dead_by_error(1).map(drop)),
+    ("head_start", |client| client.kind_named("other").head_start(HOUR)),
+    ("pause", |client| client.kind_named("other").pause()),
     ("flush", Client::flush),
     ("check", |client| match client.check() {
         // A violation is the one error of a check that was made.

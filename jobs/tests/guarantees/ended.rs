@@ -270,3 +270,9 @@ fn overdue_jobs_are_counted_where_no_process_runs_them() {
     let age = counts.oldest_overdue.unwrap().as_secs();
     assert_eq!(age, 300);
 }
+
+/// See the scenario.
+#[test]
+fn run_that_fails_after_a_cancel_counts_as_cancelled() {
+    on_each(|open, _| scenarios::history::run_that_fails_after_a_cancel_counts_as_cancelled(open));
+}

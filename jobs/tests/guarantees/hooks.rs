@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::UNIX_EPOCH;
 
 use tickwheel_jobs::{Client, Durability, Fail, Jobs, Retry, StoreError};
 
@@ -13,6 +14,9 @@ use super::support::*;
 pub(crate) fn every_call_is_refused(client: &Client) -> bool {
     let other = |error: Option<StoreError>| matches!(error, Some(StoreError::Other(_)));
     other(client.count().err())
+        && other(client.history(tickwheel_jobs::Step::Hour, UNIX_EPOCH..UNIX_EPOCH + HOUR).err())
+        && other(client.kind_named("close").head_start(HOUR).err())
+        && other(client.nodes().err())
         && other(client.flush().err())
         && other(client.cancel(tickwheel_jobs::JobId::new()).err())
         && other(client.pending().next_page().err())

@@ -179,7 +179,7 @@ fn run_start_is_reported_on_the_thread_of_the_handler_before_it() {
     });
 }
 
-/// The end is reported after the commit that ends the run: whoever learns of it finds the job as it is then.
+/// The end is reported after the commit that ends the run. So a program that hears of the end finds the job changed.
 #[test]
 fn run_end_is_reported_after_its_commit() {
     on_each_store(|builder| {
@@ -460,7 +460,7 @@ fn stats_have_lateness_and_run_times_of_each_kind() {
         slot.set(driver).unwrap();
         let driver = slot.get().unwrap();
         assert!(jobs.stats().kinds.is_empty());
-        // The second one starts 5 ms late, because the first one takes so long.
+        // The first run takes 5 ms, so the second one starts 5 ms late.
         jobs.insert(SECOND, close(5)).unwrap();
         jobs.insert(SECOND, close(6)).unwrap();
         driver.advance(HOUR);

@@ -25,7 +25,7 @@ impl Contents {
         let (mut pending, mut running, mut dead) =
             (client.pending(), client.running(), client.dead());
         let mut counts = client.count()?;
-        // What is overdue grows with the clock.
+        // More jobs become overdue as the clock goes on.
         (counts.overdue, counts.oldest_overdue) = Default::default();
         let contents = Contents {
             pending: pending.by_ref().collect(),

@@ -14,7 +14,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Longer than any test of any version waits.
 const AGE: Duration = Duration::from_secs(200 * 365 * 24 * 3600);
 
-/// The first of January 2100: what is due then is pending.
+/// The first of January 2100. A job that is due then stays pending.
 fn then() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(4_102_444_800)
 }

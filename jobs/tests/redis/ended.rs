@@ -163,3 +163,9 @@ fn history_lasts_for_ninety_days_and_can_be_turned_off() {
 fn history_counts_interrupted_runs() {
     on_a_server(|open| scenarios::history::history_counts_interrupted_runs(open));
 }
+
+/// See the scenario.
+#[test]
+fn run_that_fails_after_a_cancel_counts_as_cancelled() {
+    on_a_server(|open| scenarios::history::run_that_fails_after_a_cancel_counts_as_cancelled(open));
+}

@@ -118,13 +118,13 @@ fn progress_of_a_run_that_lost_its_lease_is_refused() {
         String::from_utf8(progress).unwrap()
     };
     wait_until("the first says something", || progress().contains("first"));
-    // The leases are renewed after 667 ms and 1,333 ms: what comes next is the progress of the second second.
+    // The leases are renewed after 667 ms and 1,333 ms: the next request has the progress of the second second.
     pause(800 * MS);
     proxy.stall(true);
     let second = open(&server).lease(2 * LEASE).handle(handler("second")).start().unwrap();
     wait_until("the second says something", || progress().contains("second"));
     proxy.stall(false);
-    // What was under way arrives now. The first goes on saying something.
+    // The request that was held arrives now. The first process goes on setting progress.
     let began = now();
     while began.elapsed() < 3000 * MS {
         assert!(progress().contains("second"), "{}", progress());

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, Durability, Fail, Job, JobId, Jobs, Missed, NewJob, Retry, Run, Schedule, Until,
+    Builder, Durability, Fail, Job, JobId, Jobs, Missed, NewJob, Retry, Run, Schedule, Step, Until,
 };
 
 use crate::server::{Server, wait_until};
@@ -38,6 +38,13 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     jobs.schedule("often", every, Order(6)).unwrap();
     wait_until("occurrences ran", || log.of(6) > 3);
     assert!(jobs.unschedule("often").unwrap());
+    let kind = client.kind_named("order");
+    kind.head_start(HOUR).unwrap();
+    kind.pause().unwrap();
+    kind.resume().unwrap();
+    assert!(!client.nodes().unwrap().is_empty() && client.dead_by_error(9).unwrap().is_empty());
+    let ever = SystemTime::UNIX_EPOCH..wall_now() + HOUR;
+    assert!(!client.history(Step::Minute, ever).unwrap().is_empty());
     assert_eq!(client.pending().count(), 300);
     wait_until("all ended", || in_hand(&client) == 0);
     assert_eq!(client.unhandled().unwrap().len(), 1);

@@ -48,6 +48,7 @@ mod failover;
 mod fake_time;
 mod half_done;
 mod held_keys;
+mod history;
 #[cfg(unix)]
 mod in_time;
 mod known_defects;

@@ -20,7 +20,7 @@ pub(crate) fn look(server: &Server) -> Result<Look> {
     let open = || -> Result<Client> { Ok(place::open(Path::new(&url))?.client()?) };
     let mut look = contents::look(open)?;
     let client = open()?;
-    // What a user has damaged by hand is counted nowhere.
+    // No figure counts a record that a user has damaged by hand.
     let set_aside: u64 = server.ask(&["HLEN", "tw:{jobs}:unreadable"]);
     if set_aside == 0 {
         look.violation = look.violation.or(contents::history_violation(&client)?);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, Cancel, Driver, Fail, HistoryEntry, Job, JobId, Jobs, Retry, Run, Step,
+    Builder, Cancel, Driver, Fail, HistoryEntry, Job, JobId, Jobs, Keep, Retry, Run, Step,
 };
 
 use super::{DAY, LONG, MS, SECOND};
@@ -211,6 +211,25 @@ pub(crate) fn history_counts_every_event_in_its_minute(open: impl Fn() -> Builde
         jobs.check().unwrap();
         jobs.shutdown().unwrap();
     }
+}
+
+/// A run that fails after a cancel of its job counts as cancelled. It has not completed, so it is not kept.
+pub(crate) fn run_that_fails_after_a_cancel_counts_as_cancelled(open: impl Fn() -> Builder) {
+    let handler = |_: Order, run: &Run| {
+        assert_eq!(run.client().cancel(run.id()).unwrap(), Cancel::Running);
+        Err(Fail::retry("too late"))
+    };
+    let (jobs, driver) = open().handle(handler).manual().unwrap();
+    jobs.kind::<Order>().keep_completed(Keep::last(9)).unwrap();
+    let id = jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
+    while driver.advance(MS) > 0 {}
+    let ever = UNIX_EPOCH..driver.wall_now() + DAY;
+    let history = jobs.history(Step::Hour, ever).unwrap();
+    assert_eq!(history.iter().map(counts).collect::<Vec<_>>(), [[1, 0, 0, 0, 0, 1, 0]]);
+    assert_eq!(history[0].runs(), 1);
+    assert_eq!((jobs.get(id).unwrap(), jobs.ended().count()), (None, 0));
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
 }
 
 /// Hours are there for 90 days, and with `history(false)` a program counts nothing.

@@ -127,9 +127,8 @@ pub(crate) struct History {
     /// A line for each minute, of which there are those of 48 hours, or for each hour of 90 days.
     #[arg(long, value_enum, value_name = "STEP", default_value_t = StepName::Minute)]
     pub(crate) step: StepName,
-    /// Takes only this kind. A kind that the store has never had is an error.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) kind: Option<String>,
+    #[command(flatten)]
+    pub(crate) of: OfKind,
     /// Begins at this time.
     #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
     pub(crate) from: Option<text::Moment>,

@@ -24,9 +24,9 @@ pub(crate) fn history(
     };
     let now = now();
     let from = args.from.map_or(now - lasts, text::Moment::resolve);
-    // What happens now belongs to a minute that has begun.
+    // The present minute began before now. The end of the range lies behind it.
     let range = from..args.to.map_or(now + HOUR, text::Moment::resolve);
-    let entries = match &args.kind {
+    let entries = match &args.of.kind {
         None => client.history(step, range)?,
         Some(kind) => {
             // The kinds behind the first 200 have one history under this name.

@@ -93,7 +93,7 @@ pub(crate) struct Settings {
     pub(crate) capacity: Option<Arc<Capacity>>,
     /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,
-    /// What runs have set as their progress.
+    /// The progress that runs have set, until a step takes it.
     pub(crate) progress: Arc<Progress>,
     /// How many threads run the handlers, if that was set.
     pub(crate) threads: Option<usize>,

@@ -47,7 +47,7 @@ pub(crate) struct Memory {
     commits: u64,
     /// How long dead jobs and ids are kept.
     keep_dead: Duration,
-    /// What the history counts in this batch.
+    /// The figures that this batch adds to the history.
     noted: Noted<Arc<str>>,
     /// The rows of the history: see `store/history.rs`.
     history: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -72,7 +72,7 @@ struct KeptJob {
 struct Claim {
     /// A cancel was requested.
     asked: bool,
-    /// What its run last said of its progress.
+    /// The latest progress of its run.
     progress: Option<Vec<u8>>,
     /// The number of the claim, in the order of claiming.
     order: u64,

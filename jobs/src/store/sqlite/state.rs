@@ -20,7 +20,7 @@ pub(crate) struct State {
     pub(crate) kinds: Vec<KindRow>,
     /// For each kind by number: by how much its counts have changed in this batch.
     pub(crate) deltas: Vec<(i64, KindCounts)>,
-    /// What the history counts in this batch, by the number of the kind.
+    /// The figures that this batch adds to the history, by the number of the kind.
     pub(crate) noted: Noted<i64>,
     /// The latest minute of each kind's history.
     pub(crate) minutes: Vec<KindMinute>,

@@ -35,6 +35,8 @@ end
 -- it reads the keys that it writes to.
 if ARGV[at] ~= 'insert_many' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV then
   check_types()
+else
+  redis.call('HLEN', history)
 end
 -- A full server refuses the operations that need memory, and no others.
 local NEEDS_MEMORY = {

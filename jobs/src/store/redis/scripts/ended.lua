@@ -1,5 +1,5 @@
--- Jobs that have ended: what is kept of them, and how they are counted. Only the scripts that need it have it: a
--- server makes the functions of a script anew in every call.
+-- Keeps, counts and removes jobs that have ended. Only some scripts have this part, because a server makes the functions
+-- of a script anew in every call.
 
 -- The members of `over` for a job that has ended: one by the time of its end, and one by kind and time.
 local function places(ending, kind, ended_at, id)

@@ -54,12 +54,14 @@ local function write_history()
     local from = 1
     while from < #bytes do
       local figure, value, unit = string.byte(bytes, from), 0, 1
+      -- A longer number is damage: its upper bytes are left out.
+      local most = 2 ^ 42
       local byte
       repeat
         from = from + 1
         byte = string.byte(bytes, from) or 0
-        value = value + byte % 128 * unit
-        unit = unit * 128
+        value = value + (unit <= most and byte % 128 * unit or 0)
+        unit = math.min(unit * 128, 2 * most)
       until byte < 128
       if figure < FIGURES and value > 0 then
         note_figure(sums, figure, value)
