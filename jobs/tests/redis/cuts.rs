@@ -32,7 +32,7 @@ fn insert_that_is_cut_anywhere_is_stored_once() {
     let fates = fates();
     let mut order = 1;
     for fate in &fates {
-        proxy.plan(&hash_of("change"), &[*fate]);
+        proxy.plan(&hash_of("insert_many"), &[*fate]);
         let batch = (order..order + 5).map(|n| (Duration::ZERO, Order(n)));
         client.insert_batch(batch).unwrap();
         order += 5;
@@ -55,7 +55,7 @@ fn claim_or_end_that_is_cut_anywhere_runs_no_job_twice() {
     let client = open(&server).client().unwrap();
     let fates = fates();
     for (n, fate) in fates.iter().enumerate() {
-        let script = if n % 2 == 0 { "claim" } else { "change" };
+        let script = if n % 2 == 0 { "claim" } else { "complete" };
         proxy.plan(&hash_of(script), &[*fate]);
         client.insert(Duration::ZERO, Order(n as u64)).unwrap();
         wait_until("it ran", || log.of(n as u64) > 0);

@@ -163,8 +163,7 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
         let mut refused = |verb: &str, is_done: bool| {
             // Inserts without keys or chosen ids look at these types and no others.
             let is_list = ["insert", "insert_batch"].contains(&verb);
-            let may_be_done = is_list
-                && !["jobs", "cancel_requested", "kinds", "due:order", "history"].contains(&name);
+            let may_be_done = is_list && !["jobs", "kinds", "due:order", "history"].contains(&name);
             assert_eq!(is_done, may_be_done, "{verb}, {name}");
             match is_done {
                 true => before = contents(&server),

@@ -33,7 +33,7 @@ fn insert_copy_that_is_late_inserts_nothing() {
     let client = through(&proxy).client().unwrap();
     client.insert(Duration::ZERO, Order(0)).unwrap();
     for n in 0..3 {
-        proxy.plan(&hash_of("change"), &[Fate::Hold]);
+        proxy.plan(&hash_of("insert_many"), &[Fate::Hold]);
         client.insert(Duration::ZERO, Order(1 + 2 * n)).unwrap();
         client.insert(Duration::ZERO, Order(2 + 2 * n)).unwrap();
         wait_until("both ran", || log.len() as u64 == 3 + 2 * n);
@@ -115,7 +115,7 @@ fn end_that_is_late_does_not_end_another_run() {
     wait_until("a job ran", || first.stats().completed == 1);
     // Its end is a commit of its own, which would be held too.
     wait_until("it ended", || in_hand(&client) == 0);
-    proxy.plan(&hash_of("change"), &[Fate::Hold; 100]);
+    proxy.plan(&hash_of("complete"), &[Fate::Hold; 100]);
     let id = client.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("its end is under way", || proxy.met() > 0);
     let (goes_on, noted) = (Arc::new(AtomicBool::new(false)), slow.clone());
@@ -147,7 +147,7 @@ fn insert_that_arrives_after_its_caller_left_is_stored_once() {
     let proxy = Proxy::to(server.port);
     let direct = open(&server).client().unwrap();
     let client = through(&proxy).call_timeout(300 * MS).client().unwrap();
-    proxy.plan(&hash_of("change"), &[Fate::Hold; 100]);
+    proxy.plan(&hash_of("insert_many"), &[Fate::Hold; 100]);
     let refused = client.insert(Duration::from_secs(3600), Order(1)).unwrap_err();
     let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
     drop(client);

@@ -14,20 +14,46 @@ fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
     Jobs::redis(proxy.url()).unwrap()
 }
 
+/// Returns the hash of a script: its parts are those of `scripts.rs`.
 pub(crate) fn hash_of(script: &str) -> Vec<u8> {
-    let prelude = include_str!("../../src/store/redis/scripts/prelude.lua");
+    macro_rules! parts {
+        ($($file:literal),+) => {
+            concat!($(include_str!(concat!("../../src/store/redis/scripts/", $file))),+)
+        };
+    }
     let source = match script {
-        "change" => concat!(
-            include_str!("../../src/store/redis/scripts/ended.lua"),
-            include_str!("../../src/store/redis/scripts/history.lua"),
-            include_str!("../../src/store/redis/scripts/change.lua"),
-            include_str!("../../src/store/redis/scripts/ends.lua"),
-            include_str!("../../src/store/redis/scripts/apply.lua"),
+        "change" => parts!(
+            "prelude.lua",
+            "records.lua",
+            "fences.lua",
+            "forget.lua",
+            "ended.lua",
+            "history.lua",
+            "batch.lua",
+            "claims.lua",
+            "insert_many.lua",
+            "complete.lua",
+            "change.lua",
+            "ends.lua",
+            "apply.lua"
         ),
-        "claim" => include_str!("../../src/store/redis/scripts/claim.lua"),
+        "claim" => parts!("prelude.lua", "claim.lua"),
+        "complete" => parts!(
+            "prelude.lua",
+            "fences.lua",
+            "forget.lua",
+            "history.lua",
+            "batch.lua",
+            "claims.lua",
+            "complete.lua",
+            "apply.lua"
+        ),
+        "insert_many" => {
+            parts!("prelude.lua", "history.lua", "batch.lua", "insert_many.lua", "apply.lua")
+        }
         other => panic!("{other}"),
     };
-    redis::Script::new(&format!("{prelude}{source}")).get_hash().as_bytes().to_vec()
+    redis::Script::new(source).get_hash().as_bytes().to_vec()
 }
 
 /// An insert whose reply is lost is stored once.
@@ -39,7 +65,7 @@ fn insert_whose_reply_is_lost_is_stored_once() {
     let jobs = noting(open(&server), &log);
     let client = through(&proxy).client().unwrap();
     for n in 0..50 {
-        proxy.swallow(&hash_of("change"), 1 + (n % 2) as usize);
+        proxy.swallow(&hash_of("insert_many"), 1 + (n % 2) as usize);
         // Due at once: another node may have run and forgotten it before the insert is sent again.
         client.insert(Duration::ZERO, Order(n)).unwrap();
         let batch = (0..3).map(|m| (Duration::ZERO, Order(1000 + 3 * n + m)));
@@ -78,7 +104,7 @@ fn claim_or_end_whose_reply_is_lost_runs_no_job_twice() {
     let jobs = noting(through(&proxy).lease(Duration::from_secs(60)), &log);
     let client = open(&server).client().unwrap();
     for n in 0..40 {
-        proxy.swallow(&hash_of(if n % 2 == 0 { "claim" } else { "change" }), 1);
+        proxy.swallow(&hash_of(if n % 2 == 0 { "claim" } else { "complete" }), 1);
         client.insert(Duration::ZERO, Order(n)).unwrap();
         wait_until("it ran", || log.of(n) > 0);
         // The end is sent after the run. Its reply has to be lost before the next plan replaces this one.

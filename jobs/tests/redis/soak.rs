@@ -73,7 +73,7 @@ fn insert_until_answered(client: &Client, wait: Duration, order: u64) -> JobId {
 
 /// Does one thing to a connection or to the server. Returns its name.
 fn fault(kind: u64, draw: &mut Rng, proxy: &Proxy, server: &mut Server) -> &'static str {
-    let script = ["change", "claim"][draw.usize(..2)];
+    let script = ["change", "claim", "complete", "insert_many"][draw.usize(..4)];
     let how = [End::Close, End::Reset][draw.usize(..2)];
     let some = draw.usize(..700);
     let plan = |fate| proxy.plan(&hash_of(script), &[fate]);

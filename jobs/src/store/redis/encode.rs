@@ -40,12 +40,15 @@ pub(super) struct Call {
     continues: bool,
     /// The list that the arguments end with.
     list: Option<List>,
+    /// How many operations it has. The items of a list are one.
+    operations: usize,
 }
 
 /// Items of one operation, which a script handles together.
 struct List {
     operation: Operation,
-    kind: Option<String>,
+    /// What all items have in common: their kind, or how long their jobs are kept.
+    common: Option<String>,
     many: usize,
     /// The index of the argument with the number of items.
     at: usize,
@@ -70,26 +73,41 @@ impl Call {
             grows,
             continues: false,
             list: None,
+            operations: 0,
+        }
+    }
+
+    /// Returns the smallest script that has the operations of this call.
+    fn script(&self) -> Name {
+        match &self.list {
+            Some(List { operation: Operation::InsertMany, .. }) if self.operations == 1 => {
+                Name::InsertMany
+            }
+            Some(List { operation: Operation::Complete, .. }) if self.operations == 1 => {
+                Name::Complete
+            }
+            _ => self.name,
         }
     }
 
     /// Begins an operation.
     fn begin(&mut self, operation: Operation) {
         self.list = None;
+        self.operations += 1;
         self.push(operation.word());
     }
 
     /// Begins an item of a list. Appends to the list at the end of the arguments if that has the same operation
-    /// and kind.
-    fn item(&mut self, operation: Operation, kind: Option<&str>) {
-        let goes_on = |list: &List| list.operation == operation && list.kind.as_deref() == kind;
+    /// and the same `common`.
+    fn item(&mut self, operation: Operation, common: Option<&str>) {
+        let goes_on = |list: &List| list.operation == operation && list.common.as_deref() == common;
         if !self.list.as_ref().is_some_and(goes_on) {
             self.begin(operation);
-            if let Some(kind) = kind {
-                self.push(kind);
+            if let Some(common) = common {
+                self.push(common);
             }
-            let kind = kind.map(str::to_owned);
-            self.list = Some(List { operation, kind, many: 0, at: self.args.len() });
+            let common = common.map(str::to_owned);
+            self.list = Some(List { operation, common, many: 0, at: self.args.len() });
             self.push("0");
         }
         if let Some(list) = &mut self.list {
@@ -259,16 +277,14 @@ fn put_schedule(call: &mut Call, new: &NewSchedule) {
 fn push_finish(call: &mut Call, finish: &Finish) {
     let (fate, due, errors) = match &finish.end {
         End::Completed if finish.wanted || finish.keep.is_some() => {
-            call.begin(Operation::CompleteAndKeep);
+            let bounds = finish.keep.map_or(String::new(), |keep| {
+                format!("{} {} {}", keep_ms(keep.age), keep.last, keep.bytes)
+            });
+            call.item(Operation::CompleteAndKeep, Some(&bounds));
             call.push(id_bytes(finish.id));
             call.push(token_of_run(finish));
             call.push(finish.took.to_string());
             call.push(finish.result.as_deref().unwrap_or_default());
-            let (age, last, bytes) = match finish.keep {
-                None => Default::default(),
-                Some(keep) => (keep_ms(keep.age), keep.last.to_string(), keep.bytes.to_string()),
-            };
-            [age, last, bytes].into_iter().for_each(|bound| call.push(bound));
             return;
         }
         End::Completed => {
@@ -375,13 +391,13 @@ pub(super) fn commands(
 ) -> Vec<Cmd> {
     let mut place = 0_usize;
     let command = |call: &Call| {
-        let mut cmd = scripts.call(call.name, keys);
+        let mut cmd = scripts.call(call.script(), keys);
         cmd.arg(head);
         if call.name == Name::Extend {
             cmd.arg(lease);
         } else {
             let before = if call.continues { (place - 1).to_string() } else { String::new() };
-            cmd.arg(place).arg(number).arg(before);
+            cmd.arg(place).arg(number).arg(before).arg(u8::from(call.grows));
             place += 1;
         }
         cmd.arg(&call.args);

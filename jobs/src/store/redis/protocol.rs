@@ -8,7 +8,7 @@
 
 use crate::store::IfTaken;
 
-/// An operation of `change.lua` or `ends.lua`.
+/// An operation of `insert_many.lua`, `complete.lua`, `change.lua` or `ends.lua`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Insert,
@@ -188,7 +188,9 @@ mod tests {
 
     const PRELUDE: &str = include_str!("scripts/prelude.lua");
     const CHANGE: &str = include_str!("scripts/change.lua");
+    const COMPLETE: &str = include_str!("scripts/complete.lua");
     const ENDS: &str = include_str!("scripts/ends.lua");
+    const INSERT_MANY: &str = include_str!("scripts/insert_many.lua");
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
@@ -222,15 +224,11 @@ mod tests {
     /// Each operation is a function of the scripts, and the scripts have no others.
     #[test]
     fn operations_are_those_of_the_scripts() {
-        let mut defined = between(CHANGE, "\noperations.", " = function");
-        defined.extend(between(ENDS, "\noperations.", " = function"));
-        assert_eq!(defined, OPERATIONS.map(Operation::word).into());
-        // The operations that a full server refuses.
-        let growing = between(CHANGE, "NEEDS_MEMORY = {", "}").pop_first().unwrap();
-        for word in growing.split_whitespace().filter(|word| word.starts_with(char::is_alphabetic))
-        {
-            assert!(word == "true," || defined.contains(word), "{word}");
+        let mut defined = BTreeSet::new();
+        for script in [INSERT_MANY, COMPLETE, CHANGE, ENDS] {
+            defined.extend(between(script, "\noperations.", " = function"));
         }
+        assert_eq!(defined, OPERATIONS.map(Operation::word).into());
     }
 
     /// Each letter has the same name here and in the scripts.

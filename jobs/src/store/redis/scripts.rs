@@ -8,9 +8,11 @@ pub(super) enum Name {
     Audit,
     Change,
     Claim,
+    Complete,
     Count,
     Extend,
     Info,
+    InsertMany,
     Kinds,
     Page,
     Poll,
@@ -30,16 +32,41 @@ macro_rules! script {
     };
 }
 
-const SOURCES: [&str; 9] = [
-    script!("ended.lua", "audit.lua"),
-    script!("ended.lua", "history.lua", "change.lua", "ends.lua", "apply.lua"),
+/// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two
+/// most frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`.
+const SOURCES: [&str; 11] = [
+    script!("records.lua", "audit.lua"),
+    script!(
+        "records.lua",
+        "fences.lua",
+        "forget.lua",
+        "ended.lua",
+        "history.lua",
+        "batch.lua",
+        "claims.lua",
+        "insert_many.lua",
+        "complete.lua",
+        "change.lua",
+        "ends.lua",
+        "apply.lua"
+    ),
     script!("claim.lua"),
-    script!("ended.lua", "count.lua"),
+    script!(
+        "fences.lua",
+        "forget.lua",
+        "history.lua",
+        "batch.lua",
+        "claims.lua",
+        "complete.lua",
+        "apply.lua"
+    ),
+    script!("records.lua", "count.lua"),
     script!("extend.lua"),
-    script!("info.lua"),
+    script!("records.lua", "fences.lua", "info.lua"),
+    script!("history.lua", "batch.lua", "insert_many.lua", "apply.lua"),
     include_str!("scripts/kinds.lua"),
-    script!("ended.lua", "page.lua"),
-    script!("ended.lua", "history.lua", "poll.lua"),
+    script!("records.lua", "page.lua"),
+    script!("records.lua", "fences.lua", "forget.lua", "ended.lua", "history.lua", "poll.lua"),
 ];
 
 /// Returns the commands that load and call the script `rights.lua`. The commands to check follow as arguments

@@ -1,10 +1,9 @@
 -- Does each operation of the list in ARGV, and keeps the results.
 --
--- ARGV from `at` on: for each operation its word (`Operation` in `protocol.rs`) and its arguments. The
--- operations are in `change.lua` and `ends.lua`: each takes its arguments from ARGV and returns one result,
--- or one for each item of its list.
+-- ARGV from `at` on: for each operation its word (`Operation` in `protocol.rs`) and its arguments. An operation takes its
+-- arguments from ARGV and returns one result, or one for each item of its list.
 -- Returns { 'ok', microseconds, results }. `sent` keeps the results for SENT_KEPT_MS, under the place of the
--- call in its batch, together with the number of the batch. `change.lua` finds them there if the call is
+-- call in its batch, together with the number of the batch. `batch.lua` finds them there if the call is
 -- sent again.
 
 while at <= #ARGV do

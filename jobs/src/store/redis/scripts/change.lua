@@ -1,69 +1,7 @@
--- Changes to pending jobs, to dead jobs and to schedules. Two more files belong to this script: `ends.lua` has
--- the changes to claimed jobs, and `apply.lua` does the operations of the list in ARGV.
---
--- If the answer to a call was lost, the call is sent again under its number and its place. It changes nothing
--- then, and is answered as before. A copy that arrives after a later call does nothing, since no caller waits
--- for it.
---
--- ARGV from `at` on: the place of the call in its batch; the number of the batch; the place of the call that
--- this one continues, or ''; the list of operations.
--- Returns: see `apply.lua`. The results are empty if the call came too late, or if the call that it continues
--- was not done.
-
-local place, number, before = args(3)
-
--- The number and the results of the last call in a place.
-local function last_in(slot)
-  local last = redis.call('HGET', sent, slot)
-  if not last then
-    return 0
-  end
-  local colon = string.find(last, ':', 1, true)
-  return tonumber(string.sub(last, 1, colon - 1)), string.sub(last, colon + 1)
-end
-
-local last_number, last_answer = last_in(place)
-if last_number == tonumber(number) then
-  return { 'ok', micros, last_answer }
-end
--- A call that continues another one of the batch does nothing unless that one was done.
-if last_number > tonumber(number) or before ~= '' and last_in(before) ~= tonumber(number) then
-  return { 'ok', micros, '' }
-end
-
--- A wrong type of a key must be found before the first write. A call that is one list of inserts needs no check:
--- it reads the keys that it writes to.
-if ARGV[at] ~= 'insert_many' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV then
-  check_types()
-else
-  redis.call('HLEN', history)
-end
--- A full server refuses the operations that need memory, and no others.
-local NEEDS_MEMORY = {
-  insert = true, insert_many = true, occur = true, put_schedule = true, put_setting = true, put_node = true,
-  put_progress = true, retry = true,
-}
-if not NEEDS_MEMORY[ARGV[at]] then
-  write_on_a_full_server()
-end
-
-local answers = {}
--- Read once for the call, since almost always no cancel is requested.
-local is_any_cancel_requested = redis.call('SCARD', cancel_requested) > 0
-
--- Whether the cancel of this claimed job was requested. Drops the request.
-local function take_cancel_request(id)
-  return is_any_cancel_requested and redis.call('SREM', cancel_requested, id) == 1
-end
+-- Changes to pending jobs, to dead jobs, to schedules and to settings. `batch.lua` says how they are called.
 
 local function is_claimed(id)
   return redis.call('ZSCORE', run, id) ~= false
-end
-
-local function remember(id, flags)
-  if has(flags, CALLERS_ID) then
-    remember_id(id, now)
-  end
 end
 
 -- Removes a pending job that was cancelled or replaced.
@@ -152,45 +90,10 @@ local function insert(id, kind, time, if_taken, key, record)
   return INSERTED
 end
 
-local operations = {}
-
 -- Inserts one job, which may have a key, or an id that the caller chose.
 operations.insert = function()
   local id, kind, time, if_taken, key, record = args(6)
   return insert(id, kind, tonumber(time), if_taken, key, record)
-end
-
--- Inserts jobs of one kind, without keys and with generated ids. One result for each.
-operations.insert_many = function()
-  local kind, many = args(2)
-  many = tonumber(many)
-  local ids, first = {}, at
-  for n = 1, many do
-    ids[n] = ARGV[first + 3 * n - 3]
-  end
-  at = at + 3 * many
-  local stored = get_all(jobs, ids)
-  local results, records, dues, earliest = {}, {}, {}, math.huge
-  for n, id in ipairs(ids) do
-    results[n] = KNOWN
-    if not stored[n] then
-      results[n] = INSERTED
-      local time = ARGV[first + 3 * n - 2]
-      records[#records + 1] = id
-      records[#records + 1] = ARGV[first + 3 * n - 1]
-      dues[#dues + 1] = time
-      dues[#dues + 1] = id
-      earliest = math.min(earliest, tonumber(time))
-    end
-  end
-  if #records > 0 then
-    note_head(kind, earliest)
-    call_all('HSET', jobs, records)
-    call_all('ZADD', due[kind], dues)
-    count(kind, #records / 2)
-    note(kind, INSERTED_JOB, #records / 2)
-  end
-  return table.concat(results)
 end
 
 -- Cancels a pending job. If the job is claimed, stores a request to cancel it, which its owner's poll finds.

@@ -94,6 +94,16 @@ local function give(id, fence, record)
   given = given + 3
 end
 
+-- A fence has more than 64 bytes for nearly every job, so that the server keeps the fences in a hash table, and not in a
+-- list that it searches.
+local LONG_ENOUGH = 32
+
+local function write_fence(number, nonce, time, has_key, record)
+  local kind_bytes, key_bytes = string.byte(record, 14, 15)
+  return nonce .. struct.pack('>I8I8', number, time) .. owner .. (has_key and 'k' or '-')
+    .. string.sub(record, 1, math.max(LONG_ENOUGH, HEAD_BYTES + kind_bytes + key_bytes))
+end
+
 -- When the next job is due that this caller could claim, or -1. Three do not count: a due suspect that has to
 -- wait; a job of a kind without room; and a job of a kind that blocks a thread while all threads are busy. The
 -- end of a run leads to the next claim.

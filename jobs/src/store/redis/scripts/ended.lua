@@ -1,17 +1,4 @@
--- Keeps, counts and removes jobs that have ended. Only some scripts have this part, because a server makes the functions
--- of a script anew in every call.
-
--- The members of `over` for a job that has ended: one by the time of its end, and one by kind and time.
-local function places(ending, kind, ended_at, id)
-  local last = struct.pack('>I8', ended_at) .. id
-  return 'a' .. ending .. last, 'k' .. ending .. string.char(#kind) .. kind .. last
-end
-
--- The first and the last member of `over` that a job of this kind has which ended so. Without a kind: of any kind.
-local function range_of(ending, kind)
-  local prefix = kind and 'k' .. ending .. string.char(#kind) .. kind or 'a' .. ending
-  return '[' .. prefix, '[' .. prefix .. string.rep('\255', 25)
-end
+-- Keeps, counts and removes jobs that have ended.
 
 -- The member of `dead_by_error` for a dead job: its kind, and the first line of its error.
 local function group_of(job)
@@ -42,11 +29,6 @@ local function keep(id, job, ending, due_time, took, result, till)
   end
 end
 
--- Remembers an id whose job has ended.
-local function remember_id(id, ended_at)
-  redis.call('ZADD', ended, math.min(ended_at + keep_dead, LATEST), id)
-end
-
 -- Removes a job that is dead or kept, and everything that counts it.
 local function take_ended(id, job)
   redis.call('HDEL', jobs, id)
@@ -62,19 +44,17 @@ local function take_ended(id, job)
   end
 end
 
--- Removes a job that is dead or kept, because its time is over or because there is no room. Its id stays if its
--- caller chose it and it may not be forgotten yet.
-local function drop_ended(id, job)
-  take_ended(id, job)
-  if has(job.flags, CALLERS_ID) and job.ended_at + keep_dead >= now then
-    remember_id(id, job.ended_at)
-  end
+-- Whether the id of a job that has ended is remembered when the job goes: if its caller chose it and it may not be
+-- forgotten yet.
+local function is_remembered(job)
+  return has(job.flags, CALLERS_ID) and job.ended_at + keep_dead >= now
 end
 
--- The number of jobs that have failed and are not dead, by kind.
-local function count_retrying(kind, by)
-  if by ~= 0 then
-    redis.call('HINCRBY', counters, 'retrying:' .. kind, by)
+-- Removes a job that is dead or kept, because its time is over.
+local function drop_ended(id, job)
+  take_ended(id, job)
+  if is_remembered(job) then
+    remember_id(id, job.ended_at)
   end
 end
 

@@ -1,17 +1,5 @@
--- Changes to claimed jobs. Each operation carries the token of its claim, and does nothing if that claim is no
--- longer held. `apply.lua` says how operations are called.
-
--- Whether any run has progress: read once for the call, since almost always none has.
-local is_any_progress
-
-local function drop_progress(ids)
-  if is_any_progress == nil then
-    is_any_progress = redis.call('HLEN', progress) > 0
-  end
-  if is_any_progress then
-    call_all('HDEL', progress, ids)
-  end
-end
+-- Changes to claimed jobs: all but the most frequent one, which `complete.lua` has. Each operation carries the token of
+-- its claim, and does nothing if that claim is no longer held.
 
 -- Ends the claim with this token, behind which the buckets of its run may stand. Returns the claim as its fence
 -- describes it, and the fence. Nil if the job has no claim with this token.
@@ -24,14 +12,6 @@ local function end_claim(id, token)
   redis.call('HDEL', fences, id)
   drop_progress({ id })
   return read_fence(fence), fence
-end
-
--- Removes a claimed job from all keys but `jobs`, which has its record.
-local function forget(id, claim, fence)
-  free_key(claim.key, id)
-  remember(id, claim.flags)
-  count(claim.kind, -1)
-  count_retrying(claim.kind, has_failed(fence) and -1 or 0)
 end
 
 -- Removes a claimed job that was cancelled, and keeps it if a caller waits for its end.
@@ -88,90 +68,115 @@ local function finish(id, token, fate, time, errors, took)
   return DONE
 end
 
--- Ends runs that completed, and removes their jobs. One result for each.
-operations.complete = function()
-  local many = tonumber(args(1))
-  local ids, first = {}, at
-  for n = 1, many do
-    ids[n] = ARGV[first + 2 * n - 2]
+-- Removes the oldest kept jobs of a kind while it has more jobs than `last` or more bytes than `bytes`, and at most `most`
+-- of them, so that a lower bound makes no script long.
+local function trim(kind, last, bytes, most)
+  local first, final = range_of(AS_COMPLETED, kind)
+  local many = redis.call('ZLEXCOUNT', over, first, final)
+  local kept_bytes = tonumber(redis.call('HGET', counters, 'kept_bytes:' .. kind)) or 0
+  while most > 0 and (many > last or kept_bytes > bytes) do
+    local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(most, AT_ONCE))
+    if #oldest == 0 then
+      break
+    end
+    local ids = {}
+    for n, place in ipairs(oldest) do
+      ids[n] = string.sub(place, -16)
+    end
+    local gone, places_gone, bytes_gone, remembered = {}, {}, 0, {}
+    for n, record in ipairs(get_all(jobs, ids)) do
+      if many <= last and kept_bytes - bytes_gone <= bytes then
+        break
+      end
+      many, most = many - 1, most - 1
+      local job = record and read(record)
+      if job and job.ending == AS_COMPLETED then
+        gone[#gone + 1] = ids[n]
+        places_gone[#places_gone + 1], places_gone[#places_gone + 2] = places(AS_COMPLETED, kind, job.ended_at, ids[n])
+        bytes_gone = bytes_gone + bytes_of(job)
+        if is_remembered(job) then
+          remembered[#remembered + 1] = { ids[n], job.ended_at }
+        end
+      else
+        places_gone[#places_gone + 1] = oldest[n]
+      end
+    end
+    call_all('HDEL', jobs, gone)
+    call_all('ZREM', ended, gone)
+    call_all('ZREM', over, places_gone)
+    redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, -bytes_gone)
+    kept_bytes = kept_bytes - bytes_gone
+    for _, its in ipairs(remembered) do
+      remember_id(unpack(its))
+    end
   end
-  at = at + 2 * many
-  local found = get_all(fences, ids)
-  local results, ended = {}, {}
+end
+
+-- Ends runs that completed, and keeps their jobs. `bounds`: for how long, how many and how many bytes the kind of a job
+-- keeps; or '' if it keeps none and only callers wait for the ends. One result for each.
+operations.complete_and_keep = function()
+  local bounds, many = args(2)
+  local age, last, bytes = string.match(bounds, '(%d+) (%d+) (%d+)')
+  local ids, first = {}, at
+  for n = 1, tonumber(many) do
+    ids[n] = ARGV[first + 4 * n - 4]
+  end
+  at = at + 4 * #ids
+  local found, records = get_all(fences, ids), get_all(jobs, ids)
+  local results, its, records_kept, dates, places_kept = {}, {}, {}, {}, {}
+  local kept, kept_bytes = {}, {}
   for n, id in ipairs(ids) do
-    local fence, token = found[n], ARGV[first + 2 * n - 1]
+    local token, took, result = unpack(ARGV, first + 4 * n - 3, first + 4 * n - 1)
+    local fence, record = found[n], records[n]
     results[n] = CLAIM_LOST
     if fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES) then
       results[n] = DONE
-      ended[#ended + 1] = id
+      its[#its + 1] = id
       take_cancel_request(id)
-      local claim = read_fence(fence)
+      local claim, job = read_fence(fence), record and read(record)
       note_run(claim.kind, COMPLETED, token)
-      forget(id, claim, fence)
+      if job then
+        free_key(claim.key, id)
+        count(claim.kind, -1)
+        count_retrying(claim.kind, job.failures > 0 and -1 or 0)
+        if claim.key == '' then
+          -- Another job took it, or it had none.
+          job.key = ''
+        end
+        local till = is_wanted(job) and now + WANTED_KEPT_MS or now
+        if age then
+          till = math.max(till, now + tonumber(age))
+        end
+        job.flags, job.ending, job.due, job.ended_at = job.flags + ENDED, AS_COMPLETED, due_of(fence), now
+        job.took, job.result = tonumber(took), result
+        records_kept[#records_kept + 1], records_kept[#records_kept + 2] = id, write(job)
+        dates[#dates + 1], dates[#dates + 2] = math.min(till, LATEST), id
+        for _, place in ipairs({ places(AS_COMPLETED, job.kind, now, id) }) do
+          places_kept[#places_kept + 1], places_kept[#places_kept + 2] = 0, place
+        end
+        kept[job.kind] = (kept[job.kind] or 0) + 1
+        kept_bytes[job.kind] = (kept_bytes[job.kind] or 0) + bytes_of(job)
+      else
+        if record then
+          set_aside(id, record)
+        end
+        forget(id, claim, fence)
+      end
     end
   end
-  call_all('ZREM', run, ended)
-  call_all('HDEL', fences, ended)
-  drop_progress(ended)
-  call_all('HDEL', jobs, ended)
+  call_all('ZREM', run, its)
+  call_all('HDEL', fences, its)
+  drop_progress(its)
+  call_all('HSET', jobs, records_kept)
+  call_all('ZADD', ended, dates)
+  call_all('ZADD', over, places_kept)
+  for kind, number in pairs(kept) do
+    redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, kept_bytes[kind])
+    if age then
+      trim(kind, tonumber(last), tonumber(bytes), 2 * number)
+    end
+  end
   return table.concat(results)
-end
-
--- Ends a run that completed, and keeps its job. `age`: for how long, or '' if its kind keeps none and only a caller
--- waits for its end. `last`, `bytes`: how many jobs of its kind are kept, and how many bytes of them.
-operations.complete_and_keep = function()
-  local id, token, took, result, age, last, bytes = args(7)
-  local claim, fence = end_claim(id, token)
-  if not claim then
-    return CLAIM_LOST
-  end
-  take_cancel_request(id)
-  note_run(claim.kind, COMPLETED, token)
-  local record = redis.call('HGET', jobs, id)
-  local job = record and read(record)
-  if not job then
-    if record then
-      set_aside(id, record)
-    end
-    forget(id, claim, fence)
-    return DONE
-  end
-  free_key(claim.key, id)
-  count(claim.kind, -1)
-  count_retrying(claim.kind, job.failures > 0 and -1 or 0)
-  if claim.key == '' then
-    -- Another job took it, or it had none.
-    job.key = ''
-  end
-  local till = is_wanted(job) and now + WANTED_KEPT_MS or now
-  if age ~= '' then
-    till = math.max(till, now + tonumber(age))
-  end
-  keep(id, job, AS_COMPLETED, due_of(fence), tonumber(took), result, till)
-  if age == '' then
-    return DONE
-  end
-  -- Two at most, so that a lower bound makes no script long.
-  local first, final = range_of(AS_COMPLETED, job.kind)
-  for _ = 1, 2 do
-    local kept_bytes = tonumber(redis.call('HGET', counters, 'kept_bytes:' .. job.kind)) or 0
-    if redis.call('ZLEXCOUNT', over, first, final) <= tonumber(last) and kept_bytes <= tonumber(bytes) then
-      break
-    end
-    local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, 1)[1]
-    if not oldest then
-      break
-    end
-    local its_id = string.sub(oldest, -16)
-    local its_record = redis.call('HGET', jobs, its_id)
-    local its_job = its_record and read(its_record)
-    if its_job and has(its_job.flags, ENDED) then
-      drop_ended(its_id, its_job)
-    else
-      redis.call('ZREM', over, oldest)
-    end
-  end
-  return DONE
 end
 
 operations.finish = function()

@@ -1,8 +1,7 @@
 -- The history: what happened in each minute, by kind. `store/history.rs` says how the rows look, and does the same for
 -- the other stores.
 --
--- A script notes what it does, and calls `write_history` at its end. The functions that few calls need are made there: a
--- server makes the functions of a script anew in every call.
+-- A script notes what it does, and calls `write_history` at its end, which makes the functions that few calls need.
 
 local INSERTED_JOB, COMPLETED, RETRIED, SNOOZED, DEAD, CANCELLED_JOB, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6
 local LATE, TOOK, FIGURES = 7, 22, 37
@@ -28,18 +27,6 @@ end
 local function note(kind, figure, by)
   if counts_history then
     note_figure(figures_of(kind), figure, by)
-  end
-end
-
--- Counts the end of a run. `token`: the token of its claim, and the buckets of the run behind it if the history counts
--- them.
-local function note_run(kind, figure, token)
-  local late, took = string.byte(token, TOKEN_BYTES + 1, TOKEN_BYTES + 2)
-  if took then
-    local of = figures_of(kind)
-    note_figure(of, figure, 1)
-    note_figure(of, LATE + math.min(late, TOOK - LATE - 1), 1)
-    note_figure(of, TOOK + math.min(took, FIGURES - TOOK - 1), 1)
   end
 end
 

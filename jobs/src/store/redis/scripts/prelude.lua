@@ -1,4 +1,7 @@
--- The beginning of nearly every script: the keys, the present, the kinds, the format of a job's record.
+-- The beginning of nearly every script: the keys, the present, the kinds, the counts and the notifications.
+--
+-- A server makes the functions of a script anew in each call, and that takes longer than most commands. So a script
+-- consists of the parts that it needs: `scripts.rs` lists them. A part uses only the parts before it.
 --
 -- Every key that a script uses must be in KEYS, and each kind has its own key. So if the caller does not name
 -- all kinds, the script writes nothing and returns them.
@@ -54,15 +57,10 @@ local DONE, CLAIM_LOST = 'd', 'x'
 local CHANGED, UNCHANGED = '1', '0'
 
 local CALLERS_ID, ENDED, EXTRA = 1, 2, 4
--- How a job has ended: `Ending` in `store/ended.rs`.
-local AS_COMPLETED, AS_DEAD, AS_CANCELLED = 1, 2, 3
--- In the record of a job that has ended: how; its due time; when it ended; how long its run took; the length of its
--- result. The result follows.
-local END, END_BYTES = '>BI8I8I8I4', 29
-local LATEST = 253402300799999
--- How long the end of a job is kept for which a caller waits: `WANTED_KEPT` in `store/ended.rs`.
-local WANTED_KEPT_MS = 60000
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
+-- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
+-- key; and the beginning of the record, at least to the end of the key.
+local TOKEN_BYTES, FENCE_BYTES = 16, 33
 local MOST_INTERRUPTIONS = 5
 -- How long the last answers to a process are kept.
 local SENT_KEPT_MS = 3600000
@@ -78,113 +76,6 @@ end
 
 local function has(flags, flag)
   return math.floor(flags / flag) % 2 == 1
-end
-
--- Whether a record has an extra behind its first `bytes` bytes.
-local function has_extra(record, bytes)
-  local high, low = string.byte(record, bytes + 1, bytes + 2)
-  return low and #record >= bytes + 2 + high * 256 + low
-end
-
--- Reads the record of a job: failures, interruptions and attempts; kind, key and errors; how it has ended, if it has;
--- the payload, and before it the extra with its length, if there is one. Returns nil if it cannot be read, because
--- another version or a user wrote it.
-local function read(record)
-  if #record < HEAD_BYTES then
-    return nil
-  end
-  local flags, failures, interruptions, attempts, kind_bytes, key_bytes, errors_bytes =
-    struct.unpack(HEAD, record)
-  local needed = HEAD_BYTES + kind_bytes + key_bytes + errors_bytes + (has(flags, ENDED) and END_BYTES or 0)
-  if flags > CALLERS_ID + ENDED + EXTRA or #record < needed then
-    return nil
-  end
-  if has(flags, ENDED) then
-    needed = needed + struct.unpack('>I4', string.sub(record, needed - 3, needed))
-    if #record < needed then
-      return nil
-    end
-  end
-  if has(flags, EXTRA) and not has_extra(record, needed) then
-    return nil
-  end
-  local from = HEAD_BYTES
-  local job = { flags = flags, failures = failures, interruptions = interruptions, attempts = attempts }
-  job.kind = string.sub(record, from + 1, from + kind_bytes)
-  from = from + kind_bytes
-  job.key = string.sub(record, from + 1, from + key_bytes)
-  from = from + key_bytes
-  job.errors = string.sub(record, from + 1, from + errors_bytes)
-  from = from + errors_bytes
-  if has(flags, ENDED) then
-    local result_bytes
-    job.ending, job.due, job.ended_at, job.took, result_bytes =
-      struct.unpack(END, string.sub(record, from + 1, from + END_BYTES))
-    from = from + END_BYTES
-    job.result = string.sub(record, from + 1, from + result_bytes)
-    from = from + result_bytes
-  end
-  job.payload = string.sub(record, from + 1)
-  return due[job.kind] and job
-end
-
--- Whether a job holds its key until its end: the second byte of its extra has the mark.
-local function holds_key(job)
-  return has(job.flags, EXTRA) and has(string.byte(job.payload, 4) or 0, 1)
-end
-
--- Whether a caller waits for the end of a job.
-local function is_wanted(job)
-  return has(job.flags, EXTRA) and has(string.byte(job.payload, 4) or 0, 2)
-end
-
-local function write(job)
-  local head = struct.pack(HEAD, job.flags, job.failures, job.interruptions, job.attempts, #job.kind,
-    #job.key, #job.errors)
-  local end_bytes = ''
-  if has(job.flags, ENDED) then
-    end_bytes = struct.pack(END, job.ending, job.due, job.ended_at, job.took, #job.result) .. job.result
-  end
-  return head .. job.kind .. job.key .. job.errors .. end_bytes .. job.payload
-end
-
--- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
--- key; and the beginning of the record, at least to the end of the key. It has more than 64 bytes for nearly
--- every job, so that the server keeps the fences in a hash table, and not in a list that it searches.
-local TOKEN_BYTES, FENCE_BYTES, LONG_ENOUGH = 16, 33, 32
-
-local function write_fence(number, nonce, time, has_key, record)
-  local kind_bytes, key_bytes = string.byte(record, 14, 15)
-  return nonce .. struct.pack('>I8I8', number, time) .. owner .. (has_key and 'k' or '-')
-    .. string.sub(record, 1, math.max(LONG_ENOUGH, HEAD_BYTES + kind_bytes + key_bytes))
-end
-
-local function due_of(fence)
-  return (struct.unpack('>I8', fence, 17))
-end
-
-local function interruptions_of(fence)
-  return (struct.unpack('>I4', fence, FENCE_BYTES + 6))
-end
-
--- Whether the claimed job has failed before.
-local function has_failed(fence)
-  return struct.unpack('>I4', fence, FENCE_BYTES + 2) > 0
-end
-
-local function owner_of(fence)
-  return string.sub(fence, 25, 32)
-end
-
-local function read_fence(fence)
-  local kind_bytes, key_bytes = string.byte(fence, FENCE_BYTES + 14, FENCE_BYTES + 15)
-  local from = FENCE_BYTES + HEAD_BYTES
-  local claim = { flags = string.byte(fence, FENCE_BYTES + 1), key = '' }
-  claim.kind = string.sub(fence, from + 1, from + kind_bytes)
-  if string.byte(fence, FENCE_BYTES) == 107 then
-    claim.key = string.sub(fence, from + kind_bytes + 1, from + kind_bytes + key_bytes)
-  end
-  return claim
 end
 
 -- How many arguments of a list one command takes, since the Lua stack is limited.
@@ -208,13 +99,12 @@ local function get_all(hash, fields)
   return values
 end
 
--- The command that returns the size of each key, by its type.
-local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
-  'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN' }
-
 -- Fails if a user has given a key another type. A script calls it before it writes, since its writes would stay
 -- if it failed later.
 local function check_types()
+  -- The command that returns the size of each key, by its type.
+  local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
+    'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN' }
   for n = 1, #KEYS do
     redis.call(SIZE[n] or 'ZCARD', KEYS[n])
   end
@@ -224,6 +114,18 @@ end
 -- the script has not written before. This write needs no memory and changes nothing.
 local function write_on_a_full_server()
   redis.call('HDEL', meta, '')
+end
+
+-- Whether a record has an extra behind its first `bytes` bytes.
+local function has_extra(record, bytes)
+  local high, low = string.byte(record, bytes + 1, bytes + 2)
+  return low and #record >= bytes + 2 + high * 256 + low
+end
+
+-- Moves a record that cannot be read to `unreadable`. The caller removes the id from its set.
+local function set_aside(id, record)
+  redis.call('HSET', unreadable, id, record)
+  redis.call('HDEL', jobs, id)
 end
 
 -- For each kind: the change of its number of jobs, its earliest due time before the script (its head), and the
@@ -251,19 +153,6 @@ local function note_head(kind, time)
   end
 end
 
--- Makes a job pending. `interruptions`: its number of interruptions in a row.
-local function enqueue(kind, id, time, interruptions)
-  note_head(kind, time)
-  local band = math.min(interruptions, MOST_INTERRUPTIONS - 1)
-  redis.call('ZADD', due[kind], time + BAND * band, id)
-end
-
--- Moves a record that cannot be read to `unreadable`. The caller removes the id from its set.
-local function set_aside(id, record)
-  redis.call('HSET', unreadable, id, record)
-  redis.call('HDEL', jobs, id)
-end
-
 -- Publishes a notification: a word of `Message` in `protocol.rs`, a time, the owner. The server may refuse it,
 -- since the other processes poll within a second in any case.
 local function publish(what)
@@ -285,12 +174,5 @@ local function settle()
   end
   if earliest < math.huge then
     publish('due ' .. string.format('%.0f', earliest))
-  end
-end
-
--- Frees a key if this job has it.
-local function free_key(key, id)
-  if key ~= '' and redis.call('HGET', keys, key) == id then
-    redis.call('HDEL', keys, key)
   end
 end

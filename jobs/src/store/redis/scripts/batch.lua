@@ -1,0 +1,45 @@
+-- The beginning of a script that changes something. `apply.lua` is its end.
+--
+-- If the answer to a call was lost, the call is sent again under its number and its place. It changes nothing
+-- then, and is answered as before. A copy that arrives after a later call does nothing, since no caller waits
+-- for it.
+--
+-- ARGV from `at` on: the place of the call in its batch; the number of the batch; the place of the call that
+-- this one continues, or ''; 1 or 0, whether its operations need memory; the list of operations.
+-- Returns: see `apply.lua`. The results are empty if the call came too late, or if the call that it continues
+-- was not done.
+
+local place, number, before, needs_memory = args(4)
+
+-- The number and the results of the last call in a place.
+local function last_in(slot)
+  local last = redis.call('HGET', sent, slot)
+  if not last then
+    return 0
+  end
+  local colon = string.find(last, ':', 1, true)
+  return tonumber(string.sub(last, 1, colon - 1)), string.sub(last, colon + 1)
+end
+
+local last_number, last_answer = last_in(place)
+if last_number == tonumber(number) then
+  return { 'ok', micros, last_answer }
+end
+-- A call that continues another one of the batch does nothing unless that one was done.
+if last_number > tonumber(number) or before ~= '' and last_in(before) ~= tonumber(number) then
+  return { 'ok', micros, '' }
+end
+
+-- A wrong type of a key must be found before the first write. A call that is one list of inserts needs no check:
+-- it reads the keys that it writes to.
+if ARGV[at] ~= 'insert_many' or at + 2 + 3 * tonumber(ARGV[at + 2]) ~= #ARGV then
+  check_types()
+else
+  redis.call('HLEN', history)
+end
+-- A full server refuses the operations that need memory, and no others.
+if needs_memory == '0' then
+  write_on_a_full_server()
+end
+
+local operations, answers = {}, {}
