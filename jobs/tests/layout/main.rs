@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `fill.rs` | fills a queue with a job of each sort, and reads everything that a client sees |
 //! | `server_keys.rs` | the keys of a server as lines of text, and back |
-//! | `../data/file-4.db`, `../data/server-1.json` | what was stored: the number is that of the layout |
+//! | `../data/file-5.db`, `../data/server-1.json` | what was stored: the number is that of the layout |
 //! | `../data/seen.json` | what a client of that version saw in both |
 //!
 //! With `TICKWHEEL_WRITE_LAYOUT=1` the tests write these files anew. That is right only before a release, or for a
@@ -49,15 +49,15 @@ fn opens(open: impl Fn() -> Builder) {
 
 /// A file of layout 4 is opened, shows what it showed, and its jobs run.
 #[test]
-fn file_of_layout_4_is_opened() {
+fn file_of_layout_5_is_opened() {
     let folder = tempfile::tempdir().unwrap();
     if writes() {
         let path = folder.path().join("written.db");
         fill::fill(Jobs::open(&path).unwrap());
-        fs::copy(path, data("file-4.db")).unwrap();
+        fs::copy(path, data("file-5.db")).unwrap();
     }
     let path = folder.path().join("jobs.db");
-    fs::copy(data("file-4.db"), &path).unwrap();
+    fs::copy(data("file-5.db"), &path).unwrap();
     opens(|| Jobs::open(&path).unwrap());
 }
 

@@ -36,6 +36,12 @@ fn kept_job_is_deleted_and_not_retried() {
 
 /// See the scenario.
 #[test]
+fn list_of_ended_jobs_has_each_once() {
+    on_a_server(|open| scenarios::list_of_ended_jobs_has_each_once(open));
+}
+
+/// See the scenario.
+#[test]
 fn dead_jobs_are_counted_by_kind_and_error() {
     on_a_server(|open| scenarios::dead_jobs_are_counted_by_kind_and_error(open));
 }

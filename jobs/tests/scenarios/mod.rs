@@ -1,6 +1,7 @@
 //! What is promised of jobs that have ended, of pauses and of head starts, for every store: `tests/guarantees` runs it in memory and
 //! on a file, `tests/redis` on a server. A store is a function that opens it again and again.
 
+mod ended_pages;
 pub(crate) mod history;
 mod head_start;
 
@@ -13,6 +14,7 @@ use tickwheel_jobs::{
     Retry, Run, StoreError,
 };
 
+pub(crate) use ended_pages::*;
 pub(crate) use head_start::*;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -114,9 +114,9 @@ impl State {
             let place = Place { kind: cursor.kind, due: job.due, id: job.id, later: false };
             let (key, callers_id) = (job.key.clone(), job.callers_id);
             let extra = Extra::read(job.extra.as_deref())?;
-            let failed = job.failures > 0;
+            let (failed, kept_bytes) = (job.failures > 0, job.kept_bytes());
             let (order, batch) = (*fences, UNWRITTEN);
-            let claim = Held { place, key, callers_id, failed, order, batch };
+            let claim = Held { place, key, callers_id, failed, bytes: kept_bytes, order, batch };
             held.insert(job.id, claim);
             journal.push(Change::Added(job.id));
             fresh.push(job.id);

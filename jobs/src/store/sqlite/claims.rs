@@ -47,6 +47,8 @@ pub(crate) struct Held {
     pub(crate) callers_id: bool,
     /// It has failed before.
     pub(crate) failed: bool,
+    /// How many bytes of its row count against the bound of its kind if it is kept.
+    pub(super) bytes: usize,
     /// The number of the claim, in the order in which this process made them.
     pub(super) order: u64,
     pub(super) batch: i64,

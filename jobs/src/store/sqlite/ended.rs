@@ -1,4 +1,4 @@
-//! Jobs that have ended: which are kept, for how long, and how they are read and removed.
+//! Jobs that have ended: which are kept, for how long, and how they are removed.
 //!
 //! Ground rules:
 //!
@@ -10,73 +10,93 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::State;
-use super::pages::BYTES_PER_PAGE;
+use super::claims::Held;
 use super::rows::{
     JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, out_of_range, store_error,
 };
 use super::tables::{EndedRow, Tables};
-use crate::store::{Ending, JobSet, Page, PageRequest, kept_until};
+use crate::store::{Ending, Finish, kept_until};
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
-use crate::values::info::{DeadByError, JobInfo};
 use crate::values::keep::Keep;
 use crate::values::node::NODE_KEPT;
 use crate::values::time::Millis;
 
-/// How a run ended: how long it took, in milliseconds, its result, and how much its kind keeps.
-#[derive(Default)]
-pub(super) struct RunOf<'a> {
-    pub(super) took: u64,
-    pub(super) result: Option<&'a [u8]>,
-    pub(super) keep: Option<Keep>,
-}
-
 impl State {
-    /// Removes a job that has completed or was cancelled from the living, and keeps what is kept of it. Returns
-    /// `false` if there is no such job.
-    pub(super) fn end(
+    /// Removes a job that was cancelled from the living, and keeps what is kept of it. `took`: how long its run took,
+    /// in milliseconds. Returns `false` if there is no such job.
+    pub(super) fn end_cancelled(
         &mut self,
         tables: Tables<'_>,
         place: Place,
-        ending: Ending,
-        run: RunOf<'_>,
+        took: u64,
         now: Millis,
     ) -> Result<bool, StoreError> {
         let Some(job) = tables.job(place)? else { return Ok(false) };
         let kind = kind_row(&self.kinds, place.kind)?.clone();
         tables.remove_job(&kind, place, job.key.as_deref())?;
-        self.ended(tables, &kind, job, ending, run, now)?;
+        self.cancelled(tables, &kind, job, took, now)?;
         Ok(true)
     }
 
-    /// Keeps what is kept of a job that has completed or was cancelled, and is no longer among the living.
-    pub(super) fn ended(
+    /// Keeps what is kept of a job that was cancelled, and is no longer among the living.
+    pub(super) fn cancelled(
         &mut self,
         tables: Tables<'_>,
         kind: &KindRow,
         job: JobRow,
-        ending: Ending,
-        run: RunOf<'_>,
+        took: u64,
         now: Millis,
     ) -> Result<(), StoreError> {
         self.count(kind.n, -KindCounts::of_job(job.failures));
         let wanted = Extra::read(job.extra.as_deref())?.is_some_and(|extra| extra.wanted);
         let remembered = job.callers_id || self.unknown.contains(&job.id);
-        match kept_until(run.keep, wanted, now) {
+        match kept_until(None, wanted, now) {
             Some(until) => {
-                let (took, result) = (run.took, run.result.map(<[u8]>::to_vec));
                 let job = JobRow { callers_id: remembered, ..job };
-                let row = EndedRow { job, kind: kind.n, ending, until, at: now, took, result };
-                self.put_ended(tables, &row)?;
+                let ending = Ending::Cancelled;
+                let row =
+                    EndedRow { job, kind: kind.n, ending, until, at: now, took, result: None };
+                self.put_ended(tables, &row)
             }
-            None if remembered => self.remember(tables, job.id, now)?,
-            None => {}
+            None if remembered => self.remember(tables, job.id, now),
+            None => Ok(()),
         }
-        if let Some(keep) = run.keep {
-            self.trim(tables, kind, keep, now)?;
+    }
+
+    /// Ends the run of a claimed job that has completed, and keeps the job. Its row is not read: SQLite copies it.
+    pub(super) fn keep(
+        &mut self,
+        tables: Tables<'_>,
+        kind: &KindRow,
+        held: &Held,
+        finish: &Finish,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let Some(until) = kept_until(finish.keep, finish.wanted, now) else { return Ok(()) };
+        let (kind_n, due, id) = held.place.key();
+        let row = params![
+            kind_n,
+            due,
+            id,
+            until.get(),
+            now.get(),
+            i64::try_from(finish.took).unwrap_or(i64::MAX),
+            held.callers_id || self.unknown.contains(&finish.id),
+            finish.result,
+        ];
+        if tables.execute(&tables.sql.keep, row)? == 0 {
+            return Ok(());
         }
-        Ok(())
+        tables.remove_job(kind, held.place, held.key.as_deref())?;
+        self.count(kind.n, -KindCounts::of_job(u32::from(held.failed)));
+        let bytes = held.bytes + finish.result.as_ref().map_or(0, Vec::len);
+        self.count(kind.n, KindCounts::of_kept(bytes));
+        match finish.keep {
+            Some(keep) => self.trim(tables, kind, keep, now),
+            None => Ok(()),
+        }
     }
 
     /// Makes a job dead.
@@ -204,98 +224,6 @@ impl State {
         self.purges.takes(over.len());
         Ok(over.len() >= rows)
     }
-
-    /// Returns a page of jobs that have ended, the latest end first.
-    pub(super) fn ended_page(
-        &self,
-        tables: Tables<'_>,
-        request: &PageRequest,
-    ) -> Result<Page, StoreError> {
-        let kind = match &request.kind {
-            None => None,
-            Some(name) => match self.kinds.iter().find(|kind| kind.name == *name) {
-                None => return Ok(Page::default()),
-                Some(kind) => Some(kind.n),
-            },
-        };
-        let (mut rows, mut full) = (Vec::new(), false);
-        for ending in Ending::ALL.into_iter().filter(|ending| request.set.has(*ending)) {
-            full |= self.read_ended(tables, request, ending, kind, &mut rows)?;
-        }
-        if let JobSet::Ended(None) = request.set {
-            // Each list may have stopped early. What lies before the earliest stop would be out of order.
-            rows.sort_by_key(|row: &EndedRow| core::cmp::Reverse((row.at, row.job.id)));
-        }
-        full |= rows.len() > request.limit;
-        rows.truncate(request.limit);
-        let next = rows.last().filter(|_| full).map(|row| (row.at, row.job.id));
-        let jobs = rows.into_iter().map(|row| self.ended_info(row)).collect::<Result<_, _>>()?;
-        Ok(Page { jobs, next })
-    }
-
-    /// Reads the jobs of a page that ended in one way. Returns whether more may be left.
-    fn read_ended(
-        &self,
-        tables: Tables<'_>,
-        request: &PageRequest,
-        ending: Ending,
-        kind: Option<i64>,
-        rows: &mut Vec<EndedRow>,
-    ) -> Result<bool, StoreError> {
-        let first = (i64::MAX, [0xff; 16]);
-        let (at, id) = request.after.map_or(first, |(at, id)| (at.get(), id_bytes(id)));
-        let (from, to) = (request.from.get(), request.to.get());
-        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        let sql = match kind {
-            None => &tables.sql.ended_page,
-            Some(_) => &tables.sql.ended_page_of_kind,
-        };
-        let mut statement = tables.conn.prepare_cached(sql).map_err(store_error)?;
-        let mut found = match kind {
-            None => statement.query(params![ending as i64, at, id, from, to, limit]),
-            Some(kind) => statement.query(params![ending as i64, at, id, from, to, limit, kind]),
-        }
-        .map_err(store_error)?;
-        let (before, mut bytes) = (rows.len(), 0);
-        while let Some(row) = found.next().map_err(store_error)?
-            && bytes < BYTES_PER_PAGE
-        {
-            let row = EndedRow::read(row).map_err(store_error)?;
-            bytes += row.job.payload.len();
-            rows.push(row);
-        }
-        Ok(rows.len() - before == request.limit || bytes >= BYTES_PER_PAGE)
-    }
-
-    pub(super) fn ended_info(&self, row: EndedRow) -> Result<JobInfo, StoreError> {
-        let kind = kind_row(&self.kinds, row.kind)?.name.clone();
-        Ok(JobInfo {
-            died: (row.ending == Ending::Dead).then(|| row.at.to_system()),
-            ended: Some(row.at.to_system()),
-            took: Some(core::time::Duration::from_millis(row.took)),
-            result: row.result,
-            ..row.job.info(kind, row.ending.state())
-        })
-    }
-
-    /// Returns the groups of dead jobs, the largest first.
-    pub(super) fn dead_by_error(
-        &self,
-        tables: Tables<'_>,
-        most: usize,
-    ) -> Result<Vec<DeadByError>, StoreError> {
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let groups = tables.all(&tables.sql.dead_by_error, [most], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get::<_, u32>(2)?))
-        })?;
-        let group = |(kind, error, jobs)| {
-            let kind = kind_row(&self.kinds, kind)?.name.clone();
-            Ok(DeadByError { kind, error, jobs: u64::from(jobs) })
-        };
-        let mut groups = groups.into_iter().map(group).collect::<Result<Vec<_>, StoreError>>()?;
-        groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
-        Ok(groups)
-    }
 }
 
 impl EndedRow {
@@ -319,15 +247,9 @@ impl EndedRow {
         match self.ending {
             Ending::Dead => KindCounts { dead: 1, ..KindCounts::default() },
             Ending::Cancelled => KindCounts::default(),
-            Ending::Completed => {
-                let of = |bytes: Option<usize>| bytes.unwrap_or(0);
-                let bytes = self.job.payload.len()
-                    + of(self.result.as_ref().map(Vec::len))
-                    + self.job.errors.as_text().len()
-                    + of(self.job.extra.as_ref().map(Vec::len));
-                let kept_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-                KindCounts { kept: 1, kept_bytes, ..KindCounts::default() }
-            }
+            Ending::Completed => KindCounts::of_kept(
+                self.job.kept_bytes() + self.result.as_ref().map_or(0, Vec::len),
+            ),
         }
     }
 }

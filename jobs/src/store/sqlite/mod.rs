@@ -37,6 +37,7 @@
 //! | `check.rs` | the check of all tables |
 
 pub(crate) mod schema;
+pub(crate) mod sql;
 pub(crate) mod rows;
 pub(crate) mod tables;
 mod files;
@@ -54,6 +55,7 @@ pub(crate) mod ops;
 mod progress;
 mod pace;
 mod ended;
+mod ended_pages;
 mod history;
 mod recovery;
 mod transact;
@@ -79,7 +81,7 @@ use crate::values::time::Millis;
 use files::{Identity, set_waiting, waiting_until};
 use open::Location;
 use rows::store_error;
-use schema::Sql;
+use sql::Sql;
 pub(crate) use state::State;
 use statement::Filed;
 use tables::Tables;

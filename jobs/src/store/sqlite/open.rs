@@ -26,7 +26,8 @@ use super::files::{
     Identity, LONGEST_WAIT, beside, from_now, identity, set_waiting, sync_folder, waiting_until,
 };
 use super::rows::store_error;
-use super::schema::{APPLICATION_ID, Sql};
+use super::schema::APPLICATION_ID;
+use super::sql::Sql;
 use super::tables::Tables;
 use super::temporary::TemporaryFolder;
 use crate::store::Hurry;

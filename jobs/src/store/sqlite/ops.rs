@@ -12,7 +12,6 @@ use std::collections::HashSet;
 use rusqlite::params;
 
 use super::State;
-use super::ended::RunOf;
 use super::history::read_history;
 use super::rows::{InsertedAt, JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of};
 use super::tables::Tables;
@@ -178,7 +177,7 @@ impl State {
         if let Some((kind, job)) = replaced {
             let kind = kind_row(&self.kinds, kind)?.clone();
             self.noted.note(&kind.n, Figure::Cancelled);
-            self.ended(tables, &kind, job, Ending::Cancelled, RunOf::default(), now)?;
+            self.cancelled(tables, &kind, job, 0, now)?;
         }
         if let Some(place) = place {
             self.count(place.kind, KindCounts::of_job(0));
@@ -252,7 +251,7 @@ impl State {
         place: Place,
         now: Millis,
     ) -> Result<(), StoreError> {
-        if self.end(tables, place, Ending::Cancelled, RunOf::default(), now)? {
+        if self.end_cancelled(tables, place, 0, now)? {
             self.noted.note(&place.kind, Figure::Cancelled);
             self.take_cancel_request(tables, place.id)?;
         }
@@ -317,12 +316,10 @@ impl State {
         self.drop_progress(tables, id)?;
         match end {
             End::Completed if finish.wanted || finish.keep.is_some() => {
-                let (took, result, keep) = (finish.took, finish.result.as_deref(), finish.keep);
-                self.end(tables, place, Ending::Completed, RunOf { took, result, keep }, now)?;
+                self.keep(tables, &kind, &held, finish, now)?;
             }
             End::Cancelled if finish.wanted => {
-                let run = RunOf { took: finish.took, ..RunOf::default() };
-                self.end(tables, place, Ending::Cancelled, run, now)?;
+                self.end_cancelled(tables, place, finish.took, now)?;
             }
             // Nothing is kept of it, so its row is not read.
             End::Completed | End::Cancelled => {

@@ -10,7 +10,7 @@ use rusqlite::types::ValueRef;
 use super::State;
 use super::open::Location;
 use super::rows::{KindCounts, store_error};
-use super::schema::Sql;
+use super::sql::Sql;
 use super::tables::Tables;
 use crate::store::{Answer, Inserted, NewJob, Op};
 use crate::values::error::StoreError;

@@ -38,6 +38,12 @@ impl KindCounts {
         KindCounts { jobs: 1, retrying: i64::from(failures > 0), ..KindCounts::default() }
     }
 
+    /// Returns the counts of one completed job that is kept.
+    pub(super) fn of_kept(bytes: usize) -> KindCounts {
+        let kept_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        KindCounts { kept: 1, kept_bytes, ..KindCounts::default() }
+    }
+
     pub(crate) fn add(&mut self, by: KindCounts) {
         self.jobs += by.jobs;
         self.retrying += by.retrying;
@@ -177,6 +183,12 @@ impl JobRow {
     /// Reads only the due time and the id.
     pub(crate) fn read_position(row: &Row<'_>) -> rusqlite::Result<(Millis, JobId)> {
         Ok((millis_of(row, 0)?, id_of(row, 1)?))
+    }
+
+    /// Returns how many of its bytes count against the bound of its kind if it is kept. Its result counts too.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let extra = self.extra.as_ref().map_or(0, Vec::len);
+        self.payload.len() + self.errors.as_text().len() + extra
     }
 
     pub(crate) fn info(self, kind: String, state: JobState) -> JobInfo {

@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use super::files::waiting_briefly;
 use super::open::Location;
-use super::schema::{Sql, VERSION};
+use super::schema::VERSION;
+use super::sql::Sql;
 use super::tables::Tables;
 use super::transact::Access;
 use super::{Sqlite, State};

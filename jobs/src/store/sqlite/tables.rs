@@ -13,7 +13,7 @@ use super::rows::{
     InsertedAt, JobRow, KindCounts, KindRow, Place, hour_of, id_bytes, id_of, kind_row, millis_of,
     out_of_range, store_error,
 };
-use super::schema::Sql;
+use super::sql::Sql;
 use crate::store::{Ending, IfTaken, Inserted, NewJob};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;

@@ -4,7 +4,8 @@ use rusqlite::Connection;
 
 use super::open::Location;
 use super::rows::store_error;
-use super::schema::{Sql, VERSION};
+use super::schema::VERSION;
+use super::sql::Sql;
 use super::tables::Tables;
 use crate::values::error::OpenError;
 
