@@ -1,7 +1,7 @@
 //! The answers to the operations of a batch, from the results of its calls.
 
+use super::calls::Call;
 use super::decode::{Fault, Reply, bytes};
-use super::encode::Call;
 use super::protocol::ResultCode;
 use super::records::{damaged, id_of};
 use crate::store::{Answer, Inserted, Op};

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use redis::Value;
 
 use super::Redis;
+use super::calls::ITEMS;
 use super::decode::{Fault, array, bytes, text};
-use super::encode::ITEMS;
 use super::protocol::JobSet;
 use super::reads::{number_arg, set_arg};
 use super::records::{damaged, id_bytes, id_of, read_record};

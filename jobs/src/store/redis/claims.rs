@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::calls::BYTES;
 use super::decode::{Fault, Reply, array, bytes, number};
-use super::encode::BYTES;
 use super::records;
 use crate::store::{ClaimRequest, Outcome, Unreadable};
 use crate::values::error::StoreError;

@@ -13,120 +13,15 @@ use std::time::Duration;
 
 use redis::Cmd;
 
+use super::calls::{Call, ITEMS, Part};
 use super::protocol::{self, Fate, Operation};
 use super::records::{id_bytes, missed, record, token};
 use super::scripts::{Name, Scripts};
 use crate::store::{End, Finish, NewJob, NewSchedule, Op};
 use crate::values::time::Millis;
 
-/// The most items of a call.
-pub(super) const ITEMS: usize = 256;
-/// The most bytes of a call, unless one operation has more.
-pub(super) const BYTES: usize = 1 << 20;
 /// More than the bytes of a change of one job that is stored already.
 const CHANGE_BYTES: usize = 128;
-
-/// A call of a script that changes something.
-pub(super) struct Call {
-    pub(super) name: Name,
-    /// The operations whose results are in its answer.
-    pub(super) parts: Vec<Part>,
-    pub(super) args: Vec<Vec<u8>>,
-    items: usize,
-    bytes: usize,
-    /// Its operations need memory.
-    grows: bool,
-    /// The script does nothing unless the call before has been done.
-    continues: bool,
-    /// The list that the arguments end with.
-    list: Option<List>,
-    /// How many operations it has. The items of a list are one.
-    operations: usize,
-}
-
-/// Items of one operation, which a script handles together.
-struct List {
-    operation: Operation,
-    /// What all items have in common: their kind, or how long their jobs are kept.
-    common: Option<String>,
-    many: usize,
-    /// The index of the argument with the number of items.
-    at: usize,
-}
-
-/// A part of a call's answer: the results of one operation.
-#[derive(Clone, Copy)]
-pub(super) struct Part {
-    /// The index of the operation.
-    pub(super) op: usize,
-    pub(super) results: usize,
-}
-
-impl Call {
-    fn new(name: Name, grows: bool) -> Call {
-        Call {
-            name,
-            parts: Vec::new(),
-            args: Vec::new(),
-            items: 0,
-            bytes: 0,
-            grows,
-            continues: false,
-            list: None,
-            operations: 0,
-        }
-    }
-
-    /// Returns the smallest script that has the operations of this call.
-    fn script(&self) -> Name {
-        match &self.list {
-            Some(List { operation: Operation::InsertMany, .. }) if self.operations == 1 => {
-                Name::InsertMany
-            }
-            Some(List { operation: Operation::Complete, .. }) if self.operations == 1 => {
-                Name::Complete
-            }
-            _ => self.name,
-        }
-    }
-
-    /// Begins an operation.
-    fn begin(&mut self, operation: Operation) {
-        self.list = None;
-        self.operations += 1;
-        self.push(operation.word());
-    }
-
-    /// Begins an item of a list. Appends to the list at the end of the arguments if that has the same operation
-    /// and the same `common`.
-    fn item(&mut self, operation: Operation, common: Option<&str>) {
-        let goes_on = |list: &List| list.operation == operation && list.common.as_deref() == common;
-        if !self.list.as_ref().is_some_and(goes_on) {
-            self.begin(operation);
-            if let Some(common) = common {
-                self.push(common);
-            }
-            let common = common.map(str::to_owned);
-            self.list = Some(List { operation, common, many: 0, at: self.args.len() });
-            self.push("0");
-        }
-        if let Some(list) = &mut self.list {
-            list.many += 1;
-            self.args[list.at] = list.many.to_string().into_bytes();
-        }
-    }
-
-    fn push(&mut self, arg: impl Into<Vec<u8>>) {
-        let arg = arg.into();
-        self.bytes += arg.len() + 8;
-        self.args.push(arg);
-    }
-
-    fn takes(&self, name: Name, grows: bool, items: usize, bytes: usize) -> bool {
-        let fits = self.items + items <= ITEMS && self.bytes + bytes <= BYTES;
-        self.name == name && self.grows == grows && !self.continues && fits
-    }
-}
 
 /// Returns the calls for the operations that change something.
 pub(super) fn calls(ops: &[Op]) -> Vec<Call> {

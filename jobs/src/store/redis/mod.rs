@@ -25,7 +25,7 @@
 //! | `protocol.rs` | the words between this process and the scripts |
 //! | `scripts.rs`, `scripts/*.lua` | the scripts |
 //! | `round_trips.rs` | sends commands, and uploads the scripts and kinds that are missing |
-//! | `encode.rs`, `answers.rs` | operations as calls of scripts; results of calls as answers |
+//! | `calls.rs`, `encode.rs`, `answers.rs` | operations as calls of scripts; results of calls as answers |
 //! | `replicas.rs` | waits until enough replicas have a change |
 //! | `decode.rs` | the replies of the server |
 //! | `server_errors.rs` | the errors after which commands are sent again |
@@ -47,6 +47,7 @@ mod url;
 pub(crate) mod discovery;
 mod connection;
 pub(crate) mod open;
+mod calls;
 mod encode;
 mod answers;
 mod claims;
@@ -69,11 +70,11 @@ use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
+use calls::Call;
 use claims::Claiming;
 use connection::Connection;
 use decode::{Fault, Reply, array, bytes, number};
 use discovery::Server;
-use encode::Call;
 use endpoint::present;
 use keys::Keys;
 use notifications::Listener;

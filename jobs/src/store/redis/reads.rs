@@ -5,9 +5,9 @@ use std::time::Duration;
 use redis::Value;
 
 use super::Redis;
+use super::calls::{BYTES, ITEMS};
 use super::connection::Failure;
 use super::decode::{Fault, array, bytes, number, text};
-use super::encode::{BYTES, ITEMS};
 use super::protocol::{self, By};
 use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
 use super::scripts::Name;

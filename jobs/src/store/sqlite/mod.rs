@@ -11,7 +11,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `schema.rs` | the tables and every statement |
+//! | `schema.rs`, `sql.rs` | the tables, and every statement |
 //! | `rows.rs` | the rows of the tables |
 //! | `tables.rs` | single changes to the tables, each complete |
 //! | `files.rs` | files beside the database, waits for other connections |
