@@ -1,5 +1,5 @@
 //! A report at half past two each night in Berlin, over both changes of the clocks; and what becomes
-//! of the mornings that nobody was there for.
+//! of the mornings that were missed.
 //!
 //! ```sh
 //! cargo run --release -p tickwheel-jobs --features cron --example nightly

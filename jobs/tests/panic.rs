@@ -1,4 +1,4 @@
-//! A panic of the dispatcher: callers learn of it, runs are told, and the file is free.
+//! A panic of the dispatcher: callers get an error, runs are cancelled, and the file is free.
 //!
 //! The panic is planted at a named point of the code, in a process of its own: the point is every
 //! dispatcher's.

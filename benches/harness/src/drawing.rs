@@ -1,4 +1,4 @@
-//! Drawings of lines over a logarithmic axis, with a legend beside the lines, and below them a line
+//! Drawings over a logarithmic axis: lines with a legend beside them, or a bar for each peer. Below is a line
 //! that says where they were measured.
 
 use std::ops::Range;
@@ -32,6 +32,15 @@ pub struct Line {
     /// Whether its points are dots.
     pub dotted: bool,
     pub points: Vec<(f64, f64)>,
+}
+
+/// What part of a population lies where: a bar from the first value to the second, and a thin line to the third.
+pub struct Bar {
+    pub label: String,
+    pub colour: RGBColor,
+    pub values: [f64; 3],
+    /// Stands right of the thin line.
+    pub note: String,
 }
 
 /// The labels beside the lines.
@@ -108,6 +117,44 @@ where
             area.draw(&Circle::new((x + 12, y), frame.dot, filled))?;
         }
         area.draw(&Text::new(line.label.as_str(), (x + 30, y - 6), (FONT, 13).into_font()))?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+/// Draws a row for each bar, the first at the top. The labels stand in the legend's room, on the left.
+pub fn bars(path: &Path, frame: &Frame<'_>, bars: &[Bar]) -> Drawn {
+    let (width, height) = frame.size;
+    let area = SVGBackend::new(path, (width, height)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let (chart_area, caption_area) = area.split_vertically(height - 28);
+    caption_area.draw(&Text::new(frame.caption, (12, 6), (FONT, 12).into_font()))?;
+    let rows = 0.0..bars.len() as f64;
+    let mut chart = ChartBuilder::on(&chart_area)
+        .caption(frame.title, (FONT, 20))
+        .margin(12)
+        .margin_left(frame.legend)
+        .x_label_area_size(48)
+        .build_cartesian_2d(frame.across.range.clone().log_scale(), rows)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .x_desc(frame.across.title)
+        .x_label_formatter(&|value| (frame.across.number)(*value))
+        .light_line_style(BLACK.mix(0.05))
+        .bold_line_style(BLACK.mix(0.15))
+        .label_style((FONT, 14))
+        .draw()?;
+    for (index, bar) in bars.iter().enumerate() {
+        let middle = (bars.len() - index) as f64 - 0.5;
+        let [from, to, end] = bar.values;
+        let thick = Rectangle::new([(from, middle - 0.3), (to, middle + 0.3)], bar.colour.filled());
+        let thin = PathElement::new([(to, middle), (end, middle)], bar.colour.stroke_width(2));
+        chart.draw_series([thick.into_dyn(), thin.into_dyn()])?;
+        let (x, y) = chart.backend_coord(&(end, middle));
+        area.draw(&Text::new(bar.note.as_str(), (x + 8, y - 6), (FONT, 13).into_font()))?;
+        area.draw(&Text::new(bar.label.as_str(), (12, y - 6), (FONT, 13).into_font()))?;
     }
     area.present()?;
     Ok(())

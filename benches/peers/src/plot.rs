@@ -1,17 +1,18 @@
-//! Drawings of the figures over the sizes, in `docs/plots/`: both axes logarithmic, a line for each
-//! peer, and under it where it was measured.
+//! Drawings in `docs/plots/`: the figures over the sizes, with a line for each peer on two logarithmic axes, and
+//! how late each peer runs closures. Each drawing says where it was measured.
 
 use std::ops::Range;
 use std::path::Path;
 
 use harness::Fallible;
-use harness::drawing::{self, Axis, COLOURS, Frame, Line};
+use harness::drawing::{self, Axis, Bar, COLOURS, Frame, Line};
 
 use crate::layout::{OURS, TABLES, Table};
 use crate::results::{Results, peers, sizes};
+use crate::tables;
 
-/// Draws every table that is marked for it and has figures for two sizes, and how the costs of `tickwheel`
-/// grow.
+/// Draws every table that is marked for it and has figures for two sizes, how the costs of `tickwheel` grow,
+/// and how late each peer runs closures.
 pub(crate) fn write(results: &Results, folder: &Path) -> Fallible {
     for table in TABLES.iter().filter(|table| table.drawn) {
         let peers = peers(results, table.suite, table.work, table.delays);
@@ -24,7 +25,55 @@ pub(crate) fn write(results: &Results, folder: &Path) -> Fallible {
         let titles = [&capital(table.title), table.of, table.unit];
         draw(&path, titles, results.place(table.suite), &lines.collect::<Vec<_>>())?;
     }
-    growth(folder, results)
+    growth(folder, results)?;
+    lateness(folder, results)
+}
+
+/// How late each peer runs a million closures: from the half of them to 99 in a hundred, and on to the last. The
+/// peers stand in the order of their 99 in a hundred.
+fn lateness(folder: &Path, results: &Results) -> Fallible {
+    let table = TABLES.iter().find(|table| table.name() == "threads-spread");
+    let table = table.ok_or("no table is named threads-spread")?;
+    let sizes = sizes(results, table.suite, table.work, table.delays);
+    let Some(&size) = sizes.first() else { return Ok(()) };
+    let values = |peer| {
+        let of = |figure| Some(results.spread(&table.case(peer, size), figure)?.median);
+        Some((peer, [of("p50")?, of("p99")?, of("max")?]))
+    };
+    let peers = peers(results, table.suite, table.work, table.delays);
+    let mut measured: Vec<(&str, [f64; 3])> = peers.into_iter().filter_map(values).collect();
+    measured.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
+    let bars = measured.iter().map(|&(peer, values)| Bar {
+        label: plain(&tables::label(table.suite, peer, results)),
+        colour: if peer == OURS { COLOURS[0] } else { COLOURS[6] },
+        values,
+        note: format!("99 %: {} ms", tables::number(values[1])),
+    });
+    let bars: Vec<Bar> = bars.collect();
+    let late = range(measured.iter().flat_map(|(_, values)| *values), 1.0);
+    let frame = Frame {
+        title: "How late a million closures run, due over two seconds",
+        caption: results.place(table.suite),
+        size: (960, 110 + 34 * bars.len() as u32),
+        legend: 230,
+        dotted_legend: false,
+        dot: 0,
+        across: Axis {
+            title: "milliseconds late: half of them, 99 in a hundred (the bar), all (the line); *: some ran early",
+            // On the right is room for the notes.
+            range: late.start / 2.0..late.end * 6.0,
+            number: |value| format!("{value}"),
+        },
+        up: Axis { title: "", range: 0.0..1.0, number: |_| String::new() },
+        up_room: 0,
+    };
+    let path = folder.join("threads-lateness.svg");
+    drawing::bars(&path, &frame, &bars).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A label of a table without the marks of a page. The star of a peer that is not exact stays.
+fn plain(label: &str) -> String {
+    label.replace("**", "").replace('\\', "")
 }
 
 /// All operations of `tickwheel` in one drawing: it shows which of them grow with the number of timers.

@@ -128,7 +128,7 @@ fn verification_of(suite: &str, results: &Results) -> String {
 }
 
 /// A peer in bold if it is ours, with a star if it was found not to be exact.
-fn label(suite: &str, peer: &str, results: &Results) -> String {
+pub(crate) fn label(suite: &str, peer: &str, results: &Results) -> String {
     let version = versions::locked(HOME.as_ref(), package(peer))
         .map_or(String::new(), |version| format!(" {version}"));
     let star = match outcome(results, suite, peer) {
@@ -148,7 +148,7 @@ fn package(peer: &str) -> &str {
 }
 
 /// A number with two or three significant digits, and with commas between thousands.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value != 0.0 && value.abs() < 1.0 {
         return format!("{value:.2}");
     }

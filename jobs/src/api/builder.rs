@@ -266,8 +266,9 @@ impl Builder {
         Builder { keep_dead, ..self }
     }
 
-    /// Says whether the store counts what this program does, for [`Client::history`](crate::Client::history). The default is `true`. Each
-    /// commit then writes a row for each kind that it has jobs of.
+    /// Sets whether the store counts the inserts and the runs of this program, for
+    /// [`Client::history`](crate::Client::history). The default is `true`. Each commit then writes a row for each
+    /// kind that it has jobs of.
     ///
     /// With `false` the history lacks the inserts, the cancels and the runs of this program, and has those of
     /// others.

@@ -189,7 +189,8 @@ impl Client {
         Ok(schedules.into_iter().map(info).collect())
     }
 
-    /// Returns a job, if it is pending, runs, or is dead.
+    /// Returns a job, if it is pending, runs, is dead, or has ended and is kept
+    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)).
     ///
     /// # Errors
     ///

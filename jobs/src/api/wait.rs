@@ -3,8 +3,8 @@
 //! Ground rules:
 //!
 //! - A wait always ends: at the end of the job, at its limit, or with the jobs of this process.
-//! - A job that a caller waits for from its insert on is marked. Its end is then kept for a minute, whatever its kind
-//!   keeps. So the waiter finds the end, even if it looks late.
+//! - A job that a caller waits for from its insert on is marked. Its end is then kept for a minute, even if its
+//!   kind keeps none. So the waiter finds the end, even if it looks late.
 //! - Ends in this process wake the waiter. It also looks by itself: for those of other processes, and for a wake-up
 //!   that was lost.
 

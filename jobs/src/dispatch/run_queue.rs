@@ -5,7 +5,7 @@
 //! - Jobs that are due start in the order of rank, then of id. Without head starts that is the order of due time, and
 //!   one heap is enough.
 //! - While a job with a head start waits, the jobs that are due move to a heap of their own. So a job that is not due
-//!   yet, whatever its rank, neither starts early nor stands before a job that is due.
+//!   yet neither starts early nor stands before a job that is due, even if its rank is lower.
 //! - If the clock was set back, a job in that heap may not be due any more. Then the jobs move back.
 
 use core::cmp::{Ordering, Reverse};

@@ -6,7 +6,7 @@
 //!   alone if its caller chose it. Each entry has one date, after which a purge removes it.
 //! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up to
 //!   a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
-//! - If the entry of a kept job goes before its id may be forgotten, the id stays.
+//! - If the entry of a kept job is removed before its id may be forgotten, the id stays.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The figures of the history: how often what happened, and how late and how long runs were.
+//! The figures of the history: how often each event happened, and how late and how long runs were.
 //!
 //! `scripts/history.lua` has the same numbers and the same bytes, in any order of the figures.
 

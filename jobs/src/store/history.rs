@@ -12,7 +12,7 @@
 //!
 //! Ground rules:
 //!
-//! - What happened is in one row, either as a minute or, after 48 hours, as a part of an hour. So a sum over all
+//! - An event is in one row: in its minute or, after 48 hours, in its hour. So a sum over all
 //!   rows counts nothing twice.
 //! - Old rows are folded and removed when a kind gets a row for a new hour. A queue in which nothing happens writes
 //!   nothing.

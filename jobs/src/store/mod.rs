@@ -241,7 +241,7 @@ pub(crate) enum Op {
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
-    /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, whatever `end` is.
+    /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, with any `end`.
     /// Answer::ClaimsLost with its id if the claim is no longer held; Answer::Cancelled (SQLite) if another
     /// process requested a cancel of a job that has not completed; else Answer::Done.
     Finish(Finish),

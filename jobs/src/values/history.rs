@@ -12,7 +12,7 @@ pub(crate) const MOST_KINDS: usize = 200;
 /// The name of the further kinds together.
 pub(crate) const OTHER: &str = "other";
 
-/// How long the time is that an entry of a history is about.
+/// The length of the time that an entry of a history covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Step {
     /// A minute. A queue has these for 48 hours.
@@ -22,7 +22,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Returns how long it is.
+    /// Returns the length as a duration.
     #[must_use]
     pub fn length(self) -> Duration {
         match self {

@@ -17,7 +17,7 @@ const MS: Duration = Duration::from_millis(1);
 fn node(url: &str, name: &'static str) -> Result<Jobs, OpenError> {
     Jobs::redis(url)?
         .queue("photos")
-        .threads(2) // one for each processor unless it is said
+        .threads(2) // the default is one for each processor
         .handle(move |job: Thumbnail, _| {
             std::thread::sleep(50 * MS); // in a program: the work
             Ok(println!("node {name}: photo {}", job.photo))

@@ -28,10 +28,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     jobs.insert_batch((2000..3000).map(|order| (72 * hour, CloseOrder { order })))?; // one commit
     let daily = Schedule::every(24 * hour).missed(Missed::Once);
     jobs.schedule("sweep", daily, CloseOrder { order: 0 })?;
-
-    for dead in jobs.dead() {
-        println!("{} after {} tries: {:?}", dead.id, dead.failures, dead.error);
-    }
     jobs.shutdown()?; // waits for runs; everything else stays in the file
     Ok(())
 }

@@ -6,7 +6,7 @@
 //!
 //! Ground rules:
 //!
-//! - No user code runs under the lock: a job is boxed before (but for a batch), and a cancelled job
+//! - No user code runs under the lock: a job is boxed before (except in a batch), and a cancelled job
 //!   is returned, so that the caller drops it afterwards.
 //! - A closed shard is empty and stays so. The lock decides whether a job is in the hierarchy or
 //!   not: only one of a cancel, an advance and a close gets it.

@@ -31,7 +31,9 @@ fn of_row<R, C>(plan: &Plan<R, C>, row: &Row<R>, results: &Results<Case>) -> Str
     let shown: Vec<_> = row.columns.iter().filter(|(figure, _)| is_shown(figure)).collect();
     let headings: Vec<String> = shown.iter().map(|(_, heading)| (*heading).to_owned()).collect();
     let lines = cases.iter().map(|case| {
-        let cell = |figure| table::cell(results.spread(case, figure), number, |a, b| a == b);
+        let cell = |figure| {
+            table::cell(results.spread(case, figure), number, |a, b| number(a) == number(b))
+        };
         let cells = shown.iter().map(|(figure, _)| cell(figure)).collect();
         (format!("{}, `{}`", label(plan, &case.contender), case.level), cells)
     });

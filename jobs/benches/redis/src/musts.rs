@@ -98,7 +98,11 @@ pub(crate) const MUSTS: &[Must] = &[
         |results| {
             let last = worst(results, "killed", "after_lease_last_ms")?;
             let lost = worst(results, "killed", "lost")?;
-            let text = format!("the lease and {} ms; {lost} not run", number(last));
+            let when = match last < 0.0 {
+                true => format!("{} ms before a whole lease has passed", number(-last)),
+                false => format!("the lease and {} ms", number(last)),
+            };
+            let text = format!("{when}; {lost} not run");
             Some(Reached { text, enough: last <= 1000.0 && lost == 0.0 })
         },
     ),

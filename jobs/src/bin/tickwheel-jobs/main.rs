@@ -96,7 +96,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = out.flush();
-            // The error may quote text from a file that somebody else has made.
+            // The error may quote text from a file that another user has made.
             eprintln!("tickwheel-jobs: {}", text::plain(&error.to_string()));
             ExitCode::from(FAILED)
         }

@@ -17,7 +17,7 @@
 //! | `commit.rs` | the operations that a step gathers |
 //! | `commands.rs` | from commands to operations |
 //! | `claims.rs` | how many jobs a commit claims, and of which kinds |
-//! | `own_work.rs` | occurrences, purges, and the word that this node is there |
+//! | `own_work.rs` | occurrences, purges, and the reports that this node is alive |
 //! | `after_commit.rs` | the effects of a commit |
 //! | `leases.rs` | leases: renewed in time, or lost |
 //! | `time_limits.rs` | time limits of runs |

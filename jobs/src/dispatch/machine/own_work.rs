@@ -1,5 +1,5 @@
-//! The machine's own work, which no caller asks for: occurrences of schedules, purges, and the word that this node is
-//! there.
+//! The machine's own work, which no caller asks for: occurrences of schedules, purges, and the reports that this node
+//! is alive.
 
 use std::sync::Arc;
 

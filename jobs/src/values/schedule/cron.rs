@@ -12,7 +12,7 @@ use super::{Missed, Schedule, ScheduleError};
 use crate::values::time::Millis;
 
 /// A cron expression in a time zone: five fields (minute, hour, day of the month, month, day of the
-/// week), or six with seconds in front. With feature `cron`.
+/// week), six with seconds in front, or seven with a year behind these. With feature `cron`.
 ///
 /// [croner](https://docs.rs/croner) defines the expression, and what happens when clocks change:
 ///
