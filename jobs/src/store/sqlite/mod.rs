@@ -63,6 +63,8 @@ mod schedules;
 pub(crate) mod outbox;
 pub(crate) mod statement;
 mod check;
+#[cfg(test)]
+mod kept_work;
 
 use std::fs::File;
 use std::sync::Arc;

@@ -151,11 +151,13 @@ operations.complete_and_keep = function()
   if age == '' then
     return DONE
   end
-  -- Two at most, so that a lower bound makes no script long.
-  local first, final = range_of(AS_COMPLETED, job.kind)
-  for _ = 1, 2 do
+  -- Two at most, so that a lower bound makes no script long. None on whose end a caller waits.
+  local all, final = range_of(AS_COMPLETED, job.kind)
+  local first, removed = all, 0
+  for _ = 1, TRIM_LOOKS do
     local kept_bytes = tonumber(redis.call('HGET', counters, 'kept_bytes:' .. job.kind)) or 0
-    if redis.call('ZLEXCOUNT', over, first, final) <= tonumber(last) and kept_bytes <= tonumber(bytes) then
+    local has_room = redis.call('ZLEXCOUNT', over, all, final) <= tonumber(last) and kept_bytes <= tonumber(bytes)
+    if has_room or removed == TRIMMED then
       break
     end
     local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, 1)[1]
@@ -166,7 +168,12 @@ operations.complete_and_keep = function()
     local its_record = redis.call('HGET', jobs, its_id)
     local its_job = its_record and read(its_record)
     if its_job and has(its_job.flags, ENDED) then
-      drop_ended(its_id, its_job)
+      if is_wanted(its_job) and its_job.ended_at + WANTED_KEPT_MS >= now then
+        first = '(' .. oldest
+      else
+        drop_ended(its_id, its_job)
+        removed = removed + 1
+      end
     else
       redis.call('ZREM', over, oldest)
     end

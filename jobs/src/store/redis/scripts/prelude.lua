@@ -62,6 +62,8 @@ local END, END_BYTES = '>BI8I8I8I4', 29
 local LATEST = 253402300799999
 -- How long the end of a job is kept for which a caller waits: `WANTED_KEPT` in `store/ended.rs`.
 local WANTED_KEPT_MS = 60000
+-- How many kept jobs one that completes removes, and at how many of the oldest it looks: `store/ended.rs`.
+local TRIMMED, TRIM_LOOKS = 2, 8
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 local MOST_INTERRUPTIONS = 5
 -- How long the last answers to a process are kept.
