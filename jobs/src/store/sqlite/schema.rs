@@ -343,7 +343,7 @@ impl Sql {
                  ORDER BY at DESC, id DESC LIMIT ?6"
             )),
             oldest_kept: sql(&format!(
-                "SELECT {ended} FROM {{p}}ended WHERE ending = 1 AND kind = ?1 \
+                "SELECT {ended} FROM {{p}}ended WHERE ending = 1 AND ending > 0 AND kind = ?1 \
                  AND (at, id) > (?2, ?3) ORDER BY at, id LIMIT 1"
             )),
             over: sql("SELECT id FROM {p}ended WHERE until < ?1 ORDER BY until LIMIT ?2"),
