@@ -235,7 +235,8 @@ impl Kind {
     /// Keeps jobs of the kind that complete from now on, with their results, up to the bounds of `keep`:
     /// [`Client::get`] finds them, and [`Client::ended`] lists them. By default no completed job is kept.
     ///
-    /// A lower bound takes effect as further jobs complete: each removes two kept ones at most.
+    /// A lower bound takes effect as further jobs complete: each removes two kept ones at most. No bound removes a job
+    /// that [`Client::call`] has inserted within a minute after its end, so that its caller finds it.
     /// [`Keep::nothing`] keeps no further job; those that are kept stay for their age.
     ///
     /// A kept job costs one more write, of about the size of its insert.

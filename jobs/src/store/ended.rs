@@ -6,6 +6,9 @@
 //!   alone if its caller chose it. Each entry has one date, after which a purge removes it.
 //! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up to
 //!   a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
+//! - A kind that has more than it keeps loses its oldest jobs. One that completes removes [`TRIMMED`] at most, so that
+//!   a lower bound makes no commit long. No bound removes a job on whose end a caller waits before [`WANTED_KEPT`] has
+//!   passed, or a busy kind would take the end away from its callers.
 //! - If the entry of a kept job is removed before its id may be forgotten, the id stays.
 
 use std::time::Duration;
@@ -17,6 +20,11 @@ use crate::values::time::Millis;
 
 /// How long the end of a job is kept that a caller waits for.
 pub(crate) const WANTED_KEPT: Duration = Duration::from_secs(60);
+
+/// How many kept jobs of a kind one that completes removes, at most, and at how many of the oldest it looks for them.
+/// The numbers are those of the scripts.
+pub(crate) const TRIMMED: usize = 2;
+pub(crate) const TRIM_LOOKS: usize = 8;
 
 /// How a run has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +71,11 @@ impl Ending {
     pub(crate) fn of_number(number: i64) -> Option<Ending> {
         Ending::ALL.into_iter().find(|ending| *ending as i64 == number)
     }
+}
+
+/// Says whether no bound may remove a kept job yet. `wanted`: a caller waits for its end.
+pub(crate) fn is_waited_for(wanted: bool, ended: Millis, now: Millis) -> bool {
+    wanted && ended.plus(WANTED_KEPT) >= now
 }
 
 /// Returns until when a job is kept that ends now, or `None` if it is not kept. `wanted`: a caller waits for its

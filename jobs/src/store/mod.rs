@@ -49,7 +49,7 @@ use crate::values::node::NodeInfo;
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
-pub(crate) use ended::{End, Ending, kept_until};
+pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
 pub(crate) use figures::RunBuckets;
 pub(crate) use history::HistoryPart;
 pub(crate) use hurry::Hurry;

@@ -97,6 +97,12 @@ fn call_returns_the_result_of_its_job() {
 
 /// See the scenario.
 #[test]
+fn called_job_outlasts_the_bounds_of_its_kind() {
+    on_each(|open, _| scenarios::called_job_outlasts_the_bounds_of_its_kind(open));
+}
+
+/// See the scenario.
+#[test]
 fn wait_ends_when_its_job_is_cancelled() {
     on_each(|open, _| scenarios::wait_ends_when_its_job_is_cancelled(open));
 }

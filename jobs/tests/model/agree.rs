@@ -30,10 +30,9 @@ impl World {
             let oracle = &mut self.shared.lock().oracle;
             match (oracle.find(*id), info) {
                 (Some(at), Some(info)) => oracle.compare(at, &info)?,
-                (None, None) => {}
-                (at, info) => {
-                    let job = at.map(|at| &oracle.jobs[at]);
-                    return Err(format!("get {id}: {info:?}, not {job:?}"));
+                (None, info) => oracle.get_of_kept(*id, info.as_ref())?,
+                (Some(at), None) => {
+                    return Err(format!("get {id}: nothing, not {:?}", oracle.jobs[at]));
                 }
             }
         }
@@ -49,6 +48,7 @@ impl World {
             let left = left.map(|left| Duration::from_micros(left as u64));
             ensure(remaining == left, || format!("remaining {remaining:?}, not {left:?}"))?;
         }
+        self.nodes_agree(jobs)?;
         self.schedules_agree(jobs)
     }
 
@@ -57,12 +57,19 @@ impl World {
         let pending = all(jobs.pending())?;
         let running = all(jobs.running())?;
         let dead = all(jobs.dead())?;
+        let ended = all(jobs.ended())?;
         ensure(running.is_empty(), || format!("nothing runs, and {running:?}"))?;
         let sorted = pending.is_sorted_by_key(|job| (job.due, job.id));
         ensure(sorted, || "the pending are not in the order of due".to_owned())?;
         let latest_first = dead.is_sorted_by_key(|job| std::cmp::Reverse((job.died, job.id)));
         ensure(latest_first, || "the dead are not in order".to_owned())?;
+        let latest_first = ended.is_sorted_by_key(|job| std::cmp::Reverse((job.ended, job.id)));
+        ensure(latest_first, || "what has ended is not in order".to_owned())?;
+        let (dead_too, kept): (Vec<_>, Vec<_>) =
+            ended.into_iter().partition(|job| job.state == JobState::Dead);
+        ensure(dead_too == dead, || format!("{dead_too:?}, not {dead:?}"))?;
         let oracle = &mut self.shared.lock().oracle;
+        oracle.list_of_kept(&kept)?;
         let mut seen: HashSet<JobId> = HashSet::new();
         for info in pending.iter().chain(&dead) {
             ensure(seen.insert(info.id), || format!("listed twice: {info:?}"))?;
@@ -184,6 +191,28 @@ impl World {
             });
             let wanted: HashSet<JobId> = wanted.filter_map(|job| job.id).collect();
             ensure(found == wanted, || format!("{state:?} between: {found:?}, not {wanted:?}"))?;
+        }
+        let inside = |due: i64| (from..=to).contains(&(due * 1000));
+        for state in [JobState::Completed, JobState::Cancelled] {
+            let pages = jobs.ended().state(state).between(system(from), system(to));
+            let pages = match kind_name(kind) {
+                Some(name) => pages.kind_named(name),
+                None => pages,
+            };
+            let found: HashSet<JobId> = all(pages)?.into_iter().map(|job| job.id).collect();
+            let oracle = &self.shared.lock().oracle;
+            let wanted = oracle.kept.iter().filter(|kept| {
+                let of_kind = kind.is_none_or(|kind| kind == kept.job.kind);
+                kept.outcome == state && of_kind && inside(kept.job.due)
+            });
+            // The list of this step has not been read yet.
+            let (mut sure, mut any) = (HashSet::new(), HashSet::new());
+            for kept in wanted {
+                any.insert(kept.id);
+                sure.extend((!kept.perhaps).then_some(kept.id));
+            }
+            let right = found.is_subset(&any) && sure.is_subset(&found);
+            ensure(right, || format!("{state:?} between: {found:?}, not {any:?}"))?;
         }
         Ok(())
     }

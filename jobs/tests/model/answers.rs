@@ -1,7 +1,9 @@
 //! What a call that crossed the end of the jobs was answered, and what the oracle makes of it.
 
+use std::time::Duration;
+
 use tickwheel_jobs::{
-    Cancel, Client, InsertErrorKind, JobId, JobInfo, JobState, StoreError, Violation,
+    CallError, Cancel, Client, InsertErrorKind, JobId, JobInfo, JobState, StoreError, Violation,
 };
 
 use crate::crossing::{at, comes_back, keeps_time};
@@ -119,12 +121,19 @@ impl Crossing {
             }
             Crossing::Retry(id) => of(client.retry(*id), Answer::Changed),
             Crossing::Delete(id) => of(client.delete(*id), Answer::Changed),
-            Crossing::Ask(n) => match n % 6 {
+            Crossing::Ask(n) => match n % 9 {
                 0 => of(client.count(), |_| Answer::Asked),
                 1 => of(client.pending().next_page(), |_| Answer::Asked),
                 2 => of(client.get(JobId::from_u128(3)), |_| Answer::Asked),
                 3 => of(client.flush(), |()| Answer::Asked),
                 4 => of(client.kinds(), |_| Answer::Asked),
+                5 => match client.wait(JobId::from_u128(3), Duration::ZERO) {
+                    Err(CallError::Gone(_)) => Answer::Asked,
+                    Err(CallError::Store(error)) => error.into(),
+                    other => Answer::Wrong(format!("a wait: {other:?}")),
+                },
+                6 => of(client.ended().next_page(), |_| Answer::Asked),
+                7 => of(client.nodes(), |_| Answer::Asked),
                 _ => checked(client.check()),
             },
         }
@@ -237,6 +246,9 @@ impl Applied<'_> {
             }
             Crossing::Delete(id) => {
                 let at = self.dead(*id);
+                if at.is_none() && self.oracle.find_kept(*id).is_some() {
+                    return self.kept_deleted(*id, answer);
+                }
                 self.ended(at, answer, &Answer::Changed(at.is_some()))?;
             }
             Crossing::Reschedule(id, due) => {
@@ -252,6 +264,16 @@ impl Applied<'_> {
             Crossing::Ask(_) => {}
         }
         Ok(())
+    }
+
+    fn kept_deleted(&mut self, id: JobId, answer: &Answer) -> Outcome {
+        let got = match answer {
+            Answer::Unknown(_) if self.get(id)?.is_some() => return Ok(()),
+            Answer::Unknown(_) => true,
+            answer => *answer == Answer::Changed(true),
+        };
+        let ends = self.ends();
+        self.oracle.delete_kept(id, got, ends).map(drop)
     }
 
     fn dead(&self, id: JobId) -> Option<usize> {
@@ -295,7 +317,9 @@ impl Applied<'_> {
     fn ended(&mut self, at: Option<usize>, answer: &Answer, right: &Answer) -> Outcome {
         let id = at.and_then(|at| self.oracle.jobs[at].id);
         let ended = match (answer, id) {
-            (Answer::Unknown(_), Some(id)) => self.get(id)?.is_none(),
+            (Answer::Unknown(_), Some(id)) => {
+                self.get(id)?.is_none_or(|info| info.state == JobState::Cancelled)
+            }
             (Answer::Unknown(_), None) => false,
             _ => {
                 ensure(answer == right, || format!("not {right:?}"))?;

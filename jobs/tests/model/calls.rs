@@ -30,8 +30,7 @@ pub(crate) fn call(
     own: Option<JobId>,
     other: bool,
 ) -> Outcome {
-    let (wall, now) = shared.look_at_the_clocks(false);
-    let call = Call { shared, client, other, wall, now };
+    let call = Call::now(shared, client, other);
     let picked = |pick: Pick| shared.lock().oracle.picked(pick, own);
     let done = match op {
         Op::Insert(kind, time, plan) => call.insert(Way::Plain, *kind, *time, plan),
@@ -79,6 +78,8 @@ pub(crate) fn call(
         Op::InTransaction(op, committed) => in_transaction(shared, client, op, own, *committed),
         Op::Retry(pick) => call.retry(picked(*pick)),
         Op::Delete(pick) => call.delete(picked(*pick)),
+        Op::Wait(pick) => call.wait(picked(*pick)),
+        Op::Call(kind, plan) => call.call(*kind, plan),
         Op::Bulk(verb, kind) => call.bulk(*verb, *kind),
         other => unreachable!("no call: {other:?}"),
     };
@@ -91,6 +92,13 @@ pub(crate) fn key_name(key: usize) -> String {
 
 pub(crate) fn ok<T>(answer: Result<T, StoreError>) -> Outcome<T> {
     answer.map_err(|error| format!("the store: {error}"))
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn now(shared: &'a Shared, client: &'a Client, other: bool) -> Call<'a> {
+        let (wall, now) = shared.look_at_the_clocks(false);
+        Call { shared, client, other, wall, now }
+    }
 }
 
 impl Call<'_> {
@@ -342,7 +350,9 @@ impl Call<'_> {
         let oracle = &mut self.shared.lock().oracle;
         let at = oracle.find(id).filter(|at| oracle.jobs[*at].state == JobState::Dead);
         let Some(at) = at else {
-            return ensure(!got, || "deleted, and it is not dead".to_owned());
+            let ends = self.ends(oracle);
+            let was_kept = oracle.delete_kept(id, got, ends)?;
+            return ensure(!got || was_kept, || "deleted, and it was not there".to_owned());
         };
         ensure(got || oracle.jobs[at].perhaps, || format!("stays: {:?}", oracle.jobs[at]))?;
         if got {

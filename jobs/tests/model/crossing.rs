@@ -46,6 +46,8 @@ impl World {
         let (wall, _) = self.shared.look_at_the_clocks(false);
         let place = self.shared.place.clone();
         let mut oracle = self.shared.lock().oracle.clone();
+        // While the queue is paused, no job of theirs would run.
+        let on_threads = on_threads && !oracle.is_queue_paused();
         if on_threads {
             self.close(Stop::Shutdown)?;
             if place.is_memory() {

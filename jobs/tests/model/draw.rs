@@ -6,7 +6,8 @@ use proptest::prelude::*;
 
 use crate::new_job::said;
 use crate::ops::{
-    BROKEN, DAY, Ending, Every, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set, Stop, Time, Verb,
+    BROKEN, Bounds, DAY, Ending, Every, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set, Stop,
+    Time, Verb,
 };
 
 const DELAYS: [u64; 14] = [0, 0, 1, 10, 40, 49, 50, 51, 100, 1000, 1001, 3000, 60_000, 3_600_000];
@@ -81,8 +82,16 @@ fn call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedStrate
         5 => (pick(), time()).prop_map(|(p, t)| Op::Reschedule(p, t)),
         4 => pick().prop_map(Op::Retry),
         2 => pick().prop_map(Op::Delete),
+        3 => pick().prop_map(Op::Wait),
     ]
     .boxed()
+}
+
+fn bounds() -> impl Strategy<Value = Bounds> {
+    let last = prop::sample::select(vec![0, 1, 1, 2, 3, 1000]);
+    let age = prop::sample::select(vec![0, 1000, 60_000, 3_600_000, 3 * DAY, u64::MAX, u64::MAX]);
+    let bytes = prop::sample::select(vec![0, 200, 600, 3000, u64::MAX, u64::MAX, u64::MAX]);
+    (last, age, bytes).prop_map(|(last, age, bytes)| Bounds { last, age, bytes })
 }
 
 /// The same, and what says more of a job, or is done in a transaction of the caller's.
@@ -90,6 +99,7 @@ fn any_call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedSt
     prop_oneof![
         46 => call(plan.clone()),
         6 => new_job(plan.clone()),
+        3 => (kind(), plan.clone()).prop_map(|(kind, plan)| Op::Call(kind, plan)),
         3 => (in_transaction(plan), prop::bool::weighted(0.7))
             .prop_map(|(op, committed)| Op::InTransaction(Box::new(op), committed)),
     ]
@@ -113,6 +123,11 @@ fn act() -> BoxedStrategy<Op> {
     prop_oneof![
         6 => any_call(plan(Just(Vec::new())).boxed()),
         1 => Just(Op::Cancel(Pick::Own)),
+        1 => Just(Op::Wait(Pick::Own)),
+        3 => (prop::sample::select(vec![0, 1, 7, 300, 70_000]), any::<bool>())
+            .prop_map(|(bytes, once)| Op::SetResult(bytes, once)),
+        2 => (0..9_u64).prop_map(Op::SetProgress),
+        1 => Just(Op::LateProgress),
         1 => Just(Op::Reschedule(Pick::Own, Time::After(10))),
         1 => Just(Op::CrashHere),
     ]
@@ -221,6 +236,11 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         2 => (kind(), delay()).prop_map(|(kind, ms)| Op::HeadStart(kind, ms)),
         2 => (prop::option::weighted(0.8, kind()), prop::bool::weighted(0.4))
             .prop_map(|(kind, pauses)| Op::Pause(kind, pauses)),
+        5 => (kind(), bounds()).prop_map(|(kind, bounds)| Op::Keep(kind, bounds)),
+        1 => Just(Op::LateProgress),
+        1 => (pick(), 0..1500_u64).prop_map(|(pick, ms)| Op::WaitAcross(pick, ms)),
+        2 => (kind(), 0..1500_u64, full_plan())
+            .prop_map(|(kind, ms, plan)| Op::CallAcross(kind, ms, plan)),
         3 => (kind(), time(), prop::bool::weighted(0.7), full_plan())
             .prop_map(|(k, t, committed, p)| Op::Outbox(k, t, committed, p)),
         6 => any_call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),

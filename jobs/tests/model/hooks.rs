@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    Client, Event, InsertError, InsertErrorKind, JobId, StoreError, Violation, tickwheel::When,
+    CallError, Client, Event, InsertError, InsertErrorKind, JobId, Keep, StoreError, Violation,
+    tickwheel::When,
 };
 
 use crate::calls::{call, key_name};
@@ -61,6 +62,18 @@ impl<T, J> Answer for Result<T, InsertError<J>> {
     }
 }
 
+impl<T: Debug> Answer for Result<T, CallError> {
+    fn end(self) -> End {
+        match self {
+            Ok(_) => End::Done,
+            Err(CallError::Store(error)) => error.into(),
+            Err(CallError::Insert(InsertErrorKind::Closed)) => End::Closed,
+            Err(CallError::Insert(InsertErrorKind::Store(error))) => error.into(),
+            Err(other) => End::Else(format!("{other:?}")),
+        }
+    }
+}
+
 impl Answer for Result<(), Violation> {
     fn end(self) -> End {
         match self.map_err(|violation| violation.to_string()) {
@@ -90,6 +103,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
         ended("retry", client.retry(*id).end());
         ended("delete", client.delete(*id).end());
         ended("get", client.get(*id).end());
+        ended("wait", client.wait(*id, Duration::ZERO).end());
     }
     for key in 0..3 {
         let keyed = client.keyed(&key_name(key));
@@ -112,6 +126,10 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("pending", client.pending().next_page().end());
     ended("running", client.running().next_page().end());
     ended("dead", client.dead().next_page().end());
+    ended("ended", client.ended().next_page().end());
+    ended("call", client.call::<_, ()>(task(), Duration::ZERO).end());
+    ended("nodes", client.nodes().end());
+    ended("keep_completed", client.kind::<Task<0>>().keep_completed(Keep::last(1)).end());
     ended("flush", client.flush().end());
     ended("check", client.check().end());
 }
@@ -187,8 +205,11 @@ fn questions(shared: &Shared, client: &Client) -> Outcome {
         let found = client.get(id).map_err(failed)?.is_some();
         let oracle = &shared.lock().oracle;
         let at = oracle.find(id);
-        let perhaps = at.is_some_and(|at| oracle.jobs[at].perhaps);
-        ensure(perhaps || found == at.is_some(), || format!("get {id}: {found}, not {at:?}"))?;
+        let kept = oracle.find_kept(id);
+        let perhaps =
+            at.is_some_and(|at| oracle.jobs[at].perhaps) || kept.is_some_and(|kept| kept.perhaps);
+        let is_there = at.is_some() || kept.is_some();
+        ensure(perhaps || found == is_there, || format!("get {id}: {found}, not {at:?}"))?;
     }
     Ok(())
 }

@@ -27,6 +27,10 @@
 //! | 17 | a job or a schedule that no program writes is reported once, and delays nothing else |
 //! | 18 | if the wall clock was set between two calls, the next call goes by the new time (P7, P8) |
 //! | 19 | a verb for every job of a list sees each once, and its counts are those of the single verb |
+//! | 20 | a completed job of a kind that keeps such jobs is there, with result and times, until its number, age or bytes are reached; nothing else is there, but what a caller waits for (P32) |
+//! | 21 | a wait says how its job has ended, or that it has not, and returns once it has ended (P33) |
+//! | 22 | the progress of a run is what it set first in a second, for each process, and is gone with the run |
+//! | 23 | the process that runs the jobs is listed once, with its kinds |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -38,8 +42,11 @@
 //! | `occurrences.rs` | the model: schedules |
 //! | `place.rs` | the store, and what a crash leaves of it |
 //! | `world.rs` | the process: handlers, restarts, crashes |
+//! | `kept.rs` | the model: jobs that completed or were cancelled, and are kept |
 //! | `resume.rs` | the model: what a process finds when it starts, and what a store says of a job |
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
+//! | `waits.rs` | waits and calls: those that look once, and those that cross the end |
+//! | `run_sets.rs` | what a handler sets: results and progress |
 //! | `bulk.rs` | the verbs for every job of a list, done to both |
 //! | `new_job.rs` | jobs with all that can be said of one; transactions of the caller's |
 //! | `schedules.rs` | schedules, and transactions of the caller's, done to both |
@@ -47,6 +54,7 @@
 //! | `hooks.rs` | functions of the program that the jobs call |
 //! | `names.rs` | other names of the file, and of the queue |
 //! | `foreign.rs` | what no program writes |
+//! | `nodes.rs` | the processes that are listed |
 //! | `agree.rs` | what is compared after each step |
 //! | `found.rs` | what the model has found, one small history each |
 
@@ -64,8 +72,10 @@ mod foreign;
 mod found;
 mod hooks;
 mod insert;
+mod kept;
 mod names;
 mod new_job;
+mod nodes;
 mod occurrences;
 mod ops;
 mod oracle;
@@ -73,6 +83,7 @@ mod place;
 mod record;
 mod schedules;
 mod resume;
+mod run_sets;
 #[cfg(feature = "redis")]
 #[path = "../redis/sentinel_servers.rs"]
 #[expect(dead_code, reason = "the tests of that store need more of it")]
@@ -81,6 +92,7 @@ mod sentinel_servers;
 #[path = "../redis/server.rs"]
 #[expect(dead_code, reason = "the tests of that store need more of it")]
 mod server;
+mod waits;
 mod world;
 
 use std::time::Duration;
@@ -184,6 +196,22 @@ impl World {
                 let set = kind_of.head_start(Duration::from_millis(*ms));
                 self.shared.lock().oracle.head_starts[*kind] = *ms as i64;
                 set.map_err(|error| error.to_string())
+            }
+            Op::Keep(kind, bounds) => {
+                let jobs = self.jobs.as_ref().expect("the jobs run");
+                let set = jobs.kind_named(ops::NAMES[*kind]).keep_completed(bounds.keep());
+                self.shared.lock().oracle.keeps[*kind] = (!bounds.is_nothing()).then_some(*bounds);
+                set.map_err(|error| error.to_string())
+            }
+            Op::WaitAcross(pick, ms) => {
+                let id = self.shared.lock().oracle.picked(*pick, None);
+                self.wait_across(id, *ms)
+            }
+            Op::CallAcross(kind, ms, plan) => self.call_across(*kind, *ms, plan),
+            Op::LateProgress => {
+                self.shared.set_late_progress();
+                self.jobs.as_ref().expect("the jobs run").nudge();
+                Ok(())
             }
             Op::Pause(kind, pauses) => {
                 let jobs = self.jobs.as_ref().expect("the jobs run");

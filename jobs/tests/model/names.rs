@@ -36,12 +36,12 @@ fn linked(to: &Path, link: &Path) -> PathBuf {
 impl World {
     /// From now on the store is opened by another name. A second runner by that name is refused.
     pub(crate) fn rename(&mut self, name: Name) -> Outcome {
-        let place = &self.shared.place;
+        let place = self.shared.place.clone();
         if place.is_memory() {
             return Ok(());
         }
         self.name = name;
-        self.other = None;
+        self.set_other(None);
         if let Some(path) = place.file() {
             let path = path_by(path, name);
             let second = place.builder(name).handle(|_: Task<0>, _| Ok(())).manual();
@@ -50,7 +50,7 @@ impl World {
                 other => return Err(format!("a second runner by the name {path:?}: {other:?}")),
             }
         }
-        self.other = Some(self.client());
+        self.set_other(Some(self.client()));
         Ok(())
     }
 

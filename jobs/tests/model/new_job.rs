@@ -51,7 +51,7 @@ impl Said {
     }
 
     fn own(&self) -> Own {
-        Own { held: self.held, retry: self.retry, tenant: self.tenant() }
+        Own { held: self.held, retry: self.retry, tenant: self.tenant(), wanted: false }
     }
 
     fn new_job<J: Job>(&self, job: J, when: When) -> NewJob<J> {
@@ -208,8 +208,7 @@ pub(crate) fn in_transaction(
     committed: bool,
 ) -> Outcome {
     let Some(path) = shared.place.file() else { return Ok(()) };
-    let (wall, now) = shared.look_at_the_clocks(false);
-    let call = Call { shared, client, other: true, wall, now };
+    let call = Call::now(shared, client, true);
     let picked = |pick| shared.lock().oracle.picked(pick, own);
     let mut file = Connection::open(path).map_err(|error| error.to_string())?;
     let transaction = file.transaction().map_err(|error| error.to_string())?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{DecodeError, Job, Retry};
+use tickwheel_jobs::{DecodeError, Job, Keep, Retry};
 
 use crate::new_job::Said;
 
@@ -188,6 +188,28 @@ pub(crate) enum Set {
     Right,
 }
 
+/// How many completed jobs of a kind are kept. The age is in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Bounds {
+    pub(crate) last: u64,
+    pub(crate) age: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Bounds {
+    pub(crate) fn is_nothing(self) -> bool {
+        self.last == 0 || self.age == 0 || self.bytes == 0
+    }
+
+    pub(crate) fn keep(self) -> Keep {
+        let age = match self.age {
+            u64::MAX => Duration::MAX,
+            ms => Duration::from_millis(ms),
+        };
+        Keep::last(self.last).age(age).bytes(self.bytes)
+    }
+}
+
 /// One step of a history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Op {
@@ -221,6 +243,20 @@ pub(crate) enum Op {
     HeadStart(usize, u64),
     /// Pauses a kind, or the queue; or ends that.
     Pause(Option<usize>, bool),
+    /// How many completed jobs of a kind are kept.
+    Keep(usize, Bounds),
+    /// A wait and a call of which the limit is over at once.
+    Wait(Pick),
+    Call(usize, Box<Plan>),
+    /// The same in another process, while so many milliseconds pass.
+    WaitAcross(Pick, u64),
+    CallAcross(usize, u64, Box<Plan>),
+    /// In a handler: the result has so many bytes, and may be one that only the first run sets.
+    SetResult(usize, bool),
+    /// In a handler: its how-manieth progress.
+    SetProgress(u64),
+    /// In a handler, or after it: runs that have ended set progress.
+    LateProgress,
     /// In a transaction of the caller's, which is committed or not.
     Outbox(usize, Time, bool, Box<Plan>),
     New(Said, usize, Time, Box<Plan>),

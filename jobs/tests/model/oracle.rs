@@ -12,8 +12,10 @@
 
 use tickwheel_jobs::{JobId, JobState};
 
-use crate::ops::{Ending, Plan, WAITS};
+use crate::kept::Kept;
+use crate::ops::{Bounds, Ending, Plan, WAITS};
 pub(crate) use crate::record::{Known, Own, Record, Remembered, Repeated};
+use crate::waits::Ends;
 
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
@@ -25,6 +27,12 @@ const SLACK: i64 = 2_000;
 pub(crate) struct Oracle {
     pub(crate) jobs: Vec<Record>,
     pub(crate) remembered: Vec<Remembered>,
+    /// The jobs that have ended, are not dead, and are kept.
+    pub(crate) kept: Vec<Kept>,
+    /// How many completed jobs of each kind are kept.
+    pub(crate) keeps: [Option<Bounds>; 4],
+    /// How jobs have ended since this was emptied.
+    pub(crate) ends: Ends,
     pub(crate) schedules: Vec<Repeated>,
     /// Name and time of occurrences, and the ids they had.
     pub(crate) made: Vec<(String, i64, JobId)>,
@@ -52,6 +60,9 @@ pub(crate) struct Oracle {
     /// The last time at which an interrupted job was there, by the monotonic clock.
     suspected: i64,
     pub(crate) numbers: u64,
+    /// What the clock read when the process was opened, and how many have crashed before it.
+    pub(crate) opened: i64,
+    pub(crate) crashes: u64,
 }
 
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {
@@ -63,6 +74,9 @@ impl Oracle {
         Oracle {
             jobs: Vec::new(),
             remembered: Vec::new(),
+            kept: Vec::new(),
+            keeps: [None; 4],
+            ends: Vec::new(),
             schedules: Vec::new(),
             made: Vec::new(),
             handled: [true; 4],
@@ -81,6 +95,8 @@ impl Oracle {
             died: 0,
             suspected: i64::MIN / 2,
             numbers: 0,
+            opened: 0,
+            crashes: 0,
         }
     }
 
@@ -100,6 +116,7 @@ impl Oracle {
         for remembered in &mut self.remembered {
             remembered.perhaps |= remembered.since.0 < oldest;
         }
+        self.keeps_until(now);
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -139,6 +156,9 @@ impl Oracle {
         if let Some(at) = self.find(id) {
             return if self.jobs[at].perhaps { Known::Perhaps } else { Known::Yes };
         }
+        if let Some(known) = self.known_as_kept(id) {
+            return known;
+        }
         match self.remembered.iter().find(|remembered| remembered.id == id) {
             Some(remembered) if remembered.perhaps => Known::Perhaps,
             Some(_) => Known::Yes,
@@ -160,6 +180,7 @@ impl Oracle {
         if let Some(id) = id {
             self.remembered.retain(|remembered| remembered.id != id);
             self.jobs.retain(|job| job.id != Some(id));
+            self.kept.retain(|kept| kept.id != id);
             self.ids.retain(|known| *known != id);
             self.ids.push(id);
         }
@@ -207,12 +228,23 @@ impl Oracle {
         job.claimable = job.due <= now + ahead;
     }
 
-    /// A job ends for good, at a time between these.
+    /// A job is cancelled or replaced, or deleted if it is dead, at a time between these.
     pub(crate) fn end(&mut self, at: usize, since: (i64, i64)) {
         let job = self.jobs.remove(at);
+        if job.state != JobState::Dead {
+            self.ends.extend(job.id.map(|id| (id, JobState::Cancelled)));
+            return self.leaves(job, JobState::Cancelled, since, None);
+        }
         if let Some(id) = job.id.filter(|_| job.named) {
             self.remembered.push(Remembered { id, since, perhaps: false });
         }
+    }
+
+    /// A run has completed, and has set this result.
+    fn completed(&mut self, at: usize, result: Option<Vec<u8>>) {
+        let (job, now) = (self.jobs.remove(at), self.now());
+        self.ends.extend(job.id.map(|id| (id, JobState::Completed)));
+        self.leaves(job, JobState::Completed, (now, now), result);
     }
 
     pub(crate) fn end_now(&mut self, at: usize) {
@@ -233,6 +265,10 @@ impl Oracle {
 
     fn is_paused(&self, kind: usize) -> bool {
         self.paused[kind] || self.paused[4]
+    }
+
+    pub(crate) fn is_queue_paused(&self) -> bool {
+        self.paused[4]
     }
 
     /// A kind or the queue is paused, or that ends: from then on its jobs are in time.
@@ -296,8 +332,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// The run ends. `None`: its payload does not decode.
-    pub(crate) fn ended(&mut self, at: usize, ending: Option<Ending>) {
+    /// The run ends, and has set this result. `None`: its payload does not decode.
+    pub(crate) fn ended(&mut self, at: usize, ending: Option<Ending>, result: Option<Vec<u8>>) {
         let now = self.now();
         // A wait is not shortened by what is left of the millisecond in which the run ended.
         let waits_from = (self.wall + 999).div_euclid(1000);
@@ -305,7 +341,10 @@ impl Oracle {
         let (wait, times) = job.own.retry.unwrap_or(WAITS[job.kind]);
         self.failed += u64::from(!matches!(ending, Some(Ending::Done | Ending::Snoozes(_))));
         let job = &mut self.jobs[at];
-        if ending == Some(Ending::Done) || job.asked {
+        if ending == Some(Ending::Done) {
+            return self.completed(at, result);
+        }
+        if job.asked {
             return self.end_now(at);
         }
         if let Some(Ending::Snoozes(wait)) = ending {
@@ -323,7 +362,7 @@ impl Oracle {
             Some(Ending::Panics) => ("panicked: as planned", again(wait)),
             Some(Ending::Fails | Ending::Done | Ending::Snoozes(_)) => ("fails", again(wait)),
         };
-        job.failed_with(error);
+        job.failed_with(error, now);
         match wait {
             Some(wait) => {
                 job.due = waits_from + wait;
@@ -334,6 +373,7 @@ impl Oracle {
                 self.died += 1;
                 job.state = JobState::Dead;
                 job.died = (now, now);
+                self.ends.extend(job.id.map(|id| (id, JobState::Dead)));
             }
         }
     }
@@ -396,6 +436,7 @@ impl Oracle {
         for remembered in &mut self.remembered {
             remembered.perhaps |= remembered.since.0 < now - self.retention;
         }
+        self.keeps_until(now);
         let gone = now - self.retention - 601_000;
         if !self.set_back {
             self.remembered.retain(|remembered| remembered.since.1 >= gone);

@@ -1,8 +1,8 @@
 //! What the oracle knows of a job, of a schedule, and of an id that is remembered.
 
-use tickwheel_jobs::{JobId, JobState};
+use tickwheel_jobs::{AttemptError, JobId, JobInfo, JobState};
 
-use crate::ops::{Plan, Policy};
+use crate::ops::{Plan, Policy, micros};
 
 /// What a job has of its own, beside its kind.
 #[derive(Clone, Default, Debug)]
@@ -13,6 +13,8 @@ pub(crate) struct Own {
     pub(crate) retry: Option<(i64, u32)>,
     /// Its header `tenant`.
     pub(crate) tenant: Option<String>,
+    /// A caller waits for its end from its insert on.
+    pub(crate) wanted: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -30,8 +32,8 @@ pub(crate) struct Record {
     pub(crate) interruptions: u32,
     /// Runs that failed, or whose process ended.
     pub(crate) runs: u32,
-    /// The texts of its last five errors, the newest first.
-    pub(crate) errors: Vec<String>,
+    /// Its last five errors, the newest first.
+    pub(crate) errors: Vec<Failed>,
     /// Not before, and not after.
     pub(crate) died: (i64, i64),
     pub(crate) asked: bool,
@@ -59,13 +61,60 @@ pub(crate) struct Record {
     pub(crate) order: u64,
 }
 
-impl Record {
-    /// An attempt failed with this error.
-    pub(crate) fn failed_with(&mut self, error: &str) {
-        self.errors.insert(0, error.to_owned());
-        self.errors.truncate(5);
+/// An attempt that failed, or whose process ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed {
+    pub(crate) error: String,
+    attempt: u32,
+    at: i64,
+    /// No process knows which one ran it, and the attempt may have another number.
+    interrupted: bool,
+}
+
+impl Failed {
+    fn is(&self, found: &AttemptError) -> bool {
+        let pid = format!("/{}", std::process::id());
+        let by_whom = if self.interrupted {
+            found.node.is_empty()
+        } else {
+            found.node.ends_with(&pid) && found.attempt == self.attempt
+        };
+        // The millisecond in which it ended is rounded up.
+        let late = micros(found.at) / 1000 - self.at;
+        found.error == self.error && (0..=1).contains(&late) && by_whom
     }
 }
+
+impl Record {
+    /// An attempt failed with this error: its last run.
+    pub(crate) fn failed_with(&mut self, error: &str, at: i64) {
+        let (error, attempt) = (error.to_owned(), self.runs);
+        self.errors.insert(0, Failed { error, attempt, at, interrupted: false });
+        self.errors.truncate(5);
+    }
+
+    /// The fifth process in a row has ended during its run.
+    pub(crate) fn killed(&mut self) {
+        self.failed_with(INTERRUPTED, self.died.0);
+        self.errors[0].interrupted = true;
+    }
+
+    /// Says whether the store has its errors.
+    pub(crate) fn has_errors(&self, info: &JobInfo) -> bool {
+        let each = || self.errors.iter().zip(&info.errors);
+        info.error.as_ref() == self.errors.first().map(|failed| &failed.error)
+            && info.errors.len() == self.errors.len()
+            && each().all(|(failed, found)| failed.is(found))
+    }
+
+    /// Says whether the store has its headers.
+    pub(crate) fn has_headers(&self, info: &JobInfo) -> bool {
+        info.headers.get("tenant") == self.own.tenant.as_ref()
+            && info.headers.len() == usize::from(self.own.tenant.is_some())
+    }
+}
+
+const INTERRUPTED: &str = "its process ended 5 times while it ran";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Repeated {

@@ -5,8 +5,6 @@ use tickwheel_jobs::{JobId, JobInfo, JobState};
 use crate::ops::{NAMES, Pick, micros};
 use crate::oracle::{Oracle, Outcome, Record, encoded, ensure};
 
-const INTERRUPTED: &str = "its process ended 5 times while it ran";
-
 impl Oracle {
     /// A process starts to run the jobs; the one before ended by a crash, or gave back its claims.
     /// `opened` is what the clock read then.
@@ -41,7 +39,7 @@ impl Oracle {
                     job.interruptions = (job.interruptions + 1).min(most);
                     if job.interruptions == 5 {
                         job.state = JobState::Dead;
-                        job.failed_with(INTERRUPTED);
+                        job.killed();
                     } else {
                         self.moved(at);
                     }
@@ -76,7 +74,7 @@ impl Oracle {
             job.runs += u32::from(!interrupted);
             if job.interruptions == 5 {
                 job.state = JobState::Dead;
-                job.failed_with(INTERRUPTED);
+                job.killed();
             }
         }
         let died = info.died.map(|died| micros(died) / 1000);
@@ -90,10 +88,11 @@ impl Oracle {
             && info.failures == job.failures
             && info.interruptions == job.interruptions
             && info.key == job.key
-            && info.error.as_ref() == job.errors.first()
-            && info.errors.iter().map(|error| &error.error).eq(&job.errors)
-            && info.headers.get("tenant") == job.own.tenant.as_ref()
-            && info.headers.len() == usize::from(job.own.tenant.is_some())
+            && job.has_errors(info)
+            && job.has_headers(info)
+            // A run has them, or a job that has completed.
+            && info.progress.is_none()
+            && info.result.is_none()
             && info.payload == encoded(&job.plan)
             && in_time;
         ensure(same, || format!("the store has {info:?}, not {job:?}"))

@@ -13,6 +13,7 @@ use crate::hooks::{CallsInDrop, told};
 use crate::ops::{BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
 use crate::oracle::{Oracle, Outcome, ensure};
 use crate::place::{Place, Setup};
+use crate::run_sets::RunSets;
 
 /// What the handlers of one process share with the test.
 pub(crate) struct Shared {
@@ -30,6 +31,10 @@ pub(crate) struct State {
     crashed: Option<(Place, Oracle)>,
     pub(crate) failures: u64,
     pub(crate) deaths: u64,
+    /// The last runs that have ended.
+    pub(crate) late: Vec<Run>,
+    /// Another process that has the store open.
+    pub(crate) other: Option<Client>,
     /// What hooks call, and what the next event does with it.
     pub(crate) client: Option<Client>,
     pub(crate) on_event: Vec<Op>,
@@ -127,7 +132,7 @@ pub(crate) fn decoding(payload: &[u8]) {
     let first = (0..jobs.len()).filter(is_it).min_by_key(place);
     let outcome = match first {
         None => Err(format!("nobody inserted what was decoded: {plan:?}")),
-        Some(at) => state.oracle.start(at).map(|()| state.oracle.ended(at, None)),
+        Some(at) => state.oracle.start(at).map(|()| state.oracle.ended(at, None, None)),
     };
     drop(state);
     shared.note(outcome);
@@ -146,11 +151,16 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
             return Ok(());
         }
     };
+    let mut set = RunSets::default();
     for act in &plan.acts {
-        if matches!(act, Op::CrashHere) {
-            shared.crash();
-        } else {
-            shared.note(crate::calls::call(shared, &run.client(), act, Some(run.id()), false));
+        match act {
+            Op::CrashHere => shared.crash(),
+            Op::SetResult(bytes, once) => shared.note(set.result(run, *bytes, *once)),
+            Op::SetProgress(n) => shared.note(set.progress(shared, run, *n)),
+            Op::LateProgress => shared.set_late_progress(),
+            act => {
+                shared.note(crate::calls::call(shared, &run.client(), act, Some(run.id()), false));
+            }
         }
         if shared.is_over() {
             return Ok(());
@@ -165,8 +175,11 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
         return Ok(());
     };
     let asked = state.oracle.jobs[at].asked;
-    state.oracle.ended(at, Some(ending));
+    state.oracle.ended(at, Some(ending), set.result);
+    state.late.push(run.clone());
+    let forgotten = (state.late.len() > 3).then(|| state.late.remove(0));
     drop(state);
+    drop(forgotten);
     shared.note(ensure(run.is_cancelled() == asked, || {
         format!("{run:?} is told of a cancel: {asked}")
     }));
@@ -194,6 +207,8 @@ fn begin(shared: &Shared, kind: usize, plan: &Plan, run: &Run) -> Outcome<usize>
         && micros(run.due()) == job.due * 1000
         && (run.key() == job.key.as_deref() || job.robbed)
         && run.late().as_micros() == late
+        && run.header("tenant") == job.own.tenant.as_deref()
+        && run.headers().count() == usize::from(job.own.tenant.is_some())
         && !run.is_cancelled();
     ensure(same, || format!("the run {run:?} is not of {job:?}"))?;
     Ok(job.starts)
@@ -271,6 +286,8 @@ impl World {
             let found = if expires { wall.div_euclid(1000) } else { opened };
             state.oracle.taken_over(crashed, found);
             state.oracle.set_back = wall < opened * 1000;
+            state.oracle.opened = opened;
+            state.oracle.crashes += u64::from(crashed);
         }
         driver.set_wall(system(wall));
         shared.look_at_the_clocks(true);
@@ -279,7 +296,12 @@ impl World {
         }
         CURRENT.set(Some(Arc::clone(&shared)));
         (self.jobs, self.driver, self.shared) = (Some(jobs), Some(driver), shared);
-        self.other = (!self.shared.place.is_memory()).then(|| self.client());
+        self.set_other((!self.shared.place.is_memory()).then(|| self.client()));
+    }
+
+    pub(crate) fn set_other(&mut self, other: Option<Client>) {
+        self.shared.lock().other.clone_from(&other);
+        self.other = other;
     }
 
     pub(crate) fn restart(&mut self, stop: Stop, gap: u64, late: bool) -> Outcome {
@@ -316,7 +338,9 @@ impl World {
 
     pub(crate) fn close(&mut self, stop: Stop) -> Outcome {
         CURRENT.set(None);
-        self.other = None;
+        self.set_other(None);
+        let late = core::mem::take(&mut self.shared.lock().late);
+        drop(late);
         let (Some(jobs), Some(driver)) = (self.jobs.take(), self.driver.take()) else {
             return Ok(());
         };
@@ -360,6 +384,8 @@ impl Shared {
             crashed: None,
             failures: 0,
             deaths: 0,
+            late: Vec::new(),
+            other: None,
             client: None,
             on_event: Vec::new(),
             dropped: false,

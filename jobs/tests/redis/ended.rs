@@ -101,6 +101,12 @@ fn call_returns_the_result_of_its_job() {
 
 /// See the scenario.
 #[test]
+fn called_job_outlasts_the_bounds_of_its_kind() {
+    on_a_server(|open| scenarios::called_job_outlasts_the_bounds_of_its_kind(open));
+}
+
+/// See the scenario.
+#[test]
 fn wait_ends_when_its_job_is_cancelled() {
     on_a_server(|open| scenarios::wait_ends_when_its_job_is_cancelled(open));
 }

@@ -51,6 +51,7 @@ mod held_keys;
 mod history;
 #[cfg(unix)]
 mod in_time;
+mod kept_work;
 mod known_defects;
 mod late;
 mod leases;

@@ -268,6 +268,35 @@ pub(crate) fn call_returns_the_result_of_its_job(open: impl Fn() -> Builder) {
     jobs.shutdown().unwrap();
 }
 
+/// A caller may look for the end of its job for a minute: no bound of the kind removes it before. Jobs that nobody
+/// waits for are removed instead.
+pub(crate) fn called_job_outlasts_the_bounds_of_its_kind(open: impl Fn() -> Builder) {
+    let (jobs, driver) = manual(open());
+    let kind = jobs.kind::<Charge>();
+    kind.keep_completed(Keep::last(1)).unwrap();
+    let called = jobs.call::<_, u64>(Charge(2), LONG);
+    let Err(CallError::TimedOut(id)) = called else { panic!("{called:?}") };
+    run_all(&driver);
+    for cents in 3..=5 {
+        jobs.insert(MS, Charge(cents)).unwrap();
+        run_all(&driver);
+        assert_eq!(jobs.wait(id, LONG).unwrap().result.as_deref(), Some(&b"4"[..]));
+        jobs.check().unwrap();
+    }
+    assert_eq!(charges(&jobs), [2]);
+    // A result that is too large for its kind.
+    kind.keep_completed(Keep::last(9).bytes(1)).unwrap();
+    let called = jobs.call::<_, u64>(Charge(6), LONG);
+    let Err(CallError::TimedOut(large)) = called else { panic!("{called:?}") };
+    run_all(&driver);
+    assert_eq!(jobs.wait(large, LONG).unwrap().id, large);
+    driver.advance(61 * SECOND);
+    jobs.insert(MS, Charge(7)).unwrap();
+    run_all(&driver);
+    assert_eq!(jobs.wait(id, LONG), Err(CallError::Gone(id)), "a minute is over");
+    jobs.check().unwrap();
+}
+
 /// A waiter learns that its job was cancelled, also if it was not running.
 pub(crate) fn wait_ends_when_its_job_is_cancelled(open: impl Fn() -> Builder) {
     let jobs = open().handle(|_: Charge, _| Ok(())).start().unwrap();

@@ -8,7 +8,7 @@ use super::{Ended, KeptJob, Memory, Record};
 use crate::store::figures::Figure;
 use crate::store::{
     Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
-    StoredSchedule, kept_until,
+    StoredSchedule, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until,
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
@@ -119,18 +119,25 @@ impl Memory {
         }
     }
 
-    /// Removes the oldest completed jobs of a kind that has more than it keeps, two at most.
+    /// Removes the oldest completed jobs of a kind that has more than it keeps.
     fn trim(&mut self, kind: &str, keep: Keep, now: Millis) {
-        for _ in 0..2 {
-            let of_kind = |(_, _, kept): &(JobId, Millis, &KeptJob)| *kept.record.kind == *kind;
-            let kept: Vec<_> = self.kept(Ending::Completed).filter(of_kind).collect();
-            let bytes: usize = kept.iter().map(|(.., kept)| kept.bytes()).sum();
-            if kept.len() as u64 <= keep.last && bytes as u64 <= keep.bytes {
+        let of_kind = |(_, _, kept): &(JobId, Millis, &KeptJob)| *kept.record.kind == *kind;
+        let mut kept: Vec<_> = self.kept(Ending::Completed).filter(of_kind).collect();
+        kept.sort_unstable_by_key(|(id, at, _)| (*at, *id));
+        let mut jobs = kept.len() as u64;
+        let mut bytes: usize = kept.iter().map(|(.., kept)| kept.bytes()).sum();
+        let mut over = Vec::new();
+        for (id, at, oldest) in kept.into_iter().take(TRIM_LOOKS) {
+            if over.len() == TRIMMED || jobs <= keep.last && bytes as u64 <= keep.bytes {
                 break;
             }
-            let Some(oldest) = kept.iter().map(|(id, at, _)| (*at, *id)).min() else { break };
-            self.drop_ended(oldest.1, now);
+            let wanted = oldest.record.extra.as_ref().is_some_and(|extra| extra.wanted);
+            if !is_waited_for(wanted, at, now) {
+                (jobs, bytes) = (jobs - 1, bytes - oldest.bytes());
+                over.push(id);
+            }
         }
+        over.into_iter().for_each(|id| self.drop_ended(id, now));
     }
 
     /// Remembers an id whose job has ended.

@@ -15,7 +15,7 @@ use super::rows::{
     JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, out_of_range, store_error,
 };
 use super::tables::{EndedRow, Tables};
-use crate::store::{Ending, Finish, kept_until};
+use crate::store::{Ending, Finish, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
 use crate::values::error::StoreError;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
@@ -196,14 +196,23 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         let of = |bound: u64| i64::try_from(bound).unwrap_or(i64::MAX);
-        for _ in 0..2 {
+        let mut removed = 0;
+        let mut before = (i64::MIN, [0; 16]);
+        for _ in 0..TRIM_LOOKS {
             let counts = self.counts_of(kind);
-            if counts.kept <= of(keep.last) && counts.kept_bytes <= of(keep.bytes) {
+            let has_room = counts.kept <= of(keep.last) && counts.kept_bytes <= of(keep.bytes);
+            if has_room || removed == TRIMMED {
                 break;
             }
-            let oldest = tables.one(&tables.sql.oldest_kept, [kind.n], EndedRow::read)?;
+            let behind = params![kind.n, before.0, before.1];
+            let oldest = tables.one(&tables.sql.oldest_kept, behind, EndedRow::read)?;
             let Some(oldest) = oldest else { break };
-            self.drop_ended(tables, &oldest, now)?;
+            before = (oldest.at.get(), id_bytes(oldest.job.id));
+            let wanted = Extra::read(oldest.job.extra.as_deref())?.is_some_and(|it| it.wanted);
+            if !is_waited_for(wanted, oldest.at, now) {
+                self.drop_ended(tables, &oldest, now)?;
+                removed += 1;
+            }
         }
         Ok(())
     }

@@ -66,6 +66,8 @@ pub(crate) mod outbox;
 pub(crate) mod statement;
 mod check;
 #[cfg(test)]
+mod kept_work;
+#[cfg(test)]
 mod plans;
 
 use std::fs::File;

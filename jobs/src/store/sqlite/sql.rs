@@ -262,7 +262,7 @@ impl Sql {
             )),
             oldest_kept: sql(&format!(
                 "SELECT {ended} FROM {{p}}ended WHERE ending = 1 AND ending > 0 AND kind = ?1 \
-                 ORDER BY at, id LIMIT 1"
+                 AND (at, id) > (?2, ?3) ORDER BY at, id LIMIT 1"
             )),
             over: sql("SELECT id FROM {p}ended WHERE until < ?1 ORDER BY until LIMIT ?2"),
             all_ended: sql("SELECT id, ending, kind, errors, coalesce(octet_length(payload), 0) \

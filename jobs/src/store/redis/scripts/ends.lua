@@ -68,37 +68,41 @@ local function finish(id, token, fate, time, errors, took)
   return DONE
 end
 
--- Removes the oldest kept jobs of a kind while it has more jobs than `last` or more bytes than `bytes`, and at most `most`
--- of them, so that a lower bound makes no script long.
-local function trim(kind, last, bytes, most)
+-- Removes the oldest kept jobs of a kind while it has more jobs than `last` or more bytes than `bytes`, and none on whose
+-- end a caller waits. `number`: how many have come. A lower bound makes no script long: see TRIMMED.
+local function trim(kind, last, bytes, number)
   local first, final = range_of(AS_COMPLETED, kind)
   local many = redis.call('ZLEXCOUNT', over, first, final)
   local kept_bytes = tonumber(redis.call('HGET', counters, 'kept_bytes:' .. kind)) or 0
-  while most > 0 and (many > last or kept_bytes > bytes) do
-    local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(most, AT_ONCE))
+  local most, looks = TRIMMED * number, TRIM_LOOKS * number
+  while most > 0 and looks > 0 and (many > last or kept_bytes > bytes) do
+    local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(most, looks, AT_ONCE))
     if #oldest == 0 then
       break
     end
+    first = '(' .. oldest[#oldest]
+    looks = looks - #oldest
     local ids = {}
     for n, place in ipairs(oldest) do
       ids[n] = string.sub(place, -16)
     end
     local gone, places_gone, bytes_gone, remembered = {}, {}, 0, {}
     for n, record in ipairs(get_all(jobs, ids)) do
-      if many <= last and kept_bytes - bytes_gone <= bytes then
+      if most == 0 or many <= last and kept_bytes - bytes_gone <= bytes then
         break
       end
-      many, most = many - 1, most - 1
       local job = record and read(record)
-      if job and job.ending == AS_COMPLETED then
+      if not job or job.ending ~= AS_COMPLETED then
+        many = many - 1
+        places_gone[#places_gone + 1] = oldest[n]
+      elseif not (is_wanted(job) and job.ended_at + WANTED_KEPT_MS >= now) then
+        many, most = many - 1, most - 1
         gone[#gone + 1] = ids[n]
         places_gone[#places_gone + 1], places_gone[#places_gone + 2] = places(AS_COMPLETED, kind, job.ended_at, ids[n])
         bytes_gone = bytes_gone + bytes_of(job)
         if is_remembered(job) then
           remembered[#remembered + 1] = { ids[n], job.ended_at }
         end
-      else
-        places_gone[#places_gone + 1] = oldest[n]
       end
     end
     call_all('HDEL', jobs, gone)
@@ -173,7 +177,7 @@ operations.complete_and_keep = function()
   for kind, number in pairs(kept) do
     redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, kept_bytes[kind])
     if age then
-      trim(kind, tonumber(last), tonumber(bytes), 2 * number)
+      trim(kind, tonumber(last), tonumber(bytes), number)
     end
   end
   return table.concat(results)

@@ -7,6 +7,8 @@ local AS_COMPLETED, AS_DEAD, AS_CANCELLED = 1, 2, 3
 local END, END_BYTES = '>BI8I8I8I4', 29
 -- How long the end of a job is kept for which a caller waits: `WANTED_KEPT` in `store/ended.rs`.
 local WANTED_KEPT_MS = 60000
+-- How many kept jobs one that completes removes, and at how many of the oldest it looks: `store/ended.rs`.
+local TRIMMED, TRIM_LOOKS = 2, 8
 
 -- Reads the record of a job: failures, interruptions and attempts; kind, key and errors; how it has ended, if it has;
 -- the payload, and before it the extra with its length, if there is one. Returns nil if it cannot be read, because
