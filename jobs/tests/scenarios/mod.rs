@@ -2,6 +2,7 @@
 //! on a file, `tests/redis` on a server. A store is a function that opens it again and again.
 
 pub(crate) mod history;
+pub(crate) mod metrics;
 mod head_start;
 
 use std::sync::{Arc, Mutex, mpsc};
