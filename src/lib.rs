@@ -85,7 +85,7 @@ pub use api::loop_driver::LoopDriver;
 pub use api::scheduler::Scheduler;
 pub use api::unfired::{Unfired, UnfiredJob};
 pub use api::wheel::Wheel;
-pub use engine::metrics::{Histogram, Lateness, Stats};
+pub use engine::metrics::{Histogram, Lateness, Metrics, Stats};
 pub use host::unwind::Panic;
 pub use structure::{Geometry, Hierarchy, Key, Location, Turn, Violation};
 pub use values::error::{ConfigError, GeometryError, InsertError, InsertErrorKind};

@@ -136,6 +136,11 @@ pub use values::tls::Tls;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+/// Compiles the examples of the page.
+#[cfg(all(doctest, feature = "sqlite-unbundled"))]
+#[doc = include_str!("../docs/metrics.md")]
+mod metrics_page {}
+
 #[cfg(feature = "sqlite-unbundled")]
 // The recipes compile only with the features that they use.
 #[cfg_attr(
@@ -148,4 +153,4 @@ pub mod cookbook {}
 #[cfg(feature = "sqlite-unbundled")]
 pub use rusqlite;
 pub use tickwheel;
-pub use tickwheel::Lateness;
+pub use tickwheel::{Lateness, Metrics};

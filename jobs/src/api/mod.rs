@@ -11,6 +11,7 @@ pub(crate) mod by_hand;
 pub(crate) mod statement;
 pub(crate) mod kind;
 pub(crate) mod history;
+pub(crate) mod metrics;
 pub(crate) mod wait;
 pub(crate) mod keyed;
 pub(crate) mod pages;

@@ -23,7 +23,7 @@ use crate::dispatch::handlers::Handlers;
 use crate::dispatch::inline::Inline;
 use crate::dispatch::line::Line;
 use crate::dispatch::machine::{Machine, Settings};
-use crate::dispatch::metrics::Metrics;
+use crate::dispatch::metrics::{About, Metrics};
 use crate::dispatch::questions;
 use crate::dispatch::reports::OnRun;
 #[cfg(feature = "redis")]
@@ -85,6 +85,13 @@ impl Builder {
         let call_timeout = if manual { Duration::ZERO } else { self.call_timeout };
         let is_shared = self.source.is_shared();
         let lease = self.lease.min(LONGEST_LEASE);
+        let about = About {
+            queue: self.queue.as_ref().map(|queue| queue.to_ascii_lowercase()),
+            store: self.source.name(),
+            runs_jobs,
+            most_runs: most_runs(self.threads, self.max_async_runs, &handlers)
+                .min(self.max_in_flight),
+        };
         let settings = Settings {
             max_in_flight: self.max_in_flight,
             ahead: if is_shared { Duration::ZERO } else { AHEAD },
@@ -172,7 +179,7 @@ impl Builder {
             has_one_thread: !is_shared && self.threads == Some(1),
             settings,
             store,
-            metrics: Arc::new(Metrics::of(&handlers.kinds())),
+            metrics: Arc::new(Metrics::of(&handlers.kinds(), about)),
             handlers,
             on_event: self.on_event,
             capture: self.capture,
@@ -205,13 +212,36 @@ fn limits_of(
     Ok(limits.iter().map(|(kind, limit)| (Arc::from(*kind), *limit)).collect())
 }
 
-/// Returns the capacity of a pool of this many threads: by default as many as the machine has processors.
+/// Returns the capacity of a pool of this many threads.
 fn capacity(threads: Option<usize>) -> Arc<Capacity> {
+    Arc::new(Capacity::new(pool(threads), Clock::of_system().now().instant))
+}
+
+/// Returns the number of threads of a pool: by default as many as the machine has processors.
+fn pool(threads: Option<usize>) -> usize {
     let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
-    Arc::new(Capacity::new(threads.unwrap_or(1), Clock::of_system().now().instant))
+    threads.unwrap_or(1)
+}
+
+/// Returns how many runs can be under way at once: one for each thread, and as many futures of each kind as may be.
+fn most_runs(threads: Option<usize>, futures_of_a_kind: usize, handlers: &Handlers) -> usize {
+    let (kinds, of_futures) = (handlers.kinds().len(), handlers.async_kinds().len());
+    let on_threads = if kinds > of_futures { pool(threads) } else { 0 };
+    futures_of_a_kind.saturating_mul(of_futures).saturating_add(on_threads)
 }
 
 impl Source {
+    /// Returns the name of this kind of store.
+    fn name(&self) -> &'static str {
+        match self {
+            Source::Memory => "memory",
+            #[cfg(feature = "sqlite-unbundled")]
+            Source::File(_) => "file",
+            #[cfg(feature = "redis")]
+            Source::Server(_) => "redis",
+        }
+    }
+
     /// Says whether several processes run the jobs.
     pub(super) fn is_shared(&self) -> bool {
         match self {

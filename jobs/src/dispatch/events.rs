@@ -128,9 +128,9 @@ pub(crate) fn emit(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, 
     match &event {
         Event::Died { .. } => metrics.died(),
         Event::CommitFailed { .. } => metrics.commit_failed(),
+        Event::LeaseLost { .. } => metrics.lease_lost(),
         Event::Failed { .. }
         | Event::InsertsDropped { .. }
-        | Event::LeaseLost { .. }
         | Event::Warning { .. }
         | Event::Unreadable { .. }
         | Event::Stopped { .. }

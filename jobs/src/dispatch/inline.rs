@@ -90,9 +90,14 @@ impl Inline {
                 return Err(Sent::Closed);
             };
             machine.until = until;
-            let mut output = machine.step(self.clock.now(), commands, &mut **store);
+            let now = self.clock.now();
+            let mut output = machine.step(now, commands, &mut **store);
             *wake_at = output.wake_at;
-            self.metrics.set_store_stats(store.stats());
+            let took = || self.clock.now().instant.saturating_duration_since(now.instant);
+            self.metrics.set_store_stats(store.stats(), took);
+            for (kind, jobs) in &output.inserted {
+                self.metrics.kinds.inserted(kind, *jobs);
+            }
             let in_flight = machine.in_flight();
             self.metrics.in_flight.store(in_flight, core::sync::atomic::Ordering::Relaxed);
             if let Some(executor) = executor {

@@ -1,4 +1,5 @@
 pub(crate) mod clock;
+pub(crate) mod run_state;
 pub(crate) mod kind_metrics;
 pub(crate) mod metrics;
 pub(crate) mod events;
@@ -14,7 +15,6 @@ pub(crate) mod dispatcher_handle;
 pub(crate) mod call_async;
 pub(crate) mod channels;
 pub(crate) mod states;
-pub(crate) mod run_state;
 pub(crate) mod run;
 pub(crate) mod reports;
 pub(crate) mod handlers;

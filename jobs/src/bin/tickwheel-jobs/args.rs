@@ -99,6 +99,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Prints the metrics of the queue for Prometheus: jobs by kind and state, nodes, schedules.
+    Metrics {
+        /// Prints them for OpenMetrics.
+        #[arg(long)]
+        openmetrics: bool,
+    },
     /// Lists the processes that run the jobs.
     Nodes {
         /// Prints one JSON object a line.
@@ -281,7 +287,7 @@ impl Command {
             Command::RunSchedule { dry_run, .. } => *dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Watch { .. } => true,
-            Command::Errors { .. } | Command::Nodes { .. } => true,
+            Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
             Command::Queues { .. } | Command::History(_) => true,
             Command::Pause(_) | Command::Resume(_) => false,
         }

@@ -20,7 +20,7 @@
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
 //! | `history.rs` | `history` |
-//! | `queue.rs` | `queues`, `errors`, `nodes`, `pause`, `resume` |
+//! | `queue.rs` | `queues`, `errors`, `metrics`, `nodes`, `pause`, `resume` |
 //! | `unserved.rs` | the warning that no process handles the kind of jobs that are due |
 //! | `confirm.rs` | asks before more than one job is changed |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
@@ -53,7 +53,7 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use tickwheel_jobs::Durability;
 
 use args::{Args, Command};
@@ -74,7 +74,7 @@ const MISSED: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args = store_first(std::env::args_os().collect());
     let parsed = match parse(args.clone()) {
         // The arguments are parsed again, now that times without a zone belong to the local one.
         Ok(parsed) if parsed.local => match text::set_local() {
@@ -101,6 +101,23 @@ fn main() -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// Puts the store before the command, where somebody has written `metrics STORE`: a service is named before its store
+/// in many programs. A file may have the name of a command, so `metrics stats` stays as it is.
+fn store_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let is_service = |arg: &OsString| arg == "metrics" || arg == "serve" || arg == "top";
+    let is_store = |arg: &OsString| {
+        let is_option = arg.as_encoded_bytes().starts_with(b"-");
+        !is_option && Args::command().find_subcommand(arg).is_none()
+    };
+    if let [_, command, store, ..] = &args[..]
+        && is_service(command)
+        && is_store(store)
+    {
+        args.swap(1, 2);
+    }
+    args
 }
 
 /// Parses the command line. An error never quotes a URL, wherever it stands on the command line.
@@ -143,6 +160,7 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::History(args) => history::history(&client, &args, out),
         // It needs no queue: see above.
         Command::Queues { .. } => Ok(Outcome::Done),
+        Command::Metrics { openmetrics } => queue::metrics(&client, openmetrics, out),
         Command::Nodes { json } => queue::nodes(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),

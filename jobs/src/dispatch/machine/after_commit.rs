@@ -44,6 +44,7 @@ impl Machine {
                 failed.push(op, then);
                 continue;
             }
+            output.count_inserts(&op, &answer);
             match then {
                 FollowUp::Answer(reply) => match self.seen_from_here(answer) {
                     Answer::Refused(error) => output.refuse(reply, error.into()),

@@ -1,14 +1,16 @@
 //! Turns commands into the operations of a commit.
 
 use core::task::Waker;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::commit::{Commit, FollowUp};
 use super::time_limits::{by_limit, overrun_end};
 use super::{Machine, StepOutput};
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
+use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, End, Finish, IfTaken, Inserted, NewJob, Op, RunBuckets, Store};
 use crate::values::cancellation::Cancellation;
 use crate::values::error::{StoreError, Violation};
@@ -53,6 +55,7 @@ impl Machine {
             Command::Wake => {}
             Command::Poll => match store.poll(present.millis()) {
                 Ok(poll) => {
+                    output.oldest_runs = Some(self.oldest_runs());
                     self.load_schedules |= poll.changed;
                     let new_requests = poll
                         .cancel_requested
@@ -87,6 +90,19 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Returns the oldest run of each kind, of those that have started.
+    fn oldest_runs(&self) -> Vec<Arc<RunState>> {
+        let mut oldest: HashMap<&str, (Instant, &Arc<RunState>)> = HashMap::new();
+        for run in self.runs.values() {
+            let Some(started) = run.started() else { continue };
+            let found = oldest.entry(&run.kind).or_insert((started, run));
+            if started < found.0 {
+                *found = (started, run);
+            }
+        }
+        oldest.into_values().map(|(_, run)| Arc::clone(run)).collect()
     }
 
     /// Takes the operation of a caller.
@@ -208,6 +224,12 @@ impl Machine {
         for run in self.runs.values().filter(|run| !run.withdraw()) {
             run.tell(Cancellation::LeaseLost, wakers);
         }
+    }
+
+    /// Ends all runs that have started, because their results do not count. Returns those that had not ended.
+    pub(crate) fn interrupt_all(&self, now: Instant) -> Vec<Arc<RunState>> {
+        let ends = |run: &&Arc<RunState>| run.end(Outcome::Interrupted, None, now);
+        self.runs.values().filter(ends).cloned().collect()
     }
 
     /// Withdraws every run that has not started: the next step gives their claims back.

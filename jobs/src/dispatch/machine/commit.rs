@@ -8,7 +8,7 @@ use super::StepOutput;
 use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run_state::RunState;
-use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Op};
+use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, Op};
 use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
 use crate::values::run_report::Outcome;
@@ -128,6 +128,29 @@ impl StepOutput {
 
     pub(super) fn refuse(&mut self, reply: Option<Reply>, error: ApplyError) {
         self.answers.extend(reply.map(|reply| (reply, Err(error))));
+    }
+
+    /// Counts the jobs that an operation has inserted.
+    pub(super) fn count_inserts(&mut self, op: &Op, answer: &Answer) {
+        match (op, answer) {
+            (Op::Insert(job), Answer::Inserted(Inserted::New)) => self.count_insert(&job.kind),
+            (Op::InsertMany(jobs), Answer::InsertedMany(taken)) => {
+                let taken: HashSet<usize> = taken.iter().map(|(at, _)| *at).collect();
+                let inserted = jobs.iter().enumerate().filter(|(at, _)| !taken.contains(at));
+                inserted.for_each(|(_, job)| self.count_insert(&job.kind));
+            }
+            (Op::Occur { jobs, .. }, Answer::Changed(true)) => {
+                jobs.iter().for_each(|job| self.count_insert(&job.kind));
+            }
+            _ => {}
+        }
+    }
+
+    fn count_insert(&mut self, kind: &Arc<str>) {
+        match self.inserted.last_mut() {
+            Some((last, jobs)) if last == kind => *jobs += 1,
+            _ => self.inserted.push((Arc::clone(kind), 1)),
+        }
     }
 
     /// Notes the end of a run, unless it has ended before or has not started.

@@ -56,7 +56,6 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::node;
 use crate::values::retry::Retry;
-use crate::values::run_report::Outcome;
 use crate::values::setting;
 use crate::values::time::{Millis, Now};
 use claims::Held;
@@ -173,6 +172,10 @@ pub(crate) struct StepOutput {
     /// In any order.
     pub(crate) starts: Vec<Start>,
     pub(crate) events: Vec<Event>,
+    /// How many jobs the commit inserted, by kind. A kind may stand there several times.
+    pub(crate) inserted: Vec<(Arc<str>, u64)>,
+    /// After a poll: the oldest run of each kind, of those that have started.
+    pub(crate) oldest_runs: Option<Vec<Arc<RunState>>>,
     /// Runs that have ended: to be reported outside of any lock.
     pub(crate) ended: Vec<Arc<RunState>>,
     /// To be woken outside of any lock.
@@ -388,11 +391,5 @@ impl Machine {
                 output.answers.push((reply, answer));
             }
         }
-    }
-
-    /// Ends all runs that have started, because their results do not count. Returns those that had not ended.
-    pub(crate) fn interrupt_all(&self, now: Instant) -> Vec<Arc<RunState>> {
-        let ends = |run: &&Arc<RunState>| run.end(Outcome::Interrupted, None, now);
-        self.runs.values().filter(ends).cloned().collect()
     }
 }
