@@ -1,6 +1,9 @@
 pub(crate) mod clock;
 pub(crate) mod kind_metrics;
 pub(crate) mod metrics;
+pub(crate) mod run_span;
+#[cfg(feature = "tracing")]
+pub(crate) mod traces;
 pub(crate) mod events;
 pub(crate) mod timed_lock;
 pub(crate) mod call;
@@ -15,6 +18,8 @@ pub(crate) mod call_async;
 pub(crate) mod channels;
 pub(crate) mod states;
 pub(crate) mod run_state;
+#[cfg(feature = "tracing")]
+pub(crate) mod run_traces;
 pub(crate) mod run;
 pub(crate) mod reports;
 pub(crate) mod handlers;

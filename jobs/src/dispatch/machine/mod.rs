@@ -50,6 +50,7 @@ use super::command::{Command, Found, Reply};
 use super::end_waits::EndWaits;
 use super::events::Event;
 use super::progress::Progress;
+use super::run_span::RunSpan;
 use super::run_state::RunState;
 use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
@@ -172,7 +173,7 @@ pub(crate) struct StepOutput {
     pub(crate) end_waits: Vec<call::Reply<()>>,
     /// In any order.
     pub(crate) starts: Vec<Start>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<(Event, RunSpan)>,
     /// Runs that have ended: to be reported outside of any lock.
     pub(crate) ended: Vec<Arc<RunState>>,
     /// To be woken outside of any lock.
