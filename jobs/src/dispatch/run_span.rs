@@ -4,7 +4,8 @@
 //!
 //! - A run has its span from just before its start is reported until its end is reported. The handler holds the
 //!   span too, so the span closes once both have ended.
-//! - A subscriber is code of the user's: it is called outside of every lock, and where its panic is caught.
+//! - A subscriber is code of the user's: it is called where its panic is caught, and outside of every lock.
+//!   Only a clone of a span is made under the lock of its place; subscribers count clones, and call no layer for them.
 
 #[cfg(feature = "tracing")]
 use std::sync::{Arc, Mutex, PoisonError};

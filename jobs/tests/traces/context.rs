@@ -8,12 +8,15 @@ use tickwheel_jobs::{Builder, Fail, Jobs, NewJob, Retry, Run};
 use crate::recorder::{SECOND, Task, current, record, run_of, runs_of};
 use crate::server::Server;
 
-/// What `resume` was called with: the span and the text.
+/// The span and the text of a call of `resume`.
+type Call = (Option<u64>, String);
+
+/// The calls of `resume`.
 #[derive(Clone, Default)]
-struct Resumed(Arc<Mutex<Vec<(Option<u64>, String)>>>);
+struct Resumed(Arc<Mutex<Vec<Call>>>);
 
 impl Resumed {
-    fn get(&self) -> Vec<(Option<u64>, String)> {
+    fn get(&self) -> Vec<Call> {
         self.0.lock().unwrap().clone()
     }
 
@@ -188,11 +191,11 @@ fn insert_in_an_async_handler_captures_the_context_of_its_run() {
 fn context_travels_through_a_server() {
     record();
     let server = Server::start();
-    let (client, _) = traced(Jobs::redis(&server.url()).unwrap());
+    let (client, _) = traced(Jobs::redis(server.url()).unwrap());
     let client = client.client().unwrap();
     let request = tracing::info_span!("request");
     let id = request.in_scope(|| client.insert(Duration::ZERO, Task(1))).unwrap();
-    let (builder, resumed) = traced(Jobs::redis(&server.url()).unwrap());
+    let (builder, resumed) = traced(Jobs::redis(server.url()).unwrap());
     let jobs = builder.handle(|_: Task, _| Ok(())).start().unwrap();
     crate::server::wait_until("it ran", || jobs.stats().completed == 1);
     jobs.shutdown().unwrap();

@@ -92,7 +92,7 @@ fn lost_lease_is_an_event_of_its_run() {
     record();
     let mut server = Server::start();
     let (started, at_start) = mpsc::channel();
-    let jobs = Jobs::redis(&server.url())
+    let jobs = Jobs::redis(server.url())
         .unwrap()
         .lease(SECOND)
         .handle(move |_: Task, run| {
