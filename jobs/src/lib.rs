@@ -74,6 +74,7 @@
 //! | `redis-tls` | the same over TLS: URLs that begin with `rediss`; certificates of your own: `Jobs::redis_with_tls` and `Tls` | `redis`, which it turns on |
 //! | `cron` | `Cron`: schedules by cron expression in a time zone | the system's time zones, or else those of `jiff` |
 //! | `tokio` | `Builder::handle_async`: handlers that are futures | a tokio runtime that the program starts; this crate starts none |
+//! | `tracing` | a span a run and events for the crate `tracing`; `Builder::trace_context`: a job carries the context of a trace to its runs | nothing more; for OpenTelemetry the recipe in `docs/traces.md` |
 //! | `cli` | the command `tickwheel-jobs`, for `cargo install` | `sqlite`, which it turns on; with `redis` the command takes URLs as well |
 //!
 //! A program that uses only Redis leaves out the default feature, and SQLite with it:

@@ -26,6 +26,8 @@ use crate::dispatch::machine::{Machine, Settings};
 use crate::dispatch::metrics::{About, Metrics};
 use crate::dispatch::questions;
 use crate::dispatch::reports::OnRun;
+#[cfg(feature = "tracing")]
+use crate::dispatch::traces::Traces;
 #[cfg(feature = "redis")]
 use crate::store::Notification;
 use crate::store::memory::Memory;
@@ -81,6 +83,8 @@ impl Builder {
             }
             false => self.handlers,
         };
+        #[cfg(feature = "tracing")]
+        let traces = Traces::new(self.queue.as_deref(), self.trace_context);
         // On a manual clock a wait changes nothing.
         let call_timeout = if manual { Duration::ZERO } else { self.call_timeout };
         let is_shared = self.source.is_shared();
@@ -183,6 +187,8 @@ impl Builder {
             handlers,
             on_event: self.on_event,
             capture: self.capture,
+            #[cfg(feature = "tracing")]
+            traces,
             on_run: self.on_run,
             grace: self.shutdown_grace,
             durability: self.durability,
@@ -262,6 +268,8 @@ pub(super) struct Parts {
     pub(super) metrics: Arc<Metrics>,
     pub(super) on_event: Option<OnEvent>,
     pub(super) capture: Option<Capture>,
+    #[cfg(feature = "tracing")]
+    pub(super) traces: Traces,
     pub(super) on_run: Option<OnRun>,
     /// How long a shutdown waits before it cancels the runs.
     pub(super) grace: Duration,
@@ -335,6 +343,8 @@ impl Parts {
             clock,
             metrics: Arc::clone(&self.metrics),
             capture: self.capture.clone(),
+            #[cfg(feature = "tracing")]
+            traces: self.traces.clone(),
             durability: self.durability,
             // Zero on a manual clock, where a wait changes nothing.
             call_timeout: (!call_timeout.is_zero()).then_some(call_timeout),

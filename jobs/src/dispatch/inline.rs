@@ -17,7 +17,7 @@ use super::call::Alive;
 use super::clock::Clock;
 use super::command::{Command, RunEnd};
 use super::dispatcher_handle::{Sent, Way};
-use super::events::{Event, OnEvent, emit, wake};
+use super::events::{Event, OnEvent, emit, emit_of_run, wake};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
@@ -111,8 +111,8 @@ impl Inline {
             answers, checks, end_waits, events, ended, wakers, wake_at, stopped, ..
         } = output;
         wake(wakers, false);
-        for event in events {
-            emit(event, &self.metrics, self.on_event.as_ref(), false);
+        for (event, span) in events {
+            emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), false);
         }
         for run in ended {
             report_end(&run, &self.metrics, self.on_run.as_ref(), false);

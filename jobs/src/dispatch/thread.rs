@@ -26,7 +26,7 @@ use super::call::Alive;
 use super::channels::Room;
 use super::clock::Clock;
 use super::command::{Command, JOBS_PER_STEP, Reply};
-use super::events::{Event, OnEvent, call_hook, emit, wake};
+use super::events::{Event, OnEvent, call_hook, emit, emit_of_run, wake};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
@@ -131,8 +131,8 @@ impl Dispatcher {
             crate::values::hook::at("before the answers");
             self.executor.arm(core::mem::take(&mut output.starts));
             wake(output.wakers, true);
-            for event in output.events {
-                emit(event, &self.metrics, self.on_event.as_ref(), true);
+            for (event, span) in output.events {
+                emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), true);
             }
             self.report_ends();
             self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);

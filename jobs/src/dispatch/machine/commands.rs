@@ -70,7 +70,7 @@ impl Machine {
                     if error == StoreError::Overtaken {
                         self.overtaken();
                     }
-                    output.events.push(Event::CommitFailed { error });
+                    output.emit(Event::CommitFailed { error });
                 }
             },
             Command::Close { reply } => {
@@ -270,7 +270,7 @@ impl Machine {
                 (End::Cancelled, None)
             }
             RunEnd::Undecodable(error) => died(error),
-            RunEnd::Failed(Fail { fate, error }) => match fate {
+            RunEnd::Failed(Fail { fate, error, .. }) => match fate {
                 Fate::Interrupted if run.is_told() => {
                     commit.ends_claim(run);
                     let outcome = Outcome::Interrupted;

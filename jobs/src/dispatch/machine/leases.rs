@@ -165,7 +165,7 @@ impl Machine {
         if !run.withdraw() && run.has_started() {
             self.lost_claims.insert(run.fence);
             run.tell(Cancellation::LeaseLost, &mut self.wakers);
-            output.events.push(Event::LeaseLost { id });
+            output.emit_of(&run, Event::LeaseLost { id });
             output.run_over(run, Outcome::Interrupted, None, now);
         }
     }

@@ -50,6 +50,7 @@ use super::command::{Command, Found, Reply};
 use super::end_waits::EndWaits;
 use super::events::Event;
 use super::progress::Progress;
+use super::run_span::RunSpan;
 use super::run_state::RunState;
 use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
@@ -171,7 +172,7 @@ pub(crate) struct StepOutput {
     pub(crate) end_waits: Vec<call::Reply<()>>,
     /// In any order.
     pub(crate) starts: Vec<Start>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<(Event, RunSpan)>,
     /// How many jobs the commit inserted, by kind. A kind may stand there several times.
     pub(crate) inserted: Vec<(Arc<str>, u64)>,
     /// After a poll: the oldest run of each kind, of those that have started.

@@ -17,6 +17,7 @@ use crate::dispatch::command::{Command, RunEnd};
 use crate::dispatch::run_state::RunState;
 use crate::store::Fence;
 use crate::values::cancellation::Cancellation;
+use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::{Millis, Now};
@@ -112,7 +113,8 @@ pub(super) struct HandlerEnded(bool);
 
 /// The end of a run that has taken longer than its limit and the grace.
 pub(super) fn overrun_end(limit: Duration) -> RunEnd {
-    RunEnd::Failed(Fail::retry(format!("took longer than {limit:?}")))
+    let error = format!("took longer than {limit:?}");
+    RunEnd::Failed(Fail::by_jobs(Fate::Policy, error, ErrorType::TIME_LIMIT))
 }
 
 /// Returns the end of a run as it counts. If a handler gives up at its time limit, the run has failed: else its
