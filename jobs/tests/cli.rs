@@ -13,6 +13,8 @@ mod hostile;
 mod queue;
 #[path = "cli/shared.rs"]
 mod shared;
+#[path = "cli/top.rs"]
+mod top;
 #[path = "cli/verbs.rs"]
 mod verbs;
 

@@ -18,7 +18,7 @@
 //! | `open.rs`, `file.rs`, `server.rs` | opens an existing store |
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
-//! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
+//! | `inspect.rs` | `list`, `show`, `stats`, `check` |
 //! | `history.rs` | `history` |
 //! | `queue.rs` | `queues`, `errors`, `metrics`, `nodes`, `pause`, `resume` |
 //! | `unserved.rs` | the warning that no process handles the kind of jobs that are due |
@@ -26,6 +26,7 @@
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
 //! | `bulk.rs` | the same with `--all` |
 //! | `make.rs` | `insert`, `run-schedule` |
+//! | `top/` | `top` |
 
 #![forbid(unsafe_code)]
 
@@ -47,6 +48,7 @@ mod confirm;
 mod bulk;
 mod edit;
 mod make;
+mod top;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -74,7 +76,8 @@ const MISSED: u8 = 1;
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = store_first(std::env::args_os().collect());
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let args = store_first(args);
     let parsed = match parse(args.clone()) {
         // The arguments are parsed again, now that times without a zone belong to the local one.
         Ok(parsed) if parsed.local => match text::set_local() {
@@ -87,7 +90,8 @@ fn main() -> ExitCode {
         other => other,
     };
     let args = parsed.unwrap_or_else(|error| error.exit());
-    let mut out = BufWriter::new(io::stdout().lock());
+    // Not locked: a panic of a thread of `top` gives back the terminal, which is the standard output.
+    let mut out = BufWriter::new(io::stdout());
     let ended = run(args, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
@@ -103,17 +107,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Puts the store before the command, where somebody has written `metrics STORE`: a service is named before its store
-/// in many programs. A file may have the name of a command, so `metrics stats` stays as it is.
+/// Puts the store before the command where it stands behind it: `tickwheel-jobs top shop.db`.
 fn store_first(mut args: Vec<OsString>) -> Vec<OsString> {
-    let is_service = |arg: &OsString| arg == "metrics" || arg == "serve" || arg == "top";
-    let is_store = |arg: &OsString| {
-        let is_option = arg.as_encoded_bytes().starts_with(b"-");
-        !is_option && Args::command().find_subcommand(arg).is_none()
-    };
-    if let [_, command, store, ..] = &args[..]
-        && is_service(command)
-        && is_store(store)
+    let commands = Args::command();
+    let is_command =
+        |arg: &OsString| commands.get_subcommands().any(|command| arg == command.get_name());
+    if let [_, command, store, ..] = &*args
+        && is_command(command)
+        && !is_command(store)
+        && !store.to_string_lossy().starts_with('-')
     {
         args.swap(1, 2);
     }
@@ -165,7 +167,17 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),
         Command::Check => inspect::check(&client, out),
-        Command::Watch { times, json } => inspect::watch(&client, times, json, out),
+        Command::Top { once, json } if once || json => top::once(client, &place, json, out),
+        Command::Top { .. } => {
+            // The view asks for the right to write when it first changes a job.
+            let password_file = store_password_file.clone();
+            let writer = move || {
+                let (password_file, queue) = (password_file.as_deref(), queue.as_deref());
+                let access = Access::Change(Durability::Synced);
+                open::client(&store, password_file, queue, access).map(|opened| opened.0)
+            };
+            top::live(client, &place, writer)
+        }
         Command::Cancel(jobs) => edit::change(&client, &jobs, &Change::Cancel, out),
         Command::Reschedule(to) => edit::reschedule(&client, &to, out),
         Command::Retry(jobs) => edit::change(&client, &jobs, &Change::Retry, out),
