@@ -37,6 +37,8 @@ mod progress;
 mod told;
 mod unsettled;
 mod commit;
+#[cfg(test)]
+mod fixture;
 
 use core::cmp::Reverse;
 use core::task::Waker;
@@ -54,11 +56,10 @@ use super::run_state::RunState;
 use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::node;
 use crate::values::retry::Retry;
 use crate::values::run_report::Outcome;
-use crate::values::setting;
 use crate::values::time::{Millis, Now};
+use crate::values::{node, setting};
 use claims::Held;
 use commit::Commit;
 use progress::ProgressWrites;
