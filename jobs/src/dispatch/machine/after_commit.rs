@@ -18,6 +18,9 @@ use crate::values::schedule::Rule;
 use crate::values::setting::Settings;
 use crate::values::time::{Millis, Now};
 
+#[cfg(test)]
+mod tests;
+
 impl Machine {
     pub(super) fn committed(
         &mut self,

@@ -329,3 +329,28 @@ fn draw(id: JobId, failures: u32) -> u64 {
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ mixed >> 31
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number spreads the retries of jobs that fail together: it differs by job and by failure, and each of its
+    /// bits is set for about half of the jobs.
+    #[test]
+    fn draw_differs_by_job_and_by_failure() {
+        let by_job: Vec<u64> =
+            (0..1000).map(|id| draw(JobId::from_u128(id << 64 | 7), 1)).collect();
+        let by_failure: Vec<u64> =
+            (0..100).map(|failures| draw(JobId::from_u128(7), failures)).collect();
+        for mut draws in [by_job.clone(), by_failure] {
+            let many = draws.len();
+            draws.sort_unstable();
+            draws.dedup();
+            assert_eq!(draws.len(), many);
+        }
+        for bit in 0..64 {
+            let set = by_job.iter().filter(|draw| **draw >> bit & 1 == 1).count();
+            assert!((400..=600).contains(&set), "bit {bit}: {set}");
+        }
+    }
+}

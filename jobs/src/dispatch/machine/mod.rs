@@ -37,6 +37,8 @@ mod progress;
 mod told;
 mod unsettled;
 mod commit;
+#[cfg(test)]
+mod fixture;
 
 use core::cmp::Reverse;
 use core::task::Waker;
@@ -55,10 +57,9 @@ use super::run_state::RunState;
 use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::node;
 use crate::values::retry::Retry;
-use crate::values::setting;
 use crate::values::time::{Millis, Now};
+use crate::values::{node, setting};
 use claims::Held;
 use commit::Commit;
 use progress::ProgressWrites;

@@ -108,8 +108,10 @@ local function trim(kind, last, bytes, number)
     call_all('HDEL', jobs, gone)
     call_all('ZREM', ended, gone)
     call_all('ZREM', over, places_gone)
-    redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, -bytes_gone)
-    kept_bytes = kept_bytes - bytes_gone
+    if bytes_gone > 0 then
+      redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, -bytes_gone)
+      kept_bytes = kept_bytes - bytes_gone
+    end
     for _, its in ipairs(remembered) do
       remember_id(unpack(its))
     end
